@@ -1,0 +1,48 @@
+# "make help" lists the targets.
+
+GO ?= go
+
+# What "make bench" runs and how often: make bench BENCH=Acquire COUNT=10
+BENCH ?= .
+COUNT ?= 1
+
+# What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
+MUTANTS ?=
+
+LINTER := tools/bin/golangci-lint
+
+.DEFAULT_GOAL := help
+.PHONY: help deps test test-short lint fmt bench mutants
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+deps: ## install the Debian packages that the tests need, or name them
+	@.ci/install-deps
+
+test: deps ## run all tests, with real ZooKeeper servers and the race detector
+	$(GO) test -race -shuffle=on -timeout 20m ./...
+
+test-short: ## run the tests that need no Java
+	$(GO) test -short -race -shuffle=on -timeout 5m ./...
+
+lint: $(LINTER) ## check the code, its formatting and go.mod
+	$(LINTER) run ./...
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+	$(GO) fix -diff ./...
+
+fmt: $(LINTER) ## format the code as lint wants it
+	$(LINTER) fmt ./...
+
+bench: ## run the benchmarks, BENCH=regexp COUNT=n
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+
+mutants: deps ## break the code on purpose and see that tests notice, MUTANTS=flags
+	$(GO) run ./testing/mutants $(MUTANTS)
+
+# The linter is built from the versions that tools/ pins, so that its
+# dependencies stay out of go.mod and everybody runs the same one.
+$(LINTER): tools/go.mod tools/go.sum
+	$(GO) -C tools build -buildvcs=false -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
