@@ -1,0 +1,106 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Do calls op until it returns nil, and between the calls waits as policy says. Op gets ctx as it is, and runs on the goroutine of
+// the caller, one call at a time. Do retries whatever error op returns unless the error is, or wraps, a *backoff.PermanentError:
+// what is not worth another try, op marks with backoff.Permanent. A nil policy counts as [None].
+//
+// Do returns
+//   - nil when op did;
+//   - the error within the *backoff.PermanentError when op returned one, without what may have been wrapped around it;
+//   - the last error of op, unchanged, when policy gave up;
+//   - context.Cause(ctx), without a call of op, when ctx had ended before the first call;
+//   - an error that matches both context.Cause(ctx) and the last error of op (by errors.Is and errors.As) when ctx ended later,
+//     be it during a call that failed or during a wait. If the last error of op matches the cause by itself, it is returned alone.
+//
+// Do blocks for as long as op does, plus the waits. A wait ends as soon as ctx does, and op is not called again after that. Policy is
+// told the real, monotonic time since the first call began. Do leaves neither a goroutine nor a timer behind; a panic of op
+// passes through it.
+func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error) error {
+	if op == nil {
+		return errors.New("retry: op is nil, expected the function to run")
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	l := &loop{ctx: ctx, policy: begin(policy), op: op}
+	return l.outcome(backoff.Retry(l.try, backoff.WithContext(l, ctx)))
+}
+
+// starter is a policy that needs state of its own in each Do. What begin returns serves that one Do, on one goroutine.
+type starter interface{ begin() Policy }
+
+func begin(policy Policy) Policy {
+	if s, ok := policy.(starter); ok {
+		return s.begin()
+	}
+	return orNone(policy)
+}
+
+// loop is one Do. To backoff.Retry it is the BackOff, and try is the operation.
+type loop struct {
+	ctx    context.Context // of this Do only: a loop does not outlive it
+	policy Policy
+	op     func(context.Context) error
+
+	start   time.Time
+	attempt int   // retries made so far
+	last    error // of op
+	gaveUp  bool  // policy said no
+}
+
+func (l *loop) try() error {
+	if l.last != nil && l.ctx.Err() != nil {
+		return l.last // the wait and ctx ended together: backoff sees ctx next, and stops
+	}
+	l.last = l.op(l.ctx)
+	return l.last
+}
+
+// Reset is called by backoff.Retry once, before the first try.
+func (l *loop) Reset() { l.start = time.Now() }
+
+// NextBackOff is called by backoff.Retry after a failed try unless ctx has ended.
+func (l *loop) NextBackOff() time.Duration {
+	wait, ok := l.policy.Next(l.attempt, time.Since(l.start), l.last)
+	if !ok {
+		l.gaveUp = true
+		return backoff.Stop
+	}
+	l.attempt++
+	return max(wait, 0) // backoff.Stop is negative, and only giving up may mean it
+}
+
+// outcome makes the error of Do from that of backoff.Retry, which drops either the cause of ctx or the error of op.
+func (l *loop) outcome(err error) error {
+	var permanent *backoff.PermanentError
+	switch {
+	case l.last == nil:
+		return nil
+	case errors.As(l.last, &permanent):
+		if permanent.Err == nil {
+			return errors.New("retry: op returned a backoff.PermanentError that holds no error")
+		}
+		return err
+	case l.gaveUp:
+		return l.last
+	default:
+		return interrupted(context.Cause(l.ctx), l.last)
+	}
+}
+
+// interrupted returns the error of a Do that ended because ctx did.
+func interrupted(cause, last error) error {
+	if errors.Is(last, cause) {
+		return last
+	}
+	return fmt.Errorf("retry: stopped: %w; last error: %w", cause, last)
+}

@@ -1,0 +1,143 @@
+package retry
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Limits of what the policies of this package answer. They do not bind a Policy written elsewhere.
+const (
+	// MinWait is the shortest wait of any policy of this package, so that none of them can spin.
+	MinWait = time.Millisecond
+
+	// MaxWait is the longest wait of any policy of this package, about 24.9 days. It is the ceiling of Curator's
+	// ExponentialBackoffRetry, the greatest Java int taken as milliseconds.
+	MaxWait = (1<<31 - 1) * time.Millisecond
+)
+
+// Policy decides after a failed try whether there will be another one, and how long to wait before it.
+//
+// Whoever needs a policy of their own writes a function of the three arguments of Next and adapts it with [PolicyFunc], or wraps
+// another policy and passes the call on:
+//
+//	type patientWithoutServer struct{ retry.Policy }
+//
+//	func (p patientWithoutServer) Next(attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
+//		if errors.Is(err, zk.ErrNoServer) {
+//			return 5 * time.Second, elapsed < 10*time.Minute
+//		}
+//		return p.Policy.Next(attempt, elapsed, err)
+//	}
+//
+// A policy that always answers (0, true) retries without pause and without end. The policies of this package never do.
+type Policy interface {
+	// Next is told the number of retries already made (0 when it decides on the first retry), the time since the first try
+	// began, and the error just seen, which is not nil. It answers how long to wait and true, or false to give up, in which
+	// case wait means nothing. A wait below zero counts as zero.
+	//
+	// Next is pure as far as its callers can see: it keeps nothing between calls, does not block, and may be called by any
+	// number of goroutines at once. Randomness is allowed.
+	Next(attempt int, elapsed time.Duration, err error) (wait time.Duration, ok bool)
+}
+
+// PolicyFunc makes a [Policy] of a function, which must keep the contract of [Policy]. A nil PolicyFunc never retries.
+type PolicyFunc func(attempt int, elapsed time.Duration, err error) (wait time.Duration, ok bool)
+
+// Next calls f.
+func (f PolicyFunc) Next(attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
+	if f == nil {
+		return 0, false
+	}
+	return f(attempt, elapsed, err)
+}
+
+// None returns the policy that never retries.
+func None() Policy { return none{} }
+
+// NTimes returns the policy that retries n times and waits for sleep before each retry, as Curator's RetryNTimes does.
+// An n below zero counts as zero; sleep is moved into the range from [MinWait] to [MaxWait].
+func NTimes(n int, sleep time.Duration) Policy {
+	return nTimes{n: n, sleep: clamp(sleep)}
+}
+
+// OneTime returns the policy that retries once, after sleep, as Curator's RetryOneTime does. It is NTimes(1, sleep).
+func OneTime(sleep time.Duration) Policy { return NTimes(1, sleep) }
+
+// Forever returns the policy that always retries and waits for interval each time, as Curator's RetryForever does. With it only
+// success, a permanent error or the context ends a [Do]. Interval is moved into the range from [MinWait] to [MaxWait].
+func Forever(interval time.Duration) Policy {
+	return forever{interval: clamp(interval)}
+}
+
+// UntilElapsed returns the policy that retries as long as less than maxElapsed has passed since the first try began, and waits for
+// sleep before each retry, as Curator's RetryUntilElapsed does. The wait is not cut short by the limit, so the last try
+// may begin up to sleep after it. Other than Curator it does not wait once more before it gives up. With a maxElapsed of zero or less
+// it never retries; sleep is moved into the range from [MinWait] to [MaxWait].
+func UntilElapsed(maxElapsed, sleep time.Duration) Policy {
+	return untilElapsed{maxElapsed: maxElapsed, sleep: clamp(sleep)}
+}
+
+// SessionFailed returns the policy that gives up when the error is zk.ErrSessionExpired or wraps it, and otherwise decides as policy
+// does. It is Curator's SessionFailedRetryPolicy (CURATOR-544), for work that makes no sense in another session than the one it
+// began in: after an expiry the ZooKeeper client opens a new session by itself, and a plain retry would go on there unnoticed.
+// A nil policy counts as [None].
+func SessionFailed(policy Policy) Policy {
+	return sessionFailed{policy: orNone(policy)}
+}
+
+type none struct{}
+
+func (none) Next(int, time.Duration, error) (time.Duration, bool) { return 0, false }
+
+type nTimes struct {
+	n     int
+	sleep time.Duration
+}
+
+func (p nTimes) Next(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
+	if max(attempt, 0) >= p.n {
+		return 0, false
+	}
+	return p.sleep, true
+}
+
+type forever struct{ interval time.Duration }
+
+func (p forever) Next(int, time.Duration, error) (time.Duration, bool) { return p.interval, true }
+
+type untilElapsed struct{ maxElapsed, sleep time.Duration }
+
+func (p untilElapsed) Next(_ int, elapsed time.Duration, _ error) (time.Duration, bool) {
+	if elapsed >= p.maxElapsed {
+		return 0, false
+	}
+	return p.sleep, true
+}
+
+type sessionFailed struct{ policy Policy }
+
+func (p sessionFailed) Next(attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
+	if errors.Is(err, zk.ErrSessionExpired) {
+		return 0, false
+	}
+	return p.policy.Next(attempt, elapsed, err)
+}
+
+// begin lets a policy that remembers something during one Do, such as one made by FromBackOff, work below SessionFailed too.
+func (p sessionFailed) begin() Policy {
+	return sessionFailed{policy: begin(p.policy)}
+}
+
+// clamp moves a wait into the range that this package promises.
+func clamp(wait time.Duration) time.Duration {
+	return min(max(wait, MinWait), MaxWait)
+}
+
+func orNone(policy Policy) Policy {
+	if policy == nil {
+		return None()
+	}
+	return policy
+}
