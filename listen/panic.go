@@ -1,0 +1,54 @@
+package listen
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+)
+
+// PanicHandler is told that a listener panicked: the value given to panic, and the stack of the goroutine as debug.Stack
+// returns it. It runs on the goroutine of the listener, which is told no further value until it returns. It may be called for
+// several listeners at once. If it panics itself, both panics go to slog.Default and the listener lives on.
+type PanicHandler func(recovered any, stack []byte)
+
+// Option sets up a [Set] made by [New].
+type Option interface{ apply(*settings) }
+
+type settings struct{ handler PanicHandler }
+
+type optionFunc func(*settings)
+
+func (f optionFunc) apply(s *settings) { f(s) }
+
+// OnPanic makes handler the one that panics of listeners are reported to. The default, and the meaning of nil, is to log each of them
+// through slog.Default, as it is at that moment, at level Error with the attributes "of", which is "listener", "panic" and "stack".
+func OnPanic(handler PanicHandler) Option {
+	return optionFunc(func(s *settings) { s.handler = handler })
+}
+
+// report hands the panic of a listener on to somebody who will look at it: handler, slog when there is none or it panics, and standard
+// error when slog panics too. It does not panic.
+func report(handler PanicHandler, recovered any, stack []byte) {
+	if handler == nil {
+		logPanic("listener", recovered, stack)
+		return
+	}
+	defer func() {
+		if again := recover(); again != nil {
+			logPanic("listener", recovered, stack)
+			logPanic("panic handler", again, debug.Stack())
+		}
+	}()
+	handler(recovered, stack)
+}
+
+func logPanic(of string, recovered any, stack []byte) {
+	defer func() {
+		if again := recover(); again != nil {
+			fmt.Fprintf(os.Stderr, "listen: panic of a %s: %v\n%s\nlisten: panic of the log handler: %v\n", of, recovered, stack, again)
+		}
+	}()
+	slog.Default().Error("listen: recovered from a panic",
+		slog.String("of", of), slog.Any("panic", recovered), slog.String("stack", string(stack)))
+}
