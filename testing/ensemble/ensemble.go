@@ -1,0 +1,141 @@
+package ensemble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// patience bounds every wait for servers, whatever the context allows. Two seconds are normal, so this is for a very slow machine.
+const patience = time.Minute
+
+// ErrClosed is returned for what cannot be done after [Ensemble.Close].
+var ErrClosed = errors.New("ensemble: closed")
+
+// Ensemble is one standalone server or a quorum of three. Its methods may be called from any goroutine.
+type Ensemble struct {
+	servers []*Server
+	close   func() error
+}
+
+// Start starts the servers and returns when all of them serve clients. The context bounds the start only, at most a minute; the
+// servers run until [Ensemble.Close].
+//
+// A missing Java or ZooKeeper is [ErrNotInstalled]; any other failure carries the end of the failing server's output. A port that
+// somebody else took in the last moment is no failure: Start tries again with others. Whatever the error, nothing is left behind.
+func Start(ctx context.Context, opts ...Option) (*Ensemble, error) {
+	s, err := newSettings(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.resolve(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	const tries = 5
+	for range tries {
+		var e *Ensemble
+		if e, err = startOnce(ctx, s); !errors.Is(err, errPortTaken) || ctx.Err() != nil {
+			return e, err
+		}
+	}
+	return nil, fmt.Errorf("ensemble: in %d tries: %w", tries, err)
+}
+
+func startOnce(ctx context.Context, s *settings) (*Ensemble, error) {
+	home, err := newFolder(s)
+	if err != nil {
+		return nil, err
+	}
+	e := &Ensemble{}
+	e.close = sync.OnceValue(func() error { return errors.Join(e.end(), home.remove()) })
+	if err := e.setUp(s, home.path); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	if err := e.Restart(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// setUp makes the servers, with their files, and runs none.
+func (e *Ensemble) setUp(s *settings, dir string) error {
+	sets, err := freePorts(s.size)
+	if err != nil {
+		return err
+	}
+	for i, p := range sets {
+		id := i + 1
+		e.servers = append(e.servers, &Server{
+			id: id, ports: p, settings: s,
+			dir: filepath.Join(dir, "server"+strconv.Itoa(id)),
+		})
+	}
+	for i := range e.servers {
+		if err := s.writeConfig(e.servers, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end kills the servers for good.
+func (e *Ensemble) end() error {
+	var errs []error
+	for _, s := range e.servers {
+		errs = append(errs, s.end())
+	}
+	return errors.Join(errs...)
+}
+
+// Close kills the servers that still run, waits until they are gone, and removes the files of the ensemble. Only the first call does
+// something; all return its result.
+func (e *Ensemble) Close() error { return e.close() }
+
+// ConnectString returns the addresses of all servers, running or not, as host:port,host:port: what a ZooKeeper client connects to.
+func (e *Ensemble) ConnectString() string {
+	var addrs []string
+	for _, s := range e.servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Servers returns all servers, running or not, in the order of their ids.
+func (e *Ensemble) Servers() []*Server { return slices.Clone(e.servers) }
+
+// Server returns server number i, counted from 0. Its id is i+1. Like indexing a slice, it panics when there is no such server.
+func (e *Ensemble) Server(i int) *Server { return e.servers[i] }
+
+// Restart kills all servers that run and starts all of them together, which a quorum needs when none or only one is left: a single
+// server of three does not serve, so [Server.Restart] would wait in vain. It returns when all serve. It fails when a server ends
+// again, with the end of its output, or when the context ends, at the latest after a minute; the servers are then left as they are.
+func (e *Ensemble) Restart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, s := range e.servers {
+		if err := s.Kill(); err != nil {
+			return err
+		}
+	}
+	runs := make([]*process, len(e.servers))
+	for i, s := range e.servers {
+		var err error
+		if runs[i], err = s.launch(); err != nil {
+			return err
+		}
+	}
+	for i, s := range e.servers {
+		if err := s.awaitService(ctx, runs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package ensemble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// ErrNotServing is returned by [Server.Mode] and [Server.Mntr] for a server that runs but takes no clients: it starts, or it has no quorum.
+var ErrNotServing = errors.New("ensemble: server is not serving requests")
+
+const (
+	// answerTimeout bounds one four letter word, which a healthy server answers in a millisecond and a paused one never.
+	answerTimeout = 5 * time.Second
+
+	// maxAnswer bounds an answer in bytes. The largest, wchp, lists every watch.
+	maxAnswer = 64 << 20
+
+	notServing = "This ZooKeeper instance is not currently serving requests"
+)
+
+// FourLetterWord sends one of ZooKeeper's four letter words (srvr, mntr, cons, dump, wchp, ...) and returns the answer as it is, which may
+// be the statement that the server is not serving. It fails when there is no answer by the end of the context, or after five seconds.
+// Asking counts as a connection of its own in the server's figures.
+func (s *Server) FourLetterWord(ctx context.Context, word string) (string, error) {
+	if len(word) != 4 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return "", fmt.Errorf("ensemble: four letter word is %q, expected four lower case letters", word)
+	}
+	answer, err := s.ask(ctx, word)
+	if err != nil {
+		return "", fmt.Errorf("ensemble: %s to %v: %w", word, s, err)
+	}
+	return answer, nil
+}
+
+func (s *Server) ask(ctx context.Context, word string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close() // everything expected has been read by then
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", errors.Join(err, ctx.Err())
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, maxAnswer+1))
+	if err != nil {
+		return "", errors.Join(err, ctx.Err())
+	}
+	if len(answer) > maxAnswer {
+		return "", fmt.Errorf("answer is longer than %d bytes", maxAnswer)
+	}
+	return string(answer), nil
+}
+
+// askServing is FourLetterWord for words that mean something only while the server serves.
+func (s *Server) askServing(ctx context.Context, word string) (string, error) {
+	answer, err := s.FourLetterWord(ctx, word)
+	if err == nil && strings.HasPrefix(answer, notServing) {
+		err = fmt.Errorf("%w: %v", ErrNotServing, s)
+	}
+	return answer, err
+}
+
+// Mode returns the part that the server plays now. A server that is not serving is [ErrNotServing]; one that is down or paused is an
+// error of the network, after five seconds at most.
+func (s *Server) Mode(ctx context.Context) (Mode, error) {
+	answer, err := s.askServing(ctx, "srvr")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(answer) {
+		if mode, found := strings.CutPrefix(line, "Mode: "); found {
+			return Mode(strings.TrimSpace(mode)), nil
+		}
+	}
+	return "", fmt.Errorf("ensemble: no mode in what %v says to srvr: %q", s, answer)
+}
+
+// Mntr returns the server's figures by name, as the four letter word mntr tells them: zk_znode_count, zk_ephemerals_count,
+// zk_watch_count, zk_num_alive_connections (which counts the question itself) and many more. A server that is not serving is
+// [ErrNotServing]; one that is down or paused is an error of the network, after five seconds at most.
+func (s *Server) Mntr(ctx context.Context) (map[string]string, error) {
+	answer, err := s.askServing(ctx, "mntr")
+	if err != nil {
+		return nil, err
+	}
+	figures := map[string]string{}
+	for line := range strings.Lines(answer) {
+		if name, value, found := strings.Cut(line, "\t"); found {
+			figures[name] = strings.TrimSpace(value)
+		}
+	}
+	return figures, nil
+}

@@ -1,0 +1,48 @@
+package ensemble_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/ensemble"
+)
+
+func TestOptionsRefuseBadValues(t *testing.T) {
+	for text, opt := range map[string]ensemble.Option{
+		"size is 2, expected 1 or 3":                  ensemble.WithSize(2),
+		"tick is 1.5ms":                               ensemble.WithTick(1500 * time.Microsecond),
+		"sync limit is 0":                             ensemble.WithSyncLimit(0),
+		"container check interval is 0s":              ensemble.WithContainerCheckInterval(0),
+		"dir is empty":                                ensemble.WithDir(""),
+		"java is empty":                               ensemble.WithJava(""),
+		"class path is empty":                         ensemble.WithClassPath(""),
+		`property "a=b"="c"`:                          ensemble.WithProperty("a=b", "c"),
+		`config line "a"="b\nc"`:                      ensemble.WithConfig("a", "b\nc"),
+		`config key "dataDir" is set by the package`:  ensemble.WithConfig("dataDir", "/"),
+		`config key "server.4" is set by the package`: ensemble.WithConfig("server.4", "x"),
+		"nil option":                                  nil,
+	} {
+		_, err := ensemble.Start(t.Context(), opt)
+		require.ErrorContains(t, err, text)
+	}
+}
+
+func TestMissingJava(t *testing.T) {
+	t.Run("in PATH", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		_, err := ensemble.Start(t.Context())
+		require.ErrorIs(t, err, ensemble.ErrNotInstalled)
+		require.ErrorContains(t, err, "default-jre-headless")
+	})
+	t.Run("as option", func(t *testing.T) {
+		missing := filepath.Join(t.TempDir(), "java")
+		_, err := ensemble.Start(t.Context(), ensemble.WithJava(missing))
+		require.ErrorIs(t, err, ensemble.ErrNotInstalled)
+		require.ErrorIs(t, err, os.ErrNotExist)
+		require.ErrorContains(t, err, missing)
+	})
+}

@@ -1,0 +1,247 @@
+//go:build linux
+
+package ensemble_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/ensemble"
+)
+
+// processExists reports whether there is such a process, a zombie included.
+func processExists(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func commandLine(t *testing.T, pid int) string {
+	t.Helper()
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	require.NoError(t, err)
+	return strings.ReplaceAll(string(line), "\x00", " ")
+}
+
+func TestKilledServerKeepsAddressAndData(t *testing.T) {
+	e := start(t)
+	server := e.Server(0)
+	addr, pid := server.Addr(), server.PID()
+	conn := connect(t, addr)
+	_, err := conn.Create("/a", []byte("data"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+
+	require.NoError(t, server.Kill())
+	require.Zero(t, server.PID())
+	require.False(t, processExists(pid))
+	_, err = server.Mode(t.Context())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.NoError(t, server.Kill(), "a second time")
+
+	require.NoError(t, server.Restart(t.Context()))
+	require.Equal(t, addr, server.Addr())
+	require.NotEqual(t, pid, server.PID())
+	data, _, err := connect(t, addr).Get("/a")
+	require.NoError(t, err)
+	require.Equal(t, "data", string(data))
+
+	pid = server.PID()
+	require.NoError(t, server.Restart(t.Context()), "of a running server")
+	require.NotEqual(t, pid, server.PID())
+	require.False(t, processExists(pid))
+}
+
+func TestPowerCutKeepsAcknowledgedData(t *testing.T) {
+	e := start(t, ensemble.WithSize(3))
+	_, err := connect(t, e.Server(2).Addr()).Create("/a", []byte("data"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	require.NoError(t, e.Restart(t.Context()))
+	for _, server := range e.Servers() {
+		conn := connect(t, server.Addr())
+		_, err := conn.Sync("/a")
+		require.NoError(t, err)
+		data, _, err := conn.Get("/a")
+		require.NoError(t, err)
+		require.Equal(t, "data", string(data))
+	}
+}
+
+func TestStopEndsServer(t *testing.T) {
+	e := start(t)
+	server := e.Server(0)
+	for _, paused := range []bool{false, true} {
+		pid := server.PID()
+		if paused {
+			require.NoError(t, server.Pause())
+		}
+		require.NoError(t, server.Stop())
+		require.False(t, processExists(pid))
+		require.NoError(t, server.Stop(), "a second time")
+		require.NoError(t, server.Restart(t.Context()))
+	}
+}
+
+func TestPausedServerAcceptsAndSaysNothing(t *testing.T) {
+	e := start(t)
+	server := e.Server(0)
+	require.NoError(t, server.Pause())
+	require.NoError(t, server.Pause(), "a second time")
+
+	conn, err := net.Dial("tcp", server.Addr())
+	require.NoError(t, err, "the kernel accepts for it")
+	require.NoError(t, conn.Close())
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = server.FourLetterWord(ctx, "ruok")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = e.Leader(ctx)
+	require.ErrorContains(t, err, "no settled leader")
+
+	require.NoError(t, server.Resume())
+	require.NoError(t, server.Resume(), "a second time")
+	answer, err := server.FourLetterWord(t.Context(), "ruok")
+	require.NoError(t, err)
+	require.Equal(t, "imok", answer)
+}
+
+func TestPausedLeaderIsReplacedAndFollowsWhenResumed(t *testing.T) {
+	e := start(t, ensemble.WithSize(3))
+	first, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, first.Pause())
+	second, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, first.ID(), second.ID())
+
+	require.NoError(t, first.Resume())
+	followers, err := e.Followers(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, followers, first)
+}
+
+func TestPauseNeedsRunningServer(t *testing.T) {
+	e := start(t)
+	server := e.Server(0)
+	require.NoError(t, server.Pause())
+	require.NoError(t, server.Kill(), "of a paused server")
+	require.ErrorIs(t, server.Pause(), ensemble.ErrNotRunning)
+	require.ErrorIs(t, server.Resume(), ensemble.ErrNotRunning)
+	require.NoError(t, server.Restart(t.Context()))
+	_, err := server.Mode(t.Context())
+	require.NoError(t, err, "a new process is not paused")
+}
+
+func TestMntrTellsWhatTheServerHolds(t *testing.T) {
+	e := start(t)
+	conn := connect(t, e.ConnectString())
+	before, err := e.Server(0).Mntr(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "standalone", before["zk_server_state"])
+	require.Equal(t, "0", before["zk_ephemerals_count"])
+	require.Equal(t, "0", before["zk_watch_count"])
+	require.Equal(t, "1", before["zk_global_sessions"])
+
+	_, err = conn.Create("/a", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, _, _, err = conn.GetW("/a")
+	require.NoError(t, err)
+	after, err := e.Server(0).Mntr(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "1", after["zk_ephemerals_count"])
+	require.Equal(t, "1", after["zk_watch_count"])
+	nodes, err := strconv.Atoi(before["zk_znode_count"])
+	require.NoError(t, err)
+	require.Equal(t, strconv.Itoa(nodes+1), after["zk_znode_count"])
+}
+
+func TestServerWithoutQuorumIsNotServing(t *testing.T) {
+	e := start(t, ensemble.WithSize(3))
+	require.NoError(t, e.Server(0).Kill())
+	require.NoError(t, e.Server(1).Kill())
+	require.NoError(t, e.Server(2).Kill())
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	err := e.Server(2).Restart(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, ensemble.ErrNotServing)
+
+	require.NotZero(t, e.Server(2).PID(), "it is left running")
+	_, err = e.Server(2).Mntr(t.Context())
+	require.ErrorIs(t, err, ensemble.ErrNotServing)
+	require.NoError(t, e.Server(0).Restart(t.Context()))
+	_, err = e.Leader(t.Context())
+	require.NoError(t, err)
+}
+
+func TestFourLetterWordRefusesOtherWords(t *testing.T) {
+	e := start(t)
+	for _, word := range []string{"", "srv", "srvr\n", "SRVR", "srvrs"} {
+		_, err := e.Server(0).FourLetterWord(t.Context(), word)
+		require.ErrorContains(t, err, "expected four lower case letters")
+	}
+}
+
+func TestRestartReportsTakenPort(t *testing.T) {
+	e := start(t)
+	server := e.Server(0)
+	require.NoError(t, server.Kill())
+	squatter, err := net.Listen("tcp", server.Addr())
+	require.NoError(t, err)
+	err = server.Restart(t.Context())
+	require.ErrorContains(t, err, "a port was taken by another process")
+	require.NoError(t, squatter.Close())
+	require.NoError(t, server.Restart(t.Context()), "what an earlier run wrote is not held against this one")
+}
+
+func TestServersDieWithTheTestProcess(t *testing.T) {
+	needsServers(t)
+	dir := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	helper := exec.Command(self)
+	helper.Env = append(os.Environ(), orphanDirEnv+"="+dir)
+	helper.Stderr = os.Stderr
+	stdin, err := helper.StdinPipe()
+	require.NoError(t, err)
+	defer stdin.Close()
+	stdout, err := helper.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, helper.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	require.True(t, processExists(pid))
+	abandoned := entries(t, dir)
+	require.Len(t, abandoned, 1)
+
+	other := start(t, ensemble.WithDir(dir))
+	require.Len(t, entries(t, dir), 2, "a folder in use stays")
+	require.NoError(t, other.Close())
+
+	require.NoError(t, helper.Process.Kill())
+	require.Error(t, helper.Wait(), "killed")
+	require.Eventually(t, func() bool { return !runs(pid) }, 30*time.Second, 10*time.Millisecond,
+		"the kernel kills the server with its parent")
+
+	start(t, ensemble.WithDir(dir))
+	require.NoDirExists(t, abandoned[0], "Start removes what a killed process has left")
+	require.Len(t, entries(t, dir), 1)
+}
+
+// runs reports whether there is such a process and it is not a zombie, which an orphan is until init has waited for it.
+func runs(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
