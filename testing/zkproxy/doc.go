@@ -1,0 +1,65 @@
+// Package zkproxy is a TCP proxy between ZooKeeper clients and a server that understands the frames of the protocol, so that a test
+// can lose exactly the third reply, cut the connection after a create was applied, or make the network silent, slow or broken.
+//
+//	proxy, err := zkproxy.Start(server.Addr())
+//	if err != nil {
+//		t.Fatal(err)
+//	}
+//	t.Cleanup(func() { proxy.Close() })
+//	conn, events, err := zk.Connect([]string{proxy.Addr()}, 5*time.Second)
+//
+// # Faults of the network
+//
+//	proxy.Cut()                        // reset all connections; new ones are welcome
+//	proxy.Refuse(true)                 // reset new ones at once too, until Refuse(false)
+//	proxy.Blackhole(zkproxy.ToClient)  // what the server says is lost; so are the ends of connections
+//	proxy.Heal()                       // connections that lost something are reset, others go on
+//	proxy.Delay(50 * time.Millisecond) // latency of each direction
+//	proxy.Rate(10_000)                 // bytes per second of each direction of each connection
+//	proxy.SetTarget(other.Addr())      // for connections to come
+//
+// # Faults of single frames
+//
+// An interceptor sees every [Frame] and gives its [Verdict]. The classic one, "the create was applied and nobody knows", is:
+//
+//	remove := proxy.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+//		if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpCreate {
+//			return zkproxy.CutAfter
+//		}
+//		return zkproxy.Pass
+//	})
+//	defer remove()
+//
+// To try a fault on each of the requests that a call makes, count them: requests are numbered per proxy, from 1, in the order in which
+// it takes them up, and a reply has the number of its request.
+//
+//	base := proxy.Requests()
+//	proxy.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+//		if f.Direction == zkproxy.ToClient && f.Index == base+k {
+//			return zkproxy.Drop
+//		}
+//		return zkproxy.Pass
+//	})
+//
+// Interceptors run on the proxy's goroutines, without any of its locks: in order for one direction of one connection, concurrently
+// otherwise. They may block, which holds up just that direction, and may call any method of the proxy but Close, which waits
+// for them.
+//
+// # What happened
+//
+// [Proxy.Log] lists what was done to each frame and connection, in order. [Proxy.Await] waits for something to get into the list, which
+// is what a test should do in place of sleeping:
+//
+//	_, err := proxy.Await(ctx, func(e zkproxy.Event) bool { return e.Action == zkproxy.Swallowed })
+//
+// # Frames
+//
+// A frame is a length (int32, big endian) and a body. The first frame in each direction of a connection is the handshake, a connect
+// request or response without a header. A request begins with its xid and opcode (int32 each), a reply with xid (int32), zxid
+// (int64) and error code (int32). Xid -1 is a notification, -2 a ping; every other xid, negative ones included, belongs to a request and
+// comes back in its reply, which is how the proxy knows what a reply answers. See ZooKeeper's zookeeper.jute and ClientCnxn.
+//
+// A connection that begins with a four letter word in place of a frame is copied as it is. Any other connection with a frame that
+// is too long (see [WithMaxFrame]) or too short for its header is reset, and the log says [Garbage]: nothing that the proxy does not
+// understand gets through. A frame that is cut short by the end of its connection is not forwarded either.
+package zkproxy

@@ -1,0 +1,70 @@
+package zkproxy
+
+import (
+	"slices"
+	"time"
+)
+
+// Cut resets all connections, on both sides. When it returns, the sockets are closed. New connections are accepted.
+func (p *Proxy) Cut() { p.resetAll("cut", func(*link) bool { return true }) }
+
+// Refuse says whether new connections are reset as soon as they are accepted. Those that exist go on.
+func (p *Proxy) Refuse(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusing = on
+}
+
+// Blackhole makes the given direction silent, on connections that exist and on new ones, until [Proxy.Heal]; directions add up over calls.
+// As with a paused server or a partition, connecting still works, writing still works, and nothing arrives; not even the end of a
+// connection, in good order or by reset, is told to the other side. What is sent meanwhile is lost for ever.
+//
+// A frame that is being written when Blackhole is called may still arrive. Interceptors still see what is about to be swallowed.
+func (p *Proxy) Blackhole(dir Direction) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.blackhole |= dir
+}
+
+// Heal ends [Proxy.Blackhole] and every [Stall]. Connections that lost something in the black hole are reset, since a stream of bytes with
+// a hole in it is of no use; the others go on as if nothing had happened. Frames that were stalled are forwarded. Heal leaves
+// Refuse, Delay, Rate and interceptors alone.
+func (p *Proxy) Heal() {
+	p.mu.Lock()
+	p.blackhole = 0
+	close(p.healed)
+	p.healed = make(chan struct{})
+	p.mu.Unlock()
+	p.resetAll("healed after loss", func(l *link) bool { return l.lost != 0 })
+}
+
+// Delay sets how much later each frame arrives, in each direction; 0 is the default. Frames stay in order and do not wait for each other,
+// as on a long line. It holds for frames that are taken up from now on.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Rate limits each direction of each connection to so many bytes per second, in pieces of at most a fiftieth of a second; 0, the default, is no
+// limit. It holds for the next piece.
+func (p *Proxy) Rate(bytesPerSecond int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = max(0, bytesPerSecond)
+}
+
+// Intercept has judge asked about every frame from now on, [Raw] ones excepted, until the returned function is called. If there are several
+// interceptors, the oldest is asked first, and the first verdict other than [Pass] holds. After remove has returned no new call
+// of judge begins; one that is under way may still go on. The package documentation says from where judge is called.
+func (p *Proxy) Intercept(judge func(Frame) Verdict) (remove func()) {
+	i := &interceptor{judge: judge}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.interceptors = append(p.interceptors, i)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.interceptors = slices.DeleteFunc(p.interceptors, func(other *interceptor) bool { return other == i })
+	}
+}

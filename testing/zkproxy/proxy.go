@@ -1,0 +1,200 @@
+package zkproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Option changes how [Start] sets up a proxy. An option with a bad value makes Start fail.
+type Option interface {
+	apply(*Proxy) error
+}
+
+type optionFunc func(*Proxy) error
+
+func (f optionFunc) apply(p *Proxy) error { return f(p) }
+
+// WithMaxFrame sets the length in bytes, header included, above which a frame is garbage. It is 4 MiB by default, four times what a
+// server accepts, since replies may be longer.
+func WithMaxFrame(bytes int) Option {
+	return optionFunc(func(p *Proxy) error {
+		if bytes < replyHeader {
+			return fmt.Errorf("zkproxy: longest frame is %d bytes, expected at least %d", bytes, replyHeader)
+		}
+		p.maxFrame = bytes
+		return nil
+	})
+}
+
+// WithDialTimeout sets how long the proxy tries to connect to the target before it resets the client's connection, 5 s by default.
+func WithDialTimeout(d time.Duration) Option {
+	return optionFunc(func(p *Proxy) error {
+		if d <= 0 {
+			return fmt.Errorf("zkproxy: dial timeout is %v, expected more than 0", d)
+		}
+		p.dialTimeout = d
+		return nil
+	})
+}
+
+// Proxy forwards connections to a ZooKeeper server and does them harm. Its methods may be called from any goroutine.
+type Proxy struct {
+	listener    net.Listener
+	maxFrame    int
+	dialTimeout time.Duration
+	close       func() error
+	running     sync.WaitGroup // all goroutines of the proxy
+
+	mu           sync.Mutex // guards all that follows, in links too; never held during I/O or in an interceptor
+	target       string
+	closed       bool
+	refusing     bool
+	blackhole    Direction     // what is being swallowed
+	healed       chan struct{} // closed and replaced by Heal
+	delay        time.Duration
+	rate         int // bytes per second, 0 for no limit
+	interceptors []*interceptor
+	links        map[*link]struct{} // those that are not over
+	accepted     int
+	requests     int
+	journal      journal
+}
+
+type interceptor struct {
+	judge func(Frame) Verdict
+}
+
+// Start starts a proxy in front of the server at target, a host:port, which need not be up yet. It listens on a free port of 127.0.0.1
+// and is in use until [Proxy.Close].
+func Start(target string, opts ...Option) (*Proxy, error) {
+	if _, _, err := net.SplitHostPort(target); err != nil {
+		return nil, fmt.Errorf("zkproxy: target is %q, expected host:port: %w", target, err)
+	}
+	p := &Proxy{
+		maxFrame:    4 << 20,
+		dialTimeout: 5 * time.Second,
+		target:      target,
+		healed:      make(chan struct{}),
+		links:       map[*link]struct{}{},
+		journal:     newJournal(),
+	}
+	for _, opt := range opts {
+		if err := opt.apply(p); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("zkproxy: %w", err)
+	}
+	p.listener = listener
+	p.close = sync.OnceValue(p.shutDown)
+	p.running.Go(p.acceptAll)
+	return p, nil
+}
+
+// Addr returns the host:port on which clients connect.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Close stops listening, resets all connections, and returns when interceptors and goroutines have ended. Only the first call does
+// something; all return its result. The log remains.
+func (p *Proxy) Close() error { return p.close() }
+
+func (p *Proxy) shutDown() error {
+	err := p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.resetAll("closed", func(*link) bool { return true })
+	p.running.Wait()
+	if err != nil {
+		return fmt.Errorf("zkproxy: %w", err)
+	}
+	return nil
+}
+
+// SetTarget sets the host:port to which connections to come are forwarded. Those that exist stay where they are.
+func (p *Proxy) SetTarget(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = addr
+}
+
+// Requests returns the number of requests taken up so far: the highest [Frame.Index]. Handshakes and pings do not count.
+func (p *Proxy) Requests() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests
+}
+
+// acceptAll takes connections until the listener is closed.
+func (p *Proxy) acceptAll() {
+	for {
+		conn, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // short of descriptors, say; the client waits in the backlog meanwhile
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if l := p.admit(conn.(*net.TCPConn)); l != nil {
+			p.running.Go(l.run)
+		}
+	}
+}
+
+// admit makes a link of a new connection, unless it is to be refused.
+func (p *Proxy) admit(client *net.TCPConn) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accepted++
+	frame := Frame{Conn: p.accepted}
+	if p.closed || p.refusing {
+		p.journal.add(Refused, frame, "")
+		resetConn(client)
+		return nil
+	}
+	p.journal.add(Accepted, frame, "")
+	l := &link{proxy: p, number: p.accepted, client: client, open: Both, calls: map[callKey][]call{}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	p.links[l] = struct{}{}
+	return l
+}
+
+// resetAll resets the connections that match accepts, which is called with mu held.
+func (p *Proxy) resetAll(why string, match func(*link) bool) {
+	p.mu.Lock()
+	links := slices.DeleteFunc(slices.Collect(maps.Keys(p.links)), func(l *link) bool { return !match(l) })
+	p.mu.Unlock()
+	slices.SortFunc(links, func(a, b *link) int { return a.number - b.number })
+	for _, l := range links {
+		l.reset(why)
+	}
+}
+
+// record adds an event to the log.
+func (p *Proxy) record(a Action, f Frame, detail string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.journal.add(a, f, detail)
+}
+
+// judge asks the interceptors, in the order in which they came, until one wants something else than to pass the frame.
+func (p *Proxy) judge(f Frame) Verdict {
+	p.mu.Lock()
+	interceptors := slices.Clone(p.interceptors)
+	p.mu.Unlock()
+	for _, i := range interceptors {
+		if v := i.judge(f); v != nil && v != Pass {
+			return v
+		}
+	}
+	return Pass
+}

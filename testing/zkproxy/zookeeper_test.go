@@ -1,0 +1,143 @@
+package zkproxy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zkproxy"
+)
+
+// backend starts a real server, the first of the returned proxy's targets.
+func backend(t *testing.T) (*ensemble.Ensemble, *zkproxy.Proxy) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: this test starts Java processes")
+	}
+	e, err := ensemble.Start(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e, start(t, e.ConnectString())
+}
+
+// session returns a go-zookeeper client and its session states in order, from which the first StateHasSession has been taken.
+func session(t *testing.T, addr string) (*zk.Conn, <-chan zk.State) {
+	t.Helper()
+	states := make(chan zk.State, 1000)
+	conn, _, err := zk.Connect([]string{addr}, 5*time.Second, zk.WithLogger(silent{}), zk.WithEventCallback(func(e zk.Event) {
+		if e.Type == zk.EventSession {
+			states <- e.State
+		}
+	}))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	awaitState(t, states, zk.StateHasSession)
+	return conn, states
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+func awaitState(t *testing.T, states <-chan zk.State, want zk.State) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case state := <-states:
+			if state == want {
+				return
+			}
+		case <-deadline:
+			require.FailNow(t, "state not reached", "%v", want)
+		}
+	}
+}
+
+func TestZooKeeperLostCreateReply(t *testing.T) {
+	e, p := backend(t)
+	direct, _ := session(t, e.ConnectString())
+	acl := zk.WorldACL(zk.PermAll)
+	for name, c := range map[string]struct {
+		direction zkproxy.Direction
+		verdict   zkproxy.Verdict
+		applied   bool
+	}{
+		"/request-lost":    {zkproxy.ToServer, zkproxy.CutBefore, false},
+		"/reply-lost":      {zkproxy.ToClient, zkproxy.CutBefore, true},
+		"/applied-and-cut": {zkproxy.ToServer, zkproxy.CutAfter, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, states := session(t, p.Addr())
+			before := conn.SessionID()
+			remove := p.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+				if f.Op == zkproxy.OpCreate && f.Path == name && f.Direction == c.direction {
+					return c.verdict
+				}
+				return zkproxy.Pass
+			})
+			defer remove()
+			_, err := conn.Create(name, nil, 0, acl)
+			require.ErrorIs(t, err, zk.ErrConnectionClosed)
+			exists, _, err := direct.Exists(name)
+			require.NoError(t, err)
+			require.Equal(t, c.applied, exists, "log: %v", p.Log())
+			awaitState(t, states, zk.StateHasSession)
+			require.Equal(t, before, conn.SessionID())
+		})
+	}
+}
+
+func TestZooKeeperDuplicatedCreateIsAppliedOnce(t *testing.T) {
+	_, p := backend(t)
+	conn, _ := session(t, p.Addr())
+	p.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+		if f.Op == zkproxy.OpCreate && f.Direction == zkproxy.ToServer {
+			return zkproxy.Duplicate
+		}
+		return zkproxy.Pass
+	})
+	_, err := conn.Create("/a", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	const nodeExists = -110
+	second := awaitMatch(t, p, func(e zkproxy.Event) bool { return e.Frame.Kind == zkproxy.Reply && e.Frame.Err != 0 })
+	require.Equal(t, int32(nodeExists), second.Frame.Err)
+	require.Equal(t, "/a", second.Frame.Path)
+}
+
+func TestZooKeeperSessionSurvivesBlackhole(t *testing.T) {
+	_, p := backend(t)
+	conn, states := session(t, p.Addr())
+	before := conn.SessionID()
+	p.Blackhole(zkproxy.Both)
+	awaitState(t, states, zk.StateDisconnected)
+	p.Heal()
+	awaitState(t, states, zk.StateHasSession)
+	require.Equal(t, before, conn.SessionID())
+}
+
+func TestZooKeeperNotificationsAreSeen(t *testing.T) {
+	_, p := backend(t)
+	conn, _ := session(t, p.Addr())
+	_, _, events, err := conn.ExistsW("/a")
+	require.NoError(t, err)
+	_, err = conn.Create("/a", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	require.Equal(t, zk.EventNodeCreated, (<-events).Type)
+	e := awaitMatch(t, p, func(e zkproxy.Event) bool { return e.Frame.Kind == zkproxy.Notification })
+	require.Equal(t, "/a", e.Frame.Path)
+}
+
+func TestZooKeeperFourLetterWords(t *testing.T) {
+	_, p := backend(t)
+	c := dial(t, p.Addr())
+	_, err := c.conn.Write([]byte("ruok"))
+	require.NoError(t, err)
+	answer := make([]byte, 5)
+	n, err := c.conn.Read(answer)
+	require.NoError(t, err)
+	require.Equal(t, "imok", string(answer[:n]))
+}
