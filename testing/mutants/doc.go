@@ -1,0 +1,40 @@
+// Command mutants breaks the product on purpose and shows that a test notices.
+//
+// A test of a safety property is worth what it catches. Each row of the table
+// in mutants.go names one way to break one property: a file, a text in it, the
+// text to put there instead, and the test that has to fail then. The command
+// applies the rows one at a time and reports which test caught each of them:
+//
+//	go run ./testing/mutants                 # every mutant, once
+//	go run ./testing/mutants -run mutex -n 20  # mutants whose name matches, 20 times each
+//	go run ./testing/mutants -list           # names and properties, nothing is run
+//
+// # What counts
+//
+// First the named test runs on the code as it is. It has to match at least one
+// test, at least one of them has to pass rather than be skipped, and none may
+// fail: a test that fails anyway would catch every mutant. This baseline is run
+// once for each distinct package, test and set of flags.
+//
+// Then the same test runs with the mutant. A mutant is caught when the test
+// fails: by an assertion, by a panic, by go test's -timeout, or by a check that
+// TestMain makes at the end. A mutant that does not compile proves nothing and
+// is an error, as is one with which no test runs. go vet is switched off, so
+// that it cannot take the place of a test.
+//
+// Races are a matter of chance, so -n repeats every mutant. The command exits
+// with status 0 only if each mutant was caught in at least 95 % of its tries,
+// with status 1 if one was not or could not be judged, and with status 2 if the
+// command line is wrong.
+//
+// # The tree is never touched
+//
+// The changed file is written to a temporary directory, and go test reads it
+// through its -overlay flag. An interrupted run leaves the sources as they were.
+//
+// # Adding a mutant
+//
+// Append a row to the table. The old text has to occur exactly once in its
+// file, so take in enough of the lines around it. A test of this package checks
+// that of every row, so that an edit which moves the text is seen at once.
+package main

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+)
+
+// Exit statuses, as doc.go promises them.
+const (
+	statusOK     = 0
+	statusFailed = 1
+	statusUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	status := run(ctx, os.Args[1:], table, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run is main with its surroundings as arguments. It returns the exit status.
+func run(ctx context.Context, args []string, rows []mutant, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	pattern := flags.String("run", "", "try only the mutants whose name matches this `regexp`")
+	tries := flags.Int("n", 1, "try each mutant `n` times")
+	onlyList := flags.Bool("list", false, "print the mutants and their properties, run nothing")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return statusOK
+	} else if err != nil {
+		return statusUsage // the flag set has printed the error
+	}
+	if flags.NArg() > 0 {
+		return complain(stderr, statusUsage, fmt.Errorf("mutants: unexpected argument %q", flags.Arg(0)))
+	}
+	if *tries < 1 {
+		return complain(stderr, statusUsage, fmt.Errorf("mutants: -n is %d, want at least 1", *tries))
+	}
+	chosen, err := choose(rows, *pattern)
+	if err != nil {
+		return complain(stderr, statusUsage, err)
+	}
+	if *onlyList {
+		return complain(stderr, statusFailed, list(stdout, chosen))
+	}
+	return complain(stderr, statusFailed, try(ctx, chosen, *tries, stdout, stderr))
+}
+
+// try runs the chosen mutants on the module of the working directory and
+// writes the report to stdout, progress to stderr.
+func try(ctx context.Context, chosen []mutant, tries int, stdout, stderr io.Writer) error {
+	if err := validate(chosen); err != nil {
+		return err
+	}
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	verdicts, err := runMutants(ctx, root, chosen, tries, stderr)
+	if len(verdicts) == 0 {
+		return err // stopped before the first was done
+	}
+	return errors.Join(report(stdout, verdicts), err)
+}
+
+// moduleRoot returns the directory of the go.mod that governs the working
+// directory.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("mutants: go env GOMOD: %w", err)
+	}
+	file := strings.TrimSpace(string(out))
+	if file == "" || file == os.DevNull {
+		return "", errors.New("mutants: the working directory is in no Go module")
+	}
+	return filepath.Dir(file), nil
+}
+
+// complain prints err to stderr and returns status, or statusOK if err is nil.
+func complain(stderr io.Writer, status int, err error) int {
+	if err == nil {
+		return statusOK
+	}
+	if _, writeErr := fmt.Fprintln(stderr, err); writeErr != nil {
+		return statusFailed
+	}
+	return status
+}

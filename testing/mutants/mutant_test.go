@@ -1,0 +1,48 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTableFitsTheTree(t *testing.T) {
+	require.NoError(t, validate(table))
+	root, err := moduleRoot(t.Context())
+	require.NoError(t, err)
+	for _, m := range table {
+		_, err := m.apply(root)
+		require.NoError(t, err)
+	}
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*mutant)
+		want  string
+	}{
+		"no name":        {func(m *mutant) { m.name = "" }, "name is empty"},
+		"no property":    {func(m *mutant) { m.property = " " }, "property is empty"},
+		"no text":        {func(m *mutant) { m.old = "" }, "old is empty"},
+		"no change":      {func(m *mutant) { m.new = m.old }, "old and new are the same text"},
+		"no test":        {func(m *mutant) { m.test = "" }, "test is empty"},
+		"bad test":       {func(m *mutant) { m.test = "Test(" }, "test is not a regular expression"},
+		"file elsewhere": {func(m *mutant) { m.file = "../door.go" }, `file is "../door.go", want a .go file`},
+		"not a Go file":  {func(m *mutant) { m.file = "go.mod" }, `file is "go.mod", want a .go file`},
+		"many packages":  {func(m *mutant) { m.pkg = "./..." }, `pkg is "./...", want one package`},
+		"foreign":        {func(m *mutant) { m.pkg = "net/http" }, `pkg is "net/http", want one package`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := doorMutant("good", condition, anyKey, "^TestStrict$")
+			require.NoError(t, validate([]mutant{m}))
+			c.spoil(&m)
+			require.ErrorContains(t, validate([]mutant{m}), c.want)
+		})
+	}
+}
+
+func TestValidateWantsDistinctNames(t *testing.T) {
+	m := doorMutant("twin", condition, anyKey, "^TestStrict$")
+
+	require.ErrorContains(t, validate([]mutant{m, m}), `row 1: the name "twin" is taken`)
+}

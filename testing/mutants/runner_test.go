@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	condition = "key == 42"
+	anyKey    = "true"
+)
+
+func TestRunMutantsTellsWhatBecameOfEach(t *testing.T) {
+	cases := []struct {
+		mutant mutant
+		tries  int
+		caught int
+		by     []string
+		err    string // a part of the error, or empty
+	}{
+		{
+			mutant: doorMutant("assertion", condition, anyKey, "^TestStrict$"),
+			tries:  2, caught: 2, by: []string{"TestStrict/wrong"},
+		},
+		{
+			mutant: doorMutant("survivor", condition, anyKey, "^TestLax$"),
+			tries:  2,
+		},
+		{
+			mutant: doorMutant("goroutine-panics", "close(done)", `panic("jammed")`, "^TestClose$"),
+			tries:  2, caught: 2, by: []string{"TestClose"},
+		},
+		{
+			mutant: doorMutant("hangs", "close(done)", "_ = done", "^TestClose$", "-timeout=500ms"),
+			tries:  2, caught: 2, by: []string{"TestClose"},
+		},
+		{
+			mutant: doorMutant("seen-at-the-end", condition, "key != 42", "^TestClose$"),
+			tries:  2, caught: 2, by: []string{testMain},
+		},
+		{
+			mutant: doorMutant("no-such-text", "key == 43", anyKey, "^TestStrict$"),
+			err:    `the old text occurs 0 times in door.go, want exactly once: "key == 43"`,
+		},
+		{
+			mutant: doorMutant("ambiguous-text", "done", "", "^TestClose$"),
+			err:    "the old text occurs 4 times in door.go",
+		},
+		{
+			mutant: doorMutant("no-such-file", condition, anyKey, "^TestStrict$"),
+			err:    "window.go",
+		},
+		{
+			mutant: doorMutant("not-a-program", condition, `"open"`, "^TestStrict$"),
+			err:    "with the mutant: ./ does not compile",
+		},
+		{
+			mutant: doorMutant("dies-before-the-tests", "func Wait", "func init() { panic(0) }\n\nfunc Wait", "^TestStrict$"),
+			err:    "with the mutant: no test of ./ started",
+		},
+		{
+			mutant: doorMutant("no-such-test", condition, anyKey, "^TestNothing$"),
+			err:    `without the mutant: -run "^TestNothing$" matches no test of ./`,
+		},
+		{
+			mutant: doorMutant("skipped", condition, anyKey, "^TestSkipped$"),
+			err:    "every test of ./ that it matches is skipped",
+		},
+		{
+			mutant: doorMutant("fails-anyway", condition, anyKey, "^TestBroken$"),
+			err:    `without the mutant: -run "^TestBroken$" fails anyway in ./: TestBroken`,
+		},
+		{
+			mutant: doorMutant("bad-flag", condition, anyKey, "^TestStrict$", "-timeout=never"),
+			err:    "no result for the package: invalid value",
+		},
+	}
+	rows := make([]mutant, 0, len(cases))
+	for i := range cases {
+		if cases[i].mutant.name == "no-such-file" {
+			cases[i].mutant.file = "window.go"
+		}
+		rows = append(rows, cases[i].mutant)
+	}
+
+	verdicts, err := runMutants(t.Context(), newDoor(t), rows, 2, io.Discard)
+
+	require.NoError(t, err)
+	require.Len(t, verdicts, len(cases))
+	for i, c := range cases {
+		t.Run(c.mutant.name, func(t *testing.T) {
+			v := verdicts[i]
+			require.Equal(t, c.mutant.name, v.mutant.name)
+			require.Equal(t, c.tries, v.tries)
+			require.Equal(t, c.caught, v.caught)
+			require.Equal(t, c.by, v.by)
+			require.Equal(t, c.caught > 0, v.ok())
+			if c.err == "" {
+				require.NoError(t, v.err)
+			} else {
+				require.ErrorContains(t, v.err, c.err)
+			}
+		})
+	}
+}
+
+func TestRunMutantsLeavesTheTreeAlone(t *testing.T) {
+	scratch := t.TempDir()
+	t.Setenv("TMPDIR", scratch)
+	root := newDoor(t)
+
+	_, err := runMutants(t.Context(), root, []mutant{doorMutant("m", condition, anyKey, "^TestStrict$")}, 1, io.Discard)
+
+	require.NoError(t, err)
+	source, err := os.ReadFile(filepath.Join(root, doorFile))
+	require.NoError(t, err)
+	require.Equal(t, doorSource, string(source))
+	left, err := os.ReadDir(scratch)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestRunMutantsEndsARunningTestWithTheContext(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	// The mutant reports that it runs by a connection, which lives as long as
+	// its process does.
+	hangs := doorMutant("hangs", "package door", fmt.Sprintf(`package door
+
+import "net"
+
+func init() {
+	conn, err := net.Dial("tcp", %q)
+	if err != nil {
+		panic(err)
+	}
+	conn.Read(make([]byte, 1))
+}`, listener.Addr()), "^TestStrict$")
+	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	root := newDoor(t)
+	done := make(chan error, 1)
+	go func() {
+		verdicts, err := runMutants(ctx, root, []mutant{hangs}, 1, io.Discard)
+		if len(verdicts) > 0 {
+			err = fmt.Errorf("got a verdict, %s, beside %w", verdicts[0], err)
+		}
+		done <- err
+	}()
+	conn, err := listener.Accept()
+	require.NoError(t, err)
+	defer conn.Close()
+
+	cancel(reason)
+
+	require.EqualError(t, <-done, "mutants: stopped at hangs: enough")
+	_, err = conn.Read(make([]byte, 1))
+	require.Error(t, err, "the process of the test is gone")
+}
+
+func TestBaselineRunsOncePerTest(t *testing.T) {
+	root := newDoor(t)
+	r := &runner{root: root, baselines: make(map[string]error)}
+	require.NoError(t, r.baseline(t.Context(), doorMutant("first", condition, anyKey, "^TestLax$")))
+
+	// From here on the test fails, which only a run of its own would show.
+	require.NoError(t, os.WriteFile(filepath.Join(root, doorFile), []byte("package door\n"), 0o600))
+
+	require.NoError(t, r.baseline(t.Context(), doorMutant("same-test", condition, "false", "^TestLax$")))
+	require.ErrorContains(t, r.baseline(t.Context(), doorMutant("other-flags", condition, anyKey, "^TestLax$", "-cpu=1")), "does not compile")
+	require.ErrorContains(t, r.baseline(t.Context(), doorMutant("other-test", condition, anyKey, "^TestStrict$")), "does not compile")
+}
+
+func TestVerdictNeedsNineteenOfTwenty(t *testing.T) {
+	for _, c := range []struct {
+		caught, tries int
+		err           error
+		ok            bool
+	}{
+		{caught: 1, tries: 1, ok: true},
+		{caught: 0, tries: 1, ok: false},
+		{caught: 9, tries: 10, ok: false},
+		{caught: 19, tries: 20, ok: true},
+		{caught: 18, tries: 20, ok: false},
+		{caught: 0, tries: 0, ok: false},
+		{caught: 1, tries: 1, err: errors.New("broken"), ok: false},
+	} {
+		v := verdict{caught: c.caught, tries: c.tries, err: c.err}
+		require.Equal(t, c.ok, v.ok(), "%+v", c)
+	}
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	long := make([]byte, outputTail+100)
+	for i := range long {
+		long[i] = 'a' + byte(i%26)
+	}
+	require.Equal(t, "short", tail("\n short \n"))
+	require.Equal(t, "..."+string(long[100:]), tail(string(long)))
+}
