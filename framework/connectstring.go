@@ -1,0 +1,54 @@
+package framework
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+const defaultPort = "2181"
+
+// parseConnectString reads ZooKeeper's connection string:
+// host:port,host:port,.../chroot. The port may be left out for 2181; an IPv6
+// address with a port stands in brackets.
+func parseConnectString(s string) (servers []string, root chroot, err error) {
+	hosts, path, found := strings.Cut(s, "/")
+	if found && path != "" {
+		if err := ValidatePath("/" + path); err != nil {
+			return nil, "", fmt.Errorf("framework: connection string %q: chroot: %w", s, err)
+		}
+		root = chroot("/" + path)
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		server, err := parseServer(strings.TrimSpace(host))
+		if err != nil {
+			return nil, "", fmt.Errorf("framework: connection string %q: %w", s, err)
+		}
+		servers = append(servers, server)
+	}
+	return servers, root, nil
+}
+
+func parseServer(s string) (string, error) {
+	if s == "" {
+		return "", fmt.Errorf("an empty server, expected host:port")
+	}
+	host, port := s, defaultPort
+	switch {
+	case strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]"):
+		host = s[1 : len(s)-1]
+	case strings.HasPrefix(s, "[") || strings.Count(s, ":") == 1:
+		var err error
+		if host, port, err = net.SplitHostPort(s); err != nil {
+			return "", fmt.Errorf("server %q: %w", s, err)
+		}
+	}
+	if host == "" {
+		return "", fmt.Errorf("server %q has no host", s)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("server %q: port %q, expected 1 to 65535", s, port)
+	}
+	return net.JoinHostPort(host, port), nil
+}

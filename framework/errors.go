@@ -1,0 +1,180 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+)
+
+// Errors of this package. All of them are found with errors.Is behind the
+// [OpError] that a verb returns.
+var (
+	// ErrNotStarted reports a call before [Framework.Start].
+	ErrNotStarted = errors.New("client not started")
+
+	// ErrClosed reports a call after [Framework.Close], or one that Close has cut
+	// short.
+	ErrClosed = errors.New("client closed")
+
+	// ErrNotConnected reports a request that was not sent, because there was no
+	// connection within the connection timeout. It has certainly not been applied.
+	ErrNotConnected = errors.New("not connected")
+
+	// ErrConnectionLost reports a request whose connection ended before the reply
+	// came. See [OutcomeUnknown].
+	ErrConnectionLost = errors.New("connection lost")
+
+	// ErrSessionEnded reports a request that was bound to a session (see
+	// [InSession]) which is no longer the current one. It was not sent.
+	ErrSessionEnded = errors.New("the session has ended")
+
+	// ErrInvalidPath reports a path that no ZooKeeper server would accept, or one
+	// below the reserved /zookeeper. Nothing was sent.
+	ErrInvalidPath = errors.New("invalid path")
+
+	// ErrInvalidOption reports an option, or a combination of options, that makes
+	// no sense. Nothing was sent.
+	ErrInvalidOption = errors.New("invalid option")
+
+	// ErrTooLarge reports a request above the size that the server would accept.
+	// Nothing was sent.
+	ErrTooLarge = errors.New("request too large")
+
+	// ErrMalformedReply reports a reply that does not have the fields its request
+	// asks for. The connection was cut.
+	ErrMalformedReply = errors.New("malformed reply")
+
+	// ErrCleanupPending reports that something could not be deleted within the
+	// call, and that the client goes on trying in the background until it has
+	// succeeded or is closed.
+	ErrCleanupPending = errors.New("deletion goes on in the background")
+)
+
+// Errors of the server, the same values as go-zookeeper's.
+var (
+	ErrNoNode                  = zk.ErrNoNode
+	ErrNodeExists              = zk.ErrNodeExists
+	ErrBadVersion              = zk.ErrBadVersion
+	ErrNotEmpty                = zk.ErrNotEmpty
+	ErrNoAuth                  = zk.ErrNoAuth
+	ErrInvalidACL              = zk.ErrInvalidACL
+	ErrNoChildrenForEphemerals = zk.ErrNoChildrenForEphemerals
+	ErrSessionExpired          = zk.ErrSessionExpired
+	ErrSessionMoved            = zk.ErrSessionMoved
+)
+
+// errOutcomeUnknown marks a write that may or may not have been applied.
+var errOutcomeUnknown = errors.New("it may have been applied")
+
+// OpError is the error of every verb.
+type OpError struct {
+	Op   string // the verb: "create", "delete", "get", ...
+	Path string // as the caller named it
+	Err  error
+}
+
+// Error names the verb, the path and the cause.
+func (e *OpError) Error() string {
+	return fmt.Sprintf("framework: %s %s: %v", e.Op, e.Path, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// ServerError is an error code of the server's for which there is no named error.
+// The codes are those of ZooKeeper's KeeperException.
+type ServerError int32
+
+// Error names the code.
+func (e ServerError) Error() string {
+	if name, ok := serverErrorNames[e]; ok {
+		return fmt.Sprintf("server error %d (%s)", int32(e), name)
+	}
+	return fmt.Sprintf("server error %d", int32(e))
+}
+
+const codeNoNode = -101
+
+// The codes without a named error that the framework itself looks for.
+const (
+	codeOperationTimeout = ServerError(-7)
+	codeNotReadOnly      = ServerError(-119)
+	codeThrottled        = ServerError(-127)
+)
+
+var serverErrorNames = map[ServerError]string{
+	-1: "system error", -2: "runtime inconsistency", -3: "data inconsistency", -4: "connection loss",
+	-5: "marshalling error", -6: "unimplemented", codeOperationTimeout: "operation timeout",
+	-12: "unknown session", -13: "new config without a quorum", -14: "reconfiguration in progress",
+	-113: "invalid callback", codeNotReadOnly: "not allowed in read-only mode",
+	-120: "ephemeral node on a local session", -121: "no such watcher", -122: "request timeout",
+	-123: "reconfiguration disabled", -124: "session closed, SASL authentication required",
+	-125: "quota exceeded", codeThrottled: "operation throttled",
+}
+
+var serverErrors = map[int32]error{
+	-8: zk.ErrBadArguments, -100: zk.ErrAPIError, codeNoNode: zk.ErrNoNode, -102: zk.ErrNoAuth,
+	-103: zk.ErrBadVersion, -108: zk.ErrNoChildrenForEphemerals, -110: zk.ErrNodeExists,
+	-111: zk.ErrNotEmpty, -112: zk.ErrSessionExpired,
+	-114: zk.ErrInvalidACL, -115: zk.ErrAuthFailed, -118: zk.ErrSessionMoved,
+}
+
+func serverError(code int32) error {
+	if err, ok := serverErrors[code]; ok {
+		return err
+	}
+	return ServerError(code)
+}
+
+// Retryable tells whether the same call may succeed when it is made again:
+// there was no connection, it was lost, the session moved or expired, or the
+// server was too busy. It says nothing about whether repeating is safe; ask
+// [OutcomeUnknown] for that. It is Curator's default set, and what retry policies
+// are asked about.
+func Retryable(err error) bool {
+	var code ServerError
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, ErrSessionEnded), errors.Is(err, ErrClosed):
+		return false
+	case errors.Is(err, ErrNotConnected), errors.Is(err, ErrConnectionLost),
+		errors.Is(err, ErrSessionExpired), errors.Is(err, ErrSessionMoved):
+		return true
+	case errors.As(err, &code):
+		return code == codeOperationTimeout || code == codeThrottled
+	default:
+		return false
+	}
+}
+
+// OutcomeUnknown tells whether the error leaves open if a write has been applied:
+// it was sent, and no reply came. A write that fails with any other error has
+// certainly not been applied.
+func OutcomeUnknown(err error) bool { return errors.Is(err, errOutcomeUnknown) }
+
+// requestError turns the conduit's account of a request that got no reply into
+// this package's errors.
+func (f *Framework) requestError(ctx context.Context, err error, write bool) error {
+	sent := errors.Is(err, conduit.ErrUnanswered)
+	var result error
+	switch {
+	case errors.Is(err, conduit.ErrOtherSession):
+		result = ErrSessionEnded
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		result = context.Cause(ctx)
+	case f.ctx.Err() != nil: // however the connection ended
+		result = ErrClosed
+	case sent:
+		result = fmt.Errorf("%w: %w", ErrConnectionLost, err)
+	default:
+		result = fmt.Errorf("%w: %w", ErrNotConnected, err)
+	}
+	if sent && write {
+		return fmt.Errorf("%w: %w", result, errOutcomeUnknown)
+	}
+	return result
+}

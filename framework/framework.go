@@ -1,0 +1,195 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/retry"
+)
+
+// Framework is a client of a ZooKeeper ensemble: one session at a time, which it
+// keeps, and everything that is done on it. It is safe for concurrent use and
+// meant to be shared by a whole process. It is Curator's CuratorFramework.
+type Framework struct {
+	cfg     config
+	tracker *tracker
+	watches *watches
+	janitor *janitor
+
+	ctx  context.Context // ends when Close begins
+	stop context.CancelCauseFunc
+
+	mu       sync.Mutex // guards what Start and Close change
+	conduit  *conduit.Conduit
+	closing  chan struct{} // not nil once Close has begun, closed when it is done
+	closeErr error
+}
+
+// New returns a client that is not started. It checks the connection string and
+// all options, sends nothing and starts nothing.
+//
+// The connection string is ZooKeeper's: "host:port,host:port,.../chroot". With a
+// chroot every path of this client is below it.
+func New(connectString string, opts ...Option) (*Framework, error) {
+	cfg, err := newConfig(connectString, opts)
+	if err != nil {
+		return nil, err
+	}
+	f := &Framework{cfg: cfg, tracker: newTracker(cfg.log)}
+	f.ctx, f.stop = context.WithCancelCause(context.Background())
+	f.watches = newWatches(f)
+	f.janitor = newJanitor(f)
+	return f, nil
+}
+
+// Connect is New, Start and BlockUntilConnected. The context bounds the wait
+// only. When it returns an error, nothing is left running.
+func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
+	f, err := New(connectString, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Start(); err != nil {
+		return nil, err
+	}
+	if err := f.BlockUntilConnected(ctx); err != nil {
+		// Never connected, so there is no session whose end could be missed.
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Start begins to connect and returns at once. A client is started once;
+// starting it again, or after Close, is an error.
+func (f *Framework) Start() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.closing != nil:
+		return fmt.Errorf("framework: start: %w", ErrClosed)
+	case f.conduit != nil:
+		return errors.New("framework: start: already started")
+	}
+	// Events may come before Open returns: the tracker asks for what it needs of
+	// the conduit only through f.
+	opened := make(chan struct{})
+	f.tracker.deadline = func() (time.Time, bool) { <-opened; return f.conduit.Deadline() }
+	f.tracker.reset = func(why error) { <-opened; f.conduit.Reset(why) }
+	c, err := conduit.Open(conduit.Config{
+		Servers:        f.cfg.servers,
+		SessionTimeout: f.cfg.sessionTimeout,
+		ConnectTimeout: f.cfg.connectionTimeout,
+		MaxReply:       f.cfg.maxReply,
+		Dial:           f.cfg.dial,
+		Events:         (*events)(f),
+		Logger:         f.cfg.log,
+	})
+	if err != nil {
+		return fmt.Errorf("framework: start: %w", err)
+	}
+	f.conduit = c
+	close(opened)
+	return nil
+}
+
+// Close ends the session and stops the client. Before anything is sent, whatever
+// is held on the session is told that it is over; the server then deletes the
+// session's ephemeral nodes. Every call that waits, and every later one, fails
+// with [ErrClosed]. Listeners are told nothing more.
+//
+// Close takes at most about two seconds and leaves no goroutine, whatever the
+// server does. An error says that no server has confirmed the end of the session,
+// which then ends there when it times out; the client is closed all the same. Close
+// is idempotent: a second call waits for the first and returns its result.
+func (f *Framework) Close() error {
+	f.mu.Lock()
+	if done := f.closing; done != nil {
+		f.mu.Unlock()
+		<-done
+		return f.closeErr
+	}
+	f.closing = make(chan struct{})
+	c := f.conduit
+	f.mu.Unlock()
+	defer close(f.closing)
+
+	f.tracker.close()
+	f.stop(ErrClosed)
+	f.janitor.wait()
+	if c != nil {
+		_, session := f.tracker.current()
+		if err := c.Close(); err != nil && session != nil {
+			f.closeErr = fmt.Errorf("framework: close: %w", err)
+		}
+	}
+	return f.closeErr
+}
+
+// BlockUntilConnected returns nil as soon as there is a connection with a
+// session, and otherwise when the context ends or the client is closed.
+func (f *Framework) BlockUntilConnected(ctx context.Context) error {
+	if err := f.awaitConnection(ctx, 0); err != nil {
+		return fmt.Errorf("framework: waiting for a connection to %v: %w", f.cfg.servers, err)
+	}
+	return nil
+}
+
+// State returns the connection state of this moment.
+func (f *Framework) State() ConnectionState {
+	state, _ := f.tracker.current()
+	return state
+}
+
+// Session returns the newest session, which may have ended, or nil before the
+// first.
+func (f *Framework) Session() *Session {
+	_, session := f.tracker.current()
+	return session
+}
+
+// ErrorPolicy returns the policy that recipes follow unless told otherwise.
+func (f *Framework) ErrorPolicy() ErrorPolicy { return f.cfg.errorPolicy }
+
+// RetryPolicy returns the policy that decides about repeated requests.
+func (f *Framework) RetryPolicy() retry.Policy { return f.cfg.retry }
+
+// Servers returns the servers of the connection string as host:port.
+func (f *Framework) Servers() []string { return append([]string(nil), f.cfg.servers...) }
+
+// Logger returns the client's logger, never nil, for recipes built on it.
+func (f *Framework) Logger() *slog.Logger { return f.cfg.log }
+
+// OnConnectionState adds a listener that is called with every change of state from
+// now on, in order and one at a time; see package listen for the contract. It runs
+// on a goroutine of its own, so it may block and use the client. What must end
+// together with the session is better bound to [Session.Context], which needs no
+// goroutine to run first.
+func (f *Framework) OnConnectionState(fn func(ConnectionState)) *listen.Registration {
+	return f.tracker.listeners.Add(fn)
+}
+
+func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
+	return listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
+		log.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
+	}))
+}
+
+// events is the framework as the conduit sees it.
+type events Framework
+
+func (e *events) Connected(h conduit.Handshake) { e.tracker.onConnected(h) }
+func (e *events) Expired()                      { e.tracker.onExpired() }
+
+func (e *events) Disconnected(reason error) {
+	e.tracker.onDisconnected(reason)
+	e.watches.onDisconnected()
+}
+
+func (e *events) Notified(n conduit.Notification) { e.watches.onNotified(n) }

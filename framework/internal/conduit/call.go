@@ -1,0 +1,64 @@
+package conduit
+
+import (
+	"errors"
+)
+
+var (
+	// ErrNotSent reports a request that has never reached a socket: it has
+	// certainly not been applied.
+	ErrNotSent = errors.New("request not sent")
+
+	// ErrUnanswered reports a request that was written, wholly or in part, but not
+	// answered before its connection or its context ended: it may have been
+	// applied.
+	ErrUnanswered = errors.New("request sent but not answered")
+
+	// ErrOtherSession reports a request bound to a session that is not the
+	// current one. It was not sent.
+	ErrOtherSession = errors.New("bound to another session")
+
+	// ErrNotConnected is the reason of an [ErrNotSent] when there is no
+	// connection with a session.
+	ErrNotConnected = errors.New("not connected")
+
+	// ErrClosed is the reason of an [ErrNotSent] after Close.
+	ErrClosed = errors.New("conduit closed")
+
+	// ErrProtocol reports bytes that are not what a ZooKeeper server says.
+	ErrProtocol = errors.New("not ZooKeeper's protocol")
+)
+
+// Reply is a server's answer.
+type Reply struct {
+	Zxid int64
+	Code int32 // 0, or a ZooKeeper error code, when Body is empty
+	Body []byte
+}
+
+// Call is one request and, once [Conduit.Do] has returned, its outcome. A Call
+// is used once.
+type Call struct {
+	// Op is the opcode, Body the request record without its header.
+	Op   int32
+	Body []byte
+
+	// Session, when not zero, is the only session the request may run in.
+	Session int64
+
+	// OnDone, when not nil, is called exactly once: in stream order with the reply,
+	// or with the error that says why none will come. It may be called after Do has
+	// returned, or while Do or Send runs, and must not block.
+	OnDone func(Reply, error)
+
+	done chan struct{}
+
+	// Guarded by the connection's queue mutex until done is closed or Do returns.
+	xid     int32
+	settled bool
+	reply   Reply
+	err     error
+}
+
+// Result returns the outcome. It is valid after Do has returned.
+func (c *Call) Result() (Reply, error) { return c.reply, c.err }

@@ -1,0 +1,256 @@
+package conduit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Handshake is what a server said when it accepted the session.
+type Handshake struct {
+	SessionID int64
+	Password  []byte
+	Timeout   time.Duration // negotiated
+	Server    string
+
+	// Fresh tells that nothing held before can be relied on: the session is a new
+	// one, or its lease had ended.
+	Fresh bool
+}
+
+// Notification is a watch event.
+type Notification struct {
+	Type zk.EventType
+	Path string
+}
+
+// Events is told what happens to the connection; see the package comment for
+// the order. The methods must not block and must not call Close
+// or Reset.
+type Events interface {
+	Connected(Handshake)
+	Disconnected(error)
+	Expired()
+	Notified(Notification)
+}
+
+// Config is what a Conduit is made from. Every field is required.
+type Config struct {
+	Servers        []string
+	SessionTimeout time.Duration
+	ConnectTimeout time.Duration // bounds one attempt: TCP, TLS and handshake
+	MaxReply       int           // bytes
+	Dial           func(ctx context.Context, network, address string) (net.Conn, error)
+	Events         Events
+	Logger         *slog.Logger
+}
+
+// Conduit owns a go-zookeeper connection and everything that crosses it.
+type Conduit struct {
+	cfg   Config
+	ctx   context.Context // ends when Close begins to cut
+	stop  context.CancelFunc
+	hosts hosts
+	lease leaseClock
+	zxid  atomic.Int64 // newest transaction any reply has named
+
+	zk       *zk.Conn
+	zkEvents <-chan zk.Event
+
+	mu   sync.Mutex // guards conn
+	conn *conn
+
+	sessionClosed atomic.Bool // the server has confirmed the end of the session
+}
+
+// Open starts go-zookeeper. It returns at once; the first connection is made in
+// the background.
+func Open(cfg Config) (*Conduit, error) {
+	c := &Conduit{cfg: cfg}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	var err error
+	c.zk, c.zkEvents, err = zk.Connect(cfg.Servers, cfg.SessionTimeout,
+		zk.WithDialer(c.dial), zk.WithHostProvider(&c.hosts),
+		zk.WithLogger(zkLogger{cfg.Logger}), zk.WithLogInfo(false))
+	if err != nil {
+		c.stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Do sends the calls in one write and waits for their outcomes or the end of the
+// context. It returns an error when not all calls have been answered; each
+// call's own Result is valid in every case. A call whose context ended before it was
+// written will not be written.
+func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
+	for _, call := range calls {
+		call.done = make(chan struct{})
+	}
+	if ctx.Err() != nil {
+		return refuse(calls, notSent(context.Cause(ctx)))
+	}
+	conn, err := c.enqueue(calls)
+	if err != nil {
+		return refuse(calls, err)
+	}
+	for _, call := range calls {
+		select {
+		case <-call.done:
+			if call.err != nil {
+				err = call.err
+			}
+		case <-ctx.Done():
+			return conn.abandon(calls, context.Cause(ctx))
+		}
+	}
+	return err
+}
+
+// Send is Do without waiting: outcomes are told to OnDone only.
+func (c *Conduit) Send(calls ...*Call) error {
+	for _, call := range calls {
+		call.done = make(chan struct{})
+	}
+	if _, err := c.enqueue(calls); err != nil {
+		return refuse(calls, err)
+	}
+	return nil
+}
+
+// Deadline returns until when the server is certain to keep the session, and
+// whether that time has passed. See leaseClock.
+func (c *Conduit) Deadline() (deadline time.Time, over bool) { return c.lease.check(time.Now()) }
+
+// Reset cuts the current connection; go-zookeeper makes the next one.
+func (c *Conduit) Reset(why error) {
+	if conn := c.current(); conn != nil {
+		conn.fail(why)
+	}
+}
+
+// Close ends the session, if a server can be told so, and everything else in any
+// case. It takes at most about two seconds and leaves no goroutine. The error
+// says that the session was not closed at a server, which will then let it
+// expire.
+func (c *Conduit) Close() error {
+	c.hosts.stop()
+	if !c.isConnected() {
+		c.stop() // there is nobody to tell, so do not wait for a connection
+	}
+	c.zk.Close() // waits a second at most for the server's answer
+	c.stop()
+	c.Reset(ErrClosed)
+	timeout := time.NewTimer(time.Second)
+	defer timeout.Stop()
+	for {
+		select {
+		case _, ok := <-c.zkEvents:
+			if ok {
+				continue
+			}
+			if !c.sessionClosed.Load() {
+				return errors.New("no server has confirmed the end of the session: it ends there when it times out")
+			}
+			return nil
+		case <-timeout.C:
+			return errors.New("go-zookeeper has not stopped within a second")
+		}
+	}
+}
+
+func (c *Conduit) current() *conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conn
+}
+
+func (c *Conduit) isConnected() bool {
+	conn := c.current()
+	return conn != nil && conn.isOpen()
+}
+
+func (c *Conduit) enqueue(calls []*Call) (*conn, error) {
+	conn := c.current()
+	if c.ctx.Err() != nil {
+		return nil, notSent(ErrClosed)
+	}
+	if conn == nil {
+		return nil, notSent(ErrNotConnected)
+	}
+	return conn, conn.enqueue(calls)
+}
+
+// dial is go-zookeeper's dialer. Its own time limit of one second is not used.
+func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, error) {
+	if err := c.hosts.pause(c.ctx); err != nil {
+		return nil, ErrClosed
+	}
+	limit := c.attemptLimit()
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
+	defer cancel()
+	began := time.Now()
+	socket, err := c.cfg.Dial(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", address, err)
+	}
+	conn := newConn(c, socket, address, began.Add(limit))
+
+	c.mu.Lock()
+	previous := c.conn
+	c.conn = conn
+	c.mu.Unlock()
+	if previous != nil {
+		previous.fail(errors.New("replaced by a new connection"))
+	}
+	if c.ctx.Err() != nil {
+		conn.fail(ErrClosed)
+		return nil, ErrClosed
+	}
+	return conn, nil
+}
+
+// attemptLimit keeps one attempt short enough that, after a connection has been
+// silent for two thirds of the session timeout, a paused server cannot use up the
+// rest while others are healthy.
+func (c *Conduit) attemptLimit() time.Duration {
+	t := c.cfg.SessionTimeout
+	return min(c.cfg.ConnectTimeout, max(t/6, min(time.Second, t/3)))
+}
+
+func (c *Conduit) sawZxid(zxid int64) {
+	for {
+		seen := c.zxid.Load()
+		if zxid <= seen || c.zxid.CompareAndSwap(seen, zxid) {
+			return
+		}
+	}
+}
+
+// refuse settles calls that were not accepted.
+func refuse(calls []*Call, err error) error {
+	for _, call := range calls {
+		call.settled, call.err = true, err
+		if call.OnDone != nil {
+			call.OnDone(Reply{}, err)
+		}
+	}
+	return err
+}
+
+func notSent(reason error) error { return fmt.Errorf("%w: %w", ErrNotSent, reason) }
+
+// zkLogger passes go-zookeeper's messages on; what matters in them is told by
+// our own events.
+type zkLogger struct{ log *slog.Logger }
+
+func (l zkLogger) Printf(format string, args ...any) {
+	l.log.Debug("go-zookeeper: " + fmt.Sprintf(format, args...))
+}

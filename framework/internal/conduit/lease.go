@@ -1,0 +1,76 @@
+package conduit
+
+import (
+	"sync"
+	"time"
+)
+
+// safetyShare is the part of the session timeout by which a lease ends early:
+// room for clocks that run at different rates and for a goroutine that is
+// scheduled late.
+const safetyShare = 100
+
+// leaseClock knows until when the server is certain to keep the session.
+//
+// A server expires a session no earlier than the negotiated timeout after it
+// received the session's last request. A request that has been acknowledged was
+// received after it was sent, so the send time of the newest acknowledged request
+// plus the timeout is a safe deadline, whatever happened since. Receipt of
+// bytes, watch notifications and authentication replies prove nothing.
+//
+// Once the deadline has passed the lease is over for good, even if a late reply
+// arrives: the server may already be closing the session. Only another handshake
+// opens a new lease. Times are monotonic.
+type leaseClock struct {
+	mu       sync.Mutex
+	session  int64
+	timeout  time.Duration
+	deadline time.Time
+	over     bool
+}
+
+// open starts or renews the lease after a handshake that was sent at sent. It
+// reports whether this is a new lease: the session is another one, or the lease
+// of the old one was over.
+//
+// The deadline may move back: a server that has granted a shorter timeout than the
+// one before counts from the handshake by the shorter one.
+func (l *leaseClock) open(session int64, timeout time.Duration, sent, now time.Time) (fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fresh = l.session != session || l.isOver(now)
+	l.session, l.timeout = session, timeout
+	l.deadline, l.over = l.end(sent), false
+	return fresh
+}
+
+// renew moves the deadline after a reply to a request that was sent at sent.
+func (l *leaseClock) renew(sent, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isOver(now) {
+		return
+	}
+	if end := l.end(sent); end.After(l.deadline) {
+		l.deadline = end
+	}
+}
+
+// check returns the deadline and whether it has passed. Once it has, the lease
+// stays over until the next open.
+func (l *leaseClock) check(now time.Time) (deadline time.Time, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deadline, l.isOver(now)
+}
+
+func (l *leaseClock) isOver(now time.Time) bool {
+	if l.session == 0 || !now.Before(l.deadline) {
+		l.over = true
+	}
+	return l.over
+}
+
+func (l *leaseClock) end(sent time.Time) time.Time {
+	return sent.Add(l.timeout - l.timeout/safetyShare)
+}

@@ -1,0 +1,180 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// Limits and defaults. The timeouts are Curator's.
+const (
+	DefaultSessionTimeout    = 60 * time.Second
+	DefaultConnectionTimeout = 15 * time.Second
+
+	// DefaultMaxRequestSize leaves a kilobyte of ZooKeeper's jute.maxbuffer of
+	// 1,048,575 bytes for the server's own additions.
+	DefaultMaxRequestSize = 1_047_552
+
+	// DefaultMaxReplySize bounds what a server can make the client allocate at
+	// once. It is above ZooKeeper's own limit because a list of many children may be
+	// longer than any request.
+	DefaultMaxReplySize = 16 << 20
+
+	minSessionTimeout = 100 * time.Millisecond
+	maxSessionTimeout = 24 * time.Hour
+)
+
+// Option is a setting of a client, for [New] and [Connect].
+type Option interface{ apply(*config) error }
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+// Dialer makes a connection to a server; (*net.Dialer).DialContext is one. The
+// context bounds the attempt.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+type config struct {
+	servers           []string
+	root              chroot
+	sessionTimeout    time.Duration
+	connectionTimeout time.Duration
+	maxRequest        int
+	maxReply          int
+	retry             retry.Policy
+	log               *slog.Logger
+	dial              Dialer
+	errorPolicy       ErrorPolicy
+}
+
+func newConfig(connectString string, opts []Option) (config, error) {
+	c := config{
+		sessionTimeout:    DefaultSessionTimeout,
+		connectionTimeout: DefaultConnectionTimeout,
+		maxRequest:        DefaultMaxRequestSize,
+		maxReply:          DefaultMaxReplySize,
+		retry:             retry.ExponentialBackoff(100*time.Millisecond, 5),
+		log:               slog.New(slog.DiscardHandler),
+		dial:              (&net.Dialer{}).DialContext,
+	}
+	var err error
+	if c.servers, c.root, err = parseConnectString(connectString); err != nil {
+		return config{}, err
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return config{}, fmt.Errorf("framework: %w: a nil option", ErrInvalidOption)
+		}
+		if err := opt.apply(&c); err != nil {
+			return config{}, fmt.Errorf("framework: %w: %w", ErrInvalidOption, err)
+		}
+	}
+	return c, nil
+}
+
+// WithSessionTimeout asks for a session timeout; the server may grant another,
+// see [Session.Timeout]. Default: 60 s. From 100 ms to 24 h.
+func WithSessionTimeout(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < minSessionTimeout || d > maxSessionTimeout {
+			return fmt.Errorf("session timeout %v, expected %v to %v", d, minSessionTimeout, maxSessionTimeout)
+		}
+		c.sessionTimeout = d
+		return nil
+	})
+}
+
+// WithConnectionTimeout bounds how long one try of a request waits for a
+// connection before it fails with [ErrNotConnected] and the retry policy is asked,
+// and how long one attempt to connect may take. Default: 15 s.
+func WithConnectionTimeout(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("connection timeout %v, expected more than 0", d)
+		}
+		c.connectionTimeout = d
+		return nil
+	})
+}
+
+// WithRetryPolicy sets what decides whether and when a request that failed with a
+// [Retryable] error is made again. Default: exponential backoff from 100 ms, five
+// retries.
+func WithRetryPolicy(p retry.Policy) Option {
+	return optionFunc(func(c *config) error {
+		if p == nil {
+			return fmt.Errorf("retry policy nil, expected a policy such as retry.None()")
+		}
+		c.retry = p
+		return nil
+	})
+}
+
+// WithErrorPolicy sets which trouble ends what recipes hold. Default:
+// [StandardErrorPolicy].
+func WithErrorPolicy(p ErrorPolicy) Option {
+	return optionFunc(func(c *config) error {
+		if p != StandardErrorPolicy && p != SessionErrorPolicy {
+			return fmt.Errorf("error policy %d, expected StandardErrorPolicy or SessionErrorPolicy", p)
+		}
+		c.errorPolicy = p
+		return nil
+	})
+}
+
+// WithLogger sets where the client reports: Debug for go-zookeeper's messages,
+// Info for changes of state, Warn for a lost connection or session. Default:
+// silent.
+func WithLogger(log *slog.Logger) Option {
+	return optionFunc(func(c *config) error {
+		if log == nil {
+			return fmt.Errorf("logger nil, expected a *slog.Logger")
+		}
+		c.log = log
+		return nil
+	})
+}
+
+// WithDialer sets how connections to servers are made. Default: TCP. Host
+// names are resolved by the dialer, at every attempt.
+func WithDialer(dial Dialer) Option {
+	return optionFunc(func(c *config) error {
+		if dial == nil {
+			return fmt.Errorf("dialer nil, expected a function")
+		}
+		c.dial = dial
+		return nil
+	})
+}
+
+// WithMaxRequestSize sets the size in bytes above which a request is refused with
+// [ErrTooLarge] before it is sent. A server that gets too large a request cuts the
+// connection, and with it everything else that is under way; raise this only
+// together with jute.maxbuffer at every server. Default:
+// [DefaultMaxRequestSize].
+func WithMaxRequestSize(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1<<10 {
+			return fmt.Errorf("maximal request size %d, expected 1024 or more", n)
+		}
+		c.maxRequest = n
+		return nil
+	})
+}
+
+// WithMaxReplySize sets the size in bytes above which a reply is taken for
+// garbage and the connection is cut. Default: [DefaultMaxReplySize].
+func WithMaxReplySize(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1<<10 {
+			return fmt.Errorf("maximal reply size %d, expected 1024 or more", n)
+		}
+		c.maxReply = n
+		return nil
+	})
+}

@@ -1,0 +1,113 @@
+package framework
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// reserved is ZooKeeper's own tree: readable, never written through this client.
+const reserved = "/zookeeper"
+
+// ValidatePath returns nil for a path that a ZooKeeper server accepts, and
+// otherwise an error that matches [ErrInvalidPath] and says what is wrong where.
+// The rules are those of ZooKeeper's PathUtils: a path is "/" or begins with a
+// slash and does not end with one; none of its names is empty, "." or ".."; and
+// it has no control character, no private-use character and none outside the
+// Basic Multilingual Plane.
+func ValidatePath(path string) error {
+	if err := checkPath(path); err != nil {
+		return fmt.Errorf("%w %q: %w", ErrInvalidPath, path, err)
+	}
+	return nil
+}
+
+func checkPath(path string) error {
+	switch {
+	case path == "":
+		return fmt.Errorf("it is empty, a path begins with a slash")
+	case path[0] != '/':
+		return fmt.Errorf("it begins with %q, a path begins with a slash", path[0])
+	case path == "/":
+		return nil
+	case strings.HasSuffix(path, "/"):
+		return fmt.Errorf("it ends with a slash")
+	}
+	offset := 1
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name == "" || name == "." || name == ".." {
+			return fmt.Errorf("the name %q at byte %d", name, offset)
+		}
+		if at, r := badRune(name); at >= 0 {
+			return fmt.Errorf("the character %U at byte %d", r, offset+at)
+		}
+		offset += len(name) + 1
+	}
+	return nil
+}
+
+// badRune finds the first character that a server refuses.
+func badRune(name string) (at int, r rune) {
+	for i, r := range name {
+		switch {
+		case r == utf8.RuneError:
+			if _, size := utf8.DecodeRuneInString(name[i:]); size == 1 {
+				return i, r // not UTF-8
+			}
+			return i, r // U+FFFD itself is in the refused range
+		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
+			return i, r
+		}
+	}
+	return -1, 0
+}
+
+// JoinPath returns the path of name below parent.
+func JoinPath(parent, name string) string {
+	if parent == "/" {
+		return parent + name
+	}
+	return parent + "/" + name
+}
+
+// SplitPath returns the parent of a path and its last name. The parent of a node
+// at the top, and of the root, is "/".
+func SplitPath(path string) (parent, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 1)], path[i+1:]
+}
+
+// chroot is the prefix that a connection string puts before every path, "" for
+// none.
+type chroot string
+
+// full returns the path at the server.
+func (c chroot) full(path string) string {
+	if c == "" {
+		return path
+	}
+	if path == "/" {
+		return string(c)
+	}
+	return string(c) + path
+}
+
+// below returns the path at the server of a node that is to be created. Other
+// than full it keeps the slash of a sequential node's path that ends with one.
+func (c chroot) below(path string) string { return string(c) + path }
+
+// own returns the path as the user of the client names it.
+func (c chroot) own(path string) string {
+	rest, ok := strings.CutPrefix(path, string(c))
+	if !ok || rest != "" && rest[0] != '/' {
+		return path // not ours
+	}
+	if rest == "" {
+		return "/"
+	}
+	return rest
+}
+
+func isReserved(full string) bool {
+	return full == reserved || strings.HasPrefix(full, reserved+"/")
+}

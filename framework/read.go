@@ -1,0 +1,213 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+var (
+	errNilStat  = errors.New("StoringStatIn(nil), expected a *Stat")
+	errNilWatch = errors.New("Watched(nil), expected a place for the *Watch")
+)
+
+// readConfig is what the options of the reading verbs set.
+type readConfig struct {
+	stat  *Stat
+	watch **Watch
+}
+
+// GetOption is an option of [Framework.Get].
+type GetOption interface{ applyGet(*readConfig) error }
+
+// ExistsOption is an option of [Framework.Exists].
+type ExistsOption interface{ applyExists(*readConfig) error }
+
+// ChildrenOption is an option of [Framework.Children].
+type ChildrenOption interface{ applyChildren(*readConfig) error }
+
+func (o StatOption) applyGet(c *readConfig) error      { return o.store(&c.stat) }
+func (o StatOption) applyChildren(c *readConfig) error { return o.store(&c.stat) }
+
+// Get returns the data of a znode, nil when it has none. It blocks until the
+// reply or the end of the context, and retries as the policy says.
+func (f *Framework) Get(ctx context.Context, path string, opts ...GetOption) ([]byte, error) {
+	var data []byte
+	err := f.Pipeline(ctx, ReadData(path, &data, opts...))
+	return data, err
+}
+
+// Exists returns the Stat of a znode, nil when there is none.
+func (f *Framework) Exists(ctx context.Context, path string, opts ...ExistsOption) (*Stat, error) {
+	var stat *Stat
+	err := f.Pipeline(ctx, readExists(path, &stat, opts...))
+	return stat, err
+}
+
+// Children returns the names of a znode's children, in no particular order.
+func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenOption) ([]string, error) {
+	var names []string
+	err := f.Pipeline(ctx, ReadChildren(path, &names, opts...))
+	return names, err
+}
+
+// Sync makes the server that this client is connected to catch up with the leader
+// before it answers what this client asks next. It does not make a read
+// linearizable: a leader without outstanding proposals answers without asking its
+// quorum.
+func (f *Framework) Sync(ctx context.Context, path string) error {
+	c, err := f.syncCall(path)
+	if err != nil {
+		return failed(opSync, path, err)
+	}
+	return failed(opSync, path, f.send(ctx, true, c))
+}
+
+func (f *Framework) syncCall(path string) (*call, error) {
+	if err := ValidatePath(path); err != nil {
+		return nil, err
+	}
+	var e jute.Encoder
+	e.String(f.cfg.root.full(path))
+	return &call{operation: opSync, path: path, body: e.Bytes()}, nil
+}
+
+// Read is one read of a [Framework.Pipeline].
+type Read struct {
+	operation
+	path  string
+	build func(*Framework) (*call, error)
+}
+
+// ReadData is [Framework.Get] as part of a pipeline; the data goes to into, which
+// may be nil.
+func ReadData(path string, into *[]byte, opts ...GetOption) Read {
+	return Read{opGet, path, func(f *Framework) (*call, error) {
+		var cfg readConfig
+		for _, o := range opts {
+			if err := o.applyGet(&cfg); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrInvalidOption, err)
+			}
+		}
+		c, err := f.readCall(opGet, path, &cfg, watchData)
+		if err != nil {
+			return nil, err
+		}
+		c.decode = func(d *jute.Decoder) {
+			data := d.Buffer()
+			var stat Stat
+			decodeStat(d, &stat)
+			if d.Err() != nil {
+				return
+			}
+			if into != nil {
+				*into = data
+			}
+			cfg.storeStat(stat)
+		}
+		return c, nil
+	}}
+}
+
+// ReadChildren is [Framework.Children] as part of a pipeline.
+func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
+	return Read{opChildren, path, func(f *Framework) (*call, error) {
+		var cfg readConfig
+		for _, o := range opts {
+			if err := o.applyChildren(&cfg); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrInvalidOption, err)
+			}
+		}
+		c, err := f.readCall(opChildren, path, &cfg, watchChildren)
+		if err != nil {
+			return nil, err
+		}
+		c.decode = func(d *jute.Decoder) {
+			names := d.Strings()
+			var stat Stat
+			decodeStat(d, &stat)
+			if d.Err() != nil {
+				return
+			}
+			if into != nil {
+				*into = names
+			}
+			cfg.storeStat(stat)
+		}
+		return c, nil
+	}}
+}
+
+func readExists(path string, into **Stat, opts ...ExistsOption) Read {
+	return Read{opExists, path, func(f *Framework) (*call, error) {
+		var cfg readConfig
+		for _, o := range opts {
+			if err := o.applyExists(&cfg); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrInvalidOption, err)
+			}
+		}
+		c, err := f.readCall(opExists, path, &cfg, watchData)
+		if err != nil {
+			return nil, err
+		}
+		c.absent = func() { *into = nil }
+		c.decode = func(d *jute.Decoder) {
+			var stat Stat
+			decodeStat(d, &stat)
+			*into = &stat
+		}
+		return c, nil
+	}}
+}
+
+func (c *readConfig) storeStat(stat Stat) {
+	if c.stat != nil {
+		*c.stat = stat
+	}
+}
+
+// Pipeline sends several reads in one write, so that together they take one round
+// trip. The server answers them in this order, and no write of another client need
+// be between them, but may be. The error is that of the first read that failed,
+// and tells which one it was; watches set by the others are then taken back.
+func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
+	calls := make([]*call, len(reads))
+	for i, r := range reads {
+		c, err := r.build(f)
+		if err != nil {
+			return failed(r.operation, r.path, err)
+		}
+		calls[i] = c
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	err := f.send(ctx, true, calls...)
+	for _, c := range calls {
+		if c.watch != nil {
+			c.watch.deliver(err == nil)
+		}
+	}
+	return failed(reads[0].operation, reads[0].path, err)
+}
+
+// readCall builds what the three reads have in common: path and watch flag.
+func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind watchKind) (*call, error) {
+	if err := ValidatePath(path); err != nil {
+		return nil, err
+	}
+	full := f.cfg.root.full(path)
+	e := jute.NewEncoder(len(full) + 5)
+	e.String(full)
+	e.Bool(cfg.watch != nil)
+	c := &call{operation: op, path: path, body: e.Bytes()}
+	if cfg.watch != nil {
+		c.watch = &watchRequest{
+			watches: f.watches, key: watchKey{full, kind}, path: path,
+			onAbsent: op == opExists, into: cfg.watch,
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,211 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/retry"
+)
+
+// operation is one of the protocol's requests. The codes are those of
+// ZooKeeper's ZooDefs.OpCode.
+type operation struct {
+	code  int32
+	name  string // as an OpError shows it
+	write bool
+}
+
+var (
+	opCreate          = operation{15, "create", true} // create2, which answers with the Stat
+	opCreateContainer = operation{19, "create", true}
+	opCreateTTL       = operation{21, "create", true}
+	opDelete          = operation{2, "delete", true}
+	opExists          = operation{3, "exists", false}
+	opGet             = operation{4, "get", false}
+	opSet             = operation{5, "set", true}
+	opSync            = operation{9, "sync", false}
+	opChildren        = operation{12, "children", false}
+	opCheck           = operation{13, "check", false}
+	opTransact        = operation{14, "transact", true}
+	opRemoveWatches   = operation{18, "remove watches", false}
+)
+
+// call is one request of a verb and what becomes of its reply. It can be sent
+// any number of times.
+type call struct {
+	operation
+	path    string // as the caller named it
+	body    []byte
+	session *Session // when set, the only one to run in
+	watch   *watchRequest
+	decode  func(*jute.Decoder)
+	absent  func() // when set, NoNode is an answer and not an error
+}
+
+// send makes calls until they succeed, the retry policy gives up or the
+// context ends. A write whose outcome is unknown is repeated only if repeatable.
+func (f *Framework) send(ctx context.Context, repeatable bool, calls ...*call) error {
+	return f.retry(ctx, func(ctx context.Context) error {
+		err := f.exchange(ctx, calls...)
+		if OutcomeUnknown(err) && !repeatable {
+			return backoff.Permanent(err)
+		}
+		return err
+	})
+}
+
+// retry makes attempts as the client's policy says. An attempt that must not be
+// repeated fails with backoff.Permanent.
+func (f *Framework) retry(ctx context.Context, attempt func(context.Context) error) error {
+	err := attempt(ctx)
+	var permanent *backoff.PermanentError
+	if errors.As(err, &permanent) {
+		return permanent.Err
+	}
+	if err == nil || !Retryable(err) {
+		return err
+	}
+	// From here on there are pauses, which Close must cut short.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.ctx, func() { cancel(ErrClosed) })()
+	first := err
+	err = retry.Do(ctx, f.cfg.retry, func(ctx context.Context) error {
+		err := first
+		if first = nil; err == nil {
+			err = attempt(ctx)
+		}
+		if err != nil && !Retryable(err) {
+			return backoff.Permanent(err)
+		}
+		return err
+	})
+	if first != nil { // the context ended meanwhile; what has happened stays true
+		return fmt.Errorf("%w: %w", err, first)
+	}
+	return err
+}
+
+// exchange sends the calls once, in one write, and decodes the replies. The error
+// is that of the first call that failed.
+func (f *Framework) exchange(ctx context.Context, calls ...*call) error {
+	if err := f.awaitConnection(ctx, f.cfg.connectionTimeout); err != nil {
+		return &OpError{calls[0].name, calls[0].path, err}
+	}
+	return f.exchangeNow(ctx, calls...)
+}
+
+func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
+	wire := make([]*conduit.Call, len(calls))
+	for i, c := range calls {
+		if len(c.body) > f.cfg.maxRequest {
+			return &OpError{c.name, c.path, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
+		}
+		wire[i] = &conduit.Call{Op: c.code, Body: c.body}
+		if s := c.session; s != nil {
+			if err := s.Err(); err != nil { // although a session of that id may live on
+				return &OpError{c.name, c.path, fmt.Errorf("%w: %w", ErrSessionEnded, err)}
+			}
+			wire[i].Session = s.ID()
+		}
+	}
+	for i, c := range calls {
+		if c.watch != nil {
+			wire[i].OnDone = f.watches.begin(c.watch)
+		}
+	}
+	accepted := f.conduit.Do(ctx, wire...)
+	var first error
+	for i, c := range calls {
+		if err := f.outcome(ctx, c, wire[i]); err != nil && first == nil {
+			first = &OpError{c.name, c.path, err}
+		}
+	}
+	if first == nil && accepted != nil {
+		return &OpError{calls[0].name, calls[0].path, f.requestError(ctx, accepted, calls[0].write)}
+	}
+	return first
+}
+
+// outcome decodes the reply of one call.
+func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) error {
+	reply, err := wire.Result()
+	switch {
+	case err != nil:
+		return f.requestError(ctx, err, c.write)
+	case reply.Code == codeNoNode && c.absent != nil:
+		c.absent()
+		return nil
+	case reply.Code != 0:
+		return serverError(reply.Code)
+	case c.decode == nil:
+		return nil
+	}
+	d := jute.NewDecoder(reply.Body)
+	c.decode(d)
+	if err := d.Err(); err != nil {
+		f.conduit.Reset(err)
+		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
+	}
+	return nil
+}
+
+// awaitConnection waits until there is a connection, the limit has passed (0 for
+// none), the context ends or the client is closed.
+func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration) error {
+	if err := f.usable(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	connected := f.tracker.whenConnected()
+	select {
+	case <-connected:
+		return nil // the usual case needs no timer
+	default:
+	}
+	var tooLate <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		tooLate = timer.C
+	}
+	select {
+	case <-connected:
+		return nil
+	case <-tooLate:
+		return fmt.Errorf("%w within %v", ErrNotConnected, limit)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-f.ctx.Done():
+		return ErrClosed
+	}
+}
+
+func (f *Framework) usable() error {
+	if f.ctx.Err() != nil {
+		return ErrClosed
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.conduit == nil {
+		return ErrNotStarted
+	}
+	return nil
+}
+
+// failed makes sure that an error of a verb is an OpError.
+func failed(op operation, path string, err error) error {
+	var have *OpError
+	if err == nil || errors.As(err, &have) {
+		return err
+	}
+	return &OpError{op.name, path, err}
+}

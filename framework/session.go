@@ -1,0 +1,149 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+)
+
+// ErrorPolicy says which trouble ends what a client holds: a lock, leadership.
+// Curator's ConnectionStateErrorPolicy asks the same question.
+//
+// The zero value is [StandardErrorPolicy].
+type ErrorPolicy int
+
+const (
+	// StandardErrorPolicy ends a hold when the connection is lost (Suspended), and
+	// in any case at the session's [Session.Deadline].
+	//
+	// A server that is cut off from its leader goes on answering its clients for up
+	// to syncLimit x tickTime. This policy is therefore safe in every partition only
+	// with a session timeout of at least (syncLimit + 1.5) x tickTime: 13 s
+	// with ZooKeeper's usual syncLimit of 5 and tickTime of 2 s.
+	StandardErrorPolicy ErrorPolicy = iota
+
+	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so
+	// that a short interruption costs nothing. It is safe when the client's
+	// server is the leader, or a standalone server.
+	SessionErrorPolicy
+)
+
+// String returns Curator's word for the policy.
+func (p ErrorPolicy) String() string {
+	switch p {
+	case StandardErrorPolicy:
+		return "standard"
+	case SessionErrorPolicy:
+		return "session"
+	default:
+		return "unknown"
+	}
+}
+
+// Session is one session of a client, from its handshake to the moment from which
+// this client no longer relies on it. That moment comes no later than the server
+// can expire the session, and often earlier: a session that was given up and then
+// turns out to live on is another Session, with the same id.
+type Session struct {
+	id       int64
+	password []byte
+	deadline func() (time.Time, bool)
+
+	alive    context.Context
+	endAlive context.CancelCauseFunc
+
+	ended atomic.Pointer[time.Time] // the deadline that stays, once it is over
+
+	timeout atomic.Int64           // nanoseconds; a reconnect may negotiate another
+	linked  atomic.Pointer[linked] // changed by the tracker only
+}
+
+// linked is the time of a session between two losses of the connection.
+type linked struct {
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+func newSession(h conduit.Handshake, deadline func() (time.Time, bool)) *Session {
+	s := &Session{id: h.SessionID, password: h.Password, deadline: deadline}
+	s.alive, s.endAlive = context.WithCancelCause(context.Background())
+	s.resume(h.Timeout)
+	return s
+}
+
+// ID is the session's id at the server, the ephemeralOwner of its ephemeral nodes.
+func (s *Session) ID() int64 { return s.id }
+
+// Password returns a copy of the session's secret. Whoever has it can take over
+// or close the session.
+func (s *Session) Password() []byte { return append([]byte(nil), s.password...) }
+
+// Timeout is the timeout that the server has granted.
+func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load()) }
+
+// Deadline is the time until which no server can expire the session, as far as
+// the servers' acknowledgements go: the send time of the newest acknowledged
+// request, plus the timeout, less a hundredth of it for clocks that differ. It
+// carries a monotonic reading and moves on with every acknowledgement. When it
+// passes, the session is over for this client. That of a session that is over does
+// not move and has passed.
+func (s *Session) Deadline() time.Time {
+	if ended := s.ended.Load(); ended != nil {
+		return *ended
+	}
+	deadline, _ := s.deadline()
+	return deadline
+}
+
+// Done is closed when the session is over for this client.
+func (s *Session) Done() <-chan struct{} { return s.alive.Done() }
+
+// Err returns nil while the session lives, then a [*LostError] that says why it
+// ended.
+func (s *Session) Err() error { return context.Cause(s.alive) }
+
+// Context returns a context that ends when, by the policy, whatever is held on
+// the session must be taken to be lost. Its cause is a [*LostError]. A context
+// asked for while the connection is lost has ended already under
+// StandardErrorPolicy.
+func (s *Session) Context(policy ErrorPolicy) context.Context {
+	if policy == SessionErrorPolicy {
+		return s.alive
+	}
+	return s.linked.Load().ctx
+}
+
+// String names the session as ZooKeeper's logs do. It never shows the password.
+func (s *Session) String() string {
+	if s == nil {
+		return "none"
+	}
+	return fmt.Sprintf("0x%x", uint64(s.id))
+}
+
+// Format writes String for every verb, so that no log shows the password.
+func (s *Session) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
+
+// LogValue is what log/slog shows.
+func (s *Session) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+func (s *Session) resume(timeout time.Duration) {
+	s.timeout.Store(int64(timeout))
+	ctx, end := context.WithCancelCause(s.alive)
+	s.linked.Store(&linked{ctx, end})
+}
+
+func (s *Session) suspend() { s.linked.Load().end(&LostError{Reason: ReasonSuspended}) }
+
+func (s *Session) end(reason LostReason) {
+	ended, _ := s.deadline()
+	if now := time.Now(); now.Before(ended) {
+		ended = now
+	}
+	s.ended.Store(&ended)
+	s.endAlive(&LostError{Reason: reason})
+}

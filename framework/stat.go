@@ -1,0 +1,49 @@
+package framework
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// Stat is a znode's metadata, as ZooKeeper's data model defines it: Czxid,
+// Version, EphemeralOwner and so on. It is go-zookeeper's type.
+type Stat = zk.Stat
+
+// ACL is one entry of a znode's access control list. It is go-zookeeper's type;
+// its helpers such as zk.WorldACL and zk.DigestACL build one.
+type ACL = zk.ACL
+
+// AnyVersion makes a versioned verb accept whatever version the znode has.
+const AnyVersion int32 = -1
+
+func decodeStat(d *jute.Decoder, s *Stat) {
+	s.Czxid, s.Mzxid = d.Int64(), d.Int64()
+	s.Ctime, s.Mtime = d.Int64(), d.Int64()
+	s.Version, s.Cversion, s.Aversion = d.Int32(), d.Int32(), d.Int32()
+	s.EphemeralOwner = d.Int64()
+	s.DataLength, s.NumChildren = d.Int32(), d.Int32()
+	s.Pzxid = d.Int64()
+}
+
+// StatOption is returned by [StoringStatIn].
+type StatOption struct{ stat *Stat }
+
+// StoringStatIn stores the znode's Stat, as it was when the request was applied.
+// Curator's storingStatIn.
+func StoringStatIn(stat *Stat) StatOption { return StatOption{stat} }
+
+func (o StatOption) store(into **Stat) error {
+	if o.stat == nil {
+		return errNilStat
+	}
+	*into = o.stat
+	return nil
+}
+
+// VersionOption is returned by [WithVersion].
+type VersionOption int32
+
+// WithVersion applies the write only to a znode whose data has this version, and
+// fails with [ErrBadVersion] otherwise. Default: [AnyVersion].
+func WithVersion(version int32) VersionOption { return VersionOption(version) }

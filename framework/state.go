@@ -1,0 +1,204 @@
+package framework
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/listen"
+)
+
+// ConnectionState is the state of a client's connection and session, with
+// Curator's names.
+type ConnectionState int
+
+const (
+	// NotConnected is the state before the first connection. Listeners are never
+	// told of it.
+	NotConnected ConnectionState = iota
+
+	// Connected is the first connection of this client.
+	Connected
+
+	// Suspended: the connection is lost. The session may live on at the server, and
+	// everything that is ephemeral with it.
+	Suspended
+
+	// Reconnected: a connection is there again after Suspended or Lost. Watches
+	// set before are gone; no event does not mean no change.
+	Reconnected
+
+	// Lost: the session has ended, or it has gone unconfirmed for so long that it
+	// may have. Ephemeral nodes and locks must be taken to be gone. The client
+	// goes on connecting and will open another session.
+	Lost
+)
+
+// String returns Curator's name of the state.
+func (s ConnectionState) String() string {
+	switch s {
+	case NotConnected:
+		return "NOT_CONNECTED"
+	case Connected:
+		return "CONNECTED"
+	case Suspended:
+		return "SUSPENDED"
+	case Reconnected:
+		return "RECONNECTED"
+	case Lost:
+		return "LOST"
+	default:
+		return "UNKNOWN"
+	}
+}
+
+// IsConnected tells whether requests can be sent in this state.
+func (s ConnectionState) IsConnected() bool { return s == Connected || s == Reconnected }
+
+// tracker turns the conduit's events into connection states and sessions. It is
+// the one place where either changes.
+//
+// It declares Lost by the lease clock: a timer runs to the deadline, and when it
+// fires the clock decides whether the deadline has moved meanwhile. So a client
+// that can reach no server learns of the loss in time.
+type tracker struct {
+	log       *slog.Logger
+	listeners *listen.Set[ConnectionState]
+
+	// Set before the first event.
+	deadline func() (time.Time, bool)
+	reset    func(error)
+
+	mu            sync.Mutex
+	state         ConnectionState
+	everConnected bool
+	closed        bool
+	session       *Session      // the newest, nil before the first
+	connected     chan struct{} // closed while there is a connection
+	timer         *time.Timer   // runs to the deadline of session
+}
+
+func newTracker(log *slog.Logger) *tracker {
+	return &tracker{log: log, listeners: newStateListeners(log), connected: make(chan struct{})}
+}
+
+func (t *tracker) onConnected(h conduit.Handshake) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	if h.Fresh || t.session == nil || t.session.Err() != nil {
+		t.endSession(ReasonLeaseEnd)
+		t.session = newSession(h, t.deadline)
+		t.armTimer()
+	} else {
+		t.session.resume(h.Timeout)
+		t.resetTimer() // the deadline is an earlier one if the timeout is shorter
+	}
+	close(t.connected)
+	if t.everConnected {
+		t.enter(Reconnected)
+	} else {
+		t.everConnected = true
+		t.enter(Connected)
+	}
+}
+
+func (t *tracker) onDisconnected(reason error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.connected = make(chan struct{})
+	if t.closed {
+		return
+	}
+	t.log.Warn("zookeeper connection suspended", "reason", reason)
+	t.session.suspend()
+	if t.state != Lost {
+		t.enter(Suspended)
+	}
+}
+
+func (t *tracker) onExpired() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endSession(ReasonSessionExpired)
+}
+
+// onTimer runs at the deadline of session.
+func (t *tracker) onTimer(session *Session) {
+	deadline, over := t.deadline()
+	if cut := t.checkTimer(session, deadline, over); cut {
+		// The handshake of the next connection tells whether the session lives.
+		t.reset(session.Err())
+	}
+}
+
+func (t *tracker) checkTimer(session *Session, deadline time.Time, over bool) (cut bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.session != session || session.Err() != nil {
+		return false
+	}
+	if !over {
+		t.timer.Reset(time.Until(deadline))
+		return false
+	}
+	cut = t.state.IsConnected()
+	t.endSession(ReasonLeaseEnd)
+	return cut
+}
+
+// endSession ends the newest session, if it has not ended, and enters Lost.
+func (t *tracker) endSession(reason LostReason) {
+	if t.session == nil || t.session.Err() != nil {
+		return
+	}
+	t.session.end(reason)
+	t.timer.Stop()
+	if !t.closed {
+		t.log.Warn("zookeeper session lost", "session", t.session, "reason", reason)
+		t.enter(Lost)
+	}
+}
+
+func (t *tracker) armTimer() {
+	session := t.session
+	deadline, _ := t.deadline()
+	t.timer = time.AfterFunc(time.Until(deadline), func() { t.onTimer(session) })
+}
+
+func (t *tracker) resetTimer() {
+	deadline, _ := t.deadline()
+	t.timer.Reset(time.Until(deadline))
+}
+
+func (t *tracker) enter(s ConnectionState) {
+	t.state = s
+	t.log.Info("zookeeper connection state", "state", s.String(), "session", t.session)
+	t.listeners.Notify(s)
+}
+
+// close ends the session for this client before anything is sent: whoever holds
+// something on it is told first.
+func (t *tracker) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	t.endSession(ReasonClosed)
+	t.state = Lost
+}
+
+func (t *tracker) current() (ConnectionState, *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state, t.session
+}
+
+// whenConnected returns a channel that is closed while there is a connection.
+func (t *tracker) whenConnected() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.connected
+}

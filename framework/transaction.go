@@ -1,0 +1,223 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// Operation types in the reply of a transaction that are no request's.
+const (
+	multiEnd   = -1
+	multiError = -1
+
+	codeRuntimeInconsistency = -2 // of the operations after the one that failed
+)
+
+// Op is one operation of a transaction.
+type Op struct {
+	operation
+	path   string
+	encode func(*Framework, *jute.Encoder) error // the record, without its header
+	decode func(*Framework, *jute.Decoder, *OpResult)
+}
+
+// OpResult is what an operation of a transaction has done.
+type OpResult struct {
+	// Path is the path of a created znode.
+	Path string
+
+	// Stat is that of the znode after a set; nil for other operations.
+	Stat *Stat
+}
+
+var errNotInTransaction = errors.New("not possible within a transaction: protection, parents, InSession, StoringStatIn")
+
+// opCreateInTransaction is the request for which a server accepts the ordinary
+// modes within a transaction. Its result has no Stat.
+var opCreateInTransaction = operation{1, "create", true}
+
+// CreateOp is [Framework.Create] within a transaction. The options that need more
+// than one request, or a Stat, are refused.
+func CreateOp(path string, data []byte, opts ...CreateOption) Op {
+	op := Op{operation: opCreate, path: path}
+	cfg, err := newCreateConfig(opts)
+	if err == nil && (cfg.protected || cfg.parents || cfg.session != nil || cfg.stat != nil) {
+		err = fmt.Errorf("%w: %w", ErrInvalidOption, errNotInTransaction)
+	}
+	if op.operation = cfg.mode.operation(); op.operation == opCreate {
+		op.operation = opCreateInTransaction
+	}
+	op.encode = func(f *Framework, e *jute.Encoder) error {
+		if err != nil {
+			return err
+		}
+		if err := f.creatable(path, cfg.mode); err != nil {
+			return err
+		}
+		e.Raw(encodeCreate(f.cfg.root.below(path), data, &cfg))
+		return nil
+	}
+	op.decode = func(f *Framework, d *jute.Decoder, r *OpResult) {
+		r.Path = f.cfg.root.own(d.String())
+		if op.operation != opCreateInTransaction {
+			decodeStat(d, new(Stat)) // a container or TTL node is answered as by opCreate
+		}
+	}
+	return op
+}
+
+// SetDataOp is [Framework.Set] within a transaction.
+func SetDataOp(path string, data []byte, opts ...SetOption) Op {
+	cfg := setConfig{version: AnyVersion}
+	return Op{
+		operation: opSet, path: path,
+		encode: func(f *Framework, e *jute.Encoder) error {
+			for _, o := range opts {
+				if err := o.applySet(&cfg); err != nil {
+					return fmt.Errorf("%w: %w", ErrInvalidOption, err)
+				}
+			}
+			full, err := f.writable(path)
+			if err != nil {
+				return err
+			}
+			e.String(full)
+			e.Buffer(data)
+			e.Int32(cfg.version)
+			return nil
+		},
+		decode: func(_ *Framework, d *jute.Decoder, r *OpResult) {
+			r.Stat = new(Stat)
+			decodeStat(d, r.Stat)
+			if cfg.stat != nil {
+				*cfg.stat = *r.Stat
+			}
+		},
+	}
+}
+
+// DeleteOp is [Framework.Delete] within a transaction. [Guaranteed] is refused.
+func DeleteOp(path string, opts ...DeleteOption) Op {
+	return Op{
+		operation: opDelete, path: path,
+		encode: func(f *Framework, e *jute.Encoder) error {
+			cfg := deleteConfig{version: AnyVersion}
+			for _, o := range opts {
+				if err := o.applyDelete(&cfg); err != nil {
+					return fmt.Errorf("%w: %w", ErrInvalidOption, err)
+				}
+			}
+			if cfg.guaranteed {
+				return fmt.Errorf("%w: Guaranteed is not possible within a transaction", ErrInvalidOption)
+			}
+			full, err := f.writable(path)
+			if err != nil {
+				return err
+			}
+			e.String(full)
+			e.Int32(cfg.version)
+			return nil
+		},
+	}
+}
+
+// CheckOption is an option of [CheckOp].
+type CheckOption interface{ applyCheck(*int32) }
+
+func (o VersionOption) applyCheck(version *int32) { *version = int32(o) }
+
+// CheckOp makes a transaction fail unless the znode exists and, with
+// [WithVersion], its data has that version.
+func CheckOp(path string, opts ...CheckOption) Op {
+	return Op{
+		operation: opCheck, path: path,
+		encode: func(f *Framework, e *jute.Encoder) error {
+			version := AnyVersion
+			for _, o := range opts {
+				o.applyCheck(&version)
+			}
+			if err := ValidatePath(path); err != nil {
+				return err
+			}
+			e.String(f.cfg.root.full(path))
+			e.Int32(version)
+			return nil
+		},
+	}
+}
+
+// Transact applies all operations or none, in order and as one transaction of the
+// server. On success there is one result for each operation. The error names the
+// operation that failed; none has then been applied. A transaction is not repeated
+// after a try whose outcome is unknown, see [OutcomeUnknown].
+func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	var e jute.Encoder
+	for _, op := range ops {
+		multiHeader(&e, op.code, false)
+		if err := op.encode(f, &e); err != nil {
+			return nil, &OpError{opTransact.name, op.path, fmt.Errorf("%s: %w", op.name, err)}
+		}
+	}
+	multiHeader(&e, multiEnd, true)
+	reply := transaction{f: f, ops: ops}
+	err := f.send(ctx, false, &call{
+		operation: opTransact, path: ops[0].path, body: e.Bytes(), decode: reply.decode,
+	})
+	switch {
+	case err != nil:
+		return nil, failed(opTransact, ops[0].path, err)
+	case reply.err != nil:
+		return nil, reply.err
+	default:
+		return reply.results, nil
+	}
+}
+
+func multiHeader(e *jute.Encoder, code int32, done bool) {
+	e.Int32(code)
+	e.Bool(done)
+	e.Int32(-1)
+}
+
+// transaction reads the reply to a Transact.
+type transaction struct {
+	f       *Framework
+	ops     []Op
+	results []OpResult
+	err     error
+	named   bool // err is that of the operation that failed
+}
+
+func (t *transaction) decode(d *jute.Decoder) {
+	t.results = make([]OpResult, len(t.ops))
+	for i, op := range t.ops {
+		code := d.Int32()
+		d.Bool()
+		d.Int32()
+		switch {
+		case d.Err() != nil:
+			return
+		case code == multiError:
+			t.fail(op, d.Int32())
+		case op.decode != nil:
+			op.decode(t.f, d, &t.results[i])
+		}
+	}
+}
+
+// fail keeps the error of the operation that made the transaction fail. Those
+// before it have code 0, which does not mean that they were applied; those after
+// it have one of their own.
+func (t *transaction) fail(op Op, code int32) {
+	culprit := code != 0 && code != codeRuntimeInconsistency
+	if t.err == nil || culprit && !t.named {
+		t.err = &OpError{opTransact.name, op.path, fmt.Errorf("%s: %w", op.name, serverError(code))}
+		t.named = culprit
+	}
+}

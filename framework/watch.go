@@ -1,0 +1,291 @@
+package framework
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// EventType says what a watch has seen; it is go-zookeeper's type, with
+// zk.EventNodeCreated, EventNodeDeleted, EventNodeDataChanged,
+// EventNodeChildrenChanged, and EventNotWatching when the connection was lost.
+type EventType = zk.EventType
+
+// Event is what ends a [Watch].
+type Event struct {
+	Type EventType
+	Path string
+
+	// Err is not nil when the watch ended without a change having been seen, with
+	// the connection it was set on: then only reading again tells what happened.
+	Err error
+}
+
+// Watch is a one-shot watch that was set by a read with [Watched]. It ends with
+// the first event, with the loss of the connection, or when it is cancelled.
+//
+// However many watches a client has on one path, its server has at most one for
+// the data and one for the children, and none when the last of them is
+// cancelled.
+type Watch struct {
+	watches *watches
+	key     watchKey
+	path    string
+	fired   chan struct{}
+
+	// Guarded by watches.mu.
+	armed     bool // the server has it
+	cancelled bool
+	event     Event
+	onFired   []func(Event)
+}
+
+// Fired is closed when the watch has ended by an event or the loss of the
+// connection.
+func (w *Watch) Fired() <-chan struct{} { return w.fired }
+
+// Event returns what ended the watch. It is valid once Fired is closed.
+func (w *Watch) Event() Event { return w.event }
+
+// OnFired has fn called when the watch ends as for Fired, on the goroutine that
+// receives from the server and before anything that follows the event in its
+// stream; at once if the watch has ended already. So fn must not block nor make
+// requests. It is not called for a watch that was cancelled first.
+func (w *Watch) OnFired(fn func(Event)) {
+	if !w.watches.addHook(w, fn) {
+		fn(w.event)
+	}
+}
+
+// Cancel gives the watch up. It does not block, may be called at any time and
+// more than once, and is safe on a nil watch.
+func (w *Watch) Cancel() {
+	if w != nil {
+		w.watches.cancel(w)
+	}
+}
+
+// WatchedOption is returned by [Watched].
+type WatchedOption struct{ into **Watch }
+
+// Watched sets a watch together with the read: on the data of the znode for Get
+// and Exists, on the list of its children for Children. Exists also watches a path
+// where there is no znode yet; Get and Children then fail and leave no watch.
+// When the read succeeds the watch is stored in into, and the caller must Cancel
+// it when it is no longer needed; when it fails, into is not touched.
+func Watched(into **Watch) WatchedOption { return WatchedOption{into} }
+
+func (o WatchedOption) applyGet(c *readConfig) error      { return o.set(c) }
+func (o WatchedOption) applyExists(c *readConfig) error   { return o.set(c) }
+func (o WatchedOption) applyChildren(c *readConfig) error { return o.set(c) }
+
+func (o WatchedOption) set(c *readConfig) error {
+	if o.into == nil {
+		return errNilWatch
+	}
+	c.watch = o.into
+	return nil
+}
+
+// watchKind is one of the two tables in which a server keeps watches. The values
+// are those of removeWatches.
+type watchKind int32
+
+const (
+	watchChildren watchKind = 1
+	watchData     watchKind = 2 // set by getData and exists
+)
+
+type watchKey struct {
+	full string // at the server
+	kind watchKind
+}
+
+// watchEntry is everybody who waits for one server watch.
+type watchEntry struct {
+	armed   bool
+	waiting map[*Watch]struct{} // armed, or their request is under way
+}
+
+// watches is the registry of a client's watches.
+//
+// A watch joins its entry before its request is sent and is armed, in stream
+// order, by the reply. An event ends the armed ones only: a request that was
+// answered after the event has set the server's watch anew.
+type watches struct {
+	f *Framework
+
+	mu      sync.Mutex
+	entries map[watchKey]*watchEntry
+}
+
+func newWatches(f *Framework) *watches {
+	return &watches{f: f, entries: make(map[watchKey]*watchEntry)}
+}
+
+// watchRequest is a read that asks for a watch.
+type watchRequest struct {
+	watches  *watches
+	key      watchKey
+	path     string
+	onAbsent bool // the server sets the watch although there is no znode
+	into     **Watch
+	current  *Watch // of the last try
+}
+
+// deliver hands the watch over, or gives it up if the read failed.
+func (r *watchRequest) deliver(ok bool) {
+	if !ok {
+		r.current.Cancel()
+		return
+	}
+	*r.into = r.current
+}
+
+// begin registers a try of the request and returns what is to be called with its
+// outcome.
+func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
+	w := &Watch{watches: ws, key: r.key, path: r.path, fired: make(chan struct{})}
+	r.current.Cancel() // of a try that failed after this read had succeeded
+	r.current = w
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	entry := ws.entries[r.key]
+	if entry == nil {
+		entry = &watchEntry{waiting: make(map[*Watch]struct{})}
+		ws.entries[r.key] = entry
+	}
+	entry.waiting[w] = struct{}{}
+	return func(reply conduit.Reply, err error) {
+		set := err == nil && (reply.Code == 0 || r.onAbsent && reply.Code == codeNoNode)
+		ws.answered(w, set)
+	}
+}
+
+func (ws *watches) answered(w *Watch, set bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	entry := ws.entries[w.key]
+	if set {
+		w.armed, entry.armed = true, true
+	}
+	if !set || w.cancelled {
+		ws.drop(w)
+	}
+}
+
+func (ws *watches) cancel(w *Watch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.cancelled = true
+	if w.armed {
+		ws.drop(w)
+	} // else the reply, or its absence, does it
+}
+
+// drop takes a watch out of its entry, and the entry with the last one. Callers
+// hold mu, so that what is sent keeps the order of what is decided.
+func (ws *watches) drop(w *Watch) {
+	entry := ws.entries[w.key]
+	if entry == nil {
+		return
+	}
+	delete(entry.waiting, w)
+	if len(entry.waiting) > 0 {
+		return
+	}
+	delete(ws.entries, w.key)
+	if entry.armed {
+		ws.removeAtServer(w.key)
+	}
+}
+
+func (ws *watches) removeAtServer(key watchKey) {
+	e := jute.NewEncoder(len(key.full) + 8)
+	e.String(key.full)
+	e.Int32(int32(key.kind))
+	// Not sent means no connection, and so no watch. The reply does not matter: it
+	// is success, or that the watch has fired meanwhile.
+	_ = ws.f.conduit.Send(&conduit.Call{Op: opRemoveWatches.code, Body: e.Bytes()})
+}
+
+// addHook returns false when the watch has ended.
+func (ws *watches) addHook(w *Watch, fn func(Event)) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	select {
+	case <-w.fired:
+		return false
+	default:
+		w.onFired = append(w.onFired, fn)
+		return true
+	}
+}
+
+// onNotified ends the watches that an event concerns.
+func (ws *watches) onNotified(n conduit.Notification) {
+	event := Event{Type: n.Type, Path: ws.f.cfg.root.own(n.Path)}
+	switch n.Type {
+	case zk.EventNodeChildrenChanged:
+		ws.fire(event, watchKey{n.Path, watchChildren})
+	case zk.EventNodeDeleted:
+		ws.fire(event, watchKey{n.Path, watchData}, watchKey{n.Path, watchChildren})
+	default:
+		ws.fire(event, watchKey{n.Path, watchData})
+	}
+}
+
+// onDisconnected ends all watches: the server's are gone with the connection.
+func (ws *watches) onDisconnected() {
+	ws.mu.Lock()
+	keys := slices.Collect(maps.Keys(ws.entries))
+	ws.mu.Unlock()
+	ws.fire(Event{Type: zk.EventNotWatching, Err: ErrConnectionLost}, keys...)
+}
+
+// fire ends the armed watches of these entries and then calls their hooks.
+func (ws *watches) fire(event Event, keys ...watchKey) {
+	ws.mu.Lock()
+	var ended []*Watch
+	for _, key := range keys {
+		ended = ws.end(ended, key, event)
+	}
+	ws.mu.Unlock()
+	for _, w := range ended {
+		for _, fn := range w.onFired {
+			fn(w.event)
+		}
+	}
+}
+
+// end ends the armed watches of one entry and appends them to ended; callers hold
+// mu.
+func (ws *watches) end(ended []*Watch, key watchKey, event Event) []*Watch {
+	entry := ws.entries[key]
+	if entry == nil {
+		return ended
+	}
+	entry.armed = false
+	for w := range entry.waiting {
+		if !w.armed {
+			continue
+		}
+		delete(entry.waiting, w)
+		w.armed = false
+		w.event = event
+		if w.event.Path == "" {
+			w.event.Path = w.path
+		}
+		close(w.fired)
+		ended = append(ended, w)
+	}
+	if len(entry.waiting) == 0 {
+		delete(ws.entries, key)
+	}
+	return ended
+}

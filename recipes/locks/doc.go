@@ -1,0 +1,2 @@
+// Package locks has Curator's lock recipes.
+package locks

@@ -1,0 +1,79 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// LockInternalsDriver is what makes one recipe differ from another: how its node
+// is created, who contends in which order, and who has the lock. Recipes of one's
+// own are composed from a driver and [LockInternals]. It is Curator's
+// LockInternalsDriver.
+//
+// A driver is shared by all acquisitions of a lock and must be safe for concurrent
+// use.
+type LockInternalsDriver interface {
+	LockInternalsSorter
+
+	// CreatesTheLock creates the node of one acquisition. The node must be
+	// ephemeral, belong to the session given, and have a name that is never used
+	// again: [framework.WithProtection] and [framework.InSession] see to that. When
+	// it fails it leaves nothing behind.
+	CreatesTheLock(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
+
+	// GetsTheLock decides from the sorted contenders whether ours has the lock or
+	// which one to wait for. An error that matches [framework.ErrNoNode] says that
+	// ours is not among them; the acquisition then starts again.
+	GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error)
+}
+
+// LockNode is the znode of one acquisition.
+type LockNode struct {
+	Path string
+	Stat framework.Stat // as of its creation
+}
+
+// PredicateResults is a driver's decision. It is Curator's PredicateResults.
+type PredicateResults struct {
+	// GetsTheLock says that ours has the lock.
+	GetsTheLock bool
+
+	// PathToWatch is otherwise the name of the contender whose end ours waits for.
+	PathToWatch string
+}
+
+// StandardLockInternalsDriver is the driver of mutexes and of the first semaphore:
+// a protected ephemeral sequential node, and the first maxLeases in the queue have
+// the lock. Each of the others waits for the one maxLeases places before it.
+type StandardLockInternalsDriver struct {
+	StandardLockInternalsSorter
+}
+
+// CreatesTheLock creates the node with containers as parents.
+func (StandardLockInternalsDriver) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (LockNode, error) {
+	var node LockNode
+	var err error
+	node.Path, err = client.Create(ctx, path, data,
+		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
+		framework.WithMode(framework.EphemeralSequential), framework.InSession(session),
+		framework.StoringStatIn(&node.Stat))
+	return node, err
+}
+
+// GetsTheLock decides by the place in the queue.
+func (StandardLockInternalsDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
+	i := slices.Index(contenders, ours)
+	switch {
+	case i < 0:
+		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
+	case i < maxLeases:
+		return PredicateResults{GetsTheLock: true}, nil
+	default:
+		return PredicateResults{PathToWatch: contenders[i-maxLeases]}, nil
+	}
+}

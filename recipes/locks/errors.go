@@ -1,0 +1,36 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+)
+
+var (
+	// ErrNotAcquired says that the lock was not acquired: another one has it
+	// (TryAcquire), or the context ended first, whose cause the error then matches
+	// too. Nothing of the attempt is left, or what is left is being deleted in the
+	// background.
+	ErrNotAcquired = errors.New("not acquired")
+
+	// ErrReleased is the cause with which the contexts of a lease end when it is
+	// released.
+	ErrReleased = errors.New("lease released")
+
+	// errOwnNodeGone starts an acquisition again from the beginning.
+	errOwnNodeGone = errors.New("the lock node is gone")
+)
+
+// LostError is the error and the cause of a lease that was lost; see
+// [framework.LostError].
+type LostError = framework.LostError
+
+// acquireError is the form of every error of an acquisition.
+func acquireError(ctx context.Context, path string, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
+		return fmt.Errorf("locks: acquire %s: %w: %w", path, ErrNotAcquired, context.Cause(ctx))
+	}
+	return fmt.Errorf("locks: acquire %s: %w", path, err)
+}

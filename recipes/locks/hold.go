@@ -1,0 +1,165 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// hold is a lock that is held: one node, however many leases.
+//
+// Its context is a child of the session's, and is ended by the watch on its node
+// in the goroutine that receives from the server. So it and the contexts of all its
+// leases end in the very call in which the client learns what ends them. A hold has
+// a goroutine only while there is something to find out or to clean up.
+type hold struct {
+	l       *LockInternals
+	session *framework.Session
+	node    LockNode
+
+	ctx      context.Context
+	end      context.CancelCauseFunc
+	keepNode func() bool // keeps a hold that is being released from being abandoned
+
+	mu     sync.Mutex
+	leases int              // not released yet; 0 means that the hold is being released
+	own    *framework.Watch // on node
+	work   sync.WaitGroup   // grows only while leases > 0
+}
+
+func newHold(parent context.Context, q *queued) *hold {
+	h := &hold{l: q.l, session: q.session, node: q.node, leases: 1}
+	h.ctx, h.end = context.WithCancelCause(parent)
+	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
+	h.watch(q.own)
+	return h
+}
+
+// watch makes own the watch on the node.
+func (h *hold) watch(own *framework.Watch) {
+	h.mu.Lock()
+	h.own = own
+	h.mu.Unlock()
+	own.OnFired(h.onEvent)
+}
+
+// onEvent runs where events are received, and must not block.
+func (h *hold) onEvent(event framework.Event) {
+	if event.Type == zk.EventNodeDeleted {
+		h.end(&LostError{Reason: framework.ReasonNodeDeleted})
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leases > 0 && h.ctx.Err() == nil {
+		h.work.Go(h.reexamine)
+	}
+}
+
+// reexamine looks at the node after an event that leaves open whether it is there,
+// and watches it again.
+func (h *hold) reexamine() {
+	for h.ctx.Err() == nil {
+		var own *framework.Watch
+		var stat framework.Stat
+		_, err := h.l.client.Get(h.ctx, h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
+		switch {
+		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.Stat.Czxid:
+			own.Cancel()
+			h.end(&LostError{Reason: framework.ReasonNodeDeleted})
+			return
+		case err == nil:
+			h.watch(own)
+			return
+		}
+		// Not connected for longer than the retry policy waits, or not allowed to
+		// read: as long as the session is confirmed the hold goes on.
+		sleep(h.ctx, reexaminePause)
+	}
+}
+
+const reexaminePause = 100 * time.Millisecond
+
+// abandon leaves the node of a lost hold to the background.
+func (h *hold) abandon() {
+	h.unwatch()
+	h.l.client.Logger().Error("lock lost while held",
+		"path", h.node.Path, "token", h.node.Stat.Czxid, "reason", context.Cause(h.ctx))
+	// Refused when the client is closed: then the node goes with the session.
+	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
+}
+
+func (h *hold) unwatch() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.own.Cancel()
+}
+
+// err returns nil while the lock is held. It asks the clock itself, so that a
+// process that was paused need not wait for a timer to learn the truth.
+func (h *hold) err() error {
+	if err := context.Cause(h.ctx); err != nil {
+		return err
+	}
+	if h.session.Err() == nil && !time.Now().Before(h.session.Deadline()) {
+		return &LostError{Reason: framework.ReasonLeaseEnd}
+	}
+	return nil
+}
+
+// reenter adds a lease.
+func (h *hold) reenter() (*Lease, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.err(); err != nil {
+		return nil, err
+	}
+	if h.leases == 0 {
+		return nil, ErrReleased
+	}
+	h.leases++
+	return h.newLease(), nil
+}
+
+// leave takes a lease away and, with the last one, releases the lock: first the
+// contexts end, then the node goes, and the watch with it.
+func (h *hold) leave(ctx context.Context) error {
+	h.mu.Lock()
+	h.leases--
+	last := h.leases == 0
+	h.mu.Unlock()
+	lost := h.err()
+	if !last {
+		return lost
+	}
+	defer h.work.Wait()
+	if !h.keepNode() {
+		return context.Cause(h.ctx)
+	}
+	if lost != nil {
+		h.end(lost)
+		h.abandon()
+		return lost
+	}
+	h.end(ErrReleased)
+	defer h.unwatch()
+	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
+	if errors.Is(err, framework.ErrNoNode) {
+		return &LostError{Reason: framework.ReasonNodeDeleted}
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,148 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Lease is a hold on a lock or on one permit of a semaphore, from a successful
+// acquisition to its release or loss. Its methods are safe for concurrent use.
+//
+// A lease that becomes garbage without having been released is reported as an
+// error in the client's log; the lock stays held until the client is closed.
+type Lease struct {
+	hold     *hold
+	ctx      context.Context
+	end      context.CancelCauseFunc
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+func (h *hold) newLease() *Lease {
+	l := &Lease{hold: h}
+	l.ctx, l.end = context.WithCancelCause(h.ctx)
+	l.cleanup = runtime.AddCleanup(l, reportLeak, leak{h.l.client.Logger(), h.node.Path})
+	return l
+}
+
+type leak struct {
+	log  *slog.Logger
+	path string
+}
+
+func reportLeak(l leak) {
+	l.log.Error("a lease was dropped without having been released: its lock stays held", "path", l.path)
+}
+
+// Done is closed when the lease ends: it was released, or lost.
+func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
+
+// Err returns nil while the lease is valid, a [*LostError] when it was lost, and
+// [ErrReleased] once it has been released.
+func (l *Lease) Err() error {
+	if err := context.Cause(l.ctx); err != nil {
+		return err
+	}
+	return l.hold.err()
+}
+
+// Token is the fencing token: the czxid of the lock's node. On one ensemble it is
+// greater than the token of every hold that was granted before, whatever the lock,
+// also after the lock's folder was deleted and created again. Hand it to whatever
+// the lock protects, and let that refuse a token below the greatest it has seen:
+// only this stops a holder that was paused for longer than its session.
+//
+// Leases of one owner that re-entered the lock share a token.
+func (l *Lease) Token() int64 { return l.hold.node.Stat.Czxid }
+
+// Path is the path of the lock's node.
+func (l *Lease) Path() string { return l.hold.node.Path }
+
+// Context derives a context for work under the lock: it has the values of ctx,
+// ends with ctx and when the lease ends, and carries ownership, so that an
+// acquisition of the same lock with it re-enters. When the lease has ended
+// context.Cause is a [*LostError] or [ErrReleased].
+func (l *Lease) Context(ctx context.Context) context.Context {
+	derived, cancel := context.WithCancelCause(l.ctx)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	context.AfterFunc(derived, func() { stop() })
+	return &leaseContext{Context: derived, values: ctx, hold: l.hold}
+}
+
+// Transact applies the operations only if this lease still holds: the server
+// checks, in the same transaction, that the lock's node exists. It needs no
+// fencing at the receiver as long as what is protected is in ZooKeeper.
+func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.OpResult, error) {
+	if err := l.Err(); err != nil {
+		return nil, fmt.Errorf("locks: transact under %s: %w", l.Path(), err)
+	}
+	guarded := append([]framework.Op{framework.CheckOp(l.Path())}, ops...)
+	results, err := l.hold.l.client.Transact(ctx, guarded...)
+	if err != nil {
+		return nil, err
+	}
+	return results[1:], nil
+}
+
+// Release gives the lease back; with the last lease of a hold, the lock. The
+// lease's contexts end first, then the node is deleted. Release blocks until the
+// server has confirmed that, or ctx ends: even with a context that has ended
+// already the deletion is made, in the background, and the error then matches
+// [framework.ErrCleanupPending].
+//
+// Release returns a [*LostError] when the lease had been lost: what was done under
+// it may have been done without the lock. It is idempotent: only the first call
+// does anything, all later ones return nil. It is safe on a nil lease.
+func (l *Lease) Release(ctx context.Context) error {
+	if l == nil || l.released.Swap(true) {
+		return nil
+	}
+	l.cleanup.Stop()
+	err := l.hold.leave(ctx)
+	l.end(ErrReleased)
+	if err != nil {
+		return fmt.Errorf("locks: release %s: %w", l.Path(), err)
+	}
+	return nil
+}
+
+// leaseContext is a context under a lease: it ends with the lease, and its values
+// are those of another context.
+type leaseContext struct {
+	context.Context // ends; has no values of its own
+	values          context.Context
+	hold            *hold
+}
+
+// ownerKey finds the hold of one lock in a context.
+type ownerKey struct {
+	client *framework.Framework
+	path   string
+}
+
+// Value returns ownership, then the values of the context that Context was given.
+// The embedded one comes first: package context finds its own there.
+func (c *leaseContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	if key == (ownerKey{c.hold.l.client, c.hold.l.path}) {
+		return c.hold
+	}
+	return c.values.Value(key)
+}
+
+// Deadline is that of the context that Context was given.
+func (c *leaseContext) Deadline() (time.Time, bool) { return c.values.Deadline() }
+
+// owned returns the hold of this lock that ctx carries, or nil.
+func (l *LockInternals) owned(ctx context.Context) *hold {
+	h, _ := ctx.Value(ownerKey{l.client, l.path}).(*hold)
+	return h
+}

@@ -1,0 +1,252 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+)
+
+// LockInternals is the one implementation of all locks: a queue of ephemeral
+// sequential nodes below a path, in which each waits for one before it. It ports
+// the attemptLock and internalLockLoop of Curator's class of that name, and differs
+// where ARCHITECTURE.md says so.
+//
+// What a recipe adds is its [LockInternalsDriver]. A LockInternals is safe for
+// concurrent use and holds no state of any acquisition.
+type LockInternals struct {
+	client    *framework.Framework
+	driver    LockInternalsDriver
+	path      string // the folder
+	basePath  string // what a node's name begins with, before the protection
+	maxLeases int
+	cfg       config
+}
+
+// NewLockInternals returns a lock at path whose nodes are named for lockName, and
+// which up to maxLeases acquisitions may hold at once. It checks its arguments and
+// sends nothing.
+func NewLockInternals(
+	client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases int, opts ...Option,
+) (*LockInternals, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("locks: client nil, expected a started framework client")
+	case driver == nil:
+		return nil, errors.New("locks: driver nil, expected one such as StandardLockInternalsDriver")
+	case maxLeases < 1:
+		return nil, fmt.Errorf("locks: maxLeases %d, expected 1 or more", maxLeases)
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("locks: %w", err)
+	}
+	basePath := framework.JoinPath(path, lockName)
+	if err := framework.ValidatePath(basePath + "0"); err != nil {
+		return nil, fmt.Errorf("locks: lock name %q: %w", lockName, err)
+	}
+	cfg, err := newConfig(client, opts)
+	if err != nil {
+		return nil, fmt.Errorf("locks: %s: %w", path, err)
+	}
+	return &LockInternals{
+		client: client, driver: driver, path: path, basePath: basePath, maxLeases: maxLeases, cfg: cfg,
+	}, nil
+}
+
+// Path returns the lock's folder.
+func (l *LockInternals) Path() string { return l.path }
+
+// Acquire blocks until the lock is held or the context ends; see
+// [InterProcessMutex.Acquire] for the contract.
+func (l *LockInternals) Acquire(ctx context.Context) (*Lease, error) { return l.attemptLock(ctx, true) }
+
+// TryAcquire acquires the lock if it is free and does not wait for it; see
+// [InterProcessMutex.TryAcquire] for the contract.
+func (l *LockInternals) TryAcquire(ctx context.Context) (*Lease, error) {
+	return l.attemptLock(ctx, false)
+}
+
+// attemptLock re-enters, or joins the queue until it gets through. It starts again
+// from the beginning, as the retry policy allows, when its node or its session is
+// gone.
+func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
+	if h := l.owned(ctx); h != nil {
+		lease, err := h.reenter()
+		if err != nil {
+			return nil, fmt.Errorf("locks: acquire %s again: %w", l.path, err)
+		}
+		return lease, nil
+	}
+	var h *hold
+	err := retry.Do(ctx, l.client.RetryPolicy(), func(ctx context.Context) (err error) {
+		h, err = l.attempt(ctx, wait)
+		if err != nil && !errors.Is(err, errOwnNodeGone) {
+			return backoff.Permanent(err)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, acquireError(ctx, l.path, err)
+	}
+	return h.newLease(), nil
+}
+
+// attempt makes one node and takes it through the queue. Whichever way it fails,
+// the node is deleted.
+func (l *LockInternals) attempt(ctx context.Context, wait bool) (*hold, error) {
+	if err := l.client.BlockUntilConnected(ctx); err != nil {
+		return nil, err
+	}
+	session := l.client.Session()
+	node, err := l.driver.CreatesTheLock(ctx, l.client, session, l.basePath, l.cfg.data)
+	if errors.Is(err, framework.ErrSessionEnded) {
+		return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q := &queued{l: l, session: session, node: node}
+	h, err := q.internalLockLoop(ctx, wait)
+	if err != nil {
+		return nil, q.leave(ctx, err)
+	}
+	return h, nil
+}
+
+// queued is one acquisition that has its node in the queue.
+type queued struct {
+	l       *LockInternals
+	session *framework.Session
+	node    LockNode
+	own     *framework.Watch // on node; tells of its deletion and of changed data
+}
+
+// internalLockLoop waits for the turn of the node. Every wake-up leads to a new
+// look at the queue: an event, or none, proves nothing.
+func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error) {
+	for {
+		contenders, err := q.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := q.session.Err(); err != nil {
+			return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+		}
+		_, name := framework.SplitPath(q.node.Path)
+		result, err := q.l.driver.GetsTheLock(contenders, name, q.l.maxLeases)
+		switch {
+		case errors.Is(err, framework.ErrNoNode):
+			return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+		case err != nil:
+			return nil, err
+		case result.GetsTheLock:
+			if h := q.grant(); h != nil {
+				return h, nil
+			}
+			// The connection was lost since the look. Look again over the next one.
+		case !wait:
+			return nil, fmt.Errorf("%w: it is held", ErrNotAcquired)
+		default:
+			if err := q.await(ctx, result.PathToWatch); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// look lists the contenders in their order. The first time, and after every
+// event of our own node, it also checks in the same round trip that the node is
+// there and ours, and watches it.
+func (q *queued) look(ctx context.Context) ([]string, error) {
+	var children []string
+	reads := []framework.Read{framework.ReadChildren(q.l.path, &children)}
+	var stat framework.Stat
+	if q.own == nil || fired(q.own) {
+		reads = append(reads, framework.ReadData(q.node.Path, nil,
+			framework.Watched(&q.own), framework.StoringStatIn(&stat)))
+	}
+	err := q.l.client.Pipeline(ctx, reads...)
+	switch {
+	case errors.Is(err, framework.ErrNoNode):
+		return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+	case err != nil:
+		return nil, err
+	case len(reads) > 1 && !q.isOurs(stat):
+		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
+			errOwnNodeGone, q.node.Path, uint64(stat.EphemeralOwner), q.session)
+	}
+	return q.l.sorted(children), nil
+}
+
+// isOurs tells whether the node that was read is the one that was created, in the
+// session that holds it (CURATOR-604).
+func (q *queued) isOurs(stat framework.Stat) bool {
+	return stat.EphemeralOwner == q.session.ID() && stat.Czxid == q.node.Stat.Czxid
+}
+
+// await waits until the contender with this name has gone or changed, or until
+// there is another reason to look again.
+func (q *queued) await(ctx context.Context, name string) error {
+	var predecessor *framework.Watch
+	// With Exists, a watch would be left on a node that has gone meanwhile.
+	_, err := q.l.client.Get(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&predecessor))
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer predecessor.Cancel()
+	select {
+	case <-predecessor.Fired():
+	case <-q.own.Fired():
+	case <-q.session.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
+	}
+	return nil
+}
+
+// grant makes the hold, or returns nil when the policy says that it would have
+// ended already.
+func (q *queued) grant() *hold {
+	ctx := q.session.Context(q.l.cfg.policy)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return newHold(ctx, q)
+}
+
+// leave takes the node out of the queue after a failure, and returns the failure.
+func (q *queued) leave(ctx context.Context, cause error) error {
+	defer q.own.Cancel()
+	err := q.l.client.Delete(ctx, q.node.Path, framework.Guaranteed())
+	switch {
+	case err == nil, errors.Is(err, framework.ErrNoNode),
+		errors.Is(err, framework.ErrCleanupPending), errors.Is(err, framework.ErrClosed):
+		return cause
+	default:
+		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
+	}
+}
+
+// sorted returns the contenders among the children in the order of the queue.
+func (l *LockInternals) sorted(children []string) []string {
+	contenders := slices.DeleteFunc(children, func(name string) bool { return !l.driver.Contends(name) })
+	slices.SortFunc(contenders, l.driver.Compare)
+	return contenders
+}
+
+func fired(w *framework.Watch) bool {
+	select {
+	case <-w.Fired():
+		return true
+	default:
+		return false
+	}
+}

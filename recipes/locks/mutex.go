@@ -1,0 +1,106 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// InterProcessLock is a lock that one owner can hold at a time.
+type InterProcessLock interface {
+	// Acquire blocks until the lock is held or ctx ends.
+	Acquire(ctx context.Context) (*Lease, error)
+
+	// TryAcquire acquires the lock if it is free, and does not wait for it.
+	TryAcquire(ctx context.Context) (*Lease, error)
+}
+
+// mutexName is what Curator calls the nodes of a mutex.
+const mutexName = "lock-"
+
+// InterProcessMutex is a fair, re-entrant lock across processes and machines, and
+// shares its queue with Curator's class of that name: contenders get the lock in
+// the order in which the server has created their nodes.
+//
+// Layout: <path>/_c_<uuid>-lock-<10 digits>, ephemeral, below container nodes.
+// The first in the order of the digits has the lock; each of the others watches
+// the one before it.
+//
+// It is safe for concurrent use. Two InterProcessMutex on one path and client are
+// the same lock.
+type InterProcessMutex struct {
+	internals *LockInternals
+	sorter    StandardLockInternalsSorter
+}
+
+var _ InterProcessLock = (*InterProcessMutex)(nil)
+
+// NewInterProcessMutex returns the mutex at path. It checks its arguments and
+// sends nothing.
+func NewInterProcessMutex(client *framework.Framework, path string, opts ...Option) (*InterProcessMutex, error) {
+	sorter := StandardLockInternalsSorter{LockName: mutexName}
+	internals, err := NewLockInternals(client, StandardLockInternalsDriver{sorter}, path, mutexName, 1, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &InterProcessMutex{internals, sorter}, nil
+}
+
+// Path returns the path of the mutex, the folder of its nodes.
+func (m *InterProcessMutex) Path() string { return m.internals.Path() }
+
+// Acquire blocks until the lock is held, and returns its lease. The context bounds
+// the wait only, and is the wait's only bound, as long as requests succeed within
+// the client's retry policy. When it ends, the error matches
+// [ErrNotAcquired] and the context's cause, and the place in the queue is given up.
+//
+// A context that was derived from a lease of this lock ([Lease.Context]) re-enters:
+// the new lease shares node and token, and the lock is released with the last of
+// them. If that lease has ended, the error says how.
+func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
+	return m.internals.Acquire(ctx)
+}
+
+// TryAcquire acquires the lock if nobody holds it or waits for it. Otherwise it
+// returns an error that matches [ErrNotAcquired], after three round trips and
+// without having waited; the context bounds those. It re-enters like Acquire.
+func (m *InterProcessMutex) TryAcquire(ctx context.Context) (*Lease, error) {
+	return m.internals.TryAcquire(ctx)
+}
+
+// Do runs fn while the lock is held; see [Do].
+func (m *InterProcessMutex) Do(ctx context.Context, fn func(context.Context) error) error {
+	return Do(ctx, m, fn)
+}
+
+// Participants returns who holds the lock and who waits for it, in the order of
+// the queue; see [LockInternals.Participants].
+func (m *InterProcessMutex) Participants(ctx context.Context) ([]Participant, error) {
+	return m.internals.Participants(ctx)
+}
+
+// releaseTimeout bounds how long Do waits for the server's word that the lock is
+// released; after that, deletion goes on in the background.
+const releaseTimeout = 10 * time.Second
+
+// Do acquires the lock, runs fn, and releases the lock when fn has returned or
+// panicked. The context of fn ends when the lease is lost, and carries ownership:
+// acquiring the same lock with it re-enters. The release does not depend on ctx; it
+// takes at most ten seconds.
+//
+// The error is that of the acquisition, or of fn joined with that of the release. A
+// [*LostError] in it says that the lease was lost while fn ran.
+func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) error) (err error) {
+	lease, err := lock.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		err = errors.Join(err, lease.Release(release))
+	}()
+	return fn(lease.Context(ctx))
+}

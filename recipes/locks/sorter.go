@@ -1,0 +1,60 @@
+package locks
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// LockInternalsSorter says which children of a lock's folder are contenders, and
+// in which order they queue. It is Curator's LockInternalsSorter.
+type LockInternalsSorter interface {
+	// Contends tells whether name belongs to this lock. Names that do not are
+	// ignored wherever they come from.
+	Contends(name string) bool
+
+	// Compare orders two contenders: negative when a is before b.
+	Compare(a, b string) int
+}
+
+// StandardLockInternalsSorter orders by the sequence number that the server has
+// appended after the lock name.
+//
+// The number is a signed 32-bit counter that wraps: after 2147483647 comes
+// -2147483648. It is compared as a serial number (RFC 1982), so that the queue
+// keeps its order across the wrap as long as fewer than 2^31 nodes are created
+// between the oldest and the newest contender. While all numbers are positive the
+// order is that of Curator, which compares the digits as text.
+type StandardLockInternalsSorter struct {
+	LockName string // "lock-" for a mutex
+}
+
+// Contends tells whether the name ends with the lock name and a sequence number.
+func (s StandardLockInternalsSorter) Contends(name string) bool {
+	_, ok := s.Sequence(name)
+	return ok
+}
+
+// Compare compares by sequence number, and equal numbers by name.
+func (s StandardLockInternalsSorter) Compare(a, b string) int {
+	x, _ := s.Sequence(a)
+	y, _ := s.Sequence(b)
+	if d := x - y; d != 0 {
+		return cmp.Compare(d, 0)
+	}
+	return strings.Compare(a, b)
+}
+
+// Sequence returns the number after the last lock name in name.
+func (s StandardLockInternalsSorter) Sequence(name string) (n int32, ok bool) {
+	i := strings.LastIndex(name, s.LockName)
+	if i < 0 {
+		return 0, false
+	}
+	digits := name[i+len(s.LockName):]
+	if len(digits) < 10 || len(digits) > 11 || len(digits) == 11 && digits[0] != '-' || digits[0] == '+' {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(digits, 10, 32)
+	return int32(v), err == nil
+}
