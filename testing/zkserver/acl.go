@@ -1,0 +1,165 @@
+package zkserver
+
+import (
+	"crypto/sha1" //nolint:gosec // the digest scheme of ZooKeeper is defined with SHA-1
+	"encoding/base64"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Permissions, as bits of an ACL entry.
+const (
+	permRead   int32 = 1
+	permWrite  int32 = 2
+	permCreate int32 = 4
+	permDelete int32 = 8
+	permAdmin  int32 = 16
+)
+
+// authID is somebody: in an ACL who may do something, on a connection who its client has proved to be.
+type authID struct {
+	scheme, id string
+}
+
+type aclEntry struct {
+	perms int32
+	id    authID
+}
+
+var anyone = authID{scheme: "world", id: "anyone"}
+
+// openACL is the ACL of the nodes that a new server has, but for /zookeeper/config, which only the super user may write.
+var (
+	openACL     = []aclEntry{{perms: permRead | permWrite | permCreate | permDelete | permAdmin, id: anyone}}
+	readOnlyACL = []aclEntry{{perms: permRead, id: anyone}}
+)
+
+// allowed tells whether a client with these identities has one of the permissions perm.
+func allowed(acl []aclEntry, perm int32, ids []authID) bool {
+	if len(acl) == 0 {
+		return true
+	}
+	for _, a := range acl {
+		if a.perms&perm == 0 {
+			continue
+		}
+		if a.id == anyone || slices.ContainsFunc(ids, a.id.matches) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches tells whether a client that has proved to be who is meant by this id of an ACL.
+func (a authID) matches(who authID) bool {
+	if a.scheme != who.scheme {
+		return false
+	}
+	switch a.scheme {
+	case "digest":
+		return a.id == who.id
+	case "ip":
+		network, ok := parseNetwork(a.id)
+		addr, err := netip.ParseAddr(who.id)
+		return ok && err == nil && network.Contains(addr)
+	}
+	return false
+}
+
+// fixACL checks an ACL that a client wants to set and replaces each entry of the scheme auth by one for each identity
+// the client has proved, as PrepRequestProcessor.fixupACL does.
+func fixACL(acl []aclEntry, ids []authID) ([]aclEntry, code) {
+	var fixed []aclEntry
+	for i, a := range acl {
+		if slices.Contains(acl[:i], a) {
+			continue
+		}
+		switch {
+		case a.id == anyone:
+			fixed = append(fixed, a)
+		case a.id.scheme == "auth":
+			before := len(fixed)
+			for _, id := range ids {
+				if id.scheme == "digest" {
+					fixed = append(fixed, aclEntry{perms: a.perms, id: id})
+				}
+			}
+			if len(fixed) == before {
+				return nil, codeInvalidACL
+			}
+		case a.id.valid():
+			fixed = append(fixed, a)
+		default:
+			return nil, codeInvalidACL
+		}
+	}
+	if len(fixed) == 0 {
+		return nil, codeInvalidACL
+	}
+	return fixed, codeOK
+}
+
+// valid tells whether an id may stand in an ACL.
+func (a authID) valid() bool {
+	switch a.scheme {
+	case "digest":
+		_, hash, ok := strings.Cut(a.id, ":")
+		return ok && hash != "" && !strings.Contains(hash, ":")
+	case "ip":
+		_, ok := parseNetwork(a.id)
+		return ok
+	}
+	return false
+}
+
+// parseNetwork reads the id of the scheme ip: an address, or an address, a slash and a number of bits.
+func parseNetwork(id string) (netip.Prefix, bool) {
+	host, bits, cut := strings.Cut(id, "/")
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	n := addr.BitLen()
+	if cut {
+		if n, err = strconv.Atoi(bits); err != nil {
+			return netip.Prefix{}, false
+		}
+	}
+	network := netip.PrefixFrom(addr, n)
+	return network, network.IsValid()
+}
+
+// digestID is the identity that credentials "user:password" prove.
+func digestID(credentials string) authID {
+	user, _, _ := strings.Cut(credentials, ":")
+	sum := sha1.Sum([]byte(credentials)) //nolint:gosec // see the import
+	return authID{scheme: "digest", id: user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
+}
+
+// addressID is the identity that every connection has from its remote address; a connection that has none, such as
+// one end of a net.Pipe, gets none.
+func addressID(addr net.Addr) (authID, bool) {
+	if addr == nil {
+		return authID{}, false
+	}
+	parsed, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return authID{}, false
+	}
+	return authID{scheme: "ip", id: parsed.Addr().Unmap().WithZone("").String()}, true
+}
+
+// hideDigests returns acl as a client without the admin permission sees it: no hashes.
+func hideDigests(acl []aclEntry) []aclEntry {
+	hidden := slices.Clone(acl)
+	for i, a := range hidden {
+		if a.id.scheme == "digest" {
+			user, _, _ := strings.Cut(a.id.id, ":")
+			hidden[i].id.id = user + ":x"
+		}
+	}
+	return hidden
+}

@@ -1,0 +1,191 @@
+package zkserver
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// adminCommands are the four-letter words: sent alone as the first bytes of a connection, each is answered with text and
+// the end of the connection. All are allowed, unlike on a ZooKeeper server that was not told to.
+var adminCommands = map[string]func(*Server, *bytes.Buffer){
+	"ruok": (*Server).adminOK,
+	"srvr": (*Server).adminServer,
+	"stat": (*Server).adminStat,
+	"mntr": (*Server).adminMonitor,
+	"cons": (*Server).adminConns,
+	"dump": (*Server).adminDump,
+	"conf": (*Server).adminConf,
+	"envi": (*Server).adminEnv,
+	"isro": (*Server).adminReadOnly,
+	"wchs": (*Server).adminWatches,
+	"wchp": (*Server).adminWatchesByPath,
+	"wchc": (*Server).adminWatchesBySession,
+}
+
+// answerAdmin sends the answer to a four-letter word.
+func (s *Server) answerAdmin(c *conn, command func(*Server, *bytes.Buffer)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received(c)
+	var out bytes.Buffer
+	command(s, &out)
+	s.reply(c, out.Bytes())
+	c.finish(sendQueued)
+}
+
+func (s *Server) adminOK(out *bytes.Buffer)       { out.WriteString("imok") }
+func (s *Server) adminReadOnly(out *bytes.Buffer) { out.WriteString("rw") }
+
+// fullVersion has the form that clients parse: version, build, date.
+func (s *Server) fullVersion() string {
+	return s.cfg.version.String() + "-zkserver, built on 2022-02-25 08:49 UTC"
+}
+
+func (s *Server) adminServer(out *bytes.Buffer) {
+	fmt.Fprintf(out, "Zookeeper version: %s\n", s.fullVersion())
+	s.adminSummary(out)
+}
+
+func (s *Server) adminStat(out *bytes.Buffer) {
+	fmt.Fprintf(out, "Zookeeper version: %s\nClients:\n", s.fullVersion())
+	for _, c := range s.conns() {
+		fmt.Fprintf(out, " %s)\n", c.brief())
+	}
+	out.WriteByte('\n')
+	s.adminSummary(out)
+}
+
+func (s *Server) adminSummary(out *bytes.Buffer) {
+	l := s.traffic.latency
+	fmt.Fprintf(out, "Latency min/avg/max: %d/%.1f/%d\n", l.least, l.average(), l.most)
+	fmt.Fprintf(out, "Received: %d\nSent: %d\n", s.traffic.received, s.traffic.sent)
+	fmt.Fprintf(out, "Connections: %d\nOutstanding: 0\n", len(s.conns()))
+	fmt.Fprintf(out, "Zxid: %s\nMode: standalone\nNode count: %d\n", hexID(s.tree.zxid), s.tree.znodeCount())
+}
+
+// adminMonitor lists the metrics of a standalone server that make sense for one in memory, one a line, after a tab.
+func (s *Server) adminMonitor(out *bytes.Buffer) {
+	l := s.traffic.latency
+	for _, m := range []struct {
+		key   string
+		value any
+	}{
+		{"version", s.fullVersion()},
+		{"server_state", "standalone"},
+		{"ephemerals_count", s.tree.ephemeralCount()},
+		{"num_alive_connections", len(s.conns())},
+		{"avg_latency", fmt.Sprintf("%.1f", l.average())},
+		{"outstanding_requests", 0},
+		{"znode_count", s.tree.znodeCount()},
+		{"global_sessions", len(s.sessions)},
+		{"packets_sent", s.traffic.sent},
+		{"packets_received", s.traffic.received},
+		{"watch_count", s.watches.count()},
+		{"min_latency", l.least},
+		{"max_latency", l.most},
+		{"approximate_data_size", s.tree.dataSize},
+		{"local_sessions", 0},
+		{"uptime", s.clock().Milliseconds()},
+	} {
+		fmt.Fprintf(out, "zk_%s\t%v\n", m.key, m.value)
+	}
+}
+
+func (s *Server) adminConns(out *bytes.Buffer) {
+	for _, c := range s.conns() {
+		fmt.Fprintf(out, " %s", c.brief())
+		if c.session != nil {
+			l := c.traffic.latency
+			fmt.Fprintf(out, ",sid=%s,lop=%s,est=%d,to=%d,lcxid=0x%x,lzxid=%s,minlat=%d,avglat=%.1f,maxlat=%d",
+				hexID(c.session.id), c.traffic.lastOp, c.established.UnixMilli(), c.session.timeout.Milliseconds(),
+				uint32(c.traffic.lastXid), hexID(c.lastZxid), l.least, l.average(), l.most)
+		}
+		out.WriteString(")\n")
+	}
+	out.WriteByte('\n')
+}
+
+func (c *conn) brief() string {
+	return fmt.Sprintf("/%s[1](queued=0,recved=%d,sent=%d", c.remote(), c.traffic.received, c.traffic.sent)
+}
+
+func (s *Server) adminDump(out *bytes.Buffer) {
+	fmt.Fprintf(out, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(s.sessions), len(s.sessions))
+	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+		at := s.created.Add(s.sessions[id].expires)
+		fmt.Fprintf(out, "1 expire at %s:\n\t%s\n", at.UTC().Format(time.UnixDate), hexID(id))
+	}
+	fmt.Fprintf(out, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
+	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
+		fmt.Fprintf(out, "%s:\n", hexID(id))
+		for _, path := range s.tree.ephemeralsOf(id) {
+			fmt.Fprintf(out, "\t%s\n", path)
+		}
+	}
+	conns := s.conns()
+	fmt.Fprintf(out, "Connections dump:\nConnections Sets (%d)/(%d):\n", len(conns), len(conns))
+	for _, c := range conns {
+		var id int64
+		if c.session != nil {
+			id = c.session.id
+		}
+		fmt.Fprintf(out, "\tip: /%s sessionId: %s\n", c.remote(), hexID(id))
+	}
+}
+
+func (s *Server) adminConf(out *bytes.Buffer) {
+	port := s.addr[strings.LastIndexByte(s.addr, ':')+1:]
+	fmt.Fprintf(out, "clientPort=%s\nsecureClientPort=-1\ndataDir=\ndataLogDir=\n", port)
+	fmt.Fprintf(out, "tickTime=%d\nmaxClientCnxns=0\n", s.cfg.tick.Milliseconds())
+	fmt.Fprintf(out, "minSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=0\n",
+		s.cfg.minTimeout.Milliseconds(), s.cfg.maxTimeout.Milliseconds())
+}
+
+func (s *Server) adminEnv(out *bytes.Buffer) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	fmt.Fprintf(out, "Environment:\nzookeeper.version=%s\nhost.name=%s\nos.name=%s\nos.arch=%s\n",
+		s.fullVersion(), host, runtime.GOOS, runtime.GOARCH)
+}
+
+// The three commands about watches show the data watches alone, as ZooKeeper's do.
+
+func (s *Server) adminWatches(out *bytes.Buffer) {
+	t := s.watches.data
+	fmt.Fprintf(out, "%d connections watching %d paths\nTotal watches:%d\n", len(t.byConn), len(t.byPath), t.count())
+}
+
+func (s *Server) adminWatchesByPath(out *bytes.Buffer) {
+	t := s.watches.data
+	for _, path := range slices.Sorted(maps.Keys(t.byPath)) {
+		fmt.Fprintf(out, "%s\n", path)
+		for _, c := range slices.SortedFunc(maps.Keys(t.byPath[path]), bySession) {
+			fmt.Fprintf(out, "\t%s\n", hexID(c.session.id))
+		}
+	}
+	out.WriteByte('\n')
+}
+
+func (s *Server) adminWatchesBySession(out *bytes.Buffer) {
+	t := s.watches.data
+	for _, c := range slices.SortedFunc(maps.Keys(t.byConn), bySession) {
+		fmt.Fprintf(out, "%s\n", hexID(c.session.id))
+		for _, path := range slices.Sorted(maps.Keys(t.byConn[c])) {
+			fmt.Fprintf(out, "\t%s\n", path)
+		}
+	}
+	out.WriteByte('\n')
+}
+
+func bySession(a, b *conn) int {
+	return cmp.Compare(a.session.id, b.session.id)
+}

@@ -1,0 +1,278 @@
+package zkserver
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// linger is how long a connection that the server ends may take to send what was queued and to see its client hang
+	// up. Without it, a close with unread requests would reset the connection and lose replies on their way.
+	linger = time.Second
+
+	// maxQueued is how many bytes may wait for a client that does not read before its connection is cut.
+	maxQueued = 64 << 20
+)
+
+// conn is one connection, with a goroutine that reads and serves requests one after the other and a goroutine that
+// writes what is queued. So replies are in the order of requests, and an event that is queued before a reply arrives
+// before it.
+type conn struct {
+	srv *Server
+	nc  net.Conn
+
+	// Of the reading goroutine.
+	in      *bufio.Reader
+	body    []byte // of the frame being served
+	greeted bool   // the connect request has been received
+
+	// Guarded by Server.mu.
+	attached    bool     // serves a session; set by the connect request and cleared for good by detach
+	session     *session // set once, by the reading goroutine, which therefore may read it without the lock
+	ids         []authID
+	lastZxid    int64       // the largest that a reply has carried
+	held        []event     // events for later, while reads are frozen
+	late        []lateWatch // watches set on frozen data
+	established time.Time
+	traffic     traffic
+
+	outMu   sync.Mutex
+	out     []byte
+	sealed  bool          // takes no more output
+	wake    chan struct{} // one token: there is output
+	ended   chan struct{} // closed when the connection is to be closed after what is queued
+	aborted chan struct{} // closed when it is to be closed now
+
+	abortOnce sync.Once
+	readDone  chan struct{}
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{
+		srv:         s,
+		nc:          nc,
+		in:          bufio.NewReaderSize(nc, 16<<10),
+		established: time.Now(),
+		wake:        make(chan struct{}, 1),
+		ended:       make(chan struct{}),
+		aborted:     make(chan struct{}),
+		readDone:    make(chan struct{}),
+	}
+	if id, ok := addressID(nc.RemoteAddr()); ok {
+		c.ids = append(c.ids, id)
+	}
+	return c
+}
+
+func (c *conn) remote() string {
+	if addr := c.nc.RemoteAddr(); addr != nil {
+		return addr.String()
+	}
+	return ""
+}
+
+// errProtocol is in the error of a connection whose client does not speak the protocol.
+var errProtocol = errors.New("protocol violated")
+
+// readLoop serves the connection until it fails or its client hangs up. Once the server has ended it, what still comes
+// is read only to be ignored.
+func (c *conn) readLoop() {
+	defer close(c.readDone)
+	err := c.serve()
+	c.srv.mu.Lock()
+	c.srv.detach(c)
+	c.srv.mu.Unlock()
+	switch {
+	case c.isEnded(): // and the writing goroutine closes it
+	case errors.Is(err, errProtocol):
+		c.srv.log.Warn("connection closed", "client", c.remote(), "error", err)
+		c.finish(sendQueued)
+	default:
+		c.srv.log.Info("connection lost", "client", c.remote(), "error", err)
+		c.abort()
+	}
+	_, _ = io.Copy(io.Discard, c.in) // until the client hangs up: there is nobody left to tell of anything else
+}
+
+func (c *conn) serve() error {
+	var prefix [4]byte
+	for {
+		if _, err := io.ReadFull(c.in, prefix[:]); err != nil {
+			return err
+		}
+		if command, ok := adminCommands[string(prefix[:])]; ok && !c.greeted {
+			if c.srv.gate.wait(c.ended) {
+				c.srv.answerAdmin(c, command)
+			}
+			return nil
+		}
+		size := int(int32(binary.BigEndian.Uint32(prefix[:])))
+		if size < 0 || size > c.srv.cfg.maxFrame {
+			return fmt.Errorf("%w: frame of %d bytes", errProtocol, size)
+		}
+		c.body = append(c.body[:0], make([]byte, size)...)
+		if _, err := io.ReadFull(c.in, c.body); err != nil {
+			return err
+		}
+		if err := c.serveFrame(); err != nil {
+			return err
+		}
+	}
+}
+
+// serveFrame serves the request in body. An error means that it cannot be one.
+func (c *conn) serveFrame() error {
+	if !c.srv.gate.wait(c.ended) || c.isEnded() {
+		return nil
+	}
+	in := decoder{b: c.body}
+	if !c.greeted {
+		c.greeted = true
+		r := decodeConnect(&in)
+		if in.bad {
+			return fmt.Errorf("%w: malformed connect request", errProtocol)
+		}
+		c.srv.greet(c, r)
+		return nil
+	}
+	r := request{xid: in.int32(), op: OpCode(in.int32())}
+	if in.bad {
+		return fmt.Errorf("%w: malformed request header", errProtocol)
+	}
+	r.in = in
+	c.srv.serve(c, r)
+	return nil
+}
+
+// writeLoop writes what is queued until the connection is to be closed, and closes it.
+func (c *conn) writeLoop() {
+	defer c.abort()
+	var spare []byte
+	for {
+		ending := false
+		select {
+		case <-c.wake:
+		case <-c.ended:
+			ending = true
+		case <-c.aborted:
+			return
+		}
+		if !c.srv.gate.wait(c.aborted) {
+			return
+		}
+		if ending {
+			c.limitWrites()
+		}
+		spare = c.swap(spare)
+		if len(spare) > 0 { // net.Pipe waits for a reader even to write nothing
+			if _, err := c.nc.Write(spare); err != nil {
+				return
+			}
+		}
+		if ending {
+			c.hangUp()
+			return
+		}
+	}
+}
+
+// swap takes the queued output and leaves the memory of spare for what comes next.
+func (c *conn) swap(spare []byte) []byte {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	queued := c.out
+	c.out = spare[:0]
+	return queued
+}
+
+// send queues frames. It never blocks: a client that leaves too much unread loses its connection.
+func (c *conn) send(frames []byte) {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	if c.sealed {
+		return
+	}
+	c.out = append(c.out, frames...)
+	if len(c.out) > maxQueued {
+		c.srv.log.Warn("connection cut: its client does not read", "client", c.remote(), "queued", len(c.out))
+		c.out = nil
+		c.endLocked()
+		return
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// seal makes the connection take no more output, as if its client were already out of reach.
+func (c *conn) seal() {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	c.sealed = true
+}
+
+// What becomes of queued output when a connection ends.
+type ending bool
+
+const (
+	sendQueued ending = true
+	dropQueued ending = false
+)
+
+// finish ends the connection: it takes no more output and the writing goroutine closes it. It does not block.
+func (c *conn) finish(how ending) {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	if how == dropQueued {
+		c.out = nil
+	}
+	c.endLocked()
+}
+
+func (c *conn) endLocked() {
+	c.sealed = true
+	if !c.isEnded() {
+		close(c.ended)
+		c.limitWrites()
+	}
+}
+
+// isEnded tells whether the server has ended the connection, which its client may not have noticed yet.
+func (c *conn) isEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// limitWrites sees to it that the last bytes for a client that does not read are not waited for.
+func (c *conn) limitWrites() {
+	_ = c.nc.SetWriteDeadline(time.Now().Add(linger)) // fails only on a closed connection
+}
+
+// hangUp tells the client that no more will come and waits until it has hung up too, but no longer than linger.
+func (c *conn) hangUp() {
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.nc.SetReadDeadline(time.Now().Add(linger)) != nil {
+		return
+	}
+	<-c.readDone
+}
+
+// abort closes the connection now, whatever is queued. It may be called more than once.
+func (c *conn) abort() {
+	c.abortOnce.Do(func() {
+		c.finish(dropQueued)
+		close(c.aborted)
+		_ = c.nc.Close() // what it could report concerns a peer that is being given up
+	})
+}

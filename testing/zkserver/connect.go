@@ -1,0 +1,106 @@
+package zkserver
+
+import (
+	"math"
+	"time"
+)
+
+// connectRequest opens a connection. Its session id is 0 for a new session.
+type connectRequest struct {
+	lastZxid    int64
+	timeout     time.Duration
+	session     int64
+	password    []byte
+	hasReadOnly bool // the client knows of read-only servers, and wants to hear of it in the reply
+}
+
+func decodeConnect(in *decoder) connectRequest {
+	in.int32() // protocol version, always 0
+	r := connectRequest{
+		lastZxid: in.int64(),
+		timeout:  time.Duration(in.int32()) * time.Millisecond,
+		session:  in.int64(),
+		password: in.buffer(),
+	}
+	if !in.bad && len(in.b) > 0 {
+		in.bool() // no server here is read-only
+		r.hasReadOnly = true
+	}
+	return r
+}
+
+// greet answers the connect request of c.
+func (s *Server) greet(c *conn, r connectRequest) {
+	f := s.hooks.ask(Request{SessionID: r.session, Op: OpCreateSession})
+	if !f.wait(c.ended) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.isEnded() {
+		return
+	}
+	s.received(c)
+	switch f.kind {
+	case faultLoseRequest:
+		c.finish(sendQueued)
+	case faultNeverAnswer:
+	case faultFail:
+		s.answerConnect(c, r, nil)
+	case faultLoseReply:
+		s.attach(c, r)
+		c.seal()
+		s.cut(c)
+	case faultApplyNeverAnswer:
+		s.attach(c, r)
+	case faultRespond:
+		s.attach(c, r)
+		s.reply(c, []byte(f.frame))
+	case faultPass:
+		s.attach(c, r)
+		s.answerConnect(c, r, c.session)
+	}
+}
+
+// attach gives c the session that its client asks for, unless there is no such session. A client that has seen a later
+// zxid than the server's is hung up on: it must look for a server that knows what it knows.
+func (s *Server) attach(c *conn, r connectRequest) {
+	if r.lastZxid > s.tree.zxid {
+		s.log.Warn("client has seen a later zxid", "client", c.remote(), "client zxid", r.lastZxid, "zxid", s.tree.zxid)
+		c.finish(sendQueued)
+		return
+	}
+	timeout := min(max(r.timeout, s.cfg.minTimeout), s.cfg.maxTimeout)
+	var ss *session
+	if r.session == 0 {
+		ss = s.openSession(c, timeout)
+	} else {
+		ss = s.takeSession(c, r.session, r.password, timeout)
+	}
+	if ss == nil {
+		s.log.Info("session refused", "session", hexID(r.session), "client", c.remote())
+		return
+	}
+	c.session, c.attached = ss, true
+	s.log.Info("session connected", "session", hexID(ss.id), "timeout", timeout, "client", c.remote())
+}
+
+// answerConnect sends a session's facts, or zeros and the end of the connection without one.
+func (s *Server) answerConnect(c *conn, r connectRequest, ss *session) {
+	e := &s.scratch
+	e.b = append(e.b[:0], 0, 0, 0, 0) // the length, below
+	e.int32(0)                        // protocol version
+	if ss == nil {
+		ss = &session{}
+	}
+	e.int32(int32(min(ss.timeout/time.Millisecond, math.MaxInt32)))
+	e.int64(ss.id)
+	e.buffer(ss.password[:])
+	if r.hasReadOnly {
+		e.bool(false)
+	}
+	s.reply(c, e.sized())
+	if ss.id == 0 {
+		c.finish(sendQueued)
+	}
+}

@@ -1,0 +1,36 @@
+package zkserver
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// sweep removes containers that have had children and have none, and TTL nodes without children that were not modified
+// for longer than their TTL, each in a transaction of its own, as ZooKeeper's ContainerManager does.
+func (s *Server) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now().UnixMilli()
+	for _, path := range slices.Sorted(maps.Keys(s.tree.swept)) {
+		if !s.tree.nodes[path].outlived(now) {
+			continue
+		}
+		s.log.Info("node swept", "path", path)
+		t := s.begin()
+		t.remove(path)
+		t.commit()
+	}
+}
+
+// outlived tells whether a container or a TTL node has nothing left to exist for at the time now, in milliseconds since
+// the Unix epoch. A container that never had a child stays.
+func (n *node) outlived(now int64) bool {
+	if len(n.children) > 0 {
+		return false
+	}
+	if n.kind == kindContainer {
+		return n.creates > 0
+	}
+	return now-n.mtime > n.ttl
+}

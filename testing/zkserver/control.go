@@ -1,0 +1,69 @@
+package zkserver
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// SessionInfo describes a session.
+type SessionInfo struct {
+	ID         int64
+	Timeout    time.Duration // as negotiated
+	Addr       string        // of its client, or empty while it has no connection
+	Ephemerals int           // how many ephemeral nodes it owns
+}
+
+// Sessions lists the sessions that are alive, by id.
+func (s *Server) Sessions() []SessionInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]SessionInfo, 0, len(s.sessions))
+	for id, ss := range s.sessions {
+		info := SessionInfo{ID: id, Timeout: ss.timeout, Ephemerals: len(s.tree.ephemerals[id])}
+		if ss.conn != nil {
+			info.Addr = ss.conn.remote()
+		}
+		list = append(list, info)
+	}
+	slices.SortFunc(list, func(a, b SessionInfo) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// KillSession ends a session as if its client had closed it on some other connection: its ephemeral nodes go and their
+// watches fire, then its connection is closed. When its client comes back, it is told that the session has expired. It
+// returns false if there is no such session.
+func (s *Server) KillSession(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ss := s.sessions[id]
+	if ss == nil {
+		return false
+	}
+	s.log.Info("session killed", "session", hexID(id))
+	s.killSession(ss)
+	return true
+}
+
+// SetSequence sets the number that the next sequential child of path will carry, for tests of what happens near 2^31: see
+// [WithVersion] for what a version does there. It is the count of children ever created, so the node's cversion changes
+// with it. It fails if there is no such node.
+func (s *Server) SetSequence(path string, next int32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.lookup(path)
+	if n == nil {
+		return fmt.Errorf("zkserver: set sequence of %q: no such node", path)
+	}
+	n.creates = next
+	return nil
+}
+
+// Pause makes the server accept connections and do nothing else on the network: it reads no requests, sends nothing and
+// closes nothing until [Server.Resume], while time goes on and sessions expire. Requests that arrive meanwhile are served
+// on Resume if their session still lives.
+func (s *Server) Pause() { s.gate.close() }
+
+// Resume ends [Server.Pause].
+func (s *Server) Resume() { s.gate.open() }

@@ -1,0 +1,264 @@
+package zkserver_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// TestSameAsApache runs the same requests against Apache ZooKeeper and against this server and compares what comes
+// back, once times, session ids and absolute zxids are made comparable.
+func TestSameAsApache(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Apache ZooKeeper")
+	}
+	apache := startApache(t)
+	ours := start(t).Addr()
+	t.Run("mntr", func(t *testing.T) { compareKeys(t, apache, ours) })
+	for _, s := range scripts {
+		t.Run(s.name, func(t *testing.T) {
+			want := perform(t, apache, s)
+			got := perform(t, ours, s)
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// TestSweepsAsApache compares what the sweeper leaves. It runs apart, because it would change zxids under the scripts.
+func TestSweepsAsApache(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Apache ZooKeeper")
+	}
+	const interval = 200 * time.Millisecond
+	apache := startApache(t, fmt.Sprintf("-Dznode.container.checkIntervalMs=%d", interval.Milliseconds()))
+	ours := start(t, zkserver.WithContainerCheckInterval(interval)).Addr()
+	s := script{"sweeps", scriptSweeps}
+	want := perform(t, apache, s)
+	require.Equal(t, want, perform(t, ours, s))
+}
+
+// TestScriptsRepeat runs every script twice against servers of ours: what a script records must not depend on chance.
+func TestScriptsRepeat(t *testing.T) {
+	first, second := start(t).Addr(), start(t).Addr()
+	for _, s := range scripts {
+		t.Run(s.name, func(t *testing.T) {
+			require.Equal(t, perform(t, first, s), perform(t, second, s))
+		})
+	}
+}
+
+// script is a sequence of requests under the path that the stage gives it.
+type script struct {
+	name string
+	play func(*stage)
+}
+
+// stage records what the clients of a script send and receive.
+type stage struct {
+	tb      testing.TB
+	addr    string
+	root    string
+	base    int64 // zxid of the first reply: others are told relative to it
+	clients map[string]*rawClient
+	step    int
+	lines   []string
+}
+
+func perform(tb testing.TB, addr string, s script) []string {
+	tb.Helper()
+	st := &stage{tb: tb, addr: addr, root: "/" + s.name, clients: make(map[string]*rawClient)}
+	st.connect("a")
+	reply := st.client("a").must(tb, 15, createBody(st.root, "", 0))
+	st.base = reply.zxid
+	s.play(st)
+	for _, name := range slices.Sorted(maps.Keys(st.clients)) {
+		st.client(name).call(-11, body{}) //nolint:errcheck // a script may have ended the connection already
+		st.client(name).nc.Close()
+	}
+	return st.lines
+}
+
+// connect adds a client.
+func (s *stage) connect(name string) {
+	s.tb.Helper()
+	nc, err := dialTCP(s.addr)
+	require.NoError(s.tb, err)
+	s.tb.Cleanup(func() { nc.Close() })
+	c, err := handshake(nc, connection{timeoutMs: 8000})
+	require.NoError(s.tb, err)
+	s.clients[name] = c
+}
+
+// reconnect adds a client that asks for the session of another, as want is made from that client's facts, and records
+// what it is given.
+func (s *stage) reconnect(name, other string, want func(*connection)) {
+	s.tb.Helper()
+	nc, err := dialTCP(s.addr)
+	require.NoError(s.tb, err)
+	s.tb.Cleanup(func() { nc.Close() })
+	old := s.client(other)
+	asked := connection{timeoutMs: 8000, session: old.session, password: old.password}
+	want(&asked)
+	c, err := handshake(nc, asked)
+	if err != nil {
+		s.lines = append(s.lines, fmt.Sprintf("%s connects: ended %t", name, ended(err)))
+		return
+	}
+	s.lines = append(s.lines, fmt.Sprintf("%s connects: timeout %d, session of %s %t, none %t, password kept %t, empty %t",
+		name, c.timeout, other, c.session == old.session, c.session == 0, bytes.Equal(c.password, old.password),
+		bytes.Equal(c.password, make([]byte, 16))))
+	s.clients[name] = c
+}
+
+// counts records what mntr counts.
+func (s *stage) counts() {
+	s.tb.Helper()
+	keys := keysOf(s.tb, s.addr)
+	for _, key := range []string{"znode_count", "watch_count", "ephemerals_count", "approximate_data_size", "global_sessions"} {
+		s.lines = append(s.lines, key+" "+keys["zk_"+key])
+	}
+}
+
+func (s *stage) client(name string) *rawClient { return s.clients[name] }
+
+// do sends a request and records its reply, decoded by fields.
+func (s *stage) do(client string, op int32, b body, fields ...func(*stage, *reader) string) {
+	s.tb.Helper()
+	s.step++
+	what := fmt.Sprintf("#%d %s op %d %s", s.step, client, op, firstString(b))
+	reply, err := s.client(client).call(op, b)
+	if err != nil {
+		s.lines = append(s.lines, fmt.Sprintf("%s: connection ended: %v", what, ended(err)))
+		return
+	}
+	s.record(what, reply, fields)
+}
+
+func (s *stage) record(what string, reply rawReply, fields []func(*stage, *reader) string) {
+	for _, e := range reply.events {
+		s.lines = append(s.lines, fmt.Sprintf("  event %d %s", e.kind, e.path))
+	}
+	line := fmt.Sprintf("%s: code %d zxid %s", what, reply.err, s.zxid(reply.zxid))
+	if reply.err == 0 {
+		for _, f := range fields {
+			line += " " + f(s, &reply.fields)
+		}
+	}
+	if reply.fields.err != nil || len(reply.fields.b) > 0 {
+		line += fmt.Sprintf(" UNREAD %q %v", reply.fields.b, reply.fields.err)
+	}
+	s.lines = append(s.lines, line)
+}
+
+// events records what has been queued for a client.
+func (s *stage) events(client string) {
+	s.tb.Helper()
+	s.do(client, 11, body{})
+}
+
+// firstString is the path of most requests.
+func firstString(b body) string {
+	r := reader{b: b.b}
+	if text := r.str(); r.err == nil && strings.HasPrefix(text, "/") {
+		return text
+	}
+	return ""
+}
+
+func (s *stage) zxid(z int64) string {
+	if z <= 0 {
+		return fmt.Sprint(z)
+	}
+	return fmt.Sprintf("%+d", z-s.base)
+}
+
+// Decoders of reply fields.
+
+func path(_ *stage, r *reader) string   { return r.str() }
+func data(s *stage, r *reader) string   { return fmt.Sprintf("data %q", r.str()) }
+func number(_ *stage, r *reader) string { return fmt.Sprint(r.int()) }
+
+func names(_ *stage, r *reader) string {
+	list := r.strs()
+	slices.Sort(list)
+	return fmt.Sprintf("%q", list)
+}
+
+func acl(_ *stage, r *reader) string {
+	var list []string
+	for range max(r.int(), 0) {
+		list = append(list, fmt.Sprintf("%d %s:%s", r.int(), r.str(), r.str()))
+	}
+	return fmt.Sprintf("%q", list)
+}
+
+func identities(_ *stage, r *reader) string {
+	var list []string
+	for range max(r.int(), 0) {
+		list = append(list, r.str()+":"+r.str())
+	}
+	slices.Sort(list)
+	return fmt.Sprintf("%q", list)
+}
+
+func statOf(s *stage, r *reader) string {
+	st := r.stat()
+	owner := "none"
+	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
+		if s.clients[name].session == st.owner {
+			owner = name
+			break
+		}
+	}
+	if owner == "none" && st.owner != 0 {
+		owner = "unknown"
+	}
+	return fmt.Sprintf("stat{c %s m %s p %s v %d cv %d av %d owner %s len %d children %d modified later %t}",
+		s.zxid(st.czxid), s.zxid(st.mzxid), s.zxid(st.pzxid), st.version, st.cversion, st.aversion,
+		owner, st.dataLength, st.children, st.mtime >= st.ctime)
+}
+
+func results(s *stage, r *reader) string {
+	var list []string
+	for r.err == nil {
+		op, done, err := r.int(), r.flag(), r.int()
+		one := fmt.Sprintf("{%d %t %d}", op, done, err)
+		if done {
+			list = append(list, one)
+			break
+		}
+		switch op {
+		case 1:
+			one += path(s, r)
+		case 15:
+			one += path(s, r) + statOf(s, r)
+		case 5:
+			one += statOf(s, r)
+		case 4:
+			one += data(s, r) + statOf(s, r)
+		case 8:
+			one += names(s, r)
+		case -1:
+			one += number(s, r)
+		}
+		list = append(list, one)
+	}
+	return strings.Join(list, " ")
+}
+
+// multiOf builds the request of a multi or a multiRead from pairs of opcode and body.
+func multiOf(ops ...any) body {
+	var b body
+	for i := 0; i < len(ops); i += 2 {
+		b = b.int(int32(ops[i].(int))).flag(false).int(-1).join(ops[i+1].(body))
+	}
+	return b.int(-1).flag(true).int(-1)
+}

@@ -1,0 +1,165 @@
+package zkserver
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Request describes a request to a hook.
+type Request struct {
+	Index     int    // counts the requests that hooks of this server were asked about, from 1
+	SessionID int64  // of the connection; in a connect request the session asked for, 0 for a new one
+	Xid       int32  // the client's number for it; 0 in a connect request
+	Op        OpCode // OpCreateSession for a connect request
+	Path      string // of a multi that of its first operation; empty for a request about no path
+}
+
+// Fault is what becomes of a request. The zero Fault is [Pass].
+//
+// A request that is not applied has not reached the server: it does not keep its session alive either. Where a
+// connection is cut, answers to earlier requests still arrive.
+type Fault struct {
+	kind  faultKind
+	delay time.Duration
+	until <-chan struct{}
+	code  code
+	frame string
+}
+
+type faultKind uint8
+
+const (
+	faultPass faultKind = iota
+	faultLoseRequest
+	faultLoseReply
+	faultNeverAnswer
+	faultApplyNeverAnswer
+	faultFail
+	faultRespond
+)
+
+// The faults without a parameter.
+var (
+	// Pass serves the request as if there were no hook.
+	Pass = Fault{}
+
+	// LoseRequest cuts the connection instead of applying the request.
+	LoseRequest = Fault{kind: faultLoseRequest}
+
+	// LoseReply applies the request and cuts the connection before the reply, and before any event that it causes for
+	// the same client.
+	LoseReply = Fault{kind: faultLoseReply}
+
+	// NeverAnswer ignores the request. The connection stays and later requests are served. After a connect request that
+	// was ignored, they are ignored too.
+	NeverAnswer = Fault{kind: faultNeverAnswer}
+
+	// ApplyNeverAnswer applies the request and sends no reply. The connection stays, later requests are served and
+	// events are sent.
+	ApplyNeverAnswer = Fault{kind: faultApplyNeverAnswer}
+)
+
+// Delay serves the request after d. Later requests on the connection wait behind it; nobody else does. The session is
+// kept alive only when the request is served.
+func Delay(d time.Duration) Fault {
+	return Fault{delay: d}
+}
+
+// HoldUntil serves the request when release is closed or receives a value. Like [Delay], it holds back this connection
+// alone.
+func HoldUntil(release <-chan struct{}) Fault {
+	return Fault{until: release}
+}
+
+// FailWith answers with an error code, such as -4 or -101, instead of applying the request. A connect request is answered
+// as if the session had expired, whatever the code.
+func FailWith(errorCode int32) Fault {
+	return Fault{kind: faultFail, code: code(errorCode)}
+}
+
+// RespondWith applies the request and sends raw in place of its reply: the bytes as they are, so a well-formed frame
+// starts with its own length in four bytes.
+func RespondWith(raw []byte) Fault {
+	return Fault{kind: faultRespond, frame: string(raw)}
+}
+
+// wait blocks for as long as the fault holds the request back; false means that the connection has ended meanwhile.
+func (f Fault) wait(ended <-chan struct{}) bool {
+	var elapsed <-chan time.Time
+	switch {
+	case f.delay > 0:
+		timer := time.NewTimer(f.delay)
+		defer timer.Stop()
+		elapsed = timer.C
+	case f.until == nil:
+		return true
+	}
+	select {
+	case <-elapsed:
+	case <-f.until:
+	case <-ended:
+		return false
+	}
+	return true
+}
+
+// hooks are the functions given to Intercept.
+type hooks struct {
+	mu   sync.Mutex // guards list
+	list []*hook
+
+	asking sync.Mutex // held while hooks run
+	asked  int        // guarded by asking
+}
+
+type hook struct {
+	decide func(Request) Fault
+}
+
+// Intercept has hook decide about every request from now on, pings and connect requests included, until remove is
+// called. If there are several hooks, each is asked in the order of their coming, until one says something else than
+// [Pass].
+//
+// Requests of one connection are passed in their order, before they are applied. No two calls of hooks of one server
+// overlap, so a hook needs no lock for what it alone uses; for the same reason it must not block, but return [HoldUntil].
+// It may use the server, except for Stop, Restart and Close. A call that is under way when remove is called may end
+// after it.
+func (s *Server) Intercept(decide func(Request) Fault) (remove func()) {
+	h := &hook{decide: decide}
+	s.hooks.mu.Lock()
+	defer s.hooks.mu.Unlock()
+	s.hooks.list = append(slices.Clip(s.hooks.list), h)
+	return func() {
+		s.hooks.mu.Lock()
+		defer s.hooks.mu.Unlock()
+		s.hooks.list = slices.DeleteFunc(slices.Clone(s.hooks.list), func(other *hook) bool { return other == h })
+	}
+}
+
+// ask returns the fault that the hooks want for r.
+func (h *hooks) ask(r Request) Fault {
+	if len(h.current()) == 0 {
+		return Pass
+	}
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	list := h.current() // it may have changed while another call was under way
+	if len(list) == 0 {
+		return Pass
+	}
+	h.asked++
+	r.Index = h.asked
+	for _, one := range list {
+		if f := one.decide(r); f != Pass {
+			return f
+		}
+	}
+	return Pass
+}
+
+func (h *hooks) current() []*hook {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.list
+}

@@ -1,0 +1,131 @@
+package zkserver
+
+import "slices"
+
+// freeze is what the clients of one session, or of all (id 0), see of the tree until it is lifted.
+type freeze struct {
+	session int64
+	tree    *tree
+}
+
+// lateWatch is a watch that was set while reads were frozen: the change it waits for may have happened already.
+type lateWatch struct {
+	path     string
+	zxid     int64 // of the frozen tree
+	children bool
+	missing  bool // the node did not exist in the frozen tree
+}
+
+// FreezeReads makes all reads of one session, or with id 0 of all sessions, see the data of this moment until thaw is
+// called, while their writes are applied and answered as ever. So a session can be shown what is no longer true, such
+// as a node whose owner has expired. sync does not help it.
+//
+// It is what a client sees of a follower that has stopped following: watch events are held back, and delivered by thaw,
+// together with those of changes that had already happened when the watch was set.
+//
+// FreezeReads copies the tree. The freeze holds across reconnects of the session. Calling thaw again does nothing; of
+// several freezes of one session the oldest counts.
+func (s *Server) FreezeReads(sessionID int64) (thaw func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &freeze{session: sessionID, tree: s.tree.snapshot()}
+	s.freezes = append(s.freezes, f)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.freezes = slices.DeleteFunc(s.freezes, func(other *freeze) bool { return other == f })
+		if s.run == nil {
+			return
+		}
+		for c := range s.run.conns {
+			if c.attached && s.frozen(c) == nil {
+				s.catchUp(c)
+			}
+		}
+	}
+}
+
+// frozen returns the freeze that c is under, or nil.
+func (s *Server) frozen(c *conn) *freeze {
+	for _, f := range s.freezes {
+		if f.session == 0 || f.session == c.session.id {
+			return f
+		}
+	}
+	return nil
+}
+
+// view is the tree that c reads.
+func (s *Server) view(c *conn) *tree {
+	if f := s.frozen(c); f != nil {
+		return f.tree
+	}
+	return s.tree
+}
+
+// watchData sets a watch that fires once on a node, or with n nil on a missing one.
+func (s *Server) watchData(c *conn, path string, n *node) {
+	s.watches.data.add(path, c, watchStandard)
+	if f := s.frozen(c); f != nil {
+		c.late = append(c.late, lateWatch{path: path, zxid: f.tree.zxid, missing: n == nil})
+	}
+}
+
+// watchChildren sets a watch that fires once on the children of a node.
+func (s *Server) watchChildren(c *conn, path string) {
+	s.watches.children.add(path, c, watchStandard)
+	if f := s.frozen(c); f != nil {
+		c.late = append(c.late, lateWatch{path: path, zxid: f.tree.zxid, children: true})
+	}
+}
+
+// notify tells the client of c about e, unless it may not read the node. While its reads are frozen it is told later.
+func (s *Server) notify(c *conn, e event) {
+	if !allowed(e.acl, permRead, c.ids) {
+		return
+	}
+	if s.frozen(c) != nil {
+		c.held = append(c.held, e)
+		return
+	}
+	s.reply(c, e.frame())
+}
+
+// catchUp delivers what was held back from c, and fires its watches whose change was over before they were set.
+func (s *Server) catchUp(c *conn) {
+	held, late := c.held, c.late
+	c.held, c.late = nil, nil
+	for _, e := range held {
+		s.reply(c, e.frame())
+	}
+	for _, w := range late {
+		s.fireLate(c, w)
+	}
+}
+
+// fireLate fires a watch of c if its change is over and nothing has fired it since.
+func (s *Server) fireLate(c *conn, w lateWatch) {
+	kind, due := w.due(s.tree.lookup(w.path))
+	if !due {
+		return
+	}
+	fromData := (!w.children || kind == eventDeleted) && s.watches.data.remove(w.path, c, watchStandard)
+	fromChildren := (w.children || kind == eventDeleted) && s.watches.children.remove(w.path, c, watchStandard)
+	if fromData || fromChildren {
+		s.notify(c, event{kind: kind, path: w.path})
+	}
+}
+
+// due tells which event a watch has missed, if any, when its node is n by now.
+func (w lateWatch) due(n *node) (eventKind, bool) {
+	switch {
+	case w.missing:
+		return eventCreated, n != nil
+	case n == nil:
+		return eventDeleted, true
+	case w.children:
+		return eventChildrenChanged, n.pzxid > w.zxid
+	default:
+		return eventDataChanged, n.mzxid > w.zxid
+	}
+}

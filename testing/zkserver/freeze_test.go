@@ -1,0 +1,114 @@
+package zkserver_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFrozenReadsSeeThePast(t *testing.T) {
+	srv := start(t)
+	old, frozen := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
+	old.must(t, 1, createBody("/lock", "", 0))
+	old.must(t, 1, createBody("/lock/old", "x", 1))
+	thaw := srv.FreezeReads(frozen.session)
+	require.True(t, srv.KillSession(old.session))
+
+	children := func(c *rawClient) []string {
+		reply := c.must(t, 8, body{}.str("/lock").flag(false))
+		return reply.fields.strs()
+	}
+	read := frozen.must(t, 4, body{}.str("/lock/old").flag(false))
+	require.Equal(t, `data "x"`, data(nil, &read.fields))
+	require.Equal(t, old.session, read.fields.stat().owner)
+	require.Equal(t, []string{"old"}, children(frozen))
+	frozen.must(t, 9, body{}.str("/lock"))
+	require.Equal(t, []string{"old"}, children(frozen), "sync does not help")
+	live := rawTo(t, srv, connection{})
+	require.Empty(t, children(live))
+	require.Greater(t, live.must(t, 11, body{}).zxid, frozen.must(t, 11, body{}).zxid)
+
+	// Writes are those of the present.
+	require.EqualValues(t, -101, frozen.code(t, 2, body{}.str("/lock/old").int(-1)))
+	written := frozen.must(t, 1, createBody("/lock/new", "", 0))
+	require.Equal(t, []string{"old"}, children(frozen))
+	require.Equal(t, []string{"new"}, children(live))
+	later := frozen.must(t, 11, body{})
+	require.Equal(t, written.zxid, later.zxid, "what a client has seen never goes back")
+
+	thaw()
+	thaw()
+	require.Equal(t, []string{"new"}, children(frozen))
+}
+
+func TestFrozenWatchesComeLate(t *testing.T) {
+	srv := start(t)
+	frozen, writer := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
+	for _, p := range []string{"/data", "/gone", "/parent", "/still", "/before"} {
+		writer.must(t, 1, createBody(p, "", 0))
+	}
+	frozen.must(t, 4, body{}.str("/before").flag(true))
+	thaw := srv.FreezeReads(0)
+
+	// Set after the change, on what was before it.
+	writer.must(t, 5, body{}.str("/data").str("x").int(-1))
+	writer.must(t, 2, body{}.str("/gone").int(-1))
+	writer.must(t, 1, createBody("/parent/x", "", 0))
+	writer.must(t, 1, createBody("/new", "", 0))
+	frozen.must(t, 4, body{}.str("/data").flag(true))
+	frozen.must(t, 4, body{}.str("/gone").flag(true))
+	frozen.must(t, 8, body{}.str("/gone").flag(true))
+	frozen.must(t, 8, body{}.str("/parent").flag(true))
+	frozen.watchMissing(t, "/new")
+	frozen.must(t, 4, body{}.str("/still").flag(true))
+	// Set before the change.
+	writer.must(t, 5, body{}.str("/before").str("x").int(-1))
+
+	require.Empty(t, frozen.events(t))
+	thaw()
+	require.ElementsMatch(t, []rawEvent{
+		{3, "/before"}, {3, "/data"}, {2, "/gone"}, {4, "/parent"}, {1, "/new"},
+	}, frozen.events(t))
+	writer.must(t, 5, body{}.str("/still").str("x").int(-1))
+	writer.must(t, 5, body{}.str("/data").str("y").int(-1))
+	require.Equal(t, []rawEvent{{3, "/still"}}, frozen.events(t), "each watch fires once")
+}
+
+func TestFreezeHoldsAcrossReconnects(t *testing.T) {
+	srv := start(t)
+	c := rawTo(t, srv, connection{})
+	outer := srv.FreezeReads(c.session)
+	c.must(t, 1, createBody("/a", "", 0))
+	inner := srv.FreezeReads(c.session)
+	again := rawTo(t, srv, connection{session: c.session, password: c.password})
+	require.EqualValues(t, -101, again.code(t, 3, body{}.str("/a").flag(false)), "the older freeze counts")
+	outer()
+	again.must(t, 2, body{}.str("/a").int(-1))
+	again.must(t, 3, body{}.str("/a").flag(false))
+	inner()
+	require.EqualValues(t, -101, again.code(t, 3, body{}.str("/a").flag(false)))
+}
+
+func TestFreezeCopiesDeeply(t *testing.T) {
+	srv := start(t)
+	c := rawTo(t, srv, connection{})
+	c.must(t, 1, createBody("/e", "one", 1))
+	defer srv.FreezeReads(c.session)()
+	c.must(t, 5, body{}.str("/e").str("two").int(-1))
+	c.must(t, 7, body{}.str("/e").acl(1, "world", "anyone").int(-1))
+	c.must(t, 1, createBody("/e2", "", 1))
+	c.must(t, 2, body{}.str("/e").int(-1))
+	read := c.must(t, 4, body{}.str("/e").flag(false))
+	require.Equal(t, `data "one"`, data(nil, &read.fields))
+	st := read.fields.stat()
+	require.Zero(t, st.version)
+	require.Zero(t, st.aversion)
+	list := c.must(t, 103, body{}.str("/"))
+	require.Equal(t, []string{"/e"}, list.fields.strs())
+	all := c.must(t, 104, body{}.str("/"))
+	require.EqualValues(t, 4, all.fields.int())
+	rights := c.must(t, 6, body{}.str("/e"))
+	require.Equal(t, `["31 world:anyone"]`, acl(nil, &rights.fields))
+	thawed := c.must(t, 22, multiOf(4, body{}.str("/e").flag(false), 8, body{}.str("/").flag(false)))
+	require.Contains(t, results(&stage{}, &thawed.fields), `data "one"`)
+}

@@ -1,0 +1,153 @@
+package zkserver_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+func TestCloseIsIdempotentAndFinal(t *testing.T) {
+	srv, err := zkserver.Start()
+	require.NoError(t, err)
+	c := rawTo(t, srv, connection{})
+	require.NoError(t, srv.Close())
+	require.NoError(t, srv.Close())
+	c.hungUp(t)
+
+	require.ErrorIs(t, srv.Stop(), zkserver.ErrClosed)
+	require.ErrorIs(t, srv.Restart(), zkserver.ErrClosed)
+	_, err = net.DialTimeout("tcp", srv.Addr(), patience)
+	require.Error(t, err)
+}
+
+func TestCloseDoesNotWaitForClients(t *testing.T) {
+	srv, err := zkserver.Start()
+	require.NoError(t, err)
+	rawTo(t, srv, connection{})
+	half, err := dialTCP(srv.Addr()) // never says anything
+	require.NoError(t, err)
+	defer half.Close()
+	srv.Pause()
+	rawToPaused(t, srv)
+	require.NoError(t, srv.Close())
+}
+
+func rawToPaused(t *testing.T, srv *zkserver.Server) {
+	t.Helper()
+	nc, err := dialTCP(srv.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { nc.Close() })
+	require.NoError(t, (&rawClient{nc: nc}).write(body{}.int(0).long(0).int(5000).long(0).str("")))
+}
+
+func TestRestartKeepsDataAndSessions(t *testing.T) {
+	srv := start(t)
+	addr := srv.Addr()
+	c := rawTo(t, srv, connection{})
+	c.must(t, 1, createBody("/kept", "data", 1))
+	before := c.must(t, 3, body{}.str("/kept").flag(true))
+
+	require.NoError(t, srv.Stop())
+	require.NoError(t, srv.Stop(), "stopping twice")
+	c.hungUp(t)
+	_, err := net.DialTimeout("tcp", addr, patience)
+	require.Error(t, err)
+	require.Equal(t, zkserver.Stats{Znodes: 6, Ephemerals: 1, Sessions: 1}, srv.Stats())
+
+	require.NoError(t, srv.Restart())
+	require.NoError(t, srv.Restart(), "restarting twice")
+	require.Equal(t, addr, srv.Addr())
+	again := rawTo(t, srv, connection{session: c.session, password: c.password, lastZxid: before.zxid})
+	require.Equal(t, c.session, again.session)
+	after := again.must(t, 3, body{}.str("/kept").flag(false))
+	require.Equal(t, before.fields, after.fields)
+	require.Equal(t, zkserver.Stats{Znodes: 6, Ephemerals: 1, Sessions: 1, Connections: 1}, srv.Stats())
+}
+
+func TestRestartWhenTheAddressIsTaken(t *testing.T) {
+	srv := start(t)
+	require.NoError(t, srv.Stop())
+	taken, err := net.Listen("tcp", srv.Addr())
+	require.NoError(t, err)
+	require.ErrorContains(t, srv.Restart(), "zkserver: listen tcp")
+	require.NoError(t, taken.Close())
+	require.NoError(t, srv.Restart())
+	rawTo(t, srv, connection{})
+}
+
+func TestServeConn(t *testing.T) {
+	srv, err := zkserver.Start(zkserver.WithoutListener())
+	require.NoError(t, err)
+	client, server := net.Pipe()
+	srv.ServeConn(server)
+	c, err := handshake(client, connection{timeoutMs: 5000})
+	require.NoError(t, err)
+	c.must(t, 1, createBody("/a", "", 1))
+	who := c.must(t, 107, body{})
+	require.Equal(t, "[]", identities(nil, &who.fields), "a pipe has no address to be known by")
+	require.NoError(t, srv.Close())
+	c.hungUp(t)
+
+	late, refused := net.Pipe()
+	defer late.Close()
+	srv.ServeConn(refused)
+	_, err = late.Read(make([]byte, 1))
+	require.Error(t, err)
+}
+
+func TestPause(t *testing.T) {
+	srv := start(t, zkserver.WithTick(20*time.Millisecond))
+	long := rawTo(t, srv, connection{timeoutMs: 400})
+	watcher := rawTo(t, srv, connection{timeoutMs: 400})
+	watcher.watchMissing(t, "/a")
+	srv.Pause()
+	srv.Pause()
+	_, err := long.send(1, createBody("/a", "", 1))
+	require.NoError(t, err)
+	require.NoError(t, long.nc.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	_, err = long.nc.Read(make([]byte, 1))
+	var timeout net.Error
+	require.ErrorAs(t, err, &timeout)
+	require.True(t, timeout.Timeout(), "nothing comes from a paused server")
+	require.Equal(t, 5, srv.Stats().Znodes, "nothing is applied")
+
+	srv.Resume()
+	srv.Resume()
+	reply, err := long.receive()
+	require.NoError(t, err)
+	require.Zero(t, reply.err)
+	require.Equal(t, []rawEvent{{1, "/a"}}, watcher.events(t))
+}
+
+func TestSessionsExpireDuringPause(t *testing.T) {
+	srv := start(t, zkserver.WithTick(10*time.Millisecond))
+	c := rawTo(t, srv, connection{timeoutMs: 20})
+	c.must(t, 1, createBody("/e", "", 1))
+	srv.Pause()
+	_, err := c.send(4, body{}.str("/e").flag(false))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return srv.Stats().Sessions == 0 }, patience, time.Millisecond)
+	require.Zero(t, srv.Stats().Ephemerals)
+	srv.Resume()
+	c.hungUp(t)
+}
+
+// TestClientThatDoesNotRead asks for far more than the server keeps for a client that reads nothing.
+func TestClientThatDoesNotRead(t *testing.T) {
+	srv := start(t)
+	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
+	const size = 1_000_000
+	c.must(t, 1, createBody("/big", string(make([]byte, size)), 0))
+	for range 200 {
+		if _, err := c.send(4, body{}.str("/big").flag(false)); err != nil {
+			break // cut already
+		}
+	}
+	require.Eventually(t, func() bool { return srv.Stats().Connections == 1 }, patience, time.Millisecond)
+	require.Equal(t, 2, srv.Stats().Sessions)
+	other.must(t, 3, body{}.str("/big").flag(false))
+}

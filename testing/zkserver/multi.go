@@ -1,0 +1,184 @@
+package zkserver
+
+// A multi is a list of operations, each after a header of type, done and error; a header that is done ends it. The reply
+// has the same form.
+
+func decodeMultiHeader(in *decoder) (op OpCode, done bool) {
+	op, done = OpCode(in.int32()), in.bool()
+	in.int32() // error, unused in requests
+	return op, done || in.bad
+}
+
+func (e *encoder) multiHeader(op OpCode, done bool, err int32) {
+	e.int32(int32(op))
+	e.bool(done)
+	e.int32(err)
+}
+
+func (e *encoder) multiEnd() {
+	e.multiHeader(opError, true, -1)
+}
+
+func (e *encoder) multiError(err code) {
+	e.multiHeader(opError, false, int32(err))
+	e.int32(int32(err))
+}
+
+// multiOp is one operation of a multi.
+type multiOp struct {
+	op      OpCode
+	create  createRequest
+	path    string
+	data    []byte
+	version int32
+}
+
+// decodeMulti reads all operations: a list that cannot be read is refused as a whole.
+func decodeMulti(in *decoder) []multiOp {
+	var ops []multiOp
+	for {
+		op, done := decodeMultiHeader(in)
+		if done {
+			return ops
+		}
+		m := multiOp{op: op}
+		switch op {
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+			m.create = decodeCreate(in, op)
+			if !m.create.fitMulti() {
+				in.bad = true
+			}
+		case OpDelete, OpCheck:
+			m.path, m.version = in.string(), in.int32()
+		case OpSetData:
+			m.path, m.data, m.version = in.string(), in.buffer(), in.int32()
+		default:
+			in.bad = true
+		}
+		ops = append(ops, m)
+	}
+}
+
+// fitMulti sets the kind of create from the flags, which decide it in a multi, and tells whether they can.
+func (r *createRequest) fitMulti() bool {
+	switch r.flags {
+	case flagContainer:
+		r.op = OpCreateContainer
+	case flagTTL, flagTTLSequential:
+		return r.op == OpCreateTTL // another request has no room for the TTL
+	case 0, flagEphemeral, flagSequential, flagEphemeral | flagSequential:
+		if r.op != OpCreate2 {
+			r.op, r.ttl = OpCreate, -1
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// multi applies all operations in one transaction or none. It is a success even when it is not: the reply tells the
+// outcome of each operation, and that of the ones before the failure is 0.
+func (x *call) multi() code {
+	ops := decodeMulti(&x.in)
+	t := x.begin()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	for i, m := range ops {
+		if err := x.multiOp(t, m); err != codeOK {
+			t.rollback()
+			x.out.beginReply()
+			x.multiFailure(len(ops), i, err)
+			return codeOK
+		}
+	}
+	x.out.multiEnd()
+	t.commit()
+	return codeOK
+}
+
+// multiOp does one operation and writes its result.
+func (x *call) multiOp(t *txn, m multiOp) code {
+	switch m.op {
+	case OpDelete:
+		x.out.multiHeader(OpDelete, false, 0)
+		return t.delete(m.path, m.version, x.caller())
+	case OpCheck:
+		x.out.multiHeader(OpCheck, false, 0)
+		return t.check(m.path, m.version, x.caller())
+	case OpSetData:
+		n, err := t.setData(m.path, m.data, m.version, x.caller())
+		if err == codeOK {
+			x.out.multiHeader(OpSetData, false, 0)
+			x.out.stat(n)
+		}
+		return err
+	default:
+		return x.multiCreate(t, m.create)
+	}
+}
+
+// multiCreate answers every kind of create but the oldest as create2.
+func (x *call) multiCreate(t *txn, r createRequest) code {
+	path, n, err := t.create(r, x.caller())
+	switch {
+	case err != codeOK:
+	case r.op == OpCreate:
+		x.out.multiHeader(OpCreate, false, 0)
+		x.out.string(path)
+	default:
+		x.out.multiHeader(OpCreate2, false, 0)
+		x.out.string(path)
+		x.out.stat(n)
+	}
+	return err
+}
+
+// multiFailure writes the results of n operations of which number failed did.
+func (x *call) multiFailure(n, failed int, err code) {
+	for i := range n {
+		switch {
+		case i < failed:
+			x.out.multiError(codeOK)
+		case i == failed:
+			x.out.multiError(err)
+		default:
+			x.out.multiError(codeRuntimeInconsistency)
+		}
+	}
+	x.out.multiEnd()
+}
+
+// multiRead answers reads one by one: the failure of one does not concern the others. They set no watches.
+func (x *call) multiRead() code {
+	for {
+		op, done := decodeMultiHeader(&x.in)
+		if done {
+			break
+		}
+		path, _ := x.pathAndWatch()
+		if x.in.bad {
+			break
+		}
+		start := len(x.out.b)
+		x.out.multiHeader(op, false, 0)
+		var err code
+		switch op {
+		case OpGetData:
+			err = x.readData(path, false)
+		case OpGetChildren:
+			_, err = x.readChildren(path, false)
+		default:
+			return codeMarshalling
+		}
+		if err != codeOK {
+			x.out.b = x.out.b[:start]
+			x.out.multiError(err)
+		}
+	}
+	if x.in.bad {
+		return codeMarshalling
+	}
+	x.out.multiEnd()
+	return codeOK
+}

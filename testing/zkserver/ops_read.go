@@ -1,0 +1,180 @@
+package zkserver
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// readable finds a node that the client may read, in what it is to see of the tree.
+func (x *call) readable(path string) (*node, code) {
+	n := x.s.view(x.c).lookup(path)
+	if n == nil {
+		return nil, codeNoNode
+	}
+	if !allowed(n.acl, permRead, x.c.ids) {
+		return nil, codeNoAuth
+	}
+	return n, codeOK
+}
+
+// pathAndWatch reads the request of exists, getData and getChildren.
+func (x *call) pathAndWatch() (path string, watch bool) {
+	return x.in.string(), x.in.bool()
+}
+
+// exists sets its watch on a missing node too: it waits for the creation.
+func (x *call) exists() code {
+	path, watch := x.pathAndWatch()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	if strings.IndexByte(path, 0) >= 0 {
+		return codeBadArguments
+	}
+	n, err := x.readable(path)
+	if err == codeNoAuth {
+		return err
+	}
+	if watch {
+		x.s.watchData(x.c, path, n)
+	}
+	if err == codeOK {
+		x.out.stat(n)
+	}
+	return err
+}
+
+func (x *call) getData() code {
+	path, watch := x.pathAndWatch()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	return x.readData(path, watch)
+}
+
+// readData writes a node's data and Stat.
+func (x *call) readData(path string, watch bool) code {
+	n, err := x.readable(path)
+	if err != codeOK {
+		return err
+	}
+	if watch {
+		x.s.watchData(x.c, path, n)
+	}
+	x.out.buffer(n.data)
+	x.out.stat(n)
+	return codeOK
+}
+
+// getChildren serves both requests for children: the older one gets no Stat.
+func (x *call) getChildren() code {
+	path, watch := x.pathAndWatch()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	n, err := x.readChildren(path, watch)
+	if err == codeOK && x.op == OpGetChildren2 {
+		x.out.stat(n)
+	}
+	return err
+}
+
+// readChildren writes the names of a node's children, in no particular order, which differs from call to call.
+func (x *call) readChildren(path string, watch bool) (*node, code) {
+	n, err := x.readable(path)
+	if err != codeOK {
+		return nil, err
+	}
+	if watch {
+		x.s.watchChildren(x.c, path)
+	}
+	x.out.strings(slices.Collect(maps.Keys(n.children)))
+	return n, codeOK
+}
+
+// getACL shows the hashes of passwords only to who may change the ACL.
+func (x *call) getACL() code {
+	path := x.in.string()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	n := x.s.view(x.c).lookup(path)
+	if n == nil {
+		return codeNoNode
+	}
+	if !allowed(n.acl, permRead|permAdmin, x.c.ids) {
+		return codeNoAuth
+	}
+	acl := n.acl
+	if !allowed(acl, permAdmin, x.c.ids) {
+		acl = hideDigests(acl)
+	}
+	x.out.acl(acl)
+	x.out.stat(n)
+	return codeOK
+}
+
+// getAllChildrenNumber counts the nodes below a path.
+func (x *call) getAllChildrenNumber() code {
+	path := x.in.string()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	if _, err := x.readable(path); err != codeOK {
+		return err
+	}
+	total, prefix := 0, path+"/"
+	if path == rootPath {
+		prefix = path
+	}
+	for p := range x.s.view(x.c).nodes {
+		if p != rootPath && strings.HasPrefix(p, prefix) {
+			total++
+		}
+	}
+	x.out.int32(int32(total))
+	return codeOK
+}
+
+// getEphemerals lists the client's own ephemeral nodes whose paths start with a prefix.
+func (x *call) getEphemerals() code {
+	prefix, _ := x.in.text()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	if prefix = strings.TrimSpace(prefix); prefix == "" {
+		prefix = rootPath
+	}
+	paths := x.s.view(x.c).ephemeralsOf(x.c.session.id)
+	x.out.strings(slices.DeleteFunc(paths, func(p string) bool { return !strings.HasPrefix(p, prefix) }))
+	return codeOK
+}
+
+// whoAmI lists the client's identities, without the hashes of digests.
+func (x *call) whoAmI() code {
+	x.out.int32(int32(len(x.c.ids)))
+	for _, id := range x.c.ids {
+		user := id.id
+		if id.scheme == "digest" {
+			user, _, _ = strings.Cut(user, ":")
+		}
+		x.out.string(id.scheme)
+		x.out.string(user)
+	}
+	return codeOK
+}
+
+// sync has nothing to wait for on a server of its own. The path need not exist.
+func (x *call) sync() code {
+	path := x.in.string()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	x.out.string(path)
+	return codeOK
+}
+
+func (x *call) ping() code {
+	return codeOK
+}

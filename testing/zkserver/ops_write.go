@@ -1,0 +1,124 @@
+package zkserver
+
+import "slices"
+
+// finish commits the transaction of a single write, or undoes it.
+func (t *txn) finish(err code) code {
+	if err != codeOK {
+		t.rollback()
+		return err
+	}
+	t.commit()
+	return codeOK
+}
+
+// decodeCreate reads the request of any kind of create.
+func decodeCreate(in *decoder, op OpCode) createRequest {
+	r := createRequest{op: op, path: in.string(), data: in.buffer(), acl: in.acl(), flags: in.int32(), ttl: -1}
+	if op == OpCreateTTL {
+		r.ttl = in.int64()
+	}
+	return r
+}
+
+// create serves all kinds of create. Only the oldest one gets no Stat.
+func (x *call) create() code {
+	r := decodeCreate(&x.in, x.op)
+	t := x.begin()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	path, n, err := t.create(r, x.caller())
+	if err == codeOK {
+		x.out.string(path)
+		if x.op != OpCreate {
+			x.out.stat(n)
+		}
+	}
+	return t.finish(err)
+}
+
+func (x *call) delete() code {
+	path, version := x.in.string(), x.in.int32()
+	t := x.begin()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	return t.finish(t.delete(path, version, x.caller()))
+}
+
+func (x *call) setData() code {
+	path, data, version := x.in.string(), x.in.buffer(), x.in.int32()
+	t := x.begin()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	n, err := t.setData(path, data, version, x.caller())
+	if err == codeOK {
+		x.out.stat(n)
+	}
+	return t.finish(err)
+}
+
+func (x *call) setACL() code {
+	path, acl, version := x.in.string(), x.in.acl(), x.in.int32()
+	t := x.begin()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	n, err := t.setACL(path, acl, version, x.caller())
+	if err == codeOK {
+		x.out.stat(n)
+	}
+	return t.finish(err)
+}
+
+// check alone is not something clients send: they use it in a multi.
+func (x *call) check() code {
+	path, version := x.in.string(), x.in.int32()
+	t := x.begin()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	err := t.check(path, version, x.caller())
+	if err == codeOK {
+		x.out.stat(x.s.tree.lookup(path))
+	}
+	return t.finish(err)
+}
+
+// reconfig is refused, as by any server that was not configured to allow it.
+func (x *call) reconfig() code {
+	x.begin()
+	return codeReconfigDisabled
+}
+
+// closeSession ends the session before the reply, and the connection after it.
+func (x *call) closeSession() code {
+	x.wrote, x.end = true, true
+	x.s.log.Info("session closed", "session", hexID(x.c.session.id))
+	x.s.endSession(x.c.session)
+	x.s.detach(x.c)
+	return codeOK
+}
+
+// auth gives the connection another identity. A scheme that the server cannot check costs the connection.
+func (x *call) auth() code {
+	x.outside = true
+	x.in.int32() // type, always 0
+	scheme, credentials := x.in.string(), x.in.buffer()
+	var id authID
+	switch ok := !x.in.bad; {
+	case ok && scheme == "digest":
+		id = digestID(string(credentials))
+	case ok && scheme == "ip":
+		return codeOK // every connection has its address from the start
+	default:
+		x.end = true
+		return codeAuthFailed
+	}
+	if !slices.Contains(x.c.ids, id) {
+		x.c.ids = append(x.c.ids, id)
+	}
+	return codeOK
+}

@@ -1,0 +1,190 @@
+package zkserver
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Option changes a setting of a server that is being started.
+type Option interface {
+	apply(*config) error
+}
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+type config struct {
+	addr           string
+	listen         bool
+	tick           time.Duration
+	minTimeout     time.Duration // 0: 2 ticks
+	maxTimeout     time.Duration // 0: 20 ticks
+	containerCheck time.Duration
+	maxFrame       int
+	version        serverVersion
+	log            *slog.Logger
+}
+
+func newConfig(opts []Option) (config, error) {
+	c := config{
+		addr:           "127.0.0.1:0",
+		listen:         true,
+		tick:           500 * time.Millisecond,
+		containerCheck: time.Minute,
+		maxFrame:       0xfffff,
+		version:        serverVersion{3, 8, 0},
+		log:            slog.New(slog.DiscardHandler),
+	}
+	for _, o := range opts {
+		if err := o.apply(&c); err != nil {
+			return config{}, err
+		}
+	}
+	if c.minTimeout == 0 {
+		c.minTimeout = 2 * c.tick
+	}
+	if c.maxTimeout == 0 {
+		c.maxTimeout = 20 * c.tick
+	}
+	if c.minTimeout > c.maxTimeout {
+		return config{}, fmt.Errorf("zkserver: smallest session timeout %v is above the largest %v", c.minTimeout, c.maxTimeout)
+	}
+	return c, nil
+}
+
+// WithAddr sets the TCP address to listen on. Defaults to 127.0.0.1:0, a free port of the loopback interface.
+func WithAddr(addr string) Option {
+	return optionFunc(func(c *config) error {
+		c.addr = addr
+		return nil
+	})
+}
+
+// WithoutListener starts a server that listens nowhere: it serves only connections given to [Server.ServeConn]. A
+// listener is what keeps the fake clock of testing/synctest from advancing.
+func WithoutListener() Option {
+	return optionFunc(func(c *config) error {
+		c.listen = false
+		return nil
+	})
+}
+
+// WithTick sets tickTime, the unit of session timeouts: they are bounded by 2 and 20 ticks, and a session expires up to
+// one tick later than its timeout says. Defaults to 500 ms, not ZooKeeper's 2 s, because tests wait for expiries. At
+// least 1 ms.
+func WithTick(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < time.Millisecond {
+			return fmt.Errorf("zkserver: tick of %v: at least 1ms expected", d)
+		}
+		c.tick = d
+		return nil
+	})
+}
+
+// WithSessionTimeouts sets the bounds that requested session timeouts are moved into, as minSessionTimeout and
+// maxSessionTimeout do. Zero keeps the default, 2 ticks and 20 ticks.
+func WithSessionTimeouts(smallest, largest time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		for _, d := range []time.Duration{smallest, largest} {
+			if d < 0 || d > math.MaxInt32*time.Millisecond {
+				return fmt.Errorf("zkserver: session timeout bound of %v: 0 to %v expected", d, math.MaxInt32*time.Millisecond)
+			}
+		}
+		c.minTimeout, c.maxTimeout = smallest, largest
+		return nil
+	})
+}
+
+// WithContainerCheckInterval sets how often empty containers and outdated TTL nodes are looked for and removed.
+// Defaults to one minute, as in ZooKeeper.
+func WithContainerCheckInterval(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("zkserver: container check interval of %v: more than 0 expected", d)
+		}
+		c.containerCheck = d
+		return nil
+	})
+}
+
+// WithMaxFrame sets the size in bytes of the largest request, as jute.maxbuffer does; a larger one costs its sender the
+// connection. Defaults to 0xfffff, just below 1 MiB.
+func WithMaxFrame(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n <= 0 || n > math.MaxInt32 {
+			return fmt.Errorf("zkserver: largest frame of %d bytes: 1 to %d expected", n, math.MaxInt32)
+		}
+		c.maxFrame = n
+		return nil
+	})
+}
+
+// WithVersion sets the version that the server claims in its four-letter words, such as "3.5.10". It also holds the
+// server to that version: a request that came with a later one is unknown to it, and so costs the connection, and before
+// 3.6 sequence numbers go on at -2147483648 after 2147483647, where they stay since. Defaults to 3.8.0.
+func WithVersion(version string) Option {
+	return optionFunc(func(c *config) error {
+		v, err := parseVersion(version)
+		c.version = v
+		return err
+	})
+}
+
+// WithLogger sets where the server reports connections, sessions and their ends. Defaults to nowhere.
+func WithLogger(log *slog.Logger) Option {
+	return optionFunc(func(c *config) error {
+		if log == nil {
+			return fmt.Errorf("zkserver: nil logger: leave the option out for silence")
+		}
+		c.log = log
+		return nil
+	})
+}
+
+// serverVersion is a ZooKeeper version: major, minor, patch.
+type serverVersion [3]int
+
+func parseVersion(s string) (serverVersion, error) {
+	var v serverVersion
+	parts := strings.Split(s, ".")
+	if len(parts) != len(v) {
+		return v, fmt.Errorf("zkserver: version %q: three numbers expected, such as 3.8.0", s)
+	}
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return v, fmt.Errorf("zkserver: version %q: three numbers expected, such as 3.8.0", s)
+		}
+		v[i] = n
+	}
+	return v, nil
+}
+
+func (v serverVersion) String() string {
+	return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
+}
+
+// knows tells whether a server of this version has the request: each is listed with the first one that does.
+func (v serverVersion) knows(op OpCode) bool {
+	since := serverVersion{3, 4, 0}
+	switch op {
+	case OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpCreateTTL:
+		since = serverVersion{3, 5, 0}
+	case OpMultiRead, OpGetEphemerals, OpGetAllChildrenNumber, OpSetWatches2, OpAddWatch:
+		since = serverVersion{3, 6, 0}
+	case OpWhoAmI:
+		since = serverVersion{3, 7, 0}
+	}
+	return v.atLeast(since)
+}
+
+func (v serverVersion) atLeast(other serverVersion) bool {
+	return slices.Compare(v[:], other[:]) >= 0
+}

@@ -1,0 +1,168 @@
+package zkserver_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+func TestInvalidOptions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts []zkserver.Option
+		want string
+	}{
+		"tick":            {[]zkserver.Option{zkserver.WithTick(time.Microsecond)}, "zkserver: tick of 1µs: at least 1ms expected"},
+		"negative bound":  {[]zkserver.Option{zkserver.WithSessionTimeouts(-1, 0)}, "session timeout bound of -1ns"},
+		"bounds":          {[]zkserver.Option{zkserver.WithSessionTimeouts(time.Minute, time.Second)}, "1m0s is above the largest 1s"},
+		"bound and tick":  {[]zkserver.Option{zkserver.WithSessionTimeouts(0, time.Millisecond)}, "1s is above the largest 1ms"},
+		"container check": {[]zkserver.Option{zkserver.WithContainerCheckInterval(0)}, "container check interval of 0s"},
+		"max frame":       {[]zkserver.Option{zkserver.WithMaxFrame(0)}, "largest frame of 0 bytes"},
+		"logger":          {[]zkserver.Option{zkserver.WithLogger(nil)}, "nil logger"},
+		"version":         {[]zkserver.Option{zkserver.WithVersion("3.8")}, `version "3.8"`},
+		"version word":    {[]zkserver.Option{zkserver.WithVersion("3.x.0")}, `version "3.x.0"`},
+		"address":         {[]zkserver.Option{zkserver.WithAddr("no port")}, "zkserver: listen tcp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, err := zkserver.Start(tt.opts...)
+			require.ErrorContains(t, err, tt.want)
+			require.Nil(t, srv)
+		})
+	}
+}
+
+func TestAddress(t *testing.T) {
+	srv := start(t, zkserver.WithAddr("localhost:0"))
+	host, port, err := net.SplitHostPort(srv.Addr())
+	require.NoError(t, err)
+	require.NotEmpty(t, host)
+	require.NotEqual(t, "0", port)
+
+	_, err = zkserver.Start(zkserver.WithAddr(srv.Addr()))
+	require.ErrorContains(t, err, "zkserver: listen tcp")
+
+	require.Empty(t, start(t, zkserver.WithoutListener()).Addr())
+}
+
+func TestTimeoutIsMovedIntoBounds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts       []zkserver.Option
+		asked, got int32
+	}{
+		"default low":  {nil, 1, 1000},
+		"default high": {nil, 60_000, 10_000},
+		"inside":       {nil, 1234, 1234},
+		"negative":     {nil, -5, 1000},
+		"tick low":     {[]zkserver.Option{zkserver.WithTick(50 * time.Millisecond)}, 1, 100},
+		"tick high":    {[]zkserver.Option{zkserver.WithTick(50 * time.Millisecond)}, 60_000, 1000},
+		"bounds low":   {[]zkserver.Option{zkserver.WithSessionTimeouts(200*time.Millisecond, time.Minute)}, 1, 200},
+		"bounds high":  {[]zkserver.Option{zkserver.WithSessionTimeouts(0, time.Minute)}, 70_000, 60_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := start(t, tt.opts...)
+			c := rawTo(t, srv, connection{timeoutMs: tt.asked})
+			require.Equal(t, tt.got, c.timeout)
+			require.Equal(t, time.Duration(tt.got)*time.Millisecond, srv.Sessions()[0].Timeout)
+		})
+	}
+}
+
+func TestMaxFrame(t *testing.T) {
+	srv := start(t, zkserver.WithMaxFrame(200))
+	c := rawTo(t, srv, connection{})
+	c.must(t, 1, createBody("/a", "", 0))
+	fits := 200 - 8 - 4 - len("/a") - 4 - 4
+	c.must(t, 5, body{}.str("/a").str(string(make([]byte, fits))).int(-1))
+
+	_, err := c.send(5, body{}.str("/a").str(string(make([]byte, fits+1))).int(-1))
+	require.NoError(t, err)
+	c.hungUp(t)
+}
+
+func TestFrameLengths(t *testing.T) {
+	srv := start(t)
+	for name, raw := range map[string]body{
+		"negative":         body{}.int(-1),
+		"just above limit": body{}.int(0x100000),
+		"short connect":    body{}.str("abc"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			nc, err := dialTCP(srv.Addr())
+			require.NoError(t, err)
+			defer nc.Close()
+			_, err = nc.Write(raw.b)
+			require.NoError(t, err)
+			(&rawClient{nc: nc}).hungUp(t)
+		})
+	}
+	t.Run("short header", func(t *testing.T) {
+		c := rawTo(t, srv, connection{})
+		require.NoError(t, c.write(body{}.int(1)))
+		c.hungUp(t)
+	})
+	t.Run("limit", func(t *testing.T) {
+		c := rawTo(t, srv, connection{})
+		c.must(t, 1, createBody("/a", "", 0))
+		fits := 0xfffff - 8 - 4 - len("/a") - 4 - 4
+		c.must(t, 5, body{}.str("/a").str(string(make([]byte, fits))).int(-1))
+	})
+}
+
+func TestVersionDecidesWhatIsKnown(t *testing.T) {
+	for version, unknown := range map[string][]int32{
+		"3.4.14": {15, 19, 21, 17, 18, 16, 22, 103, 104, 105, 106, 107},
+		"3.5.10": {22, 103, 104, 105, 106, 107},
+		"3.6.4":  {107},
+	} {
+		srv := start(t, zkserver.WithVersion(version))
+		answer, err := ask(srv.Addr(), "srvr")
+		require.NoError(t, err)
+		require.Contains(t, answer, "Zookeeper version: "+version+"-")
+		for _, op := range unknown {
+			c := rawTo(t, srv, connection{})
+			require.EqualValues(t, -6, c.code(t, op, body{}), "opcode %d on %s", op, version)
+			c.hungUp(t)
+		}
+	}
+	c := rawTo(t, start(t, zkserver.WithVersion("3.6.4")), connection{})
+	c.must(t, 106, body{}.str("/x").int(0))
+}
+
+// TestLogger follows a session through the log.
+func TestLogger(t *testing.T) {
+	var text lockedBuffer
+	srv, err := zkserver.Start(zkserver.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+	require.NoError(t, err)
+	c := rawTo(t, srv, connection{})
+	c.must(t, -11, body{})
+	rawTo(t, srv, connection{session: c.session, password: c.password}).hungUp(t)
+	require.NoError(t, srv.Close())
+	id := fmt.Sprintf("session=0x%x", c.session)
+	for _, want := range []string{"session connected", "session closed", "session refused"} {
+		require.Regexp(t, `level=INFO msg="`+want+`" `+id, text.String())
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,179 @@
+package zkserver
+
+import "time"
+
+// request is a frame after the connect request: its header and what follows.
+type request struct {
+	xid int32
+	op  OpCode
+	in  decoder
+}
+
+// path returns the path that the request is about: of a multi that of its first operation, of a request about no
+// path the empty string.
+func (r request) path() string {
+	in := r.in
+	switch r.op {
+	case OpMulti, OpMultiRead:
+		if _, done := decodeMultiHeader(&in); done {
+			return ""
+		}
+	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig:
+		return ""
+	}
+	path := in.string()
+	if in.bad {
+		return ""
+	}
+	return path
+}
+
+// call is one request while it is being served, under Server.mu.
+type call struct {
+	s   *Server
+	c   *conn
+	op  OpCode
+	in  decoder
+	out *encoder
+
+	// Set by handlers that differ from the usual.
+	wrote   bool // the request is a transaction: its reply carries the transaction's zxid even while reads are frozen
+	outside bool // the request is answered outside the order of transactions: its reply carries zxid
+	zxid    int64
+	end     bool // the connection ends with the reply
+}
+
+// begin opens the transaction of a write.
+func (x *call) begin() *txn {
+	x.wrote = true
+	return x.s.begin()
+}
+
+func (x *call) caller() caller {
+	return caller{session: x.c.session.id, ids: x.c.ids}
+}
+
+// handlers serve the requests that have a session. Each reads the request's fields, does what it asks and writes the body
+// of the reply. A body written before an error is returned is dropped.
+var handlers = map[OpCode]func(*call) code{
+	OpCreate:               (*call).create,
+	OpCreate2:              (*call).create,
+	OpCreateContainer:      (*call).create,
+	OpCreateTTL:            (*call).create,
+	OpDelete:               (*call).delete,
+	OpSetData:              (*call).setData,
+	OpSetACL:               (*call).setACL,
+	OpCheck:                (*call).check,
+	OpMulti:                (*call).multi,
+	OpReconfig:             (*call).reconfig,
+	OpCloseSession:         (*call).closeSession,
+	OpExists:               (*call).exists,
+	OpGetData:              (*call).getData,
+	OpGetACL:               (*call).getACL,
+	OpGetChildren:          (*call).getChildren,
+	OpGetChildren2:         (*call).getChildren,
+	OpGetAllChildrenNumber: (*call).getAllChildrenNumber,
+	OpGetEphemerals:        (*call).getEphemerals,
+	OpMultiRead:            (*call).multiRead,
+	OpWhoAmI:               (*call).whoAmI,
+	OpSync:                 (*call).sync,
+	OpPing:                 (*call).ping,
+	OpAuth:                 (*call).auth,
+	OpAddWatch:             (*call).addWatch,
+	OpRemoveWatches:        (*call).removeWatches,
+	OpCheckWatches:         (*call).checkWatches,
+	OpSetWatches:           (*call).setWatches,
+	OpSetWatches2:          (*call).setWatches,
+}
+
+// pingXid is the xid of every reply to a ping.
+const pingXid = -2
+
+// serve asks the hooks about a request and does what they say.
+func (s *Server) serve(c *conn, r request) {
+	arrived := time.Now()
+	f := Pass
+	if c.session != nil { // else its connect request was not answered with a session
+		f = s.hooks.ask(Request{SessionID: c.session.id, Xid: r.xid, Op: r.op, Path: r.path()})
+	}
+	if !f.wait(c.ended) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.attached {
+		return
+	}
+	s.received(c)
+	c.traffic.lastOp, c.traffic.lastXid = r.op, r.xid
+	switch f.kind {
+	case faultLoseRequest:
+		s.cut(c)
+	case faultNeverAnswer:
+	case faultFail:
+		s.touch(c.session)
+		s.scratch.beginReply()
+		s.reply(c, s.scratch.endReply(r.xid, s.tree.zxid, f.code))
+	case faultLoseReply:
+		c.seal()
+		s.apply(c, r)
+		s.cut(c)
+	case faultApplyNeverAnswer:
+		s.apply(c, r)
+	case faultRespond:
+		_, end := s.apply(c, r)
+		s.reply(c, []byte(f.frame))
+		if end {
+			s.cut(c)
+		}
+	case faultPass:
+		answer, end := s.apply(c, r)
+		s.reply(c, answer)
+		s.answered(c, arrived)
+		if end {
+			s.cut(c)
+		}
+	}
+}
+
+// apply serves a request and returns the frame of the reply, which is valid until the next call, and whether the
+// connection ends with it.
+func (s *Server) apply(c *conn, r request) (answer []byte, end bool) {
+	x := &call{s: s, c: c, op: r.op, in: r.in, out: &s.scratch}
+	x.out.beginReply()
+	if r.op != OpAuth { // which proves nothing about the session
+		s.touch(c.session)
+	}
+	xid := r.xid
+	if r.op == OpPing {
+		xid = pingXid
+	}
+	err := codeUnimplemented
+	if handle := handlers[r.op]; handle != nil && s.cfg.version.knows(r.op) {
+		err = handle(x)
+	} else {
+		x.end, x.outside, x.zxid = true, true, -1
+	}
+	return x.out.endReply(xid, x.replyZxid(), err), x.end
+}
+
+// replyZxid is the zxid of the last transaction that the client's server has applied. For a client whose reads are
+// frozen that server lags behind, but it never goes back.
+func (x *call) replyZxid() int64 {
+	if x.outside {
+		return x.zxid
+	}
+	zxid := x.s.tree.zxid
+	if f := x.s.frozen(x.c); f != nil && !x.wrote {
+		zxid = max(f.tree.zxid, x.c.lastZxid)
+	}
+	x.c.lastZxid = zxid
+	return zxid
+}
+
+// reply queues a frame for the client of c and counts it.
+func (s *Server) reply(c *conn, frame []byte) {
+	s.traffic.sent++
+	c.traffic.sent++
+	c.send(frame)
+}

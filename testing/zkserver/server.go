@@ -1,0 +1,281 @@
+package zkserver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// ErrClosed is returned by what a closed server can no longer do.
+var ErrClosed = errors.New("zkserver: server closed")
+
+// Server is a ZooKeeper server in memory. All methods may be called from any goroutine, but for what [Server.Intercept]
+// says of hooks.
+type Server struct {
+	cfg     config
+	log     *slog.Logger
+	created time.Time // origin of clock
+	gate    gate      // shut while the server is paused
+	hooks   hooks
+
+	lifecycle sync.Mutex // held by Stop, Restart and Close, which take mu inside; never the other way round
+
+	// mu makes every request one step: it guards all below and the state of connections that says so. Nothing blocks
+	// while it is held. Locks of a connection are taken inside it.
+	mu          sync.Mutex
+	closed      bool
+	addr        string // of the listener, kept for Restart
+	run         *run   // nil while stopped
+	tree        *tree
+	watches     *watches
+	sessions    map[int64]*session
+	nextSession int64
+	freezes     []*freeze
+	scratch     encoder
+	traffic     traffic
+}
+
+// run is the time between a start and a stop: its listener and its goroutines.
+type run struct {
+	listener net.Listener // nil without one
+	stop     chan struct{}
+	conns    map[*conn]struct{} // guarded by Server.mu
+	wg       sync.WaitGroup
+}
+
+// Start returns a server that listens and serves until [Server.Close]. Its data are those of a new installation: the
+// nodes /zookeeper, /zookeeper/config and /zookeeper/quota. It fails when an option is invalid or the address cannot be
+// listened on, and then leaves nothing behind.
+func Start(opts ...Option) (*Server, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg:         cfg,
+		log:         cfg.log,
+		created:     time.Now(),
+		addr:        cfg.addr,
+		tree:        newTree(),
+		sessions:    make(map[int64]*session),
+		nextSession: newSessionID(),
+	}
+	s.watches = newWatches(s.notify)
+	if err := s.beginRun(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// beginRun listens and starts the goroutines that are not a connection's.
+func (s *Server) beginRun() error {
+	r := &run{stop: make(chan struct{}), conns: make(map[*conn]struct{})}
+	if s.cfg.listen {
+		l, err := net.Listen("tcp", s.addr)
+		if err != nil {
+			return fmt.Errorf("zkserver: %w", err)
+		}
+		r.listener = l
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.run = r
+	for _, ss := range s.sessions {
+		s.touch(ss)
+	}
+	r.wg.Go(func() { s.keepTime(r) })
+	if r.listener != nil {
+		s.addr = r.listener.Addr().String()
+		r.wg.Go(func() { s.accept(r) })
+	}
+	return nil
+}
+
+// keepTime expires sessions at every tick and sweeps containers.
+func (s *Server) keepTime(r *run) {
+	expiry := time.NewTimer(s.expireSessions())
+	defer expiry.Stop()
+	containers := time.NewTicker(s.cfg.containerCheck)
+	defer containers.Stop()
+	for {
+		select {
+		case <-expiry.C:
+			expiry.Reset(s.expireSessions())
+		case <-containers.C:
+			s.sweep()
+		case <-r.stop:
+			return
+		}
+	}
+}
+
+// acceptRetry is how long a listener that failed for lack of something, say file descriptors, is left alone.
+const acceptRetry = 10 * time.Millisecond
+
+func (s *Server) accept(r *run) {
+	for {
+		nc, err := r.listener.Accept()
+		switch {
+		case err == nil:
+			s.ServeConn(nc)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			s.log.Warn("accept failed", "error", err)
+			select {
+			case <-time.After(acceptRetry):
+			case <-r.stop:
+				return
+			}
+		}
+	}
+}
+
+// ServeConn serves a connection that was made in some other way than through the listener, such as one end of a
+// net.Pipe. It returns at once. The server owns nc from then on and closes it when the connection ends, when the server
+// is stopped or closed, or at once if it is already.
+func (s *Server) ServeConn(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		_ = nc.Close() // a refusal has nobody to report to
+		return
+	}
+	r, c := s.run, newConn(s, nc)
+	r.conns[c] = struct{}{}
+	r.wg.Go(c.readLoop)
+	r.wg.Go(func() {
+		c.writeLoop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.detach(c)
+		delete(r.conns, c)
+	})
+}
+
+// Addr returns the address that the server listens on, or last listened on, as host:port. It is empty for a server
+// without a listener.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.cfg.listen {
+		return ""
+	}
+	return s.addr
+}
+
+// Stop stops listening and cuts all connections, but keeps data and sessions, as when the process of a ZooKeeper server
+// is stopped. No session expires until [Server.Restart]. It waits for the goroutines of the server. Stopping a stopped
+// server does nothing; a closed one returns [ErrClosed].
+func (s *Server) Stop() error {
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
+	if s.isClosed() {
+		return ErrClosed
+	}
+	return s.endRun()
+}
+
+// Restart serves again after [Server.Stop], on the same address, and gives every session its full timeout anew, as a new
+// leader does. It does nothing if the server runs, returns [ErrClosed] if it is closed, and fails if the address has
+// been taken meanwhile, in which case it may be called again.
+func (s *Server) Restart() error {
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
+	s.mu.Lock()
+	closed, running := s.closed, s.run != nil
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return ErrClosed
+	case running:
+		return nil
+	}
+	return s.beginRun()
+}
+
+// Close stops the server for good and waits for all its goroutines. Closing it again does nothing and returns nil.
+func (s *Server) Close() error {
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	return s.endRun()
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// endRun ends the current run, if there is one, and waits for its goroutines.
+func (s *Server) endRun() error {
+	s.mu.Lock()
+	r := s.run
+	s.run = nil
+	var conns []*conn
+	if r != nil {
+		for c := range r.conns {
+			s.detach(c)
+			conns = append(conns, c)
+		}
+	}
+	s.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	close(r.stop)
+	var err error
+	if r.listener != nil {
+		err = r.listener.Close()
+	}
+	for _, c := range conns {
+		c.abort()
+	}
+	r.wg.Wait()
+	if err != nil {
+		return fmt.Errorf("zkserver: %w", err)
+	}
+	return nil
+}
+
+// begin opens a transaction with a zxid of its own. It stays used if the transaction fails, or if the request cannot
+// even be read.
+func (s *Server) begin() *txn {
+	s.tree.zxid++
+	return &txn{
+		tree: s.tree, watches: s.watches,
+		zxid: s.tree.zxid, now: time.Now().UnixMilli(),
+		wraps: !s.cfg.version.atLeast(serverVersion{3, 6, 0}),
+	}
+}
+
+// detach makes the server forget a connection: it watches nothing, belongs to no session, and its requests are ignored.
+func (s *Server) detach(c *conn) {
+	if !c.attached {
+		return
+	}
+	c.attached = false
+	c.held, c.late = nil, nil
+	s.watches.drop(c)
+	if c.session.conn == c {
+		c.session.conn = nil
+	}
+}
+
+// cut detaches a connection and closes it once what was queued for its client is sent.
+func (s *Server) cut(c *conn) {
+	s.detach(c)
+	c.finish(sendQueued)
+}
+
+// hexID writes a session id as ZooKeeper does.
+func hexID(id int64) string {
+	return "0x" + strconv.FormatUint(uint64(id), 16)
+}

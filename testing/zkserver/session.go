@@ -1,0 +1,106 @@
+package zkserver
+
+import (
+	"bytes"
+	"crypto/rand"
+	"time"
+)
+
+// passwordSize is the length in bytes of a session's password.
+const passwordSize = 16
+
+// session is what a client keeps across connections. Server.mu guards it.
+type session struct {
+	id       int64
+	password [passwordSize]byte
+	timeout  time.Duration // as negotiated by its latest connection
+	expires  time.Duration // on the server's clock, a multiple of the tick
+	conn     *conn         // nil while its client is away
+}
+
+// clock is the time since the server was created. It is monotonic, and a fake one under testing/synctest.
+func (s *Server) clock() time.Duration {
+	return time.Since(s.created)
+}
+
+// touch gives a session its full timeout again. Expiry times are rounded up to the next tick, as in ZooKeeper's
+// ExpiryQueue: a session ends later than its timeout after the last touch, by at most one tick.
+func (s *Server) touch(ss *session) {
+	tick := s.cfg.tick
+	ss.expires = (s.clock()+ss.timeout)/tick*tick + tick
+}
+
+// newSessionID lays ids out as ZooKeeper does, server 0: 40 bits of time in milliseconds, then a counter. The counter
+// starts anywhere, so that two servers of one process hardly ever give out the same id.
+func newSessionID() int64 {
+	var low [2]byte
+	rand.Read(low[:]) //nolint:errcheck // documented never to fail
+	return int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
+}
+
+// openSession makes a session for c.
+func (s *Server) openSession(c *conn, timeout time.Duration) *session {
+	s.tree.zxid++
+	ss := &session{id: s.nextSession, timeout: timeout, conn: c}
+	s.nextSession++
+	rand.Read(ss.password[:]) //nolint:errcheck // documented never to fail
+	s.sessions[ss.id] = ss
+	s.touch(ss)
+	return ss
+}
+
+// takeSession gives a session to another connection of its client. The one it had is closed first, before the password
+// is looked at: that is ZooKeeper's order. It returns nil for a session that does not exist or a wrong password.
+func (s *Server) takeSession(c *conn, id int64, password []byte, timeout time.Duration) *session {
+	ss := s.sessions[id]
+	if ss == nil {
+		return nil
+	}
+	if old := ss.conn; old != nil {
+		s.log.Info("session moves to another connection", "session", hexID(id), "from", old.remote(), "to", c.remote())
+		s.detach(old)
+		old.finish(dropQueued)
+	}
+	if !bytes.Equal(password, ss.password[:]) {
+		return nil
+	}
+	ss.conn, ss.timeout = c, timeout
+	s.touch(ss)
+	return ss
+}
+
+// endSession removes a session and its ephemeral nodes in one transaction.
+func (s *Server) endSession(ss *session) {
+	t := s.begin()
+	for _, path := range s.tree.ephemeralsOf(ss.id) {
+		t.remove(path)
+	}
+	delete(s.sessions, ss.id)
+	t.commit()
+}
+
+// killSession ends a session from outside of its connection, which is closed and told nothing.
+func (s *Server) killSession(ss *session) {
+	c := ss.conn
+	if c != nil {
+		s.detach(c)
+	}
+	s.endSession(ss)
+	if c != nil {
+		c.finish(sendQueued)
+	}
+}
+
+// expireSessions ends the sessions whose time has come, and returns how long it is until the next tick.
+func (s *Server) expireSessions() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock()
+	for _, ss := range s.sessions {
+		if ss.expires <= now {
+			s.log.Info("session expired", "session", hexID(ss.id), "timeout", ss.timeout)
+			s.killSession(ss)
+		}
+	}
+	return s.cfg.tick - now%s.cfg.tick
+}

@@ -1,0 +1,268 @@
+package zkserver_test
+
+import (
+	"math"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// piped starts a server without a listener inside a synctest bubble and returns it with a function that connects.
+func piped(t *testing.T, opts ...zkserver.Option) (*zkserver.Server, func(connection) *rawClient) {
+	t.Helper()
+	srv := start(t, append(opts, zkserver.WithoutListener())...)
+	return srv, func(want connection) *rawClient {
+		t.Helper()
+		client, server := net.Pipe()
+		t.Cleanup(func() { client.Close() })
+		srv.ServeConn(server)
+		c, err := handshake(client, want)
+		require.NoError(t, err)
+		return c
+	}
+}
+
+// TestExpiryIsAfterTimeoutAndWithinATick measures from every phase of a tick how long a session lives after its last
+// request, for a timeout that is a multiple of the tick and one that is not.
+func TestExpiryIsAfterTimeoutAndWithinATick(t *testing.T) {
+	const tick = 500 * time.Millisecond
+	for _, timeout := range []time.Duration{1000 * time.Millisecond, 1234 * time.Millisecond} {
+		for phase := time.Duration(0); phase < tick; phase += 49 * time.Millisecond {
+			synctest.Test(t, func(t *testing.T) {
+				srv, connect := piped(t)
+				observer := connect(connection{timeoutMs: 10_000})
+				time.Sleep(phase)
+				c := connect(connection{timeoutMs: int32(timeout.Milliseconds())})
+				c.must(t, 1, createBody("/e", "", 1))
+				observer.must(t, 3, body{}.str("/e").flag(true))
+				touched := time.Now()
+				gone := waitForEvent(t, observer)
+				require.Equal(t, rawEvent{2, "/e"}, gone)
+				lived := time.Since(touched)
+				require.Greater(t, lived, timeout, "phase %v", phase)
+				require.LessOrEqual(t, lived, timeout+tick, "phase %v", phase)
+				require.Equal(t, 1, srv.Stats().Sessions)
+				c.hungUp(t)
+			})
+		}
+	}
+}
+
+// waitForEvent returns the next event without sending anything.
+func waitForEvent(t *testing.T, c *rawClient) rawEvent {
+	t.Helper()
+	frame, err := c.read()
+	require.NoError(t, err)
+	r := reader{b: frame}
+	require.EqualValues(t, -1, r.int(), "xid of an event")
+	require.EqualValues(t, -1, r.long(), "zxid of an event")
+	require.Zero(t, r.int())
+	kind := r.int()
+	require.EqualValues(t, 3, r.int())
+	e := rawEvent{kind, r.str()}
+	require.NoError(t, r.err)
+	return e
+}
+
+// TestWhatKeepsASessionAlive sends one kind of request for much longer than the timeout.
+func TestWhatKeepsASessionAlive(t *testing.T) {
+	for name, tt := range map[string]struct {
+		op    int32
+		body  body
+		alive bool
+	}{
+		"ping":   {11, body{}, true},
+		"read":   {4, body{}.str("/none").flag(false), true},
+		"write":  {5, body{}.str("/none").str("").int(-1), true},
+		"sync":   {9, body{}.str("/"), true},
+		"whoAmI": {107, body{}, true},
+		"auth":   {100, body{}.int(0).str("digest").str("a:b"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, connect := piped(t)
+				c := connect(connection{timeoutMs: 1000})
+				var err error
+				for range 20 {
+					time.Sleep(300 * time.Millisecond)
+					if _, err = c.call(tt.op, tt.body); err != nil {
+						break
+					}
+				}
+				require.Equal(t, tt.alive, err == nil, "%v", err)
+				require.Equal(t, tt.alive, srv.Stats().Sessions == 1)
+			})
+		})
+	}
+}
+
+func TestReconnect(t *testing.T) {
+	srv := start(t)
+	first := rawTo(t, srv, connection{})
+	first.must(t, 1, createBody("/e", "", 1))
+	first.must(t, 4, body{}.str("/e").flag(true))
+
+	second := rawTo(t, srv, connection{session: first.session, password: first.password, timeoutMs: 2000})
+	require.Equal(t, first.session, second.session)
+	require.Equal(t, first.password, second.password)
+	require.EqualValues(t, 2000, second.timeout)
+	first.hungUp(t)
+	require.Equal(t, zkserver.Stats{Znodes: 6, Ephemerals: 1, Connections: 1, Sessions: 1}, srv.Stats(),
+		"watches go with their connection")
+	require.Equal(t, 2*time.Second, srv.Sessions()[0].Timeout)
+	second.must(t, 5, body{}.str("/e").str("x").int(-1))
+	require.Empty(t, second.events(t))
+}
+
+func TestReconnectAfterHangUp(t *testing.T) {
+	srv := start(t)
+	first := rawTo(t, srv, connection{})
+	require.NoError(t, first.nc.Close())
+	require.Eventually(t, func() bool { return srv.Stats().Connections == 0 }, patience, time.Millisecond)
+	require.Empty(t, srv.Sessions()[0].Addr)
+	second := rawTo(t, srv, connection{session: first.session, password: first.password})
+	require.Equal(t, first.session, second.session)
+	require.Equal(t, second.nc.LocalAddr().String(), srv.Sessions()[0].Addr)
+}
+
+func TestRefusedSessions(t *testing.T) {
+	srv := start(t)
+	owner := rawTo(t, srv, connection{})
+	for name, want := range map[string]connection{
+		"unknown session": {session: owner.session + 1, password: owner.password},
+		"wrong password":  {session: owner.session, password: make([]byte, 16)},
+		"no password":     {session: owner.session, password: []byte{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := rawTo(t, srv, want)
+			require.Zero(t, c.session)
+			require.Zero(t, c.timeout)
+			require.Equal(t, make([]byte, 16), c.password)
+			c.hungUp(t)
+		})
+	}
+	require.Equal(t, 1, srv.Stats().Sessions)
+	owner.hungUp(t) // closed before the password was looked at, as by ZooKeeper
+	rawTo(t, srv, connection{session: owner.session, password: owner.password})
+}
+
+func TestClientAheadOfTheServer(t *testing.T) {
+	srv := start(t)
+	c := rawTo(t, srv, connection{})
+	zxid := c.must(t, 11, body{}).zxid
+	_, err := tryRaw(t, srv, connection{lastZxid: zxid + 1})
+	require.Error(t, err, "no connect response")
+	require.Equal(t, 1, srv.Stats().Sessions)
+	rawTo(t, srv, connection{lastZxid: zxid})
+}
+
+func TestReadOnlyByteIsAnsweredOnlyIfSent(t *testing.T) {
+	srv := start(t)
+	for _, noReadOnly := range []bool{true, false} {
+		c := rawTo(t, srv, connection{noReadOnly: noReadOnly}) // which fails on any other length
+		c.must(t, 11, body{})
+	}
+}
+
+func TestSessionIDsAndPasswords(t *testing.T) {
+	srv := start(t)
+	a, b := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
+	require.Positive(t, a.session)
+	require.Equal(t, a.session+1, b.session)
+	require.NotEqual(t, a.password, b.password)
+	require.Len(t, a.password, 16)
+	var ids []int64
+	for _, info := range srv.Sessions() {
+		ids = append(ids, info.ID)
+	}
+	require.Equal(t, []int64{a.session, b.session}, ids)
+}
+
+func TestKillSession(t *testing.T) {
+	srv := start(t)
+	victim, observer := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
+	victim.must(t, 1, createBody("/e1", "", 1))
+	victim.must(t, 1, createBody("/e2", "", 1))
+	victim.must(t, 4, body{}.str("/e1").flag(true))
+	observer.must(t, 4, body{}.str("/e1").flag(true))
+	observer.must(t, 8, body{}.str("/").flag(true))
+	require.Equal(t, 2, srv.Sessions()[0].Ephemerals)
+
+	require.True(t, srv.KillSession(victim.session))
+	require.False(t, srv.KillSession(victim.session))
+	require.ElementsMatch(t, []rawEvent{{2, "/e1"}, {4, "/"}}, observer.events(t))
+	victim.hungUp(t)
+	require.Zero(t, srv.Stats().Ephemerals)
+	require.Zero(t, srv.Stats().Watches)
+	root := observer.must(t, 12, body{}.str("/").flag(false))
+	require.Equal(t, []string{"zookeeper"}, root.fields.strs())
+	require.Equal(t, root.zxid, root.fields.stat().pzxid, "one transaction for both nodes")
+
+	refused := rawTo(t, srv, connection{session: victim.session, password: victim.password})
+	require.Zero(t, refused.session)
+}
+
+// TestRestartGivesFullTimeouts stops the server for longer than the timeout.
+func TestRestartGivesFullTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, connect := piped(t)
+		c := connect(connection{timeoutMs: 1000})
+		time.Sleep(900 * time.Millisecond)
+		require.NoError(t, srv.Stop())
+		time.Sleep(time.Hour)
+		require.NoError(t, srv.Restart())
+		time.Sleep(999 * time.Millisecond)
+		require.Equal(t, 1, srv.Stats().Sessions)
+		again := connect(connection{session: c.session, password: c.password, timeoutMs: 1000})
+		require.Equal(t, c.session, again.session)
+		time.Sleep(1501 * time.Millisecond)
+		require.Zero(t, srv.Stats().Sessions)
+	})
+}
+
+func TestSequenceAtItsEnd(t *testing.T) {
+	next := func(c *rawClient) string {
+		reply, err := c.call(1, createBody("/p/x-", "", 2))
+		require.NoError(t, err)
+		if reply.err != 0 {
+			require.EqualValues(t, -110, reply.err)
+			return "exists"
+		}
+		return reply.fields.str()
+	}
+	// What ZooKeeper 3.8.0 does was found out by changing the cversion in a snapshot of its own.
+	for version, want := range map[string][]string{
+		"3.8.0":  {"/p/x-2147483646", "/p/x-2147483647", "exists", "exists"},
+		"3.5.10": {"/p/x-2147483646", "/p/x-2147483647", "/p/x--2147483648", "/p/x--2147483647"},
+	} {
+		srv := start(t, zkserver.WithVersion(version))
+		c := rawTo(t, srv, connection{})
+		c.must(t, 1, createBody("/p", "", 0))
+		require.NoError(t, srv.SetSequence("/p", math.MaxInt32-1))
+		require.Equal(t, want, []string{next(c), next(c), next(c), next(c)}, version)
+	}
+	srv := start(t)
+	require.ErrorContains(t, srv.SetSequence("/none", 1), `zkserver: set sequence of "/none": no such node`)
+}
+
+// TestStuckSequenceFreezesPzxid is what ZooKeeper 3.8.0 was seen to do, too.
+func TestStuckSequenceFreezesPzxid(t *testing.T) {
+	srv := start(t)
+	c := rawTo(t, srv, connection{})
+	c.must(t, 1, createBody("/p", "", 0))
+	require.NoError(t, srv.SetSequence("/p", math.MaxInt32))
+	before := c.must(t, 3, body{}.str("/p").flag(false))
+	c.must(t, 1, createBody("/p/x-", "", 2))
+	c.must(t, 1, createBody("/p/y-", "", 2))
+	after := c.must(t, 3, body{}.str("/p").flag(false))
+	was, is := before.fields.stat(), after.fields.stat()
+	require.Equal(t, was.pzxid, is.pzxid)
+	require.EqualValues(t, -2, was.cversion)
+	require.EqualValues(t, -4, is.cversion)
+	require.EqualValues(t, 2, is.children)
+}

@@ -1,0 +1,199 @@
+package zkserver
+
+import "strings"
+
+// eventKind is the type of a watch event (Watcher.Event.EventType).
+type eventKind int32
+
+const (
+	eventCreated         eventKind = 1
+	eventDeleted         eventKind = 2
+	eventDataChanged     eventKind = 3
+	eventChildrenChanged eventKind = 4
+)
+
+// event is a change that watches may be waiting for. Its ACL is the node's, for who may not read a node hears nothing.
+type event struct {
+	kind eventKind
+	path string
+	acl  []aclEntry
+}
+
+// notificationXid marks a frame that answers no request.
+const notificationXid = -1
+
+// stateConnected is the only client state that events of a server carry (KeeperState.SyncConnected).
+const stateConnected = 3
+
+// frame is e as it goes to a client.
+func (e event) frame() []byte {
+	var out encoder
+	out.beginReply()
+	out.int32(int32(e.kind))
+	out.int32(stateConnected)
+	out.string(e.path)
+	return out.endReply(notificationXid, -1, codeOK)
+}
+
+// watchMode is a set: a connection may have several kinds of watch on one path.
+type watchMode uint8
+
+const (
+	watchStandard   watchMode = 1 << iota // fires once
+	watchPersistent                       // stays
+	watchRecursive                        // stays, and hears of all nodes below
+)
+
+// watches are the two tables of ZooKeeper. exists and getData watch in data, getChildren in children; a persistent watch
+// is in both, a recursive one in data alone, because it is told of children as nodes of their own.
+type watches struct {
+	data, children watchTable
+	deliver        func(*conn, event)
+}
+
+func newWatches(deliver func(*conn, event)) *watches {
+	return &watches{data: newWatchTable(), children: newWatchTable(), deliver: deliver}
+}
+
+// count is the number of pairs of path and connection in each table, as the key zk_watch_count of mntr.
+func (w *watches) count() int {
+	return w.data.count() + w.children.count()
+}
+
+// fire tells every connection that waits for e, once each.
+func (w *watches) fire(e event) {
+	switch e.kind {
+	case eventCreated, eventDataChanged:
+		w.tell(w.data.trigger(e.path), e)
+	case eventChildrenChanged:
+		w.tell(w.children.trigger(e.path), e)
+	case eventDeleted:
+		told := w.data.trigger(e.path)
+		for c := range w.children.trigger(e.path) {
+			if told == nil {
+				told = make(map[*conn]struct{})
+			}
+			told[c] = struct{}{}
+		}
+		w.tell(told, e)
+	}
+}
+
+func (w *watches) tell(conns map[*conn]struct{}, e event) {
+	for c := range conns {
+		w.deliver(c, e)
+	}
+}
+
+// addPersistent sets a watch that stays.
+func (w *watches) addPersistent(path string, c *conn, mode watchMode) {
+	w.data.add(path, c, mode)
+	if mode == watchPersistent {
+		w.children.add(path, c, mode)
+	}
+}
+
+// drop forgets all watches of a connection.
+func (w *watches) drop(c *conn) {
+	w.data.drop(c)
+	w.children.drop(c)
+}
+
+// watchTable holds watches by path and by connection, so that both a change and a lost connection find theirs.
+type watchTable struct {
+	byPath    map[string]map[*conn]struct{}
+	byConn    map[*conn]map[string]watchMode
+	recursive int // how many recursive watches there are; without any, no ancestors need to be looked at
+}
+
+func newWatchTable() watchTable {
+	return watchTable{
+		byPath: make(map[string]map[*conn]struct{}),
+		byConn: make(map[*conn]map[string]watchMode),
+	}
+}
+
+func (t *watchTable) count() int {
+	total := 0
+	for _, paths := range t.byConn {
+		total += len(paths)
+	}
+	return total
+}
+
+// has tells whether c has a watch of one of the modes on path.
+func (t *watchTable) has(path string, c *conn, mode watchMode) bool {
+	return t.byConn[c][path]&mode != 0
+}
+
+func (t *watchTable) add(path string, c *conn, mode watchMode) {
+	if t.byPath[path] == nil {
+		t.byPath[path] = make(map[*conn]struct{})
+	}
+	if t.byConn[c] == nil {
+		t.byConn[c] = make(map[string]watchMode)
+	}
+	t.byPath[path][c] = struct{}{}
+	if mode&watchRecursive&^t.byConn[c][path] != 0 {
+		t.recursive++
+	}
+	t.byConn[c][path] |= mode
+}
+
+// remove takes the modes off c's watch on path and tells whether there was anything to take off.
+func (t *watchTable) remove(path string, c *conn, mode watchMode) bool {
+	had := t.byConn[c][path]
+	if had&mode == 0 {
+		return false
+	}
+	if had&mode&watchRecursive != 0 {
+		t.recursive--
+	}
+	if left := had &^ mode; left != 0 {
+		t.byConn[c][path] = left
+		return true
+	}
+	if delete(t.byConn[c], path); len(t.byConn[c]) == 0 {
+		delete(t.byConn, c)
+	}
+	if delete(t.byPath[path], c); len(t.byPath[path]) == 0 {
+		delete(t.byPath, path)
+	}
+	return true
+}
+
+func (t *watchTable) drop(c *conn) {
+	for path := range t.byConn[c] {
+		t.remove(path, c, watchStandard|watchPersistent|watchRecursive)
+	}
+}
+
+// trigger returns the connections that watch path, or an ancestor of it recursively, and takes off the watches that
+// fire once.
+func (t *watchTable) trigger(path string) map[*conn]struct{} {
+	var found map[*conn]struct{}
+	note := func(c *conn) {
+		if found == nil {
+			found = make(map[*conn]struct{})
+		}
+		found[c] = struct{}{}
+	}
+	for c := range t.byPath[path] {
+		note(c)
+	}
+	for c := range found {
+		t.remove(path, c, watchStandard)
+	}
+	if t.recursive == 0 {
+		return found
+	}
+	for path != rootPath {
+		path = canonical(path[:strings.LastIndexByte(path, '/')])
+		for c := range t.byPath[path] {
+			if t.has(path, c, watchRecursive) {
+				note(c)
+			}
+		}
+	}
+	return found
+}
