@@ -133,8 +133,9 @@ func WithProtection() CreateOption {
 	return createOption(func(c *createConfig) error { c.protected = true; return nil })
 }
 
-// InSession creates the znode only in this session: if another one is current the
-// call fails with [ErrSessionEnded] and sends nothing.
+// InSession creates the znode only in this session: once it has ended, also while
+// the call waits for a connection, the call fails with [ErrSessionEnded] and sends
+// nothing.
 func InSession(s *Session) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if s == nil {
@@ -147,10 +148,8 @@ func InSession(s *Session) CreateOption {
 
 func newCreateConfig(opts []CreateOption) (createConfig, error) {
 	cfg := createConfig{acl: zk.WorldACL(zk.PermAll)}
-	for _, o := range opts {
-		if err := o.applyCreate(&cfg); err != nil {
-			return cfg, fmt.Errorf("%w: %w", ErrInvalidOption, err)
-		}
+	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(&cfg) }); err != nil {
+		return cfg, err
 	}
 	if cfg.mode.hasTTL() != (cfg.ttl != 0) {
 		return cfg, fmt.Errorf("%w: create mode %d with time to live %v", ErrInvalidOption, cfg.mode, cfg.ttl)

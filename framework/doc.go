@@ -1,4 +1,154 @@
 // Package framework is a ZooKeeper client for people who know Apache Curator's
 // CuratorFramework: one long-lived client that keeps a session, retries by policy,
 // tells its state to listeners, and carries the recipes.
+//
+// # Connect
+//
+// [New] checks its arguments and sends nothing; [Framework.Start] connects in the
+// background; [Connect] does both and waits for the first connection:
+//
+//	client, err := framework.Connect(ctx, "zk1:2181,zk2:2181,zk3:2181/orders",
+//		framework.WithSessionTimeout(30*time.Second),
+//		framework.WithRetryPolicy(retry.ExponentialBackoff(100*time.Millisecond, 5)))
+//	if err != nil {
+//		return err
+//	}
+//	defer client.Close()
+//
+// The path at the end of the connection string is a chroot: every path of the
+// client is below it, in arguments, results and events. It is created with the
+// first node that is created with [CreatingParentsIfNeeded]. One client serves a
+// whole process; it is safe for concurrent use.
+//
+// # Create, read, change, delete
+//
+// Every verb takes a context, what it needs, and then options that bear the names
+// of Curator's builder methods. An option that makes no sense for a verb does not
+// compile.
+//
+//	path, err := client.Create(ctx, "/jobs/job-", data,
+//		framework.CreatingParentContainersIfNeeded(),
+//		framework.WithMode(framework.EphemeralSequential),
+//		framework.WithProtection())
+//	data, err := client.Get(ctx, path, framework.StoringStatIn(&stat))
+//	err = client.Set(ctx, path, data, framework.WithVersion(stat.Version))
+//	err = client.Delete(ctx, path, framework.Guaranteed())
+//
+// [Framework.Exists] returns a nil Stat for a node that is not there, which is no
+// error. [Framework.Pipeline] makes several reads in one round trip.
+//
+// # All or nothing
+//
+//	results, err := client.Transact(ctx,
+//		framework.CheckOp("/leader", framework.WithVersion(7)),
+//		framework.SetDataOp("/report", data),
+//		framework.DeleteOp("/todo/1"))
+//
+// The error names the operation that failed. None has been applied then.
+//
+// # Watch
+//
+// A watch is set together with a read, and is told of the first change after what
+// the read has returned:
+//
+//	var watch *framework.Watch
+//	data, err := client.Get(ctx, "/config", framework.Watched(&watch))
+//	if err != nil {
+//		return err // there is no watch
+//	}
+//	defer watch.Cancel()
+//	select {
+//	case <-watch.Fired(): // read again, also when watch.Event().Err is not nil
+//	case <-ctx.Done():
+//	}
+//
+// However many watches a client has on one path, the server has one of each kind;
+// when the last is cancelled, it has none.
+//
+// # Know the state of the connection
+//
+//	registration := client.OnConnectionState(func(s framework.ConnectionState) { ... })
+//	defer registration.Remove()
+//
+// Listeners are told [Connected] once, then [Suspended], [Reconnected] and [Lost]
+// as the connection goes and comes; package listen has the contract of their order.
+// What must stop together with the session is better bound to a context, which
+// ends without any goroutine having to run first:
+//
+//	ctx = client.Session().Context(framework.StandardErrorPolicy)
+//
+// A [Session] is over for its client at its [Session.Deadline] at the latest, even
+// when no server can be reached to say so: the send time of the newest request that
+// a server has acknowledged, plus the session timeout that the server has granted.
+// A session that was given up and then turns out to live on at the server is another
+// Session with the same id.
+//
+// # When a call fails
+//
+// An error is an [*OpError] with the verb and the path. Two questions decide what
+// to do about it:
+//
+//   - [Retryable]: may the same call succeed later? This is what the retry policy is
+//     asked about.
+//   - [OutcomeUnknown]: may the write have been applied although it failed? A write
+//     that fails with any other error has certainly not been applied.
+//
+// Reads are repeated as the policy says. So are writes that have certainly not
+// reached a server. A write whose outcome is unknown is repeated only if that can
+// do no harm: a create [WithProtection], which is searched for first, and a delete
+// that is [Guaranteed]. All others return the error.
+//
+// A call whose context ends returns the context's cause. If its request had been
+// sent, OutcomeUnknown is true; if not, it never will be sent. A create with
+// protection and a guaranteed delete then clean up in the background, and say so
+// with [ErrCleanupPending].
+//
+// A request never runs in another session than the one it was sent in, and with
+// [InSession] in no other than the one it names.
+//
+// # What is not promised
+//
+//   - A read may be behind the newest write of another client, even after
+//     [Framework.Sync].
+//   - No event does not mean no change: the end of a connection ends its watches.
+//   - The deadline of a session is safe against the leader and a standalone server.
+//     A follower that is cut off from its leader acknowledges pings for a while: see
+//     [StandardErrorPolicy].
+//   - A process that is paused past its deadline cannot know. What it does then must
+//     be fenced where it takes effect, for instance with the czxid of a node.
+//   - Background deletions end with the client. What they would have deleted, if it
+//     is ephemeral, goes with the session.
+//   - There is no authentication and no TLS of its own yet; [WithDialer] takes a
+//     dialer that has it. Servers before 3.5 lack requests that are used here.
+//
+// # From Curator
+//
+//	Curator                                     here
+//	CuratorFrameworkFactory.newClient           New, Connect
+//	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
+//	getConnectionStateListenable                Framework.OnConnectionState
+//	getZookeeperClient().isConnected            Framework.State().IsConnected
+//	connectionStateErrorPolicy                  WithErrorPolicy
+//	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout
+//	retryPolicy                                 WithRetryPolicy, package retry
+//	namespace                                   the chroot of the connection string
+//	create()                                    Framework.Create
+//	  .withMode, .withTtl, .withACL             WithMode, WithTTL, WithACL
+//	  .withProtection                           WithProtection
+//	  .creatingParentsIfNeeded                  CreatingParentsIfNeeded
+//	  .creatingParentContainersIfNeeded         CreatingParentContainersIfNeeded
+//	  .storingStatIn                            StoringStatIn
+//	getData(), checkExists(), getChildren()     Framework.Get, Exists, Children
+//	  .usingWatcher                             Watched
+//	WatcherRemoveCuratorFramework               Watch.Cancel
+//	setData(), delete()                         Framework.Set, Delete
+//	  .withVersion                              WithVersion
+//	  .guaranteed, .inBackground                Guaranteed, InBackground
+//	sync()                                      Framework.Sync
+//	transaction().forOperations                 Framework.Transact
+//	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp
+//	ZKPaths.makePath, getPathAndNode            JoinPath, SplitPath
+//	PathUtils.validatePath                      ValidatePath
+//	ProtectedUtils.isProtectedZNode             IsProtectedName
+//	KillSession (curator-test)                  package zktest, KillSession
 package framework

@@ -73,7 +73,7 @@ var errOutcomeUnknown = errors.New("it may have been applied")
 // OpError is the error of every verb.
 type OpError struct {
 	Op   string // the verb: "create", "delete", "get", ...
-	Path string // as the caller named it
+	Path string // as the caller named it, or the parent that could not be created
 	Err  error
 }
 
@@ -101,19 +101,19 @@ const codeNoNode = -101
 
 // The codes without a named error that the framework itself looks for.
 const (
-	codeOperationTimeout = ServerError(-7)
-	codeNotReadOnly      = ServerError(-119)
-	codeThrottled        = ServerError(-127)
+	errOperationTimeout = ServerError(-7)
+	errNotReadOnly      = ServerError(-119)
+	errThrottled        = ServerError(-127)
 )
 
 var serverErrorNames = map[ServerError]string{
 	-1: "system error", -2: "runtime inconsistency", -3: "data inconsistency", -4: "connection loss",
-	-5: "marshalling error", -6: "unimplemented", codeOperationTimeout: "operation timeout",
+	-5: "marshalling error", -6: "unimplemented", errOperationTimeout: "operation timeout",
 	-12: "unknown session", -13: "new config without a quorum", -14: "reconfiguration in progress",
-	-113: "invalid callback", codeNotReadOnly: "not allowed in read-only mode",
+	-113: "invalid callback", errNotReadOnly: "not allowed in read-only mode",
 	-120: "ephemeral node on a local session", -121: "no such watcher", -122: "request timeout",
 	-123: "reconfiguration disabled", -124: "session closed, SASL authentication required",
-	-125: "quota exceeded", codeThrottled: "operation throttled",
+	-125: "quota exceeded", errThrottled: "operation throttled",
 }
 
 var serverErrors = map[int32]error{
@@ -145,7 +145,7 @@ func Retryable(err error) bool {
 		errors.Is(err, ErrSessionExpired), errors.Is(err, ErrSessionMoved):
 		return true
 	case errors.As(err, &code):
-		return code == codeOperationTimeout || code == codeThrottled
+		return code == errOperationTimeout || code == errThrottled
 	default:
 		return false
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -135,7 +137,7 @@ func (f *Framework) Close() error {
 // BlockUntilConnected returns nil as soon as there is a connection with a
 // session, and otherwise when the context ends or the client is closed.
 func (f *Framework) BlockUntilConnected(ctx context.Context) error {
-	if err := f.awaitConnection(ctx, 0); err != nil {
+	if err := f.awaitConnection(ctx, 0, nil); err != nil {
 		return fmt.Errorf("framework: waiting for a connection to %v: %w", f.cfg.servers, err)
 	}
 	return nil
@@ -162,6 +164,16 @@ func (f *Framework) RetryPolicy() retry.Policy { return f.cfg.retry }
 
 // Servers returns the servers of the connection string as host:port.
 func (f *Framework) Servers() []string { return append([]string(nil), f.cfg.servers...) }
+
+// String returns the connection string, for messages.
+func (f *Framework) String() string { return strings.Join(f.cfg.servers, ",") + string(f.cfg.root) }
+
+// Format writes String for every verb. Without it fmt would follow pointers to
+// what changes while it reads, and to the session's password.
+func (f *Framework) Format(s fmt.State, _ rune) {
+	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	_, _ = io.WriteString(s, f.String())
+}
 
 // Logger returns the client's logger, never nil, for recipes built on it.
 func (f *Framework) Logger() *slog.Logger { return f.cfg.log }

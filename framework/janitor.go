@@ -62,7 +62,7 @@ func (j *janitor) run() {
 		if task == nil {
 			return
 		}
-		err := j.f.awaitConnection(j.f.ctx, 0)
+		err := j.f.awaitConnection(j.f.ctx, 0, nil)
 		if err == nil {
 			err = task(j.f.ctx)
 		}

@@ -66,15 +66,23 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	if c.servers, c.root, err = parseConnectString(connectString); err != nil {
 		return config{}, err
 	}
-	for _, opt := range opts {
-		if opt == nil {
-			return config{}, fmt.Errorf("framework: %w: a nil option", ErrInvalidOption)
-		}
-		if err := opt.apply(&c); err != nil {
-			return config{}, fmt.Errorf("framework: %w: %w", ErrInvalidOption, err)
-		}
+	if err := applyAll(opts, func(o Option) error { return o.apply(&c) }); err != nil {
+		return config{}, fmt.Errorf("framework: %w", err)
 	}
 	return c, nil
+}
+
+// applyAll applies the options of a constructor or a verb in their order.
+func applyAll[O any](opts []O, apply func(O) error) error {
+	for _, o := range opts {
+		if any(o) == nil {
+			return fmt.Errorf("%w: a nil option", ErrInvalidOption)
+		}
+		if err := apply(o); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalidOption, err)
+		}
+	}
+	return nil
 }
 
 // WithSessionTimeout asks for a session timeout; the server may grant another,

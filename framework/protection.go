@@ -41,8 +41,8 @@ func (c *creation) createProtected(ctx context.Context) error {
 	parent, name := SplitPath(c.path)
 	var prefix string // of the node that may exist, "" when certainly none does
 	err := c.f.retry(ctx, func(ctx context.Context) error {
-		if s := c.cfg.session; s != nil && s.Err() != nil {
-			return backoff.Permanent(fmt.Errorf("%w: %w", ErrSessionEnded, s.Err()))
+		if err := c.cfg.session.over(); err != nil {
+			return err // also in place of the search
 		}
 		if prefix != "" {
 			found, err := c.find(ctx, parent, prefix)
@@ -63,6 +63,9 @@ func (c *creation) createProtected(ctx context.Context) error {
 		return err
 	}
 	c.f.janitor.add(func(ctx context.Context) error { return c.f.findAndDelete(ctx, parent, prefix) })
+	if !OutcomeUnknown(err) { // it is that of the search
+		err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
+	}
 	return &OpError{opCreate.name, c.path, fmt.Errorf("%w: %w", ErrCleanupPending, err)}
 }
 

@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/jute"
 )
@@ -86,10 +85,8 @@ type Read struct {
 func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 	return Read{opGet, path, func(f *Framework) (*call, error) {
 		var cfg readConfig
-		for _, o := range opts {
-			if err := o.applyGet(&cfg); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrInvalidOption, err)
-			}
+		if err := applyAll(opts, func(o GetOption) error { return o.applyGet(&cfg) }); err != nil {
+			return nil, err
 		}
 		c, err := f.readCall(opGet, path, &cfg, watchData)
 		if err != nil {
@@ -115,10 +112,8 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 	return Read{opChildren, path, func(f *Framework) (*call, error) {
 		var cfg readConfig
-		for _, o := range opts {
-			if err := o.applyChildren(&cfg); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrInvalidOption, err)
-			}
+		if err := applyAll(opts, func(o ChildrenOption) error { return o.applyChildren(&cfg) }); err != nil {
+			return nil, err
 		}
 		c, err := f.readCall(opChildren, path, &cfg, watchChildren)
 		if err != nil {
@@ -143,10 +138,8 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 func readExists(path string, into **Stat, opts ...ExistsOption) Read {
 	return Read{opExists, path, func(f *Framework) (*call, error) {
 		var cfg readConfig
-		for _, o := range opts {
-			if err := o.applyExists(&cfg); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrInvalidOption, err)
-			}
+		if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
+			return nil, err
 		}
 		c, err := f.readCall(opExists, path, &cfg, watchData)
 		if err != nil {

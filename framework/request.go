@@ -74,17 +74,19 @@ func (f *Framework) retry(ctx context.Context, attempt func(context.Context) err
 	// From here on there are pauses, which Close must cut short.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(f.ctx, func() { cancel(ErrClosed) })()
+	//nolint:contextcheck // it is the client's, on top of the caller's
+	unbind := context.AfterFunc(f.ctx, func() { cancel(ErrClosed) })
+	defer unbind()
 	first := err
 	err = retry.Do(ctx, f.cfg.retry, func(ctx context.Context) error {
 		err := first
 		if first = nil; err == nil {
 			err = attempt(ctx)
 		}
-		if err != nil && !Retryable(err) {
-			return backoff.Permanent(err)
+		if err == nil || Retryable(err) || errors.As(err, &permanent) {
+			return err
 		}
-		return err
+		return backoff.Permanent(err)
 	})
 	if first != nil { // the context ended meanwhile; what has happened stays true
 		return fmt.Errorf("%w: %w", err, first)
@@ -95,7 +97,7 @@ func (f *Framework) retry(ctx context.Context, attempt func(context.Context) err
 // exchange sends the calls once, in one write, and decodes the replies. The error
 // is that of the first call that failed.
 func (f *Framework) exchange(ctx context.Context, calls ...*call) error {
-	if err := f.awaitConnection(ctx, f.cfg.connectionTimeout); err != nil {
+	if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
 	return f.exchangeNow(ctx, calls...)
@@ -108,11 +110,8 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
 		}
 		wire[i] = &conduit.Call{Op: c.code, Body: c.body}
-		if s := c.session; s != nil {
-			if err := s.Err(); err != nil { // although a session of that id may live on
-				return &OpError{c.name, c.path, fmt.Errorf("%w: %w", ErrSessionEnded, err)}
-			}
-			wire[i].Session = s.ID()
+		if c.session != nil {
+			wire[i].Session = c.session.ID()
 		}
 	}
 	for i, c := range calls {
@@ -157,13 +156,16 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 }
 
 // awaitConnection waits until there is a connection, the limit has passed (0 for
-// none), the context ends or the client is closed.
-func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration) error {
+// none), the context or the session (nil for any) ends, or the client is closed.
+func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, session *Session) error {
 	if err := f.usable(); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := session.over(); err != nil {
+		return err // although a session of that id may live on
 	}
 	connected := f.tracker.whenConnected()
 	select {
@@ -177,11 +179,17 @@ func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration) er
 		defer timer.Stop()
 		tooLate = timer.C
 	}
+	var ended <-chan struct{}
+	if session != nil {
+		ended = session.Done()
+	}
 	select {
 	case <-connected:
 		return nil
 	case <-tooLate:
 		return fmt.Errorf("%w within %v", ErrNotConnected, limit)
+	case <-ended:
+		return session.over()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-f.ctx.Done():

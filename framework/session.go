@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -106,6 +107,14 @@ func (s *Session) Done() <-chan struct{} { return s.alive.Done() }
 // ended.
 func (s *Session) Err() error { return context.Cause(s.alive) }
 
+// over returns nil for a session that lives, and for nil, which is any session.
+func (s *Session) over() error {
+	if s == nil || s.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrSessionEnded, s.Err())
+}
+
 // Context returns a context that ends when, by the policy, whatever is held on
 // the session must be taken to be lost. Its cause is a [*LostError]. A context
 // asked for while the connection is lost has ended already under
@@ -126,7 +135,10 @@ func (s *Session) String() string {
 }
 
 // Format writes String for every verb, so that no log shows the password.
-func (s *Session) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
+func (s *Session) Format(f fmt.State, _ rune) {
+	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	_, _ = io.WriteString(f, s.String())
+}
 
 // LogValue is what log/slog shows.
 func (s *Session) LogValue() slog.Value { return slog.StringValue(s.String()) }

@@ -21,15 +21,15 @@ const (
 	// Connected is the first connection of this client.
 	Connected
 
-	// Suspended: the connection is lost. The session may live on at the server, and
+	// Suspended means that the connection is lost. The session may live on at the server, and
 	// everything that is ephemeral with it.
 	Suspended
 
-	// Reconnected: a connection is there again after Suspended or Lost. Watches
+	// Reconnected means that a connection is there again after Suspended or Lost. Watches
 	// set before are gone; no event does not mean no change.
 	Reconnected
 
-	// Lost: the session has ended, or it has gone unconfirmed for so long that it
+	// Lost means that the session has ended, or it has gone unconfirmed for so long that it
 	// may have. Ephemeral nodes and locks must be taken to be gone. The client
 	// goes on connecting and will open another session.
 	Lost

@@ -12,8 +12,6 @@ import (
 const (
 	multiEnd   = -1
 	multiError = -1
-
-	codeRuntimeInconsistency = -2 // of the operations after the one that failed
 )
 
 // Op is one operation of a transaction.
@@ -72,13 +70,12 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 // SetDataOp is [Framework.Set] within a transaction.
 func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	cfg := setConfig{version: AnyVersion}
+	err := applyAll(opts, func(o SetOption) error { return o.applySet(&cfg) })
 	return Op{
 		operation: opSet, path: path,
 		encode: func(f *Framework, e *jute.Encoder) error {
-			for _, o := range opts {
-				if err := o.applySet(&cfg); err != nil {
-					return fmt.Errorf("%w: %w", ErrInvalidOption, err)
-				}
+			if err != nil {
+				return err
 			}
 			full, err := f.writable(path)
 			if err != nil {
@@ -105,10 +102,8 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 		operation: opDelete, path: path,
 		encode: func(f *Framework, e *jute.Encoder) error {
 			cfg := deleteConfig{version: AnyVersion}
-			for _, o := range opts {
-				if err := o.applyDelete(&cfg); err != nil {
-					return fmt.Errorf("%w: %w", ErrInvalidOption, err)
-				}
+			if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
+				return err
 			}
 			if cfg.guaranteed {
 				return fmt.Errorf("%w: Guaranteed is not possible within a transaction", ErrInvalidOption)
@@ -125,9 +120,9 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 }
 
 // CheckOption is an option of [CheckOp].
-type CheckOption interface{ applyCheck(*int32) }
+type CheckOption interface{ applyCheck(*int32) error }
 
-func (o VersionOption) applyCheck(version *int32) { *version = int32(o) }
+func (o VersionOption) applyCheck(version *int32) error { *version = int32(o); return nil }
 
 // CheckOp makes a transaction fail unless the znode exists and, with
 // [WithVersion], its data has that version.
@@ -136,8 +131,8 @@ func CheckOp(path string, opts ...CheckOption) Op {
 		operation: opCheck, path: path,
 		encode: func(f *Framework, e *jute.Encoder) error {
 			version := AnyVersion
-			for _, o := range opts {
-				o.applyCheck(&version)
+			if err := applyAll(opts, func(o CheckOption) error { return o.applyCheck(&version) }); err != nil {
+				return err
 			}
 			if err := ValidatePath(path); err != nil {
 				return err
@@ -213,11 +208,10 @@ func (t *transaction) decode(d *jute.Decoder) {
 
 // fail keeps the error of the operation that made the transaction fail. Those
 // before it have code 0, which does not mean that they were applied; those after
-// it have one of their own.
+// it have a code of their own, -2.
 func (t *transaction) fail(op Op, code int32) {
-	culprit := code != 0 && code != codeRuntimeInconsistency
-	if t.err == nil || culprit && !t.named {
+	if t.err == nil || code != 0 && !t.named {
 		t.err = &OpError{opTransact.name, op.path, fmt.Errorf("%s: %w", op.name, serverError(code))}
-		t.named = culprit
+		t.named = code != 0
 	}
 }

@@ -17,6 +17,7 @@ type setConfig struct {
 // SetOption is an option of [Framework.Set] and [SetDataOp].
 type SetOption interface{ applySet(*setConfig) error }
 
+//nolint:unparam // other options of Set can fail
 func (o VersionOption) applySet(c *setConfig) error { c.version = int32(o); return nil }
 func (o StatOption) applySet(c *setConfig) error    { return o.store(&c.stat) }
 
@@ -25,10 +26,8 @@ func (o StatOption) applySet(c *setConfig) error    { return o.store(&c.stat) }
 // [OutcomeUnknown].
 func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...SetOption) error {
 	cfg := setConfig{version: AnyVersion}
-	for _, o := range opts {
-		if err := o.applySet(&cfg); err != nil {
-			return failed(opSet, path, fmt.Errorf("%w: %w", ErrInvalidOption, err))
-		}
+	if err := applyAll(opts, func(o SetOption) error { return o.applySet(&cfg) }); err != nil {
+		return failed(opSet, path, err)
 	}
 	full, err := f.writable(path)
 	if err != nil {
@@ -60,6 +59,7 @@ type deleteConfig struct {
 // DeleteOption is an option of [Framework.Delete] and [DeleteOp].
 type DeleteOption interface{ applyDelete(*deleteConfig) error }
 
+//nolint:unparam // the interface is that of options which can fail
 func (o VersionOption) applyDelete(c *deleteConfig) error { c.version = int32(o); return nil }
 
 type guaranteedOption struct{}
@@ -92,10 +92,8 @@ func (backgroundOption) applyDelete(c *deleteConfig) error {
 // repeated after a try whose outcome is unknown.
 func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
 	cfg := deleteConfig{version: AnyVersion}
-	for _, o := range opts {
-		if err := o.applyDelete(&cfg); err != nil {
-			return failed(opDelete, path, fmt.Errorf("%w: %w", ErrInvalidOption, err))
-		}
+	if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
+		return failed(opDelete, path, err)
 	}
 	c, err := f.deleteCall(path, cfg.version)
 	if err != nil {

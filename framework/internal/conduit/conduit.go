@@ -35,9 +35,16 @@ type Notification struct {
 // the order. The methods must not block and must not call Close
 // or Reset.
 type Events interface {
+	// Connected tells that a server has accepted the session.
 	Connected(Handshake)
+
+	// Disconnected tells that a connection with a session has ended, and why.
 	Disconnected(error)
+
+	// Expired tells that a server does not know the session any more.
 	Expired()
+
+	// Notified tells of a watch event.
 	Notified(Notification)
 }
 
@@ -252,5 +259,5 @@ func notSent(reason error) error { return fmt.Errorf("%w: %w", ErrNotSent, reaso
 type zkLogger struct{ log *slog.Logger }
 
 func (l zkLogger) Printf(format string, args ...any) {
-	l.log.Debug("go-zookeeper: " + fmt.Sprintf(format, args...))
+	l.log.Debug("go-zookeeper reports", "message", fmt.Sprintf(format, args...))
 }

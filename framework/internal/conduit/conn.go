@@ -270,8 +270,16 @@ func (c *conn) Write(frame []byte) (int, error) {
 // conduit knows: the newest transaction seen, so that a server that is behind it
 // refuses us, and the timeout we asked for first, in place of the last one
 // negotiated.
+//
+// Once the lease is over, nothing that was read before counts any more, and any
+// server will do: all would refuse us for ever if they were restored from a backup,
+// or if one of them has named a transaction that never was.
 func (c *conn) completeHandshake(frame []byte) {
 	const zxidAt, timeoutAt, sessionAt = lengthSize + 4, lengthSize + 12, lengthSize + 16
+	if _, over := c.c.lease.check(c.connectSent); over {
+		c.c.zxid.Store(0)
+		binary.BigEndian.PutUint64(frame[zxidAt:], 0)
+	}
 	if binary.BigEndian.Uint64(frame[sessionAt:]) != 0 {
 		seen := max(c.c.zxid.Load(), int64(binary.BigEndian.Uint64(frame[zxidAt:])))
 		binary.BigEndian.PutUint64(frame[zxidAt:], uint64(seen))

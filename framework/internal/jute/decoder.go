@@ -45,7 +45,7 @@ func (d *Decoder) Int64() int64 {
 // Bool reads a boolean; any byte but zero is true.
 func (d *Decoder) Bool() bool {
 	b := d.take(1, "boolean")
-	return b != nil && b[0] != 0
+	return len(b) == 1 && b[0] != 0
 }
 
 // Buffer reads a byte buffer, nil for the null buffer. The result aliases the

@@ -1,0 +1,255 @@
+package framework_test
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+const (
+	heapLimit  = 64 << 20
+	closeLimit = 2*time.Second + 500*time.Millisecond // and what a busy machine takes
+)
+
+// withinBounds runs a test of a server that talks garbage and checks what must hold
+// in all of them: little is allocated and no goroutine is left.
+func withinBounds(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	running := goleak.IgnoreCurrent()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	t.Run("garbage", test)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(heapLimit))
+	goleak.VerifyNone(t, running)
+}
+
+// closeInTime closes a client, whether or not a server confirms it.
+func closeInTime(t *testing.T, f *framework.Framework) {
+	t.Helper()
+	began := time.Now()
+	_ = f.Close() // an error is no wonder here
+	require.Less(t, time.Since(began), closeLimit)
+}
+
+// babbler is a server that answers every connection in the same way, after it has
+// read the first bytes. It hangs up only if the client does.
+func babbler(t *testing.T, says []byte) (addr string, connections *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	connections = new(atomic.Int64)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			group.Go(func() {
+				defer conn.Close()
+				b := make([]byte, 1024)
+				for answered := false; ; answered = true {
+					if _, err := conn.Read(b); err != nil {
+						return
+					}
+					if answered {
+						continue
+					}
+					if _, err := conn.Write(says); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		group.Wait()
+	})
+	return listener.Addr().String(), connections
+}
+
+func connectReply(timeout int32, password int) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(20+password))
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(timeout))
+	b = binary.BigEndian.AppendUint64(b, 0x51)
+	b = binary.BigEndian.AppendUint32(b, uint32(password))
+	return append(b, make([]byte, password)...)
+}
+
+// TestGarbageInPlaceOfTheHandshake: the client never connects, goes on trying and
+// can be closed.
+func TestGarbageInPlaceOfTheHandshake(t *testing.T) {
+	for name, says := range map[string][]byte{
+		"timeout 0":          connectReply(0, 16),
+		"timeout negative":   connectReply(-4000, 16),
+		"no password":        connectReply(4000, 0),
+		"long password":      connectReply(4000, 17),
+		"length 0xffffffff":  {0xff, 0xff, 0xff, 0xff},
+		"length 0x40000000":  {0x40, 0, 0, 0},
+		"length 0":           {0, 0, 0, 0},
+		"never the body":     connectReply(4000, 16)[:4],
+		"half the body":      connectReply(4000, 16)[:20],
+		"a TLS alert":        {0x15, 0x03, 0x01, 0, 2, 2, 0x46},
+		"text without frame": []byte("zookeeper\r\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			withinBounds(t, func(t *testing.T) {
+				addr, connections := babbler(t, says)
+				neverConnects(t, addr, connections)
+			})
+		})
+	}
+}
+
+func TestAnHTTPServer(t *testing.T) {
+	withinBounds(t, func(t *testing.T) {
+		var connections atomic.Int64
+		server := httptest.NewUnstartedServer(http.NotFoundHandler())
+		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				connections.Add(1)
+			}
+		}
+		server.Start()
+		t.Cleanup(server.Close)
+		neverConnects(t, strings.TrimPrefix(server.URL, "http://"), &connections)
+	})
+}
+
+func neverConnects(t *testing.T, addr string, connections *atomic.Int64) {
+	t.Helper()
+	f, err := framework.New(addr, framework.WithSessionTimeout(time.Second),
+		framework.WithConnectionTimeout(200*time.Millisecond), framework.WithRetryPolicy(retry.None()))
+	require.NoError(t, err)
+	states := recordStates(f)
+	require.NoError(t, f.Start())
+	for connections.Load() < 3 { // each round is one connection timeout
+		_, err = f.Get(t.Context(), "/a")
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.True(t, framework.Retryable(err))
+	}
+	states.none(t)
+	require.Equal(t, framework.NotConnected, f.State())
+	closeInTime(t, f)
+}
+
+func replyFrame(xid int32, zxid int64, body []byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(16+len(body)))
+	b = binary.BigEndian.AppendUint32(b, uint32(xid))
+	b = binary.BigEndian.AppendUint64(b, uint64(zxid))
+	b = binary.BigEndian.AppendUint32(b, 0)
+	return append(b, body...)
+}
+
+// TestAZxidFromTheFuture makes every server refuse the client, which it takes for
+// servers that are behind, but not for ever.
+func TestAZxidFromTheFuture(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f, states := n.newClient(t)
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpSync {
+				return zkserver.RespondWith(replyFrame(r.Xid, 1<<62, []byte{0, 0, 0, 1, '/'}))
+			}
+			return zkserver.Pass
+		})
+		require.NoError(t, f.Sync(t.Context(), "/"))
+		n.cut()
+		states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
+		require.NoError(t, verbs["get"](t.Context(), f, "/"))
+	})
+}
+
+// TestGarbageInPlaceOfAReply: the call fails with an error that says what happened,
+// and the next one succeeds.
+func TestGarbageInPlaceOfAReply(t *testing.T) {
+	body := func(xid int32, body ...byte) []byte { return replyFrame(xid, 0, body) }
+	for name, c := range map[string]struct {
+		says func(xid int32) []byte
+		err  error
+	}{
+		"count 0x7fffffff":  {func(xid int32) []byte { return body(xid, 0x7f, 0xff, 0xff, 0xff) }, framework.ErrMalformedReply},
+		"count 0xfffffffe":  {func(xid int32) []byte { return body(xid, 0xff, 0xff, 0xff, 0xfe) }, framework.ErrMalformedReply},
+		"a null vector":     {func(xid int32) []byte { return body(xid, 0xff, 0xff, 0xff, 0xff) }, framework.ErrMalformedReply}, // and no Stat
+		"a long string":     {func(xid int32) []byte { return body(xid, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff) }, framework.ErrMalformedReply},
+		"an empty body":     {func(xid int32) []byte { return body(xid) }, framework.ErrMalformedReply},
+		"another xid":       {func(xid int32) []byte { return body(xid - 1) }, framework.ErrConnectionLost},
+		"length 0xffffffff": {func(int32) []byte { return []byte{0xff, 0xff, 0xff, 0xff} }, framework.ErrConnectionLost},
+		"length 0x40000000": {func(int32) []byte { return []byte{0x40, 0, 0, 0} }, framework.ErrConnectionLost},
+		"a short header":    {func(int32) []byte { return []byte{0, 0, 0, 2, 1, 1} }, framework.ErrConnectionLost},
+		"a broken event":    {func(int32) []byte { return body(-1, 0xff) }, framework.ErrConnectionLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withinBounds(t, func(t *testing.T) {
+				server := zktest.NewServer(t)
+				f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.None()))
+				remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpGetChildren2 {
+						return zkserver.RespondWith(c.says(r.Xid))
+					}
+					return zkserver.Pass
+				})
+				var w *framework.Watch
+				_, err := f.Children(t.Context(), "/", framework.Watched(&w))
+				require.ErrorIs(t, err, c.err)
+				require.False(t, framework.OutcomeUnknown(err), "a read has none")
+				require.Nil(t, w)
+				remove()
+				require.NoError(t, f.Sync(t.Context(), "/")) // waits for the connection
+				require.NoError(t, verbs["children"](t.Context(), f, "/"))
+				closeInTime(t, f)
+			})
+		})
+	}
+}
+
+// TestAServerThatDeniesItsRoot once made the creation of parents go round in circles.
+func TestAServerThatDeniesItsRoot(t *testing.T) {
+	withinBounds(t, func(t *testing.T) {
+		server := zktest.NewServer(t)
+		f := zktest.Client(t, server.Addr())
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreate2 {
+				return zkserver.FailWith(-101)
+			}
+			return zkserver.Pass
+		})
+		_, err := f.Create(t.Context(), "/a/b", nil, framework.CreatingParentsIfNeeded())
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		closeInTime(t, f)
+	})
+}
+
+func TestASilentServer(t *testing.T) {
+	withinBounds(t, func(t *testing.T) {
+		server := zktest.NewServer(t)
+		f := zktest.Client(t, server.Addr())
+		server.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, f.Set(ctx, "/a", nil), context.DeadlineExceeded)
+		closeInTime(t, f)
+		server.Resume()
+	})
+}

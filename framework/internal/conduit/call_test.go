@@ -1,0 +1,268 @@
+package conduit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+)
+
+func TestCallsGoOutInOneWriteAndComeBackInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		a := &conduit.Call{Op: 3, Body: []byte("a")}
+		b := &conduit.Call{Op: 4, Body: []byte("b")}
+		done := make(chan error, 1)
+		go func() { done <- c.Do(t.Context(), a, b) }()
+		first, second := <-p.frames, <-p.frames
+		require.EqualValues(t, -1000, first.xid)
+		require.EqualValues(t, -1001, second.xid)
+		require.EqualValues(t, 3, first.op)
+		require.Equal(t, "b", string(second.body))
+		p.reply(first.xid, 7, 0, []byte("A"))
+		p.reply(second.xid, 8, -101, nil)
+		require.NoError(t, <-done)
+		got, err := a.Result()
+		require.NoError(t, err)
+		require.Equal(t, conduit.Reply{Zxid: 7, Body: []byte("A")}, got)
+		got, err = b.Result()
+		require.NoError(t, err)
+		require.EqualValues(t, -101, got.Code)
+	})
+}
+
+func TestRepliesOutOfOrderCutTheConnection(t *testing.T) {
+	for name, answer := range map[string]func(p *peer, first, second frame){
+		"swapped":                 func(p *peer, _, second frame) { p.reply(second.xid, 0, 0, nil) },
+		"unknown":                 func(p *peer, _, _ frame) { p.reply(-5, 0, 0, nil) },
+		"twice":                   func(p *peer, first, _ frame) { p.reply(first.xid, 0, 0, nil); p.reply(first.xid, 0, 0, nil) },
+		"shorter than its header": func(p *peer, _, _ frame) { p.send(append([]byte{0, 0, 0, 12}, make([]byte, 12)...)) },
+		"a broken notification":   func(p *peer, _, _ frame) { p.reply(-1, -1, 0, []byte{0}) },
+		"longer than allowed":     func(p *peer, first, _ frame) { p.send(reply(first.xid, 0, 0, make([]byte, 1<<16))[:4]) },
+		"of negative length":      func(p *peer, _, _ frame) { p.send([]byte{0xff, 0xff, 0xff, 0xff}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, told, p := connected(t, newNetwork(t))
+				a, b := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
+				done := make(chan error, 1)
+				go func() { done <- c.Do(t.Context(), a, b) }()
+				first, second := <-p.frames, <-p.frames
+				answer(p, first, second)
+				err := <-done
+				require.ErrorIs(t, err, conduit.ErrUnanswered)
+				require.ErrorIs(t, err, conduit.ErrProtocol)
+				<-p.ended
+				require.Equal(t, "disconnected", <-told.told)
+			})
+		})
+	}
+}
+
+// TestAReplyThatNeverComesIsNoticed: with the reply to the next ping, since
+// nothing else is under way.
+func TestAReplyThatNeverComesIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		began := time.Now()
+		done := start(t.Context(), c, &conduit.Call{Op: 3})
+		<-p.frames // and no reply
+		require.ErrorIs(t, (<-done).err, conduit.ErrUnanswered)
+		require.LessOrEqual(t, time.Since(began), sessionTimeout/3)
+	})
+}
+
+// outcomes counts the calls of OnDone.
+type outcomes struct {
+	count atomic.Int32
+	last  atomic.Value
+}
+
+func (o *outcomes) onDone(_ conduit.Reply, err error) {
+	o.count.Add(1)
+	o.last.Store(fmt.Sprint(err))
+}
+
+var errGone = errors.New("the caller has gone")
+
+// TestWhatHasBeenSent checks that a call without a reply says truly whether it
+// has reached the wire, and that OnDone is called once in every case.
+func TestWhatHasBeenSent(t *testing.T) {
+	t.Run("context ended before the call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, p := connected(t, newNetwork(t))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(errGone)
+			var o outcomes
+			call := &conduit.Call{Op: 3, OnDone: o.onDone}
+			err := c.Do(ctx, call)
+			require.ErrorIs(t, err, conduit.ErrNotSent)
+			require.ErrorIs(t, err, errGone)
+			synctest.Wait()
+			require.Empty(t, p.frames)
+			require.EqualValues(t, 1, o.count.Load())
+		})
+	})
+	t.Run("context ended after the write", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, p := connected(t, newNetwork(t))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var o outcomes
+			done := start(ctx, c, &conduit.Call{Op: 3, OnDone: o.onDone})
+			request := <-p.frames
+			cancel(errGone)
+			got := <-done
+			require.ErrorIs(t, got.err, conduit.ErrUnanswered)
+			require.ErrorIs(t, got.err, errGone)
+			require.Zero(t, o.count.Load(), "the reply is still to come")
+			p.reply(request.xid, 0, 0, nil)
+			synctest.Wait()
+			require.EqualValues(t, 1, o.count.Load())
+			require.Equal(t, "<nil>", o.last.Load(), "OnDone tells what the server did")
+
+			again := start(t.Context(), c, &conduit.Call{Op: 3})
+			request = <-p.frames
+			p.reply(request.xid, 0, 0, nil)
+			require.NoError(t, (<-again).err, "the late reply was in order")
+		})
+	})
+	t.Run("connection cut", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, p := connected(t, newNetwork(t))
+			var o outcomes
+			done := start(t.Context(), c, &conduit.Call{Op: 3, OnDone: o.onDone})
+			<-p.frames
+			require.NoError(t, p.Close())
+			require.ErrorIs(t, (<-done).err, conduit.ErrUnanswered)
+			require.EqualValues(t, 1, o.count.Load())
+		})
+	})
+	t.Run("no connection", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := open(t, newNetwork(t))
+			var o outcomes
+			err := c.Send(&conduit.Call{Op: 3, OnDone: o.onDone})
+			require.ErrorIs(t, err, conduit.ErrNotSent)
+			require.ErrorIs(t, err, conduit.ErrNotConnected)
+			require.EqualValues(t, 1, o.count.Load())
+		})
+	})
+	t.Run("closed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, _ := connected(t, newNetwork(t))
+			require.Error(t, c.Close(), "the close request is not answered")
+			got := <-start(t.Context(), c, &conduit.Call{Op: 3})
+			require.ErrorIs(t, got.err, conduit.ErrNotSent)
+			require.ErrorIs(t, got.err, conduit.ErrClosed)
+		})
+	})
+}
+
+// stuck returns a conduit whose first call, started already, is being written to a
+// server that does not read, so that every later call waits to be sent.
+// Underway waits until the write has begun.
+func stuck(t *testing.T, o *outcomes, underway func(p *peer)) (c *conduit.Conduit, p *peer, first <-chan outcome) {
+	t.Helper()
+	n := newNetwork(t)
+	n.deaf.Store(true)
+	c, told := open(t, n)
+	p = <-n.peers
+	request := make([]byte, 48)
+	for got := 0; got < len(request); {
+		k, err := p.Read(request[got:])
+		require.NoError(t, err)
+		got += k
+	}
+	p.send(handshake(int32(sessionTimeout.Milliseconds()), 0x51))
+	require.Equal(t, "connected 51 fresh=true", <-told.told)
+	first = start(t.Context(), c, &conduit.Call{Op: 3, OnDone: o.onDone})
+	underway(p)
+	return c, p, first
+}
+
+func TestACallThatWaitsToBeSent(t *testing.T) {
+	t.Run("is never sent once its context has ended", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var o outcomes
+			c, p, first := stuck(t, &o, func(*peer) { synctest.Wait() })
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var second outcomes
+			done := start(ctx, c, &conduit.Call{Op: 4, OnDone: second.onDone})
+			synctest.Wait()
+			cancel(errGone)
+			require.ErrorIs(t, (<-done).err, conduit.ErrNotSent)
+			require.EqualValues(t, 1, second.count.Load())
+
+			go p.read() // takes the first frame for the connect request
+			<-p.connect
+			synctest.Wait()
+			require.Empty(t, p.frames)
+			require.NoError(t, p.Close())
+			require.ErrorIs(t, (<-first).err, conduit.ErrUnanswered)
+			require.EqualValues(t, 1, o.count.Load())
+			require.EqualValues(t, 1, second.count.Load())
+		})
+	})
+	t.Run("is not sent when the connection is cut", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var o, second outcomes
+			c, p, first := stuck(t, &o, func(*peer) { synctest.Wait() })
+			done := start(t.Context(), c, &conduit.Call{Op: 4, OnDone: second.onDone})
+			synctest.Wait()
+			require.NoError(t, p.Close())
+			require.ErrorIs(t, (<-first).err, conduit.ErrUnanswered, "it may have been written in part")
+			require.ErrorIs(t, (<-done).err, conduit.ErrNotSent)
+			require.EqualValues(t, 1, o.count.Load())
+			require.EqualValues(t, 1, second.count.Load())
+		})
+	})
+}
+
+func TestACallBoundToAnotherSessionIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		ours, others := &conduit.Call{Op: 3, Session: 0x51}, &conduit.Call{Op: 3, Session: 0x52}
+		err := c.Do(t.Context(), ours, others)
+		require.ErrorIs(t, err, conduit.ErrNotSent)
+		require.ErrorIs(t, err, conduit.ErrOtherSession)
+		synctest.Wait()
+		require.Empty(t, p.frames, "all calls or none")
+
+		done := start(t.Context(), c, &conduit.Call{Op: 3, Session: 0x51})
+		request := <-p.frames
+		p.reply(request.xid, 0, 0, nil)
+		require.NoError(t, (<-done).err)
+	})
+}
+
+// TestEventsComeInTheOrderOfTheStream: a notification before the replies that follow
+// it, the end of the connection after all replies that were received and before
+// the calls that will have none fail.
+func TestEventsComeInTheOrderOfTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, told, p := connected(t, newNetwork(t))
+		tell := func(name string) func(conduit.Reply, error) {
+			return func(_ conduit.Reply, err error) { told.told <- fmt.Sprintf("%s answered=%t", name, err == nil) }
+		}
+		require.NoError(t, c.Send(
+			&conduit.Call{Op: 3, OnDone: tell("first")}, &conduit.Call{Op: 3, OnDone: tell("second")},
+			&conduit.Call{Op: 3, OnDone: tell("third")}))
+		first, second := <-p.frames, <-p.frames
+		p.reply(first.xid, 0, 0, nil)
+		p.reply(-1, -1, 0, []byte{0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 2, '/', 'a'})
+		p.reply(second.xid, 0, 0, nil)
+		require.NoError(t, p.Close())
+		for _, want := range []string{
+			"first answered=true", "notified EventNodeDeleted /a", "second answered=true", "disconnected", "third answered=false",
+		} {
+			require.Equal(t, want, <-told.told)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package conduit_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+)
+
+// TestCloseIsBounded closes a conduit in every state a server can bring it into.
+// That nothing is left running is what the end of a synctest bubble checks.
+func TestCloseIsBounded(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, n *network) *conduit.Conduit{
+		"the server is absent": func(t *testing.T, n *network) *conduit.Conduit {
+			t.Helper()
+			n.hang.Store(true)
+			c, _ := open(t, n)
+			return c
+		},
+		"the server hangs in the handshake": func(t *testing.T, n *network) *conduit.Conduit {
+			t.Helper()
+			c, _ := open(t, n)
+			<-(<-n.peers).connect
+			return c
+		},
+		"the server does not even read": func(t *testing.T, n *network) *conduit.Conduit {
+			t.Helper()
+			n.deaf.Store(true)
+			c, _ := open(t, n)
+			<-n.peers
+			return c
+		},
+		"the server hangs after the handshake": func(t *testing.T, n *network) *conduit.Conduit {
+			t.Helper()
+			c, _, p := connected(t, n)
+			p.silent.Store(true)
+			return c
+		},
+		"between two connections": func(t *testing.T, n *network) *conduit.Conduit {
+			t.Helper()
+			c, told, p := connected(t, n)
+			n.hang.Store(true)
+			require.NoError(t, p.Close())
+			require.Equal(t, "disconnected", <-told.told)
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := prepare(t, newNetwork(t))
+				synctest.Wait()
+				began := time.Now()
+				require.EqualError(t, c.Close(), unconfirmed)
+				require.LessOrEqual(t, time.Since(began), 2*time.Second)
+			})
+		})
+	}
+}
+
+// TestCloseWhileAWriteIsStuck runs on the real clock: a goroutine that waits for a
+// mutex, as go-zookeeper's does here, stops the fake one.
+func TestCloseWhileAWriteIsStuck(t *testing.T) {
+	var o outcomes
+	c, _, first := stuck(t, &o, func(p *peer) {
+		_, err := p.Read(make([]byte, 1))
+		require.NoError(t, err)
+	})
+	began := time.Now()
+	require.EqualError(t, c.Close(), unconfirmed)
+	require.Less(t, time.Since(began), 2*time.Second+500*time.Millisecond)
+	require.ErrorIs(t, (<-first).err, conduit.ErrUnanswered)
+	require.EqualValues(t, 1, o.count.Load())
+}
+
+func TestCloseTellsTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, told, p := connected(t, newNetwork(t))
+		done := make(chan error, 1)
+		go func() { done <- c.Close() }()
+		request := <-p.frames
+		require.EqualValues(t, opClose, request.op)
+		p.reply(request.xid, 9, 0, nil)
+		require.NoError(t, <-done)
+		require.Equal(t, "disconnected", <-told.told)
+	})
+}
+
+func TestCloseFailsWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		done := start(t.Context(), c, &conduit.Call{Op: 3})
+		<-p.frames
+		require.EqualError(t, c.Close(), unconfirmed)
+		require.ErrorIs(t, (<-done).err, conduit.ErrUnanswered)
+	})
+}

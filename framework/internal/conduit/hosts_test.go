@@ -1,0 +1,81 @@
+package conduit
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func newHosts(t *testing.T, servers ...string) *hosts {
+	t.Helper()
+	var h hosts
+	require.NoError(t, h.Init(servers))
+	return &h
+}
+
+// attempt is one turn of go-zookeeper's connect loop; it returns the pause.
+func attempt(t *testing.T, h *hosts) time.Duration {
+	t.Helper()
+	h.Next()
+	began := time.Now()
+	require.NoError(t, h.pause(t.Context()))
+	return time.Since(began)
+}
+
+func TestHostsAreNamedInTurn(t *testing.T) {
+	h := newHosts(t, "a", "b", "c")
+	require.Equal(t, 3, h.Len())
+	var names strings.Builder
+	for range 7 {
+		server, over := h.Next()
+		require.False(t, over, "a round that is over makes go-zookeeper wait a second")
+		names.WriteString(server)
+	}
+	require.Equal(t, "abcabca", names.String())
+}
+
+func TestPausesGrowAndAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts(t, "a", "b")
+		for i := range 20 {
+			ceiling := min(maxPause, minPause<<(i/2))
+			pause := attempt(t, h)
+			if i < 2 {
+				require.Zero(t, pause, "attempt %d is in the first round", i)
+				continue
+			}
+			require.LessOrEqual(t, pause, ceiling, "attempt %d", i)
+			require.GreaterOrEqual(t, pause, ceiling/2, "attempt %d", i)
+		}
+	})
+}
+
+func TestOnlyAStableConnectionResetsThePauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts(t, "a")
+		for range 10 {
+			attempt(t, h)
+			h.Connected()
+			time.Sleep(stableAfter - time.Millisecond)
+		}
+		require.GreaterOrEqual(t, attempt(t, h), maxPause/2)
+		h.Connected()
+		time.Sleep(stableAfter)
+		require.Zero(t, attempt(t, h))
+	})
+}
+
+func TestAPauseEndsWithItsContext(t *testing.T) {
+	h := newHosts(t, "a")
+	attempt(t, h)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, h.pause(ctx), context.Canceled)
+	h.stop()
+	_, over := h.Next()
+	require.True(t, over, "go-zookeeper must look at its stop signal")
+}

@@ -1,0 +1,230 @@
+package conduit_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+)
+
+var errReset = errors.New("reset by the test")
+
+func TestTheConnectRequestOfAReconnectIsCompleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		c, told := open(t, n)
+		p := <-n.peers
+		first := p.accept(0x51, 10*time.Second) // less than we have asked for
+		require.EqualValues(t, sessionTimeout.Milliseconds(), binary.BigEndian.Uint32(first.raw[12:]))
+		require.Zero(t, binary.BigEndian.Uint64(first.raw[4:]))
+		<-told.told
+		done := start(t.Context(), c, &conduit.Call{Op: 3})
+		request := <-p.frames
+		p.reply(request.xid, 0x1234, 0, nil) // go-zookeeper does not see it
+		require.NoError(t, (<-done).err)
+
+		c.Reset(errReset)
+		require.Equal(t, "disconnected", <-told.told)
+		p = <-n.peers
+		second := p.accept(0x51, 10*time.Second)
+		require.EqualValues(t, 0x1234, binary.BigEndian.Uint64(second.raw[4:]), "the newest zxid seen")
+		require.EqualValues(t, sessionTimeout.Milliseconds(), binary.BigEndian.Uint32(second.raw[12:]),
+			"the timeout that was asked for first, not the one granted last")
+		require.EqualValues(t, 0x51, binary.BigEndian.Uint64(second.raw[16:]))
+		require.Equal(t, "connected 51 fresh=false", <-told.told)
+	})
+}
+
+func TestAnExpiredSessionIsFollowedByANewOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		c, told, p := connected(t, n)
+		done := start(t.Context(), c, &conduit.Call{Op: 3})
+		request := <-p.frames
+		p.reply(request.xid, 0x1234, 0, nil)
+		<-done
+		require.NoError(t, p.Close())
+		require.Equal(t, "disconnected", <-told.told)
+
+		p = <-n.peers
+		p.accept(0, 0)
+		require.Equal(t, "expired", <-told.told)
+		<-p.ended // go-zookeeper does not close it, the conduit does
+
+		p = <-n.peers
+		request = p.accept(0x52, sessionTimeout)
+		require.Zero(t, binary.BigEndian.Uint64(request.raw[16:]), "session")
+		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "zxid: the servers may have been restored")
+		require.Equal(t, "connected 52 fresh=true", <-told.told)
+
+		c.Reset(errReset)
+		p = <-n.peers
+		request = p.accept(0x52, sessionTimeout)
+		require.EqualValues(t, 0x52, binary.BigEndian.Uint64(request.raw[16:]), "session")
+		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "zxid: none was seen in this session")
+	})
+}
+
+func TestAReconnectAfterTheLeaseIsFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		c, told, p := connected(t, n)
+		done := start(t.Context(), c, &conduit.Call{Op: 3})
+		request := <-p.frames
+		p.reply(request.xid, 0x1234, 0, nil)
+		<-done
+		n.hang.Store(true)
+		require.NoError(t, p.Close())
+		require.Equal(t, "disconnected", <-told.told)
+		deadline, over := c.Deadline()
+		require.False(t, over)
+		time.Sleep(time.Until(deadline))
+		_, over = c.Deadline()
+		require.True(t, over)
+
+		n.hang.Store(false)
+		p = <-n.peers
+		request = p.accept(0x51, sessionTimeout)
+		require.EqualValues(t, 0x51, binary.BigEndian.Uint64(request.raw[16:]), "session")
+		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "zxid: nothing read before counts")
+		require.Equal(t, "connected 51 fresh=true", <-told.told)
+		_, over = c.Deadline()
+		require.False(t, over)
+	})
+}
+
+func TestTheDeadlineMovesOnWithPingsAndCallsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, told, p := connected(t, newNetwork(t))
+		const lease = sessionTimeout * 99 / 100
+		deadline, _ := c.Deadline()
+		require.Equal(t, lease, time.Until(deadline))
+
+		time.Sleep(sessionTimeout/3 - time.Second)
+		p.reply(-1, -1, 0, []byte{0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 2, '/', 'a'})
+		require.Equal(t, "notified EventNodeDataChanged /a", <-told.told)
+		later, _ := c.Deadline()
+		require.Equal(t, deadline, later, "a notification proves nothing")
+
+		time.Sleep(2 * time.Second) // across a ping
+		later, _ = c.Deadline()
+		require.Equal(t, sessionTimeout/3, later.Sub(deadline))
+
+		done := start(t.Context(), c, &conduit.Call{Op: 3})
+		sent := time.Now()
+		request := <-p.frames
+		time.Sleep(time.Second)
+		p.reply(request.xid, 0, 0, nil)
+		require.NoError(t, (<-done).err)
+		later, _ = c.Deadline()
+		require.Equal(t, lease, later.Sub(sent), "counted from the sending")
+
+		done = start(t.Context(), c, &conduit.Call{Op: 3})
+		request = <-p.frames
+		p.reply(request.xid, 0, -112, nil)
+		require.NoError(t, (<-done).err)
+		after, _ := c.Deadline()
+		require.Equal(t, later, after, "\"session expired\" proves nothing")
+	})
+}
+
+// TestNoStormOfConnections: go-zookeeper by itself makes thousands of
+// connections a second to servers that hang up after the handshake.
+func TestNoStormOfConnections(t *testing.T) {
+	for name, meet := range map[string]func(p *peer){
+		"hangs up after the handshake": func(p *peer) { p.accept(0x51, sessionTimeout) },
+		"hangs up before":              func(*peer) {},
+		"always says expired":          func(p *peer) { p.accept(0, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork(t)
+				c, _ := open(t, n, func(cfg *conduit.Config) { cfg.Servers = []string{"a:1", "b:1", "c:1"} })
+				stop := make(chan struct{})
+				go func() {
+					for {
+						select {
+						case p := <-n.peers:
+							meet(p)
+							hangUp(p)
+						case <-stop:
+							return
+						}
+					}
+				}()
+				time.Sleep(10 * time.Second)
+				dials := n.dials.Load()
+				require.LessOrEqual(t, dials, int64(40))
+				require.GreaterOrEqual(t, dials, int64(10), "it goes on trying")
+				require.NoError(t, ignoreUnconfirmed(c.Close()))
+				close(stop)
+			})
+		})
+	}
+}
+
+// hangUp hangs up once the client had time to read what was sent.
+func hangUp(p *peer) {
+	select {
+	case <-time.After(time.Millisecond):
+	case <-p.ended:
+	}
+	_ = p.Close()
+}
+
+// ignoreUnconfirmed is for servers that cannot confirm the end of a session.
+func ignoreUnconfirmed(err error) error {
+	if err != nil && err.Error() == unconfirmed {
+		return nil
+	}
+	return err
+}
+
+const unconfirmed = "no server has confirmed the end of the session: it ends there when it times out"
+
+// TestAServerThatHangsCostsOneAttempt: the next one is tried while most of the
+// session is left.
+func TestAServerThatHangsCostsOneAttempt(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNetwork(t)
+			_, told, p := connected(t, n)
+			n.deaf.Store(deaf)
+			require.NoError(t, p.Close())
+			require.Equal(t, "disconnected", <-told.told)
+			began := time.Now()
+			p = <-n.peers // accepts the connection and says nothing
+			n.deaf.Store(false)
+			next := <-n.peers
+			require.LessOrEqual(t, time.Since(began), sessionTimeout/6+time.Second)
+			next.accept(0x51, sessionTimeout)
+			require.Equal(t, "connected 51 fresh=false", <-told.told)
+			_ = p.Close() // a peer that does not read does not see the end
+		})
+	}
+}
+
+// TestSlowRepliesKeepTheConnection: go-zookeeper sees none of them, and would take
+// the server for dead.
+func TestSlowRepliesKeepTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, told, p := connected(t, newNetwork(t))
+		p.silent.Store(true)
+		first, second := start(t.Context(), c, &conduit.Call{Op: 3}), start(t.Context(), c, &conduit.Call{Op: 4})
+		a, b := <-p.frames, <-p.frames
+		time.Sleep(sessionTimeout / 2)
+		p.reply(a.xid, 0, 0, nil)
+		time.Sleep(sessionTimeout / 3)
+		require.Empty(t, told.told)
+		p.reply(b.xid, 0, 0, nil)
+		require.NoError(t, (<-first).err)
+		require.NoError(t, (<-second).err)
+		time.Sleep(sessionTimeout * 2 / 3)
+		require.Equal(t, "disconnected", <-told.told, "silence is the end")
+	})
+}

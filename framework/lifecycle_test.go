@@ -1,0 +1,305 @@
+package framework_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestConnectStrings(t *testing.T) {
+	for s, want := range map[string][]string{
+		"a":                {"a:2181"},
+		"a:1":              {"a:1"},
+		"a:1,b,c:3":        {"a:1", "b:2181", "c:3"},
+		"a:1, b:2":         {"a:1", "b:2"},
+		"a:1/":             {"a:1"},
+		"a:1/x/y":          {"a:1"},
+		"::1":              {"[::1]:2181"},
+		"[::1]":            {"[::1]:2181"},
+		"[::1]:7,10.0.0.1": {"[::1]:7", "10.0.0.1:2181"},
+	} {
+		f, err := framework.New(s)
+		require.NoError(t, err, s)
+		require.Equal(t, want, f.Servers(), s)
+	}
+	for s, says := range map[string]string{
+		"":          "empty server",
+		"/x":        "empty server",
+		"a:1,":      "empty server",
+		"a:1,,b:1":  "empty server",
+		":1":        "no host",
+		"a:":        `port ""`,
+		"a:0":       `port "0"`,
+		"a:65536":   `port "65536"`,
+		"a:x":       `port "x"`,
+		"[::1]x":    "server",
+		"a:1/x/":    "chroot",
+		"a:1//":     "chroot",
+		"a:1/../b":  "chroot",
+		"a:1/a\x00": "chroot",
+	} {
+		_, err := framework.New(s)
+		require.ErrorContains(t, err, says, "%q", s)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for name, o := range map[string]framework.Option{
+		"nil":             nil,
+		"short session":   framework.WithSessionTimeout(99 * time.Millisecond),
+		"long session":    framework.WithSessionTimeout(25 * time.Hour),
+		"no connection":   framework.WithConnectionTimeout(0),
+		"nil retry":       framework.WithRetryPolicy(nil),
+		"nil logger":      framework.WithLogger(nil),
+		"nil dialer":      framework.WithDialer(nil),
+		"small request":   framework.WithMaxRequestSize(1023),
+		"small reply":     framework.WithMaxReplySize(1023),
+		"unknown policy":  framework.WithErrorPolicy(2),
+		"negative policy": framework.WithErrorPolicy(-1),
+	} {
+		_, err := framework.New("a", o)
+		require.ErrorIs(t, err, framework.ErrInvalidOption, name)
+	}
+	policy, log := retry.None(), slog.New(slog.DiscardHandler)
+	f, err := framework.New("a", framework.WithRetryPolicy(policy), framework.WithLogger(log),
+		framework.WithErrorPolicy(framework.SessionErrorPolicy), framework.WithMaxReplySize(1024),
+		framework.WithMaxRequestSize(1024))
+	require.NoError(t, err)
+	require.Equal(t, policy, f.RetryPolicy())
+	require.Same(t, log, f.Logger())
+	require.Equal(t, framework.SessionErrorPolicy, f.ErrorPolicy())
+}
+
+func TestStartTwice(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t).Addr())
+	require.ErrorContains(t, f.Start(), "already started")
+	require.NoError(t, f.BlockUntilConnected(t.Context()))
+}
+
+func TestConnectLeavesNothingWhenItFails(t *testing.T) {
+	_, err := framework.Connect(t.Context(), "")
+	require.Error(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	require.NoError(t, err)
+	defer listener.Close()
+	_, err = framework.Connect(ctx, listener.Addr().String())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, listener.Addr().String())
+}
+
+func TestCloseIsIdempotentAndCutsCallsShort(t *testing.T) {
+	for range 20 {
+		server := zktest.NewServer(t)
+		f := zktest.Client(t, server.Addr())
+		mustCreate(t, f, "/a")
+		var group sync.WaitGroup
+		failures := make(chan error, 100)
+		for _, verb := range []string{"get", "set", "create protected", "pipeline", "delete guaranteed", "exists"} {
+			group.Go(func() {
+				for {
+					err := verbs[verb](t.Context(), f, "/a")
+					if err != nil && !errors.Is(err, framework.ErrNoNode) {
+						failures <- err
+						return
+					}
+				}
+			})
+		}
+		_, err := f.Exists(t.Context(), "/a")
+		require.NoError(t, err)
+		for range 3 {
+			group.Go(func() {
+				if err := f.Close(); err != nil {
+					failures <- err
+				}
+			})
+		}
+		group.Wait()
+		close(failures)
+		for err := range failures {
+			require.ErrorIs(t, err, framework.ErrClosed)
+		}
+		require.Empty(t, server.Sessions())
+	}
+}
+
+func TestThePolicyOfTheUserIsAsked(t *testing.T) {
+	server := zktest.NewServer(t)
+	type question struct {
+		attempt int
+		err     error
+	}
+	var asked []question
+	policy := retry.PolicyFunc(func(attempt int, _ time.Duration, err error) (time.Duration, bool) {
+		asked = append(asked, question{attempt, err})
+		return 0, attempt < 2
+	})
+	f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(policy))
+	mustCreate(t, f, "/a")
+	const throttled = -127
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetData {
+			return zkserver.FailWith(throttled)
+		}
+		return zkserver.Pass
+	})
+	requests := countRequests(server)
+	_, err := f.Get(t.Context(), "/a")
+	remove()
+	var code framework.ServerError
+	require.ErrorAs(t, err, &code)
+	require.EqualValues(t, throttled, code)
+	require.Equal(t, 0, requests(), "the first hook has decided about all of them")
+	require.Len(t, asked, 3)
+	for i, q := range asked {
+		require.Equal(t, i, q.attempt)
+		require.ErrorAs(t, q.err, &code)
+	}
+
+	asked = nil
+	for _, err := range []error{
+		f.Delete(t.Context(), "/none"), f.Set(t.Context(), "/a", nil, framework.WithVersion(9)), verbs["create"](t.Context(), f, "/a"),
+	} {
+		require.Error(t, err)
+		require.False(t, framework.Retryable(err))
+	}
+	require.Empty(t, asked, "errors that are not retryable")
+}
+
+// TestRetriesAreNotNested: creating parents has no retries of its own.
+func TestRetriesAreNotNested(t *testing.T) {
+	server := zktest.NewServer(t)
+	asked := 0
+	policy := retry.PolicyFunc(func(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
+		asked++
+		return 0, attempt < 4
+	})
+	f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(policy))
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpCreateContainer {
+			return zkserver.FailWith(-127)
+		}
+		return zkserver.Pass
+	})
+	_, err := f.Create(t.Context(), "/a/b/c", nil, framework.CreatingParentContainersIfNeeded(), framework.WithProtection())
+	require.True(t, framework.Retryable(err), "%v", err)
+	require.False(t, framework.OutcomeUnknown(err), "%v", err)
+	require.Equal(t, 5, asked)
+}
+
+func TestErrors(t *testing.T) {
+	for _, err := range []error{nil, context.Canceled, framework.ErrNoNode, framework.ErrClosed, framework.ServerError(-5)} {
+		require.False(t, framework.Retryable(err), "%v", err)
+		require.False(t, framework.OutcomeUnknown(err), "%v", err)
+	}
+	for _, err := range []error{
+		framework.ErrNotConnected, framework.ErrConnectionLost, framework.ErrSessionExpired, framework.ErrSessionMoved,
+		framework.ServerError(-7), framework.ServerError(-127),
+		&framework.OpError{Op: "get", Path: "/a", Err: framework.ErrConnectionLost},
+	} {
+		require.True(t, framework.Retryable(err), "%v", err)
+	}
+	require.EqualError(t, framework.ServerError(-6), "server error -6 (unimplemented)")
+	require.EqualError(t, framework.ServerError(-999), "server error -999")
+	for _, reason := range []framework.LostReason{
+		framework.ReasonSuspended, framework.ReasonLeaseEnd, framework.ReasonSessionExpired, framework.ReasonNodeDeleted,
+		framework.ReasonClosed,
+	} {
+		err := &framework.LostError{Reason: reason}
+		require.NotEqual(t, "lost: ", err.Error())
+		expired := reason == framework.ReasonLeaseEnd || reason == framework.ReasonSessionExpired
+		require.Equal(t, expired, errors.Is(err, framework.ErrSessionExpired))
+		require.Equal(t, reason == framework.ReasonClosed, errors.Is(err, framework.ErrClosed))
+	}
+}
+
+// safeBuffer is a log that several goroutines write.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// TestThePasswordIsToldToNobody searches all that a client says for the session's
+// password, in every form in which it might be printed.
+func TestThePasswordIsToldToNobody(t *testing.T) {
+	server := zktest.NewServer(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	said := new(safeBuffer)
+	log := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	f, err := framework.New(proxy.Addr(), framework.WithLogger(log))
+	require.NoError(t, err)
+	states := recordStates(f)
+	require.NoError(t, f.Start())
+	states.expect(t, framework.Connected)
+	first := f.Session()
+	proxy.Cut()
+	states.expect(t, framework.Suspended, framework.Reconnected)
+	zktest.KillSession(t, f, server.Addr())
+	states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
+	second := f.Session()
+	_, failure := f.Create(t.Context(), "/a", nil, framework.InSession(first))
+	require.Error(t, failure)
+	for _, session := range []*framework.Session{first, second} {
+		log.Info("session", "value", session, "any", slog.AnyValue(session))
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d", "%q"} {
+			_, err := fmt.Fprintf(said, format, session)
+			require.NoError(t, err)
+			_, err = fmt.Fprintf(said, format, f)
+			require.NoError(t, err)
+		}
+	}
+	_, err = fmt.Fprintf(said, "%v %+v %#v %v", failure, failure, failure, first.Err())
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+
+	text := strings.ToLower(said.String())
+	require.Contains(t, text, first.String(), "the log names the session")
+	for _, session := range []*framework.Session{first, second} {
+		secret := session.Password()
+		require.Len(t, secret, 16)
+		for _, form := range []string{
+			string(secret), hex.EncodeToString(secret), base64.StdEncoding.EncodeToString(secret),
+			strings.Trim(fmt.Sprintf("%d", secret), "[]"), strings.Trim(strconv.Quote(string(secret)), `"`),
+			strings.TrimPrefix(fmt.Sprintf("%#v", secret), "[]byte"),
+		} {
+			require.NotContains(t, text, strings.ToLower(form))
+		}
+	}
+}
+
+func TestPasswordIsACopy(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t).Addr())
+	clear(f.Session().Password())
+	require.NotEqual(t, make([]byte, 16), f.Session().Password())
+}

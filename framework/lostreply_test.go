@@ -1,0 +1,342 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+var faults = map[string]zkserver.Fault{
+	"request lost":           zkserver.LoseRequest,
+	"reply lost":             zkserver.LoseReply,
+	"never answered":         zkserver.NeverAnswer,
+	"applied, not answered":  zkserver.ApplyNeverAnswer,
+	"answered out of nature": zkserver.RespondWith([]byte{0xff, 0xff, 0xff, 0xff}),
+}
+
+// faultAt does a fault to each of the given requests of one session, counted from 1
+// without pings and handshakes. It tells how many requests there were.
+func faultAt(n *memnet, session int64, fault zkserver.Fault, at ...int) (requests func() int) {
+	count := 0
+	remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID != session || r.Op == zkserver.OpPing || r.Op == zkserver.OpCreateSession {
+			return zkserver.Pass
+		}
+		count++
+		if slices.Contains(at, count) {
+			return fault
+		}
+		return zkserver.Pass
+	})
+	return func() int {
+		remove()
+		return count
+	}
+}
+
+// requestsOfACreate is how many requests the create of loseAt makes: the node, its
+// parent, the parent of that, and both again.
+const requestsOfACreate = 5
+
+// TestAProtectedCreateSurvivesEveryLoss loses each of the requests that a protected
+// create with parents makes, in every way: there is exactly one node, the one that
+// was returned, or an error and in the end none.
+func TestAProtectedCreateSurvivesEveryLoss(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		require.Equal(t, requestsOfACreate, loseAt(t, n, zkserver.Pass, retry.None()))
+	})
+	for name, fault := range faults {
+		for k := 1; k <= requestsOfACreate; k++ {
+			t.Run(fmt.Sprintf("%s/request %d", name, k), func(t *testing.T) {
+				inMemory(t, func(t *testing.T, n *memnet) { loseAt(t, n, fault, patient, k) })
+				inMemory(t, func(t *testing.T, n *memnet) { loseAt(t, n, fault, retry.None(), k) })
+			})
+		}
+		for again := requestsOfACreate + 1; again <= requestsOfACreate+3; again++ {
+			t.Run(fmt.Sprintf("%s/and again while searching/request %d", name, again), func(t *testing.T) {
+				inMemory(t, func(t *testing.T, n *memnet) { loseAt(t, n, fault, patient, requestsOfACreate, again) })
+				inMemory(t, func(t *testing.T, n *memnet) {
+					loseAt(t, n, fault, retry.OneTime(time.Millisecond), requestsOfACreate, again)
+				})
+			})
+		}
+	}
+}
+
+var patient = retry.NTimes(5, 10*time.Millisecond)
+
+// loseAt does the fault to the given requests of a create and checks the outcome.
+// It returns how many requests there were.
+func loseAt(t *testing.T, n *memnet, fault zkserver.Fault, policy retry.Policy, at ...int) (made int) {
+	t.Helper()
+	observer := n.client(t)
+	f := n.client(t, framework.WithRetryPolicy(policy))
+	requests := faultAt(n, f.Session().ID(), fault, at...)
+	var stat framework.Stat
+	path, err := f.Create(t.Context(), "/a/b/n-", []byte("x"), framework.WithProtection(),
+		framework.CreatingParentContainersIfNeeded(), framework.WithMode(framework.EphemeralSequential),
+		framework.StoringStatIn(&stat))
+	time.Sleep(5 * time.Second) // what goes on in the background has ended
+	made = requests()
+	for _, k := range at {
+		require.GreaterOrEqual(t, made, k, "the fault was to hit request %d", k)
+	}
+	names, listErr := observer.Children(t.Context(), "/a/b")
+	if listErr != nil {
+		require.ErrorIs(t, listErr, framework.ErrNoNode)
+	}
+	if err != nil {
+		require.NotEqual(t, patient, policy, "retries must overcome the losses: %v", err)
+		var op *framework.OpError
+		require.ErrorAs(t, err, &op)
+		require.Contains(t, []string{"/a/b/n-", "/a/b", "/a"}, op.Path, "the path as the caller named it, or a parent")
+		require.Equal(t, framework.OutcomeUnknown(err), errors.Is(err, framework.ErrCleanupPending), "%v", err)
+		require.Empty(t, names)
+		return made
+	}
+	require.Equal(t, []string{strings.TrimPrefix(path, "/a/b/")}, names)
+	read, err := observer.Exists(t.Context(), path)
+	require.NoError(t, err)
+	require.Equal(t, *read, stat)
+	require.Equal(t, f.Session().ID(), stat.EphemeralOwner)
+	return made
+}
+
+// TestAForeignNameThatLooksProtected is no reason to stumble when the search after
+// a lost reply meets it.
+func TestAForeignNameThatLooksProtected(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		for _, name := range []string{"_c_a", "_c_", "_c_" + strings.Repeat("-", 40), "_c_" + strings.Repeat("\u65e5", 40), "README"} {
+			mustCreate(t, f, "/"+name)
+		}
+		faultAt(n, f.Session().ID(), zkserver.LoseReply, 1)
+		path := mustCreate(t, f, "/n", framework.WithProtection(), framework.WithMode(framework.EphemeralSequential))
+		names, err := f.Children(t.Context(), "/")
+		require.NoError(t, err)
+		require.Contains(t, names, path[1:])
+		require.Len(t, names, 5+1+1) // and /zookeeper
+	})
+}
+
+func TestAnUnprotectedCreateIsNotRepeated(t *testing.T) {
+	for name, fault := range faults {
+		for _, opts := range [][]framework.CreateOption{nil, {framework.CreatingParentsIfNeeded()}} {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				f := n.client(t)
+				requests := faultAt(n, f.Session().ID(), fault, 1)
+				_, err := f.Create(t.Context(), "/n-", nil, append(opts, framework.WithMode(framework.PersistentSequential))...)
+				require.True(t, framework.OutcomeUnknown(err), "%s: %v", name, err)
+				require.ErrorIs(t, err, framework.ErrConnectionLost, name)
+				time.Sleep(5 * time.Second)
+				require.Equal(t, 1, requests(), name)
+			})
+		}
+	}
+}
+
+// TestALostParentIsNoDoubtAboutTheNode: with parents an unprotected create is
+// repeated when only a parent's reply was lost.
+func TestALostParentIsNoDoubtAboutTheNode(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		requests := faultAt(n, f.Session().ID(), zkserver.LoseReply, 2)
+		mustCreate(t, f, "/a/n", framework.CreatingParentsIfNeeded())
+		require.Equal(t, 3, requests(), "the node, its parent with a lost reply, the node")
+	})
+}
+
+func TestOtherWritesAreNotRepeated(t *testing.T) {
+	for _, verb := range []string{"set", "delete", "transact"} {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t)
+			mustCreate(t, f, "/a")
+			requests := faultAt(n, f.Session().ID(), zkserver.LoseReply, 1)
+			err := verbs[verb](t.Context(), f, "/a")
+			require.True(t, framework.OutcomeUnknown(err), "%s: %v", verb, err)
+			require.True(t, framework.Retryable(err), "whether it is worth it is another question")
+			require.Equal(t, 1, requests(), verb)
+		})
+	}
+}
+
+func TestReadsAreRepeated(t *testing.T) {
+	for _, verb := range []string{"get", "exists", "children", "sync", "pipeline"} {
+		for name, fault := range faults {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				f := n.client(t)
+				mustCreate(t, f, "/a")
+				faultAt(n, f.Session().ID(), fault, 1)
+				require.NoError(t, verbs[verb](t.Context(), f, "/a"), "%s, %s", verb, name)
+			})
+		}
+	}
+}
+
+// TestTheNodeOfAnEarlierSessionIsNotOurs (CURATOR-498): the reply to a create is
+// lost with its session, and the server that is asked next still shows the node.
+func TestTheNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithRetryPolicy(retry.NTimes(100, 100*time.Millisecond)))
+		mustCreate(t, f, "/a")
+		first := f.Session()
+		var thaw func()
+		killed := make(chan struct{})
+		faultAt(n, first.ID(), zkserver.ApplyNeverAnswer, 1)
+		remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpPing || r.SessionID != first.ID() || thaw != nil {
+				return zkserver.Pass
+			}
+			thaw = n.server.FreezeReads(0) // the node is there
+			go func() {
+				n.server.KillSession(first.ID())
+				close(killed)
+			}()
+			return zkserver.NeverAnswer
+		})
+		var stat framework.Stat
+		path, err := f.Create(t.Context(), "/a/n-", nil, framework.WithProtection(),
+			framework.WithMode(framework.EphemeralSequential), framework.StoringStatIn(&stat))
+		<-killed
+		require.NoError(t, err)
+		require.NotNil(t, thaw)
+		require.NotEqual(t, first.ID(), f.Session().ID())
+		require.Equal(t, f.Session().ID(), stat.EphemeralOwner)
+		seen, err := f.Children(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Len(t, seen, 1, "the old node is still shown")
+		require.NotEqual(t, "/a/"+seen[0], path)
+		remove()
+		thaw()
+		time.Sleep(5 * time.Second)
+		names, err := f.Children(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, []string{strings.TrimPrefix(path, "/a/")}, names)
+	})
+}
+
+func TestDeletesGoOnInTheBackground(t *testing.T) {
+	for name, remove := range map[string]func(ctx context.Context, f *framework.Framework) error{
+		"guaranteed, policy gives up": func(ctx context.Context, f *framework.Framework) error {
+			return f.Delete(ctx, "/a", framework.Guaranteed())
+		},
+		"guaranteed, context ends": func(ctx context.Context, f *framework.Framework) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return f.Delete(ctx, "/a", framework.Guaranteed())
+		},
+		"in the background": func(ctx context.Context, f *framework.Framework) error {
+			return f.Delete(ctx, "/a", framework.InBackground())
+		},
+	} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, session lost %t", name, lost), func(t *testing.T) {
+				inMemory(t, func(t *testing.T, n *memnet) {
+					f := n.client(t, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(3*time.Second))
+					mustCreate(t, f, "/a")
+					n.setDown(true)
+					synctest.Wait()
+					err := remove(t.Context(), f)
+					if name == "in the background" {
+						require.NoError(t, err)
+					} else {
+						require.ErrorIs(t, err, framework.ErrCleanupPending)
+						require.False(t, framework.OutcomeUnknown(err), "nothing was sent")
+					}
+					if lost {
+						time.Sleep(2 * memSession)
+					}
+					n.setDown(false)
+					time.Sleep(5 * time.Second)
+					stat, err := f.Exists(t.Context(), "/a")
+					require.NoError(t, err)
+					require.Nil(t, stat)
+				})
+			})
+		}
+	}
+}
+
+func TestAGuaranteedDelete(t *testing.T) {
+	t.Run("asks once about a node that does not exist", func(t *testing.T) {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t)
+			requests := faultAt(n, f.Session().ID(), zkserver.Pass)
+			require.ErrorIs(t, f.Delete(t.Context(), "/none", framework.Guaranteed()), framework.ErrNoNode)
+			require.NoError(t, f.Delete(t.Context(), "/none", framework.InBackground()))
+			time.Sleep(5 * time.Second)
+			require.Equal(t, 2, requests())
+		})
+	})
+	t.Run("knows its own work again", func(t *testing.T) {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t)
+			mustCreate(t, f, "/a")
+			faultAt(n, f.Session().ID(), zkserver.LoseReply, 1)
+			require.NoError(t, f.Delete(t.Context(), "/a", framework.Guaranteed()))
+		})
+	})
+	t.Run("gives up what cannot succeed", func(t *testing.T) {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t)
+			mustCreate(t, f, "/a/b", framework.CreatingParentsIfNeeded())
+			requests := faultAt(n, f.Session().ID(), zkserver.Pass)
+			err := f.Delete(t.Context(), "/a", framework.Guaranteed())
+			require.ErrorIs(t, err, framework.ErrNotEmpty)
+			require.NotErrorIs(t, err, framework.ErrCleanupPending)
+			require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
+			time.Sleep(5 * time.Second)
+			require.Equal(t, 2, requests())
+		})
+	})
+	t.Run("believes a server even if the context has ended meanwhile", func(t *testing.T) {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			// The reply and the end of the context meet: either may win, and NoNode must
+			// not become a deletion that would hit whatever comes to the path later.
+			for range 100 {
+				ctx, cancel := context.WithCancel(ctx)
+				remove := n.server.Intercept(func(zkserver.Request) zkserver.Fault { cancel(); return zkserver.Pass })
+				err := f.Delete(ctx, "/none", framework.Guaranteed())
+				remove()
+				require.Equal(t, errors.Is(err, context.Canceled), errors.Is(err, framework.ErrCleanupPending), "%v", err)
+			}
+		})
+	})
+	t.Run("is repeated in the background, too", func(t *testing.T) {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t)
+			mustCreate(t, f, "/a")
+			requests := faultAt(n, f.Session().ID(), zkserver.LoseRequest, 1, 2, 3)
+			require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
+			time.Sleep(memSession)
+			require.Equal(t, 4, requests())
+			stat, err := f.Exists(t.Context(), "/a")
+			require.NoError(t, err)
+			require.Nil(t, stat)
+		})
+	})
+	t.Run("is dropped by Close", func(t *testing.T) {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t)
+			n.setDown(true)
+			require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
+			began := time.Now()
+			require.Error(t, f.Close(), "no server has confirmed it")
+			require.LessOrEqual(t, time.Since(began), 2*time.Second)
+		})
+	})
+}

@@ -1,0 +1,199 @@
+package framework_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+var badPaths = map[string]string{ // and what the error must say
+	"":                     "empty",
+	"a":                    "begins with",
+	"//":                   "ends with a slash",
+	"/a/":                  "ends with a slash",
+	"/a//b":                `"" at byte 3`,
+	"/.":                   `"." at byte 1`,
+	"/a/..":                `".." at byte 3`,
+	"/a/./b":               `"." at byte 3`,
+	"/a\x00":               "U+0000 at byte 2",
+	"/\x1f":                "U+001F at byte 1",
+	"/a/b\x7f":             "U+007F at byte 4",
+	"/\u009f":              "U+009F at byte 1",
+	"/\ue000":              "U+E000 at byte 1",
+	"/\uf8ff":              "U+F8FF at byte 1",
+	"/\ufff0":              "U+FFF0 at byte 1",
+	"/\uffff":              "U+FFFF at byte 1",
+	"/\U0001f600":          "U+1F600 at byte 1",
+	"/\xff":                "byte 1",
+	"/a/\xed\xa0\x80":      "byte 3", // half a surrogate pair
+	"/\u00e9/\u00e9\u0001": "U+0001 at byte 6",
+}
+
+func TestValidatePath(t *testing.T) {
+	for path, says := range badPaths {
+		err := framework.ValidatePath(path)
+		require.ErrorIs(t, err, framework.ErrInvalidPath, "%q", path)
+		require.ErrorContains(t, err, says, "%q", path)
+	}
+	for _, path := range []string{"/", "/a", "/a/b", "/...", "/.a", "/a..b", "/ ", "/\u00a0", "/\u00e9", "/\u65e5", "/\ud7ff", "/\uf900", "/\uffef"} {
+		require.NoError(t, framework.ValidatePath(path), "%q", path)
+	}
+}
+
+func TestVerbsRefuseBadPaths(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server.Addr())
+	requests := countRequests(server)
+	for name, verb := range verbs {
+		for path := range badPaths {
+			require.ErrorIs(t, verb(t.Context(), f, path), framework.ErrInvalidPath, "%s %q", name, path)
+		}
+	}
+	for _, name := range []string{"create", "create protected", "set", "delete", "delete guaranteed"} {
+		for _, path := range []string{"/zookeeper", "/zookeeper/quota/a"} {
+			require.ErrorIs(t, verbs[name](t.Context(), f, path), framework.ErrInvalidPath, "%s %q", name, path)
+		}
+	}
+	_, err := f.Create(t.Context(), "/", nil)
+	require.ErrorIs(t, err, framework.ErrInvalidPath)
+	require.Zero(t, requests(), "nothing was sent")
+	_, err = f.Children(t.Context(), "/zookeeper")
+	require.NoError(t, err, "what is reserved may be read")
+}
+
+func TestJoinAndSplit(t *testing.T) {
+	for path, want := range map[string][2]string{
+		"/": {"/", ""}, "/a": {"/", "a"}, "/a/b": {"/a", "b"}, "/a/b/": {"/a/b", ""},
+	} {
+		parent, name := framework.SplitPath(path)
+		require.Equal(t, want, [2]string{parent, name}, path)
+		require.Equal(t, path, framework.JoinPath(parent, name))
+	}
+}
+
+// FuzzPath holds our rules against those of the servers: what we accept they
+// accept.
+func FuzzPath(f *testing.F) {
+	for path := range badPaths {
+		f.Add(path)
+	}
+	for _, path := range []string{"/a", "/a/b", "/...", "/ ", "/\u00e9", "/\ud7ff/\uf900", "/" + strings.Repeat("x", 5000)} {
+		f.Add(path)
+	}
+	client := zktest.Client(f, zktest.NewServer(f).Addr())
+	f.Fuzz(func(t *testing.T, path string) { checkPathWith(t, client, path) })
+}
+
+// TestPathsOnEachBackend is what FuzzPath checks, with a real server too.
+func TestPathsOnEachBackend(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.Addr())
+		for path := range badPaths {
+			checkPathWith(t, client, path)
+		}
+		for r := rune(1); r <= 0x11000; r += 1 + r/40 {
+			checkPathWith(t, client, "/a"+string(r))
+		}
+		for _, r := range []rune{0x1f, 0x20, 0x7e, 0x7f, 0x9f, 0xa0, 0xd7ff, 0xe000, 0xf8ff, 0xf900, 0xffef, 0xfff0, 0xffff, 0x10000} {
+			checkPathWith(t, client, "/"+string(r)+"/b")
+		}
+	})
+}
+
+// checkPathWith asks the server about a path in a transaction that fails in any
+// case, so that nothing is created.
+func checkPathWith(t *testing.T, client *framework.Framework, path string) {
+	t.Helper()
+	_, err := client.Transact(t.Context(), framework.CreateOp(path, nil), framework.CheckOp("/none"))
+	switch {
+	case path == "/" || strings.HasPrefix(path+"/", "/zookeeper/"), framework.ValidatePath(path) != nil:
+		require.ErrorIs(t, err, framework.ErrInvalidPath, "%q", path)
+	case errors.Is(err, framework.ErrTooLarge):
+	default:
+		require.NotErrorIs(t, err, zk.ErrBadArguments, "%q is refused by the server", path)
+		require.ErrorIs(t, err, framework.ErrNoNode, "%q", path) // the parent, or what is checked
+	}
+}
+
+func TestChroot(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		ctx := t.Context()
+		f := zktest.Client(t, server.ConnectString()+"/deep/er")
+		all := zktest.Client(t, server.Addr())
+		root := server.Root() + "/deep/er"
+
+		_, err := f.Create(ctx, "/a", nil)
+		require.ErrorIs(t, err, framework.ErrNoNode, "the chroot does not exist")
+		require.Equal(t, "/a/b", mustCreate(t, f, "/a/b", framework.CreatingParentsIfNeeded()))
+		stat, err := all.Exists(ctx, root+"/a/b")
+		require.NoError(t, err)
+		require.NotNil(t, stat)
+
+		require.Regexp(t, `^/s[0-9]{10}$`, mustCreate(t, f, "/s", framework.WithMode(framework.PersistentSequential)))
+		require.Regexp(t, `^/[0-9]{10}$`, mustCreate(t, f, "/", framework.WithMode(framework.PersistentSequential)))
+		require.Regexp(t, `^/_c_`+uuidPattern+`-[0-9]{10}$`,
+			mustCreate(t, f, "/", framework.WithMode(framework.PersistentSequential), framework.WithProtection()))
+		results, err := f.Transact(ctx, framework.CreateOp("/", nil, framework.WithMode(framework.PersistentSequential)),
+			framework.CreateOp("/t", nil))
+		require.NoError(t, err)
+		require.Regexp(t, `^/[0-9]{10}$`, results[0].Path)
+		require.Equal(t, "/t", results[1].Path)
+		siblings, err := all.Children(ctx, server.Root()+"/deep")
+		require.NoError(t, err)
+		require.Equal(t, []string{"er"}, siblings, "nothing escapes from the chroot")
+
+		names, err := f.Children(ctx, "/")
+		require.NoError(t, err)
+		require.Len(t, names, 6)
+		var watch *framework.Watch
+		_, err = f.Get(ctx, "/a/b", framework.Watched(&watch))
+		require.NoError(t, err)
+		require.NoError(t, all.Delete(ctx, root+"/a/b"))
+		<-watch.Fired()
+		require.Equal(t, framework.Event{Type: zk.EventNodeDeleted, Path: "/a/b"}, watch.Event())
+		_, err = f.Children(ctx, "/", framework.Watched(&watch))
+		require.NoError(t, err)
+		require.NoError(t, f.Delete(ctx, "/a"))
+		<-watch.Fired()
+		require.Equal(t, framework.Event{Type: zk.EventNodeChildrenChanged, Path: "/"}, watch.Event())
+
+		_, err = f.Get(ctx, "/zookeeper/config")
+		require.ErrorIs(t, err, framework.ErrNoNode, "below the chroot nothing is reserved")
+		require.Equal(t, "/zookeeper", mustCreate(t, f, "/zookeeper"))
+		var op *framework.OpError
+		_, err = f.Get(ctx, "/none")
+		require.ErrorAs(t, err, &op)
+		require.Equal(t, "/none", op.Path)
+	})
+}
+
+func TestSizes(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		states := recordStates(f)
+		for _, path := range []string{"/start", "/start/" + strings.Repeat("x", 1000)} {
+			for _, size := range []int{1_047_552, 1_047_553, 3 << 20} {
+				_, err := f.Create(t.Context(), path+"/a", make([]byte, size), framework.CreatingParentsIfNeeded())
+				require.ErrorIs(t, err, framework.ErrTooLarge, "%d", size)
+				require.ErrorIs(t, f.Set(t.Context(), "/start", make([]byte, size)), framework.ErrTooLarge, "%d", size)
+				_, err = f.Transact(t.Context(), framework.SetDataOp("/start", make([]byte, size)))
+				require.ErrorIs(t, err, framework.ErrTooLarge, "%d", size)
+			}
+		}
+		_, err := f.Exists(t.Context(), "/"+strings.Repeat("x", 2<<20))
+		require.ErrorIs(t, err, framework.ErrTooLarge)
+
+		const overhead = 6 + 4 + 4 + 4 // path "/start", two lengths, version
+		largest := make([]byte, framework.DefaultMaxRequestSize-overhead-len(server.Root()))
+		require.NoError(t, f.Set(t.Context(), "/start", largest))
+		data, err := f.Get(t.Context(), "/start")
+		require.NoError(t, err)
+		require.Len(t, data, len(largest))
+		states.none(t)
+	})
+}

@@ -1,0 +1,378 @@
+package framework_test
+
+import (
+	"context"
+	"encoding/binary"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// lostReason is the reason of a context's or session's end.
+func lostReason(t *testing.T, err error) framework.LostReason {
+	t.Helper()
+	var lost *framework.LostError
+	require.ErrorAs(t, err, &lost)
+	return lost.Reason
+}
+
+func TestAShortOutageSuspendsAndResumes(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f, states := n.newClient(t)
+		require.Equal(t, framework.NotConnected, f.State())
+		require.Nil(t, f.Session())
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		require.Equal(t, framework.Connected, f.State())
+		session := f.Session()
+		require.Equal(t, memSession, session.Timeout())
+		standard := session.Context(framework.StandardErrorPolicy)
+		patient := session.Context(framework.SessionErrorPolicy)
+
+		require.NoError(t, n.server.Stop())
+		states.expect(t, framework.Suspended)
+		require.Equal(t, framework.Suspended, f.State())
+		require.Equal(t, framework.ReasonSuspended, lostReason(t, context.Cause(standard)))
+		require.Error(t, session.Context(framework.StandardErrorPolicy).Err(), "suspended still")
+		require.NoError(t, patient.Err())
+		require.NoError(t, session.Err())
+
+		require.NoError(t, n.server.Restart())
+		states.expect(t, framework.Reconnected)
+		require.Same(t, session, f.Session())
+		require.NoError(t, session.Err())
+		require.NoError(t, session.Context(framework.StandardErrorPolicy).Err())
+		require.Error(t, standard.Err(), "what was lost stays lost")
+		require.NoError(t, patient.Err())
+		states.none(t)
+	})
+}
+
+func TestUnreachableServersEndTheSessionAtItsDeadline(t *testing.T) {
+	for name, outage := range map[string]func(n *memnet){
+		"connections refused":  func(n *memnet) { n.setDown(true) },
+		"nothing gets through": func(n *memnet) { n.setHole(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				f, states := n.newClient(t)
+				require.NoError(t, f.Start())
+				states.expect(t, framework.Connected)
+				session := f.Session()
+				patient := session.Context(framework.SessionErrorPolicy)
+				outage(n)
+				states.expect(t, framework.Suspended)
+				deadline := session.Deadline()
+				require.True(t, time.Now().Before(deadline), "suspended before the deadline")
+
+				<-session.Done()
+				require.Zero(t, time.Since(deadline), "lost at the deadline, neither before nor after")
+				states.expect(t, framework.Lost)
+				require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, session.Err()))
+				require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, context.Cause(patient)))
+				require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
+				require.Equal(t, deadline, session.Deadline())
+				require.Len(t, n.server.Sessions(), 1, "the server has not expired it: the client is first")
+
+				<-time.After(memSession) // now it has
+				require.Empty(t, n.server.Sessions())
+				n.setHole(false)
+				n.setDown(false)
+				states.expect(t, framework.Reconnected)
+				require.NotSame(t, session, f.Session())
+				require.NotEqual(t, session.ID(), f.Session().ID())
+				require.NoError(t, f.Session().Err())
+				require.Equal(t, deadline, session.Deadline(), "that of a session that is over stays")
+				states.none(t)
+			})
+		})
+	}
+}
+
+// TestASessionThatLivesOnIsAnotherSession: the client has given the session up,
+// the server has not.
+func TestASessionThatLivesOnIsAnotherSession(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f, states := n.newClient(t)
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		old := f.Session()
+		_, err := f.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral), framework.InSession(old))
+		require.NoError(t, err)
+		require.NoError(t, n.server.Stop()) // stops its sessions' clocks, too
+		states.expect(t, framework.Suspended, framework.Lost)
+		require.NoError(t, n.server.Restart())
+		states.expect(t, framework.Reconnected)
+
+		require.Equal(t, old.ID(), f.Session().ID())
+		require.NotSame(t, old, f.Session())
+		require.Error(t, old.Err())
+		require.NoError(t, f.Session().Err())
+		_, err = f.Create(t.Context(), "/more", nil, framework.InSession(old))
+		require.ErrorIs(t, err, framework.ErrSessionEnded)
+		require.False(t, framework.Retryable(err))
+		_, err = f.Create(t.Context(), "/more", nil, framework.InSession(f.Session()))
+		require.NoError(t, err)
+	})
+}
+
+func TestAShorterTimeoutOnReconnectBringsTheDeadlineForward(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f, states := n.newClient(t)
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		session := f.Session()
+		const shorter = 3 * time.Second
+		remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpCreateSession {
+				return zkserver.Pass
+			}
+			return zkserver.RespondWith(connectResponse(session, shorter))
+		})
+		n.cut()
+		states.expect(t, framework.Suspended, framework.Reconnected)
+		remove()
+		require.Same(t, session, f.Session())
+		require.Equal(t, shorter, session.Timeout())
+		n.setHole(true)
+		handshake := time.Now()
+		<-session.Done()
+		require.LessOrEqual(t, time.Since(handshake), shorter)
+	})
+}
+
+func connectResponse(s *framework.Session, timeout time.Duration) []byte {
+	b := binary.BigEndian.AppendUint32(nil, 36)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(timeout.Milliseconds()))
+	b = binary.BigEndian.AppendUint64(b, uint64(s.ID()))
+	b = binary.BigEndian.AppendUint32(b, 16)
+	return append(b, s.Password()...)
+}
+
+// TestAServerThatOnlyTalks sends events and answers nothing. go-zookeeper is content
+// with that; the session is not confirmed all the same, and ends in time.
+func TestAServerThatOnlyTalks(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		observer := n.client(t)
+		f, states := n.newClient(t)
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		paths := []string{"/a", "/b", "/c", "/d", "/e", "/f"}
+		var all []*framework.Watch
+		for _, path := range paths {
+			all = append(all, watch(t, f, "exists", path))
+		}
+		session := f.Session()
+		deadline := session.Deadline()
+		remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == session.ID() && r.Op == zkserver.OpPing {
+				return zkserver.NeverAnswer
+			}
+			return zkserver.Pass
+		})
+		for i := 0; session.Err() == nil; i++ {
+			mustCreate(t, observer, paths[i])
+			require.NoError(t, fired(t, all[i]).Err, "the connection is there")
+			require.Equal(t, framework.Connected, f.State())
+			select {
+			case <-session.Done():
+			case <-time.After(memSession / 4):
+			}
+		}
+		require.Zero(t, time.Since(deadline))
+		remove()
+		states.expect(t, framework.Lost, framework.Reconnected) // the connection was cut
+		require.NotSame(t, session, f.Session())
+		states.none(t)
+	})
+}
+
+func TestTheDeadlineMovesOnWithPings(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		session := f.Session()
+		for range 10 {
+			require.GreaterOrEqual(t, time.Until(session.Deadline()), memSession/2)
+			require.Less(t, time.Until(session.Deadline()), memSession)
+			time.Sleep(memSession / 3)
+		}
+		require.NoError(t, session.Err())
+	})
+}
+
+// TestACallBoundToASessionEndsWithIt: it does not wait for the connection timeout.
+func TestACallBoundToASessionEndsWithIt(t *testing.T) {
+	for _, opts := range [][]framework.CreateOption{nil, {framework.WithProtection()}} {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f, states := n.newClient(t, framework.WithConnectionTimeout(time.Hour))
+			require.NoError(t, f.Start())
+			states.expect(t, framework.Connected)
+			session := f.Session()
+			n.setDown(true)
+			states.expect(t, framework.Suspended)
+			_, err := f.Create(t.Context(), "/a", nil, append(opts, framework.InSession(session))...)
+			require.ErrorIs(t, err, framework.ErrSessionEnded)
+			require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, err))
+			require.Zero(t, time.Since(session.Deadline()))
+			_, err = f.Create(t.Context(), "/a", nil, append(opts, framework.InSession(session))...)
+			require.ErrorIs(t, err, framework.ErrSessionEnded)
+			require.Zero(t, time.Since(session.Deadline()), "at once")
+		})
+	}
+}
+
+func TestARealServerRestarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a ZooKeeper server")
+	}
+	e := zktest.NewEnsemble(t, 1)
+	f, err := framework.New(e.ConnectString(), framework.WithSessionTimeout(10*time.Second))
+	require.NoError(t, err)
+	states := recordStates(f)
+	require.NoError(t, f.Start())
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	states.expect(t, framework.Connected)
+	session := f.Session()
+	mustCreate(t, f, "/e", framework.WithMode(framework.Ephemeral))
+	require.NoError(t, e.Server(0).Kill())
+	states.expect(t, framework.Suspended)
+	require.NoError(t, e.Server(0).Restart(t.Context()))
+	states.expect(t, framework.Reconnected)
+	require.Same(t, session, f.Session())
+	stat, err := f.Exists(t.Context(), "/e")
+	require.NoError(t, err)
+	require.Equal(t, session.ID(), stat.EphemeralOwner)
+	states.none(t)
+}
+
+// TestManyNewClients is Curator's tight loop of clients that block until connected.
+func TestManyNewClients(t *testing.T) {
+	server := zktest.NewServer(t)
+	for range 50 {
+		f, err := framework.Connect(t.Context(), server.Addr())
+		require.NoError(t, err)
+		require.NoError(t, f.BlockUntilConnected(t.Context()))
+		require.NoError(t, f.Close())
+	}
+	require.Empty(t, server.Sessions())
+}
+
+func TestBlockUntilConnectedAfterLost(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f, states := n.newClient(t)
+		require.NoError(t, f.Start())
+		require.NoError(t, f.BlockUntilConnected(t.Context()))
+		states.expect(t, framework.Connected)
+		n.setDown(true)
+		states.expect(t, framework.Suspended, framework.Lost)
+		done := make(chan error, 1)
+		go func() { done <- f.BlockUntilConnected(t.Context()) }()
+		synctest.Wait()
+		require.Empty(t, done)
+		n.setDown(false)
+		require.NoError(t, <-done)
+		require.Equal(t, framework.Reconnected, f.State())
+	})
+}
+
+func TestNothingListening(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		n.setDown(true)
+		f, states := n.newClient(t, framework.WithConnectionTimeout(3*time.Second))
+		require.NoError(t, f.Start())
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, f.BlockUntilConnected(ctx), context.DeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(began))
+		require.Equal(t, framework.NotConnected, f.State())
+		states.none(t)
+		require.NoError(t, f.Close(), "there is no session whose end could be missed")
+	})
+}
+
+func TestKillSession(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(5*time.Second))
+		require.NoError(t, err)
+		states := recordStates(f)
+		require.NoError(t, f.Start())
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+		states.expect(t, framework.Connected)
+		session := f.Session()
+		_, err = f.Create(t.Context(), "/e", nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
+		require.NoError(t, err)
+
+		zktest.KillSession(t, f)
+		states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
+		require.Equal(t, framework.ReasonSessionExpired, lostReason(t, session.Err()))
+		require.NotEqual(t, session.ID(), f.Session().ID())
+		stat, err := f.Exists(t.Context(), "/e")
+		require.NoError(t, err)
+		require.Nil(t, stat)
+		_, err = f.Create(t.Context(), "/e", nil, framework.InSession(session))
+		require.ErrorIs(t, err, framework.ErrSessionEnded)
+		states.none(t)
+	})
+}
+
+// TestBlackhole is the outage that only silence tells of, on real sockets.
+func TestBlackhole(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithTick(100*time.Millisecond))
+	proxy := zktest.NewProxy(t, server.Addr())
+	f, err := framework.New(proxy.Addr(), framework.WithSessionTimeout(2*time.Second))
+	require.NoError(t, err)
+	states := recordStates(f)
+	require.NoError(t, f.Start())
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	states.expect(t, framework.Connected)
+	session := f.Session()
+	proxy.Blackhole(zkproxy.Both)
+	states.expect(t, framework.Suspended)
+	require.NoError(t, session.Err())
+	<-session.Done()
+	require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, session.Err()))
+	require.False(t, time.Now().Before(session.Deadline()))
+	states.expect(t, framework.Lost)
+	proxy.Heal()
+	states.expect(t, framework.Reconnected)
+}
+
+func TestCloseEndsTheSession(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f, states := n.newClient(t)
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		session := f.Session()
+		standard := session.Context(framework.StandardErrorPolicy)
+		require.NoError(t, f.Close())
+		require.Equal(t, framework.ReasonClosed, lostReason(t, session.Err()))
+		require.Equal(t, framework.ReasonClosed, lostReason(t, context.Cause(standard)))
+		require.ErrorIs(t, session.Err(), framework.ErrClosed)
+		require.Empty(t, n.server.Sessions())
+		synctest.Wait()
+		states.none(t)
+	})
+}
+
+func TestNames(t *testing.T) {
+	for want, s := range map[string]framework.ConnectionState{
+		"NOT_CONNECTED": framework.NotConnected, "CONNECTED": framework.Connected, "SUSPENDED": framework.Suspended,
+		"RECONNECTED": framework.Reconnected, "LOST": framework.Lost, "UNKNOWN": 99,
+	} {
+		require.Equal(t, want, s.String())
+		require.Equal(t, s == framework.Connected || s == framework.Reconnected, s.IsConnected())
+	}
+	require.Equal(t, "standard", framework.StandardErrorPolicy.String())
+	require.Equal(t, "session", framework.SessionErrorPolicy.String())
+	require.Equal(t, "unknown", framework.ErrorPolicy(9).String())
+	require.Equal(t, "none", (*framework.Session)(nil).String())
+}

@@ -1,0 +1,274 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+var quickReaper = zkserver.WithContainerCheckInterval(50 * time.Millisecond)
+
+// unstarted returns a client that is not started.
+func unstarted(t *testing.T, opts ...framework.Option) *framework.Framework {
+	t.Helper()
+	f, err := framework.New("127.0.0.1:1", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
+}
+
+func TestReadsAndWrites(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+		ctx := t.Context()
+		var created, stat framework.Stat
+		mustCreate(t, f, "/a", framework.StoringStatIn(&created))
+		data, err := f.Get(ctx, "/a")
+		require.NoError(t, err)
+		require.Empty(t, data)
+
+		require.NoError(t, f.Set(ctx, "/a", []byte("one"), framework.WithVersion(0), framework.StoringStatIn(&stat)))
+		require.EqualValues(t, 1, stat.Version)
+		require.EqualValues(t, 3, stat.DataLength)
+		require.Equal(t, created.Czxid, stat.Czxid)
+		require.Greater(t, stat.Mzxid, created.Mzxid)
+		require.ErrorIs(t, f.Set(ctx, "/a", nil, framework.WithVersion(0)), framework.ErrBadVersion)
+		require.NoError(t, f.Set(ctx, "/a", []byte{}))
+		require.ErrorIs(t, f.Set(ctx, "/none", nil), framework.ErrNoNode)
+
+		exists, err := f.Exists(ctx, "/a")
+		require.NoError(t, err)
+		require.EqualValues(t, 2, exists.Version)
+		exists, err = f.Exists(ctx, "/none")
+		require.NoError(t, err)
+		require.Nil(t, exists)
+
+		for _, child := range []string{"/a/x", "/a/y"} {
+			mustCreate(t, f, child)
+		}
+		names, err := f.Children(ctx, "/a", framework.StoringStatIn(&stat))
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"x", "y"}, names)
+		require.EqualValues(t, 2, stat.NumChildren)
+		names, err = f.Children(ctx, "/a/x")
+		require.NoError(t, err)
+		require.Empty(t, names)
+		_, err = f.Children(ctx, "/none")
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		_, err = f.Get(ctx, "/none")
+		require.ErrorIs(t, err, framework.ErrNoNode)
+
+		require.NoError(t, f.Sync(ctx, "/a"))
+		require.NoError(t, f.Sync(ctx, "/none"))
+
+		require.ErrorIs(t, f.Delete(ctx, "/a"), framework.ErrNotEmpty)
+		require.ErrorIs(t, f.Delete(ctx, "/a/x", framework.WithVersion(7)), framework.ErrBadVersion)
+		require.NoError(t, f.Delete(ctx, "/a/x", framework.WithVersion(0)))
+		require.NoError(t, f.Delete(ctx, "/a/y", framework.Guaranteed()))
+		require.ErrorIs(t, f.Delete(ctx, "/a/y"), framework.ErrNoNode)
+		require.ErrorIs(t, f.Delete(ctx, "/a/y", framework.Guaranteed()), framework.ErrNoNode)
+		var gone *framework.Watch
+		_, err = f.Exists(ctx, "/a", framework.Watched(&gone))
+		require.NoError(t, err)
+		require.NoError(t, f.Delete(ctx, "/a", framework.InBackground()))
+		<-gone.Fired()
+	})
+}
+
+func TestPipeline(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		ctx := t.Context()
+		require.NoError(t, f.Pipeline(ctx))
+		mustCreate(t, f, "/a/b", framework.CreatingParentsIfNeeded())
+		require.NoError(t, f.Set(ctx, "/a", []byte("data")))
+		var data []byte
+		var names []string
+		var stat framework.Stat
+		require.NoError(t, f.Pipeline(ctx,
+			framework.ReadData("/a", &data, framework.StoringStatIn(&stat)), framework.ReadChildren("/a", &names)))
+		require.Equal(t, "data", string(data))
+		require.Equal(t, []string{"b"}, names)
+		require.EqualValues(t, 4, stat.DataLength)
+		require.NoError(t, f.Pipeline(ctx, framework.ReadData("/a", nil), framework.ReadChildren("/a", nil)))
+
+		before := server.Counts(t)
+		var watch *framework.Watch
+		err := f.Pipeline(ctx, framework.ReadData("/a", &data, framework.Watched(&watch)),
+			framework.ReadChildren("/none", &names), framework.ReadData("/gone", nil))
+		var op *framework.OpError
+		require.ErrorAs(t, err, &op)
+		require.Equal(t, "children", op.Op)
+		require.Equal(t, "/none", op.Path)
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		require.Nil(t, watch)
+		server.AwaitCounts(t, before, patience)
+
+		err = f.Pipeline(ctx, framework.ReadData("/a", nil), framework.ReadChildren("bad", nil))
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+	})
+}
+
+func TestReadOptionErrors(t *testing.T) {
+	f := unstarted(t)
+	_, err := f.Get(t.Context(), "/a", framework.StoringStatIn(nil))
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	_, err = f.Get(t.Context(), "/a", framework.Watched(nil))
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	_, err = f.Exists(t.Context(), "/a", framework.Watched(nil))
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	_, err = f.Children(t.Context(), "/a", framework.Watched(nil))
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	require.ErrorIs(t, f.Set(t.Context(), "/a", nil, framework.StoringStatIn(nil)), framework.ErrInvalidOption)
+}
+
+// verbs are all verbs, on a path.
+var verbs = map[string]func(ctx context.Context, f *framework.Framework, path string) error{
+	"create": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Create(ctx, path, nil)
+		return err
+	},
+	"create protected": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Create(ctx, path, nil, framework.WithProtection(), framework.CreatingParentsIfNeeded())
+		return err
+	},
+	"get": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Get(ctx, path)
+		return err
+	},
+	"exists": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Exists(ctx, path)
+		return err
+	},
+	"children": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Children(ctx, path)
+		return err
+	},
+	"set":    func(ctx context.Context, f *framework.Framework, path string) error { return f.Set(ctx, path, nil) },
+	"sync":   func(ctx context.Context, f *framework.Framework, path string) error { return f.Sync(ctx, path) },
+	"delete": func(ctx context.Context, f *framework.Framework, path string) error { return f.Delete(ctx, path) },
+	"delete guaranteed": func(ctx context.Context, f *framework.Framework, path string) error {
+		return f.Delete(ctx, path, framework.Guaranteed())
+	},
+	"pipeline": func(ctx context.Context, f *framework.Framework, path string) error {
+		return f.Pipeline(ctx, framework.ReadData(path, nil), framework.ReadChildren(path, nil))
+	},
+	"transact": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Transact(ctx, framework.CheckOp(path))
+		return err
+	},
+}
+
+func TestVerbsBeforeStartAndAfterClose(t *testing.T) {
+	f, err := framework.New("127.0.0.1:1")
+	require.NoError(t, err)
+	for name, verb := range verbs {
+		require.ErrorIs(t, verb(t.Context(), f, "/a"), framework.ErrNotStarted, name)
+	}
+	require.ErrorIs(t, f.Delete(t.Context(), "/a", framework.InBackground()), framework.ErrNotStarted)
+	require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrNotStarted)
+	require.NoError(t, f.Close())
+	for name, verb := range verbs {
+		err := verb(t.Context(), f, "/a")
+		require.ErrorIs(t, err, framework.ErrClosed, name)
+		require.False(t, framework.OutcomeUnknown(err), name)
+		require.False(t, framework.Retryable(err), name)
+	}
+	require.ErrorIs(t, f.Delete(t.Context(), "/a", framework.InBackground()), framework.ErrClosed)
+	require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrClosed)
+	require.ErrorIs(t, f.Start(), framework.ErrClosed)
+	require.NoError(t, f.Close())
+}
+
+var errWhy = errors.New("the caller has changed its mind")
+
+func TestVerbsWithAContextThatHasEnded(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server.Addr())
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errWhy)
+	requests := countRequests(server)
+	for name, verb := range verbs {
+		if name == "delete guaranteed" {
+			continue
+		}
+		err := verb(ctx, f, "/a")
+		require.ErrorIs(t, err, errWhy, name)
+		require.False(t, framework.OutcomeUnknown(err), name)
+	}
+	require.ErrorIs(t, f.BlockUntilConnected(ctx), errWhy)
+	require.Zero(t, requests())
+
+	err := f.Delete(ctx, "/a", framework.Guaranteed())
+	require.ErrorIs(t, err, errWhy)
+	require.ErrorIs(t, err, framework.ErrCleanupPending, "the context bounds only how long the caller waits")
+}
+
+// countRequests counts the requests of clients, pings and handshakes excepted,
+// until the function that it returns is called, which tells how many there were.
+func countRequests(server *zkserver.Server) func() int {
+	var mu sync.Mutex
+	count := 0
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Op != zkserver.OpPing && r.Op != zkserver.OpCreateSession {
+			count++
+		}
+		return zkserver.Pass
+	})
+	return func() int {
+		remove()
+		mu.Lock()
+		defer mu.Unlock()
+		return count
+	}
+}
+
+// TestVerbsCutShort ends the context of each verb, and then the client, while the
+// request is under way.
+func TestVerbsCutShort(t *testing.T) {
+	writes := map[string]bool{
+		"create": true, "create protected": true, "set": true, "delete": true, "delete guaranteed": true, "transact": true,
+	}
+	for name, verb := range verbs {
+		for _, closing := range []bool{false, true} {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				f := n.client(t)
+				arrived := make(chan struct{}, 100)
+				n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpPing || r.Op == zkserver.OpCloseSession {
+						return zkserver.Pass
+					}
+					arrived <- struct{}{}
+					return zkserver.NeverAnswer
+				})
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				done := make(chan error, 1)
+				go func() { done <- verb(ctx, f, "/a") }()
+				<-arrived
+				want := errWhy
+				if closing {
+					want = framework.ErrClosed
+					require.NoError(t, ignore(f.Close()))
+				} else {
+					cancel(errWhy)
+				}
+				err := <-done
+				require.ErrorIs(t, err, want, "%s, closing %t", name, closing)
+				require.Equal(t, writes[name], framework.OutcomeUnknown(err), "%s, closing %t: %v", name, closing, err)
+				require.False(t, framework.Retryable(err), "%s, closing %t: %v", name, closing, err)
+			})
+		}
+	}
+}
+
+// ignore is for a Close that no server confirms, where that is not what is tested.
+func ignore(error) error { return nil }

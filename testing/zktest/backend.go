@@ -1,0 +1,189 @@
+package zktest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// Backend is one server of either kind, for tests that must pass on both.
+type Backend struct {
+	name   string
+	addr   string
+	root   string
+	counts func(ctx context.Context) (Counts, error)
+}
+
+// Counts is what clients have left at a server.
+type Counts struct {
+	Ephemerals int
+	Watches    int // pairs of path and connection
+	Sessions   int // sessions alive, connected or not
+}
+
+// Name is "zkserver" or "zookeeper".
+func (b Backend) Name() string { return b.name }
+
+// Addr is the server's host:port.
+func (b Backend) Addr() string { return b.addr }
+
+// ConnectString is Addr with a chroot that no other test uses.
+func (b Backend) ConnectString() string { return b.addr + b.root }
+
+// ConnectStringVia is ConnectString through a proxy in front of the server.
+func (b Backend) ConnectStringVia(proxy string) string { return proxy + b.root }
+
+// Root is the chroot of ConnectString.
+func (b Backend) Root() string { return b.root }
+
+// Counts asks the server what clients have left there. The server may be shared,
+// so tests compare before and after, and do not run in parallel.
+func (b Backend) Counts(tb testing.TB) Counts {
+	tb.Helper()
+	// Counting is for the end of a test, too, when its context is over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), startTimeout)
+	defer cancel()
+	counts, err := b.counts(ctx)
+	if err != nil {
+		tb.Fatalf("zktest: counts of %s: %v", b.name, err)
+	}
+	return counts
+}
+
+// AwaitCounts waits until the server has no more than what want says, and fails
+// the test when that has not come within the limit.
+func (b Backend) AwaitCounts(tb testing.TB, want Counts, limit time.Duration) {
+	tb.Helper()
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		got := b.Counts(tb)
+		if got.Ephemerals <= want.Ephemerals && got.Watches <= want.Watches && got.Sessions <= want.Sessions {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("zktest: %s has %+v left after %v, want at most %+v", b.name, got, limit, want)
+		}
+		<-tick.C
+	}
+}
+
+// EachBackend runs the test on the embedded server and, unless -short is given,
+// on real ZooKeeper. The embedded server is new for each test; the real one
+// is shared by all tests of the package, whose TestMain must use
+// [WithSharedServers].
+func EachBackend(t *testing.T, test func(t *testing.T, server Backend)) {
+	t.Helper()
+	t.Run("zkserver", func(t *testing.T) { test(t, Embedded(NewServer(t))) })
+	if testing.Short() {
+		return
+	}
+	t.Run("zookeeper", func(t *testing.T) { test(t, sharedServer(t)) })
+}
+
+var roots atomic.Int64
+
+func newRoot() string { return fmt.Sprintf("/test-%d", roots.Add(1)) }
+
+// Embedded is an embedded server as a backend.
+func Embedded(s *zkserver.Server) Backend {
+	return Backend{
+		name: "zkserver", addr: s.Addr(), root: newRoot(),
+		counts: func(context.Context) (Counts, error) {
+			stats := s.Stats()
+			return Counts{Ephemerals: stats.Ephemerals, Watches: stats.Watches, Sessions: stats.Sessions}, nil
+		},
+	}
+}
+
+// Real is one server of an ensemble as a backend.
+func Real(s *ensemble.Server) Backend {
+	return Backend{
+		name: "zookeeper", addr: s.Addr(), root: newRoot(),
+		counts: func(ctx context.Context) (Counts, error) {
+			mntr, err := s.Mntr(ctx)
+			if err != nil {
+				return Counts{}, err
+			}
+			var c Counts
+			for key, into := range map[string]*int{
+				"zk_ephemerals_count": &c.Ephemerals, "zk_watch_count": &c.Watches, "zk_global_sessions": &c.Sessions,
+			} {
+				if *into, err = strconv.Atoi(mntr[key]); err != nil {
+					return Counts{}, fmt.Errorf("mntr: %s: %w", key, err)
+				}
+			}
+			return c, nil
+		},
+	}
+}
+
+// shared is the real server that the tests of a package share.
+var shared struct {
+	sync.Mutex
+	managed  bool
+	ensemble *ensemble.Ensemble
+}
+
+func sharedServer(tb testing.TB) Backend {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.managed {
+		tb.Fatal("zktest: EachBackend needs a TestMain with zktest.WithSharedServers")
+	}
+	if shared.ensemble == nil {
+		ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+		defer cancel()
+		e, err := ensemble.Start(ctx)
+		if err != nil {
+			tb.Fatalf("zktest: start a ZooKeeper server: %v", err)
+		}
+		shared.ensemble = e
+	}
+	return Real(shared.ensemble.Server(0))
+}
+
+// TestRunner is what *testing.M is to a TestMain.
+type TestRunner interface {
+	// Run runs the tests and returns the exit code of the process.
+	Run() int
+}
+
+// WithSharedServers returns a runner that runs m and then closes the servers that
+// its tests have shared.
+func WithSharedServers(m TestRunner) TestRunner { return sharing{m} }
+
+type sharing struct{ m TestRunner }
+
+func (s sharing) Run() int {
+	shared.Lock()
+	outer := !shared.managed
+	shared.managed = true
+	shared.Unlock()
+	code := s.m.Run()
+	if !outer {
+		return code
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	shared.managed = false
+	if shared.ensemble == nil {
+		return code
+	}
+	if err := shared.ensemble.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "zktest: close the shared ZooKeeper server:", err)
+		code = max(code, 1)
+	}
+	shared.ensemble = nil
+	return code
+}

@@ -1,0 +1,142 @@
+package zktest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+const (
+	killTimeout    = 10 * time.Second
+	killAttempts   = 10         // at each server
+	opCloseSession = 1<<32 - 11 // -11 as 32 bits
+	passwordSize   = 16
+)
+
+// KillSession ends the client's session at the server, as Curator's test class
+// of that name does: a second connection takes the session over with its id and
+// password and closes it. The client loses its connection, learns when it reconnects
+// that the session has expired, and opens another. When KillSession returns, the
+// session's ephemeral nodes are gone.
+//
+// A client that is quick takes its session back before it is closed, which cuts
+// the second connection. KillSession then tries again, until the session is closed
+// or no longer known to the server that had it. The client may thus see its
+// connection lost and restored before the session ends.
+//
+// It goes to the client's servers, one after the other until one has ended the
+// session, or to those given: servers that the client reaches only through a proxy.
+// Where none can, the test fails.
+func KillSession(tb testing.TB, client *framework.Framework, servers ...string) {
+	tb.Helper()
+	session := client.Session()
+	if session == nil {
+		tb.Fatal("zktest: the client has no session to kill")
+	}
+	if len(servers) == 0 {
+		servers = client.Servers()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	var failures []error
+	for _, server := range servers {
+		err := killSession(ctx, server, session.ID(), session.Password())
+		if err == nil {
+			return
+		}
+		failures = append(failures, err)
+	}
+	tb.Fatalf("zktest: kill session %v: %v", session, errors.Join(failures...))
+}
+
+// killSession makes several attempts at one server.
+func killSession(ctx context.Context, server string, id int64, password []byte) (err error) {
+	taken := false // by an earlier attempt
+	for range killAttempts {
+		var known bool
+		known, err = takeAndClose(ctx, server, id, password)
+		switch {
+		case err != nil:
+			taken = taken || known
+		case known || taken: // if no longer known, it was closed, and the answer was lost
+			return nil
+		default:
+			return fmt.Errorf("%s does not know the session", server)
+		}
+	}
+	return err
+}
+
+// takeAndClose takes the session over and closes it, or returns that the server
+// does not know it.
+func takeAndClose(ctx context.Context, server string, id int64, password []byte) (known bool, err error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return false, err
+		}
+	}
+	granted, err := handshake(conn, id, password)
+	if err != nil {
+		return false, fmt.Errorf("handshake with %s: %w", server, err)
+	}
+	if granted != id {
+		return false, nil
+	}
+	const xid = 1
+	header := binary.BigEndian.AppendUint32(nil, xid)
+	header = binary.BigEndian.AppendUint32(header, opCloseSession)
+	if _, err := exchange(conn, header); err != nil {
+		return true, fmt.Errorf("close the session at %s: %w", server, err)
+	}
+	return true, nil
+}
+
+// handshake sends ZooKeeper's ConnectRequest and returns the session id of the
+// response, 0 when the server refuses the session.
+func handshake(conn net.Conn, id int64, password []byte) (granted int64, err error) {
+	b := binary.BigEndian.AppendUint32(nil, 0)  // protocol version
+	b = binary.BigEndian.AppendUint64(b, 0)     // last zxid seen
+	b = binary.BigEndian.AppendUint32(b, 10000) // timeout in milliseconds
+	b = binary.BigEndian.AppendUint64(b, uint64(id))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(password)))
+	b = append(b, password...)
+	reply, err := exchange(conn, b)
+	if err != nil {
+		return 0, err
+	}
+	const sessionAt = 8
+	if len(reply) < sessionAt+8+4+passwordSize {
+		return 0, fmt.Errorf("a connect response of %d bytes", len(reply))
+	}
+	return int64(binary.BigEndian.Uint64(reply[sessionAt:])), nil
+}
+
+func exchange(conn net.Conn, body []byte) ([]byte, error) {
+	frame := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
+	if _, err := conn.Write(append(frame, body...)); err != nil {
+		return nil, err
+	}
+	var length [4]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n > 1<<10 {
+		return nil, fmt.Errorf("a reply of %d bytes", n)
+	}
+	reply := make([]byte, n)
+	_, err := io.ReadFull(conn, reply)
+	return reply, err
+}

@@ -1,0 +1,37 @@
+package zktest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// A client that takes its session back, or an answer that is lost on the way,
+// makes KillSession try again.
+func TestKillSessionTriesAgain(t *testing.T) {
+	for name, fault := range map[string]zkserver.Fault{
+		"not closed yet": zkserver.LoseRequest,
+		"closed already": zkserver.LoseReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server.Addr())
+			session := client.Session()
+			faults := 3 // hooks do not overlap
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpCloseSession || r.SessionID != session.ID() || faults == 0 {
+					return zkserver.Pass
+				}
+				faults--
+				return fault
+			})
+			zktest.KillSession(t, client)
+			<-session.Done()
+			require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package zktest_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// spy is a test that is allowed to fail.
+type spy struct {
+	testing.TB // panics for what the spy does not have
+
+	context  context.Context
+	cleanups []func()
+	failure  string
+}
+
+func (s *spy) Helper()                  {}
+func (s *spy) Context() context.Context { return s.context }
+func (s *spy) Cleanup(f func())         { s.cleanups = append(s.cleanups, f) }
+
+func (s *spy) Fatal(args ...any)                 { s.fail(fmt.Sprint(args...)) }
+func (s *spy) Fatalf(format string, args ...any) { s.fail(fmt.Sprintf(format, args...)) }
+func (s *spy) Errorf(format string, args ...any) { s.failure = fmt.Sprintf(format, args...) }
+
+func (s *spy) fail(text string) {
+	s.failure = text
+	runtime.Goexit()
+}
+
+// fails runs f on a spy and returns what it failed with, "" if it did not.
+func fails(t *testing.T, f func(tb testing.TB)) string {
+	t.Helper()
+	s := &spy{context: t.Context()}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			for _, cleanup := range s.cleanups {
+				cleanup()
+			}
+		}()
+		f(s)
+	}()
+	<-done
+	return s.failure
+}
+
+const patience = 30 * time.Second
+
+func TestEachBackend(t *testing.T) {
+	roots := make(map[string]bool)
+	var names []string
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		names = append(names, server.Name())
+		require.Equal(t, "TestEachBackend/"+server.Name(), t.Name())
+		require.False(t, roots[server.Root()], "a chroot is used once")
+		roots[server.Root()] = true
+		require.Equal(t, server.Addr()+server.Root(), server.ConnectString())
+		require.Equal(t, "proxy:1"+server.Root(), server.ConnectStringVia("proxy:1"))
+		client := zktest.Client(t, server.ConnectString())
+		_, err := client.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+	})
+	want := []string{"zkserver", "zookeeper"}
+	if testing.Short() {
+		want = want[:1]
+	}
+	require.Equal(t, want, names)
+}
+
+func TestCounts(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		client := zktest.Client(t, server.Addr())
+		_, err := client.Create(t.Context(), server.Root(), nil, framework.WithMode(framework.Ephemeral))
+		require.NoError(t, err)
+		var watch *framework.Watch
+		_, err = client.Exists(t.Context(), "/none", framework.Watched(&watch))
+		require.NoError(t, err)
+		after := zktest.Counts{
+			Ephemerals: before.Ephemerals + 1, Watches: before.Watches + 1, Sessions: before.Sessions + 1,
+		}
+		require.Equal(t, after, server.Counts(t))
+		server.AwaitCounts(t, after, 0)
+		for _, want := range []zktest.Counts{
+			{Ephemerals: before.Ephemerals, Watches: after.Watches, Sessions: after.Sessions},
+			{Ephemerals: after.Ephemerals, Watches: before.Watches, Sessions: after.Sessions},
+			{Ephemerals: after.Ephemerals, Watches: after.Watches, Sessions: before.Sessions},
+		} {
+			failure := fails(t, func(tb testing.TB) { server.AwaitCounts(tb, want, 30*time.Millisecond) })
+			require.Contains(t, failure, fmt.Sprintf("has %+v left after 30ms, want at most %+v", after, want))
+		}
+		require.NoError(t, client.Close())
+		server.AwaitCounts(t, before, patience)
+	})
+}
+
+func TestCountsOfAServerThatIsGone(t *testing.T) {
+	e := zktest.NewEnsemble(t, 1)
+	server := zktest.Real(e.Server(0))
+	require.NoError(t, e.Server(0).Kill())
+	require.Contains(t, fails(t, func(tb testing.TB) { server.Counts(tb) }), "counts of zookeeper")
+}
+
+func TestKillSession(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		observer := zktest.Client(t, server.Addr())
+		proxy := zktest.NewProxy(t, server.Addr())
+		for _, c := range []struct {
+			connect string
+			servers []string
+		}{{server.Addr(), nil}, {proxy.Addr(), []string{server.Addr()}}} {
+			client := zktest.Client(t, c.connect)
+			_, err := client.Create(t.Context(), server.Root(), nil, framework.WithMode(framework.Ephemeral))
+			require.NoError(t, err)
+			session := client.Session()
+			if c.servers != nil {
+				proxy.Blackhole(zkproxy.Both)
+			}
+			zktest.KillSession(t, client, c.servers...)
+			stat, err := observer.Exists(t.Context(), server.Root())
+			require.NoError(t, err)
+			require.Nil(t, stat, "gone when KillSession returns")
+			proxy.Heal()
+			select {
+			case <-session.Done():
+			case <-time.After(patience):
+				require.FailNow(t, "the client has not learned of it")
+			}
+		}
+	})
+}
+
+func TestKillSessionFails(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, err := framework.New(server.Addr())
+	require.NoError(t, err)
+	require.Contains(t, fails(t, func(tb testing.TB) { zktest.KillSession(tb, client) }), "no session to kill")
+
+	client = zktest.Client(t, server.Addr())
+	other := zktest.NewServer(t)
+	require.Contains(t, fails(t, func(tb testing.TB) { zktest.KillSession(tb, client, other.Addr()) }), "does not know the session")
+	require.NoError(t, other.Stop())
+	require.Contains(t, fails(t, func(tb testing.TB) { zktest.KillSession(tb, client, other.Addr()) }), "refused")
+	require.NoError(t, client.Session().Err())
+	zktest.KillSession(t, client, other.Addr(), server.Addr()) // the first that can
+}
+
+func TestAServerThatCannotStart(t *testing.T) {
+	require.Contains(t, fails(t, func(tb testing.TB) { zktest.NewServer(tb, zkserver.WithTick(0)) }), "zktest: ")
+	require.Contains(t, fails(t, func(tb testing.TB) { zktest.NewEnsemble(tb, 2) }), "zktest: ")
+	require.Contains(t, fails(t, func(tb testing.TB) { zktest.NewProxy(tb, "nonsense") }), "zktest: ")
+	require.Contains(t, fails(t, func(tb testing.TB) { zktest.Client(tb, "") }), "zktest: ")
+}
+
+// TestFixturesEndWithTheirTest: whoever asked for them need not close them.
+func TestFixturesEndWithTheirTest(t *testing.T) {
+	var client *framework.Framework
+	t.Run("a test", func(t *testing.T) {
+		server := zktest.NewServer(t)
+		proxy := zktest.NewProxy(t, server.Addr())
+		client = zktest.Client(t, proxy.Addr())
+	})
+	_, err := client.Get(t.Context(), "/")
+	require.ErrorIs(t, err, framework.ErrClosed)
+}
+
+// inside is a TestRunner whose tests look at what they are run with.
+type inside func() int
+
+func (f inside) Run() int { return f() }
+
+func TestWithSharedServersPassesTheResultOn(t *testing.T) {
+	require.Equal(t, 0, zktest.WithSharedServers(inside(func() int { return 0 })).Run())
+	require.Equal(t, 3, zktest.WithSharedServers(inside(func() int { return 3 })).Run())
+}
