@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gocurator/curator/framework"
@@ -65,10 +66,14 @@ func (StandardLockInternalsDriver) CreatesTheLock(
 	return node, err
 }
 
-// GetsTheLock decides by the place in the queue.
-func (StandardLockInternalsDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
+// GetsTheLock decides by the place in the queue. It admits nobody with the last
+// positive sequence number, see [ErrSequenceExhausted].
+func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	i := slices.Index(contenders, ours)
+	sequence, _ := d.Sequence(ours)
 	switch {
+	case sequence == math.MaxInt32:
+		return PredicateResults{}, ErrSequenceExhausted
 	case i < 0:
 		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
 	case i < maxLeases:

@@ -19,6 +19,13 @@ var (
 	// released.
 	ErrReleased = errors.New("lease released")
 
+	// ErrSequenceExhausted says that the lock's folder has had 2^31 - 1 nodes. The
+	// server then gives every further node the same number, so that the queue has no
+	// order any more: nobody is admitted until the folder is empty and has been
+	// deleted, which the server does by itself when it is a container. (ZooKeeper 3.5
+	// goes on with negative numbers instead, and so does the lock.)
+	ErrSequenceExhausted = errors.New("the folder's sequence numbers are exhausted, it must be deleted once it is empty")
+
 	// errOwnNodeGone starts an acquisition again from the beginning.
 	errOwnNodeGone = errors.New("the lock node is gone")
 )

@@ -85,10 +85,10 @@ func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, err
 	var h *hold
 	err := retry.Do(ctx, l.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		h, err = l.attempt(ctx, wait)
-		if err != nil && !errors.Is(err, errOwnNodeGone) {
-			return backoff.Permanent(err)
+		if errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted) {
+			return err
 		}
-		return err
+		return permanent(err)
 	})
 	if err != nil {
 		return nil, acquireError(ctx, l.path, err)
@@ -240,6 +240,13 @@ func (l *LockInternals) sorted(children []string) []string {
 	contenders := slices.DeleteFunc(children, func(name string) bool { return !l.driver.Contends(name) })
 	slices.SortFunc(contenders, l.driver.Compare)
 	return contenders
+}
+
+func permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return backoff.Permanent(err)
 }
 
 func fired(w *framework.Watch) bool {

@@ -48,4 +48,136 @@ var table = []mutant{
 		pkg:      "./retry",
 		test:     "^TestFixedPolicies$",
 	},
+	{
+		name:     "locks-owner-unchecked",
+		property: "A lock node that belongs to another session is never taken for ours.",
+		file:     "recipes/locks/lock_internals.go",
+		old:      "return stat.EphemeralOwner == q.session.ID() && stat.Czxid == q.node.Stat.Czxid",
+		new:      "return true",
+		pkg:      "./recipes/locks",
+		test:     "^TestTheNodeMustBelongToTheSession$",
+	},
+	{
+		name:     "locks-release-on-the-cancelled-context",
+		property: "A release is made even when the context it is given has ended.",
+		file:     "recipes/locks/hold.go",
+		old:      "err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())",
+		new:      "err := h.l.client.Delete(ctx, h.node.Path)",
+		pkg:      "./recipes/locks",
+		test:     "^TestReleaseWithAnEndedContext$",
+	},
+	{
+		name:     "locks-exists-for-get",
+		property: "No watch is left on a predecessor that has vanished before it was set.",
+		file:     "recipes/locks/lock_internals.go",
+		old: `	_, err := q.l.client.Get(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&predecessor))
+`,
+		new: `	stat, err := q.l.client.Exists(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&predecessor))
+	if err == nil && stat == nil {
+		err = framework.ErrNoNode
+	}
+`,
+		pkg:  "./recipes/locks",
+		test: "^TestThePredecessorGoesBeforeTheWatch$",
+	},
+	{
+		name:     "locks-node-left-on-error",
+		property: "An acquisition that fails takes its node out of the queue.",
+		file:     "recipes/locks/lock_internals.go",
+		old:      "return nil, q.leave(ctx, err)",
+		new:      "return nil, err",
+		pkg:      "./recipes/locks",
+		test:     "^TestTryAcquireDoesNotWait$",
+	},
+	{
+		name:     "locks-loss-by-the-expired-event-only",
+		property: "A holder that can reach no server learns of its loss before the next one gets the lock.",
+		file:     "framework/state.go",
+		old:      "	if !over {\n",
+		new:      "	if !over || session != nil {\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestTheHolderKnowsFirst$/^blackhole,_held",
+	},
+	{
+		name:     "locks-suspended-means-nothing",
+		property: "Under StandardErrorPolicy a hold ends when the connection is lost.",
+		file:     "framework/session.go",
+		old:      "func (s *Session) suspend() { s.linked.Load().end(&LostError{Reason: ReasonSuspended}) }",
+		new:      "func (s *Session) suspend() {}",
+		pkg:      "./recipes/locks",
+		test:     "^TestAcquireAgainAfterALoss$",
+	},
+	{
+		name:     "locks-watch-without-a-look",
+		property: "A wake-up of a waiter proves nothing: it looks at the queue again.",
+		file:     "recipes/locks/lock_internals.go",
+		old: `			if err := q.await(ctx, result.PathToWatch); err != nil {
+				return nil, err
+			}
+`,
+		new: `			if err := q.await(ctx, result.PathToWatch); err != nil {
+				return nil, err
+			}
+			return q.grant(), nil
+`,
+		pkg:  "./recipes/locks",
+		test: "^TestAChangedPredecessorIsNoReasonToEnter$",
+	},
+	{
+		name:     "locks-sequence-as-token",
+		property: "The token rises also when the folder, and with it the sequence, begins anew.",
+		file:     "recipes/locks/lease.go",
+		old:      "func (l *Lease) Token() int64 { return l.hold.node.Stat.Czxid }",
+		new: `func (l *Lease) Token() int64 {
+	n, _ := StandardLockInternalsSorter{mutexName}.Sequence(l.Path())
+	return int64(n) + 1
+}`,
+		pkg:  "./recipes/locks",
+		test: "^TestTheTokenRisesWhenTheFolderIsMadeAnew$",
+	},
+	{
+		name:     "locks-order-by-text",
+		property: "The queue keeps its order when the sequence number wraps.",
+		file:     "recipes/locks/sorter.go",
+		old:      "if d := x - y; d != 0 {\n		return cmp.Compare(d, 0)",
+		new:      "if x != y {\n		return cmp.Compare(x, y)",
+		pkg:      "./recipes/locks",
+		test:     "^TestTheQueueKeepsItsOrderAcrossTheWrap$",
+	},
+	{
+		name:     "locks-one-number-for-many",
+		property: "Nobody is admitted with a sequence number that several nodes may have.",
+		file:     "recipes/locks/driver.go",
+		old:      "case sequence == math.MaxInt32:",
+		new:      "case sequence == math.MinInt32 && math.MaxInt32 < 0:",
+		pkg:      "./recipes/locks",
+		test:     "^TestNobodyIsAdmittedWhenTheSequenceIsExhausted$",
+	},
+	{
+		name:     "framework-search-without-an-owner",
+		property: "A node found after a lost reply is ours only if our session owns it.",
+		file:     "framework/protection.go",
+		old:      "if c.cfg.mode.isEphemeral() && stat.EphemeralOwner != c.owner() {",
+		new:      "if false {",
+		pkg:      "./framework",
+		test:     "^TestTheNodeOfAnEarlierSessionIsNotOurs$",
+	},
+	{
+		name:     "framework-request-hops-to-the-next-session",
+		property: "A request that is bound to a session never runs in another one.",
+		file:     "framework/internal/conduit/conn.go",
+		old:      "if call.Session != 0 && call.Session != c.session {",
+		new:      "if call.Session < 0 {",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestACallBoundToAnotherSessionIsRefused$",
+	},
+	{
+		name:     "framework-late-reply-revives",
+		property: "A reply that comes after the deadline does not prolong a lease.",
+		file:     "framework/internal/conduit/lease.go",
+		old:      "	if l.isOver(now) {\n		return\n	}",
+		new:      "	l.over = l.session == 0",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestLeaseClock$",
+	},
 }

@@ -1,0 +1,249 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// fate is what happens to one request of a call, at the moment at which the
+// caller's context ends.
+type fate struct {
+	name      string
+	direction zkproxy.Direction
+	verdict   zkproxy.Verdict
+}
+
+var fates = []fate{
+	{"answered", zkproxy.ToServer, zkproxy.Pass},
+	{"request lost with the connection", zkproxy.ToServer, zkproxy.CutBefore},
+	{"reply lost with the connection", zkproxy.ToClient, zkproxy.CutBefore},
+	{"request never answered", zkproxy.ToServer, zkproxy.Drop},
+	{"applied and never answered", zkproxy.ToClient, zkproxy.Drop},
+}
+
+// cell is one run of TestCancelledAtEveryRequest.
+type cell struct {
+	server   zktest.Backend
+	link     *zkproxy.Proxy
+	client   *framework.Framework
+	mutex    *locks.InterProcessMutex
+	before   zktest.Counts
+	routines int
+}
+
+// TestCancelledAtEveryRequest ends the context of a call at each of its requests
+// in turn, with each fate of that request, and checks that nothing is left:
+// neither znode nor watch within a second of the link being whole again, nor
+// goroutine.
+func TestCancelledAtEveryRequest(t *testing.T) {
+	calls := []struct {
+		name     string
+		requests int // at least; the real number is found by going on until the call needs no more
+		prepare  func(t *testing.T, c *cell) (call func(context.Context) error, tidy func())
+	}{
+		{"acquire a free lock", 3, prepareFree},
+		{"wait for a lock", 4, prepareWait},
+		{"try a held lock", 4, prepareTry},
+		{"release", 1, prepareRelease},
+	}
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		cells := 0
+		for _, call := range calls {
+			for _, f := range fates {
+				k := 1
+				for newCell(t, server).run(t, fmt.Sprintf("%s, request %d %s", call.name, k, f.name), f, k, call.prepare) {
+					k++
+				}
+				require.GreaterOrEqual(t, k-1, call.requests, "%s, %s", call.name, f.name)
+				cells += k - 1
+			}
+		}
+		t.Logf("%d cells of call, request and fate", cells)
+		require.GreaterOrEqual(t, cells, 60)
+	})
+}
+
+func newCell(t *testing.T, server zktest.Backend) *cell {
+	t.Helper()
+	c := &cell{server: server, link: zktest.NewProxy(t, server.Addr())}
+	c.client = zktest.Client(t, server.ConnectStringVia(c.link.Addr()))
+	c.mutex = newMutex(t, c.client, "/locks/cell")
+	return c
+}
+
+// run makes the call and reports whether it had a k-th request.
+func (c *cell) run(
+	t *testing.T, name string, f fate, k int, prepare func(*testing.T, *cell) (func(context.Context) error, func()),
+) (reached bool) {
+	t.Helper()
+	call, tidy := prepare(t, c)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	hit := make(chan struct{})
+	var once sync.Once
+	first := c.link.Requests()
+	remove := c.link.Intercept(func(frame zkproxy.Frame) zkproxy.Verdict {
+		if frame.Index != first+k || frame.Direction != f.direction {
+			return zkproxy.Pass
+		}
+		verdict := zkproxy.Verdict(zkproxy.Pass)
+		once.Do(func() {
+			verdict = f.verdict
+			close(hit) // first: the end of the call must not be seen before it
+			cancel()
+		})
+		return verdict
+	})
+	result := make(chan error, 1)
+	go func() { result <- call(ctx) }()
+	select {
+	case <-result:
+	case <-time.After(limit):
+		t.Fatalf("%s: the call has not returned", name)
+	}
+	remove()
+	tidy()
+	select {
+	case <-hit:
+	default:
+		require.NoError(t, c.client.Close())
+		return false
+	}
+
+	// A reply that never comes is noticed with the next one: any request will do.
+	require.NoError(t, c.client.Sync(withLimit(t), "/"), name)
+	c.server.AwaitCounts(t, c.before, time.Second)
+	awaitGoroutines(t, name, c.routines)
+	lease, err := newMutex(t, c.client, "/locks/cell").Acquire(withLimit(t))
+	require.NoError(t, err, name)
+	release(t, lease)
+	require.NoError(t, c.client.Close(), name)
+	c.before.Sessions--
+	c.server.AwaitCounts(t, c.before, time.Second)
+	return true
+}
+
+// baseline remembers what there is before the call.
+func (c *cell) baseline(t *testing.T) {
+	t.Helper()
+	require.NoError(t, c.client.Sync(withLimit(t), "/"))
+	c.before = c.server.Counts(t)
+	c.routines = runtime.NumGoroutine()
+}
+
+func prepareFree(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	c.baseline(t)
+	return func(ctx context.Context) error {
+		lease, err := c.mutex.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		// The context came to its end too late for this call: give the lock back.
+		return lease.Release(context.WithoutCancel(ctx))
+	}, func() {}
+}
+
+// heldByAnother has another session hold the lock; tidy releases it.
+func heldByAnother(t *testing.T, c *cell) (tidy func()) {
+	t.Helper()
+	other := zktest.Client(t, c.server.ConnectString())
+	require.NoError(t, other.Sync(withLimit(t), "/")) // all its goroutines run now
+	c.baseline(t)
+	lease := acquire(t, newMutex(t, other, "/locks/cell"))
+	return func() { release(t, lease) }
+}
+
+func prepareWait(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	tidy := heldByAnother(t, c)
+	return func(ctx context.Context) error {
+		// The requests end with the watch; the call that has no k-th request must end
+		// too.
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		lease, err := c.mutex.Acquire(ctx)
+		require.Error(t, err)
+		require.Nil(t, lease)
+		return err
+	}, tidy
+}
+
+func prepareTry(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	tidy := heldByAnother(t, c)
+	return func(ctx context.Context) error {
+		lease, err := c.mutex.TryAcquire(ctx)
+		require.Error(t, err)
+		require.Nil(t, lease)
+		return err
+	}, tidy
+}
+
+func prepareRelease(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	c.baseline(t)
+	lease := acquire(t, c.mutex)
+	return func(ctx context.Context) error { return lease.Release(ctx) }, func() {}
+}
+
+func awaitGoroutines(t *testing.T, name string, want int) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for runtime.NumGoroutine() > want {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%s: %d goroutines, before it were %d\n%s", name, runtime.NumGoroutine(), want,
+				stacks[:runtime.Stack(stacks, true)])
+		}
+		runtime.Gosched()
+	}
+}
+
+// Neither tries nor timed-out waits pile anything up, however many there are.
+func TestTenThousandTriesLeaveNothing(t *testing.T) {
+	const tries = 10_000
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		holder := zktest.Client(t, server.ConnectString())
+		client := zktest.Client(t, server.ConnectString())
+		lease := acquire(t, newMutex(t, holder, "/locks/tries"))
+		before := server.Counts(t)
+		routines := runtime.NumGoroutine()
+		m := newMutex(t, client, "/locks/tries")
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				for i := range tries / 10 {
+					if err := tryOnce(m, i%10 == 0); err == nil {
+						t.Error("the lock was acquired while it was held")
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		before.Watches++
+		server.AwaitCounts(t, before, limit)
+		awaitGoroutines(t, "after the tries", routines)
+		require.NoError(t, lease.Err())
+		release(t, lease)
+	})
+}
+
+func tryOnce(m *locks.InterProcessMutex, wait bool) error {
+	if !wait {
+		_, err := m.TryAcquire(context.Background())
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	_, err := m.Acquire(ctx)
+	return err
+}

@@ -1,0 +1,177 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// check ends an example that cannot go on.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// exampleClient returns a client of an embedded server. Programs connect to their
+// ensemble: framework.Connect(ctx, "zk1:2181,zk2:2181,zk3:2181").
+func exampleClient() (client *framework.Framework, closeAll func()) {
+	server, err := zkserver.Start()
+	check(err)
+	client, err = framework.Connect(context.Background(), server.Addr())
+	check(err)
+	return client, func() {
+		check(errors.Join(client.Close(), server.Close()))
+	}
+}
+
+func ExampleInterProcessMutex_Do() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	check(err)
+	err = mutex.Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("writing the report, alone")
+		return ctx.Err() // not nil if the lock was lost meanwhile
+	})
+	fmt.Println(err)
+	// Output:
+	// writing the report, alone
+	// <nil>
+}
+
+func ExampleInterProcessMutex_Acquire() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	check(err)
+	ctx := context.Background()
+	lease, err := mutex.Acquire(ctx)
+	check(err)
+
+	// Whoever asks with another context is another owner, and waits.
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	_, err = mutex.Acquire(short)
+	fmt.Println(errors.Is(err, locks.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded))
+
+	// The lease's own context re-enters.
+	again, err := mutex.Acquire(lease.Context(ctx))
+	check(err)
+	fmt.Println(again.Token() == lease.Token())
+
+	fmt.Println(again.Release(ctx), lease.Release(ctx))
+	// Output:
+	// true true
+	// true
+	// <nil> <nil>
+}
+
+func ExampleInterProcessMutex_TryAcquire() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	check(err)
+	ctx := context.Background()
+	lease, err := mutex.TryAcquire(ctx)
+	check(err)
+	_, err = mutex.TryAcquire(ctx)
+	fmt.Println(err)
+	fmt.Println(lease.Release(ctx))
+	// Output:
+	// locks: acquire /locks/report: not acquired: it is held
+	// <nil>
+}
+
+// The holder's node is deleted by somebody else: the work under the lease ends, and
+// its context says why.
+func ExampleLease_Context() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	check(err)
+	lease, err := mutex.Acquire(context.Background())
+	check(err)
+	ctx := lease.Context(context.Background())
+
+	check(client.Delete(context.Background(), lease.Path()))
+	<-ctx.Done()
+	var lost *locks.LostError
+	if errors.As(context.Cause(ctx), &lost) {
+		fmt.Println(lost.Reason)
+	}
+	// Output:
+	// node_deleted
+}
+
+// A change that the server applies only while the lease holds.
+func ExampleLease_Transact() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx := context.Background()
+	_, err := client.Create(ctx, "/report", nil)
+	check(err)
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	check(err)
+	lease, err := mutex.Acquire(ctx)
+	check(err)
+	_, err = lease.Transact(ctx, framework.SetDataOp("/report", []byte("final")))
+	fmt.Println(err)
+
+	check(lease.Release(ctx))
+	_, err = lease.Transact(ctx, framework.SetDataOp("/report", []byte("too late")))
+	fmt.Println(errors.Is(err, locks.ErrReleased))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleInterProcessMutex_Participants() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLockData([]byte("replica 1")))
+	check(err)
+	ctx := context.Background()
+	lease, err := mutex.Acquire(ctx)
+	check(err)
+	participants, err := mutex.Participants(ctx)
+	check(err)
+	for _, p := range participants {
+		fmt.Println(p.Identity, p.Sequence, p.Token == lease.Token())
+	}
+	fmt.Println(lease.Release(ctx))
+	// Output:
+	// replica 1 0 true
+	// <nil>
+}
+
+// A recipe of one's own: at most two may work at a time. The standard driver with
+// two leases is all it takes; another driver may create other nodes, or order them
+// in another way.
+func ExampleLockInternals() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	driver := locks.StandardLockInternalsDriver{
+		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "worker-"},
+	}
+	pool, err := locks.NewLockInternals(client, driver, "/pools/convert", "worker-", 2)
+	check(err)
+	ctx := context.Background()
+	first, err := pool.TryAcquire(ctx)
+	fmt.Println("first:", err)
+	second, err := pool.TryAcquire(ctx)
+	fmt.Println("second:", err)
+	_, err = pool.TryAcquire(ctx)
+	fmt.Println("third:", err)
+	fmt.Println(first.Release(ctx), second.Release(ctx))
+	// Output:
+	// first: <nil>
+	// second: <nil>
+	// third: locks: acquire /pools/convert: not acquired: it is held
+	// <nil> <nil>
+}

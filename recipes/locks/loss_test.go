@@ -1,0 +1,333 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+const (
+	fastReaping     = time.Millisecond
+	trials          = 20
+	trialsAtOnce    = 5
+	shortestSession = time.Second // with a tick of 500 ms
+)
+
+// contest is one trial: a holder, and a rival that waits for the lock, each on a
+// session and a link of its own.
+type contest struct {
+	server zktest.Backend
+	link   *zkproxy.Proxy // the holder's
+	holder *framework.Framework
+	admin  *framework.Framework
+	lease  *locks.Lease
+}
+
+// latency is that of both links where the server tells holder and rival at the
+// same time. The rival then needs a round trip more, and this is what makes it one
+// that a busy machine cannot hide.
+const latency = 100 * time.Millisecond
+
+// TestTheHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
+// moment at which the rival's Acquire returns that the holder has been told.
+func TestTheHolderKnowsFirst(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		policy  framework.ErrorPolicy
+		trouble func(t *testing.T, c *contest)
+		reasons []framework.LostReason
+		latency time.Duration
+	}{
+		{
+			"session killed", framework.StandardErrorPolicy,
+			func(t *testing.T, c *contest) { zktest.KillSession(t, c.holder, c.server.Addr()) },
+			// The second connection takes the session over, which ends the first.
+			[]framework.LostReason{framework.ReasonSuspended, framework.ReasonNodeDeleted},
+			latency,
+		},
+		{
+			"blackhole", framework.StandardErrorPolicy,
+			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.Both) },
+			[]framework.LostReason{framework.ReasonSuspended},
+			0,
+		},
+		{
+			"blackhole, held to the end of the lease", framework.SessionErrorPolicy,
+			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.Both) },
+			[]framework.LostReason{framework.ReasonLeaseEnd},
+			0,
+		},
+		{
+			"one-way blackhole to the server", framework.SessionErrorPolicy,
+			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.ToServer) },
+			[]framework.LostReason{framework.ReasonLeaseEnd},
+			0,
+		},
+		{
+			"node deleted by hand", framework.StandardErrorPolicy,
+			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) },
+			[]framework.LostReason{framework.ReasonNodeDeleted},
+			latency,
+		},
+		{
+			"node deleted by hand", framework.SessionErrorPolicy,
+			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) },
+			[]framework.LostReason{framework.ReasonNodeDeleted},
+			latency,
+		},
+	} {
+		t.Run(fmt.Sprintf("%s, %v", test.name, test.policy), func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				admin := zktest.Client(t, server.ConnectString())
+				gate := make(chan struct{}, trialsAtOnce)
+				var wg sync.WaitGroup
+				for trial := range trials {
+					wg.Go(func() {
+						gate <- struct{}{}
+						defer func() { <-gate }()
+						c := &contest{server: server, admin: admin}
+						path := fmt.Sprintf("/locks/%d", trial)
+						reason := c.run(t, path, test.policy, test.latency, test.trouble)
+						if !slices.Contains(test.reasons, reason) {
+							t.Errorf("trial %d: lost because %q, want one of %q", trial, reason, test.reasons)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// run returns the reason that the holder was given.
+func (c *contest) run(
+	t *testing.T, path string, policy framework.ErrorPolicy, latency time.Duration,
+	trouble func(*testing.T, *contest),
+) framework.LostReason {
+	short := framework.WithSessionTimeout(shortestSession)
+	c.link = zktest.NewProxy(t, c.server.Addr())
+	defer c.link.Heal()
+	c.holder = zktest.Client(t, c.server.ConnectStringVia(c.link.Addr()), short)
+	held := newMutex(t, c.holder, path, locks.WithErrorPolicy(policy))
+	c.lease = acquire(t, held)
+	work := c.lease.Context(context.Background())
+
+	rivalLink := zktest.NewProxy(t, c.server.Addr())
+	rival := newMutex(t, zktest.Client(t, c.server.ConnectStringVia(rivalLink.Addr())), path)
+	waiting := make(chan outcome, 1)
+	told := make(chan error, 1)
+	go func() {
+		lease, err := rival.Acquire(withLimit(t))
+		told <- context.Cause(work) // at once, on the rival's own goroutine
+		waiting <- outcome{lease, err}
+	}()
+	awaitQueue(t, rival, 2)
+	c.link.Delay(latency)
+	rivalLink.Delay(latency)
+	trouble(t, c)
+
+	o := await(t, waiting)
+	require.NoError(t, o.err)
+	cause := <-told
+	var lost *locks.LostError
+	if !errors.As(cause, &lost) {
+		t.Errorf("%s: the rival has the lock and the holder's context says %v", path, cause)
+		return ""
+	}
+	require.ErrorAs(t, c.lease.Err(), &lost)
+	require.Greater(t, o.lease.Token(), c.lease.Token())
+	require.ErrorAs(t, c.lease.Release(withLimit(t)), &lost, "Release tells of the loss")
+	release(t, o.lease)
+	return lost.Reason
+}
+
+// After a loss, the same mutex works again, and the lost node does not stay.
+func TestAcquireAgainAfterALoss(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		proxy := zktest.NewProxy(t, server.Addr())
+		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
+		before.Sessions++
+		m := newMutex(t, client, "/locks/again")
+		lease := acquire(t, m)
+		proxy.Cut()
+		awaitDone(t, lease.Done(), "the loss")
+		var lost *locks.LostError
+		require.ErrorAs(t, lease.Err(), &lost)
+		require.Equal(t, framework.ReasonSuspended, lost.Reason)
+
+		next := acquire(t, m)
+		require.Greater(t, next.Token(), lease.Token())
+		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		require.NoError(t, next.Err(), "the release of the lost lease does not touch the next")
+		release(t, next)
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// Under the session policy a short interruption costs nothing, and what happened
+// to the node meanwhile is found out.
+func TestSessionPolicySurvivesAnInterruption(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		proxy := zktest.NewProxy(t, server.Addr())
+		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
+		admin := zktest.Client(t, server.ConnectString())
+		m := newMutex(t, client, "/locks/through", locks.WithErrorPolicy(framework.SessionErrorPolicy))
+		lease := acquire(t, m)
+
+		states := make(chan framework.ConnectionState, 10)
+		defer client.OnConnectionState(func(s framework.ConnectionState) { states <- s }).Remove()
+		proxy.Cut()
+		for _, want := range []framework.ConnectionState{framework.Suspended, framework.Reconnected} {
+			select {
+			case got := <-states:
+				require.Equal(t, want, got)
+			case <-time.After(limit):
+				t.Fatalf("%v has not come", want)
+			}
+		}
+		require.NoError(t, lease.Err())
+		_, err := lease.Transact(withLimit(t), framework.CheckOp("/"))
+		require.NoError(t, err)
+
+		// While the link is cut the node is deleted: no watch can tell.
+		proxy.Refuse(true)
+		proxy.Cut()
+		require.Equal(t, framework.Suspended, <-states)
+		require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
+		require.NoError(t, lease.Err())
+		proxy.Refuse(false)
+		awaitDone(t, lease.Done(), "the loss")
+		var lost *locks.LostError
+		require.ErrorAs(t, lease.Err(), &lost)
+		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
+	})
+}
+
+// A waiter keeps its place through an interruption.
+func TestWaiterSurvivesAnInterruption(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/place")
+		lease := acquire(t, holder)
+		proxy := zktest.NewProxy(t, server.Addr())
+		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(proxy.Addr())), "/locks/place")
+		result := acquireLater(withLimit(t), waiter)
+		place := awaitQueue(t, holder, 2)[1]
+		proxy.Cut()
+		later := acquireLater(withLimit(t), holder)
+		awaitQueue(t, holder, 3)
+		release(t, lease)
+		o := await(t, result)
+		require.NoError(t, o.err)
+		require.Equal(t, place.Token, o.lease.Token())
+		release(t, o.lease)
+		o = await(t, later)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+// A waiter whose node, or whose session, is taken away joins the queue again.
+func TestWaiterJoinsTheQueueAgain(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		admin := zktest.Client(t, server.ConnectString())
+		holder := newMutex(t, admin, "/locks/rejoin")
+		lease := acquire(t, holder)
+		client := zktest.Client(t, server.ConnectString())
+		result := acquireLater(withLimit(t), newMutex(t, client, "/locks/rejoin"))
+
+		first := awaitQueue(t, holder, 2)[1]
+		require.NoError(t, admin.Delete(withLimit(t), first.Path))
+		second := awaitOther(t, holder, first)
+		zktest.KillSession(t, client, server.Addr())
+		third := awaitOther(t, holder, second)
+		require.Greater(t, third.Token, second.Token)
+		require.NotEqual(t, second.Session, third.Session)
+
+		release(t, lease)
+		o := await(t, result)
+		require.NoError(t, o.err)
+		require.Equal(t, third.Token, o.lease.Token())
+		require.Equal(t, client.Session().ID(), third.Session)
+		release(t, o.lease)
+	})
+}
+
+// awaitOther waits until the second in the queue is another node than before.
+func awaitOther(t *testing.T, m *locks.InterProcessMutex, before locks.Participant) locks.Participant {
+	t.Helper()
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+		if queue := awaitQueue(t, m, 2); queue[1].Path != before.Path {
+			return queue[1]
+		}
+	}
+	t.Fatalf("the waiter has not joined the queue again")
+	return locks.Participant{}
+}
+
+func TestClosingTheClientEndsItsHolds(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		m := newMutex(t, client, "/locks/close")
+		lease := acquire(t, m)
+		waiting := acquireLater(withLimit(t), m)
+		awaitQueue(t, m, 2)
+		require.NoError(t, client.Close())
+		var lost *locks.LostError
+		require.ErrorAs(t, lease.Err(), &lost)
+		require.Equal(t, framework.ReasonClosed, lost.Reason)
+		require.ErrorIs(t, await(t, waiting).err, framework.ErrClosed)
+		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		release(t, acquire(t, newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/close")))
+	})
+}
+
+func TestADroppedLeaseIsReported(t *testing.T) {
+	server := zktest.NewServer(t)
+	reports := &reportWriter{lines: make(chan string, 100)}
+	client := zktest.Client(t, server.Addr(),
+		framework.WithLogger(slog.New(slog.NewTextHandler(reports, &slog.HandlerOptions{Level: slog.LevelError}))))
+	m := newMutex(t, client, "/locks/dropped")
+	func() {
+		lease := acquire(t, m)
+		require.NoError(t, lease.Err())
+	}()
+	path := awaitQueue(t, m, 1)[0].Path
+	deadline := time.After(limit)
+	for {
+		runtime.GC()
+		select {
+		case line := <-reports.lines:
+			require.Contains(t, line, path)
+			require.Contains(t, line, "dropped without having been released")
+			return
+		case <-deadline:
+			t.Fatal("the dropped lease was not reported")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+type reportWriter struct{ lines chan string }
+
+var _ io.Writer = (*reportWriter)(nil)
+
+func (w *reportWriter) Write(line []byte) (int, error) {
+	w.lines <- strings.TrimSpace(string(line))
+	return len(line), nil
+}

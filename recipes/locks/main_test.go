@@ -1,0 +1,105 @@
+package locks_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) != "" {
+		os.Exit(runWorker())
+	}
+	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+}
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 30 * time.Second
+
+func newMutex(tb testing.TB, client *framework.Framework, path string, opts ...locks.Option) *locks.InterProcessMutex {
+	tb.Helper()
+	m, err := locks.NewInterProcessMutex(client, path, opts...)
+	require.NoError(tb, err)
+	return m
+}
+
+// acquire acquires within the limit.
+func acquire(tb testing.TB, lock locks.InterProcessLock) *locks.Lease {
+	tb.Helper()
+	lease, err := lock.Acquire(withLimit(tb))
+	require.NoError(tb, err)
+	return lease
+}
+
+func release(tb testing.TB, lease *locks.Lease) {
+	tb.Helper()
+	require.NoError(tb, lease.Release(withLimit(tb)))
+}
+
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// outcome is the result of an acquisition in another goroutine.
+type outcome struct {
+	lease *locks.Lease
+	err   error
+}
+
+func acquireLater(ctx context.Context, lock locks.InterProcessLock) <-chan outcome {
+	result := make(chan outcome, 1)
+	go func() {
+		lease, err := lock.Acquire(ctx)
+		result <- outcome{lease, err}
+	}()
+	return result
+}
+
+func await(tb testing.TB, result <-chan outcome) outcome {
+	tb.Helper()
+	select {
+	case o := <-result:
+		return o
+	case <-time.After(limit):
+		tb.Fatal("the acquisition has not returned")
+		return outcome{}
+	}
+}
+
+func awaitDone(tb testing.TB, done <-chan struct{}, what string) {
+	tb.Helper()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		tb.Fatalf("%s has not come", what)
+	}
+}
+
+// awaitQueue waits until the lock has n contenders, and returns them.
+func awaitQueue(tb testing.TB, m *locks.InterProcessMutex, n int) []locks.Participant {
+	tb.Helper()
+	ctx := withLimit(tb)
+	for {
+		participants, err := m.Participants(ctx)
+		require.NoError(tb, err)
+		if len(participants) == n {
+			return participants
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			tb.Fatalf("the queue has %d contenders, want %d", len(participants), n)
+		}
+	}
+}

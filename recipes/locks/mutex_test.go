@@ -1,0 +1,422 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestOneHolderAtATime(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const clients, goroutines, turns = 4, 2, 25
+		var wg sync.WaitGroup
+		inside, held := 0, 0
+		var lastToken int64
+		for range clients {
+			m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/report")
+			for range goroutines {
+				wg.Go(func() {
+					for range turns {
+						lease, err := m.Acquire(withLimit(t))
+						if err != nil {
+							t.Errorf("acquire: %v", err)
+							return
+						}
+						// Unprotected on purpose: the race detector is one more witness.
+						if inside++; inside != 1 {
+							t.Errorf("%d holders at once", inside)
+						}
+						if lease.Token() <= lastToken {
+							t.Errorf("token %d after %d", lease.Token(), lastToken)
+						}
+						lastToken = lease.Token()
+						held++
+						inside--
+						if err := lease.Release(withLimit(t)); err != nil {
+							t.Errorf("release: %v", err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.Equal(t, clients*goroutines*turns, held)
+	})
+}
+
+func TestTheQueueIsServedInOrder(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/fifo")
+		first := acquire(t, holder)
+		order := make(chan int, 5)
+		var released sync.WaitGroup
+		for i := range 5 {
+			m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/fifo")
+			result := acquireLater(withLimit(t), m)
+			awaitQueue(t, holder, i+2)
+			released.Go(func() {
+				o := <-result
+				if o.err != nil {
+					t.Errorf("acquire: %v", o.err)
+				}
+				order <- i
+				if err := o.lease.Release(context.Background()); err != nil {
+					t.Errorf("release: %v", err)
+				}
+			})
+		}
+		release(t, first)
+		for i := range 5 {
+			select {
+			case got := <-order:
+				require.Equal(t, i, got)
+			case <-time.After(limit):
+				t.Fatalf("contender %d has not got the lock", i)
+			}
+		}
+		released.Wait()
+	})
+}
+
+func TestReentrancyTravelsInTheContext(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		m := newMutex(t, client, "/locks/again")
+		same := newMutex(t, client, "/locks/again") // another object, the same lock
+		outer := acquire(t, m)
+		ctx := outer.Context(withLimit(t))
+
+		inner, err := m.Acquire(ctx)
+		require.NoError(t, err)
+		third, err := same.TryAcquire(ctx)
+		require.NoError(t, err)
+		require.Equal(t, outer.Token(), inner.Token())
+		require.Equal(t, outer.Path(), third.Path())
+		require.Len(t, awaitQueue(t, m, 1), 1)
+
+		_, err = m.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "a context without ownership is another owner")
+
+		// In any order; the lock is held until the last.
+		release(t, outer)
+		require.ErrorIs(t, context.Cause(ctx), locks.ErrReleased)
+		require.NoError(t, inner.Err())
+		release(t, third)
+		awaitQueue(t, m, 1)
+		release(t, inner)
+		awaitQueue(t, m, 0)
+
+		_, err = m.Acquire(context.WithoutCancel(ctx))
+		require.ErrorIs(t, err, locks.ErrReleased, "ownership of an ended lease is an error")
+	})
+}
+
+func TestOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
+		a := acquire(t, newMutex(t, client, "/locks/a"))
+		ctx := a.Context(withLimit(t))
+		b, err := newMutex(t, client, "/locks/b").TryAcquire(ctx)
+		require.NoError(t, err)
+		require.NotEqual(t, a.Token(), b.Token())
+		_, err = newMutex(t, other, "/locks/a").TryAcquire(ctx)
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "another client is another owner")
+		both, err := newMutex(t, client, "/locks/a").TryAcquire(b.Context(ctx))
+		require.NoError(t, err, "ownership of both")
+		release(t, both)
+		release(t, b)
+		release(t, a)
+	})
+}
+
+func TestTryAcquireDoesNotWait(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/try")
+		lease, err := m.TryAcquire(withLimit(t))
+		require.NoError(t, err)
+		_, err = m.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		queue, err := m.Participants(withLimit(t))
+		require.NoError(t, err)
+		require.Len(t, queue, 1, "the node of the try is gone when it returns")
+		release(t, lease)
+		lease, err = m.TryAcquire(withLimit(t))
+		require.NoError(t, err)
+		release(t, lease)
+	})
+}
+
+func TestAcquireEndsWithItsContext(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/bound")
+		lease := acquire(t, m)
+		before := server.Counts(t)
+
+		cause := errors.New("the shop is closing")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		result := acquireLater(ctx, m)
+		awaitQueue(t, m, 2)
+		cancel(cause)
+		o := await(t, result)
+		require.ErrorIs(t, o.err, locks.ErrNotAcquired)
+		require.ErrorIs(t, o.err, cause)
+		require.Nil(t, o.lease)
+
+		ended, cancelEnded := context.WithCancel(context.Background())
+		cancelEnded()
+		_, err := m.Acquire(ended)
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+
+		server.AwaitCounts(t, before, limit)
+		release(t, lease)
+	})
+}
+
+func TestWaiterInTheMiddleLeaves(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/middle")
+		holder := acquire(t, m)
+		ctx, cancel := context.WithCancel(withLimit(t))
+		middle := acquireLater(ctx, m)
+		awaitQueue(t, m, 2)
+		last := acquireLater(withLimit(t), m)
+		awaitQueue(t, m, 3)
+
+		cancel()
+		require.ErrorIs(t, await(t, middle).err, locks.ErrNotAcquired)
+		awaitQueue(t, m, 2)
+		select {
+		case o := <-last:
+			t.Fatalf("the last in the queue got %+v while the lock is held", o)
+		default:
+		}
+		release(t, holder)
+		o := await(t, last)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+func TestReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/idempotent")
+		var none *locks.Lease
+		require.NoError(t, none.Release(context.Background()))
+
+		lease := acquire(t, m)
+		inner, err := m.Acquire(lease.Context(withLimit(t)))
+		require.NoError(t, err)
+		release(t, inner)
+		release(t, inner) // must not take the other lease away
+		require.NoError(t, lease.Err())
+		awaitQueue(t, m, 1)
+		release(t, lease)
+		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+		next := acquire(t, m)
+		release(t, lease) // must not take the next hold away
+		awaitQueue(t, m, 1)
+		release(t, next)
+	})
+}
+
+func TestReleaseWithAnEndedContext(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		client := zktest.Client(t, server.ConnectString())
+		m := newMutex(t, client, "/locks/late")
+		before.Sessions++
+		lease := acquire(t, m)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		err := lease.Release(ctx)
+		require.ErrorIs(t, err, framework.ErrCleanupPending)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+		server.AwaitCounts(t, before, time.Second)
+		release(t, acquire(t, m))
+	})
+}
+
+func TestDo(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/do")
+		trouble := errors.New("trouble")
+		ctx, cancel := context.WithCancel(withLimit(t))
+		err := m.Do(ctx, func(ctx context.Context) error {
+			lease, err := m.Acquire(ctx)
+			require.NoError(t, err)
+			require.Len(t, awaitQueue(t, m, 1), 1)
+			cancel() // the release does not depend on it
+			require.NoError(t, lease.Release(context.WithoutCancel(ctx)))
+			return trouble
+		})
+		require.Equal(t, trouble.Error(), err.Error(), "the release has nothing to add")
+		require.ErrorIs(t, err, trouble)
+		awaitQueue(t, m, 0)
+
+		require.PanicsWithValue(t, "boom", func() {
+			_ = m.Do(withLimit(t), func(context.Context) error { panic("boom") })
+		})
+		awaitQueue(t, m, 0)
+
+		err = m.Do(ctx, func(context.Context) error { t.Error("fn ran without the lock"); return nil })
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+	})
+}
+
+type contextKey struct{}
+
+func TestLeaseContext(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/context")
+		lease := acquire(t, m)
+
+		deadline := time.Now().Add(time.Hour)
+		parent, cancel := context.WithDeadline(context.WithValue(context.Background(), contextKey{}, "value"), deadline)
+		ctx := lease.Context(parent)
+		require.Equal(t, "value", ctx.Value(contextKey{}))
+		got, ok := ctx.Deadline()
+		require.True(t, ok)
+		require.Equal(t, deadline, got)
+		child, cancelChild := context.WithCancel(ctx)
+		defer cancelChild()
+		cancel()
+		awaitDone(t, ctx.Done(), "the end of the parent")
+		awaitDone(t, child.Done(), "the end of the parent, in a child")
+		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+		require.NoError(t, lease.Err())
+
+		ctx = lease.Context(context.Background())
+		require.NoError(t, ctx.Err())
+		release(t, lease)
+		require.ErrorIs(t, ctx.Err(), context.Canceled, "ended when Release has returned")
+		require.ErrorIs(t, context.Cause(ctx), locks.ErrReleased)
+	})
+}
+
+func TestTransactOnlyWhileHeld(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		ctx := withLimit(t)
+		_, err := client.Create(ctx, "/report", []byte("draft"), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		lease := acquire(t, newMutex(t, client, "/locks/transact"))
+		results, err := lease.Transact(ctx, framework.SetDataOp("/report", []byte("final")))
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		require.EqualValues(t, 1, results[0].Stat.Version)
+
+		// The node goes away without the holder's client being asked first: the server
+		// must refuse, whatever the holder believes.
+		admin := zktest.Client(t, server.ConnectString())
+		stale := make(chan error, 1)
+		require.NoError(t, admin.Delete(ctx, lease.Path()))
+		go func() {
+			_, err := lease.Transact(ctx, framework.SetDataOp("/report", []byte("stale")))
+			stale <- err
+		}()
+		require.Error(t, <-stale)
+		data, err := admin.Get(ctx, "/report")
+		require.NoError(t, err)
+		require.Equal(t, "final", string(data))
+		awaitDone(t, lease.Done(), "the loss")
+	})
+}
+
+func TestParticipants(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		m := newMutex(t, client, "/locks/who", locks.WithLockData([]byte("first")))
+		require.Empty(t, awaitQueue(t, m, 0))
+		lease := acquire(t, m)
+		other := zktest.Client(t, server.ConnectString())
+		waiting := acquireLater(withLimit(t), newMutex(t, other, "/locks/who"))
+
+		queue := awaitQueue(t, m, 2)
+		require.Equal(t, lease.Path(), queue[0].Path)
+		require.Equal(t, "first", queue[0].Identity)
+		require.Equal(t, lease.Token(), queue[0].Token)
+		require.Equal(t, client.Session().ID(), queue[0].Session)
+		require.Equal(t, other.Session().ID(), queue[1].Session)
+		require.Less(t, queue[0].Sequence, queue[1].Sequence)
+		require.Less(t, queue[0].Token, queue[1].Token)
+		require.NotEmpty(t, queue[1].Identity, "the default identity")
+		require.WithinDuration(t, time.Now(), queue[0].Since, time.Hour)
+
+		release(t, lease)
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		require.Equal(t, queue[1].Token, o.lease.Token())
+		release(t, o.lease)
+	})
+}
+
+// The server may remove an empty container between the creation of the folder and
+// that of the node, any number of times.
+func TestContainerReapedUnderTheLock(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
+	clients := []*framework.Framework{zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())}
+	var wg sync.WaitGroup
+	for i, client := range clients {
+		wg.Go(func() {
+			for turn := range 500 {
+				m, err := locks.NewInterProcessMutex(client, fmt.Sprintf("/locks/%d/%d", turn%3, i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				lease, err := m.Acquire(withLimit(t))
+				if err != nil {
+					t.Errorf("acquire: %v", err)
+					return
+				}
+				if err := lease.Release(withLimit(t)); err != nil {
+					t.Errorf("release: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestBadArguments(t *testing.T) {
+	client, err := framework.New("127.0.0.1:1")
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name, path string
+		client     *framework.Framework
+		opts       []locks.Option
+		want       string
+	}{
+		{"no client", "/a", nil, nil, "client nil"},
+		{"relative path", "a", client, nil, "begins with a slash"},
+		{"empty name", "/a//b", client, nil, `the name "" at byte 3`},
+		{"nil option", "/a", client, []locks.Option{nil}, "nil option"},
+		{"policy", "/a", client, []locks.Option{locks.WithErrorPolicy(7)}, "error policy 7"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := locks.NewInterProcessMutex(test.client, test.path, test.opts...)
+			require.ErrorContains(t, err, test.want)
+			require.ErrorContains(t, err, "locks: ")
+		})
+	}
+	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "lock-", 0)
+	require.ErrorContains(t, err, "maxLeases 0, expected 1 or more")
+	_, err = newMutex(t, client, "/a").Acquire(context.Background())
+	require.ErrorIs(t, err, framework.ErrNotStarted)
+	require.NoError(t, client.Close())
+	_, err = newMutex(t, client, "/a").Acquire(context.Background())
+	require.ErrorIs(t, err, framework.ErrClosed)
+}

@@ -1,0 +1,118 @@
+package locks_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// The one that a waiter is to watch goes between the list and the watch: the
+// waiter gets the lock, and no watch is left on a path that nobody will use again.
+func TestThePredecessorGoesBeforeTheWatch(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/vanish")
+		link := zktest.NewProxy(t, server.Addr())
+		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/vanish")
+		before := server.Counts(t)
+		lease := acquire(t, holder)
+
+		aboutToWatch, goOn := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToServer && f.Path == server.Root()+lease.Path() {
+				once.Do(func() { close(aboutToWatch) })
+				<-goOn
+			}
+			return zkproxy.Pass
+		})
+		defer remove()
+		result := acquireLater(withLimit(t), waiter)
+		awaitDone(t, aboutToWatch, "the watch on the predecessor")
+		release(t, lease)
+		close(goOn)
+		o := await(t, result)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// A wake-up proves nothing: when the data of the predecessor changes, the waiter
+// looks again and goes on waiting.
+func TestAChangedPredecessorIsNoReasonToEnter(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		admin := zktest.Client(t, server.ConnectString())
+		holder := newMutex(t, admin, "/locks/changed")
+		lease := acquire(t, holder)
+		link := zktest.NewProxy(t, server.Addr())
+		watched := make(chan struct{}, 100)
+		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToClient && f.Kind == zkproxy.Reply && f.Path == server.Root()+lease.Path() {
+				watched <- struct{}{}
+			}
+			return zkproxy.Pass
+		})
+		defer remove()
+		waiter := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		result := acquireLater(withLimit(t), newMutex(t, waiter, "/locks/changed"))
+		for range 3 {
+			awaitSignal(t, watched)
+			require.NoError(t, admin.Set(withLimit(t), lease.Path(), []byte("changed")))
+		}
+		awaitSignal(t, watched)
+		select {
+		case o := <-result:
+			t.Fatalf("the waiter got %+v while the lock is held", o)
+		default:
+		}
+		require.NoError(t, lease.Err(), "a change of its data does not end a hold")
+		require.NoError(t, waiter.Sync(withLimit(t), "/"))
+		release(t, lease)
+		o := await(t, result)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+func awaitSignal(t *testing.T, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-withLimit(t).Done():
+		t.Fatal("the signal has not come")
+	}
+}
+
+// A hundred waiters of one client on one lock need no more watches than contenders.
+func TestWatchesDoNotPileUp(t *testing.T) {
+	const waiters = 100
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		before := server.Counts(t)
+		m := newMutex(t, client, "/locks/many")
+		lease := acquire(t, m)
+		var wg sync.WaitGroup
+		for range waiters {
+			wg.Go(func() {
+				lease, err := m.Acquire(withLimit(t))
+				if err != nil {
+					t.Errorf("acquire: %v", err)
+					return
+				}
+				if err := lease.Release(withLimit(t)); err != nil {
+					t.Errorf("release: %v", err)
+				}
+			})
+		}
+		awaitQueue(t, m, waiters+1)
+		// Each contender's own node is watched, and each predecessor is one of them.
+		require.LessOrEqual(t, server.Counts(t).Watches, before.Watches+waiters+1)
+		release(t, lease)
+		wg.Wait()
+		server.AwaitCounts(t, before, limit)
+	})
+}
