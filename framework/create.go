@@ -60,6 +60,7 @@ type createConfig struct {
 	protected bool
 	session   *Session
 	stat      *Stat
+	siblings  *[]string
 }
 
 // CreateOption is an option of [Framework.Create] and [CreateOp].
@@ -146,6 +147,20 @@ func InSession(s *Session) CreateOption {
 	})
 }
 
+// ListingSiblingsIn also lists the children of the parent, in the same write and
+// after the creation, so that both take one round trip together. The list has the
+// new znode in it. It is nil when the znode was created but could not be listed,
+// or was created by an earlier try: then [Framework.Children] is to be asked.
+func ListingSiblingsIn(names *[]string) CreateOption {
+	return createOption(func(c *createConfig) error {
+		if names == nil {
+			return errors.New("ListingSiblingsIn(nil), expected a place for the names")
+		}
+		c.siblings = names
+		return nil
+	})
+}
+
 func newCreateConfig(opts []CreateOption) (createConfig, error) {
 	cfg := createConfig{acl: zk.WorldACL(zk.PermAll)}
 	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(&cfg) }); err != nil {
@@ -215,8 +230,15 @@ type creation struct {
 // attempt sends the request, with the parents as needed.
 func (c *creation) attempt(ctx context.Context) error {
 	for {
-		err := c.f.exchange(ctx, c.request())
-		if !errors.Is(err, ErrNoNode) || !c.cfg.parents {
+		calls, err := c.requests()
+		if err != nil {
+			return err
+		}
+		err = c.f.exchange(ctx, calls...)
+		switch {
+		case c.created != "":
+			return nil // whatever has become of the list
+		case !errors.Is(err, ErrNoNode) || !c.cfg.parents:
 			return err
 		}
 		parent, _ := SplitPath(c.f.cfg.root.below(c.target))
@@ -227,16 +249,26 @@ func (c *creation) attempt(ctx context.Context) error {
 	}
 }
 
-func (c *creation) request() *call {
-	return &call{
+// requests returns what one try sends: the creation and, if asked for, the list.
+func (c *creation) requests() ([]*call, error) {
+	creation := &call{
 		operation: c.cfg.mode.operation(), path: c.path, session: c.cfg.session,
 		body: encodeCreate(c.f.cfg.root.below(c.target), c.data, &c.cfg),
 		decode: func(d *jute.Decoder) {
 			full := d.String()
 			decodeStat(d, &c.stat)
-			c.created = c.f.cfg.root.own(full)
+			if d.Err() == nil {
+				c.created = c.f.cfg.root.own(full)
+			}
 		},
 	}
+	if c.cfg.siblings == nil {
+		return []*call{creation}, nil
+	}
+	*c.cfg.siblings = nil
+	parent, _ := SplitPath(c.target)
+	list, err := ReadChildren(parent, c.cfg.siblings).build(c.f)
+	return []*call{creation, list}, err
 }
 
 func encodeCreate(full string, data []byte, cfg *createConfig) []byte {

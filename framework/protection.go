@@ -91,6 +91,9 @@ func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error
 		return false, nil
 	}
 	c.created, c.stat = path, *stat
+	if c.cfg.siblings != nil {
+		*c.cfg.siblings = nil
+	}
 	return true, nil
 }
 

@@ -31,7 +31,7 @@ type OpResult struct {
 	Stat *Stat
 }
 
-var errNotInTransaction = errors.New("not possible within a transaction: protection, parents, InSession, StoringStatIn")
+var errNotInTransaction = errors.New("not possible within a transaction: protection, parents, InSession, StoringStatIn, ListingSiblingsIn")
 
 // opCreateInTransaction is the request for which a server accepts the ordinary
 // modes within a transaction. Its result has no Stat.
@@ -42,7 +42,7 @@ var opCreateInTransaction = operation{1, "create", true}
 func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	op := Op{operation: opCreate, path: path}
 	cfg, err := newCreateConfig(opts)
-	if err == nil && (cfg.protected || cfg.parents || cfg.session != nil || cfg.stat != nil) {
+	if err == nil && (cfg.protected || cfg.parents || cfg.session != nil || cfg.stat != nil || cfg.siblings != nil) {
 		err = fmt.Errorf("%w: %w", ErrInvalidOption, errNotInTransaction)
 	}
 	if op.operation = cfg.mode.operation(); op.operation == opCreate {

@@ -35,6 +35,10 @@ type LockInternalsDriver interface {
 type LockNode struct {
 	Path string
 	Stat framework.Stat // as of its creation
+
+	// Children are the names in the folder, listed after the creation; nil when the
+	// driver has not listed them.
+	Children []string
 }
 
 // PredicateResults is a driver's decision. It is Curator's PredicateResults.
@@ -53,7 +57,8 @@ type StandardLockInternalsDriver struct {
 	StandardLockInternalsSorter
 }
 
-// CreatesTheLock creates the node with containers as parents.
+// CreatesTheLock creates the node, with containers as parents, and lists the
+// folder in the same round trip.
 func (StandardLockInternalsDriver) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
 ) (LockNode, error) {
@@ -62,7 +67,7 @@ func (StandardLockInternalsDriver) CreatesTheLock(
 	node.Path, err = client.Create(ctx, path, data,
 		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
 		framework.WithMode(framework.EphemeralSequential), framework.InSession(session),
-		framework.StoringStatIn(&node.Stat))
+		framework.StoringStatIn(&node.Stat), framework.ListingSiblingsIn(&node.Children))
 	return node, err
 }
 

@@ -26,17 +26,28 @@ type hold struct {
 	end      context.CancelCauseFunc
 	keepNode func() bool // keeps a hold that is being released from being abandoned
 
+	// watching ends when the node is gone or given up. It outlives ctx: a watch that
+	// is being set when the release begins is ended by the deletion of the node.
+	watching    context.Context
+	endWatching context.CancelFunc
+
 	mu     sync.Mutex
 	leases int              // not released yet; 0 means that the hold is being released
-	own    *framework.Watch // on node
-	work   sync.WaitGroup   // grows only while leases > 0
+	own    *framework.Watch // on node; nil before the first
+	over   bool             // released or lost: work does not grow any more
+	work   sync.WaitGroup   // of examine
 }
 
 func newHold(parent context.Context, q *queued) *hold {
 	h := &hold{l: q.l, session: q.session, node: q.node, leases: 1}
 	h.ctx, h.end = context.WithCancelCause(parent)
+	h.watching, h.endWatching = context.WithCancel(context.Background())
 	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
-	h.watch(q.own)
+	if q.own == nil {
+		h.work.Go(h.examine)
+	} else {
+		h.watch(q.own)
+	}
 	return h
 }
 
@@ -56,18 +67,18 @@ func (h *hold) onEvent(event framework.Event) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.leases > 0 && h.ctx.Err() == nil {
-		h.work.Go(h.reexamine)
+	if !h.over {
+		h.work.Go(h.examine)
 	}
 }
 
-// reexamine looks at the node after an event that leaves open whether it is there,
-// and watches it again.
-func (h *hold) reexamine() {
+// examine finds out whether the node is there, and watches it: when nobody has
+// yet, and after an event that leaves it open.
+func (h *hold) examine() {
 	for h.ctx.Err() == nil {
 		var own *framework.Watch
 		var stat framework.Stat
-		_, err := h.l.client.Get(h.ctx, h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
+		_, err := h.l.client.Get(h.watching, h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
 		switch {
 		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.Stat.Czxid:
 			own.Cancel()
@@ -79,11 +90,11 @@ func (h *hold) reexamine() {
 		}
 		// Not connected for longer than the retry policy waits, or not allowed to
 		// read: as long as the session is confirmed the hold goes on.
-		sleep(h.ctx, reexaminePause)
+		sleep(h.ctx, examinePause)
 	}
 }
 
-const reexaminePause = 100 * time.Millisecond
+const examinePause = 100 * time.Millisecond
 
 // abandon leaves the node of a lost hold to the background.
 func (h *hold) abandon() {
@@ -94,7 +105,14 @@ func (h *hold) abandon() {
 	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
 }
 
+// unwatch takes the watch on the node back, also one that is being set. One that
+// has ended with the node costs nothing.
 func (h *hold) unwatch() {
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+	h.endWatching()
+	h.work.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.own.Cancel()
@@ -137,9 +155,8 @@ func (h *hold) leave(ctx context.Context) error {
 	if !last {
 		return lost
 	}
-	defer h.work.Wait()
 	if !h.keepNode() {
-		return context.Cause(h.ctx)
+		return context.Cause(h.ctx) // abandon sees to the rest
 	}
 	if lost != nil {
 		h.end(lost)
@@ -147,8 +164,8 @@ func (h *hold) leave(ctx context.Context) error {
 		return lost
 	}
 	h.end(ErrReleased)
-	defer h.unwatch()
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
+	h.unwatch()
 	if errors.Is(err, framework.ErrNoNode) {
 		return &LostError{Reason: framework.ReasonNodeDeleted}
 	}

@@ -123,21 +123,25 @@ type queued struct {
 	l       *LockInternals
 	session *framework.Session
 	node    LockNode
-	own     *framework.Watch // on node; tells of its deletion and of changed data
+	own     *framework.Watch // on node, while waiting: tells of its deletion; may be nil
 }
 
 // internalLockLoop waits for the turn of the node. Every wake-up leads to a new
 // look at the queue: an event, or none, proves nothing.
 func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error) {
-	for {
-		contenders, err := q.look(ctx)
+	if owner := q.node.Stat.EphemeralOwner; owner != q.session.ID() { // CURATOR-604
+		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
+			errOwnNodeGone, q.node.Path, uint64(owner), q.session)
+	}
+	_, name := framework.SplitPath(q.node.Path)
+	for children := q.node.Children; ; children = nil {
+		contenders, err := q.look(ctx, children)
 		if err != nil {
 			return nil, err
 		}
 		if err := q.session.Err(); err != nil {
 			return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
 		}
-		_, name := framework.SplitPath(q.node.Path)
 		result, err := q.l.driver.GetsTheLock(contenders, name, q.l.maxLeases)
 		switch {
 		case errors.Is(err, framework.ErrNoNode):
@@ -159,44 +163,39 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 	}
 }
 
-// look lists the contenders in their order. The first time, and after every
-// event of our own node, it also checks in the same round trip that the node is
-// there and ours, and watches it.
-func (q *queued) look(ctx context.Context) ([]string, error) {
-	var children []string
-	reads := []framework.Read{framework.ReadChildren(q.l.path, &children)}
-	var stat framework.Stat
-	if q.own == nil || fired(q.own) {
-		reads = append(reads, framework.ReadData(q.node.Path, nil,
-			framework.Watched(&q.own), framework.StoringStatIn(&stat)))
-	}
-	err := q.l.client.Pipeline(ctx, reads...)
-	switch {
-	case errors.Is(err, framework.ErrNoNode):
-		return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
-	case err != nil:
-		return nil, err
-	case len(reads) > 1 && !q.isOurs(stat):
-		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
-			errOwnNodeGone, q.node.Path, uint64(stat.EphemeralOwner), q.session)
+// look returns the contenders in their order, from the list that came with the
+// creation or from a new one.
+func (q *queued) look(ctx context.Context, children []string) ([]string, error) {
+	if children == nil {
+		var err error
+		children, err = q.l.client.Children(ctx, q.l.path)
+		if errors.Is(err, framework.ErrNoNode) {
+			return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return q.l.sorted(children), nil
 }
 
-// isOurs tells whether the node that was read is the one that was created, in the
-// session that holds it (CURATOR-604).
-func (q *queued) isOurs(stat framework.Stat) bool {
-	return stat.EphemeralOwner == q.session.ID() && stat.Czxid == q.node.Stat.Czxid
-}
-
 // await waits until the contender with this name has gone or changed, or until
-// there is another reason to look again.
+// there is another reason to look again. It watches that one and, in the same
+// round trip, our own node if that is not watched.
+//
+// With exists in place of getData, a watch would be left on a node that has gone
+// meanwhile.
 func (q *queued) await(ctx context.Context, name string) error {
 	var predecessor *framework.Watch
-	// With Exists, a watch would be left on a node that has gone meanwhile.
-	_, err := q.l.client.Get(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&predecessor))
+	reads := []framework.Read{
+		framework.ReadData(framework.JoinPath(q.l.path, name), nil, framework.Watched(&predecessor)),
+	}
+	if q.own == nil || fired(q.own) {
+		reads = append(reads, framework.ReadData(q.node.Path, nil, framework.Watched(&q.own)))
+	}
+	err := q.l.client.Pipeline(ctx, reads...)
 	if errors.Is(err, framework.ErrNoNode) {
-		return nil
+		return nil // the next look tells which of them has gone
 	}
 	if err != nil {
 		return err

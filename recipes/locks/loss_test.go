@@ -24,7 +24,7 @@ import (
 const (
 	fastReaping     = time.Millisecond
 	trials          = 20
-	trialsAtOnce    = 5
+	trialsAtOnce    = 10
 	shortestSession = time.Second // with a tick of 500 ms
 )
 
@@ -121,6 +121,7 @@ func (c *contest) run(
 ) framework.LostReason {
 	short := framework.WithSessionTimeout(shortestSession)
 	c.link = zktest.NewProxy(t, c.server.Addr())
+	defer c.link.Delay(0)
 	defer c.link.Heal()
 	c.holder = zktest.Client(t, c.server.ConnectStringVia(c.link.Addr()), short)
 	held := newMutex(t, c.holder, path, locks.WithErrorPolicy(policy))
@@ -128,6 +129,7 @@ func (c *contest) run(
 	work := c.lease.Context(context.Background())
 
 	rivalLink := zktest.NewProxy(t, c.server.Addr())
+	defer rivalLink.Delay(0)
 	rival := newMutex(t, zktest.Client(t, c.server.ConnectStringVia(rivalLink.Addr())), path)
 	waiting := make(chan outcome, 1)
 	told := make(chan error, 1)

@@ -103,3 +103,11 @@ func awaitQueue(tb testing.TB, m *locks.InterProcessMutex, n int) []locks.Partic
 		}
 	}
 }
+
+// whileHeld adds to the counts what one hold of a lock has at the server: its node
+// and the watch on it.
+func whileHeld(c zktest.Counts) zktest.Counts {
+	c.Ephemerals++
+	c.Watches++
+	return c
+}

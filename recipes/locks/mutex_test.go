@@ -160,8 +160,8 @@ func TestTryAcquireDoesNotWait(t *testing.T) {
 func TestAcquireEndsWithItsContext(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/bound")
+		held := whileHeld(server.Counts(t))
 		lease := acquire(t, m)
-		before := server.Counts(t)
 
 		cause := errors.New("the shop is closing")
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -179,7 +179,7 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.ErrorIs(t, err, context.Canceled)
 
-		server.AwaitCounts(t, before, limit)
+		server.AwaitCounts(t, held, limit)
 		release(t, lease)
 	})
 }

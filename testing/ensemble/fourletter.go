@@ -46,7 +46,8 @@ func (s *Server) ask(ctx context.Context, word string) (string, error) {
 		return "", err
 	}
 	defer conn.Close() // everything expected has been read by then
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	forget := context.AfterFunc(ctx, func() { conn.Close() })
+	defer forget()
 	if _, err := io.WriteString(conn, word); err != nil {
 		return "", errors.Join(err, ctx.Err())
 	}

@@ -40,7 +40,7 @@ func launch(cmd *exec.Cmd, log string) (*process, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
-		output.Close() // the child has its own; what it wrote is not ours to lose
+		_ = output.Close() // the child has its own; what it wrote is not ours to lose
 		p.os = cmd.Process
 		started <- err
 		if err != nil {

@@ -52,8 +52,8 @@ var table = []mutant{
 		name:     "locks-owner-unchecked",
 		property: "A lock node that belongs to another session is never taken for ours.",
 		file:     "recipes/locks/lock_internals.go",
-		old:      "return stat.EphemeralOwner == q.session.ID() && stat.Czxid == q.node.Stat.Czxid",
-		new:      "return true",
+		old:      "owner != q.session.ID() {",
+		new:      "owner == -1 {",
 		pkg:      "./recipes/locks",
 		test:     "^TestTheNodeMustBelongToTheSession$",
 	},
@@ -70,11 +70,14 @@ var table = []mutant{
 		name:     "locks-exists-for-get",
 		property: "No watch is left on a predecessor that has vanished before it was set.",
 		file:     "recipes/locks/lock_internals.go",
-		old: `	_, err := q.l.client.Get(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&predecessor))
+		old: `	err := q.l.client.Pipeline(ctx, reads...)
 `,
 		new: `	stat, err := q.l.client.Exists(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&predecessor))
 	if err == nil && stat == nil {
-		err = framework.ErrNoNode
+		return nil
+	}
+	if err == nil && len(reads) > 1 {
+		err = q.l.client.Pipeline(ctx, reads[1])
 	}
 `,
 		pkg:  "./recipes/locks",

@@ -83,6 +83,7 @@ func (f Frame) String() string {
 		s += fmt.Sprintf(" %d xid %d op %d %s zxid %#x err %d", f.Index, f.Xid, f.Op, f.Path, f.Zxid, f.Err)
 	case Notification:
 		s += " " + f.Path
+	default: // of the others the kind is all there is to tell
 	}
 	return s
 }
@@ -99,18 +100,19 @@ const (
 // body that is too short for its header.
 func parseFrame(conn int, d Direction, first bool, body []byte) (Frame, error) {
 	f := Frame{Conn: conn, Direction: d, Body: body}
+	var err error
 	switch {
 	case first:
 		f.Kind = Handshake
-		return f, nil
 	case d == ToServer:
-		return f, f.parseRequest()
+		err = parseRequest(&f)
 	default:
-		return f, f.parseReply()
+		err = parseReply(&f)
 	}
+	return f, err
 }
 
-func (f *Frame) parseRequest() error {
+func parseRequest(f *Frame) error {
 	if len(f.Body) < requestHeader {
 		return fmt.Errorf("request of %d bytes, expected at least %d", len(f.Body), requestHeader)
 	}
@@ -125,7 +127,7 @@ func (f *Frame) parseRequest() error {
 	return nil
 }
 
-func (f *Frame) parseReply() error {
+func parseReply(f *Frame) error {
 	if len(f.Body) < replyHeader {
 		return fmt.Errorf("reply of %d bytes, expected at least %d", len(f.Body), replyHeader)
 	}

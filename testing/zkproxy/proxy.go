@@ -49,11 +49,11 @@ type Proxy struct {
 	maxFrame    int
 	dialTimeout time.Duration
 	close       func() error
+	closed      chan struct{}  // closed by Close, with mu held
 	running     sync.WaitGroup // all goroutines of the proxy
 
 	mu           sync.Mutex // guards all that follows, in links too; never held during I/O or in an interceptor
 	target       string
-	closed       bool
 	refusing     bool
 	blackhole    Direction     // what is being swallowed
 	healed       chan struct{} // closed and replaced by Heal
@@ -80,6 +80,7 @@ func Start(target string, opts ...Option) (*Proxy, error) {
 		maxFrame:    4 << 20,
 		dialTimeout: 5 * time.Second,
 		target:      target,
+		closed:      make(chan struct{}),
 		healed:      make(chan struct{}),
 		links:       map[*link]struct{}{},
 		journal:     newJournal(),
@@ -109,7 +110,7 @@ func (p *Proxy) Close() error { return p.close() }
 func (p *Proxy) shutDown() error {
 	err := p.listener.Close()
 	p.mu.Lock()
-	p.closed = true
+	close(p.closed)
 	p.mu.Unlock()
 	p.resetAll("closed", func(*link) bool { return true })
 	p.running.Wait()
@@ -141,12 +142,25 @@ func (p *Proxy) acceptAll() {
 			return
 		}
 		if err != nil { // short of descriptors, say; the client waits in the backlog meanwhile
-			time.Sleep(10 * time.Millisecond)
+			select {
+			case <-p.closed:
+			case <-time.After(10 * time.Millisecond):
+			}
 			continue
 		}
 		if l := p.admit(conn.(*net.TCPConn)); l != nil {
 			p.running.Go(l.run)
 		}
+	}
+}
+
+// isClosed reports whether Close has been called. The answer holds for as long as mu is held.
+func (p *Proxy) isClosed() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -156,7 +170,7 @@ func (p *Proxy) admit(client *net.TCPConn) *link {
 	defer p.mu.Unlock()
 	p.accepted++
 	frame := Frame{Conn: p.accepted}
-	if p.closed || p.refusing {
+	if p.isClosed() || p.refusing {
 		p.journal.add(Refused, frame, "")
 		resetConn(client)
 		return nil

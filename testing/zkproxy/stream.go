@@ -90,7 +90,10 @@ func (s *stream) handle(f Frame) bool {
 		return s.cutAfter(f)
 	case Duplicate:
 		p.record(Duplicated, f, "")
-		return s.forward(f, false) && s.forward(f, false)
+		if !s.forward(f, false) {
+			return false
+		}
+		return s.forward(f, false)
 	case Stall:
 		return s.stall(f) && s.forward(f, false)
 	}

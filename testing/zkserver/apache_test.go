@@ -52,8 +52,11 @@ func startApache(t *testing.T, properties ...string) string {
 	cmd := exec.Command(javaBinary, append(args, "org.apache.zookeeper.server.ZooKeeperServerMain", file)...)
 	cmd.Stdout, cmd.Stderr = output, output
 	require.NoError(t, cmd.Start())
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // cmd.ProcessState tells how it ended
+		close(exited)
+	}()
 	t.Cleanup(func() { stopProcess(t, cmd, exited) })
 
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
@@ -65,9 +68,8 @@ func startApache(t *testing.T, properties ...string) string {
 			}
 		}
 		select {
-		case err := <-exited:
-			exited <- err
-			t.Fatalf("ZooKeeper exited: %v\n%s", err, logOf(output))
+		case <-exited:
+			t.Fatalf("ZooKeeper exited: %v\n%s", cmd.ProcessState, logOf(output))
 		case <-time.After(50 * time.Millisecond): // between two polls
 		}
 		if time.Now().After(deadline) {
@@ -84,7 +86,7 @@ func logOf(file *os.File) string {
 	return string(text)
 }
 
-func stopProcess(t *testing.T, cmd *exec.Cmd, exited chan error) {
+func stopProcess(t *testing.T, cmd *exec.Cmd, exited <-chan struct{}) {
 	t.Helper()
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	select {

@@ -146,16 +146,16 @@ func (s *stage) record(what string, reply rawReply, fields []func(*stage, *reade
 	for _, e := range reply.events {
 		s.lines = append(s.lines, fmt.Sprintf("  event %d %s", e.kind, e.path))
 	}
-	line := fmt.Sprintf("%s: code %d zxid %s", what, reply.err, s.zxid(reply.zxid))
+	parts := []string{fmt.Sprintf("%s: code %d zxid %s", what, reply.err, s.zxid(reply.zxid))}
 	if reply.err == 0 {
 		for _, f := range fields {
-			line += " " + f(s, &reply.fields)
+			parts = append(parts, f(s, &reply.fields))
 		}
 	}
 	if reply.fields.err != nil || len(reply.fields.b) > 0 {
-		line += fmt.Sprintf(" UNREAD %q %v", reply.fields.b, reply.fields.err)
+		parts = append(parts, fmt.Sprintf("UNREAD %q %v", reply.fields.b, reply.fields.err))
 	}
-	s.lines = append(s.lines, line)
+	s.lines = append(s.lines, strings.Join(parts, " "))
 }
 
 // events records what has been queued for a client.
@@ -183,7 +183,7 @@ func (s *stage) zxid(z int64) string {
 // Decoders of reply fields.
 
 func path(_ *stage, r *reader) string   { return r.str() }
-func data(s *stage, r *reader) string   { return fmt.Sprintf("data %q", r.str()) }
+func data(_ *stage, r *reader) string   { return fmt.Sprintf("data %q", r.str()) }
 func number(_ *stage, r *reader) string { return fmt.Sprint(r.int()) }
 
 func names(_ *stage, r *reader) string {

@@ -11,16 +11,17 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// once intercepts the next request of one type.
-func once(srv *zkserver.Server, op zkserver.OpCode, f zkserver.Fault) (remove func()) {
+// once intercepts the next request of one type that comes before the test ends.
+func once(t *testing.T, srv *zkserver.Server, op zkserver.OpCode, f zkserver.Fault) {
+	t.Helper()
 	done := false
-	return srv.Intercept(func(r zkserver.Request) zkserver.Fault {
+	t.Cleanup(srv.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op != op || done {
 			return zkserver.Pass
 		}
 		done = true
 		return f
-	})
+	}))
 }
 
 func TestLostRequestsAndReplies(t *testing.T) {
@@ -38,8 +39,7 @@ func TestLostRequestsAndReplies(t *testing.T) {
 			c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 			c.watchMissing(t, "/a")
 			other.watchMissing(t, "/a")
-			remove := once(srv, zkserver.OpCreate, tt.fault)
-			defer remove()
+			once(t, srv, zkserver.OpCreate, tt.fault)
 
 			// A request before it and one after it leave in the same write.
 			first, err := c.send(9, body{}.str("/first"))
@@ -78,7 +78,7 @@ func TestLostRequestsAndReplies(t *testing.T) {
 func TestFailWith(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})
-	defer once(srv, zkserver.OpCreate, zkserver.FailWith(-4))()
+	once(t, srv, zkserver.OpCreate, zkserver.FailWith(-4))
 	require.EqualValues(t, -4, c.code(t, 1, createBody("/a", "", 0)))
 	require.EqualValues(t, -101, c.code(t, 3, body{}.str("/a").flag(false)))
 	c.must(t, 1, createBody("/a", "", 0))
@@ -88,7 +88,7 @@ func TestRespondWith(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})
 	garbage := []byte{0, 0, 0, 3, 'x', 'y', 'z'}
-	defer once(srv, zkserver.OpCreate, zkserver.RespondWith(garbage))()
+	once(t, srv, zkserver.OpCreate, zkserver.RespondWith(garbage))
 	_, err := c.send(1, createBody("/a", "", 0))
 	require.NoError(t, err)
 	frame, err := c.read()
@@ -105,13 +105,13 @@ func TestFaultsOfConnectRequests(t *testing.T) {
 	}
 	t.Run("LoseRequest", func(t *testing.T) {
 		srv := start(t)
-		defer once(srv, zkserver.OpCreateSession, zkserver.LoseRequest)()
+		once(t, srv, zkserver.OpCreateSession, zkserver.LoseRequest)
 		connectFails(t, srv)
 		require.Zero(t, srv.Stats().Sessions)
 	})
 	t.Run("LoseReply", func(t *testing.T) {
 		srv := start(t)
-		defer once(srv, zkserver.OpCreateSession, zkserver.LoseReply)()
+		once(t, srv, zkserver.OpCreateSession, zkserver.LoseReply)
 		connectFails(t, srv)
 		require.Equal(t, 1, srv.Stats().Sessions)
 		require.Zero(t, srv.Stats().Connections)
@@ -119,7 +119,7 @@ func TestFaultsOfConnectRequests(t *testing.T) {
 	t.Run("FailWith", func(t *testing.T) {
 		srv := start(t)
 		c := rawTo(t, srv, connection{})
-		defer once(srv, zkserver.OpCreateSession, zkserver.FailWith(-112))()
+		once(t, srv, zkserver.OpCreateSession, zkserver.FailWith(-112))
 		refused := rawTo(t, srv, connection{session: c.session, password: c.password})
 		require.Zero(t, refused.session)
 		refused.hungUp(t)
@@ -128,7 +128,7 @@ func TestFaultsOfConnectRequests(t *testing.T) {
 	t.Run("RespondWith", func(t *testing.T) {
 		srv := start(t)
 		answer := body{}.int(0).int(5000).long(42).str(string(make([]byte, 16))).flag(false)
-		defer once(srv, zkserver.OpCreateSession, zkserver.RespondWith(body{}.str(string(answer.b)).b))()
+		once(t, srv, zkserver.OpCreateSession, zkserver.RespondWith(body{}.str(string(answer.b)).b))
 		c := rawTo(t, srv, connection{})
 		require.EqualValues(t, 42, c.session)
 		c.must(t, 1, createBody("/e", "", 1))
@@ -143,7 +143,7 @@ func TestFaultsOfConnectRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := start(t)
-			defer once(srv, zkserver.OpCreateSession, tt.fault)()
+			once(t, srv, zkserver.OpCreateSession, tt.fault)
 			nc, err := dialTCP(srv.Addr())
 			require.NoError(t, err)
 			defer nc.Close()
@@ -170,7 +170,7 @@ func TestDelayHoldsBackOneConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, connect := piped(t)
 		c, other := connect(connection{timeoutMs: 10_000}), connect(connection{timeoutMs: 10_000})
-		defer once(srv, zkserver.OpCreate, zkserver.Delay(3*time.Second))()
+		once(t, srv, zkserver.OpCreate, zkserver.Delay(3*time.Second))
 		began := time.Now()
 		_, err := c.send(1, createBody("/a", "", 0))
 		require.NoError(t, err)
@@ -188,7 +188,7 @@ func TestHoldUntil(t *testing.T) {
 	srv := start(t)
 	release := make(chan struct{})
 	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
-	defer once(srv, zkserver.OpCreate, zkserver.HoldUntil(release))()
+	once(t, srv, zkserver.OpCreate, zkserver.HoldUntil(release))
 	_, err := c.send(1, createBody("/a", "", 0))
 	require.NoError(t, err)
 	require.EqualValues(t, -101, other.code(t, 3, body{}.str("/a").flag(false)))
@@ -203,13 +203,13 @@ func TestHoldUntil(t *testing.T) {
 func TestHeldRequestOfALostSession(t *testing.T) {
 	srv := start(t)
 	asked := make(chan struct{})
-	defer srv.Intercept(func(r zkserver.Request) zkserver.Fault {
+	t.Cleanup(srv.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op != zkserver.OpCreate {
 			return zkserver.Pass
 		}
 		close(asked)
 		return zkserver.HoldUntil(make(chan struct{}))
-	})()
+	}))
 	c := rawTo(t, srv, connection{})
 	_, err := c.send(1, createBody("/e", "", 1))
 	require.NoError(t, err)
@@ -238,10 +238,10 @@ func TestHooksSeeRequestsInOrder(t *testing.T) {
 	c.must(t, 9, body{}.str("/unseen"))
 
 	again := rawTo(t, srv, connection{session: c.session, password: c.password})
-	defer srv.Intercept(func(r zkserver.Request) zkserver.Fault {
+	t.Cleanup(srv.Intercept(func(r zkserver.Request) zkserver.Fault {
 		seen = append(seen, r)
 		return zkserver.Pass
-	})()
+	}))
 	again.must(t, 2+7, body{}.str("/"))
 	require.Equal(t, []zkserver.Request{
 		{1, 0, 0, zkserver.OpCreateSession, ""},
@@ -260,18 +260,18 @@ func TestHooksSeeRequestsInOrder(t *testing.T) {
 func TestHooksDoNotOverlap(t *testing.T) {
 	srv := start(t)
 	total, second, indexes := 0, 0, map[int]bool{}
-	defer srv.Intercept(func(r zkserver.Request) zkserver.Fault {
+	t.Cleanup(srv.Intercept(func(r zkserver.Request) zkserver.Fault {
 		total++
 		indexes[r.Index] = true
 		if r.Op == zkserver.OpSync && total%2 == 0 {
 			return zkserver.FailWith(-4)
 		}
 		return zkserver.Pass
-	})()
-	defer srv.Intercept(func(zkserver.Request) zkserver.Fault {
+	}))
+	t.Cleanup(srv.Intercept(func(zkserver.Request) zkserver.Fault {
 		second++
 		return zkserver.Pass
-	})()
+	}))
 	const clients, requests = 8, 50
 	var failed int
 	var mu sync.Mutex

@@ -93,7 +93,7 @@ func TestFreezeCopiesDeeply(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})
 	c.must(t, 1, createBody("/e", "one", 1))
-	defer srv.FreezeReads(c.session)()
+	t.Cleanup(srv.FreezeReads(c.session))
 	c.must(t, 5, body{}.str("/e").str("two").int(-1))
 	c.must(t, 7, body{}.str("/e").acl(1, "world", "anyone").int(-1))
 	c.must(t, 1, createBody("/e2", "", 1))

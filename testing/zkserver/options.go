@@ -181,6 +181,7 @@ func (v serverVersion) knows(op OpCode) bool {
 		since = serverVersion{3, 6, 0}
 	case OpWhoAmI:
 		since = serverVersion{3, 7, 0}
+	default: // the others came with 3.4.0 or earlier
 	}
 	return v.atLeast(since)
 }

@@ -166,8 +166,11 @@ func handshake(nc net.Conn, want connection) (*rawClient, error) {
 	if !want.noReadOnly {
 		r.flag()
 	}
-	if r.err != nil || len(r.b) != 0 {
-		return nil, fmt.Errorf("connect response: %v, %d bytes too many", r.err, len(r.b))
+	if r.err != nil {
+		return nil, fmt.Errorf("connect response: %w", r.err)
+	}
+	if len(r.b) != 0 {
+		return nil, fmt.Errorf("connect response: %d bytes too many", len(r.b))
 	}
 	return c, nil
 }

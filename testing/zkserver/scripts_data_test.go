@@ -1,5 +1,7 @@
 package zkserver_test
 
+import "fmt"
+
 func scriptCreate(s *stage) {
 	p := s.root + "/a"
 	s.do("a", 1, createBody(p, "one", 0), path)
@@ -41,7 +43,7 @@ func scriptBadPaths(s *stage) {
 func scriptFlags(s *stage) {
 	for flags := int32(-1); flags <= 8; flags++ {
 		for _, op := range []int32{1, 15, 19} {
-			p := s.root + "/" + string(rune('a'+flags+1)) + string(rune('a'+op))
+			p := fmt.Sprintf("%s/%c%c", s.root, 'a'+flags+1, 'a'+op)
 			if op == 19 && flags == 1 || op == 19 && flags == 3 {
 				continue // an ephemeral container: whose it is, only its deletion would tell
 			}

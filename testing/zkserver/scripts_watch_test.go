@@ -1,5 +1,7 @@
 package zkserver_test
 
+import "fmt"
+
 func scriptWatches(s *stage) {
 	s.connect("b")
 	p := s.root + "/a"
@@ -82,7 +84,7 @@ func scriptRemoveWatches(s *stage) {
 		s.do("a", 18, body{}.str(p).int(kind))
 		s.do("a", 18, body{}.str(p).int(kind))
 		s.do("a", 5, body{}.str(p).str("x").int(-1), statOf)
-		s.do("a", 1, createBody(p+"/"+string(rune('a'+kind)), "", 0), path)
+		s.do("a", 1, createBody(fmt.Sprintf("%s/%c", p, 'a'+kind), "", 0), path)
 	}
 	s.do("a", 17, body{}.str(p).int(0))
 	s.do("a", 18, body{}.str(p).int(9))

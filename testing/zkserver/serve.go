@@ -20,6 +20,7 @@ func (r request) path() string {
 		}
 	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig:
 		return ""
+	default: // the others begin with a path, or are unknown and may begin with anything
 	}
 	path := in.string()
 	if in.bad {

@@ -27,14 +27,14 @@ func (s *Server) clock() time.Duration {
 // ExpiryQueue: a session ends later than its timeout after the last touch, by at most one tick.
 func (s *Server) touch(ss *session) {
 	tick := s.cfg.tick
-	ss.expires = (s.clock()+ss.timeout)/tick*tick + tick
+	ss.expires = (s.clock() + ss.timeout).Truncate(tick) + tick
 }
 
 // newSessionID lays ids out as ZooKeeper does, server 0: 40 bits of time in milliseconds, then a counter. The counter
 // starts anywhere, so that two servers of one process hardly ever give out the same id.
 func newSessionID() int64 {
 	var low [2]byte
-	rand.Read(low[:]) //nolint:errcheck // documented never to fail
+	rand.Read(low[:]) // never returns an error
 	return int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
 }
 
@@ -43,7 +43,7 @@ func (s *Server) openSession(c *conn, timeout time.Duration) *session {
 	s.tree.zxid++
 	ss := &session{id: s.nextSession, timeout: timeout, conn: c}
 	s.nextSession++
-	rand.Read(ss.password[:]) //nolint:errcheck // documented never to fail
+	rand.Read(ss.password[:]) // never returns an error
 	s.sessions[ss.id] = ss
 	s.touch(ss)
 	return ss

@@ -67,7 +67,7 @@ func (l *latency) add(d time.Duration) {
 	l.count++
 }
 
-func (l latency) average() float64 {
+func (l *latency) average() float64 {
 	return float64(l.total) / float64(max(l.count, 1))
 }
 

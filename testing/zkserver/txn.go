@@ -62,13 +62,13 @@ const (
 // maxTTL is the largest TTL in milliseconds, a number of 40 bits.
 const maxTTL = 1<<40 - 1
 
-func (r createRequest) sequential() bool {
+func (r *createRequest) sequential() bool {
 	return r.flags == flagSequential || r.flags == flagEphemeral|flagSequential || r.flags == flagTTLSequential
 }
 
 // kind tells what kind of node is asked for. Outside a multi the opcode decides about containers: create with the
 // container flag makes a plain node, in ZooKeeper as here.
-func (r createRequest) kind() (nodeKind, code) {
+func (r *createRequest) kind() (nodeKind, code) {
 	if r.flags < 0 || r.flags > flagTTLSequential {
 		return 0, codeBadArguments
 	}

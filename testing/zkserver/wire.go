@@ -38,7 +38,7 @@ func (d *decoder) int64() int64 {
 
 func (d *decoder) bool() bool {
 	b := d.take(1)
-	return b != nil && b[0] != 0
+	return len(b) > 0 && b[0] != 0
 }
 
 // text reads a string; null is told apart because ZooKeeper fails on it where it needs a path.
