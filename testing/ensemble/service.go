@@ -23,7 +23,7 @@ func (s *Server) awaitService(ctx context.Context, run *process) error {
 		case <-run.exited:
 			return s.failure(run, fmt.Errorf("it ended: %s", run.status))
 		case <-ctx.Done():
-			return s.failure(run, errors.Join(context.Cause(ctx), err))
+			return s.failure(run, errors.Join(ErrNotServing, context.Cause(ctx), err))
 		case <-time.After(pollInterval):
 		}
 		if strings.Contains(run.outputTail(), bindFailure) {
