@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -50,6 +51,7 @@ type config struct {
 	log               *slog.Logger
 	dial              Dialer
 	errorPolicy       ErrorPolicy
+	auth              []conduit.Auth
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {

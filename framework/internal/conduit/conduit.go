@@ -46,9 +46,13 @@ type Events interface {
 
 	// Notified tells of a watch event.
 	Notified(Notification)
+
+	// AuthFailed tells that a server has refused a credential. The connection ends,
+	// and no other will be made.
+	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field is required.
+// Config is what a Conduit is made from. Every field but Auth is required.
 type Config struct {
 	Servers        []string
 	SessionTimeout time.Duration
@@ -57,6 +61,7 @@ type Config struct {
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error)
 	Events         Events
 	Logger         *slog.Logger
+	Auth           []Auth // presented on every connection, in this order
 }
 
 // Conduit owns a go-zookeeper connection and everything that crosses it.
@@ -75,6 +80,7 @@ type Conduit struct {
 	conn *conn
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
+	refused       atomic.Bool // a server has refused a credential
 }
 
 // Open starts go-zookeeper. It returns at once; the first connection is made in
@@ -198,6 +204,10 @@ func (c *Conduit) enqueue(calls []*Call) (*conn, error) {
 // dial is go-zookeeper's dialer. Its own time limit of one second is not used.
 func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, error) {
 	if err := c.hosts.pause(c.ctx); err != nil {
+		return nil, ErrClosed
+	}
+	if c.refused.Load() {
+		<-c.ctx.Done() // go-zookeeper would try again for ever
 		return nil, ErrClosed
 	}
 	limit := c.attemptLimit()

@@ -55,12 +55,16 @@ type conn struct {
 	connectSent time.Time  // zero until the connect request is being written
 	batch       []byte
 
+	authenticated bool // the credentials have been written; guarded by writing
+
 	queue   sync.Mutex
 	open    bool // accepts calls
 	session int64
 	nextXid int32
 	unsent  []*Call
 	pending []pendingRequest // written, in order
+
+	presented []string // schemes of the credentials that wait for an answer
 
 	wake chan struct{} // tells the writer that unsent has something
 	done chan struct{} // closed by fail
@@ -154,8 +158,11 @@ func (c *conn) receive(frame []byte) ([]byte, error) {
 	d := jute.NewDecoder(frame)
 	xid, zxid, code := d.Int32(), d.Int64(), d.Int32()
 	body := frame[replyHeader:]
-	if xid == xidNotification {
+	switch xid {
+	case xidNotification:
 		return nil, c.receiveNotification(body)
+	case xidAuth:
+		return nil, c.receiveAuthReply(code)
 	}
 	return c.receiveReply(xid, Reply{Zxid: zxid, Code: code, Body: body})
 }
@@ -188,6 +195,9 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	c.queue.Lock()
 	c.open, c.session = true, session
 	c.queue.Unlock()
+	if len(c.c.cfg.Auth) > 0 {
+		c.wakeWriter()
+	}
 	fresh := c.c.lease.open(session, timeout, sent, time.Now())
 	go c.writeLoop()
 	c.c.cfg.Events.Connected(Handshake{
@@ -215,6 +225,10 @@ func (c *conn) receiveReply(xid int32, reply Reply) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
 	}
 	request := c.pending[0]
+	if request.call != nil && len(c.presented) > 0 {
+		c.queue.Unlock()
+		return nil, fmt.Errorf("%w: a reply before that to the credentials", ErrProtocol)
+	}
 	c.pending = c.pending[1:]
 	c.queue.Unlock()
 
@@ -308,6 +322,9 @@ func (c *conn) flush() error {
 	now := time.Now()
 	batch := c.batch[:0]
 	c.queue.Lock()
+	if !c.authenticated {
+		batch = c.appendAuth(batch)
+	}
 	for _, call := range c.unsent {
 		batch = appendFrame(batch, call)
 		c.pending = append(c.pending, pendingRequest{xid: call.xid, op: call.Op, sent: now, call: call})
@@ -359,11 +376,15 @@ func (c *conn) enqueue(calls []*Call) error {
 		}
 	}
 	c.unsent = append(c.unsent, calls...)
+	c.wakeWriter()
+	return nil
+}
+
+func (c *conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // abandon settles the calls whose caller has gone, for the reason given. Those
