@@ -92,6 +92,11 @@
 //	_, err = client.Create(ctx, "/mine", nil,
 //		framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
 //
+// [WithTLS] encrypts the connections and proves who the servers are, and with a client
+// certificate who the client is:
+//
+//	framework.WithTLS(&tls.Config{RootCAs: authorities, Certificates: own})
+//
 // A credential that a server refuses is the end of the client: it is [Lost], and
 // every call fails with [ErrAuthFailed]. Secrets are in no log and no error.
 //
@@ -143,6 +148,7 @@
 //	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout
 //	retryPolicy                                 WithRetryPolicy, package retry
 //	authorization                               WithAuth
+//	zookeeper.client.secure and ssl.* (Java)    WithTLS
 //	namespace                                   the chroot of the connection string
 //	create()                                    Framework.Create
 //	  .withMode, .withTtl, .withACL             WithMode, WithTTL, WithACL

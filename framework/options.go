@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -52,6 +53,7 @@ type config struct {
 	dial              Dialer
 	errorPolicy       ErrorPolicy
 	auth              []conduit.Auth
+	tls               *tls.Config // nil for plain connections
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {
@@ -70,6 +72,9 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	}
 	if err := applyAll(opts, func(o Option) error { return o.apply(&c) }); err != nil {
 		return config{}, fmt.Errorf("framework: %w", err)
+	}
+	if c.tls != nil {
+		c.dial = overTLS(c.dial, c.tls)
 	}
 	return c, nil
 }

@@ -187,11 +187,11 @@ func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, se
 	case <-connected:
 		return nil
 	case <-tooLate:
-		return fmt.Errorf("%w within %v", ErrNotConnected, limit)
+		return f.unreachable(fmt.Errorf("%w within %v", ErrNotConnected, limit))
 	case <-ended:
 		return session.over()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return f.unreachable(context.Cause(ctx))
 	case <-f.ctx.Done():
 		return f.ended()
 	}

@@ -210,4 +210,13 @@ var table = []mutant{
 		pkg:      "./framework/internal/conduit",
 		test:     "^TestARefusedCredentialIsTheEnd$",
 	},
+	{
+		name:     "framework-tls-says-goodbye",
+		property: "The end of a TLS connection does not wait for a server that does not read.",
+		file:     "framework/tls.go",
+		old:      "cut := time.AfterFunc(closeNotifyLimit, func() {",
+		new:      "cut := time.AfterFunc(time.Minute, func() {",
+		pkg:      "./framework",
+		test:     "^TestTheEndOfATLSConnectionIsBounded$",
+	},
 }

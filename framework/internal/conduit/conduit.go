@@ -81,6 +81,8 @@ type Conduit struct {
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
 	refused       atomic.Bool // a server has refused a credential
+
+	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
 }
 
 // Open starts go-zookeeper. It returns at once; the first connection is made in
@@ -179,6 +181,15 @@ func (c *Conduit) Close() error {
 	}
 }
 
+// LastFailure returns why the newest attempt to connect has failed, or nil when it has
+// succeeded, and before the first.
+func (c *Conduit) LastFailure() error {
+	if err := c.lastFailure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 func (c *Conduit) current() *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +227,9 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 	began := time.Now()
 	socket, err := c.cfg.Dial(ctx, network, address)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", address, err)
+		err = fmt.Errorf("dial %s: %w", address, err)
+		c.lastFailure.Store(&err)
+		return nil, err
 	}
 	conn := newConn(c, socket, address, began.Add(limit))
 

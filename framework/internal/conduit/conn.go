@@ -28,6 +28,9 @@ const (
 	maxHandshake     = 1 << 10
 	passwordSize     = 16
 	batchSizeAtStart = 512
+
+	// What a TLS server answers to somebody who does not speak it begins with these.
+	tlsAlert, tlsMajor = 21, 3
 )
 
 // conn is one connection to one server: a net.Conn to go-zookeeper.
@@ -126,6 +129,9 @@ func (c *conn) readFrame() ([]byte, error) {
 		limit = maxHandshake
 	}
 	n := int32(binary.BigEndian.Uint32(length[:]))
+	if limit == maxHandshake && length[0] == tlsAlert && length[1] == tlsMajor {
+		return nil, fmt.Errorf("%w: the server speaks TLS on this port", ErrProtocol)
+	}
 	if n < 0 || int(n) > limit {
 		return nil, fmt.Errorf("%w: a frame of %d bytes, at most %d are accepted", ErrProtocol, uint32(n), limit)
 	}
@@ -192,6 +198,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 			ErrProtocol, timeout, len(password))
 	}
 	c.established = true
+	c.c.lastFailure.Store(nil)
 	c.queue.Lock()
 	c.open, c.session = true, session
 	c.queue.Unlock()
@@ -450,15 +457,15 @@ func (c *conn) fail(reason error) {
 	}
 	c.failed = true
 	close(c.done)
-	// The socket's own error has nothing to add: the connection ends here.
-	_ = c.socket.Close()
-
 	c.queue.Lock()
 	pending, unsent := c.pending, c.unsent
 	c.pending, c.unsent, c.open = nil, nil, false
 	c.queue.Unlock()
 	if c.established {
 		c.c.cfg.Events.Disconnected(reason)
+	} else {
+		reason = fmt.Errorf("handshake with %s: %w", c.server, reason)
+		c.c.lastFailure.Store(&reason)
 	}
 	for _, request := range pending {
 		if request.call != nil {
@@ -468,6 +475,9 @@ func (c *conn) fail(reason error) {
 	for _, call := range unsent {
 		c.settle(call, Reply{}, notSent(reason))
 	}
+	// Last, as TLS takes a while to say goodbye to a server that does not read. The
+	// socket's own error has nothing to add: the connection ends here.
+	_ = c.socket.Close()
 }
 
 // Close is called by go-zookeeper when it is done with the connection.
