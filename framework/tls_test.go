@@ -188,7 +188,7 @@ func TestTheEndOfATLSConnectionIsBounded(t *testing.T) {
 	ca := newAuthority(t)
 	certificate := ca.issue(t, "server")
 	synctest.Test(t, func(t *testing.T) {
-		ends := make(chan net.Conn, 1)
+		ends := make(chan net.Conn, 10)
 		f, err := framework.New("server:1",
 			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) {
 				near, far := net.Pipe()
@@ -206,10 +206,14 @@ func TestTheEndOfATLSConnectionIsBounded(t *testing.T) {
 		_, err = server.Write(connectReply(10_000, 16))
 		require.NoError(t, err)
 		require.NoError(t, f.BlockUntilConnected(t.Context()))
+		_, err = server.Write([]byte{255, 255, 255, 255}) // not a frame
+		require.NoError(t, err)
 		began := time.Now()
-		require.Error(t, f.Close())
-		require.Less(t, time.Since(began), 1500*time.Millisecond)
+		next := <-ends
+		require.Less(t, time.Since(began), 2*time.Second)
 		require.NoError(t, raw.Close())
+		require.NoError(t, next.Close())
+		require.Error(t, f.Close())
 	})
 }
 
