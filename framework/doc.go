@@ -83,6 +83,23 @@
 // A session that was given up and then turns out to live on at the server is another
 // Session with the same id.
 //
+// # Prove who one is
+//
+// [WithAuth] presents credentials on every connection, before any request:
+//
+//	client, err := framework.Connect(ctx, servers,
+//		framework.WithAuth("digest", []byte("user:"+password)))
+//	_, err = client.Create(ctx, "/mine", nil,
+//		framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
+//
+// [WithTLS] encrypts the connections and proves who the servers are, and with a client
+// certificate who the client is:
+//
+//	framework.WithTLS(&tls.Config{RootCAs: authorities, Certificates: own})
+//
+// A credential that a server refuses is the end of the client: it is [Lost], and
+// every call fails with [ErrAuthFailed]. Secrets are in no log and no error.
+//
 // # When a call fails
 //
 // An error is an [*OpError] with the verb and the path. Two questions decide what
@@ -118,8 +135,7 @@
 //     be fenced where it takes effect, for instance with the czxid of a node.
 //   - Background deletions end with the client. What they would have deleted, if it
 //     is ephemeral, goes with the session.
-//   - There is no authentication and no TLS of its own yet; [WithDialer] takes a
-//     dialer that has it. Servers before 3.5 lack requests that are used here.
+//   - Servers before 3.5 lack requests that are used here.
 //
 // # From Curator
 //
@@ -131,6 +147,8 @@
 //	connectionStateErrorPolicy                  WithErrorPolicy
 //	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout
 //	retryPolicy                                 WithRetryPolicy, package retry
+//	authorization                               WithAuth
+//	zookeeper.client.secure and ssl.* (Java)    WithTLS
 //	namespace                                   the chroot of the connection string
 //	create()                                    Framework.Create
 //	  .withMode, .withTtl, .withACL             WithMode, WithTTL, WithACL

@@ -61,6 +61,7 @@ var (
 	ErrBadVersion              = zk.ErrBadVersion
 	ErrNotEmpty                = zk.ErrNotEmpty
 	ErrNoAuth                  = zk.ErrNoAuth
+	ErrAuthFailed              = zk.ErrAuthFailed // of a credential; see WithAuth
 	ErrInvalidACL              = zk.ErrInvalidACL
 	ErrNoChildrenForEphemerals = zk.ErrNoChildrenForEphemerals
 	ErrSessionExpired          = zk.ErrSessionExpired
@@ -167,7 +168,7 @@ func (f *Framework) requestError(ctx context.Context, err error, write bool) err
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		result = context.Cause(ctx)
 	case f.ctx.Err() != nil: // however the connection ended
-		result = ErrClosed
+		result = f.ended()
 	case sent:
 		result = fmt.Errorf("%w: %w", ErrConnectionLost, err)
 	default:

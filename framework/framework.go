@@ -24,7 +24,7 @@ type Framework struct {
 	watches *watches
 	janitor *janitor
 
-	ctx  context.Context // ends when Close begins
+	ctx  context.Context // ends when Close begins, or a credential is refused
 	stop context.CancelCauseFunc
 
 	mu       sync.Mutex // guards what Start and Close change
@@ -50,8 +50,8 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	return f, nil
 }
 
-// Connect is New, Start and BlockUntilConnected. The context bounds the wait
-// only. When it returns an error, nothing is left running.
+// Connect is New, Start and BlockUntilConnected; with [WithAuth] it waits until
+// the credentials are accepted, too. The context bounds the wait only. When it returns an error, nothing is left running.
 func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
 	f, err := New(connectString, opts...)
 	if err != nil {
@@ -60,8 +60,8 @@ func Connect(ctx context.Context, connectString string, opts ...Option) (*Framew
 	if err := f.Start(); err != nil {
 		return nil, err
 	}
-	if err := f.BlockUntilConnected(ctx); err != nil {
-		// Never connected, so there is no session whose end could be missed.
+	if err := f.awaitAccess(ctx); err != nil {
+		// Nothing has been done, so there is no session whose end could be missed.
 		_ = f.Close()
 		return nil, err
 	}
@@ -92,6 +92,7 @@ func (f *Framework) Start() error {
 		Dial:           f.cfg.dial,
 		Events:         (*events)(f),
 		Logger:         f.cfg.log,
+		Auth:           f.cfg.auth,
 	})
 	if err != nil {
 		return fmt.Errorf("framework: start: %w", err)
@@ -198,6 +199,11 @@ type events Framework
 
 func (e *events) Connected(h conduit.Handshake) { e.tracker.onConnected(h) }
 func (e *events) Expired()                      { e.tracker.onExpired() }
+
+func (e *events) AuthFailed(err error) {
+	e.tracker.onAuthFailed()
+	e.stop(fmt.Errorf("%w: %w", ErrAuthFailed, err))
+}
 
 func (e *events) Disconnected(reason error) {
 	e.tracker.onDisconnected(reason)

@@ -23,6 +23,10 @@ const (
 	// ReasonNodeDeleted: the znode that stands for the hold is gone.
 	ReasonNodeDeleted LostReason = "node_deleted"
 
+	// ReasonAuthFailed: a server has refused a credential of the client, which is the
+	// end of the client. See ErrAuthFailed.
+	ReasonAuthFailed LostReason = "auth_failed"
+
 	// ReasonClosed: the client was closed.
 	ReasonClosed LostReason = "closed"
 )
@@ -32,6 +36,7 @@ var lostTexts = map[LostReason]string{
 	ReasonLeaseEnd:       "no server has confirmed the session in time",
 	ReasonSessionExpired: "the session has expired",
 	ReasonNodeDeleted:    "its znode was deleted",
+	ReasonAuthFailed:     "a server has refused the client's credential",
 	ReasonClosed:         "the client was closed",
 }
 
@@ -45,12 +50,14 @@ type LostError struct {
 func (e *LostError) Error() string { return "lost: " + lostTexts[e.Reason] }
 
 // Is matches [ErrSessionExpired] when the session has, or may have, expired, so
-// that a retry policy can tell (retry.SessionFailed), and [ErrClosed] when the
-// client was closed.
+// that a retry policy can tell (retry.SessionFailed), [ErrAuthFailed] when a
+// credential was refused, and [ErrClosed] when the client was closed.
 func (e *LostError) Is(target error) bool {
 	switch target {
 	case ErrSessionExpired:
 		return e.Reason == ReasonSessionExpired || e.Reason == ReasonLeaseEnd
+	case ErrAuthFailed:
+		return e.Reason == ReasonAuthFailed
 	case ErrClosed:
 		return e.Reason == ReasonClosed
 	default:

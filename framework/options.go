@@ -2,11 +2,13 @@ package framework
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"time"
 
+	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -50,6 +52,8 @@ type config struct {
 	log               *slog.Logger
 	dial              Dialer
 	errorPolicy       ErrorPolicy
+	auth              []conduit.Auth
+	tls               *tls.Config // nil for plain connections
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {
@@ -68,6 +72,9 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	}
 	if err := applyAll(opts, func(o Option) error { return o.apply(&c) }); err != nil {
 		return config{}, fmt.Errorf("framework: %w", err)
+	}
+	if c.tls != nil {
+		c.dial = overTLS(c.dial, c.tls)
 	}
 	return c, nil
 }

@@ -75,7 +75,7 @@ func (f *Framework) retry(ctx context.Context, attempt func(context.Context) err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	//nolint:contextcheck // it is the client's, on top of the caller's
-	unbind := context.AfterFunc(f.ctx, func() { cancel(ErrClosed) })
+	unbind := context.AfterFunc(f.ctx, func() { cancel(f.ended()) })
 	defer unbind()
 	first := err
 	err = retry.Do(ctx, f.cfg.retry, func(ctx context.Context) error {
@@ -187,19 +187,19 @@ func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, se
 	case <-connected:
 		return nil
 	case <-tooLate:
-		return fmt.Errorf("%w within %v", ErrNotConnected, limit)
+		return f.unreachable(fmt.Errorf("%w within %v", ErrNotConnected, limit))
 	case <-ended:
 		return session.over()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return f.unreachable(context.Cause(ctx))
 	case <-f.ctx.Done():
-		return ErrClosed
+		return f.ended()
 	}
 }
 
 func (f *Framework) usable() error {
 	if f.ctx.Err() != nil {
-		return ErrClosed
+		return f.ended()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,6 +207,16 @@ func (f *Framework) usable() error {
 		return ErrNotStarted
 	}
 	return nil
+}
+
+// ended returns why no request can be made any more.
+func (f *Framework) ended() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closing != nil {
+		return ErrClosed
+	}
+	return context.Cause(f.ctx)
 }
 
 // failed makes sure that an error of a verb is an OpError.

@@ -126,6 +126,12 @@ func (t *tracker) onExpired() {
 	t.endSession(ReasonSessionExpired)
 }
 
+func (t *tracker) onAuthFailed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endSession(ReasonAuthFailed)
+}
+
 // onTimer runs at the deadline of session.
 func (t *tracker) onTimer(session *Session) {
 	deadline, over := t.deadline()

@@ -46,9 +46,13 @@ type Events interface {
 
 	// Notified tells of a watch event.
 	Notified(Notification)
+
+	// AuthFailed tells that a server has refused a credential. The connection ends,
+	// and no other will be made.
+	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field is required.
+// Config is what a Conduit is made from. Every field but Auth is required.
 type Config struct {
 	Servers        []string
 	SessionTimeout time.Duration
@@ -57,6 +61,7 @@ type Config struct {
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error)
 	Events         Events
 	Logger         *slog.Logger
+	Auth           []Auth // presented on every connection, in this order
 }
 
 // Conduit owns a go-zookeeper connection and everything that crosses it.
@@ -75,6 +80,9 @@ type Conduit struct {
 	conn *conn
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
+	refused       atomic.Bool // a server has refused a credential
+
+	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
 }
 
 // Open starts go-zookeeper. It returns at once; the first connection is made in
@@ -173,6 +181,15 @@ func (c *Conduit) Close() error {
 	}
 }
 
+// LastFailure returns why the newest attempt to connect has failed, or nil when it has
+// succeeded, and before the first.
+func (c *Conduit) LastFailure() error {
+	if err := c.lastFailure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 func (c *Conduit) current() *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,13 +217,19 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 	if err := c.hosts.pause(c.ctx); err != nil {
 		return nil, ErrClosed
 	}
+	if c.refused.Load() {
+		<-c.ctx.Done() // go-zookeeper would try again for ever
+		return nil, ErrClosed
+	}
 	limit := c.attemptLimit()
 	ctx, cancel := context.WithTimeout(c.ctx, limit)
 	defer cancel()
 	began := time.Now()
 	socket, err := c.cfg.Dial(ctx, network, address)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", address, err)
+		err = fmt.Errorf("dial %s: %w", address, err)
+		c.lastFailure.Store(&err)
+		return nil, err
 	}
 	conn := newConn(c, socket, address, began.Add(limit))
 

@@ -28,6 +28,9 @@ const (
 	maxHandshake     = 1 << 10
 	passwordSize     = 16
 	batchSizeAtStart = 512
+
+	// What a TLS server answers to somebody who does not speak it begins with these.
+	tlsAlert, tlsMajor = 21, 3
 )
 
 // conn is one connection to one server: a net.Conn to go-zookeeper.
@@ -55,12 +58,16 @@ type conn struct {
 	connectSent time.Time  // zero until the connect request is being written
 	batch       []byte
 
+	authenticated bool // the credentials have been written; guarded by writing
+
 	queue   sync.Mutex
 	open    bool // accepts calls
 	session int64
 	nextXid int32
 	unsent  []*Call
 	pending []pendingRequest // written, in order
+
+	presented []string // schemes of the credentials that wait for an answer
 
 	wake chan struct{} // tells the writer that unsent has something
 	done chan struct{} // closed by fail
@@ -122,6 +129,9 @@ func (c *conn) readFrame() ([]byte, error) {
 		limit = maxHandshake
 	}
 	n := int32(binary.BigEndian.Uint32(length[:]))
+	if limit == maxHandshake && length[0] == tlsAlert && length[1] == tlsMajor {
+		return nil, fmt.Errorf("%w: the server speaks TLS on this port", ErrProtocol)
+	}
 	if n < 0 || int(n) > limit {
 		return nil, fmt.Errorf("%w: a frame of %d bytes, at most %d are accepted", ErrProtocol, uint32(n), limit)
 	}
@@ -154,8 +164,11 @@ func (c *conn) receive(frame []byte) ([]byte, error) {
 	d := jute.NewDecoder(frame)
 	xid, zxid, code := d.Int32(), d.Int64(), d.Int32()
 	body := frame[replyHeader:]
-	if xid == xidNotification {
+	switch xid {
+	case xidNotification:
 		return nil, c.receiveNotification(body)
+	case xidAuth:
+		return nil, c.receiveAuthReply(code)
 	}
 	return c.receiveReply(xid, Reply{Zxid: zxid, Code: code, Body: body})
 }
@@ -185,9 +198,13 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 			ErrProtocol, timeout, len(password))
 	}
 	c.established = true
+	c.c.lastFailure.Store(nil)
 	c.queue.Lock()
 	c.open, c.session = true, session
 	c.queue.Unlock()
+	if len(c.c.cfg.Auth) > 0 {
+		c.wakeWriter()
+	}
 	fresh := c.c.lease.open(session, timeout, sent, time.Now())
 	go c.writeLoop()
 	c.c.cfg.Events.Connected(Handshake{
@@ -215,6 +232,10 @@ func (c *conn) receiveReply(xid int32, reply Reply) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
 	}
 	request := c.pending[0]
+	if request.call != nil && len(c.presented) > 0 {
+		c.queue.Unlock()
+		return nil, fmt.Errorf("%w: a reply before that to the credentials", ErrProtocol)
+	}
 	c.pending = c.pending[1:]
 	c.queue.Unlock()
 
@@ -308,6 +329,9 @@ func (c *conn) flush() error {
 	now := time.Now()
 	batch := c.batch[:0]
 	c.queue.Lock()
+	if !c.authenticated {
+		batch = c.appendAuth(batch)
+	}
 	for _, call := range c.unsent {
 		batch = appendFrame(batch, call)
 		c.pending = append(c.pending, pendingRequest{xid: call.xid, op: call.Op, sent: now, call: call})
@@ -359,11 +383,15 @@ func (c *conn) enqueue(calls []*Call) error {
 		}
 	}
 	c.unsent = append(c.unsent, calls...)
+	c.wakeWriter()
+	return nil
+}
+
+func (c *conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // abandon settles the calls whose caller has gone, for the reason given. Those
@@ -429,15 +457,15 @@ func (c *conn) fail(reason error) {
 	}
 	c.failed = true
 	close(c.done)
-	// The socket's own error has nothing to add: the connection ends here.
-	_ = c.socket.Close()
-
 	c.queue.Lock()
 	pending, unsent := c.pending, c.unsent
 	c.pending, c.unsent, c.open = nil, nil, false
 	c.queue.Unlock()
 	if c.established {
 		c.c.cfg.Events.Disconnected(reason)
+	} else {
+		reason = fmt.Errorf("handshake with %s: %w", c.server, reason)
+		c.c.lastFailure.Store(&reason)
 	}
 	for _, request := range pending {
 		if request.call != nil {
@@ -447,6 +475,9 @@ func (c *conn) fail(reason error) {
 	for _, call := range unsent {
 		c.settle(call, Reply{}, notSent(reason))
 	}
+	// Last, as TLS takes a while to say goodbye to a server that does not read. The
+	// socket's own error has nothing to add: the connection ends here.
+	_ = c.socket.Close()
 }
 
 // Close is called by go-zookeeper when it is done with the connection.

@@ -29,7 +29,9 @@
 // keeps the requests it has written in a queue and takes any reply that is not
 // for the head of that queue as proof of a broken connection, which it cuts. A
 // lost reply is therefore noticed with the next reply, at the latest with that of
-// the next ping.
+// the next ping. Only credentials are answered out of this order, by the thread
+// that reads; they go out in front of the first request of ours, whose reply before
+// theirs is proof of a broken connection, too.
 //
 // [Events] are called in the order of the stream: a notification before every
 // reply that follows it, Disconnected after every reply that was received and

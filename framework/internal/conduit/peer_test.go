@@ -149,6 +149,7 @@ func (e *events) Connected(h conduit.Handshake) {
 }
 func (e *events) Disconnected(error) { e.told <- "disconnected" }
 func (e *events) Expired()           { e.told <- "expired" }
+func (e *events) AuthFailed(error)   { e.told <- "auth failed" }
 func (e *events) Notified(n conduit.Notification) {
 	e.told <- fmt.Sprintf("notified %s %s", n.Type, n.Path)
 }

@@ -1,0 +1,150 @@
+package framework_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+const credential = "alice:wonderland"
+
+func creatorOnly() []framework.ACL {
+	return []framework.ACL{{Perms: zk.PermAll, Scheme: "auth"}}
+}
+
+// TestAuth: what only its creator may read is readable on every connection, also
+// in the session after, and to nobody else.
+func TestAuth(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		proxy := zktest.NewProxy(t, server.Addr())
+		owner := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
+			framework.WithAuth("digest", []byte("bob:x")), framework.WithAuth("digest", []byte(credential)))
+		states := recordStates(owner)
+		ctx := t.Context()
+		_, err := owner.Create(ctx, "/private", []byte("data"),
+			framework.CreatingParentsIfNeeded(), framework.WithACL(creatorOnly()...))
+		require.NoError(t, err)
+
+		readable := func(f *framework.Framework) {
+			data, err := f.Get(ctx, "/private")
+			require.NoError(t, err)
+			require.Equal(t, "data", string(data))
+		}
+		readable(owner)
+		proxy.Cut()
+		states.expect(t, framework.Suspended, framework.Reconnected)
+		readable(owner)
+		zktest.KillSession(t, owner, server.Addr())
+		readable(owner)
+		readable(zktest.Client(t, server.ConnectString(), framework.WithAuth("digest", []byte(credential))))
+
+		for name, opts := range map[string][]framework.Option{
+			"nobody":         nil,
+			"wrong password": {framework.WithAuth("digest", []byte("alice:x"))},
+		} {
+			_, err := zktest.Client(t, server.ConnectString(), opts...).Get(ctx, "/private")
+			require.ErrorIs(t, err, framework.ErrNoAuth, name)
+		}
+	})
+}
+
+// TestConnectWithARefusedCredential: the reason is told at once, however long the
+// caller would wait.
+func TestConnectWithARefusedCredential(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		var dials atomic.Int32
+		_, err := framework.Connect(t.Context(), server.ConnectString(),
+			framework.WithAuth("nosuchscheme", []byte(credential)),
+			framework.WithRetryPolicy(retry.Forever(time.Millisecond)),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				dials.Add(1)
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}))
+		require.ErrorIs(t, err, framework.ErrAuthFailed)
+		require.EqualValues(t, 1, dials.Load())
+	})
+}
+
+// turncoat is a connection on which, once the flag is set, the client asks for an
+// authentication scheme that no server knows.
+type turncoat struct {
+	net.Conn
+	turned *atomic.Bool
+}
+
+func (c turncoat) Write(p []byte) (int, error) {
+	if c.turned.Load() {
+		p = bytes.Replace(p, []byte("digest"), []byte("nogest"), 1)
+	}
+	return c.Conn.Write(p)
+}
+
+// TestACredentialThatIsRefusedLater: by a server that no longer accepts what it
+// did. What is held ends, every call says why, and no other connection is made.
+func TestACredentialThatIsRefusedLater(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		var turned atomic.Bool
+		var dials atomic.Int32
+		said := &safeBuffer{}
+		log := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		proxy := zktest.NewProxy(t, server.Addr())
+		f := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
+			framework.WithAuth("digest", []byte(credential)), framework.WithLogger(log),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				dials.Add(1)
+				conn, err := new(net.Dialer).DialContext(ctx, network, address)
+				return turncoat{conn, &turned}, err
+			}))
+		states := recordStates(f)
+		held := f.Session().Context(framework.SessionErrorPolicy)
+
+		turned.Store(true)
+		proxy.Cut()
+		<-held.Done()
+		var lost *framework.LostError
+		require.ErrorAs(t, context.Cause(held), &lost)
+		require.Equal(t, framework.ReasonAuthFailed, lost.Reason)
+		require.ErrorIs(t, lost, framework.ErrAuthFailed)
+		states.expect(t, framework.Suspended, framework.Reconnected, framework.Lost)
+
+		_, err := f.Get(t.Context(), "/")
+		require.ErrorIs(t, err, framework.ErrAuthFailed)
+		require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrAuthFailed)
+		require.False(t, framework.Retryable(err))
+		require.EqualValues(t, 2, dials.Load())
+		require.Error(t, f.Close(), "nobody can be told")
+		_, err = f.Get(t.Context(), "/")
+		require.ErrorIs(t, err, framework.ErrClosed)
+
+		log.Info("client", "it", f, "error", err, "cause", lost)
+		all := said.String() + fmt.Sprintf("%v %+v %#v %v %+v", f, f, f, err, lost)
+		for _, secret := range []string{
+			"wonderland", hex.EncodeToString([]byte(credential)), base64.StdEncoding.EncodeToString([]byte(credential)),
+			fmt.Sprintf("%d", []byte(credential)),
+		} {
+			require.NotContains(t, all, secret)
+		}
+	})
+}
+
+// TestAuthNeedsAScheme: and the credential is not in the error.
+func TestAuthNeedsAScheme(t *testing.T) {
+	_, err := framework.New("a", framework.WithAuth("", []byte(credential)))
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	require.ErrorContains(t, err, "auth scheme")
+	require.NotContains(t, err.Error(), "wonderland")
+}

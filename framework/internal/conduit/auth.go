@@ -1,0 +1,78 @@
+package conduit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+const (
+	xidAuth = -4
+	opAuth  = 100
+
+	codeAuthFailed = -115
+)
+
+// ErrAuthFailed reports that a server has refused a credential. It is terminal: a
+// conduit that has met it makes no further connection.
+var ErrAuthFailed = errors.New("a server has refused the credential")
+
+// Auth is a credential that every connection presents.
+type Auth struct {
+	Scheme     string
+	Credential []byte
+}
+
+// Format writes the scheme for every verb, and never the credential.
+func (a Auth) Format(s fmt.State, _ rune) {
+	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	_, _ = io.WriteString(s, a.Scheme)
+}
+
+// call is the request that presents the credential.
+func (a Auth) call() *Call {
+	e := jute.NewEncoder(2*lengthSize + lengthSize + len(a.Scheme) + len(a.Credential))
+	e.Int32(0) // the type, which no server looks at
+	e.String(a.Scheme)
+	e.Buffer(a.Credential)
+	return &Call{Op: opAuth, Body: e.Bytes(), xid: xidAuth}
+}
+
+// appendAuth appends the credentials in front of the first requests of ours, so
+// that none is ever processed without them. Callers hold writing and queue.
+func (c *conn) appendAuth(batch []byte) []byte {
+	c.authenticated = true
+	for _, auth := range c.c.cfg.Auth {
+		batch = appendFrame(batch, auth.call())
+		c.presented = append(c.presented, auth.Scheme)
+	}
+	return batch
+}
+
+// receiveAuthReply deals with the answer to the oldest unanswered credential. A
+// server gives it while it reads, before it processes the request that came before, so it
+// has no place in the order of the others. It does not count as a sign of life of the
+// session either, and so proves nothing about the lease.
+func (c *conn) receiveAuthReply(code int32) error {
+	c.queue.Lock()
+	if len(c.presented) == 0 {
+		c.queue.Unlock()
+		return fmt.Errorf("%w: a reply to a credential that was not presented", ErrProtocol)
+	}
+	scheme := c.presented[0]
+	c.presented = c.presented[1:]
+	c.queue.Unlock()
+	switch code {
+	case 0:
+		return nil
+	case codeAuthFailed:
+		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.server)
+		c.c.refused.Store(true)
+		c.c.cfg.Events.AuthFailed(err)
+		return err
+	default:
+		return fmt.Errorf("authentication by scheme %q: server error %d", scheme, code)
+	}
+}

@@ -1,0 +1,230 @@
+package framework_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// secureServer starts ZooKeeper with a secure port, which asks for a certificate of
+// the authority.
+func secureServer(t *testing.T, ca *authority) (secure string, server *ensemble.Server) {
+	t.Helper()
+	dir := t.TempDir()
+	keys, trust := filepath.Join(dir, "keys.pem"), filepath.Join(dir, "trust.pem")
+	require.NoError(t, os.WriteFile(keys, pemOf(t, ca.issue(t, "server")), 0o600))
+	require.NoError(t, os.WriteFile(trust, ca.pem(), 0o600))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	secure = l.Addr().String()
+	require.NoError(t, l.Close())
+
+	const jars = "/usr/share/java/"
+	classPath := strings.Join([]string{ // Debian's zookeeper.jar does not name all that it needs for TLS
+		jars + "zookeeper.jar", jars + "slf4j-simple.jar", jars + "netty-codec.jar",
+		jars + "netty-resolver.jar", jars + "netty-transport-native-unix-common.jar",
+	}, string(os.PathListSeparator))
+	server = zktest.NewEnsemble(t, 1,
+		ensemble.WithClassPath(classPath),
+		ensemble.WithConfig("secureClientPortAddress", "127.0.0.1"),
+		ensemble.WithConfig("secureClientPort", strconv.Itoa(l.Addr().(*net.TCPAddr).Port)),
+		ensemble.WithProperty("zookeeper.serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
+		ensemble.WithProperty("zookeeper.ssl.keyStore.location", keys),
+		ensemble.WithProperty("zookeeper.ssl.trustStore.location", trust),
+		ensemble.WithProperty("zookeeper.ssl.hostnameVerification", "false"), // of clients, by address
+	).Server(0)
+	return secure, server
+}
+
+// refused connects and returns the error, which has to come within the time that
+// the caller gives.
+func refused(t *testing.T, addr string, opts ...framework.Option) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	client, err := framework.Connect(ctx, addr, opts...)
+	if err == nil {
+		require.NoError(t, client.Close())
+	}
+	require.Error(t, err)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(began), 5*time.Second) // Close is bounded, too
+	return err
+}
+
+// TestTLS connects to ZooKeeper's secure port in all ways that must work, and in
+// those that must not.
+func TestTLS(t *testing.T) {
+	if testing.Short() {
+		t.Log("ZooKeeper's secure port is left to the full run")
+		return
+	}
+	ca, stranger := newAuthority(t), newAuthority(t)
+	secure, server := secureServer(t, ca)
+	client := ca.issue(t, "client")
+	config := func(change func(*tls.Config)) framework.Option {
+		cfg := &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{client}}
+		change(cfg)
+		return framework.WithTLS(cfg)
+	}
+
+	for name, change := range map[string]func(*tls.Config){
+		"by address":  func(*tls.Config) {},
+		"by name":     func(cfg *tls.Config) { cfg.ServerName = "server" },
+		"TLS 1.2":     func(cfg *tls.Config) { cfg.MaxVersion = tls.VersionTLS12 },
+		"by callback": func(cfg *tls.Config) { cfg.Certificates, cfg.GetClientCertificate = nil, give(client) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := zktest.Client(t, secure, config(change))
+			_, err := f.Create(t.Context(), "/"+strings.ReplaceAll(name, " ", "-"), make([]byte, 500_000))
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		})
+	}
+
+	for name, test := range map[string]struct {
+		change func(*tls.Config)
+		says   string
+	}{
+		"wrong name":        {func(cfg *tls.Config) { cfg.ServerName = "other" }, "not other"},
+		"unknown authority": {func(cfg *tls.Config) { cfg.RootCAs = stranger.pool() }, "unknown authority"},
+		"expired server":    {func(cfg *tls.Config) { cfg.Time = inAHundredYears }, "expired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := refused(t, secure, config(test.change))
+			require.ErrorContains(t, err, test.says)
+			var verification *tls.CertificateVerificationError
+			require.ErrorAs(t, err, &verification)
+		})
+	}
+
+	for name, certificates := range map[string][]tls.Certificate{
+		"no client certificate": nil,
+		"a stranger's":          {stranger.issue(t, "client")},
+		"an expired one":        {ca.issue(t, "client", func(c *x509.Certificate) { c.NotAfter = c.NotBefore })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := refused(t, secure, config(func(cfg *tls.Config) { cfg.Certificates = certificates }))
+			require.ErrorContains(t, err, "the newest attempt: ")
+			require.ErrorContains(t, err, secure)
+		})
+	}
+
+	t.Run("TLS to the plain port", func(t *testing.T) {
+		require.ErrorContains(t, refused(t, server.Addr(), config(func(*tls.Config) {})), "TLS handshake")
+	})
+	t.Run("plain to the secure port", func(t *testing.T) {
+		require.ErrorContains(t, refused(t, secure), "handshake with "+secure)
+	})
+	t.Run("x509 as an identity", func(t *testing.T) {
+		f := zktest.Client(t, secure, config(func(*tls.Config) {}))
+		_, err := f.Create(t.Context(), "/x509", nil, framework.WithACL(creatorOnly()...))
+		require.NoError(t, err)
+		_, err = zktest.Client(t, server.Addr()).Get(t.Context(), "/x509")
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+	})
+	t.Run("a certificate that is renewed", func(t *testing.T) { testRenewal(t, ca, secure) })
+}
+
+// testRenewal: a reconnect presents the certificate of that moment, not of the
+// start.
+func testRenewal(t *testing.T, ca *authority, secure string) {
+	var mu sync.Mutex
+	var newest net.Conn
+	certificate := ca.issue(t, "client")
+	f := zktest.Client(t, secure,
+		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			mu.Lock()
+			defer mu.Unlock()
+			newest = conn
+			return conn, err
+		}),
+		framework.WithTLS(&tls.Config{
+			RootCAs: ca.pool(),
+			GetClientCertificate: func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return give(certificate)(r)
+			},
+		}))
+	states := recordStates(f)
+	_, err := f.Create(t.Context(), "/renewed", nil, framework.WithACL(creatorOnly()...))
+	require.NoError(t, err)
+	mu.Lock()
+	certificate = ca.issue(t, "somebody else")
+	require.NoError(t, newest.Close())
+	mu.Unlock()
+	states.expect(t, framework.Suspended, framework.Reconnected)
+	_, err = f.Get(t.Context(), "/renewed")
+	require.ErrorIs(t, err, framework.ErrNoAuth, "with another certificate one is another")
+}
+
+// TestThePlainClientIsToldOfTLS: where the server answers at all.
+func TestThePlainClientIsToldOfTLS(t *testing.T) {
+	addr, _ := babbler(t, []byte{21, 3, 1, 0, 2, 2, 70})
+	require.ErrorContains(t, refused(t, addr), "the server speaks TLS on this port")
+}
+
+// TestTheEndOfATLSConnectionIsBounded: although the server does not read any more,
+// so that it cannot be told.
+func TestTheEndOfATLSConnectionIsBounded(t *testing.T) {
+	ca := newAuthority(t)
+	certificate := ca.issue(t, "server")
+	synctest.Test(t, func(t *testing.T) {
+		ends := make(chan net.Conn, 1)
+		f, err := framework.New("server:1",
+			framework.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+				near, far := net.Pipe()
+				select {
+				case ends <- far:
+					return near, nil
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}),
+			framework.WithTLS(&tls.Config{RootCAs: ca.pool(), Time: ca.now}))
+		require.NoError(t, err)
+		require.NoError(t, f.Start())
+		defer func() { require.Error(t, f.Close(), "nobody can be told") }()
+		raw := <-ends
+		server := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{certificate}})
+		request := make([]byte, 49)
+		_, err = server.Read(request)
+		require.NoError(t, err)
+		_, err = server.Write(connectReply(10_000, 16))
+		require.NoError(t, err)
+		require.NoError(t, f.BlockUntilConnected(t.Context()))
+		_, err = server.Write([]byte{255, 255, 255, 255}) // not a frame
+		require.NoError(t, err)
+		began := time.Now()
+		next := <-ends
+		took := time.Since(began)
+		require.NoError(t, raw.Close())
+		require.NoError(t, next.Close())
+		require.Less(t, took, 2*time.Second)
+	})
+}
+
+// TestTLSNeedsAConfiguration and nothing is sent in the clear without one.
+func TestTLSNeedsAConfiguration(t *testing.T) {
+	_, err := framework.New("a", framework.WithTLS(nil))
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	require.ErrorContains(t, err, "TLS configuration nil")
+}
