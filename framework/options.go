@@ -7,6 +7,9 @@ import (
 	"net"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/gocurator/curator/retry"
 )
 
@@ -50,6 +53,9 @@ type config struct {
 	log               *slog.Logger
 	dial              Dialer
 	errorPolicy       ErrorPolicy
+	tracers           trace.TracerProvider // nil for none
+	meters            metric.MeterProvider // nil for none
+	pathAttribute     bool
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {
