@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -92,6 +93,16 @@ func (f *Framework) HasTelemetry() bool { return f.telemetry != nil }
 
 // HasPathAttribute tells whether the client was made [WithPathAttribute].
 func (f *Framework) HasPathAttribute() bool { return f.cfg.pathAttribute }
+
+// ServerAttributes returns the attributes server.address and server.port of the
+// newest connection, for spans of recipes; nil for a client without telemetry, and
+// before the first connection.
+func (f *Framework) ServerAttributes() []attribute.KeyValue {
+	if f.telemetry == nil {
+		return nil
+	}
+	return slices.Clone(*f.telemetry.server.Load())
+}
 
 // telemetry is what a client with a provider measures. Without one it is nil, and
 // requests take the way they would take if it did not exist.
