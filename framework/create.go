@@ -190,7 +190,7 @@ func (f *Framework) Create(ctx context.Context, path string, data []byte, opts .
 	if cfg.protected {
 		err = c.createProtected(ctx)
 	} else {
-		err = f.retry(ctx, permanentInDoubt(c.attempt))
+		err = f.measured(ctx, opCreate, path, permanentInDoubt(c.attempt))
 	}
 	if err != nil {
 		return "", failed(opCreate, path, err)

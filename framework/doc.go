@@ -123,6 +123,41 @@
 // A request never runs in another session than the one it was sent in, and with
 // [InSession] in no other than the one it names.
 //
+// # Metrics and traces
+//
+// A client made [WithMeterProvider] or [WithTracerProvider] tells what it does
+// through OpenTelemetry's API. Without them it tells nothing, also not to the
+// global providers, and a request costs what it would cost otherwise.
+//
+//	instrument                          kind, unit              attributes
+//	curator.session.state               gauge                   server.address, server.port
+//	curator.session.transitions         counter {transition}    curator.state, server.address, server.port
+//	curator.session.lease.remaining     gauge s                 server.address, server.port
+//	curator.client.operation.duration   histogram s             curator.operation, error.type
+//	curator.client.retries              counter {retry}         curator.operation
+//	curator.watch.active                updowncounter {watch}
+//	curator.cleanup.pending             updowncounter {deletion}
+//
+// The state is the number of a [ConnectionState], curator.state the name of the one
+// that was entered. An operation is a call of a verb with all its retries:
+// create, delete, get, set, exists, children, sync, transact, or pipeline for
+// several reads in one write. What is refused for its arguments is not
+// measured, what runs in the background is seen in curator.cleanup.pending only.
+// error.type is an [ErrorType], and absent from what succeeded.
+//
+//	span                                attributes
+//	create znode, delete znode,         curator.operation, error.type, server.address, server.port;
+//	get data, set data,                 curator.path with WithPathAttribute
+//	check existence, list children,     events: retry (curator.attempt)
+//	sync znode, transact operations,
+//	pipeline reads
+//
+// All are client spans. The status is an error with the error.type, except for
+// what a server answers about znodes in the ordinary course of things: no_node,
+// node_exists, bad_version, not_empty. No attribute, event or status has data, a
+// secret or the text of an error in it. Recipes add instruments and spans of their
+// own; their packages say which.
+//
 // # What is not promised
 //
 //   - A read may be behind the newest write of another client, even after
@@ -144,6 +179,7 @@
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	getConnectionStateListenable                Framework.OnConnectionState
 //	getZookeeperClient().isConnected            Framework.State().IsConnected
+//	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider
 //	connectionStateErrorPolicy                  WithErrorPolicy
 //	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout
 //	retryPolicy                                 WithRetryPolicy, package retry

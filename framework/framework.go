@@ -24,6 +24,8 @@ type Framework struct {
 	watches *watches
 	janitor *janitor
 
+	telemetry *telemetry // nil without providers
+
 	ctx  context.Context // ends when Close begins, or a credential is refused
 	stop context.CancelCauseFunc
 
@@ -47,6 +49,10 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.watches = newWatches(f)
 	f.janitor = newJanitor(f)
+	if f.telemetry, err = newTelemetry(f); err != nil {
+		f.stop(ErrClosed)
+		return nil, fmt.Errorf("framework: telemetry: %w", err)
+	}
 	return f, nil
 }
 
@@ -79,6 +85,9 @@ func (f *Framework) Start() error {
 	case f.conduit != nil:
 		return errors.New("framework: start: already started")
 	}
+	if err := f.telemetry.start(f); err != nil {
+		return fmt.Errorf("framework: start: telemetry: %w", err)
+	}
 	// Events may come before Open returns: the tracker asks for what it needs of
 	// the conduit only through f.
 	opened := make(chan struct{})
@@ -95,7 +104,7 @@ func (f *Framework) Start() error {
 		Auth:           f.cfg.auth,
 	})
 	if err != nil {
-		return fmt.Errorf("framework: start: %w", err)
+		return errors.Join(fmt.Errorf("framework: start: %w", err), f.telemetry.stop())
 	}
 	f.conduit = c
 	close(opened)
@@ -126,6 +135,9 @@ func (f *Framework) Close() error {
 	f.tracker.close()
 	f.stop(ErrClosed)
 	f.janitor.wait()
+	if err := f.telemetry.stop(); err != nil {
+		f.cfg.log.Error("telemetry could not be stopped", "error", err)
+	}
 	if c != nil {
 		_, session := f.tracker.current()
 		if err := c.Close(); err != nil && session != nil {
@@ -197,8 +209,12 @@ func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
 // events is the framework as the conduit sees it.
 type events Framework
 
-func (e *events) Connected(h conduit.Handshake) { e.tracker.onConnected(h) }
-func (e *events) Expired()                      { e.tracker.onExpired() }
+func (e *events) Expired() { e.tracker.onExpired() }
+
+func (e *events) Connected(h conduit.Handshake) {
+	e.telemetry.connected(h)
+	e.tracker.onConnected(h)
+}
 
 func (e *events) AuthFailed(err error) {
 	e.tracker.onAuthFailed()

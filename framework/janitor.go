@@ -25,6 +25,7 @@ type janitor struct {
 
 	mu      sync.Mutex
 	queue   []cleanup
+	pending int // cleanups that have not succeeded
 	running bool
 	closed  bool
 	done    sync.WaitGroup
@@ -40,6 +41,7 @@ func (j *janitor) add(task cleanup) bool {
 		return false
 	}
 	j.queue = append(j.queue, task)
+	j.pending++
 	if !j.running {
 		j.running = true
 		j.done.Go(j.run)
@@ -74,8 +76,10 @@ func (j *janitor) run() {
 			j.sleep(pause)
 			pause = min(2*pause, janitorMaxPause)
 		case err != nil && !errors.Is(err, ErrNoNode):
+			j.settled()
 			j.f.cfg.log.Error("cleanup failed and is given up", "error", err)
 		default:
+			j.settled()
 			pause = janitorMinPause
 		}
 	}
@@ -92,6 +96,12 @@ func (j *janitor) next() cleanup {
 	task := j.queue[0]
 	j.queue = j.queue[1:]
 	return task
+}
+
+func (j *janitor) settled() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pending--
 }
 
 func (j *janitor) again(task cleanup) {

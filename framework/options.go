@@ -8,7 +8,11 @@ import (
 	"net"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/gocurator/curator/framework/internal/conduit"
+
 	"github.com/gocurator/curator/retry"
 )
 
@@ -53,7 +57,10 @@ type config struct {
 	dial              Dialer
 	errorPolicy       ErrorPolicy
 	auth              []conduit.Auth
-	tls               *tls.Config // nil for plain connections
+	tls               *tls.Config          // nil for plain connections
+	tracers           trace.TracerProvider // nil for none
+	meters            metric.MeterProvider // nil for none
+	pathAttribute     bool
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {

@@ -51,7 +51,7 @@ type call struct {
 // send makes calls until they succeed, the retry policy gives up or the
 // context ends. A write whose outcome is unknown is repeated only if repeatable.
 func (f *Framework) send(ctx context.Context, repeatable bool, calls ...*call) error {
-	return f.retry(ctx, func(ctx context.Context) error {
+	return f.measured(ctx, measuredAs(calls), calls[0].path, func(ctx context.Context) error {
 		err := f.exchange(ctx, calls...)
 		if OutcomeUnknown(err) && !repeatable {
 			return backoff.Permanent(err)

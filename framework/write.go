@@ -122,7 +122,7 @@ func (f *Framework) deleteCall(path string, version int32) (*call, error) {
 
 func (f *Framework) deleteGuaranteed(ctx context.Context, c *call) error {
 	inDoubt := false
-	err := f.retry(ctx, func(ctx context.Context) error {
+	err := f.measured(ctx, opDelete, c.path, func(ctx context.Context) error {
 		err := f.exchange(ctx, c)
 		if inDoubt && errors.Is(err, ErrNoNode) {
 			return nil // an earlier try of ours did it

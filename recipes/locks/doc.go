@@ -58,6 +58,33 @@
 // if need be, under the name it was given or, when the reply to its creation was
 // lost, after a search for its UUID. Watches are shared and taken back.
 //
+// # Metrics and traces
+//
+// On a client made with framework.WithMeterProvider or framework.WithTracerProvider
+// every lock tells how long it was waited for and held, and what became of it:
+//
+//	instrument                      kind, unit               attributes
+//	curator.lock.acquire.duration   histogram s              curator.recipe, curator.outcome, error.type
+//	curator.lock.hold.duration      histogram s              curator.recipe, curator.end
+//	curator.lock.held               updowncounter {hold}     curator.recipe
+//	curator.lock.waiting            updowncounter {waiter}   curator.recipe
+//	curator.lock.lost               counter {loss}           curator.recipe, curator.reason
+//
+//	curator.recipe    mutex; "custom", or what WithRecipeName says, for recipes of one's own
+//	curator.outcome   acquired, not_acquired (TryAcquire), canceled (the context ended),
+//	                  lost (node or session, and the retry policy gave up), error
+//	curator.end       released, lost
+//	curator.reason    a framework.LostReason: suspended, lease_end, session_expired, node_deleted, closed
+//	error.type        a framework.ErrorType, or sequence_exhausted; of canceled, lost and error only
+//
+// The span "acquire lock" is around the requests of an acquisition. It has these
+// attributes, and curator.fence (the token), curator.session, server.address and
+// server.port. Its events are queued, with the number of contenders in front as
+// curator.position, each time that has changed when we look; suspended; and granted.
+// A re-entry is no acquisition and a lease of it no hold of its own. A hold is
+// measured up to the end of its release, as long as others wait for it. The path
+// of the lock is added to all of them with framework.WithPathAttribute only.
+//
 // # Recipes of one's own
 //
 // All locks are a [LockInternalsDriver] on [LockInternals]. A driver decides how the

@@ -21,6 +21,7 @@ type hold struct {
 	l       *LockInternals
 	session *framework.Session
 	node    LockNode
+	since   time.Time
 
 	ctx      context.Context
 	end      context.CancelCauseFunc
@@ -39,7 +40,8 @@ type hold struct {
 }
 
 func newHold(parent context.Context, q *queued) *hold {
-	h := &hold{l: q.l, session: q.session, node: q.node, leases: 1}
+	h := &hold{l: q.l, session: q.session, node: q.node, since: time.Now(), leases: 1}
+	q.seen.granted(h)
 	h.ctx, h.end = context.WithCancelCause(parent)
 	h.watching, h.endWatching = context.WithCancel(context.Background())
 	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
@@ -98,6 +100,7 @@ const examinePause = 100 * time.Millisecond
 
 // abandon leaves the node of a lost hold to the background.
 func (h *hold) abandon() {
+	h.l.telemetry.lost(h, context.Cause(h.ctx))
 	h.unwatch()
 	h.l.client.Logger().Error("lock lost while held",
 		"path", h.node.Path, "token", h.node.Stat.Czxid, "reason", context.Cause(h.ctx))
@@ -167,8 +170,11 @@ func (h *hold) leave(ctx context.Context) error {
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
 	h.unwatch()
 	if errors.Is(err, framework.ErrNoNode) {
-		return &LostError{Reason: framework.ReasonNodeDeleted}
+		lost = &LostError{Reason: framework.ReasonNodeDeleted}
+		h.l.telemetry.lost(h, lost)
+		return lost
 	}
+	h.l.telemetry.released(ctx, h)
 	return err
 }
 

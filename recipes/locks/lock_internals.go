@@ -26,6 +26,7 @@ type LockInternals struct {
 	basePath  string // what a node's name begins with, before the protection
 	maxLeases int
 	cfg       config
+	telemetry *telemetry
 }
 
 // NewLockInternals returns a lock at path whose nodes are named for lockName, and
@@ -53,8 +54,12 @@ func NewLockInternals(
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", path, err)
 	}
+	seen, err := newTelemetry(client, cfg.recipe, path)
+	if err != nil {
+		return nil, err
+	}
 	return &LockInternals{
-		client: client, driver: driver, path: path, basePath: basePath, maxLeases: maxLeases, cfg: cfg,
+		client: client, driver: driver, path: path, basePath: basePath, maxLeases: maxLeases, cfg: cfg, telemetry: seen,
 	}, nil
 }
 
@@ -83,13 +88,15 @@ func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, err
 		return lease, nil
 	}
 	var h *hold
+	ctx, seen := l.telemetry.begin(ctx)
 	err := retry.Do(ctx, l.client.RetryPolicy(), func(ctx context.Context) (err error) {
-		h, err = l.attempt(ctx, wait)
+		h, err = l.attempt(ctx, wait, seen)
 		if errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted) {
 			return err
 		}
 		return permanent(err)
 	})
+	seen.end(ctx, err)
 	if err != nil {
 		return nil, acquireError(ctx, l.path, err)
 	}
@@ -98,7 +105,7 @@ func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, err
 
 // attempt makes one node and takes it through the queue. Whichever way it fails,
 // the node is deleted.
-func (l *LockInternals) attempt(ctx context.Context, wait bool) (*hold, error) {
+func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisition) (*hold, error) {
 	if err := l.client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
 	}
@@ -110,7 +117,7 @@ func (l *LockInternals) attempt(ctx context.Context, wait bool) (*hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queued{l: l, session: session, node: node}
+	q := &queued{l: l, session: session, node: node, seen: seen}
 	h, err := q.internalLockLoop(ctx, wait)
 	if err != nil {
 		return nil, q.leave(ctx, err)
@@ -124,6 +131,7 @@ type queued struct {
 	session *framework.Session
 	node    LockNode
 	own     *framework.Watch // on node, while waiting: tells of its deletion; may be nil
+	seen    *acquisition
 }
 
 // internalLockLoop waits for the turn of the node. Every wake-up leads to a new
@@ -153,9 +161,11 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 				return h, nil
 			}
 			// The connection was lost since the look. Look again over the next one.
+			q.seen.suspended()
 		case !wait:
 			return nil, fmt.Errorf("%w: it is held", ErrNotAcquired)
 		default:
+			q.seen.queued(ctx, contenders, name)
 			if err := q.await(ctx, result.PathToWatch); err != nil {
 				return nil, err
 			}
@@ -208,6 +218,7 @@ func (q *queued) await(ctx context.Context, name string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
 	}
+	q.seen.woken(predecessor, q.own)
 	return nil
 }
 

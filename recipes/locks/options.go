@@ -18,10 +18,11 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 type config struct {
 	policy framework.ErrorPolicy
 	data   []byte
+	recipe string // in the telemetry
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
-	c := config{policy: client.ErrorPolicy(), data: defaultLockData()}
+	c := config{policy: client.ErrorPolicy(), data: defaultLockData(), recipe: defaultRecipe}
 	for _, o := range opts {
 		if o == nil {
 			return c, errors.New("a nil option")
@@ -50,6 +51,22 @@ func WithErrorPolicy(p framework.ErrorPolicy) Option {
 func WithLockData(data []byte) Option {
 	return optionFunc(func(c *config) error {
 		c.data = append([]byte{}, data...)
+		return nil
+	})
+}
+
+// defaultRecipe is the recipe of a LockInternals that was not given another.
+const defaultRecipe = "custom"
+
+// WithRecipeName sets the attribute curator.recipe in the telemetry of the lock, so
+// that its waits and holds can be told from those of others without telling its
+// path. Default: the name of the recipe, "custom" for a [LockInternals].
+func WithRecipeName(name string) Option {
+	return optionFunc(func(c *config) error {
+		if name == "" {
+			return errors.New("recipe name \"\", expected one such as \"mutex\"")
+		}
+		c.recipe = name
 		return nil
 	})
 }

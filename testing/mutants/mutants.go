@@ -219,4 +219,13 @@ var table = []mutant{
 		pkg:      "./framework",
 		test:     "^TestTheEndOfATLSConnectionIsBounded$",
 	},
+	{
+		name:     "framework-path-told-unasked",
+		property: "No path is told in the telemetry of a client that was not made WithPathAttribute.",
+		file:     "framework/telemetry.go",
+		old:      "if t.paths {",
+		new:      "if !t.paths || t.paths {",
+		pkg:      "./framework",
+		test:     "^TestTelemetryOfVerbs$/^zkserver",
+	},
 }

@@ -1,0 +1,61 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"strconv"
+)
+
+// errorTypes are the names of the errors, the specific ones first.
+var errorTypes = []struct {
+	err  error
+	name string
+}{
+	{context.Canceled, "canceled"},
+	{context.DeadlineExceeded, "deadline_exceeded"},
+	{ErrNoNode, "no_node"},
+	{ErrNodeExists, "node_exists"},
+	{ErrBadVersion, "bad_version"},
+	{ErrNotEmpty, "not_empty"},
+	{ErrNoAuth, "no_auth"},
+	{ErrInvalidACL, "invalid_acl"},
+	{ErrNoChildrenForEphemerals, "no_children_for_ephemerals"},
+	{ErrClosed, "closed"},
+	{ErrNotStarted, "not_started"},
+	{ErrSessionEnded, "session_ended"},
+	{ErrSessionExpired, "session_expired"},
+	{ErrSessionMoved, "session_moved"},
+	{ErrTooLarge, "too_large"},
+	{ErrMalformedReply, "malformed_reply"},
+	{ErrNotConnected, "not_connected"},
+	{ErrConnectionLost, "connection_lost"},
+	{ErrInvalidPath, "invalid_path"},
+	{ErrInvalidOption, "invalid_option"},
+}
+
+// ErrorType names the class of an error of this package for the attribute
+// error.type: "no_node", "connection_lost", "canceled" and so on, "server_-6" for a
+// [ServerError], and OpenTelemetry's "_OTHER" for what is not of this package. The
+// names are few and have nothing of the call in them. It is "" for nil.
+func ErrorType(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, t := range errorTypes {
+		if errors.Is(err, t.err) {
+			return t.name
+		}
+	}
+	var code ServerError
+	if errors.As(err, &code) {
+		return "server_" + strconv.Itoa(int(code))
+	}
+	return "_OTHER"
+}
+
+// isAnswer tells whether an error is what a server says in the ordinary course of
+// things, about the znodes and not about a failure.
+func isAnswer(err error) bool {
+	return errors.Is(err, ErrNoNode) || errors.Is(err, ErrNodeExists) ||
+		errors.Is(err, ErrBadVersion) || errors.Is(err, ErrNotEmpty)
+}

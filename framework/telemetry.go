@@ -1,0 +1,243 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+)
+
+// telemetryScope is the name under which instruments and spans are made.
+const telemetryScope = "github.com/gocurator/curator/framework"
+
+// The attributes of this package; "Metrics and traces" in doc.go has the table.
+const (
+	keyOperation  = attribute.Key("curator.operation")
+	keyState      = attribute.Key("curator.state")
+	keyPath       = attribute.Key("curator.path")
+	keyAttempt    = attribute.Key("curator.attempt")
+	keyErrorType  = attribute.Key("error.type")
+	keyServer     = attribute.Key("server.address")
+	keyServerPort = attribute.Key("server.port")
+)
+
+// WithTracerProvider makes the client and the recipes on it trace what they do; the
+// package documentation has the table of spans. Default: no spans. The global
+// provider of OpenTelemetry is used only if it is given here.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return optionFunc(func(c *config) error {
+		if p == nil {
+			return errors.New("tracer provider nil, expected a trace.TracerProvider")
+		}
+		c.tracers = p
+		return nil
+	})
+}
+
+// WithMeterProvider makes the client and the recipes on it measure what they do;
+// the package documentation has the table of instruments. Default: no
+// measurements. The global provider of OpenTelemetry is used only if it is given
+// here.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return optionFunc(func(c *config) error {
+		if p == nil {
+			return errors.New("meter provider nil, expected a metric.MeterProvider")
+		}
+		c.meters = p
+		return nil
+	})
+}
+
+// WithPathAttribute adds the attribute curator.path to all spans, and to the
+// measurements of recipes, where it is the path that the recipe was made with. The
+// measurements of single requests never have it: names of sequential nodes are
+// without number. Default: no path is told, because paths may be confidential and
+// each one is a time series of its own.
+func WithPathAttribute() Option {
+	return optionFunc(func(c *config) error { c.pathAttribute = true; return nil })
+}
+
+// TracerProvider returns the provider of [WithTracerProvider], or one that does
+// nothing, for recipes built on the client. It is never nil.
+func (f *Framework) TracerProvider() trace.TracerProvider {
+	if f.cfg.tracers == nil {
+		return tracenoop.NewTracerProvider()
+	}
+	return f.cfg.tracers
+}
+
+// MeterProvider returns the provider of [WithMeterProvider], or one that does
+// nothing, for recipes built on the client. It is never nil.
+func (f *Framework) MeterProvider() metric.MeterProvider {
+	if f.cfg.meters == nil {
+		return metricnoop.NewMeterProvider()
+	}
+	return f.cfg.meters
+}
+
+// HasTelemetry tells whether the client was given a tracer or meter provider.
+// Recipes on a client that was not need measure nothing.
+func (f *Framework) HasTelemetry() bool { return f.telemetry != nil }
+
+// HasPathAttribute tells whether the client was made [WithPathAttribute].
+func (f *Framework) HasPathAttribute() bool { return f.cfg.pathAttribute }
+
+// ServerAttributes returns the attributes server.address and server.port of the
+// newest connection, for spans of recipes; nil for a client without telemetry, and
+// before the first connection.
+func (f *Framework) ServerAttributes() []attribute.KeyValue {
+	if f.telemetry == nil {
+		return nil
+	}
+	return slices.Clone(*f.telemetry.server.Load())
+}
+
+// telemetry is what a client with a provider measures. Without one it is nil, and
+// requests take the way they would take if it did not exist.
+type telemetry struct {
+	tracer      trace.Tracer
+	duration    metric.Float64Histogram
+	retries     metric.Int64Counter
+	transitions metric.Int64Counter
+	gauges      gauges
+	paths       bool
+
+	server       atomic.Pointer[[]attribute.KeyValue] // of the newest connection
+	registration metric.Registration                  // of gauges, once started
+}
+
+// newTelemetry returns nil for a client without providers.
+func newTelemetry(f *Framework) (*telemetry, error) {
+	if f.cfg.tracers == nil && f.cfg.meters == nil {
+		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
+	}
+	t := &telemetry{tracer: f.TracerProvider().Tracer(telemetryScope), paths: f.cfg.pathAttribute}
+	meter := f.MeterProvider().Meter(telemetryScope)
+	var errs [4]error
+	t.duration, errs[0] = meter.Float64Histogram("curator.client.operation.duration",
+		metric.WithUnit("s"), metric.WithDescription("Time from a call of a verb to its result, retries included."),
+		metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30))
+	t.retries, errs[1] = meter.Int64Counter("curator.client.retries",
+		metric.WithUnit("{retry}"), metric.WithDescription("Attempts of a verb after its first."))
+	t.transitions, errs[2] = meter.Int64Counter("curator.session.transitions",
+		metric.WithUnit("{transition}"), metric.WithDescription("Changes of the connection state."))
+	t.gauges, errs[3] = newGauges(meter)
+	t.server.Store(new([]attribute.KeyValue))
+	f.OnConnectionState(t.entered)
+	return t, errors.Join(errs[:]...)
+}
+
+// start begins to answer whoever collects.
+func (t *telemetry) start(f *Framework) (err error) {
+	if t != nil {
+		t.registration, err = t.gauges.register(f)
+	}
+	return err
+}
+
+func (t *telemetry) stop() error {
+	if t == nil || t.registration == nil {
+		return nil
+	}
+	return t.registration.Unregister()
+}
+
+// connected notes the server for whatever is measured from now on.
+func (t *telemetry) connected(h conduit.Handshake) {
+	if t == nil {
+		return
+	}
+	server := []attribute.KeyValue{keyServer.String(h.Server)}
+	if host, port, err := net.SplitHostPort(h.Server); err == nil {
+		server[0] = keyServer.String(host)
+		if n, err := strconv.Atoi(port); err == nil {
+			server = append(server, keyServerPort.Int(n))
+		}
+	}
+	t.server.Store(&server)
+}
+
+// entered is a listener of connection states.
+func (t *telemetry) entered(s ConnectionState) {
+	t.transitions.Add(context.Background(), 1,
+		metric.WithAttributes(append([]attribute.KeyValue{keyState.String(s.String())}, *t.server.Load()...)...))
+}
+
+// measured is retry as the telemetry sees it: one span and one measurement for
+// all attempts together.
+func (f *Framework) measured(ctx context.Context, op operation, path string, attempt func(context.Context) error) error {
+	t := f.telemetry
+	if t == nil {
+		return f.retry(ctx, attempt)
+	}
+	began := time.Now()
+	operation := keyOperation.String(op.name)
+	ctx, span := t.tracer.Start(ctx, spanName(op), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(operation))
+	defer span.End()
+	if t.paths {
+		span.SetAttributes(keyPath.String(path))
+	}
+	attempts := 0
+	err := f.retry(ctx, func(ctx context.Context) error {
+		if attempts++; attempts > 1 {
+			t.retries.Add(ctx, 1, metric.WithAttributes(operation))
+			span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(attempts)))
+		}
+		return attempt(ctx)
+	})
+	span.SetAttributes(*t.server.Load()...)
+	measured := []attribute.KeyValue{operation}
+	if err != nil {
+		kind := keyErrorType.String(ErrorType(err))
+		measured = append(measured, kind)
+		span.SetAttributes(kind)
+		if !isAnswer(err) {
+			// Not the text of the error, which has the path in it.
+			span.SetStatus(codes.Error, kind.Value.AsString())
+		}
+	}
+	t.duration.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(measured...))
+	return err
+}
+
+// spanNames are those of the verbs, "{verb} {object}". That of the rest is made
+// from the operation.
+var spanNames = map[string]string{
+	opGet.name:      "get data",
+	opSet.name:      "set data",
+	opExists.name:   "check existence",
+	opChildren.name: "list children",
+	opTransact.name: "transact operations",
+	opPipeline.name: "pipeline reads",
+}
+
+func spanName(op operation) string {
+	if name, ok := spanNames[op.name]; ok {
+		return name
+	}
+	return op.name + " znode"
+}
+
+// opPipeline is no request, but what several reads in one write are measured as.
+var opPipeline = operation{name: "pipeline"}
+
+// measuredAs is the operation that calls sent together are measured as.
+func measuredAs(calls []*call) operation {
+	if len(calls) > 1 {
+		return opPipeline
+	}
+	return calls[0].operation
+}

@@ -1,0 +1,68 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// gauges are the instruments that are asked: they cost nothing until somebody
+// collects.
+type gauges struct {
+	meter   metric.Meter
+	state   metric.Int64ObservableGauge
+	lease   metric.Float64ObservableGauge
+	watches metric.Int64ObservableUpDownCounter
+	cleanup metric.Int64ObservableUpDownCounter
+}
+
+func newGauges(meter metric.Meter) (gauges, error) {
+	g := gauges{meter: meter}
+	var errs [4]error
+	g.state, errs[0] = meter.Int64ObservableGauge("curator.session.state",
+		metric.WithDescription("0 not connected, 1 connected, 2 suspended, 3 reconnected, 4 lost."))
+	g.lease, errs[1] = meter.Float64ObservableGauge("curator.session.lease.remaining",
+		metric.WithUnit("s"), metric.WithDescription("Time for which the session is certain to live on at the server."))
+	g.watches, errs[2] = meter.Int64ObservableUpDownCounter("curator.watch.active",
+		metric.WithUnit("{watch}"), metric.WithDescription("Watches that the client has at its server."))
+	g.cleanup, errs[3] = meter.Int64ObservableUpDownCounter("curator.cleanup.pending",
+		metric.WithUnit("{deletion}"), metric.WithDescription("Deletions that go on in the background."))
+	return g, errors.Join(errs[:]...)
+}
+
+func (g *gauges) register(f *Framework) (metric.Registration, error) {
+	return g.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		state, session := f.tracker.current()
+		server := metric.WithAttributes(*f.telemetry.server.Load()...)
+		o.ObserveInt64(g.state, int64(state), server)
+		if session != nil {
+			o.ObserveFloat64(g.lease, max(0, time.Until(session.Deadline()).Seconds()), server)
+		}
+		o.ObserveInt64(g.watches, int64(f.watches.active()))
+		o.ObserveInt64(g.cleanup, int64(f.janitor.unfinished()))
+		return nil
+	}, g.state, g.lease, g.watches, g.cleanup)
+}
+
+// active counts the watches that the server has.
+func (ws *watches) active() int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	n := 0
+	for _, entry := range ws.entries {
+		if entry.armed {
+			n++
+		}
+	}
+	return n
+}
+
+// unfinished counts the cleanups that have not succeeded, the one under way
+// included.
+func (j *janitor) unfinished() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.pending
+}

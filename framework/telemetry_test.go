@@ -1,0 +1,283 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// observed keeps what a client tells.
+type observed struct {
+	reader *sdkmetric.ManualReader
+	spans  *tracetest.SpanRecorder
+}
+
+func newObserved() *observed {
+	return &observed{sdkmetric.NewManualReader(), tracetest.NewSpanRecorder()}
+}
+
+// options make a client tell what it does.
+func (o *observed) options(more ...framework.Option) []framework.Option {
+	return append([]framework.Option{
+		framework.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(o.reader))),
+		framework.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(o.spans))),
+	}, more...)
+}
+
+// values collects everything: a number for each instrument and set of attributes,
+// written as "name{key=value,...}"; of a histogram the count.
+func (o *observed) values(t *testing.T) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, o.reader.Collect(t.Context(), &all))
+	values := map[string]float64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			add := func(set attribute.Set, v float64) {
+				values[m.Name+"{"+set.Encoded(attribute.DefaultEncoder())+"}"] = v
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, float64(p.Value))
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, float64(p.Value))
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, float64(p.Count))
+				}
+			default:
+				require.Fail(t, "an instrument of a kind that is not in the table", "%s: %T", m.Name, m.Data)
+			}
+		}
+	}
+	return values
+}
+
+// span returns the newest span with this name.
+func (o *observed) span(t *testing.T, name string) sdktrace.ReadOnlySpan {
+	t.Helper()
+	ended := o.spans.Ended()
+	for i := range ended {
+		if span := ended[len(ended)-1-i]; span.Name() == name {
+			return span
+		}
+	}
+	require.Fail(t, "no span "+name)
+	return nil
+}
+
+func attributes(span sdktrace.ReadOnlySpan) map[string]string {
+	found := map[string]string{}
+	for _, kv := range span.Attributes() {
+		found[string(kv.Key)] = kv.Value.String()
+	}
+	return found
+}
+
+// TestTelemetryOfVerbs calls each verb once and looks at the span and the
+// measurement of it.
+func TestTelemetryOfVerbs(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		o := newObserved()
+		f := zktest.Client(t, server.ConnectString(), o.options()...)
+		ctx := t.Context()
+		mustCreate(t, f, "/start", framework.CreatingParentsIfNeeded())
+		for _, verb := range []struct {
+			operation, span, errorType string
+			call                       func() error
+		}{
+			{"create", "create znode", "", func() error {
+				_, err := f.Create(ctx, "/a", []byte("secret"), framework.WithProtection())
+				return err
+			}},
+			{"create", "create znode", "node_exists", func() error {
+				_, err := f.Create(ctx, "/start", nil)
+				return err
+			}},
+			{"get", "get data", "no_node", func() error { _, err := f.Get(ctx, "/none"); return err }},
+			{"set", "set data", "bad_version", func() error {
+				return f.Set(ctx, "/start", nil, framework.WithVersion(7))
+			}},
+			{"exists", "check existence", "", func() error { _, err := f.Exists(ctx, "/none"); return err }},
+			{"children", "list children", "", func() error { _, err := f.Children(ctx, "/"); return err }},
+			{"sync", "sync znode", "", func() error { return f.Sync(ctx, "/") }},
+			{"transact", "transact operations", "", func() error {
+				_, err := f.Transact(ctx, framework.CheckOp("/start"))
+				return err
+			}},
+			{"pipeline", "pipeline reads", "no_node", func() error {
+				return f.Pipeline(ctx, framework.ReadData("/start", nil), framework.ReadData("/none", nil))
+			}},
+			{"delete", "delete znode", "no_node", func() error {
+				return f.Delete(ctx, "/none", framework.Guaranteed())
+			}},
+		} {
+			series := "curator.client.operation.duration{curator.operation=" + verb.operation
+			if verb.errorType != "" {
+				series += ",error.type=" + verb.errorType
+			}
+			before := o.values(t)[series+"}"]
+			err := verb.call()
+			require.Equal(t, verb.errorType, framework.ErrorType(err), "%s: %v", verb.operation, err)
+			require.InDelta(t, before+1, o.values(t)[series+"}"], 0, series)
+
+			span := o.span(t, verb.span)
+			got := attributes(span)
+			require.Equal(t, verb.operation, got["curator.operation"])
+			require.Equal(t, verb.errorType, got["error.type"], "%s", verb.operation)
+			require.Equal(t, server.Addr(), got["server.address"]+":"+got["server.port"])
+			require.Equal(t, codes.Unset, span.Status().Code, "what is asked of znodes is no failure")
+			require.NotContains(t, got, "curator.path", "paths are not told unless that is asked for")
+		}
+		for _, span := range o.spans.Ended() {
+			require.NotContains(t, fmt.Sprint(span.Attributes(), span.Events(), span.Status()), "secret")
+		}
+	})
+}
+
+// TestTelemetryOfRetries loses the first request of a call.
+func TestTelemetryOfRetries(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		o := newObserved()
+		f := n.client(t, o.options(framework.WithRetryPolicy(retry.NTimes(1, time.Second)))...)
+		faultAt(n, f.Session().ID(), zkserver.LoseReply, 1, 2)
+		_, err := f.Exists(t.Context(), "/")
+		require.ErrorIs(t, err, framework.ErrConnectionLost)
+		require.InDelta(t, 1, o.values(t)["curator.client.retries{curator.operation=exists}"], 0)
+		span := o.span(t, "check existence")
+		require.Len(t, span.Events(), 1)
+		require.Equal(t, "retry", span.Events()[0].Name)
+		require.Equal(t, "connection_lost", attributes(span)["error.type"])
+		require.Equal(t, sdktrace.Status{Code: codes.Error, Description: "connection_lost"}, span.Status())
+	})
+}
+
+// TestTelemetryOfTheSession follows a session through a break of the network.
+func TestTelemetryOfTheSession(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		const where = "server.address=a,server.port=1"
+		o := newObserved()
+		f, states := n.newClient(t, o.options()...)
+		require.NotContains(t, o.values(t), "curator.session.state{}", "a client that is not started tells nothing")
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		synctest.Wait()
+		values := o.values(t)
+		require.InDelta(t, 1, values["curator.session.state{"+where+"}"], 0)
+		require.InDelta(t, memSession.Seconds(), values["curator.session.lease.remaining{"+where+"}"], 0.1)
+
+		n.setDown(true)
+		states.expect(t, framework.Suspended, framework.Lost)
+		synctest.Wait()
+		values = o.values(t)
+		require.InDelta(t, 4, values["curator.session.state{"+where+"}"], 0)
+		require.InDelta(t, 0, values["curator.session.lease.remaining{"+where+"}"], 0)
+		for _, state := range []string{"CONNECTED", "SUSPENDED", "LOST"} {
+			require.InDelta(t, 1, values["curator.session.transitions{curator.state="+state+","+where+"}"], 0, state)
+		}
+		require.Error(t, f.Close(), "there is nobody to tell")
+		require.NotContains(t, o.values(t), "curator.session.state{"+where+"}", "nor does one that is closed")
+	})
+}
+
+// TestTelemetryOfWatchesAndCleanups counts what the client has at the server, and
+// what it still wants to be rid of there.
+func TestTelemetryOfWatchesAndCleanups(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		o := newObserved()
+		f := n.client(t, o.options()...)
+		mustCreate(t, f, "/a")
+		require.InDelta(t, 0, o.values(t)["curator.watch.active{}"], 0)
+		one, two, three := watch(t, f, "get", "/a"), watch(t, f, "exists", "/a"), watch(t, f, "children", "/a")
+		require.InDelta(t, 2, o.values(t)["curator.watch.active{}"], 0, "one server watch of each kind")
+		one.Cancel()
+		require.InDelta(t, 2, o.values(t)["curator.watch.active{}"], 0)
+		two.Cancel()
+		three.Cancel()
+		require.InDelta(t, 0, o.values(t)["curator.watch.active{}"], 0)
+
+		n.setDown(true)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		require.ErrorIs(t, f.Delete(ended, "/a", framework.Guaranteed()), framework.ErrCleanupPending)
+		synctest.Wait()
+		require.InDelta(t, 1, o.values(t)["curator.cleanup.pending{}"], 0)
+		n.setDown(false)
+		require.NoError(t, f.BlockUntilConnected(t.Context()))
+		synctest.Wait()
+		require.InDelta(t, 0, o.values(t)["curator.cleanup.pending{}"], 0)
+	})
+}
+
+func TestThePathAttributeIsOptIn(t *testing.T) {
+	o := newObserved()
+	f := zktest.Client(t, zktest.NewServer(t).Addr(), o.options(framework.WithPathAttribute())...)
+	require.True(t, f.HasPathAttribute())
+	_, err := f.Get(t.Context(), "/zookeeper")
+	require.NoError(t, err)
+	require.Equal(t, "/zookeeper", attributes(o.span(t, "get data"))["curator.path"])
+	for series := range o.values(t) {
+		require.NotContains(t, series, "curator.path", "names of nodes make too many series")
+	}
+}
+
+// TestWithoutProvidersNothingIsTold also holds for one of the two.
+func TestWithoutProvidersNothingIsTold(t *testing.T) {
+	f := unstarted(t, framework.WithPathAttribute())
+	require.False(t, f.HasTelemetry())
+	require.NotNil(t, f.TracerProvider())
+	require.NotNil(t, f.MeterProvider())
+	require.True(t, f.HasPathAttribute())
+
+	o := newObserved()
+	f = zktest.Client(t, zktest.NewServer(t).Addr(), o.options()[1])
+	require.True(t, f.HasTelemetry())
+	require.Equal(t, metricnoop.NewMeterProvider(), f.MeterProvider())
+	_, err := f.Exists(t.Context(), "/")
+	require.NoError(t, err)
+	o.span(t, "check existence")
+}
+
+func TestTelemetryOptionErrors(t *testing.T) {
+	for name, option := range map[string]framework.Option{
+		"tracer provider nil": framework.WithTracerProvider(nil),
+		"meter provider nil":  framework.WithMeterProvider(nil),
+	} {
+		_, err := framework.New("a:1", option)
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestErrorTypes(t *testing.T) {
+	require.Empty(t, framework.ErrorType(nil))
+	require.Equal(t, "_OTHER", framework.ErrorType(errors.New("of somebody else")))
+	require.Equal(t, "server_-6", framework.ErrorType(fmt.Errorf("wrapped: %w", framework.ServerError(-6))))
+	require.Equal(t, "canceled", framework.ErrorType(&framework.OpError{Err: context.Canceled}))
+	require.Equal(t, "session_expired", framework.ErrorType(&framework.LostError{Reason: framework.ReasonLeaseEnd}))
+}

@@ -1,0 +1,224 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// telemetryScope is the name under which instruments and spans are made.
+const telemetryScope = "github.com/gocurator/curator/recipes/locks"
+
+// The attributes of this package; "Metrics and traces" in doc.go has the table.
+const (
+	keyRecipe    = attribute.Key("curator.recipe")
+	keyOutcome   = attribute.Key("curator.outcome")
+	keyEnd       = attribute.Key("curator.end")
+	keyReason    = attribute.Key("curator.reason")
+	keyPath      = attribute.Key("curator.path")
+	keyPosition  = attribute.Key("curator.position")
+	keyFence     = attribute.Key("curator.fence")
+	keySession   = attribute.Key("curator.session")
+	keyErrorType = attribute.Key("error.type")
+)
+
+// The values of curator.outcome.
+const (
+	outcomeAcquired    = "acquired"
+	outcomeNotAcquired = "not_acquired"
+	outcomeCanceled    = "canceled"
+	outcomeLost        = "lost"
+	outcomeError       = "error"
+)
+
+// buckets are the upper bounds of waits and holds, in seconds.
+var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+
+// telemetry is what one lock measures. It is nil, and does nothing, for a lock
+// whose client has no provider.
+type telemetry struct {
+	client  *framework.Framework
+	lock    []attribute.KeyValue // of the lock: recipe, and path if that is told
+	tracer  trace.Tracer
+	acquire metric.Float64Histogram
+	hold    metric.Float64Histogram
+	held    metric.Int64UpDownCounter
+	waiting metric.Int64UpDownCounter
+	losses  metric.Int64Counter
+}
+
+func newTelemetry(client *framework.Framework, recipe, path string) (*telemetry, error) {
+	if !client.HasTelemetry() {
+		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
+	}
+	t := &telemetry{
+		client: client,
+		lock:   []attribute.KeyValue{keyRecipe.String(recipe)},
+		tracer: client.TracerProvider().Tracer(telemetryScope),
+	}
+	if client.HasPathAttribute() {
+		t.lock = append(t.lock, keyPath.String(path))
+	}
+	meter := client.MeterProvider().Meter(telemetryScope)
+	var errs [5]error
+	t.acquire, errs[0] = meter.Float64Histogram("curator.lock.acquire.duration",
+		metric.WithUnit("s"), metric.WithDescription("Time from the call to acquire to its result."),
+		metric.WithExplicitBucketBoundaries(buckets...))
+	t.hold, errs[1] = meter.Float64Histogram("curator.lock.hold.duration",
+		metric.WithUnit("s"), metric.WithDescription("Time from the grant of a lock to its release or loss."),
+		metric.WithExplicitBucketBoundaries(buckets...))
+	t.held, errs[2] = meter.Int64UpDownCounter("curator.lock.held",
+		metric.WithUnit("{hold}"), metric.WithDescription("Locks and permits that this process holds."))
+	t.waiting, errs[3] = meter.Int64UpDownCounter("curator.lock.waiting",
+		metric.WithUnit("{waiter}"), metric.WithDescription("Acquisitions of this process that wait behind another one."))
+	t.losses, errs[4] = meter.Int64Counter("curator.lock.lost",
+		metric.WithUnit("{loss}"), metric.WithDescription("Locks and permits that were lost while held."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("locks: telemetry: %w", err)
+	}
+	return t, nil
+}
+
+func (t *telemetry) with(more ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributes(slices.Concat(t.lock, more)...)
+}
+
+// acquisition is one call to acquire as the telemetry sees it; nil, and without
+// effect, when there is none.
+type acquisition struct {
+	t        *telemetry
+	span     trace.Span
+	began    time.Time
+	waiting  bool
+	position int
+}
+
+// begin returns the context to acquire with.
+func (t *telemetry) begin(ctx context.Context) (context.Context, *acquisition) {
+	if t == nil {
+		return ctx, nil
+	}
+	a := &acquisition{t: t, began: time.Now(), position: -1}
+	ctx, a.span = t.tracer.Start(ctx, "acquire lock", trace.WithAttributes(t.lock...)) //nolint:spancheck // end does
+	return ctx, a
+}
+
+// queued tells that ours is about to wait, and behind how many others.
+func (a *acquisition) queued(ctx context.Context, contenders []string, ours string) {
+	if a == nil {
+		return
+	}
+	if position := slices.Index(contenders, ours); position != a.position {
+		a.position = position
+		a.span.AddEvent("queued", trace.WithAttributes(keyPosition.Int(position)))
+	}
+	if !a.waiting {
+		a.waiting = true
+		a.t.waiting.Add(ctx, 1, a.t.with())
+	}
+}
+
+// woken looks whether a wait has ended with the connection.
+func (a *acquisition) woken(watches ...*framework.Watch) {
+	if a == nil {
+		return
+	}
+	for _, w := range watches {
+		if fired(w) && w.Event().Err != nil {
+			a.suspended()
+			return
+		}
+	}
+}
+
+func (a *acquisition) suspended() {
+	if a != nil {
+		a.span.AddEvent("suspended")
+	}
+}
+
+func (a *acquisition) granted(h *hold) {
+	if a == nil {
+		return
+	}
+	a.span.AddEvent("granted")
+	a.span.SetAttributes(keyFence.Int64(h.node.Stat.Czxid), keySession.String(h.session.String()))
+	a.t.held.Add(context.Background(), 1, a.t.with())
+}
+
+// end measures the acquisition. The context is the one to acquire with.
+func (a *acquisition) end(ctx context.Context, err error) {
+	if a == nil {
+		return
+	}
+	defer a.span.End()
+	if a.waiting {
+		a.t.waiting.Add(ctx, -1, a.t.with())
+	}
+	outcome, errorType := classify(ctx, err)
+	told := []attribute.KeyValue{keyOutcome.String(outcome)}
+	if errorType != "" {
+		told = append(told, keyErrorType.String(errorType))
+	}
+	a.span.SetAttributes(told...)
+	a.span.SetAttributes(a.t.client.ServerAttributes()...)
+	if outcome == outcomeLost || outcome == outcomeError {
+		a.span.SetStatus(codes.Error, errorType) // not the text of the error, which has the path in it
+	}
+	a.t.acquire.Record(ctx, time.Since(a.began).Seconds(), a.t.with(told...))
+}
+
+// classify returns the outcome of an acquisition and, unless it is an ordinary one,
+// the type of its error.
+func classify(ctx context.Context, err error) (outcome, errorType string) {
+	switch {
+	case err == nil:
+		return outcomeAcquired, ""
+	case ctx.Err() != nil:
+		return outcomeCanceled, framework.ErrorType(ctx.Err())
+	case errors.Is(err, ErrNotAcquired):
+		return outcomeNotAcquired, ""
+	case errors.Is(err, ErrSequenceExhausted):
+		return outcomeError, "sequence_exhausted"
+	case errors.Is(err, errOwnNodeGone), errors.Is(err, framework.ErrSessionExpired):
+		return outcomeLost, framework.ErrorType(err)
+	default:
+		return outcomeError, framework.ErrorType(err)
+	}
+}
+
+// released measures a hold that its owner has ended.
+func (t *telemetry) released(ctx context.Context, h *hold) {
+	if t != nil {
+		t.ended(ctx, h, "released")
+	}
+}
+
+// lost measures a hold that has ended against its owner's will.
+func (t *telemetry) lost(h *hold, cause error) {
+	if t == nil {
+		return
+	}
+	ctx := context.Background()
+	t.ended(ctx, h, "lost")
+	reason := "unknown"
+	var lost *LostError
+	if errors.As(cause, &lost) {
+		reason = string(lost.Reason)
+	}
+	t.losses.Add(ctx, 1, t.with(keyReason.String(reason)))
+}
+
+func (t *telemetry) ended(ctx context.Context, h *hold, how string) {
+	t.held.Add(ctx, -1, t.with())
+	t.hold.Record(ctx, time.Since(h.since).Seconds(), t.with(keyEnd.String(how)))
+}

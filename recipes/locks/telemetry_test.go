@@ -1,0 +1,192 @@
+package locks_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// tick is how often a test looks at a number that nothing signals.
+const tick = 5 * time.Millisecond
+
+// observed keeps what the locks of a client tell.
+type observed struct {
+	reader *sdkmetric.ManualReader
+	spans  *tracetest.SpanRecorder
+}
+
+func newObserved() *observed {
+	return &observed{sdkmetric.NewManualReader(), tracetest.NewSpanRecorder()}
+}
+
+func (o *observed) options(more ...framework.Option) []framework.Option {
+	return append([]framework.Option{
+		framework.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(o.reader))),
+		framework.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(o.spans))),
+	}, more...)
+}
+
+// value collects and returns a number, written as "lock.held{key=value,...}"; of a
+// histogram the count. What has never been measured is 0.
+func (o *observed) value(t *testing.T, series string) int {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, o.reader.Collect(context.WithoutCancel(t.Context()), &all))
+	values := map[string]int{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					values[m.Name+"{"+p.Attributes.Encoded(attribute.DefaultEncoder())+"}"] = int(p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					values[m.Name+"{"+p.Attributes.Encoded(attribute.DefaultEncoder())+"}"] = int(p.Count)
+				}
+			}
+		}
+	}
+	return values["curator."+series]
+}
+
+// acquireSpan returns the newest span of an acquisition, its attributes, and its
+// events with the position.
+func (o *observed) acquireSpan(t *testing.T) (map[string]string, []string) {
+	t.Helper()
+	ended := o.spans.Ended()
+	for i := range ended {
+		span := ended[len(ended)-1-i]
+		if span.Name() != "acquire lock" {
+			continue
+		}
+		attributes := map[string]string{}
+		for _, kv := range span.Attributes() {
+			attributes[string(kv.Key)] = kv.Value.String()
+		}
+		var events []string
+		for _, e := range span.Events() {
+			event := e.Name
+			for _, kv := range e.Attributes {
+				event += " " + kv.Value.String()
+			}
+			events = append(events, event)
+		}
+		return attributes, events
+	}
+	require.Fail(t, "no span of an acquisition")
+	return nil, nil
+}
+
+// TestTelemetryOfALock takes two clients through the outcomes of an acquisition.
+func TestTelemetryOfALock(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		o, other := newObserved(), newObserved()
+		client := zktest.Client(t, server.ConnectString(), o.options()...)
+		mutex := newMutex(t, client, "/locks/seen")
+		rival := newMutex(t, zktest.Client(t, server.ConnectString(), other.options()...), "/locks/seen")
+
+		lease := acquire(t, mutex)
+		require.Equal(t, 1, o.value(t, "lock.acquire.duration{curator.outcome=acquired,curator.recipe=mutex}"))
+		require.Equal(t, 1, o.value(t, "lock.held{curator.recipe=mutex}"))
+		attributes, events := o.acquireSpan(t)
+		require.Equal(t, []string{"granted"}, events, "nobody was waited for")
+		require.Equal(t, strconv.FormatInt(lease.Token(), 10), attributes["curator.fence"])
+		require.Equal(t, client.Session().String(), attributes["curator.session"])
+		require.Equal(t, "acquired", attributes["curator.outcome"])
+		require.Equal(t, server.Addr(), attributes["server.address"]+":"+attributes["server.port"])
+		require.NotContains(t, attributes, "curator.path")
+
+		again, err := mutex.Acquire(lease.Context(withLimit(t)))
+		require.NoError(t, err)
+		release(t, again)
+		require.Equal(t, 1, o.value(t, "lock.held{curator.recipe=mutex}"), "a re-entry is no hold of its own")
+
+		_, err = rival.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.Equal(t, 1, other.value(t, "lock.acquire.duration{curator.outcome=not_acquired,curator.recipe=mutex}"))
+		require.Equal(t, 0, other.value(t, "lock.waiting{curator.recipe=mutex}"))
+
+		ctx, cancel := context.WithCancel(withLimit(t))
+		result := acquireLater(ctx, rival)
+		awaitQueue(t, mutex, 2)
+		require.Eventually(t, func() bool { return other.value(t, "lock.waiting{curator.recipe=mutex}") == 1 }, limit, tick)
+		cancel()
+		require.ErrorIs(t, await(t, result).err, locks.ErrNotAcquired)
+		require.Equal(t, 1, other.value(t,
+			"lock.acquire.duration{curator.outcome=canceled,curator.recipe=mutex,error.type=canceled}"))
+		require.Equal(t, 0, other.value(t, "lock.waiting{curator.recipe=mutex}"))
+		_, events = other.acquireSpan(t)
+		require.Equal(t, []string{"queued 1"}, events)
+
+		release(t, lease)
+		require.Equal(t, 0, o.value(t, "lock.held{curator.recipe=mutex}"))
+		require.Equal(t, 1, o.value(t, "lock.hold.duration{curator.end=released,curator.recipe=mutex}"))
+	})
+}
+
+// TestTelemetryOfLosses ends holds in two ways, and interrupts a wait.
+func TestTelemetryOfLosses(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		admin := zktest.Client(t, server.ConnectString())
+		link := zktest.NewProxy(t, server.Addr())
+		o := newObserved()
+		client := zktest.Client(t, server.ConnectStringVia(link.Addr()), o.options()...)
+		mutex := newMutex(t, client, "/locks/lost")
+
+		lease := acquire(t, mutex)
+		link.Cut()
+		awaitDone(t, lease.Done(), "the end of the lease")
+		lost := func(reason framework.LostReason) func() bool {
+			return func() bool {
+				return o.value(t, "lock.lost{curator.reason="+string(reason)+",curator.recipe=mutex}") == 1
+			}
+		}
+		require.Eventually(t, lost(framework.ReasonSuspended), limit, tick)
+		require.Error(t, lease.Release(withLimit(t)))
+
+		lease = acquire(t, mutex)
+		require.NoError(t, admin.Delete(t.Context(), lease.Path()))
+		awaitDone(t, lease.Done(), "the end of the lease")
+		require.Eventually(t, lost(framework.ReasonNodeDeleted), limit, tick)
+		require.Error(t, lease.Release(withLimit(t)))
+		require.Equal(t, 2, o.value(t, "lock.hold.duration{curator.end=lost,curator.recipe=mutex}"))
+		require.Equal(t, 0, o.value(t, "lock.hold.duration{curator.end=released,curator.recipe=mutex}"))
+		require.Equal(t, 0, o.value(t, "lock.held{curator.recipe=mutex}"))
+
+		holder := newMutex(t, admin, "/locks/lost")
+		lease = acquire(t, holder)
+		result := acquireLater(withLimit(t), mutex)
+		require.Eventually(t, func() bool { return o.value(t, "watch.active{}") == 2 }, limit, tick, "that it waits")
+		link.Cut()
+		release(t, lease)
+		got := await(t, result)
+		require.NoError(t, got.err)
+		_, events := o.acquireSpan(t)
+		require.Equal(t, []string{"queued 1", "suspended", "granted"}, events)
+		release(t, got.lease)
+	})
+}
+
+func TestTelemetryNamesTheRecipe(t *testing.T) {
+	o := newObserved()
+	client := zktest.Client(t, zktest.NewServer(t).Addr(), o.options(framework.WithPathAttribute())...)
+	release(t, acquire(t, newMutex(t, client, "/locks/named", locks.WithRecipeName("report"))))
+	require.Equal(t, 1, o.value(t,
+		"lock.hold.duration{curator.end=released,curator.path=/locks/named,curator.recipe=report}"))
+
+	_, err := locks.NewInterProcessMutex(client, "/a", locks.WithRecipeName(""))
+	require.ErrorContains(t, err, "recipe name")
+}
