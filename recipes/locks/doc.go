@@ -44,6 +44,21 @@
 // The contexts of a lost lease end with a [*LostError] as their cause, Done is
 // closed, and Release returns the error.
 //
+// # Asking for a lock that is held
+//
+// [AttemptRevoke] asks a contender to give its lock back, and Curator's Revoker does the
+// same. The owner learns of it from the lease, or from a listener of the lock, and
+// decides:
+//
+//	select {
+//	case <-lease.Revoked(): // finish what is begun, then release
+//	case <-work:
+//	}
+//
+// Nothing is taken away: the lease stays valid until it is released. A request is not
+// missed, also when it comes while the contender waits: it is told when it holds. See
+// [WithRevocationListener].
+//
 // # What it does not promise
 //
 // No lock service can stop a process that has been paused for longer than its
@@ -95,7 +110,8 @@
 //
 // Node names, container parents and the order are those of Apache Curator's
 // recipes, so that both sides queue together. A Java contender sees the node's data
-// as text: by default the host name and process id, see [WithLockData].
+// as text: by default the host name and process id, see [WithLockData]. The node of a
+// chroot must exist before a Java client can lock below it; ours makes it.
 //
 //	Curator                                   here
 //	mutex.acquire()                           mutex.Acquire(ctx)
@@ -105,4 +121,6 @@
 //	isOwnedByCurrentThread()                  lease.Err() == nil
 //	getParticipantNodes()                     mutex.Participants(ctx)
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
+//	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()
+//	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)
 package locks

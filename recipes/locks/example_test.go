@@ -131,6 +131,50 @@ func ExampleLease_Transact() {
 	// true
 }
 
+// An operator asks for the lock, and its owner gives it back when it suits.
+func ExampleAttemptRevoke() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	check(err)
+	ctx := context.Background()
+	lease, err := mutex.Acquire(ctx)
+	check(err)
+
+	participants, err := mutex.Participants(ctx)
+	check(err)
+	check(locks.AttemptRevoke(ctx, client, participants[0].Path))
+
+	<-lease.Revoked()
+	fmt.Println("asked for; held all the same:", lease.Err() == nil)
+	fmt.Println(lease.Release(ctx))
+	// Output:
+	// asked for; held all the same: true
+	// <nil>
+}
+
+// The listener stays for the life of the lock, and is told of each lease that somebody
+// asks for.
+func ExampleWithRevocationListener() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx := context.Background()
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report",
+		locks.WithRevocationListener(func(lease *locks.Lease) {
+			fmt.Println("asked for; released:", lease.Release(ctx))
+		}))
+	check(err)
+	lease, err := mutex.Acquire(ctx)
+	check(err)
+	check(locks.AttemptRevoke(ctx, client, lease.Path()))
+	next, err := mutex.Acquire(ctx)
+	check(err)
+	fmt.Println(next.Release(ctx))
+	// Output:
+	// asked for; released: <nil>
+	// <nil>
+}
+
 func ExampleInterProcessMutex_Participants() {
 	client, closeAll := exampleClient()
 	defer closeAll()

@@ -32,6 +32,9 @@ type hold struct {
 	watching    context.Context
 	endWatching context.CancelFunc
 
+	revoked context.Context // ends when somebody has asked for the lock
+	revoke  context.CancelFunc
+
 	mu     sync.Mutex
 	leases int              // not released yet; 0 means that the hold is being released
 	own    *framework.Watch // on node; nil before the first
@@ -44,10 +47,12 @@ func newHold(parent context.Context, q *queued) *hold {
 	q.seen.granted(h)
 	h.ctx, h.end = context.WithCancelCause(parent)
 	h.watching, h.endWatching = context.WithCancel(context.Background())
+	h.revoked, h.revoke = context.WithCancel(context.Background())
 	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
 	if q.own == nil {
 		h.work.Go(h.examine)
 	} else {
+		h.heed(q.data)
 		h.watch(q.own)
 	}
 	return h
@@ -74,19 +79,20 @@ func (h *hold) onEvent(event framework.Event) {
 	}
 }
 
-// examine finds out whether the node is there, and watches it: when nobody has
-// yet, and after an event that leaves it open.
+// examine finds out whether the node is there and whether it has been asked for,
+// and watches it: when nobody has yet, and after an event that leaves it open.
 func (h *hold) examine() {
 	for h.ctx.Err() == nil {
 		var own *framework.Watch
 		var stat framework.Stat
-		_, err := h.l.client.Get(h.watching, h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
+		data, err := h.l.client.Get(h.watching, h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
 		switch {
 		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.Stat.Czxid:
 			own.Cancel()
 			h.end(&LostError{Reason: framework.ReasonNodeDeleted})
 			return
 		case err == nil:
+			h.heed(data)
 			h.watch(own)
 			return
 		}

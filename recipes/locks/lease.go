@@ -22,12 +22,14 @@ type Lease struct {
 	end      context.CancelCauseFunc
 	released atomic.Bool
 	cleanup  runtime.Cleanup
+	unlisten func() // takes the revocation listener back
 }
 
 func (h *hold) newLease() *Lease {
 	l := &Lease{hold: h}
 	l.ctx, l.end = context.WithCancelCause(h.ctx)
 	l.cleanup = runtime.AddCleanup(l, reportLeak, leak{h.l.client.Logger(), h.node.Path})
+	l.listen()
 	return l
 }
 
@@ -104,6 +106,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	l.cleanup.Stop()
+	l.unlisten()
 	err := l.hold.leave(ctx)
 	l.end(ErrReleased)
 	if err != nil {

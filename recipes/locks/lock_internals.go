@@ -132,6 +132,7 @@ type queued struct {
 	node    LockNode
 	own     *framework.Watch // on node, while waiting: tells of its deletion; may be nil
 	seen    *acquisition
+	data    []byte // of node, as read with own
 }
 
 // internalLockLoop waits for the turn of the node. Every wake-up leads to a new
@@ -201,7 +202,7 @@ func (q *queued) await(ctx context.Context, name string) error {
 		framework.ReadData(framework.JoinPath(q.l.path, name), nil, framework.Watched(&predecessor)),
 	}
 	if q.own == nil || fired(q.own) {
-		reads = append(reads, framework.ReadData(q.node.Path, nil, framework.Watched(&q.own)))
+		reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own)))
 	}
 	err := q.l.client.Pipeline(ctx, reads...)
 	if errors.Is(err, framework.ErrNoNode) {

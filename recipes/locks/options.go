@@ -16,9 +16,10 @@ type optionFunc func(*config) error
 func (f optionFunc) apply(c *config) error { return f(c) }
 
 type config struct {
-	policy framework.ErrorPolicy
-	data   []byte
-	recipe string // in the telemetry
+	policy       framework.ErrorPolicy
+	data         []byte
+	recipe       string       // in the telemetry
+	onRevocation func(*Lease) // may be nil
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
@@ -47,9 +48,13 @@ func WithErrorPolicy(p framework.ErrorPolicy) Option {
 }
 
 // WithLockData sets what the lock's nodes contain, and Participants show as
-// the identity. Default: host name, slash, process id.
+// the identity: anything but the message of [AttemptRevoke]. Default: host name,
+// slash, process id.
 func WithLockData(data []byte) Option {
 	return optionFunc(func(c *config) error {
+		if string(data) == revokeMessage {
+			return fmt.Errorf("lock data %s, which asks for the lock to be given back, expected other data", data)
+		}
 		c.data = append([]byte{}, data...)
 		return nil
 	})

@@ -1,0 +1,310 @@
+package locks_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// told is a revocation listener that keeps what it was told.
+type told chan *locks.Lease
+
+func (c told) option() locks.Option {
+	return locks.WithRevocationListener(func(lease *locks.Lease) { c <- lease })
+}
+
+func (c told) await(t *testing.T) *locks.Lease {
+	t.Helper()
+	select {
+	case lease := <-c:
+		return lease
+	case <-time.After(limit):
+		t.Fatal("the listener has not been told")
+		return nil
+	}
+}
+
+// requireNothing is for when what could have been told has been looked at.
+func requireNothing(t *testing.T, signal <-chan struct{}, listener told) {
+	t.Helper()
+	select {
+	case <-signal:
+		t.Fatal("revoked, and nobody asked for it")
+	case lease := <-listener:
+		t.Fatalf("the listener was told of %s, and nobody asked for it", lease.Path())
+	default:
+	}
+}
+
+func TestTheHolderIsTold(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		listener := make(told, 10)
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/polite", listener.option())
+		other := zktest.Client(t, server.ConnectString())
+		before := server.Counts(t)
+		for range 3 { // the listener stays for the life of the lock
+			lease := acquire(t, m)
+			requireNothing(t, lease.Revoked(), listener)
+			require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+			awaitDone(t, lease.Revoked(), "the request")
+			require.Same(t, lease, listener.await(t))
+
+			require.NoError(t, lease.Err(), "a request is not a loss")
+			queue := awaitQueue(t, m, 1)
+			require.True(t, queue[0].RevocationRequested())
+			_, err := newMutex(t, other, "/locks/polite").TryAcquire(withLimit(t))
+			require.ErrorIs(t, err, locks.ErrNotAcquired, "the owner decides when to release")
+
+			require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()), "a second time")
+			require.NoError(t, other.Sync(withLimit(t), "/"))
+			release(t, lease)
+			require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()), "the node has gone")
+		}
+		require.Empty(t, listener, "told once for each lease")
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// A listener that releases hands the lock over.
+func TestTheListenerReleases(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/over",
+			locks.WithRevocationListener(func(lease *locks.Lease) {
+				if err := lease.Release(context.Background()); err != nil {
+					t.Errorf("release: %v", err)
+				}
+			}))
+		other := zktest.Client(t, server.ConnectString())
+		lease := acquire(t, m)
+		next := acquireLater(withLimit(t), newMutex(t, other, "/locks/over"))
+		awaitQueue(t, m, 2)
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+		o := await(t, next)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+// Between the creation of the node and the watch on it a request is as good as later.
+func TestARequestBeforeTheWatchIsNotMissed(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		listener := make(told, 10)
+		link := zktest.NewProxy(t, server.Addr())
+		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		m := newMutex(t, client, "/locks/early", listener.option())
+		other := zktest.Client(t, server.ConnectString())
+
+		aboutToWatch, goOn := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpGetData {
+				once.Do(func() { close(aboutToWatch) })
+				<-goOn
+			}
+			return zkproxy.Pass
+		})
+		defer remove()
+		lease := acquire(t, m)
+		awaitDone(t, aboutToWatch, "the watch on the node")
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+		close(goOn)
+		awaitDone(t, lease.Revoked(), "the request")
+		require.Same(t, lease, listener.await(t))
+		release(t, lease)
+	})
+}
+
+// A contender that waits is told when it has the lock, whenever it was asked.
+func TestAWaiterIsToldOnceItHolds(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		listener := make(told, 10)
+		waiter := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/waiting", listener.option())
+		other := zktest.Client(t, server.ConnectString())
+		holder := newMutex(t, other, "/locks/waiting")
+
+		lease := acquire(t, holder)
+		result := acquireLater(withLimit(t), waiter)
+		queue := awaitQueue(t, holder, 2)
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, queue[1].Path))
+		requireNothing(t, nil, listener)
+		select {
+		case <-lease.Revoked():
+			t.Fatal("the holder was told of a request to the one that waits")
+		default:
+		}
+		release(t, lease)
+		o := await(t, result)
+		require.NoError(t, o.err)
+		awaitDone(t, o.lease.Revoked(), "the request")
+		require.Same(t, o.lease, listener.await(t))
+		release(t, o.lease)
+	})
+}
+
+// The request is in the data that the waiter has read together with its watches.
+func TestTheReadOfAWaiterIsEnough(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		link := zktest.NewProxy(t, server.Addr())
+		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/read")
+		other := zktest.Client(t, server.ConnectString())
+		holder := newMutex(t, other, "/locks/read")
+		lease := acquire(t, holder)
+
+		var held atomic.Bool
+		goOn, watching := make(chan struct{}), make(chan struct{}, 10)
+		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Path != server.Root()+lease.Path() {
+				return zkproxy.Pass
+			}
+			if f.Direction == zkproxy.ToServer && held.CompareAndSwap(false, true) {
+				watching <- struct{}{} // it is in the queue, and about to watch
+				<-goOn
+			}
+			if f.Direction == zkproxy.ToClient && f.Kind == zkproxy.Reply {
+				watching <- struct{}{}
+			}
+			return zkproxy.Pass
+		})
+		defer remove()
+		result := acquireLater(withLimit(t), waiter)
+		awaitSignal(t, watching)
+		queue := awaitQueue(t, holder, 2)
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, queue[1].Path))
+		close(goOn)
+		awaitSignal(t, watching)
+		release(t, lease)
+		o := await(t, result)
+		require.NoError(t, o.err)
+		awaitDone(t, o.lease.Revoked(), "the request")
+		release(t, o.lease)
+	})
+}
+
+// Each change of the data is looked at, and only the whole message is a request.
+func TestOtherDataIsNoRequest(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		listener := make(told, 10)
+		link := zktest.NewProxy(t, server.Addr())
+		m := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/forged", listener.option())
+		other := zktest.Client(t, server.ConnectString())
+		looked := make(chan struct{}, 100)
+		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpGetData {
+				looked <- struct{}{}
+			}
+			return zkproxy.Pass
+		})
+		defer remove()
+		lease := acquire(t, m)
+		awaitSignal(t, looked)
+		for _, data := range []string{"", "__REVOKE__\n", "__REVOKE_", "__revoke__", " __REVOKE__", "replica 2", "the last"} {
+			require.NoError(t, other.Set(withLimit(t), lease.Path(), []byte(data)))
+			awaitSignal(t, looked) // the data before has been judged, since looks follow each other
+			requireNothing(t, lease.Revoked(), listener)
+		}
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+		awaitDone(t, lease.Revoked(), "the request")
+		require.Same(t, lease, listener.await(t))
+		release(t, lease)
+	})
+}
+
+func TestEveryLeaseOfAHoldIsTold(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		listener := make(told, 10)
+		client := zktest.Client(t, server.ConnectString())
+		m := newMutex(t, client, "/locks/nested", listener.option())
+		outer := acquire(t, m)
+		inner, err := m.Acquire(outer.Context(withLimit(t)))
+		require.NoError(t, err)
+		gone, err := m.Acquire(outer.Context(withLimit(t)))
+		require.NoError(t, err)
+		release(t, gone)
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), client, inner.Path()))
+		require.ElementsMatch(t, []*locks.Lease{outer, inner}, []*locks.Lease{listener.await(t), listener.await(t)})
+
+		late, err := m.Acquire(outer.Context(withLimit(t)))
+		require.NoError(t, err)
+		awaitDone(t, late.Revoked(), "the request, in a lease that came after it")
+		require.Same(t, late, listener.await(t))
+		for _, lease := range []*locks.Lease{outer, inner, late} {
+			release(t, lease)
+		}
+		require.Empty(t, listener)
+	})
+}
+
+func TestAPanicOfTheListenerIsLogged(t *testing.T) {
+	server := zktest.NewServer(t)
+	var log safeBuffer
+	client := zktest.Client(t, server.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	m := newMutex(t, client, "/locks/panic", locks.WithRevocationListener(func(lease *locks.Lease) {
+		defer func() { _ = lease.Release(context.Background()) }()
+		panic("no manners")
+	}))
+	lease := acquire(t, m)
+	require.NoError(t, locks.AttemptRevoke(withLimit(t), client, lease.Path()))
+	awaitDone(t, lease.Done(), "the release")
+	require.Eventually(t, func() bool { return log.contains("no manners") }, limit, time.Millisecond)
+}
+
+// safeBuffer is a log that may be written and read at once.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) contains(text string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Contains(b.buf.Bytes(), []byte(text))
+}
+
+// The reply to the request is lost with the connection: it is made again.
+func TestARequestIsMadeAgain(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/again")
+		lease := acquire(t, m)
+		link := zktest.NewProxy(t, server.Addr())
+		other := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		var cut atomic.Bool
+		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToServer && f.Path == server.Root()+lease.Path() && cut.CompareAndSwap(false, true) {
+				return zkproxy.CutAfter
+			}
+			return zkproxy.Pass
+		})
+		defer remove()
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+		awaitDone(t, lease.Revoked(), "the request")
+		require.True(t, cut.Load())
+		release(t, lease)
+	})
+}
+
+func TestRevocationWithBadArguments(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	require.ErrorContains(t, locks.AttemptRevoke(withLimit(t), nil, "/a"), "client nil")
+	require.ErrorContains(t, locks.AttemptRevoke(withLimit(t), client, "/locks/report"), "expected the path of a contender's node")
+	_, err := locks.NewInterProcessMutex(client, "/a", locks.WithRevocationListener(nil))
+	require.ErrorContains(t, err, "WithRevocationListener(nil), expected a function")
+	_, err = locks.NewInterProcessMutex(client, "/a", locks.WithLockData([]byte("__REVOKE__")))
+	require.ErrorContains(t, err, "expected other data")
+}

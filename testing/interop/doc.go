@@ -1,0 +1,35 @@
+// Package interop has Apache Curator itself take part in tests: a Java process that
+// does with Curator's own classes what a Go test tells it, on the paths and the
+// server that the Go side uses.
+//
+// It needs a Java compiler and Curator's jars; on Debian they come with
+//
+//	apt-get install libcurator-recipes-java default-jdk-headless
+//
+// Where they are missing [Start] fails with [ErrNotInstalled]; it never pretends.
+//
+// # Actors
+//
+// [Start] compiles the program in the folder java and runs it. An [Actor] in it is
+// a thread with a client of its own, since Curator's locks belong to threads:
+//
+//	java, err := interop.Start(ctx)
+//	if err != nil {
+//		t.Fatal(err)
+//	}
+//	defer java.Close()
+//	alice := java.Actor("alice")
+//	_, err = alice.Do(ctx, "connect", server.ConnectString(), "10000")
+//	_, err = alice.Do(ctx, "mutex", "report", "/locks/report")
+//	hold, err := alice.Do(ctx, "acquire", "report")   // the node's path, its czxid
+//
+// Commands and their results are strings; java/Actor.java and java/Data.java list
+// them. What Java throws is a [*JavaError]. An actor does one thing after another, so a
+// command that waits for a lock keeps the others of its actor waiting.
+//
+// # What its tests show
+//
+// That both sides keep out, queue behind, count, revoke and read each other: on the
+// embedded server and on real ZooKeeper, with evidence that the kernel puts in order.
+// A program that is to share locks with Java finds there what has been tried.
+package interop

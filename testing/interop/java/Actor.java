@@ -1,0 +1,142 @@
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/**
+ * One thread with one client, since Curator's locks belong to threads.
+ *
+ * <pre>
+ * connect ADDRESS/CHROOT TIMEOUT     session id; the timeout in milliseconds
+ * close
+ * mutex NAME PATH                    makes a lock that later commands call NAME
+ * read-write NAME PATH               makes two: NAME.read and NAME.write
+ * semaphore NAME PATH MAX            InterProcessSemaphoreV2
+ * semaphore-v1 NAME PATH MAX         InterProcessSemaphore
+ * semaphore-mutex NAME PATH
+ * acquire NAME [TIMEOUT]             node and czxid; nothing when the time, in ms, was too short
+ * release NAME
+ * participants NAME                  paths, in the order of the queue
+ * make-revocable NAME                for the next acquisition
+ * await-revocation NAME              answers when the listener has been told; not on the thread
+ * revoke PATH
+ * contend NAME FOLDER TURNS          see {@link Contest}
+ * share NAME FOLDER TURNS
+ * downgrade NAME FOLDER TURNS        NAME of a read-write
+ * </pre>
+ *
+ * What has nothing to do with locks is in {@link Data}.
+ */
+final class Actor {
+    private final String name;
+    private final ExecutorService thread;
+    private final Map<String, Lock> locks = new HashMap<>();
+    private CuratorFramework client;
+
+    Actor(String name) {
+        this.name = name;
+        this.thread = Executors.newSingleThreadExecutor(work -> daemon(work, name));
+    }
+
+    private static Thread daemon(Runnable work, String name) {
+        Thread thread = new Thread(work, name);
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    void submit(String number, String command, List<String> args) {
+        Runnable work = () -> {
+            try {
+                Peer.ok(number, obey(command, args));
+            } catch (Throwable failure) {
+                Peer.error(number, failure);
+            }
+        };
+        if (command.equals("await-revocation")) {
+            daemon(work, name + " " + command).start();
+        } else {
+            thread.execute(work);
+        }
+    }
+
+    private List<String> obey(String command, List<String> args) throws Exception {
+        return switch (command) {
+            case "connect" -> connect(args.get(0), Integer.parseInt(args.get(1)));
+            case "close" -> done(client::close);
+            case "mutex" -> add(args.get(0), Lock.mutex(client, args.get(1)));
+            case "read-write" -> addReadWrite(args.get(0), args.get(1));
+            case "semaphore" -> add(args.get(0), Lock.semaphoreV2(client, args.get(1), Integer.parseInt(args.get(2))));
+            case "semaphore-v1" -> add(args.get(0), Lock.semaphoreV1(client, args.get(1), Integer.parseInt(args.get(2))));
+            case "semaphore-mutex" -> add(args.get(0), Lock.semaphoreMutex(client, args.get(1)));
+            case "acquire" -> acquire(lock(args.get(0)), args.size() > 1 ? Long.parseLong(args.get(1)) : Lock.FOREVER);
+            case "release" -> done(lock(args.get(0))::release);
+            case "participants" -> List.copyOf(lock(args.get(0)).participants());
+            case "make-revocable" -> done(lock(args.get(0))::makeRevocable);
+            case "await-revocation" -> done(lock(args.get(0))::awaitRevocation);
+            case "revoke" -> done(() -> Revoker.attemptRevoke(client, args.get(0)));
+            case "contend" -> done(() -> contest(args).contend(lock(args.get(0))));
+            case "share" -> done(() -> contest(args).share(lock(args.get(0))));
+            case "downgrade" -> done(() -> contest(args).downgrade(lock(args.get(0) + ".write"), lock(args.get(0) + ".read")));
+            default -> Data.obey(client, command, args);
+        };
+    }
+
+    private interface Action {
+        void run() throws Exception;
+    }
+
+    private static List<String> done(Action action) throws Exception {
+        action.run();
+        return List.of();
+    }
+
+    private List<String> connect(String connectString, int timeout) throws Exception {
+        client = CuratorFrameworkFactory.builder()
+                .connectString(connectString)
+                .sessionTimeoutMs(timeout)
+                .connectionTimeoutMs(timeout)
+                .retryPolicy(new ExponentialBackoffRetry(100, 5))
+                .build();
+        client.start();
+        client.blockUntilConnected();
+        return List.of(Long.toString(client.getZookeeperClient().getZooKeeper().getSessionId()));
+    }
+
+    private List<String> add(String lockName, Lock lock) {
+        synchronized (locks) {
+            locks.put(lockName, lock);
+        }
+        return List.of();
+    }
+
+    private List<String> addReadWrite(String lockName, String path) {
+        InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path);
+        add(lockName + ".read", Lock.of(client, both.readLock()));
+        return add(lockName + ".write", Lock.of(client, both.writeLock()));
+    }
+
+    private Lock lock(String lockName) {
+        synchronized (locks) {
+            Lock lock = locks.get(lockName);
+            if (lock == null) {
+                throw new IllegalArgumentException("no lock " + lockName + ", expected one of " + locks.keySet());
+            }
+            return lock;
+        }
+    }
+
+    private List<String> acquire(Lock lock, long timeout) throws Exception {
+        return lock.acquire(timeout) ? List.of(lock.node(), Long.toString(lock.czxid())) : List.of();
+    }
+
+    private Contest contest(List<String> args) {
+        return new Contest(name, Path.of(args.get(1)), Integer.parseInt(args.get(2)));
+    }
+}

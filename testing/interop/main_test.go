@@ -1,0 +1,150 @@
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/interop"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(sharingJava{m})) }
+
+// sharedJava is the Java process that the tests of this package share.
+var sharedJava struct {
+	sync.Mutex
+	process *interop.Java
+}
+
+// sharingJava ends the shared Java process after the tests.
+type sharingJava struct{ m *testing.M }
+
+func (s sharingJava) Run() int {
+	code := s.m.Run()
+	sharedJava.Lock()
+	defer sharedJava.Unlock()
+	if sharedJava.process != nil {
+		if err := sharedJava.process.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	return code
+}
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = time.Minute
+
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// eachBackend is zktest.EachBackend for tests that need Java on either backend. It
+// makes the node of the chroot, which a Java client expects to find.
+func eachBackend(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
+	t.Helper()
+	needsJava(t)
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		_, err := zktest.Client(t, server.Addr()).Create(withLimit(t), server.Root(), nil)
+		require.NoError(t, err)
+		test(t, server)
+	})
+}
+
+func needsJava(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: this test starts Java processes")
+	}
+}
+
+func startJava(tb testing.TB) *interop.Java {
+	tb.Helper()
+	sharedJava.Lock()
+	defer sharedJava.Unlock()
+	if sharedJava.process == nil {
+		process, err := interop.Start(withLimit(tb))
+		require.NoError(tb, err)
+		sharedJava.process = process
+	}
+	return sharedJava.process
+}
+
+var actors atomic.Int64
+
+// newActor returns a Java actor that is connected, and closed when the test ends.
+func newActor(tb testing.TB, server zktest.Backend) actor {
+	tb.Helper()
+	a := actor{startJava(tb).Actor("java" + strconv.FormatInt(actors.Add(1), 10))}
+	a.do(tb, "connect", server.ConnectString(), "10000")
+	tb.Cleanup(func() { a.close(tb) })
+	return a
+}
+
+// actor is an interop.Actor whose failures fail the test.
+type actor struct{ *interop.Actor }
+
+func (a actor) do(tb testing.TB, command string, args ...string) []string {
+	tb.Helper()
+	results, err := a.Do(withLimit(tb), command, args...)
+	require.NoError(tb, err)
+	return results
+}
+
+// close closes the actor's client. It may be called more than once.
+func (a actor) close(tb testing.TB) {
+	tb.Helper()
+	if _, err := a.Do(withLimit(tb), "close"); err != nil {
+		tb.Errorf("%s: close: %v", a.Name(), err)
+	}
+}
+
+// acquire has the actor acquire a lock, and returns the path and the czxid of its
+// node.
+func (a actor) acquire(tb testing.TB, lock string) (path string, czxid int64) {
+	tb.Helper()
+	hold := a.do(tb, "acquire", lock)
+	require.Len(tb, hold, 2)
+	czxid, err := strconv.ParseInt(hold[1], 10, 64)
+	require.NoError(tb, err)
+	return hold[0], czxid
+}
+
+func newMutex(tb testing.TB, client *framework.Framework, path string, opts ...locks.Option) *locks.InterProcessMutex {
+	tb.Helper()
+	m, err := locks.NewInterProcessMutex(client, path, opts...)
+	require.NoError(tb, err)
+	return m
+}
+
+// awaitQueue waits until the mutex has n contenders, and returns them.
+func awaitQueue(tb testing.TB, m *locks.InterProcessMutex, n int) []locks.Participant {
+	tb.Helper()
+	ctx := withLimit(tb)
+	for {
+		queue, err := m.Participants(ctx)
+		require.NoError(tb, err)
+		if len(queue) == n {
+			return queue
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			tb.Fatalf("the queue has %d contenders, want %d", len(queue), n)
+		}
+	}
+}
