@@ -39,6 +39,7 @@ type cell struct {
 	link     *zkproxy.Proxy
 	client   *framework.Framework
 	mutex    *locks.InterProcessMutex
+	rw       *locks.InterProcessReadWriteLock
 	before   zktest.Counts
 	routines int
 }
@@ -57,6 +58,9 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 		{"wait for a lock", 4, prepareWait},
 		{"try a held lock", 3, prepareTry},
 		{"release", 1, prepareRelease},
+		{"read behind a writer", 4, prepareRead},
+		{"write behind a reader", 4, prepareWrite},
+		{"downgrade", 2, prepareDowngrade},
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		cells := 0
@@ -71,7 +75,7 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 			}
 		}
 		t.Logf("%d cells of call, request and fate", cells)
-		require.GreaterOrEqual(t, cells, 55)
+		require.GreaterOrEqual(t, cells, 110)
 	})
 }
 
@@ -80,6 +84,7 @@ func newCell(t *testing.T, server zktest.Backend) *cell {
 	c := &cell{server: server, link: zktest.NewProxy(t, server.Addr())}
 	c.client = zktest.Client(t, server.ConnectStringVia(c.link.Addr()))
 	c.mutex = newMutex(t, c.client, "/locks/cell")
+	c.rw = newReadWrite(t, c.client, "/locks/cell")
 	return c
 }
 
@@ -127,9 +132,11 @@ func (c *cell) run(
 	require.NoError(t, c.client.Sync(withLimit(t), "/"), name)
 	c.server.AwaitCounts(t, c.before, time.Second)
 	awaitGoroutines(t, name, c.routines)
-	lease, err := newMutex(t, c.client, "/locks/cell").Acquire(withLimit(t))
-	require.NoError(t, err, name)
-	release(t, lease)
+	for _, lock := range []locks.InterProcessLock{c.mutex, c.rw.WriteLock()} {
+		lease, err := lock.TryAcquire(withLimit(t))
+		require.NoError(t, err, name)
+		release(t, lease)
+	}
 	require.NoError(t, c.client.Close(), name)
 	c.before.Sessions--
 	c.server.AwaitCounts(t, c.before, time.Second)
@@ -168,28 +175,69 @@ func prepareFree(t *testing.T, c *cell) (func(context.Context) error, func()) {
 	}, func() {}
 }
 
-// heldByAnother has another session hold the lock; tidy releases it.
-func heldByAnother(t *testing.T, c *cell) (tidy func()) {
+// byAnother has another session acquire; tidy releases.
+func byAnother(t *testing.T, c *cell, acquireAs func(*framework.Framework) *locks.Lease) (tidy func()) {
 	t.Helper()
 	other := zktest.Client(t, c.server.ConnectString())
 	require.NoError(t, other.Sync(withLimit(t), "/")) // all its goroutines run now
 	c.baseline(t)
-	lease := acquire(t, newMutex(t, other, "/locks/cell"))
+	lease := acquireAs(other)
 	return func() { release(t, lease) }
+}
+
+// heldByAnother has another session hold the mutex.
+func heldByAnother(t *testing.T, c *cell) (tidy func()) {
+	t.Helper()
+	return byAnother(t, c, func(other *framework.Framework) *locks.Lease {
+		return acquire(t, newMutex(t, other, "/locks/cell"))
+	})
+}
+
+// waitFor waits for a lock that is held. The requests end with the watch; the call
+// that has no k-th request must end too.
+func waitFor(t *testing.T, lock locks.InterProcessLock) func(context.Context) error {
+	t.Helper()
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		lease, err := lock.Acquire(ctx)
+		require.Error(t, err)
+		require.Nil(t, lease)
+		return err
+	}
 }
 
 func prepareWait(t *testing.T, c *cell) (func(context.Context) error, func()) {
 	tidy := heldByAnother(t, c)
-	return func(ctx context.Context) error {
-		// The requests end with the watch; the call that has no k-th request must end
-		// too.
-		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-		defer cancel()
-		lease, err := c.mutex.Acquire(ctx)
-		require.Error(t, err)
-		require.Nil(t, lease)
-		return err
-	}, tidy
+	return waitFor(t, c.mutex), tidy
+}
+
+func prepareRead(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	tidy := byAnother(t, c, func(other *framework.Framework) *locks.Lease {
+		return acquire(t, newReadWrite(t, other, "/locks/cell").WriteLock())
+	})
+	return waitFor(t, c.rw.ReadLock()), tidy
+}
+
+func prepareWrite(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	tidy := byAnother(t, c, func(other *framework.Framework) *locks.Lease {
+		return acquire(t, newReadWrite(t, other, "/locks/cell").ReadLock())
+	})
+	return waitFor(t, c.rw.WriteLock()), tidy
+}
+
+// prepareDowngrade has the writer's lease survive the call, if the link does.
+func prepareDowngrade(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	c.baseline(t)
+	writer := acquire(t, c.rw.WriteLock())
+	call := func(ctx context.Context) error {
+		lease, err := c.rw.ReadLock().Acquire(writer.Context(ctx))
+		if err != nil {
+			return err
+		}
+		return lease.Release(context.WithoutCancel(ctx))
+	}
+	return call, func() { requireDefinite(t, "release of the writer", writer.Release(withLimit(t))) }
 }
 
 func prepareTry(t *testing.T, c *cell) (func(context.Context) error, func()) {

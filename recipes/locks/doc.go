@@ -23,6 +23,17 @@
 // A context that carries ownership re-enters the lock; any other is another owner,
 // in the same process too. There is no thread or goroutine identity.
 //
+// # Readers and writers
+//
+// An [InterProcessReadWriteLock] is two locks with one queue. Readers share, a
+// writer is alone, and nobody overtakes. The context of a write lease makes its
+// owner a reader without a gap, after which the write lease is released:
+//
+//	reader, err := lock.ReadLock().Acquire(writer.Context(ctx))
+//	err = writer.Release(ctx)
+//
+// A reader that asks for the write lock gets [ErrUpgrade] in place of a deadlock.
+//
 // # What a lease promises
 //
 // While a lease is valid, no other client, in Go or Java, holds the lock. It ends
@@ -120,6 +131,7 @@
 //	Locker                                    mutex.Do(ctx, fn)
 //	isOwnedByCurrentThread()                  lease.Err() == nil
 //	getParticipantNodes()                     mutex.Participants(ctx)
+//	readLock(), writeLock()                   lock.ReadLock(), lock.WriteLock()
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
 //	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()
 //	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)

@@ -36,9 +36,19 @@ type LockNode struct {
 	Path string
 	Stat framework.Stat // as of its creation
 
+	// Token is the fencing token of its lease; 0 means the czxid of Stat.
+	Token int64
+
 	// Children are the names in the folder, listed after the creation; nil when the
 	// driver has not listed them.
 	Children []string
+}
+
+func (n LockNode) token() int64 {
+	if n.Token != 0 {
+		return n.Token
+	}
+	return n.Stat.Czxid
 }
 
 // PredicateResults is a driver's decision. It is Curator's PredicateResults.

@@ -26,6 +26,12 @@ var (
 	// goes on with negative numbers instead, and so does the lock.)
 	ErrSequenceExhausted = errors.New("the folder's sequence numbers are exhausted, it must be deleted once it is empty")
 
+	// ErrUpgrade says that the write side was asked for with the context of a read
+	// lease of the same lock. The writer would wait for its own reader, for ever, so
+	// it is refused at once; release the read lease first, and expect another writer
+	// to be faster.
+	ErrUpgrade = errors.New("a read lock cannot be upgraded: the writer would wait for its own reader")
+
 	// errOwnNodeGone starts an acquisition again from the beginning.
 	errOwnNodeGone = errors.New("the lock node is gone")
 )

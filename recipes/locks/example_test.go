@@ -194,6 +194,35 @@ func ExampleInterProcessMutex_Participants() {
 	// <nil>
 }
 
+func ExampleInterProcessReadWriteLock() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	lock, err := locks.NewInterProcessReadWriteLock(client, "/locks/catalogue")
+	check(err)
+	ctx := context.Background()
+	writer, err := lock.WriteLock().Acquire(ctx)
+	check(err)
+
+	// The writer becomes a reader: no other writer gets in between.
+	reader, err := lock.ReadLock().Acquire(writer.Context(ctx))
+	check(err)
+	check(writer.Release(ctx))
+	another, err := lock.ReadLock().TryAcquire(ctx)
+	fmt.Println("readers share:", err)
+	_, err = lock.WriteLock().TryAcquire(ctx)
+	fmt.Println("a writer does not:", err)
+
+	// The other way there is none.
+	_, err = lock.WriteLock().Acquire(reader.Context(ctx))
+	fmt.Println(err)
+	fmt.Println(another.Release(ctx), reader.Release(ctx))
+	// Output:
+	// readers share: <nil>
+	// a writer does not: locks: acquire /locks/catalogue: not acquired: it is held
+	// locks: acquire /locks/catalogue: a read lock cannot be upgraded: the writer would wait for its own reader
+	// <nil> <nil>
+}
+
 // A recipe of one's own: at most two may work at a time. The standard driver with
 // two leases is all it takes; another driver may create other nodes, or order them
 // in another way.

@@ -109,7 +109,7 @@ func (h *hold) abandon() {
 	h.l.telemetry.lost(h, context.Cause(h.ctx))
 	h.unwatch()
 	h.l.client.Logger().Error("lock lost while held",
-		"path", h.node.Path, "token", h.node.Stat.Czxid, "reason", context.Cause(h.ctx))
+		"path", h.node.Path, "token", h.node.token(), "reason", context.Cause(h.ctx))
 	// Refused when the client is closed: then the node goes with the session.
 	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
 }

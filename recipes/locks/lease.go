@@ -55,13 +55,14 @@ func (l *Lease) Err() error {
 }
 
 // Token is the fencing token: the czxid of the lock's node. On one ensemble it is
-// greater than the token of every hold that was granted before, whatever the lock,
-// also after the lock's folder was deleted and created again. Hand it to whatever
-// the lock protects, and let that refuse a token below the greatest it has seen:
-// only this stops a holder that was paused for longer than its session.
+// greater than the token of every hold of the lock that it had to wait for, also
+// after the lock's folder was deleted and created again. Hand it to whatever the
+// lock protects, and let that refuse a token below the greatest it has seen: only
+// this stops a holder that was paused for longer than its session.
 //
-// Leases of one owner that re-entered the lock share a token.
-func (l *Lease) Token() int64 { return l.hold.node.Stat.Czxid }
+// Leases of one owner that re-entered the lock share a token. So do a writer and
+// the reader it downgrades to, which takes the writer's place in the queue.
+func (l *Lease) Token() int64 { return l.hold.node.token() }
 
 // Path is the path of the lock's node.
 func (l *Lease) Path() string { return l.hold.node.Path }
@@ -123,10 +124,11 @@ type leaseContext struct {
 	hold            *hold
 }
 
-// ownerKey finds the hold of one lock in a context.
+// ownerKey finds the hold of one lock in a context. The base path tells the two
+// sides of a read/write lock apart, which share a folder.
 type ownerKey struct {
-	client *framework.Framework
-	path   string
+	client   *framework.Framework
+	basePath string
 }
 
 // Value returns ownership, then the values of the context that Context was given.
@@ -135,7 +137,7 @@ func (c *leaseContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v
 	}
-	if key == (ownerKey{c.hold.l.client, c.hold.l.path}) {
+	if key == (ownerKey{c.hold.l.client, c.hold.l.basePath}) {
 		return c.hold
 	}
 	return c.values.Value(key)
@@ -146,6 +148,6 @@ func (c *leaseContext) Deadline() (time.Time, bool) { return c.values.Deadline()
 
 // owned returns the hold of this lock that ctx carries, or nil.
 func (l *LockInternals) owned(ctx context.Context) *hold {
-	h, _ := ctx.Value(ownerKey{l.client, l.path}).(*hold)
+	h, _ := ctx.Value(ownerKey{l.client, l.basePath}).(*hold)
 	return h
 }

@@ -38,6 +38,30 @@ type contest struct {
 	lease  *locks.Lease
 }
 
+// pairing is what holder and rival contend for, such that one excludes the other.
+type pairing struct {
+	name  string
+	hold  func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease
+	rival func(t *testing.T, client *framework.Framework, path string) contended
+}
+
+type contended interface {
+	locks.InterProcessLock
+	queue
+}
+
+var mutexes = pairing{
+	"mutex",
+	func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
+		t.Helper()
+		return acquire(t, newMutex(t, client, path, opts...))
+	},
+	func(t *testing.T, client *framework.Framework, path string) contended {
+		t.Helper()
+		return newMutex(t, client, path)
+	},
+}
+
 // latency is that of both links where the server tells holder and rival at the
 // same time. The rival then needs a round trip more, and this is what makes it one
 // that a busy machine cannot hide.
@@ -102,7 +126,7 @@ func TestTheHolderKnowsFirst(t *testing.T) {
 						defer func() { <-gate }()
 						c := &contest{server: server, admin: admin}
 						path := fmt.Sprintf("/locks/%d", trial)
-						reason := c.run(t, path, test.policy, test.latency, test.trouble)
+						reason := c.run(t, mutexes, path, test.policy, test.latency, test.trouble)
 						if !slices.Contains(test.reasons, reason) {
 							t.Errorf("trial %d: lost because %q, want one of %q", trial, reason, test.reasons)
 						}
@@ -116,7 +140,7 @@ func TestTheHolderKnowsFirst(t *testing.T) {
 
 // run returns the reason that the holder was given.
 func (c *contest) run(
-	t *testing.T, path string, policy framework.ErrorPolicy, latency time.Duration,
+	t *testing.T, p pairing, path string, policy framework.ErrorPolicy, latency time.Duration,
 	trouble func(*testing.T, *contest),
 ) framework.LostReason {
 	short := framework.WithSessionTimeout(shortestSession)
@@ -124,13 +148,12 @@ func (c *contest) run(
 	defer c.link.Delay(0)
 	defer c.link.Heal()
 	c.holder = zktest.Client(t, c.server.ConnectStringVia(c.link.Addr()), short)
-	held := newMutex(t, c.holder, path, locks.WithErrorPolicy(policy))
-	c.lease = acquire(t, held)
+	c.lease = p.hold(t, c.holder, path, locks.WithErrorPolicy(policy))
 	work := c.lease.Context(context.Background())
 
 	rivalLink := zktest.NewProxy(t, c.server.Addr())
 	defer rivalLink.Delay(0)
-	rival := newMutex(t, zktest.Client(t, c.server.ConnectStringVia(rivalLink.Addr())), path)
+	rival := p.rival(t, zktest.Client(t, c.server.ConnectStringVia(rivalLink.Addr())), path)
 	waiting := make(chan outcome, 1)
 	told := make(chan error, 1)
 	go func() {
@@ -156,6 +179,85 @@ func (c *contest) run(
 	require.ErrorAs(t, c.lease.Release(withLimit(t)), &lost, "Release tells of the loss")
 	release(t, o.lease)
 	return lost.Reason
+}
+
+var pairings = []pairing{
+	{
+		"reader before writer",
+		func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
+			t.Helper()
+			return acquire(t, newReadWrite(t, client, path, opts...).ReadLock())
+		},
+		rivalWriter,
+	},
+	{
+		"writer before reader",
+		func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
+			t.Helper()
+			return acquire(t, newReadWrite(t, client, path, opts...).WriteLock())
+		},
+		func(t *testing.T, client *framework.Framework, path string) contended {
+			t.Helper()
+			return bothSides{newReadWrite(t, client, path).ReadLock(), newReadWrite(t, client, path)}
+		},
+	},
+	{
+		"downgraded reader before writer",
+		func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
+			t.Helper()
+			rw := newReadWrite(t, client, path, opts...)
+			writer := acquire(t, rw.WriteLock())
+			reader, err := rw.ReadLock().Acquire(writer.Context(withLimit(t)))
+			require.NoError(t, err)
+			release(t, writer)
+			return reader
+		},
+		rivalWriter,
+	},
+}
+
+func rivalWriter(t *testing.T, client *framework.Framework, path string) contended {
+	t.Helper()
+	return bothSides{newReadWrite(t, client, path).WriteLock(), newReadWrite(t, client, path)}
+}
+
+// bothSides is one side of a read/write lock, with the queue of both.
+type bothSides struct {
+	locks.InterProcessLock
+	queue
+}
+
+// TestTheHolderKnowsFirstWhateverTheLock does to the holders of other locks what
+// the server or the client's clock has to tell them.
+func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
+	const each = 3
+	for _, p := range pairings {
+		t.Run(p.name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				admin := zktest.Client(t, server.ConnectString())
+				var wg sync.WaitGroup
+				for trial := range each {
+					wg.Go(func() {
+						c := &contest{server: server, admin: admin}
+						reason := c.run(t, p, fmt.Sprintf("/locks/deleted/%d", trial), framework.SessionErrorPolicy, latency,
+							func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) })
+						if reason != framework.ReasonNodeDeleted {
+							t.Errorf("deleted, trial %d: lost because %q", trial, reason)
+						}
+					})
+					wg.Go(func() {
+						c := &contest{server: server, admin: admin}
+						reason := c.run(t, p, fmt.Sprintf("/locks/cut/%d", trial), framework.SessionErrorPolicy, 0,
+							func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.ToServer) })
+						if reason != framework.ReasonLeaseEnd {
+							t.Errorf("cut off, trial %d: lost because %q", trial, reason)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		})
+	}
 }
 
 // After a loss, the same mutex works again, and the lost node does not stay.

@@ -31,6 +31,13 @@ func newMutex(tb testing.TB, client *framework.Framework, path string, opts ...l
 	return m
 }
 
+func newReadWrite(tb testing.TB, client *framework.Framework, path string, opts ...locks.Option) *locks.InterProcessReadWriteLock {
+	tb.Helper()
+	rw, err := locks.NewInterProcessReadWriteLock(client, path, opts...)
+	require.NoError(tb, err)
+	return rw
+}
+
 // acquire acquires within the limit.
 func acquire(tb testing.TB, lock locks.InterProcessLock) *locks.Lease {
 	tb.Helper()
@@ -86,8 +93,13 @@ func awaitDone(tb testing.TB, done <-chan struct{}, what string) {
 	}
 }
 
+// queue is what can be asked who contends for it.
+type queue interface {
+	Participants(ctx context.Context) ([]locks.Participant, error)
+}
+
 // awaitQueue waits until the lock has n contenders, and returns them.
-func awaitQueue(tb testing.TB, m *locks.InterProcessMutex, n int) []locks.Participant {
+func awaitQueue(tb testing.TB, m queue, n int) []locks.Participant {
 	tb.Helper()
 	ctx := withLimit(tb)
 	for {

@@ -8,8 +8,12 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// InterProcessLock is a lock that one owner can hold at a time.
+// InterProcessLock is what the recipes here have in common: mutexes, either side
+// of a read/write lock, and semaphores, of which it is one permit.
 type InterProcessLock interface {
+	// Path is the path of the lock.
+	Path() string
+
 	// Acquire blocks until the lock is held or ctx ends.
 	Acquire(ctx context.Context) (*Lease, error)
 

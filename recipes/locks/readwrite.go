@@ -1,0 +1,180 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// InterProcessReadWriteLock is a pair of locks across processes and machines: any
+// number of owners may hold the [ReadLock], or one the [WriteLock]. It shares its
+// queue with Curator's class of that name.
+//
+// It is fair: readers and writers are served in the order in which the server has
+// created their nodes, and a reader does not overtake a writer that waits. Both
+// sides are re-entrant by context.
+//
+// A writer can become a reader without a gap, in which no other writer gets in:
+// with the context of its lease it acquires the read lock, and then releases the
+// write lease. A reader cannot become a writer, see [ErrUpgrade].
+//
+// Layout: <path>/_c_<uuid>-__READ__<10 digits> and <path>/_c_<uuid>-__WRIT__<10
+// digits>, ephemeral, numbered from one counter, below container nodes. A writer
+// waits for the node before it. A reader waits for the nearest writer before it,
+// so that the end of a writer wakes no readers but those which it has kept
+// waiting; Curator's wait for the first writer, and wake up for nothing while there
+// are others between.
+//
+// It is safe for concurrent use. Two InterProcessReadWriteLock on one path and
+// client are the same lock.
+type InterProcessReadWriteLock struct {
+	read  *ReadLock
+	write *WriteLock
+}
+
+// NewInterProcessReadWriteLock returns the read/write lock at path. It checks its
+// arguments and sends nothing.
+func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
+	read, err := NewLockInternals(client, readDriver{}, path, readName, 1, opts...)
+	if err != nil {
+		return nil, err
+	}
+	write, err := NewLockInternals(client, writeDriver{}, path, writeName, 1, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &InterProcessReadWriteLock{&ReadLock{read, write}, &WriteLock{write, read}}, nil
+}
+
+// ReadLock returns the side that many can hold.
+func (l *InterProcessReadWriteLock) ReadLock() *ReadLock { return l.read }
+
+// WriteLock returns the side that one can hold.
+func (l *InterProcessReadWriteLock) WriteLock() *WriteLock { return l.write }
+
+// Path returns the path of the lock, the folder of its nodes.
+func (l *InterProcessReadWriteLock) Path() string { return l.read.Path() }
+
+// Participants returns the readers and writers, in the order of the queue, and who
+// waits for whom; see [LockInternals.Participants].
+func (l *InterProcessReadWriteLock) Participants(ctx context.Context) ([]Participant, error) {
+	return l.read.internals.participants(ctx, func(name string) *LockInternals {
+		if _, isWriter := writeSorter.Sequence(name); isWriter {
+			return l.write.internals
+		}
+		return l.read.internals
+	})
+}
+
+// ReadLock is the side of an [InterProcessReadWriteLock] that many owners can hold
+// at once.
+type ReadLock struct {
+	internals *LockInternals
+	write     *LockInternals
+}
+
+var _ InterProcessLock = (*ReadLock)(nil)
+
+// Path returns the path of the read/write lock.
+func (r *ReadLock) Path() string { return r.internals.Path() }
+
+// Acquire blocks until no writer is before this reader in the queue, and returns
+// its lease. The contract is that of [InterProcessMutex.Acquire]: the context
+// bounds the wait, and that of a read lease re-enters.
+//
+// With the context of a write lease of the same lock it downgrades: the read lease
+// is granted at once, has a node of its own in the writer's place of the queue, and
+// the writer's token. Either may be released first. If the write lease has ended,
+// before or meanwhile, the error says how.
+func (r *ReadLock) Acquire(ctx context.Context) (*Lease, error) { return r.forOwner(ctx).Acquire(ctx) }
+
+// TryAcquire is Acquire without the wait: with a writer before this reader it
+// returns an error that matches [ErrNotAcquired].
+func (r *ReadLock) TryAcquire(ctx context.Context) (*Lease, error) {
+	return r.forOwner(ctx).TryAcquire(ctx)
+}
+
+// forOwner returns the lock as the owner in ctx is to acquire it.
+func (r *ReadLock) forOwner(ctx context.Context) *LockInternals {
+	writer := r.write.owned(ctx)
+	if writer == nil || r.internals.owned(ctx) != nil {
+		return r.internals
+	}
+	downgrade := *r.internals
+	downgrade.driver = downgradeDriver{writer: writer}
+	return &downgrade
+}
+
+// Do runs fn while the read lock is held; see [Do].
+func (r *ReadLock) Do(ctx context.Context, fn func(context.Context) error) error {
+	return Do(ctx, r, fn)
+}
+
+// Participants returns the readers in the order of the queue; see
+// [LockInternals.Participants].
+func (r *ReadLock) Participants(ctx context.Context) ([]Participant, error) {
+	return r.internals.only(ctx, readSorter)
+}
+
+// WriteLock is the side of an [InterProcessReadWriteLock] that one owner can hold,
+// while there are no readers.
+type WriteLock struct {
+	internals *LockInternals
+	read      *LockInternals
+}
+
+var _ InterProcessLock = (*WriteLock)(nil)
+
+// Path returns the path of the read/write lock.
+func (w *WriteLock) Path() string { return w.internals.Path() }
+
+// Acquire blocks until nobody is before this writer in the queue, and returns its
+// lease. The contract is that of [InterProcessMutex.Acquire]: the context bounds
+// the wait, and that of a write lease re-enters. With the context of a read lease,
+// and without that of a write lease, the error matches [ErrUpgrade] at once.
+func (w *WriteLock) Acquire(ctx context.Context) (*Lease, error) {
+	if err := w.refuseUpgrade(ctx); err != nil {
+		return nil, err
+	}
+	return w.internals.Acquire(ctx)
+}
+
+// TryAcquire is Acquire without the wait: with anybody before this writer it
+// returns an error that matches [ErrNotAcquired].
+func (w *WriteLock) TryAcquire(ctx context.Context) (*Lease, error) {
+	if err := w.refuseUpgrade(ctx); err != nil {
+		return nil, err
+	}
+	return w.internals.TryAcquire(ctx)
+}
+
+func (w *WriteLock) refuseUpgrade(ctx context.Context) error {
+	reader, writer := w.read.owned(ctx), w.internals.owned(ctx)
+	reads, writes := reader != nil && reader.err() == nil, writer != nil && writer.err() == nil
+	if reads && !writes {
+		return fmt.Errorf("locks: acquire %s: %w", w.Path(), ErrUpgrade)
+	}
+	return nil
+}
+
+// Do runs fn while the write lock is held; see [Do].
+func (w *WriteLock) Do(ctx context.Context, fn func(context.Context) error) error {
+	return Do(ctx, w, fn)
+}
+
+// Participants returns the writers in the order of the queue; see
+// [LockInternals.Participants].
+func (w *WriteLock) Participants(ctx context.Context) ([]Participant, error) {
+	return w.internals.only(ctx, writeSorter)
+}
+
+// only returns the participants of one side.
+func (l *LockInternals) only(ctx context.Context, side StandardLockInternalsSorter) ([]Participant, error) {
+	return l.participants(ctx, func(name string) *LockInternals {
+		if !side.Contends(name) {
+			return nil
+		}
+		return l
+	})
+}

@@ -1,0 +1,138 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// What Curator calls the nodes of the two sides. Java compares what comes after
+// them, which takes names of one length.
+const (
+	readName  = "__READ__"
+	writeName = "__WRIT__"
+)
+
+var (
+	readSorter  = StandardLockInternalsSorter{readName}
+	writeSorter = StandardLockInternalsSorter{writeName}
+)
+
+// readWriteQueue is what both sides have in common: one queue, in which they
+// stand by their number.
+type readWriteQueue struct{}
+
+// Contends tells whether the name is that of a reader or of a writer.
+func (readWriteQueue) Contends(name string) bool {
+	return readSorter.Contends(name) || writeSorter.Contends(name)
+}
+
+// Compare compares by sequence number. A downgraded reader has the number of its
+// writer, and comes after it.
+func (q readWriteQueue) Compare(a, b string) int {
+	x, xIsWriter := q.sequence(a)
+	y, yIsWriter := q.sequence(b)
+	switch d := x - y; {
+	case d != 0:
+		return cmp.Compare(d, 0)
+	case xIsWriter != yIsWriter && xIsWriter:
+		return -1
+	case xIsWriter != yIsWriter:
+		return 1
+	default:
+		return strings.Compare(a, b)
+	}
+}
+
+func (readWriteQueue) sequence(name string) (n int32, isWriter bool) {
+	if n, isWriter = writeSorter.Sequence(name); !isWriter {
+		n, _ = readSorter.Sequence(name)
+	}
+	return n, isWriter
+}
+
+// CreatesTheLock creates the node as for a mutex.
+func (readWriteQueue) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (LockNode, error) {
+	return StandardLockInternalsDriver{}.CreatesTheLock(ctx, client, session, path, data)
+}
+
+// writeDriver lets in whoever is first in the queue.
+type writeDriver struct{ readWriteQueue }
+
+// GetsTheLock decides as for a mutex.
+func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
+	return StandardLockInternalsDriver{writeSorter}.GetsTheLock(contenders, ours, maxLeases)
+}
+
+// readDriver lets in whoever has no writer before.
+type readDriver struct{ readWriteQueue }
+
+// GetsTheLock has the reader wait for the nearest writer before it. A writer with
+// the reader's own number is the one from which it was downgraded.
+func (readDriver) GetsTheLock(contenders []string, ours string, _ int) (PredicateResults, error) {
+	i := slices.Index(contenders, ours)
+	number, _ := readSorter.Sequence(ours)
+	switch {
+	case number == math.MaxInt32:
+		return PredicateResults{}, ErrSequenceExhausted
+	case i < 0:
+		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
+	}
+	for _, name := range slices.Backward(contenders[:i]) {
+		if n, isWriter := writeSorter.Sequence(name); isWriter && n != number {
+			return PredicateResults{PathToWatch: name}, nil
+		}
+	}
+	return PredicateResults{GetsTheLock: true}, nil
+}
+
+// downgradeDriver makes the owner of the write lock a reader in the same place of
+// the queue: its node has the writer's number in its name, and the server appends
+// none (CURATOR-621).
+type downgradeDriver struct {
+	readDriver
+
+	writer *hold
+}
+
+// CreatesTheLock creates the reader's node in the writer's session.
+func (d downgradeDriver) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, _ *framework.Session, path string, data []byte,
+) (LockNode, error) {
+	if err := d.writer.err(); err != nil {
+		return LockNode{}, writerEnded(err)
+	}
+	number := d.writer.node.Path[strings.LastIndex(d.writer.node.Path, writeName)+len(writeName):]
+	node := LockNode{Token: d.writer.node.token()}
+	var err error
+	node.Path, err = client.Create(ctx, path+number, data,
+		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
+		framework.WithMode(framework.Ephemeral), framework.InSession(d.writer.session),
+		framework.StoringStatIn(&node.Stat), framework.ListingSiblingsIn(&node.Children))
+	return node, err
+}
+
+// GetsTheLock admits the reader only if the writer's node is in the same list. It
+// was there then when the reader's was created, so that no other writer can have
+// come between.
+func (d downgradeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
+	_, writer := framework.SplitPath(d.writer.node.Path)
+	if slices.Contains(contenders, writer) {
+		return d.readDriver.GetsTheLock(contenders, ours, maxLeases)
+	}
+	if err := d.writer.err(); err != nil {
+		return PredicateResults{}, writerEnded(err)
+	}
+	return PredicateResults{}, writerEnded(&LostError{Reason: framework.ReasonNodeDeleted})
+}
+
+func writerEnded(err error) error {
+	return fmt.Errorf("the write lease to be downgraded has ended: %w", err)
+}

@@ -1,0 +1,408 @@
+package locks_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// Where the scenarios of Curator's TestInterProcessReadWriteLock are:
+//
+//	testBasic                            TestWritersAreAlone
+//	testGetParticipantNodes              TestReadersShareAndWritersQueue
+//	testThatUpgradingIsDisallowed        TestAReaderCannotBecomeAWriter
+//	testThatDowngradingRespectsThreads   TestDowngrade
+//	testDowngrading                      TestDowngrade
+//	testContendingDowngrading            TestNoWriterGetsInDuringADowngrade
+//	testSetNodeData                      TestReadWriteLayout
+//	testLockPath                         TestAWriterWhoseSessionIsKilled
+
+func TestWritersAreAlone(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const clients, goroutines, turns = 4, 2, 24
+		var wg sync.WaitGroup
+		var room readWriteRoom
+		for range clients {
+			rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
+			for g := range goroutines {
+				wg.Go(func() {
+					for turn := range turns {
+						side, work := locks.InterProcessLock(rw.ReadLock()), room.read
+						if (turn+g)%3 == 0 {
+							side, work = rw.WriteLock(), room.write
+						}
+						lease, err := side.Acquire(withLimit(t))
+						if err != nil {
+							t.Errorf("acquire: %v", err)
+							return
+						}
+						work(t, lease)
+						if err := lease.Release(withLimit(t)); err != nil {
+							t.Errorf("release: %v", err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.Equal(t, clients*goroutines*turns/3, room.written)
+		require.EqualValues(t, clients*goroutines*turns*2/3, room.reads.Load())
+	})
+}
+
+// readWriteRoom is what a read/write lock protects in the tests.
+type readWriteRoom struct {
+	readers, reads atomic.Int64
+	newest         atomic.Int64 // the greatest token that has been here
+	written        int          // unprotected on purpose: the race detector is one more witness
+}
+
+func (r *readWriteRoom) write(t *testing.T, lease *locks.Lease) {
+	t.Helper()
+	r.written++
+	if n := r.readers.Load(); n != 0 {
+		t.Errorf("a writer among %d readers", n)
+	}
+	if newest := r.newest.Swap(lease.Token()); newest >= lease.Token() {
+		t.Errorf("a writer has token %d after %d", lease.Token(), newest)
+	}
+}
+
+func (r *readWriteRoom) read(_ *testing.T, lease *locks.Lease) {
+	r.readers.Add(1)
+	defer r.readers.Add(-1)
+	_ = r.written
+	r.reads.Add(1)
+	for newest := r.newest.Load(); newest < lease.Token(); newest = r.newest.Load() {
+		r.newest.CompareAndSwap(newest, lease.Token())
+	}
+}
+
+func TestReadersShareAndWritersQueue(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const readers, writers = 20, 8
+		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
+		var reading []*locks.Lease
+		for range readers {
+			reading = append(reading, acquire(t, rw.ReadLock()))
+		}
+		var writing []<-chan outcome
+		for i := range writers {
+			writing = append(writing, acquireLater(withLimit(t), rw.WriteLock()))
+			awaitQueue(t, rw.WriteLock(), i+1)
+		}
+		all := awaitQueue(t, rw, readers+writers)
+		for i, p := range all {
+			require.Equal(t, i < readers, p.Holds, "%d", i)
+			require.EqualValues(t, i, p.Sequence)
+			if i < readers {
+				require.Equal(t, "__READ__", p.LockName)
+				require.Empty(t, p.WaitsFor)
+			} else {
+				require.Equal(t, "__WRIT__", p.LockName)
+				require.Equal(t, all[i-1].Path, p.WaitsFor)
+			}
+		}
+		require.Equal(t, all[:readers], awaitQueue(t, rw.ReadLock(), readers))
+		require.Equal(t, all[readers:], awaitQueue(t, rw.WriteLock(), writers))
+		_, err := rw.ReadLock().TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "a reader does not overtake a writer that waits")
+
+		for _, lease := range reading {
+			release(t, lease)
+		}
+		for i, result := range writing {
+			o := await(t, result)
+			require.NoError(t, o.err)
+			require.Equal(t, all[readers+i].Path, o.lease.Path())
+			release(t, o.lease)
+		}
+	})
+}
+
+func TestAReaderCannotBecomeAWriter(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
+		reader := acquire(t, rw.ReadLock())
+		for _, try := range []func(context.Context) (*locks.Lease, error){rw.WriteLock().TryAcquire, rw.WriteLock().Acquire} {
+			_, err := try(reader.Context(withLimit(t)))
+			require.ErrorIs(t, err, locks.ErrUpgrade)
+			require.ErrorContains(t, err, "locks: acquire /locks/rw: a read lock cannot be upgraded")
+		}
+		awaitQueue(t, rw, 1)
+		require.NoError(t, reader.Err())
+		again, err := rw.ReadLock().Acquire(reader.Context(withLimit(t)))
+		require.NoError(t, err, "it re-enters its own side")
+		require.Equal(t, reader.Path(), again.Path())
+		release(t, again)
+		release(t, reader)
+		release(t, acquire(t, rw.WriteLock()))
+	})
+}
+
+func TestDowngrade(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		rw := newReadWrite(t, client, "/locks/rw")
+		for _, writerFirst := range []bool{true, false} {
+			writer := acquire(t, rw.WriteLock())
+			owner := writer.Context(withLimit(t))
+			_, err := rw.ReadLock().TryAcquire(withLimit(t))
+			require.ErrorIs(t, err, locks.ErrNotAcquired, "a context without ownership is another owner")
+
+			reader, err := rw.ReadLock().TryAcquire(owner)
+			require.NoError(t, err)
+			require.NotEqual(t, writer.Path(), reader.Path())
+			require.Equal(t, writer.Token(), reader.Token())
+			stat, err := client.Exists(owner, reader.Path())
+			require.NoError(t, err)
+			require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
+			_, digits, _ := strings.Cut(writer.Path(), "__WRIT__")
+			require.True(t, strings.HasSuffix(reader.Path(), "-__READ__"+digits), "%s takes the place of %s", reader.Path(), writer.Path())
+			both := awaitQueue(t, rw, 2)
+			require.Equal(t, writer.Path(), both[0].Path)
+			require.True(t, both[0].Holds && both[1].Holds)
+
+			write, err := rw.WriteLock().Acquire(reader.Context(owner))
+			require.NoError(t, err, "the owner of both sides re-enters either")
+			release(t, write)
+			read, err := rw.ReadLock().Acquire(reader.Context(owner))
+			require.NoError(t, err)
+			require.Equal(t, reader.Path(), read.Path())
+			release(t, read)
+
+			leases := []*locks.Lease{reader, writer}
+			if writerFirst {
+				leases = []*locks.Lease{writer, reader}
+			}
+			release(t, leases[0])
+			require.NoError(t, leases[1].Err())
+			awaitQueue(t, rw, 1)
+			if writerFirst {
+				another, err := rw.ReadLock().TryAcquire(withLimit(t))
+				require.NoError(t, err, "what remains is a reader")
+				release(t, another)
+				_, err = rw.WriteLock().Acquire(reader.Context(withLimit(t)))
+				require.ErrorIs(t, err, locks.ErrUpgrade)
+			}
+			release(t, leases[1])
+			_, err = rw.ReadLock().Acquire(context.WithoutCancel(owner))
+			require.ErrorIs(t, err, locks.ErrReleased, "ownership of an ended lease is an error")
+			awaitQueue(t, rw, 0)
+		}
+	})
+}
+
+func TestNoWriterGetsInDuringADowngrade(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
+		writer := acquire(t, rw.WriteLock())
+		link := zktest.NewProxy(t, server.Addr())
+		rival := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
+		waiting := acquireLater(withLimit(t), rival.WriteLock())
+		awaitQueue(t, rw, 2)
+
+		reader, err := rw.ReadLock().Acquire(writer.Context(withLimit(t)))
+		require.NoError(t, err)
+		watched := repliesAbout(link, server.Root()+reader.Path())
+		release(t, writer)
+		awaitSignal(t, watched) // the rival has looked and found the reader
+		require.Equal(t, reader.Path(), awaitQueue(t, rw, 2)[1].WaitsFor)
+		select {
+		case o := <-waiting:
+			t.Fatalf("the rival got %+v while there is a reader", o)
+		default:
+		}
+		release(t, reader)
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		require.Greater(t, o.lease.Token(), reader.Token())
+		release(t, o.lease)
+	})
+}
+
+// repliesAbout signals replies to requests with this path.
+func repliesAbout(link *zkproxy.Proxy, path string) <-chan struct{} {
+	replied := make(chan struct{}, 1)
+	link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+		if f.Direction == zkproxy.ToClient && f.Kind == zkproxy.Reply && f.Path == path {
+			select {
+			case replied <- struct{}{}:
+			default:
+			}
+		}
+		return zkproxy.Pass
+	})
+	return replied
+}
+
+// The writer's node goes while the request that creates the reader's is on its way:
+// by then the next writer has got in, so there is nothing left to downgrade.
+func TestADowngradeComesTooLate(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		admin := zktest.Client(t, server.ConnectString())
+		link := zktest.NewProxy(t, server.Addr())
+		rw := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
+		before.Sessions += 2
+		writer := acquire(t, rw.WriteLock())
+		rival := newReadWrite(t, admin, "/locks/rw")
+		waiting := acquireLater(withLimit(t), rival.WriteLock())
+		awaitQueue(t, rival, 2)
+
+		onItsWay, goOn := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		defer link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpCreate2 {
+				once.Do(func() { close(onItsWay) })
+				<-goOn
+			}
+			return zkproxy.Pass
+		})()
+		downgrade := acquireLater(writer.Context(withLimit(t)), rw.ReadLock())
+		awaitDone(t, onItsWay, "the request")
+		require.NoError(t, admin.Delete(withLimit(t), writer.Path()))
+		next := await(t, waiting)
+		require.NoError(t, next.err)
+		close(goOn)
+
+		o := await(t, downgrade)
+		var lost *locks.LostError
+		require.ErrorAs(t, o.err, &lost)
+		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
+		awaitQueue(t, rival, 1)
+		release(t, next.lease)
+		require.ErrorAs(t, writer.Release(withLimit(t)), &lost)
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// The end of a writer wakes the readers that it has kept waiting, and no others.
+func TestAReaderWaitsForTheNearestWriter(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
+		first := acquire(t, rw.WriteLock())
+		early := acquireLater(withLimit(t), rw.ReadLock())
+		awaitQueue(t, rw, 2)
+		second := acquireLater(withLimit(t), rw.WriteLock())
+		queue := awaitQueue(t, rw, 3)
+		link := zktest.NewProxy(t, server.Addr())
+		late := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
+		watched := repliesAbout(link, server.Root()+queue[2].Path)
+		waiting := acquireLater(withLimit(t), late.ReadLock())
+		queue = awaitQueue(t, rw, 4)
+		require.Equal(t, queue[0].Path, queue[1].WaitsFor)
+		require.Equal(t, queue[1].Path, queue[2].WaitsFor)
+		require.Equal(t, queue[2].Path, queue[3].WaitsFor)
+		awaitSignal(t, watched)
+
+		requests := link.Requests()
+		release(t, first)
+		o := await(t, early)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+		o = await(t, second)
+		require.NoError(t, o.err)
+		require.LessOrEqual(t, link.Requests(), requests+1, "but for the watch on its own node the late reader has asked nothing")
+		release(t, o.lease)
+		o = await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+func TestAWriterWhoseSessionIsKilled(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		writer := acquire(t, newReadWrite(t, client, "/locks/rw").WriteLock())
+		other := zktest.Client(t, server.ConnectString())
+		waiting := acquireLater(withLimit(t), newReadWrite(t, other, "/locks/rw").ReadLock())
+		awaitQueue(t, newReadWrite(t, other, "/locks/rw"), 2)
+		zktest.KillSession(t, client, server.Addr())
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		stat, err := other.Exists(withLimit(t), writer.Path())
+		require.NoError(t, err)
+		require.Nil(t, stat)
+		var lost *locks.LostError
+		require.ErrorAs(t, writer.Release(withLimit(t)), &lost)
+		release(t, o.lease)
+	})
+}
+
+func TestReadWriteLayout(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		data := []byte("10.1.2.3")
+		rw := newReadWrite(t, client, "/locks/rw", locks.WithLockData(data))
+		data[0] = 'x' // the lock has a copy
+		for _, name := range []string{"README", "__READ__", "__WRIT__1", "lock-0000000000", "_c_a"} {
+			_, err := client.Create(withLimit(t), "/locks/rw/"+name, nil, framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+		}
+		const protected = `^/locks/rw/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-`
+		for side, pattern := range map[locks.InterProcessLock]string{
+			rw.ReadLock(): protected + `__READ__\d{10}$`, rw.WriteLock(): protected + `__WRIT__\d{10}$`,
+		} {
+			lease := acquire(t, side)
+			require.Regexp(t, pattern, lease.Path())
+			got, err := client.Get(withLimit(t), lease.Path())
+			require.NoError(t, err)
+			require.Equal(t, "10.1.2.3", string(got))
+			awaitQueue(t, rw, 1)
+			release(t, lease)
+		}
+	})
+}
+
+// Nobody is let in on either side with a number that several nodes may have.
+func TestReadWriteWhenTheSequenceIsExhausted(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.None()))
+	rw := newReadWrite(t, client, "/locks/rw")
+	first := acquire(t, rw.ReadLock())
+	require.NoError(t, server.SetSequence("/locks/rw", 1<<31-1))
+	for range 2 {
+		_, err := rw.ReadLock().Acquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrSequenceExhausted)
+		_, err = rw.WriteLock().Acquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrSequenceExhausted)
+	}
+	awaitQueue(t, rw, 1)
+	release(t, first)
+}
+
+// On servers before 3.6 the counter wraps: a reader, a writer and the reader it
+// downgrades to keep their places.
+func TestReadWriteAcrossTheWrap(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10"))
+	client := zktest.Client(t, server.Addr())
+	rw := newReadWrite(t, client, "/locks/rw")
+	release(t, acquire(t, rw.ReadLock()))
+	require.NoError(t, server.SetSequence("/locks/rw", 1<<31-2))
+	reader := acquire(t, rw.ReadLock())
+	require.NoError(t, server.SetSequence("/locks/rw", -1<<31))
+	waiting := acquireLater(withLimit(t), rw.WriteLock())
+	queue := awaitQueue(t, rw, 2)
+	require.EqualValues(t, -1<<31, queue[1].Sequence)
+	require.Equal(t, reader.Path(), queue[1].WaitsFor)
+	release(t, reader)
+	o := await(t, waiting)
+	require.NoError(t, o.err)
+	downgraded, err := rw.ReadLock().Acquire(o.lease.Context(withLimit(t)))
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(downgraded.Path(), "__READ__-2147483648"), downgraded.Path())
+	release(t, o.lease)
+	release(t, downgraded)
+}
