@@ -368,7 +368,11 @@ func (c *conn) isOpen() bool {
 func (c *conn) enqueue(calls []*Call) error {
 	c.queue.Lock()
 	defer c.queue.Unlock()
-	if !c.open {
+	switch {
+	case c.open:
+	case c.c.refused.Load():
+		return notSent(ErrAuthFailed)
+	default:
 		return notSent(ErrNotConnected)
 	}
 	for _, call := range calls {
