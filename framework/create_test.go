@@ -166,7 +166,8 @@ func TestCreateOptionErrors(t *testing.T) {
 func TestIsProtectedName(t *testing.T) {
 	const id = "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-"
 	for name, want := range map[string]bool{
-		id:                true,
+		id:                false,
+		id + "0":          true,
 		id + "lock-00001": true,
 		"/a/" + id + "x":  true,
 		"/" + id + "/x":   false,

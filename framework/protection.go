@@ -16,10 +16,11 @@ const (
 )
 
 // IsProtectedName tells whether the name of a znode, or the last name of a path,
-// was made by [WithProtection], here or in Java.
+// was made by [WithProtection], here or in Java. A name that ends with the UUID and its
+// dash is none, as in Java: something was protected.
 func IsProtectedName(name string) bool {
 	_, name = SplitPath("/" + name)
-	if len(name) < protectedPrefixLen || !strings.HasPrefix(name, protectedPrefix) || name[protectedPrefixLen-1] != '-' {
+	if len(name) <= protectedPrefixLen || !strings.HasPrefix(name, protectedPrefix) || name[protectedPrefixLen-1] != '-' {
 		return false
 	}
 	return uuid.Validate(name[len(protectedPrefix):protectedPrefixLen-1]) == nil
