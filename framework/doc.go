@@ -65,6 +65,17 @@
 // However many watches a client has on one path, the server has one of each kind;
 // when the last is cancelled, it has none.
 //
+// A persistent watch stays, over events, lost connections and new sessions, and needs
+// ZooKeeper 3.6. Where events may have gone unseen its listeners are told to read
+// again:
+//
+//	watch, err := client.AddWatch(ctx, "/config", framework.WatchPersistentRecursive)
+//	...
+//	defer watch.Cancel()
+//	watch.OnEvent(func(e framework.Event) {
+//		if e.Type == framework.EventResync { ... } // changes may have gone unseen
+//	})
+//
 // # Know the state of the connection
 //
 //	registration := client.OnConnectionState(func(s framework.ConnectionState) { ... })
@@ -140,7 +151,7 @@
 //
 // The state is the number of a [ConnectionState], curator.state the name of the one
 // that was entered. An operation is a call of a verb with all its retries:
-// create, delete, get, set, exists, children, sync, transact, or pipeline for
+// create, delete, get, set, exists, children, sync, transact, add watch, or pipeline for
 // several reads in one write. What is refused for its arguments is not
 // measured, what runs in the background is seen in curator.cleanup.pending only.
 // error.type is an [ErrorType], and absent from what succeeded.
@@ -150,7 +161,7 @@
 //	get data, set data,                 curator.path with WithPathAttribute
 //	check existence, list children,     events: retry (curator.attempt)
 //	sync znode, transact operations,
-//	pipeline reads
+//	pipeline reads, add watch
 //
 // All are client spans. The status is an error with the error.type, except for
 // what a server answers about znodes in the ordinary course of things: no_node,
@@ -195,6 +206,8 @@
 //	getData(), checkExists(), getChildren()     Framework.Get, Exists, Children
 //	  .usingWatcher                             Watched
 //	WatcherRemoveCuratorFramework               Watch.Cancel
+//	watchers().add().withMode, PersistentWatcher  Framework.AddWatch, PersistentWatch.OnEvent
+//	watchers().remove                           PersistentWatch.Cancel
 //	setData(), delete()                         Framework.Set, Delete
 //	  .withVersion                              WithVersion
 //	  .guaranteed, .inBackground                Guaranteed, InBackground

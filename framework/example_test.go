@@ -229,3 +229,34 @@ func ExampleSession_Context() {
 	// <nil>
 	// closed
 }
+
+// A persistent watch that feeds a local copy: read once the listener is there, and
+// again whenever changes may have gone unseen.
+func ExampleFramework_AddWatch() {
+	client, end := connect()
+	defer end()
+	ctx := context.Background()
+
+	watch, err := client.AddWatch(ctx, "/config", framework.WatchPersistentRecursive)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer watch.Cancel()
+	seen := make(chan framework.Event, 10)
+	watch.OnEvent(func(e framework.Event) { seen <- e })
+
+	if _, err := client.Create(ctx, "/config", nil); err != nil {
+		fmt.Println(err)
+	}
+	if _, err := client.Create(ctx, "/config/port", []byte("8080")); err != nil {
+		fmt.Println(err)
+	}
+	for range 2 {
+		e := <-seen
+		fmt.Println(e.Type, e.Path)
+	}
+	// Output:
+	// EventNodeCreated /config
+	// EventNodeCreated /config/port
+}

@@ -4,5 +4,5 @@ package framework
 func (f *Framework) WatchedPaths() int {
 	f.watches.mu.Lock()
 	defer f.watches.mu.Unlock()
-	return len(f.watches.entries)
+	return len(f.watches.entries) + len(f.watches.persistent)
 }

@@ -134,6 +134,7 @@ func (f *Framework) Close() error {
 
 	f.tracker.close()
 	f.stop(ErrClosed)
+	f.watches.close()
 	f.janitor.wait()
 	if err := f.telemetry.stop(); err != nil {
 		f.cfg.log.Error("telemetry could not be stopped", "error", err)
@@ -213,6 +214,7 @@ func (e *events) Expired() { e.tracker.onExpired() }
 
 func (e *events) Connected(h conduit.Handshake) {
 	e.telemetry.connected(h)
+	e.watches.onConnected(h.Server)
 	e.tracker.onConnected(h)
 }
 

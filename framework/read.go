@@ -199,7 +199,7 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	if cfg.watch != nil {
 		c.watch = &watchRequest{
 			watches: f.watches, key: watchKey{full, kind}, path: path,
-			onAbsent: op == opExists, into: cfg.watch,
+			onAbsent: op == opExists, into: cfg.watch, flag: &c.body[len(c.body)-1],
 		}
 	}
 	return c, nil

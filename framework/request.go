@@ -44,6 +44,7 @@ type call struct {
 	body    []byte
 	session *Session // when set, the only one to run in
 	watch   *watchRequest
+	begin   func() func(conduit.Reply, error) // when set, called before each try for its OnDone
 	decode  func(*jute.Decoder)
 	absent  func() // when set, NoNode is an answer and not an error
 }
@@ -117,6 +118,9 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 	for i, c := range calls {
 		if c.watch != nil {
 			wire[i].OnDone = f.watches.begin(c.watch)
+		}
+		if c.begin != nil {
+			wire[i].OnDone = c.begin()
 		}
 	}
 	accepted := f.conduit.Do(ctx, wire...)

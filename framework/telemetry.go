@@ -222,6 +222,7 @@ var spanNames = map[string]string{
 	opChildren.name: "list children",
 	opTransact.name: "transact operations",
 	opPipeline.name: "pipeline reads",
+	opAddWatch.name: "add watch",
 }
 
 func spanName(op operation) string {

@@ -56,6 +56,11 @@ func (ws *watches) active() int {
 			n++
 		}
 	}
+	for _, e := range ws.persistent {
+		if e.armed {
+			n++
+		}
+	}
 	return n
 }
 

@@ -40,6 +40,7 @@ type Watch struct {
 
 	// Guarded by watches.mu.
 	armed     bool // the server has it
+	asked     bool // the request has asked the server for it
 	cancelled bool
 	event     Event
 	onFired   []func(Event)
@@ -120,12 +121,21 @@ type watchEntry struct {
 type watches struct {
 	f *Framework
 
-	mu      sync.Mutex
-	entries map[watchKey]*watchEntry
+	mu         sync.Mutex
+	entries    map[watchKey]*watchEntry
+	persistent map[string]*persistentEntry // by the path at the server
+	server     string                      // of the newest connection
+	version    string                      // of that server; "" while it has not been asked
+	refused    map[string]bool             // servers that do not know addWatch
+	connection int                         // counts them
+	closed     bool
 }
 
 func newWatches(f *Framework) *watches {
-	return &watches{f: f, entries: make(map[watchKey]*watchEntry)}
+	return &watches{
+		f: f, entries: make(map[watchKey]*watchEntry),
+		persistent: make(map[string]*persistentEntry), refused: make(map[string]bool),
+	}
 }
 
 // watchRequest is a read that asks for a watch.
@@ -135,6 +145,7 @@ type watchRequest struct {
 	path     string
 	onAbsent bool // the server sets the watch although there is no znode
 	into     **Watch
+	flag     *byte  // in the request: asks the server for a watch
 	current  *Watch // of the last try
 }
 
@@ -155,6 +166,10 @@ func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 	r.current = w
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	w.asked, *r.flag = true, 1
+	if ws.serves(r.key.full) {
+		w.asked, *r.flag = false, 0
+	}
 	entry := ws.entries[r.key]
 	if entry == nil {
 		entry = &watchEntry{waiting: make(map[*Watch]struct{})}
@@ -163,20 +178,29 @@ func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 	entry.waiting[w] = struct{}{}
 	return func(reply conduit.Reply, err error) {
 		set := err == nil && (reply.Code == 0 || r.onAbsent && reply.Code == codeNoNode)
-		ws.answered(w, set)
+		if !ws.answered(w, set) {
+			ws.fire(Event{Type: zk.EventNotWatching, Err: ErrConnectionLost}, w.key)
+		}
 	}
 }
 
-func (ws *watches) answered(w *Watch, set bool) {
+// answered returns false when the watch was to be served by a persistent one that has
+// gone with an earlier connection.
+func (ws *watches) answered(w *Watch, set bool) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	entry := ws.entries[w.key]
 	if set {
 		w.armed, entry.armed = true, true
 	}
+	if set && w.asked && ws.serves(w.key.full) {
+		ws.rearm(w.key.full)
+	}
 	if !set || w.cancelled {
 		ws.drop(w)
+		return true
 	}
+	return w.asked || ws.serves(w.key.full)
 }
 
 func (ws *watches) cancel(w *Watch) {
@@ -200,9 +224,10 @@ func (ws *watches) drop(w *Watch) {
 		return
 	}
 	delete(ws.entries, w.key)
-	if entry.armed {
+	if entry.armed && ws.persistent[w.key.full] == nil {
 		ws.removeAtServer(w.key)
 	}
+	ws.settle(w.key.full)
 }
 
 func (ws *watches) removeAtServer(key watchKey) {
@@ -227,9 +252,26 @@ func (ws *watches) addHook(w *Watch, fn func(Event)) bool {
 	}
 }
 
-// onNotified ends the watches that an event concerns.
+// onNotified passes an event on to the persistent watches, and ends the one-shot
+// ones that it concerns.
 func (ws *watches) onNotified(n conduit.Notification) {
+	ws.mu.Lock()
+	parent, listChanged := ws.listChanged(n)
+	told := n.Type == zk.EventNodeChildrenChanged && ws.seesRecursively(n.Path)
+	ws.mu.Unlock()
+	ws.dispatch(n, !told)
+	if listChanged {
+		ws.dispatch(conduit.Notification{Type: zk.EventNodeChildrenChanged, Path: parent}, true)
+	}
+}
+
+func (ws *watches) dispatch(n conduit.Notification, persistently bool) {
 	event := Event{Type: n.Type, Path: ws.f.cfg.root.own(n.Path)}
+	if persistently {
+		ws.mu.Lock()
+		ws.notifyPersistent(event, n.Path)
+		ws.mu.Unlock()
+	}
 	switch n.Type {
 	case zk.EventNodeChildrenChanged:
 		ws.fire(event, watchKey{n.Path, watchChildren})
@@ -243,6 +285,7 @@ func (ws *watches) onNotified(n conduit.Notification) {
 // onDisconnected ends all watches: the server's are gone with the connection.
 func (ws *watches) onDisconnected() {
 	ws.mu.Lock()
+	ws.disconnectPersistent()
 	keys := slices.Collect(maps.Keys(ws.entries))
 	ws.mu.Unlock()
 	ws.fire(Event{Type: zk.EventNotWatching, Err: ErrConnectionLost}, keys...)
@@ -286,6 +329,7 @@ func (ws *watches) end(ended []*Watch, key watchKey, event Event) []*Watch {
 	}
 	if len(entry.waiting) == 0 {
 		delete(ws.entries, key)
+		ws.settle(key.full)
 	}
 	return ended
 }

@@ -3,6 +3,7 @@ package locks_test
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,11 +79,12 @@ func (o *observed) acquireSpan(t *testing.T) (map[string]string, []string) {
 		}
 		var events []string
 		for _, e := range span.Events() {
-			event := e.Name
+			var event strings.Builder
+			event.WriteString(e.Name)
 			for _, kv := range e.Attributes {
-				event += " " + kv.Value.String()
+				event.WriteString(" " + kv.Value.String())
 			}
-			events = append(events, event)
+			events = append(events, event.String())
 		}
 		return attributes, events
 	}

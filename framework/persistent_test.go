@@ -1,0 +1,487 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// recorder is a persistent watch with a listener.
+type recorder struct {
+	*framework.PersistentWatch
+	events chan framework.Event
+}
+
+func record(t *testing.T, f *framework.Framework, path string, mode framework.WatchMode) *recorder {
+	t.Helper()
+	w, err := f.AddWatch(t.Context(), path, mode)
+	require.NoError(t, err)
+	r := &recorder{w, make(chan framework.Event, 1000)}
+	w.OnEvent(func(e framework.Event) { r.events <- e })
+	return r
+}
+
+// expect waits for the next events and compares them.
+func (r *recorder) expect(t *testing.T, want ...framework.Event) {
+	t.Helper()
+	for i, w := range want {
+		select {
+		case got := <-r.events:
+			require.Equal(t, w, got, "event %d of %v", i, want)
+		case <-time.After(patience):
+			require.FailNow(t, "no event", "event %d of %v has not come within %v", i, want, patience)
+		}
+	}
+}
+
+func changed(path string) framework.Event {
+	return framework.Event{Type: zk.EventNodeDataChanged, Path: path}
+}
+
+func created(path string) framework.Event {
+	return framework.Event{Type: zk.EventNodeCreated, Path: path}
+}
+
+func deleted(path string) framework.Event {
+	return framework.Event{Type: zk.EventNodeDeleted, Path: path}
+}
+
+func children(path string) framework.Event {
+	return framework.Event{Type: zk.EventNodeChildrenChanged, Path: path}
+}
+
+// resync is what the watch on /start says after a gap.
+var resync = framework.Event{Type: framework.EventResync, Path: "/start"}
+
+// makeChanges makes one change of each kind, at /w and below it.
+func makeChanges(t *testing.T, f *framework.Framework) {
+	t.Helper()
+	for range 2 {
+		mustCreate(t, f, "/w")
+		require.NoError(t, f.Set(t.Context(), "/w", nil))
+		mustCreate(t, f, "/w/a")
+		mustCreate(t, f, "/w/a/b")
+		require.NoError(t, f.Set(t.Context(), "/w/a", nil))
+		for _, path := range []string{"/w/a/b", "/w/a", "/w"} {
+			require.NoError(t, f.Delete(t.Context(), path))
+		}
+	}
+}
+
+var (
+	seenPersistently = []framework.Event{
+		created("/w"), changed("/w"), children("/w"), children("/w"), deleted("/w"),
+	}
+	seenRecursively = []framework.Event{
+		created("/w"), changed("/w"), created("/w/a"), created("/w/a/b"), changed("/w/a"),
+		deleted("/w/a/b"), deleted("/w/a"), deleted("/w"),
+	}
+)
+
+func twice(events []framework.Event) []framework.Event {
+	return append(append([]framework.Event{}, events...), events...)
+}
+
+func TestPersistentWatches(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		before := server.Counts(t)
+		other := zktest.Client(t, server.ConnectString())
+		persistent := record(t, f, "/w", framework.WatchPersistent)
+		recursive := record(t, f, "/", framework.WatchPersistentRecursive)
+		require.Equal(t, "/w", persistent.Path())
+		makeChanges(t, other)
+		persistent.expect(t, twice(seenPersistently)...)
+		recursive.expect(t, twice(seenRecursively)...)
+
+		persistent.Cancel()
+		persistent.Cancel()
+		<-persistent.Done()
+		require.NoError(t, persistent.Err())
+		makeChanges(t, other)
+		recursive.expect(t, twice(seenRecursively)...)
+		recursive.Cancel()
+		require.NoError(t, f.Sync(t.Context(), "/"))
+		require.Equal(t, before.Watches, server.Counts(t).Watches)
+		require.Empty(t, persistent.events)
+		require.Zero(t, f.WatchedPaths())
+	})
+}
+
+// TestPersistentWatchesAreShared: the server has one watch of each mode, until the
+// last is cancelled. A persistent one is in two of its tables.
+func TestPersistentWatchesAreShared(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		before := server.Counts(t)
+		var mu sync.Mutex
+		var all []*framework.PersistentWatch
+		var group sync.WaitGroup
+		for range 50 {
+			group.Go(func() {
+				w, err := f.AddWatch(t.Context(), "/start", framework.WatchPersistent)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, w)
+			})
+		}
+		group.Wait()
+		last := record(t, f, "/start", framework.WatchPersistent)
+		require.Equal(t, before.Watches+2, server.Counts(t).Watches)
+		for _, w := range all {
+			w.Cancel()
+		}
+		require.NoError(t, f.Set(t.Context(), "/start", nil))
+		last.expect(t, changed("/start"))
+		require.Equal(t, before.Watches+2, server.Counts(t).Watches)
+		last.Cancel()
+		server.AwaitCounts(t, before, patience)
+		require.Zero(t, f.WatchedPaths())
+	})
+}
+
+// TestOneShotWatchesDoNotEndPersistentOnes sets, fires and cancels one-shot watches on the
+// path of a persistent one, which servers before 3.9 would take away with them.
+func TestOneShotWatchesDoNotEndPersistentOnes(t *testing.T) {
+	for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchPersistentRecursive} {
+		for kind := range watchers {
+			t.Run(kind, func(t *testing.T) {
+				onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+					before := server.Counts(t)
+					change := func() { require.NoError(t, f.Set(t.Context(), "/start", nil)) }
+
+					early := watch(t, f, kind, "/start")
+					r := record(t, f, "/start", mode)
+					early.Cancel()
+					change()
+					r.expect(t, changed("/start"))
+
+					late := watch(t, f, kind, "/start")
+					late.Cancel()
+					change()
+					r.expect(t, changed("/start"))
+
+					late = watch(t, f, kind, "/start")
+					change()
+					change()
+					r.expect(t, changed("/start"), changed("/start"))
+					if kind != "children" {
+						require.Equal(t, changed("/start"), fired(t, late))
+					} else {
+						notFired(t, late)
+						late.Cancel()
+					}
+
+					staying := watch(t, f, kind, "/start")
+					r.Cancel()
+					notFired(t, staying)
+					require.NoError(t, f.Delete(t.Context(), "/start"))
+					require.Equal(t, deleted("/start"), fired(t, staying))
+					server.AwaitCounts(t, before, patience)
+					require.Zero(t, f.WatchedPaths())
+				})
+			})
+		}
+	}
+}
+
+// TestPersistentWatchesServeOneShotOnes fires one-shot watches that were set before and
+// after a persistent one on their path.
+func TestPersistentWatchesServeOneShotOnes(t *testing.T) {
+	for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchPersistentRecursive} {
+		for kind := range watchers {
+			t.Run(kind, func(t *testing.T) {
+				onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+					before := server.Counts(t)
+					act := func() { require.NoError(t, f.Set(t.Context(), "/start", nil)) }
+					want, seen := changed("/start"), changed("/start")
+					if kind == "children" {
+						act = func() { mustCreate(t, f, "/start/child-", framework.WithMode(framework.PersistentSequential)) }
+						want, seen = children("/start"), children("/start")
+					}
+					early := watch(t, f, kind, "/start")
+					r := record(t, f, "/start", mode)
+					act()
+					require.Equal(t, want, fired(t, early))
+					late := watch(t, f, kind, "/start")
+					act()
+					require.Equal(t, want, fired(t, late))
+					act()
+					if kind == "children" && mode == framework.WatchPersistentRecursive {
+						r.expect(t, created("/start/child-0000000000"),
+							created("/start/child-0000000001"), created("/start/child-0000000002"))
+					} else {
+						r.expect(t, seen, seen, seen)
+					}
+					require.Empty(t, r.events)
+					r.Cancel()
+					server.AwaitCounts(t, before, patience)
+				})
+			})
+		}
+	}
+}
+
+// TestAOneShotWatchUnderWay reaches the server behind the persistent one, before the
+// client knows of that: where it has ended the persistent one, that is set again.
+func TestAOneShotWatchUnderWay(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		other := zktest.Client(t, server.ConnectString())
+		mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
+		link := zktest.NewProxy(t, server.Addr())
+		f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		before := server.Counts(t)
+		arrived, sent, listening := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var replies atomic.Int32
+		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			switch {
+			case f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpGetData:
+				close(sent)
+			case f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpAddWatch && replies.Add(1) == 1:
+				close(arrived)
+				<-sent
+			case f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpAddWatch:
+				<-listening
+			}
+			return zkproxy.Pass
+		})
+		oneShot := make(chan *framework.Watch, 1)
+		go func() {
+			<-arrived
+			var w *framework.Watch
+			if _, err := f.Get(context.WithoutCancel(t.Context()), "/start", framework.Watched(&w)); err != nil {
+				t.Error(err)
+			}
+			oneShot <- w
+		}()
+		r := record(t, f, "/start", framework.WatchPersistent)
+		close(listening)
+		w := <-oneShot
+		r.expect(t, resync)
+		for range 2 {
+			require.NoError(t, other.Set(t.Context(), "/start", nil))
+			r.expect(t, changed("/start"))
+		}
+		require.Equal(t, changed("/start"), fired(t, w))
+		r.Cancel()
+		server.AwaitCounts(t, before, patience)
+	})
+}
+
+// TestBothModesOnOnePath: a server before 3.9 has one mode for each path and table.
+func TestBothModesOnOnePath(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		before := server.Counts(t)
+		for _, order := range [][]framework.WatchMode{
+			{framework.WatchPersistent, framework.WatchPersistentRecursive},
+			{framework.WatchPersistentRecursive, framework.WatchPersistent},
+		} {
+			var both [2]*recorder
+			for _, mode := range order {
+				both[mode] = record(t, f, "/w", mode)
+			}
+			makeChanges(t, f)
+			both[framework.WatchPersistent].expect(t, twice(seenPersistently)...)
+			both[framework.WatchPersistentRecursive].expect(t, twice(seenRecursively)...)
+			both[framework.WatchPersistentRecursive].Cancel() // the other one goes on to be served by it
+			makeChanges(t, f)
+			both[framework.WatchPersistent].expect(t, twice(seenPersistently)...)
+			require.Empty(t, both[framework.WatchPersistentRecursive].events)
+			both[framework.WatchPersistent].Cancel()
+			server.AwaitCounts(t, before, patience)
+		}
+	})
+}
+
+// TestPersistentWatchesOutliveConnectionsAndSessions shows the gap as a resync.
+func TestPersistentWatchesOutliveConnectionsAndSessions(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		other := zktest.Client(t, server.ConnectString())
+		mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
+		before := server.Counts(t)
+		link := zktest.NewProxy(t, server.Addr())
+		f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		states := recordStates(f)
+		persistent := record(t, f, "/start", framework.WatchPersistent)
+		recursive := record(t, f, "/start", framework.WatchPersistentRecursive)
+		oneShot := watch(t, f, "get", "/start")
+
+		link.Refuse(true)
+		link.Cut()
+		states.expect(t, framework.Suspended)
+		require.ErrorIs(t, fired(t, oneShot).Err, framework.ErrConnectionLost)
+		require.NoError(t, other.Set(t.Context(), "/start", nil)) // unseen
+		link.Refuse(false)
+		persistent.expect(t, resync)
+		recursive.expect(t, resync)
+		require.NoError(t, other.Set(t.Context(), "/start", nil))
+		persistent.expect(t, changed("/start"))
+		recursive.expect(t, changed("/start"))
+
+		zktest.KillSession(t, f, server.Addr())
+		persistent.expect(t, resync)
+		recursive.expect(t, resync)
+		mustCreate(t, other, "/start/a")
+		persistent.expect(t, children("/start"))
+		recursive.expect(t, created("/start/a"))
+
+		require.NoError(t, f.Close())
+		for _, r := range []*recorder{persistent, recursive} {
+			<-r.Done()
+			require.ErrorIs(t, r.Err(), framework.ErrClosed)
+		}
+		server.AwaitCounts(t, before, patience)
+	})
+}
+
+// TestAddWatchSurvivesFaults breaks the connection at each addWatch in turn, those that
+// set watches again after a reconnect included.
+func TestAddWatchSurvivesFaults(t *testing.T) {
+	for name, verdict := range map[string]zkproxy.Verdict{
+		"request lost": zkproxy.CutBefore, "reply lost": zkproxy.CutAfter,
+	} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				other := zktest.Client(t, server.ConnectString())
+				mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
+				link := zktest.NewProxy(t, server.Addr())
+				f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+				before := server.Counts(t)
+				var requests atomic.Int32
+				link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+					if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpAddWatch && requests.Add(1) != 2 && requests.Load() < 5 {
+						return verdict
+					}
+					return zkproxy.Pass
+				})
+				r := record(t, f, "/start", framework.WatchPersistent) // the first is lost
+				require.EqualValues(t, 2, requests.Load())
+				link.Cut()
+				r.expect(t, resync) // the third and the fourth are lost
+				require.EqualValues(t, 5, requests.Load())
+				require.NoError(t, other.Set(t.Context(), "/start", nil))
+				r.expect(t, changed("/start"))
+				r.Cancel()
+				server.AwaitCounts(t, before, patience)
+			})
+		})
+	}
+}
+
+// TestAddWatchGivenUp ends the context while the reply is under way: the watch that the
+// server has by then is removed there.
+func TestAddWatchGivenUp(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		link := zktest.NewProxy(t, server.Addr())
+		f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		before := server.Counts(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		givenUp := errors.New("given up")
+		returned := make(chan struct{})
+		defer link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpAddWatch {
+				cancel(givenUp)
+				<-returned
+			}
+			return zkproxy.Pass
+		})()
+		w, err := f.AddWatch(ctx, "/w", framework.WatchPersistent)
+		close(returned)
+		require.Nil(t, w)
+		require.ErrorIs(t, err, givenUp)
+		require.False(t, framework.OutcomeUnknown(err), "nothing is left of it")
+		server.AwaitCounts(t, before, patience)
+		require.Eventually(t, func() bool { return f.WatchedPaths() == 0 }, patience, time.Millisecond)
+	})
+}
+
+// TestAddWatchOnAnOldServer costs nothing when the version can be asked for.
+func TestAddWatchOnAnOldServer(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
+	f := zktest.Client(t, server.Addr())
+	states := recordStates(f)
+	for range 2 {
+		_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
+		require.ErrorIs(t, err, framework.ErrUnsupported)
+		require.ErrorContains(t, err, "add watch /: ")
+		require.ErrorContains(t, err, "the version of "+server.Addr()+" is 3.5.9")
+	}
+	require.NoError(t, f.Sync(t.Context(), "/"))
+	states.none(t)
+}
+
+// TestAddWatchOnAnOldServerThatDoesNotSay costs one connection.
+func TestAddWatchOnAnOldServerThatDoesNotSay(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
+	var dials atomic.Int32
+	f := zktest.Client(t, server.Addr(), framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) == 2 {
+			return nil, errors.New("srvr is not executed because it is not in the whitelist")
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}))
+	states := recordStates(f)
+	_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	require.ErrorContains(t, err, "the version of "+server.Addr()+" is older")
+	states.expect(t, framework.Suspended, framework.Reconnected)
+	_, err = f.AddWatch(t.Context(), "/", framework.WatchPersistent)
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	require.NoError(t, f.Sync(t.Context(), "/"))
+	states.none(t)
+}
+
+// TestAPersistentWatchEndsOnAnOldServer, to which the client reconnects.
+func TestAPersistentWatchEndsOnAnOldServer(t *testing.T) {
+	modern, old := zktest.NewServer(t), zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
+	var target atomic.Pointer[zkserver.Server]
+	target.Store(modern)
+	f := zktest.Client(t, "a:1", framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, target.Load().Addr())
+	}))
+	w, err := f.AddWatch(t.Context(), "/", framework.WatchPersistentRecursive)
+	require.NoError(t, err)
+	admin := zktest.Client(t, old.Addr())
+	for range 10 { // or the server would be behind what the client has seen
+		mustCreate(t, admin, "/n", framework.WithMode(framework.PersistentSequential))
+	}
+	target.Store(old)
+	require.NoError(t, modern.Close())
+	select {
+	case <-w.Done():
+	case <-time.After(patience):
+		require.FailNow(t, "the watch has not ended")
+	}
+	require.ErrorIs(t, w.Err(), framework.ErrUnsupported)
+	require.ErrorContains(t, w.Err(), "add watch /: ")
+	require.NoError(t, f.BlockUntilConnected(t.Context()))
+}
+
+func TestAddWatchErrors(t *testing.T) {
+	f := unstarted(t)
+	for want, call := range map[string]func() error{
+		"watch mode 7":    func() error { _, err := f.AddWatch(t.Context(), "/", 7); return err },
+		"watch mode -1":   func() error { _, err := f.AddWatch(t.Context(), "/", -1); return err },
+		"invalid path":    func() error { _, err := f.AddWatch(t.Context(), "a", framework.WatchPersistent); return err },
+		"not started":     func() error { _, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent); return err },
+		"add watch /a/b:": func() error { _, err := f.AddWatch(t.Context(), "/a/b", framework.WatchPersistent); return err },
+	} {
+		require.ErrorContains(t, call(), want)
+	}
+	var none *framework.PersistentWatch
+	none.Cancel()
+}
