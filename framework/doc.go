@@ -95,8 +95,9 @@
 //
 // Reads are repeated as the policy says. So are writes that have certainly not
 // reached a server. A write whose outcome is unknown is repeated only if that can
-// do no harm: a create [WithProtection], which is searched for first, and a delete
-// that is [Guaranteed]. All others return the error.
+// do no harm: a create [WithProtection], which is searched for first, a delete
+// that is [Guaranteed], and a write that is said to be [Idempotent]. All others
+// return the error.
 //
 // A call whose context ends returns the context's cause. If its request had been
 // sent, OutcomeUnknown is true; if not, it never will be sent. A create with
@@ -134,6 +135,8 @@
 //	namespace                                   the chroot of the connection string
 //	create()                                    Framework.Create
 //	  .withMode, .withTtl, .withACL             WithMode, WithTTL, WithACL
+//	  .withACL(list, true)                      WithACL, ApplyingACLToParents
+//	  .orSetData, .idempotent                   OrSetData, Idempotent
 //	  .withProtection                           WithProtection
 //	  .creatingParentsIfNeeded                  CreatingParentsIfNeeded
 //	  .creatingParentContainersIfNeeded         CreatingParentContainersIfNeeded
@@ -144,6 +147,9 @@
 //	setData(), delete()                         Framework.Set, Delete
 //	  .withVersion                              WithVersion
 //	  .guaranteed, .inBackground                Guaranteed, InBackground
+//	  .deletingChildrenIfNeeded, .quietly       DeletingChildrenIfNeeded, Quietly
+//	  .idempotent                               Idempotent
+//	checkExists().creatingParentsIfNeeded       CreatingParentsIfNeeded
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact
 //	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp

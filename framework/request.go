@@ -46,6 +46,9 @@ type call struct {
 	watch   *watchRequest
 	decode  func(*jute.Decoder)
 	absent  func() // when set, NoNode is an answer and not an error
+
+	// refused, when set, says what an error of the server's means to the call.
+	refused func(error) error
 }
 
 // send makes calls until they succeed, the retry policy gives up or the
@@ -141,6 +144,8 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 	case reply.Code == codeNoNode && c.absent != nil:
 		c.absent()
 		return nil
+	case reply.Code != 0 && c.refused != nil:
+		return c.refused(serverError(reply.Code))
 	case reply.Code != 0:
 		return serverError(reply.Code)
 	case c.decode == nil:
