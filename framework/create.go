@@ -97,7 +97,7 @@ func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (
 		return nil, err
 	}
 	if cfg.acl == nil {
-		cfg.acl = f.defaultACL(f.cfg.root.below(path))
+		cfg.acl = f.defaultACL(f.root.below(path))
 	}
 	return &creation{f: f, cfg: cfg, path: path, target: path, data: data}, nil
 }
@@ -134,7 +134,7 @@ func (c *creation) attempt(ctx context.Context) error {
 			return nil // whatever has become of the list
 		case errors.Is(err, ErrNodeExists):
 			err = c.onExisting(ctx, err)
-		case errors.Is(err, ErrNoNode) && c.cfg.parents:
+		case errors.Is(err, ErrNoNode) && c.makesParents():
 			// A container may be reaped before its first child: then around again.
 			if err = c.createParents(ctx); err == nil {
 				err = errAgain
@@ -146,16 +146,23 @@ func (c *creation) attempt(ctx context.Context) error {
 	}
 }
 
+// makesParents tells whether a missing parent is to be created: if asked for, or if
+// it is the namespace, which is nobody else's business.
+func (c *creation) makesParents() bool {
+	parent, _ := SplitPath(c.target)
+	return c.cfg.parents || parent == "/" && c.f != c.f.base
+}
+
 // requests returns what one try sends: the creation and, if asked for, the list.
 func (c *creation) requests() ([]*call, error) {
 	creation := &call{
 		operation: c.cfg.mode.operation(), path: c.path, session: c.cfg.session,
-		body: encodeCreate(c.f.cfg.root.below(c.target), c.data, &c.cfg),
+		body: encodeCreate(c.f.root.below(c.target), c.data, &c.cfg),
 		decode: func(d *jute.Decoder) {
 			full := d.String()
 			decodeStat(d, &c.stat)
 			if d.Err() == nil {
-				c.created = c.f.cfg.root.own(full)
+				c.created = c.f.root.own(full)
 			}
 		},
 	}

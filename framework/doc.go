@@ -37,6 +37,12 @@
 // [Framework.Exists] returns a nil Stat for a node that is not there, which is no
 // error. [Framework.Pipeline] makes several reads in one round trip.
 //
+// [Framework.UsingNamespace] returns a view of the client whose paths are all below
+// one node, on the same session:
+//
+//	orders, err := client.UsingNamespace("orders")
+//	data, err := orders.Get(ctx, "/1") // of /orders/1
+//
 // # All or nothing
 //
 //	results, err := client.Transact(ctx,
@@ -132,7 +138,8 @@
 //	connectionStateErrorPolicy                  WithErrorPolicy
 //	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout
 //	retryPolicy                                 WithRetryPolicy, package retry
-//	namespace                                   the chroot of the connection string
+//	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string
+//	aclProvider                                 WithACLProvider
 //	create()                                    Framework.Create
 //	  .withMode, .withTtl, .withACL             WithMode, WithTTL, WithACL
 //	  .withACL(list, true)                      WithACL, ApplyingACLToParents
@@ -150,6 +157,8 @@
 //	  .deletingChildrenIfNeeded, .quietly       DeletingChildrenIfNeeded, Quietly
 //	  .idempotent                               Idempotent
 //	checkExists().creatingParentsIfNeeded       CreatingParentsIfNeeded
+//	getACL(), setACL()                          Framework.GetACL, SetACL
+//	getConfig(), reconfig()                     Framework.Config, Reconfig
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact
 //	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp

@@ -50,6 +50,7 @@ type config struct {
 	log               *slog.Logger
 	dial              Dialer
 	errorPolicy       ErrorPolicy
+	acl               ACLProvider // nil for none
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {

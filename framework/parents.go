@@ -17,7 +17,7 @@ func (c *creation) createParents(ctx context.Context) error {
 	if c.cfg.aclParents {
 		p.acl = c.cfg.acl
 	}
-	parent, _ := SplitPath(c.f.cfg.root.below(c.target))
+	parent, _ := SplitPath(c.f.root.below(c.target))
 	return p.create(ctx, parent)
 }
 
@@ -44,10 +44,13 @@ func (p *parents) create(ctx context.Context, full string) error {
 
 func (p *parents) request(full string) *call {
 	cfg := createConfig{mode: p.mode, acl: p.acl}
+	if p.f.isNamespace(full) {
+		cfg.mode = Container
+	}
 	if cfg.acl == nil {
 		cfg.acl = p.f.defaultACL(full)
 	}
 	op := cfg.mode.operation()
 	op.write = false
-	return &call{operation: op, path: p.f.cfg.root.own(full), body: encodeCreate(full, []byte{}, &cfg)}
+	return &call{operation: op, path: p.f.root.own(full), body: encodeCreate(full, []byte{}, &cfg)}
 }

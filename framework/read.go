@@ -116,7 +116,7 @@ func (f *Framework) syncCall(path string) (*call, error) {
 		return nil, err
 	}
 	var e jute.Encoder
-	e.String(f.cfg.root.full(path))
+	e.String(f.root.full(path))
 	return &call{operation: opSync, path: path, body: e.Bytes()}, nil
 }
 
@@ -234,7 +234,7 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	if err := ValidatePath(path); err != nil {
 		return nil, err
 	}
-	full := f.cfg.root.full(path)
+	full := f.root.full(path)
 	e := jute.NewEncoder(len(full) + 5)
 	e.String(full)
 	e.Bool(cfg.watch != nil)

@@ -34,6 +34,12 @@ var (
 	opCheck           = operation{13, "check", false}
 	opTransact        = operation{14, "transact", true}
 	opRemoveWatches   = operation{18, "remove watches", false}
+
+	opGetACL            = operation{6, "get ACL", false}
+	opSetACL            = operation{7, "set ACL", true}
+	opReconfig          = operation{16, "reconfig", true}
+	opEphemerals        = operation{103, "ephemerals", false}
+	opAllChildrenNumber = operation{104, "all children number", false}
 )
 
 // call is one request of a verb and what becomes of its reply. It can be sent

@@ -71,7 +71,7 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		if err := f.creatable(path, cfg.mode); err != nil {
 			return err
 		}
-		full, cfg := f.cfg.root.below(path), cfg
+		full, cfg := f.root.below(path), cfg
 		if cfg.acl == nil {
 			cfg.acl = f.defaultACL(full)
 		}
@@ -79,7 +79,7 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		return nil
 	}
 	op.decode = func(f *Framework, d *jute.Decoder, r *OpResult) {
-		r.Path = f.cfg.root.own(d.String())
+		r.Path = f.root.own(d.String())
 		if op.operation != opCreateInTransaction {
 			decodeStat(d, new(Stat)) // a container or TTL node is answered as by opCreate
 		}
@@ -154,7 +154,7 @@ func CheckOp(path string, opts ...CheckOption) Op {
 			if err := ValidatePath(path); err != nil {
 				return err
 			}
-			e.String(f.cfg.root.full(path))
+			e.String(f.root.full(path))
 			e.Int32(version)
 			return nil
 		},

@@ -17,9 +17,9 @@ import (
 var quickReaper = zkserver.WithContainerCheckInterval(50 * time.Millisecond)
 
 // unstarted returns a client that is not started.
-func unstarted(t *testing.T, opts ...framework.Option) *framework.Framework {
+func unstarted(t *testing.T) *framework.Framework {
 	t.Helper()
-	f, err := framework.New("127.0.0.1:1", opts...)
+	f, err := framework.New("127.0.0.1:1")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f

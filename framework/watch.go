@@ -229,7 +229,7 @@ func (ws *watches) addHook(w *Watch, fn func(Event)) bool {
 
 // onNotified ends the watches that an event concerns.
 func (ws *watches) onNotified(n conduit.Notification) {
-	event := Event{Type: n.Type, Path: ws.f.cfg.root.own(n.Path)}
+	event := Event{Type: n.Type}
 	switch n.Type {
 	case zk.EventNodeChildrenChanged:
 		ws.fire(event, watchKey{n.Path, watchChildren})
@@ -278,9 +278,7 @@ func (ws *watches) end(ended []*Watch, key watchKey, event Event) []*Watch {
 		delete(entry.waiting, w)
 		w.armed = false
 		w.event = event
-		if w.event.Path == "" {
-			w.event.Path = w.path
-		}
+		w.event.Path = w.path // as its view of the client names it
 		close(w.fired)
 		ended = append(ended, w)
 	}

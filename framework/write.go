@@ -112,7 +112,7 @@ func (f *Framework) writable(path string) (string, error) {
 	if err := ValidatePath(path); err != nil {
 		return "", err
 	}
-	full := f.cfg.root.full(path)
+	full := f.root.full(path)
 	if isReserved(full) {
 		return "", fmt.Errorf("%w %q: %s is ZooKeeper's own", ErrInvalidPath, path, reserved)
 	}

@@ -18,6 +18,7 @@ import (
 // error in the client's log; the lock stays held until the client is closed.
 type Lease struct {
 	hold     *hold
+	via      *LockInternals // acquired with this one, which names paths in its namespace
 	ctx      context.Context
 	end      context.CancelCauseFunc
 	released atomic.Bool
@@ -25,7 +26,7 @@ type Lease struct {
 }
 
 func (h *hold) newLease() *Lease {
-	l := &Lease{hold: h}
+	l := &Lease{hold: h, via: h.l}
 	l.ctx, l.end = context.WithCancelCause(h.ctx)
 	l.cleanup = runtime.AddCleanup(l, reportLeak, leak{h.l.client.Logger(), h.node.Path})
 	return l
@@ -61,8 +62,14 @@ func (l *Lease) Err() error {
 // Leases of one owner that re-entered the lock share a token.
 func (l *Lease) Token() int64 { return l.hold.node.Stat.Czxid }
 
-// Path is the path of the lock's node.
-func (l *Lease) Path() string { return l.hold.node.Path }
+// Path is the path of the lock's node, as the client of this lease's lock names it.
+func (l *Lease) Path() string {
+	if l.via == l.hold.l {
+		return l.hold.node.Path
+	}
+	_, name := framework.SplitPath(l.hold.node.Path)
+	return framework.JoinPath(l.via.path, name)
+}
 
 // Context derives a context for work under the lock: it has the values of ctx,
 // ends with ctx and when the lease ends, and carries ownership, so that an
@@ -83,7 +90,7 @@ func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.
 		return nil, fmt.Errorf("locks: transact under %s: %w", l.Path(), err)
 	}
 	guarded := append([]framework.Op{framework.CheckOp(l.Path())}, ops...)
-	results, err := l.hold.l.client.Transact(ctx, guarded...)
+	results, err := l.via.client.Transact(ctx, guarded...)
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +127,15 @@ type leaseContext struct {
 	hold            *hold
 }
 
-// ownerKey finds the hold of one lock in a context.
+// ownerKey finds the hold of one lock in a context. Views of one client that name
+// the same node name the same lock.
 type ownerKey struct {
-	client *framework.Framework
-	path   string
+	client *framework.Framework // that of all views
+	path   string               // at the server
+}
+
+func (l *LockInternals) ownerKey() ownerKey {
+	return ownerKey{l.client.WithoutNamespace(), l.client.FullPath(l.path)}
 }
 
 // Value returns ownership, then the values of the context that Context was given.
@@ -132,7 +144,7 @@ func (c *leaseContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v
 	}
-	if key == (ownerKey{c.hold.l.client, c.hold.l.path}) {
+	if key == c.hold.l.ownerKey() {
 		return c.hold
 	}
 	return c.values.Value(key)
@@ -143,6 +155,6 @@ func (c *leaseContext) Deadline() (time.Time, bool) { return c.values.Deadline()
 
 // owned returns the hold of this lock that ctx carries, or nil.
 func (l *LockInternals) owned(ctx context.Context) *hold {
-	h, _ := ctx.Value(ownerKey{l.client, l.path}).(*hold)
+	h, _ := ctx.Value(l.ownerKey()).(*hold)
 	return h
 }
