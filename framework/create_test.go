@@ -130,7 +130,10 @@ func TestParents(t *testing.T) {
 func TestACL(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		readOnly := framework.WithACL(zk.WorldACL(zk.PermRead | zk.PermCreate)...)
-		mustCreate(t, f, "/p/q", framework.CreatingParentsIfNeeded(), readOnly)
+		mustCreate(t, f, "/open/q", framework.CreatingParentsIfNeeded(), readOnly)
+		require.ErrorIs(t, f.Set(t.Context(), "/open/q", nil), framework.ErrNoAuth)
+		require.NoError(t, f.Set(t.Context(), "/open", nil), "parents have a list of their own")
+		mustCreate(t, f, "/p/q", framework.CreatingParentsIfNeeded(), readOnly, framework.ApplyingACLToParents())
 		err := f.Set(t.Context(), "/p/q", nil)
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.False(t, framework.Retryable(err))

@@ -37,6 +37,12 @@
 // [Framework.Exists] returns a nil Stat for a node that is not there, which is no
 // error. [Framework.Pipeline] makes several reads in one round trip.
 //
+// [Framework.UsingNamespace] returns a view of the client whose paths are all below
+// one node, on the same session:
+//
+//	orders, err := client.UsingNamespace("orders")
+//	data, err := orders.Get(ctx, "/1") // of /orders/1
+//
 // # All or nothing
 //
 //	results, err := client.Transact(ctx,
@@ -123,8 +129,9 @@
 //
 // Reads are repeated as the policy says. So are writes that have certainly not
 // reached a server. A write whose outcome is unknown is repeated only if that can
-// do no harm: a create [WithProtection], which is searched for first, and a delete
-// that is [Guaranteed]. All others return the error.
+// do no harm: a create [WithProtection], which is searched for first, a delete
+// that is [Guaranteed], and a write that is said to be [Idempotent]. All others
+// return the error.
 //
 // A call whose context ends returns the context's cause. If its request had been
 // sent, OutcomeUnknown is true; if not, it never will be sent. A create with
@@ -196,9 +203,12 @@
 //	retryPolicy                                 WithRetryPolicy, package retry
 //	authorization                               WithAuth
 //	zookeeper.client.secure and ssl.* (Java)    WithTLS
-//	namespace                                   the chroot of the connection string
+//	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string
+//	aclProvider                                 WithACLProvider
 //	create()                                    Framework.Create
 //	  .withMode, .withTtl, .withACL             WithMode, WithTTL, WithACL
+//	  .withACL(list, true)                      WithACL, ApplyingACLToParents
+//	  .orSetData, .idempotent                   OrSetData, Idempotent
 //	  .withProtection                           WithProtection
 //	  .creatingParentsIfNeeded                  CreatingParentsIfNeeded
 //	  .creatingParentContainersIfNeeded         CreatingParentContainersIfNeeded
@@ -211,6 +221,11 @@
 //	setData(), delete()                         Framework.Set, Delete
 //	  .withVersion                              WithVersion
 //	  .guaranteed, .inBackground                Guaranteed, InBackground
+//	  .deletingChildrenIfNeeded, .quietly       DeletingChildrenIfNeeded, Quietly
+//	  .idempotent                               Idempotent
+//	checkExists().creatingParentsIfNeeded       CreatingParentsIfNeeded
+//	getACL(), setACL()                          Framework.GetACL, SetACL
+//	getConfig(), reconfig()                     Framework.Config, Reconfig
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact
 //	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp

@@ -18,7 +18,17 @@ import (
 // Framework is a client of a ZooKeeper ensemble: one session at a time, which it
 // keeps, and everything that is done on it. It is safe for concurrent use and
 // meant to be shared by a whole process. It is Curator's CuratorFramework.
+//
+// What [Framework.UsingNamespace] returns is a Framework, too: a view of the same
+// client.
 type Framework struct {
+	*client
+	root chroot // of the connection string, and the namespace
+}
+
+// client is what a Framework and the views of it share.
+type client struct {
+	base    *Framework // the one that is not a view
 	cfg     config
 	tracker *tracker
 	watches *watches
@@ -45,7 +55,8 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Framework{cfg: cfg, tracker: newTracker(cfg.log)}
+	f := &Framework{&client{cfg: cfg, tracker: newTracker(cfg.log)}, cfg.root}
+	f.base = f
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.watches = newWatches(f)
 	f.janitor = newJanitor(f)
@@ -80,6 +91,8 @@ func (f *Framework) Start() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
+	case f != f.base:
+		return fmt.Errorf("framework: start: %w", errView)
 	case f.closing != nil:
 		return fmt.Errorf("framework: start: %w", ErrClosed)
 	case f.conduit != nil:
@@ -119,8 +132,12 @@ func (f *Framework) Start() error {
 // Close takes at most about two seconds and leaves no goroutine, whatever the
 // server does. An error says that no server has confirmed the end of the session,
 // which then ends there when it times out; the client is closed all the same. Close
-// is idempotent: a second call waits for the first and returns its result.
+// is idempotent: a second call waits for the first and returns its result. Of a view
+// (see [Framework.UsingNamespace]) it only returns an error.
 func (f *Framework) Close() error {
+	if f != f.base {
+		return fmt.Errorf("framework: close: %w", errView)
+	}
 	f.mu.Lock()
 	if done := f.closing; done != nil {
 		f.mu.Unlock()
@@ -180,7 +197,7 @@ func (f *Framework) RetryPolicy() retry.Policy { return f.cfg.retry }
 func (f *Framework) Servers() []string { return append([]string(nil), f.cfg.servers...) }
 
 // String returns the connection string, for messages.
-func (f *Framework) String() string { return strings.Join(f.cfg.servers, ",") + string(f.cfg.root) }
+func (f *Framework) String() string { return strings.Join(f.cfg.servers, ",") + string(f.root) }
 
 // Format writes String for every verb. Without it fmt would follow pointers to
 // what changes while it reads, and to the session's password.

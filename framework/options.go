@@ -61,6 +61,7 @@ type config struct {
 	tracers           trace.TracerProvider // nil for none
 	meters            metric.MeterProvider // nil for none
 	pathAttribute     bool
+	acl               ACLProvider // nil for none
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {

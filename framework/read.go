@@ -16,6 +16,9 @@ var (
 type readConfig struct {
 	stat  *Stat
 	watch **Watch
+
+	parents   bool // of a znode that is not there
+	parentsAs CreateMode
 }
 
 // GetOption is an option of [Framework.Get].
@@ -38,11 +41,55 @@ func (f *Framework) Get(ctx context.Context, path string, opts ...GetOption) ([]
 	return data, err
 }
 
-// Exists returns the Stat of a znode, nil when there is none.
+//nolint:unparam // other options of Exists can fail
+func (o ParentsOption) applyExists(c *readConfig) error {
+	c.parents, c.parentsAs = true, o.mode
+	return nil
+}
+
+// Exists returns the Stat of a znode, nil when there is none. With
+// [CreatingParentsIfNeeded] the parents of a znode that is not there exist when it
+// returns nil.
 func (f *Framework) Exists(ctx context.Context, path string, opts ...ExistsOption) (*Stat, error) {
+	var cfg readConfig
+	if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
+		return nil, failed(opExists, path, err)
+	}
+	if cfg.parents {
+		return f.existsWithParents(ctx, path, cfg)
+	}
 	var stat *Stat
-	err := f.Pipeline(ctx, readExists(path, &stat, opts...))
+	err := f.Pipeline(ctx, readExists(path, &stat, cfg))
 	return stat, err
+}
+
+// existsWithParents reads first: a znode that is there needs no parents.
+func (f *Framework) existsWithParents(ctx context.Context, path string, cfg readConfig) (*Stat, error) {
+	full, err := f.writable(path)
+	if err != nil {
+		return nil, failed(opExists, path, err)
+	}
+	var stat *Stat
+	var watch *Watch
+	into := cfg.watch
+	if into != nil {
+		cfg.watch = &watch
+	}
+	if err := f.Pipeline(ctx, readExists(path, &stat, cfg)); err != nil {
+		return nil, err
+	}
+	if parent, _ := SplitPath(full); stat == nil && parent != "/" {
+		p := parents{f: f, mode: cfg.parentsAs}
+		err := f.retry(ctx, func(ctx context.Context) error { return p.create(ctx, parent) })
+		if err != nil {
+			watch.Cancel()
+			return nil, failed(opExists, path, err)
+		}
+	}
+	if into != nil {
+		*into = watch
+	}
+	return stat, nil
 }
 
 // Children returns the names of a znode's children, in no particular order.
@@ -69,7 +116,7 @@ func (f *Framework) syncCall(path string) (*call, error) {
 		return nil, err
 	}
 	var e jute.Encoder
-	e.String(f.cfg.root.full(path))
+	e.String(f.root.full(path))
 	return &call{operation: opSync, path: path, body: e.Bytes()}, nil
 }
 
@@ -135,12 +182,8 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 	}}
 }
 
-func readExists(path string, into **Stat, opts ...ExistsOption) Read {
+func readExists(path string, into **Stat, cfg readConfig) Read {
 	return Read{opExists, path, func(f *Framework) (*call, error) {
-		var cfg readConfig
-		if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
-			return nil, err
-		}
 		c, err := f.readCall(opExists, path, &cfg, watchData)
 		if err != nil {
 			return nil, err
@@ -191,7 +234,7 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	if err := ValidatePath(path); err != nil {
 		return nil, err
 	}
-	full := f.cfg.root.full(path)
+	full := f.root.full(path)
 	e := jute.NewEncoder(len(full) + 5)
 	e.String(full)
 	e.Bool(cfg.watch != nil)

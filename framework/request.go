@@ -34,6 +34,12 @@ var (
 	opCheck           = operation{13, "check", false}
 	opTransact        = operation{14, "transact", true}
 	opRemoveWatches   = operation{18, "remove watches", false}
+
+	opGetACL            = operation{6, "get ACL", false}
+	opSetACL            = operation{7, "set ACL", true}
+	opReconfig          = operation{16, "reconfig", true}
+	opEphemerals        = operation{103, "ephemerals", false}
+	opAllChildrenNumber = operation{104, "all children number", false}
 )
 
 // call is one request of a verb and what becomes of its reply. It can be sent
@@ -47,6 +53,9 @@ type call struct {
 	begin   func() func(conduit.Reply, error) // when set, called before each try for its OnDone
 	decode  func(*jute.Decoder)
 	absent  func() // when set, NoNode is an answer and not an error
+
+	// refused, when set, says what an error of the server's means to the call.
+	refused func(error) error
 }
 
 // send makes calls until they succeed, the retry policy gives up or the
@@ -145,6 +154,8 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 	case reply.Code == codeNoNode && c.absent != nil:
 		c.absent()
 		return nil
+	case reply.Code != 0 && c.refused != nil:
+		return c.refused(serverError(reply.Code))
 	case reply.Code != 0:
 		return serverError(reply.Code)
 	case c.decode == nil:

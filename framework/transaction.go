@@ -31,7 +31,23 @@ type OpResult struct {
 	Stat *Stat
 }
 
-var errNotInTransaction = errors.New("not possible within a transaction: protection, parents, InSession, StoringStatIn, ListingSiblingsIn")
+// What needs more than one request, or a Stat that the server does not send, is not
+// possible within a transaction.
+var (
+	errCreateInTransaction = errors.New("not possible within a transaction: " +
+		"protection, parents, OrSetData, Idempotent, InSession, StoringStatIn, ListingSiblingsIn")
+	errSetInTransaction    = errors.New("not possible within a transaction: Idempotent")
+	errDeleteInTransaction = errors.New("not possible within a transaction: " +
+		"Guaranteed, InBackground, DeletingChildrenIfNeeded, Quietly, Idempotent")
+)
+
+func (c *createConfig) isOneRequest() bool {
+	return !c.protected && !c.parents && !c.orSet && !c.idempotent && c.session == nil && c.stat == nil && c.siblings == nil
+}
+
+func (c *deleteConfig) isOneRequest() bool {
+	return !c.guaranteed && !c.children && !c.quietly && !c.idempotent
+}
 
 // opCreateInTransaction is the request for which a server accepts the ordinary
 // modes within a transaction. Its result has no Stat.
@@ -42,8 +58,8 @@ var opCreateInTransaction = operation{1, "create", true}
 func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	op := Op{operation: opCreate, path: path}
 	cfg, err := newCreateConfig(opts)
-	if err == nil && (cfg.protected || cfg.parents || cfg.session != nil || cfg.stat != nil || cfg.siblings != nil) {
-		err = fmt.Errorf("%w: %w", ErrInvalidOption, errNotInTransaction)
+	if err == nil && !cfg.isOneRequest() {
+		err = fmt.Errorf("%w: %w", ErrInvalidOption, errCreateInTransaction)
 	}
 	if op.operation = cfg.mode.operation(); op.operation == opCreate {
 		op.operation = opCreateInTransaction
@@ -55,11 +71,15 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		if err := f.creatable(path, cfg.mode); err != nil {
 			return err
 		}
-		e.Raw(encodeCreate(f.cfg.root.below(path), data, &cfg))
+		full, cfg := f.root.below(path), cfg
+		if cfg.acl == nil {
+			cfg.acl = f.defaultACL(full)
+		}
+		e.Raw(encodeCreate(full, data, &cfg))
 		return nil
 	}
 	op.decode = func(f *Framework, d *jute.Decoder, r *OpResult) {
-		r.Path = f.cfg.root.own(d.String())
+		r.Path = f.root.own(d.String())
 		if op.operation != opCreateInTransaction {
 			decodeStat(d, new(Stat)) // a container or TTL node is answered as by opCreate
 		}
@@ -67,24 +87,20 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	return op
 }
 
-// SetDataOp is [Framework.Set] within a transaction.
+// SetDataOp is [Framework.Set] within a transaction. [Idempotent] is refused.
 func SetDataOp(path string, data []byte, opts ...SetOption) Op {
-	cfg := setConfig{version: AnyVersion}
-	err := applyAll(opts, func(o SetOption) error { return o.applySet(&cfg) })
+	cfg, err := newSetConfig(opts)
+	if err == nil && cfg.idempotent {
+		err = fmt.Errorf("%w: %w", ErrInvalidOption, errSetInTransaction)
+	}
 	return Op{
 		operation: opSet, path: path,
 		encode: func(f *Framework, e *jute.Encoder) error {
 			if err != nil {
 				return err
 			}
-			full, err := f.writable(path)
-			if err != nil {
-				return err
-			}
-			e.String(full)
-			e.Buffer(data)
-			e.Int32(cfg.version)
-			return nil
+			s := setting{f: f, path: path, data: data, cfg: cfg}
+			return s.encode(e)
 		},
 		decode: func(_ *Framework, d *jute.Decoder, r *OpResult) {
 			r.Stat = new(Stat)
@@ -96,7 +112,8 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	}
 }
 
-// DeleteOp is [Framework.Delete] within a transaction. [Guaranteed] is refused.
+// DeleteOp is [Framework.Delete] within a transaction. The options that need more
+// than one request are refused.
 func DeleteOp(path string, opts ...DeleteOption) Op {
 	return Op{
 		operation: opDelete, path: path,
@@ -105,8 +122,8 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 			if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
 				return err
 			}
-			if cfg.guaranteed {
-				return fmt.Errorf("%w: Guaranteed is not possible within a transaction", ErrInvalidOption)
+			if !cfg.isOneRequest() {
+				return fmt.Errorf("%w: %w", ErrInvalidOption, errDeleteInTransaction)
 			}
 			full, err := f.writable(path)
 			if err != nil {
@@ -137,7 +154,7 @@ func CheckOp(path string, opts ...CheckOption) Op {
 			if err := ValidatePath(path); err != nil {
 				return err
 			}
-			e.String(f.cfg.root.full(path))
+			e.String(f.root.full(path))
 			e.Int32(version)
 			return nil
 		},

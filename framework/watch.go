@@ -266,7 +266,7 @@ func (ws *watches) onNotified(n conduit.Notification) {
 }
 
 func (ws *watches) dispatch(n conduit.Notification, persistently bool) {
-	event := Event{Type: n.Type, Path: ws.f.cfg.root.own(n.Path)}
+	event := Event{Type: n.Type}
 	if persistently {
 		ws.mu.Lock()
 		ws.notifyPersistent(event, n.Path)
@@ -321,9 +321,7 @@ func (ws *watches) end(ended []*Watch, key watchKey, event Event) []*Watch {
 		delete(entry.waiting, w)
 		w.armed = false
 		w.event = event
-		if w.event.Path == "" {
-			w.event.Path = w.path
-		}
+		w.event.Path = w.path // as its view of the client names it
 		close(w.fired)
 		ended = append(ended, w)
 	}

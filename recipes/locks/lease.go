@@ -18,6 +18,7 @@ import (
 // error in the client's log; the lock stays held until the client is closed.
 type Lease struct {
 	hold     *hold
+	via      *LockInternals // acquired with this one, which names paths in its namespace
 	ctx      context.Context
 	end      context.CancelCauseFunc
 	released atomic.Bool
@@ -26,7 +27,7 @@ type Lease struct {
 }
 
 func (h *hold) newLease() *Lease {
-	l := &Lease{hold: h}
+	l := &Lease{hold: h, via: h.l}
 	l.ctx, l.end = context.WithCancelCause(h.ctx)
 	l.cleanup = runtime.AddCleanup(l, reportLeak, leak{h.l.client.Logger(), h.node.Path})
 	l.listen()
@@ -64,8 +65,14 @@ func (l *Lease) Err() error {
 // the reader it downgrades to, which takes the writer's place in the queue.
 func (l *Lease) Token() int64 { return l.hold.node.token() }
 
-// Path is the path of the lock's node.
-func (l *Lease) Path() string { return l.hold.node.Path }
+// Path is the path of the lock's node, as the client of this lease's lock names it.
+func (l *Lease) Path() string {
+	if l.via == l.hold.l {
+		return l.hold.node.Path
+	}
+	_, name := framework.SplitPath(l.hold.node.Path)
+	return framework.JoinPath(l.via.path, name)
+}
 
 // Context derives a context for work under the lock: it has the values of ctx,
 // ends with ctx and when the lease ends, and carries ownership, so that an
@@ -86,7 +93,7 @@ func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.
 		return nil, fmt.Errorf("locks: transact under %s: %w", l.Path(), err)
 	}
 	guarded := append([]framework.Op{framework.CheckOp(l.Path())}, ops...)
-	results, err := l.hold.l.client.Transact(ctx, guarded...)
+	results, err := l.via.client.Transact(ctx, guarded...)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +131,16 @@ type leaseContext struct {
 	hold            *hold
 }
 
-// ownerKey finds the hold of one lock in a context. The base path tells the two
-// sides of a read/write lock apart, which share a folder.
+// ownerKey finds the hold of one lock in a context. Views of one client that name
+// the same node name the same lock. The base path tells the two sides of a
+// read/write lock apart, which share a folder.
 type ownerKey struct {
-	client   *framework.Framework
-	basePath string
+	client   *framework.Framework // that of all views
+	basePath string               // at the server
+}
+
+func (l *LockInternals) ownerKey() ownerKey {
+	return ownerKey{l.client.WithoutNamespace(), l.client.FullPath(l.basePath)}
 }
 
 // Value returns ownership, then the values of the context that Context was given.
@@ -137,7 +149,7 @@ func (c *leaseContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v
 	}
-	if key == (ownerKey{c.hold.l.client, c.hold.l.basePath}) {
+	if key == c.hold.l.ownerKey() {
 		return c.hold
 	}
 	return c.values.Value(key)
@@ -148,6 +160,6 @@ func (c *leaseContext) Deadline() (time.Time, bool) { return c.values.Deadline()
 
 // owned returns the hold of this lock that ctx carries, or nil.
 func (l *LockInternals) owned(ctx context.Context) *hold {
-	h, _ := ctx.Value(ownerKey{l.client, l.basePath}).(*hold)
+	h, _ := ctx.Value(l.ownerKey()).(*hold)
 	return h
 }

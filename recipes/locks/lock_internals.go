@@ -85,6 +85,7 @@ func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, err
 		if err != nil {
 			return nil, fmt.Errorf("locks: acquire %s again: %w", l.path, err)
 		}
+		lease.via = l
 		return lease, nil
 	}
 	var h *hold

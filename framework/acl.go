@@ -1,0 +1,136 @@
+package framework
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// ACLProvider says which access control list a znode is created with. Its methods
+// are called for every creation, also for parents and by recipes, and from several
+// goroutines at once. They must not block.
+type ACLProvider interface {
+	// DefaultACL is for znodes for which ACLForPath has nothing to say, and for those
+	// of the connection string's chroot. An empty list lets everybody do everything.
+	DefaultACL() []ACL
+
+	// ACLForPath is for the znode with this path, which is without the chroot but with
+	// the namespace, and without what [WithProtection] and a sequential mode add to it.
+	// An empty list stands for DefaultACL.
+	ACLForPath(path string) []ACL
+}
+
+// WithACLProvider sets what access control lists znodes are created with that are
+// not given one by [WithACL]. Default: everybody may do everything.
+func WithACLProvider(p ACLProvider) Option {
+	return optionFunc(func(c *config) error {
+		if p == nil {
+			return errors.New("ACL provider nil, expected one")
+		}
+		c.acl = p
+		return nil
+	})
+}
+
+// defaultACL is the list of a node, named as at the server, that is created without
+// one of its own.
+func (f *Framework) defaultACL(full string) []ACL {
+	if f.cfg.acl == nil {
+		return zk.WorldACL(zk.PermAll)
+	}
+	var acl []ACL
+	if root := f.cfg.root; root == "" || isBelow(full, string(root)) && full != string(root) {
+		acl = f.cfg.acl.ACLForPath(root.own(full))
+	}
+	if len(acl) == 0 {
+		acl = f.cfg.acl.DefaultACL()
+	}
+	if len(acl) == 0 {
+		acl = zk.WorldACL(zk.PermAll)
+	}
+	return acl
+}
+
+func encodeACL(e *jute.Encoder, acl []ACL) {
+	e.Int32(int32(len(acl)))
+	for _, a := range acl {
+		e.Int32(a.Perms)
+		e.String(a.Scheme)
+		e.String(a.ID)
+	}
+}
+
+func decodeACL(d *jute.Decoder) []ACL {
+	n := d.Count(12)
+	acl := make([]ACL, 0, n)
+	for range n {
+		acl = append(acl, ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})
+	}
+	return acl
+}
+
+// GetACLOption is an option of [Framework.GetACL].
+type GetACLOption interface{ applyGetACL(*readConfig) error }
+
+func (o StatOption) applyGetACL(c *readConfig) error { return o.store(&c.stat) }
+
+// GetACL returns the access control list of a znode. It needs the permission to read
+// or to administer it; the server shows the hashes of passwords with the latter only.
+func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOption) ([]ACL, error) {
+	var cfg readConfig
+	if err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) }); err != nil {
+		return nil, failed(opGetACL, path, err)
+	}
+	c, err := f.pathCall(opGetACL, path)
+	if err != nil {
+		return nil, failed(opGetACL, path, err)
+	}
+	var acl []ACL
+	var stat Stat
+	c.decode = func(d *jute.Decoder) {
+		acl = decodeACL(d)
+		decodeStat(d, &stat)
+	}
+	if err := f.send(ctx, true, c); err != nil {
+		return nil, failed(opGetACL, path, err)
+	}
+	cfg.storeStat(stat)
+	return acl, nil
+}
+
+// SetACLOption is an option of [Framework.SetACL]. [WithVersion] is about the version
+// of the list, Stat.Aversion, not about that of the data.
+type SetACLOption interface{ applySetACL(*setConfig) error }
+
+//nolint:unparam // other options of SetACL can fail
+func (o VersionOption) applySetACL(c *setConfig) error { c.version = int32(o); return nil }
+func (o StatOption) applySetACL(c *setConfig) error    { return o.store(&c.stat) }
+
+// SetACL replaces the access control list of a znode, which takes the permission to
+// administer it. It is not repeated after a try whose outcome is unknown.
+func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...SetACLOption) error {
+	cfg := setConfig{version: AnyVersion}
+	if err := applyAll(opts, func(o SetACLOption) error { return o.applySetACL(&cfg) }); err != nil {
+		return failed(opSetACL, path, err)
+	}
+	full, err := f.writable(path)
+	if err != nil {
+		return failed(opSetACL, path, err)
+	}
+	var e jute.Encoder
+	e.String(full)
+	encodeACL(&e, acl)
+	e.Int32(cfg.version)
+	var stat Stat
+	err = f.send(ctx, false, &call{
+		operation: opSetACL, path: path, body: e.Bytes(),
+		decode: func(d *jute.Decoder) { decodeStat(d, &stat) },
+	})
+	if err == nil && cfg.stat != nil {
+		*cfg.stat = stat
+	}
+	return failed(opSetACL, path, err)
+}

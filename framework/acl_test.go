@@ -1,0 +1,93 @@
+package framework_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestGetAndSetACL(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+		ctx := t.Context()
+		open := zk.WorldACL(zk.PermAll)
+		var stat framework.Stat
+		acl, err := f.GetACL(ctx, "/start", framework.StoringStatIn(&stat))
+		require.NoError(t, err)
+		require.Equal(t, open, acl)
+		require.Zero(t, stat.Aversion)
+
+		closed := zk.WorldACL(zk.PermRead | zk.PermAdmin)
+		require.ErrorIs(t, f.SetACL(ctx, "/start", closed, framework.WithVersion(3)), framework.ErrBadVersion)
+		require.NoError(t, f.SetACL(ctx, "/start", closed, framework.WithVersion(0), framework.StoringStatIn(&stat)))
+		require.EqualValues(t, 1, stat.Aversion)
+		acl, err = f.GetACL(ctx, "/start")
+		require.NoError(t, err)
+		require.Equal(t, closed, acl)
+		require.ErrorIs(t, f.Set(ctx, "/start", nil), framework.ErrNoAuth)
+		require.NoError(t, f.SetACL(ctx, "/start", open))
+
+		_, err = f.GetACL(ctx, "/none")
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		require.ErrorIs(t, f.SetACL(ctx, "/none", open), framework.ErrNoNode)
+		require.ErrorIs(t, f.SetACL(ctx, "/start", nil), framework.ErrInvalidACL)
+		require.ErrorIs(t, f.SetACL(ctx, "start", open), framework.ErrInvalidPath)
+		require.ErrorIs(t, f.SetACL(ctx, "/start", open, framework.StoringStatIn(nil)), framework.ErrInvalidOption)
+		_, err = f.GetACL(ctx, "start")
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+		_, err = f.GetACL(ctx, "/start", framework.StoringStatIn(nil))
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+	})
+}
+
+// lists is an ACLProvider that notes what it is asked.
+type lists struct {
+	mu    sync.Mutex
+	asked []string
+}
+
+func (l *lists) DefaultACL() []framework.ACL { return zk.WorldACL(zk.PermAll &^ zk.PermAdmin) }
+
+func (l *lists) ACLForPath(path string) []framework.ACL {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = append(l.asked, path)
+	if strings.HasPrefix(path, "/readable") {
+		return zk.WorldACL(zk.PermRead | zk.PermCreate)
+	}
+	return nil
+}
+
+func TestACLProvider(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		provider := new(lists)
+		f := zktest.Client(t, server.ConnectString(), framework.WithACLProvider(provider))
+		mustCreate(t, f, "/readable/x/n-", framework.CreatingParentsIfNeeded(), framework.WithProtection(),
+			framework.WithMode(framework.EphemeralSequential))
+		view, err := f.UsingNamespace("readable")
+		require.NoError(t, err)
+		mustCreate(t, view, "/y", framework.WithACL(zk.WorldACL(zk.PermAll)...))
+		mustCreate(t, view, "/z")
+		_, err = f.Transact(t.Context(), framework.CreateOp("/readable/t", nil), framework.CreateOp("/plain", nil))
+		require.NoError(t, err)
+		for path, want := range map[string]framework.ACL{
+			"/readable": {Perms: zk.PermRead | zk.PermCreate}, "/readable/x": {Perms: zk.PermRead | zk.PermCreate},
+			"/readable/t": {Perms: zk.PermRead | zk.PermCreate}, "/readable/z": {Perms: zk.PermRead | zk.PermCreate},
+			"/readable/y": {Perms: zk.PermAll}, "/": {Perms: zk.PermAll &^ zk.PermAdmin},
+			"/plain": {Perms: zk.PermAll &^ zk.PermAdmin},
+		} {
+			acl, err := f.GetACL(t.Context(), path)
+			require.NoError(t, err, path)
+			require.Equal(t, zk.WorldACL(want.Perms), acl, path)
+		}
+		require.Subset(t, []string{"/readable", "/readable/x", "/readable/x/n-", "/readable/z", "/readable/t", "/plain"},
+			provider.asked, "without chroot, with namespace, as named by the caller")
+	})
+	_, err := framework.New("a", framework.WithACLProvider(nil))
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+}

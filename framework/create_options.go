@@ -1,0 +1,182 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// createConfig is what the options of Create set.
+type createConfig struct {
+	mode       CreateMode
+	ttl        time.Duration
+	acl        []ACL // nil for that of the client's ACLProvider
+	aclParents bool
+	parents    bool
+	parentsAs  CreateMode
+	protected  bool
+	orSet      bool
+	setVersion int32
+	idempotent bool
+	session    *Session
+	stat       *Stat
+	siblings   *[]string
+}
+
+// CreateOption is an option of [Framework.Create] and [CreateOp].
+type CreateOption interface{ applyCreate(*createConfig) error }
+
+type createOption func(*createConfig) error
+
+func (o createOption) applyCreate(c *createConfig) error { return o(c) }
+
+func (o StatOption) applyCreate(c *createConfig) error { return o.store(&c.stat) }
+
+// WithMode sets the kind of the znode. Default: [Persistent].
+func WithMode(mode CreateMode) CreateOption {
+	return createOption(func(c *createConfig) error {
+		if mode < Persistent || mode > PersistentSequentialWithTTL {
+			return fmt.Errorf("create mode %d, expected one of the seven", mode)
+		}
+		c.mode = mode
+		return nil
+	})
+}
+
+// WithTTL sets the time to live of a mode that has one: the server deletes the
+// znode when it has had no children and no change for that long. It is needed for
+// those modes and refused for others. Whole milliseconds, up to 2^40 - 1.
+func WithTTL(ttl time.Duration) CreateOption {
+	return createOption(func(c *createConfig) error {
+		if ttl < time.Millisecond || ttl > maxTTL {
+			return fmt.Errorf("time to live %v, expected 1ms to %v", ttl, maxTTL)
+		}
+		c.ttl = ttl
+		return nil
+	})
+}
+
+// WithACL sets the access control list of the znode, and with
+// [ApplyingACLToParents] that of the parents that are created with it. Default: what
+// the client's [ACLProvider] says for each path, which is that everybody may do
+// everything unless there is [WithACLProvider].
+func WithACL(acl ...ACL) CreateOption {
+	return createOption(func(c *createConfig) error {
+		if len(acl) == 0 {
+			return errors.New("WithACL(), expected one entry or more")
+		}
+		c.acl = acl
+		return nil
+	})
+}
+
+// ApplyingACLToParents gives the list of [WithACL], which it needs, to the parents
+// that are created with the znode, too. To delete a node takes the permission of its
+// parent, so without it a list protects the data only. Curator's withACL(list,
+// true).
+func ApplyingACLToParents() CreateOption {
+	return createOption(func(c *createConfig) error { c.aclParents = true; return nil })
+}
+
+// ParentsOption is returned by [CreatingParentsIfNeeded] and
+// [CreatingParentContainersIfNeeded].
+type ParentsOption struct{ mode CreateMode }
+
+// CreatingParentsIfNeeded creates missing parents as persistent nodes without
+// data. With [Framework.Exists] it creates those of a znode that is not there.
+func CreatingParentsIfNeeded() ParentsOption { return ParentsOption{Persistent} }
+
+// CreatingParentContainersIfNeeded creates missing parents as containers, which
+// the server deletes some time after their last child. It is what all recipes
+// use.
+func CreatingParentContainersIfNeeded() ParentsOption { return ParentsOption{Container} }
+
+//nolint:unparam // the interface is that of options which can fail
+func (o ParentsOption) applyCreate(c *createConfig) error {
+	c.parents, c.parentsAs = true, o.mode
+	return nil
+}
+
+// WithProtection makes the create safe against a lost reply, in particular that of
+// a sequential node, whose name the client would never learn. The name gets the
+// prefix "_c_", a UUID and "-", as in Curator. After a try whose outcome is
+// unknown the client looks for that name before it tries again; when it gives up
+// in doubt, the node is found and deleted in the background, and the error matches
+// [ErrCleanupPending].
+func WithProtection() CreateOption {
+	return createOption(func(c *createConfig) error { c.protected = true; return nil })
+}
+
+// OrSetData sets the data of a znode that exists already, in place of failing; with
+// [WithVersion] only if its data has that version. The existing znode keeps its mode
+// and its access control list, and StoringStatIn stores its new Stat. A znode that
+// others create or delete meanwhile makes the call go on until the one or the other
+// has succeeded (CURATOR-719). Not for sequential modes and not with
+// [WithProtection], whose names are always new.
+func OrSetData(version ...VersionOption) CreateOption {
+	return createOption(func(c *createConfig) error {
+		if len(version) > 1 {
+			return fmt.Errorf("OrSetData with %d versions, expected one or none", len(version))
+		}
+		c.orSet, c.setVersion = true, AnyVersion
+		if len(version) == 1 {
+			c.setVersion = int32(version[0])
+		}
+		return nil
+	})
+}
+
+// InSession creates the znode only in this session: once it has ended, also while
+// the call waits for a connection, the call fails with [ErrSessionEnded] and sends
+// nothing.
+func InSession(s *Session) CreateOption {
+	return createOption(func(c *createConfig) error {
+		if s == nil {
+			return errors.New("InSession(nil), expected a session")
+		}
+		c.session = s
+		return nil
+	})
+}
+
+// ListingSiblingsIn also lists the children of the parent, in the same write and
+// after the creation, so that both take one round trip together. The list has the
+// new znode in it. It is nil when the znode was created but could not be listed,
+// was created by an earlier try or existed before: then [Framework.Children] is to
+// be asked.
+func ListingSiblingsIn(names *[]string) CreateOption {
+	return createOption(func(c *createConfig) error {
+		if names == nil {
+			return errors.New("ListingSiblingsIn(nil), expected a place for the names")
+		}
+		c.siblings = names
+		return nil
+	})
+}
+
+func newCreateConfig(opts []CreateOption) (createConfig, error) {
+	var cfg createConfig
+	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(&cfg) }); err != nil {
+		return cfg, err
+	}
+	if err := cfg.validate(); err != nil {
+		return cfg, fmt.Errorf("%w: %w", ErrInvalidOption, err)
+	}
+	return cfg, nil
+}
+
+func (c *createConfig) validate() error {
+	newName := c.protected || c.mode.isSequential()
+	switch {
+	case c.mode.hasTTL() != (c.ttl != 0):
+		return fmt.Errorf("create mode %d with time to live %v", c.mode, c.ttl)
+	case newName && c.orSet:
+		return errors.New("OrSetData with WithProtection or a sequential mode, whose name is always new")
+	case newName && c.idempotent:
+		return errors.New("Idempotent with WithProtection or a sequential mode, whose name is always new")
+	case c.aclParents && (c.acl == nil || !c.parents):
+		return errors.New("ApplyingACLToParents without WithACL or without CreatingParentsIfNeeded")
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,213 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// deleteConfig is what the options of Delete set.
+type deleteConfig struct {
+	version    int32
+	guaranteed bool
+	background bool
+	children   bool
+	quietly    bool
+	idempotent bool
+}
+
+// DeleteOption is an option of [Framework.Delete] and [DeleteOp].
+type DeleteOption interface{ applyDelete(*deleteConfig) error }
+
+//nolint:unparam // the interface is that of options which can fail
+func (o VersionOption) applyDelete(c *deleteConfig) error { c.version = int32(o); return nil }
+
+type deleteOption func(*deleteConfig)
+
+func (o deleteOption) applyDelete(c *deleteConfig) error { o(c); return nil }
+
+// Guaranteed makes a delete that could not be completed go on in the background,
+// until it has succeeded or the client is closed. The call then returns an error
+// that matches [ErrCleanupPending]. The context of the call, even one that has
+// ended before it, bounds only how long the caller waits. It is Curator's
+// guaranteed().
+//
+// A late delete hits whatever has the path by then: use it for names that are never
+// used again, such as those of [WithProtection].
+func Guaranteed() DeleteOption {
+	return deleteOption(func(c *deleteConfig) { c.guaranteed = true })
+}
+
+// InBackground makes Delete return at once, and delete as with [Guaranteed]. An
+// error then says that the client is not started or closed. It is Curator's
+// guaranteed().inBackground().
+func InBackground() DeleteOption {
+	return deleteOption(func(c *deleteConfig) { c.guaranteed, c.background = true, true })
+}
+
+// DeletingChildrenIfNeeded deletes a znode that has children together with all that
+// is below it, the deepest first. It is not atomic: when it fails, a part may be
+// gone, which [OutcomeUnknown] does not count. What others delete meanwhile counts as
+// deleted, the znode itself included; what others create meanwhile is deleted, too.
+// A version that does not match is noticed before anything is deleted.
+func DeletingChildrenIfNeeded() DeleteOption {
+	return deleteOption(func(c *deleteConfig) { c.children = true })
+}
+
+// Quietly makes the delete of a znode that does not exist succeed. Other than
+// [Idempotent] it does not make Delete repeat a try whose outcome is unknown.
+func Quietly() DeleteOption {
+	return deleteOption(func(c *deleteConfig) { c.quietly = true })
+}
+
+// Delete removes a znode, which without [DeletingChildrenIfNeeded] must have no
+// children. Without [Guaranteed] or [Idempotent] it is not repeated after a try whose
+// outcome is unknown.
+func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
+	cfg := deleteConfig{version: AnyVersion}
+	if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
+		return failed(opDelete, path, err)
+	}
+	c, err := f.deleteCall(path, cfg.version)
+	if err != nil {
+		return failed(opDelete, path, err)
+	}
+	d := &deletion{f: f, cfg: cfg, call: c}
+	switch {
+	case cfg.background:
+		return failed(opDelete, path, d.later())
+	case cfg.guaranteed:
+		return d.guaranteed(ctx)
+	case cfg.idempotent:
+		return failed(opDelete, path, f.repeat(ctx, opDelete, path, d.attempt))
+	default:
+		return failed(opDelete, path, f.measured(ctx, opDelete, path, permanentInDoubt(d.attempt)))
+	}
+}
+
+func (f *Framework) deleteCall(path string, version int32) (*call, error) {
+	full, err := f.writable(path)
+	if err != nil {
+		return nil, err
+	}
+	e := jute.NewEncoder(len(full) + 8)
+	e.String(full)
+	e.Int32(version)
+	return &call{operation: opDelete, path: path, body: e.Bytes()}, nil
+}
+
+// deletion is one Delete under way.
+type deletion struct {
+	f    *Framework
+	cfg  deleteConfig
+	call *call
+	seen bool // the znode had children, so that it existed during the call
+}
+
+// attempt sends the request, for the children first when that turns out to be
+// needed.
+func (d *deletion) attempt(ctx context.Context) error {
+	for {
+		err := d.f.exchange(ctx, d.call)
+		switch {
+		case errors.Is(err, ErrNoNode) && (d.seen || d.cfg.quietly || d.cfg.idempotent):
+			return nil
+		case !d.cfg.children || !errors.Is(err, ErrNotEmpty):
+			return err
+		}
+		d.seen = true
+		if err := d.f.deleteBelow(ctx, d.call.path); err != nil {
+			return err
+		}
+	}
+}
+
+// deletesAtOnce is how many deletes deleteBelow sends in one write.
+const deletesAtOnce = 100
+
+// deleteBelow deletes what is below a path. It is repeated together with the attempt
+// that needs it. Whether an unanswered delete was applied is not asked: the next try
+// will see.
+func (f *Framework) deleteBelow(ctx context.Context, path string) error {
+	list, err := ReadChildren(path, nil).build(f)
+	if err != nil {
+		return err
+	}
+	var names []string
+	list.absent = func() { names = nil }
+	list.decode = func(d *jute.Decoder) { names = d.Strings() }
+	if err := f.exchange(ctx, list); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(names, deletesAtOnce) {
+		if err := f.deleteChildren(ctx, path, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteChildren deletes children of a path with all that is below them.
+func (f *Framework) deleteChildren(ctx context.Context, parent string, names []string) error {
+	for len(names) > 0 {
+		var notEmpty []string
+		calls := make([]*call, len(names))
+		for i, name := range names {
+			c, err := f.deleteCall(JoinPath(parent, name), AnyVersion)
+			if err != nil {
+				return err
+			}
+			c.write = false
+			c.absent = func() {}
+			c.refused = func(err error) error {
+				if !errors.Is(err, ErrNotEmpty) {
+					return err
+				}
+				notEmpty = append(notEmpty, name)
+				return nil
+			}
+			calls[i] = c
+		}
+		if err := f.exchange(ctx, calls...); err != nil {
+			return err
+		}
+		for _, name := range notEmpty {
+			if err := f.deleteBelow(ctx, JoinPath(parent, name)); err != nil {
+				return err
+			}
+		}
+		names = notEmpty
+	}
+	return nil
+}
+
+func (d *deletion) guaranteed(ctx context.Context) error {
+	inDoubt := false
+	err := d.f.measured(ctx, opDelete, d.call.path, func(ctx context.Context) error {
+		err := d.attempt(ctx)
+		if inDoubt && errors.Is(err, ErrNoNode) {
+			return nil // an earlier try of ours did it
+		}
+		inDoubt = inDoubt || OutcomeUnknown(err)
+		return err
+	})
+	err = failed(opDelete, d.call.path, err)
+	undecided := Retryable(err) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	if !undecided || d.later() != nil {
+		return err // when closed, the session takes its ephemeral nodes along
+	}
+	return &OpError{opDelete.name, d.call.path, fmt.Errorf("%w: %w", ErrCleanupPending, err)}
+}
+
+func (d *deletion) later() error {
+	if err := d.f.usable(); err != nil {
+		return err
+	}
+	if !d.f.janitor.add(d.attempt) {
+		return ErrClosed
+	}
+	return nil
+}

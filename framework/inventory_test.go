@@ -1,0 +1,64 @@
+package framework_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestEphemeralsAndAllChildrenNumber(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		ctx := t.Context()
+		ephemeral := framework.WithMode(framework.Ephemeral)
+		for _, path := range []string{"/a/y", "/a/x", "/ab"} {
+			mustCreate(t, f, path, ephemeral, framework.CreatingParentsIfNeeded())
+		}
+		other := zktest.Client(t, server.ConnectString())
+		mustCreate(t, other, "/a/theirs", ephemeral)
+		sibling := zktest.Client(t, server.ConnectString()+"x") // a chroot that begins like ours
+		mustCreate(t, sibling, "/e", ephemeral, framework.CreatingParentsIfNeeded())
+
+		for path, want := range map[string][]string{
+			"/": {"/a/x", "/a/y", "/ab"}, "/a": {"/a/x", "/a/y"}, "/a/x": {"/a/x"}, "/none": {},
+		} {
+			found, err := f.Ephemerals(ctx, path)
+			require.NoError(t, err, path)
+			require.Equal(t, want, found, path)
+		}
+		for path, want := range map[string]int{"/": 6, "/a": 3, "/ab": 0} {
+			n, err := f.AllChildrenNumber(ctx, path)
+			require.NoError(t, err, path)
+			require.Equal(t, want, n, path)
+		}
+		_, err := f.AllChildrenNumber(ctx, "/none")
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		_, err = f.AllChildrenNumber(ctx, "")
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+		_, err = f.Ephemerals(ctx, "")
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+	})
+}
+
+func TestConfigAndReconfig(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+		var stat framework.Stat
+		_, err := f.Config(t.Context(), framework.StoringStatIn(&stat))
+		require.NoError(t, err, "whatever the chroot")
+		_, err = f.Reconfig(t.Context(), framework.Joining("5=127.0.0.1:1:2:observer;3"), framework.Leaving("4"), framework.FromConfig(7))
+		require.ErrorIs(t, err, framework.ServerError(-123), "reconfiguration is disabled by default")
+		require.False(t, framework.OutcomeUnknown(err))
+	})
+	f := unstarted(t)
+	for name, opts := range map[string][]framework.ReconfigOption{
+		"nothing":       {framework.FromConfig(1)},
+		"contradiction": {framework.WithNewMembers("1=a"), framework.Leaving("2")},
+		"a list":        {framework.Joining("1=a,2=b")},
+		"empty":         {framework.Joining("")},
+	} {
+		_, err := f.Reconfig(t.Context(), opts...)
+		require.ErrorIs(t, err, framework.ErrInvalidOption, name)
+	}
+}

@@ -1,0 +1,56 @@
+package framework
+
+import (
+	"context"
+	"errors"
+)
+
+// parents makes the nodes above another one.
+type parents struct {
+	f    *Framework
+	mode CreateMode
+	acl  []ACL // nil for what the client's ACLProvider says for each
+}
+
+func (c *creation) createParents(ctx context.Context) error {
+	p := parents{f: c.f, mode: c.cfg.parentsAs}
+	if c.cfg.aclParents {
+		p.acl = c.cfg.acl
+	}
+	parent, _ := SplitPath(c.f.root.below(c.target))
+	return p.create(ctx, parent)
+}
+
+// create makes sure of the node with this path at the server, and of what is above
+// it, the chroot included. It is repeated together with the attempt that needs it.
+// Whether an unanswered create of a parent was applied is not asked: creating it
+// again does no harm.
+func (p *parents) create(ctx context.Context, full string) error {
+	node := p.request(full)
+	for {
+		err := p.f.exchange(ctx, node)
+		switch {
+		case err == nil, errors.Is(err, ErrNodeExists):
+			return nil
+		case !errors.Is(err, ErrNoNode) || full == "/":
+			return err
+		}
+		parent, _ := SplitPath(full)
+		if err := p.create(ctx, parent); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *parents) request(full string) *call {
+	cfg := createConfig{mode: p.mode, acl: p.acl}
+	if p.f.isNamespace(full) {
+		cfg.mode = Container
+	}
+	if cfg.acl == nil {
+		cfg.acl = p.f.defaultACL(full)
+	}
+	op := cfg.mode.operation()
+	op.write = false
+	return &call{operation: op, path: p.f.root.own(full), body: encodeCreate(full, []byte{}, &cfg)}
+}
