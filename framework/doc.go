@@ -159,6 +159,8 @@
 //	checkExists().creatingParentsIfNeeded       CreatingParentsIfNeeded
 //	getACL(), setACL()                          Framework.GetACL, SetACL
 //	getConfig(), reconfig()                     Framework.Config, Reconfig
+//	compressed(), decompressed()                Compressed, Decompressed
+//	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact
 //	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp
