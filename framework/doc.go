@@ -157,6 +157,7 @@
 //	  .deletingChildrenIfNeeded, .quietly       DeletingChildrenIfNeeded, Quietly
 //	  .idempotent                               Idempotent
 //	checkExists().creatingParentsIfNeeded       CreatingParentsIfNeeded
+//	createContainers, EnsureContainers          Framework.CreateContainers
 //	getACL(), setACL()                          Framework.GetACL, SetACL
 //	getConfig(), reconfig()                     Framework.Config, Reconfig
 //	compressed(), decompressed()                Compressed, Decompressed
