@@ -18,6 +18,7 @@ type createConfig struct {
 	orSet      bool
 	setVersion int32
 	idempotent bool
+	compressed bool
 	session    *Session
 	stat       *Stat
 	siblings   *[]string

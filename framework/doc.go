@@ -224,8 +224,11 @@
 //	  .deletingChildrenIfNeeded, .quietly       DeletingChildrenIfNeeded, Quietly
 //	  .idempotent                               Idempotent
 //	checkExists().creatingParentsIfNeeded       CreatingParentsIfNeeded
+//	createContainers, EnsureContainers          Framework.CreateContainers
 //	getACL(), setACL()                          Framework.GetACL, SetACL
 //	getConfig(), reconfig()                     Framework.Config, Reconfig
+//	compressed(), decompressed()                Compressed, Decompressed
+//	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact
 //	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp

@@ -53,7 +53,7 @@ func (f *Framework) FullPath(path string) string { return f.root.full(path) }
 func (f *Framework) unrooted() *Framework { return &Framework{f.client, ""} }
 
 // isNamespace tells whether a node, named as at the server, is one of those that
-// make up the namespace.
+// make up the namespace. Neither the root nor the chroot is.
 func (f *Framework) isNamespace(full string) bool {
-	return len(full) > len(f.cfg.root) && isBelow(string(f.root), full)
+	return len(full) > max(len(f.cfg.root), 1) && isBelow(string(f.root), full)
 }

@@ -104,6 +104,24 @@ func TestNamespacesAreContainers(t *testing.T) {
 	mustCreate(t, view, "/again")
 }
 
+func TestCreateContainers(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+		view := namespaced(t, f, "ns")
+		for _, client := range []*framework.Framework{f, view} {
+			for _, path := range []string{"/", "/a/b/c", "/a/b/c", "/a"} {
+				require.NoError(t, client.CreateContainers(t.Context(), path))
+				stat, err := client.Exists(t.Context(), path)
+				require.NoError(t, err)
+				require.NotNil(t, stat, path)
+			}
+			require.ErrorIs(t, client.CreateContainers(t.Context(), "a"), framework.ErrInvalidPath)
+		}
+		require.ErrorIs(t, f.WithoutNamespace().CreateContainers(t.Context(), "/a/"), framework.ErrInvalidPath)
+		mustCreate(t, f, "/e", framework.WithMode(framework.Ephemeral))
+		require.ErrorIs(t, f.CreateContainers(t.Context(), "/e/x"), framework.ErrNoChildrenForEphemerals)
+	})
+}
+
 func TestNamespacesThatAreNone(t *testing.T) {
 	f := unstarted(t)
 	for _, namespace := range []string{"", "/a", "a/", "a//b", "..", "zookeeper", "zookeeper/x"} {

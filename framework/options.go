@@ -62,6 +62,7 @@ type config struct {
 	meters            metric.MeterProvider // nil for none
 	pathAttribute     bool
 	acl               ACLProvider // nil for none
+	compression       CompressionProvider
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {
@@ -73,6 +74,7 @@ func newConfig(connectString string, opts []Option) (config, error) {
 		retry:             retry.ExponentialBackoff(100*time.Millisecond, 5),
 		log:               slog.New(slog.DiscardHandler),
 		dial:              (&net.Dialer{}).DialContext,
+		compression:       GzipCompressionProvider{},
 	}
 	var err error
 	if c.servers, c.root, err = parseConnectString(connectString); err != nil {

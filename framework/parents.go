@@ -21,6 +21,24 @@ func (c *creation) createParents(ctx context.Context) error {
 	return p.create(ctx, parent)
 }
 
+// CreateContainers makes sure that there is a znode with this path, and with those
+// above it: what is missing is created as a container without data, what exists stays
+// as it is. It may be repeated at will. It is Curator's createContainers and what its
+// EnsureContainers does.
+//
+// The server deletes a container only when it has had children and has none left.
+func (f *Framework) CreateContainers(ctx context.Context, path string) error {
+	full, err := f.writable(path)
+	if err != nil {
+		return failed(opCreateContainer, path, err)
+	}
+	if full == "/" {
+		return nil
+	}
+	p := parents{f: f, mode: Container}
+	return failed(opCreateContainer, path, f.retry(ctx, func(ctx context.Context) error { return p.create(ctx, full) }))
+}
+
 // create makes sure of the node with this path at the server, and of what is above
 // it, the chroot included. It is repeated together with the attempt that needs it.
 // Whether an unanswered create of a parent was applied is not asked: creating it

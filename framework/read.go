@@ -17,6 +17,8 @@ type readConfig struct {
 	stat  *Stat
 	watch **Watch
 
+	decompressed bool
+
 	parents   bool // of a znode that is not there
 	parentsAs CreateMode
 }
@@ -150,6 +152,12 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 				*into = data
 			}
 			cfg.storeStat(stat)
+		}
+		if into != nil && cfg.decompressed {
+			c.after = func() (err error) {
+				*into, err = f.decompress(path, *into)
+				return err
+			}
 		}
 		return c, nil
 	}}

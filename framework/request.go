@@ -56,6 +56,9 @@ type call struct {
 
 	// refused, when set, says what an error of the server's means to the call.
 	refused func(error) error
+
+	// after, when set, deals with a reply that was decoded well.
+	after func() error
 }
 
 // send makes calls until they succeed, the retry policy gives up or the
@@ -166,6 +169,9 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 	if err := d.Err(); err != nil {
 		f.conduit.Reset(err)
 		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
+	}
+	if c.after != nil {
+		return c.after()
 	}
 	return nil
 }

@@ -75,6 +75,10 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		if cfg.acl == nil {
 			cfg.acl = f.defaultACL(full)
 		}
+		data, err := f.stored(path, data, cfg.compressed)
+		if err != nil {
+			return err
+		}
 		e.Raw(encodeCreate(full, data, &cfg))
 		return nil
 	}
@@ -96,6 +100,10 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	return Op{
 		operation: opSet, path: path,
 		encode: func(f *Framework, e *jute.Encoder) error {
+			if err != nil {
+				return err
+			}
+			data, err := f.stored(path, data, cfg.compressed)
 			if err != nil {
 				return err
 			}

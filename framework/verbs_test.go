@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -156,6 +157,35 @@ var verbs = map[string]func(ctx context.Context, f *framework.Framework, path st
 	"delete guaranteed": func(ctx context.Context, f *framework.Framework, path string) error {
 		return f.Delete(ctx, path, framework.Guaranteed())
 	},
+	"exists with parents": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Exists(ctx, path, framework.CreatingParentsIfNeeded())
+		return err
+	},
+	"create idempotent": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Create(ctx, path, nil, framework.Idempotent(), framework.OrSetData())
+		return err
+	},
+	"set idempotent": func(ctx context.Context, f *framework.Framework, path string) error {
+		return f.Set(ctx, path, nil, framework.Idempotent())
+	},
+	"delete all": func(ctx context.Context, f *framework.Framework, path string) error {
+		return f.Delete(ctx, path, framework.DeletingChildrenIfNeeded(), framework.Idempotent())
+	},
+	"get ACL": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.GetACL(ctx, path)
+		return err
+	},
+	"set ACL": func(ctx context.Context, f *framework.Framework, path string) error {
+		return f.SetACL(ctx, path, zk.WorldACL(zk.PermAll))
+	},
+	"ephemerals": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Ephemerals(ctx, path)
+		return err
+	},
+	"all children number": func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.AllChildrenNumber(ctx, path)
+		return err
+	},
 	"pipeline": func(ctx context.Context, f *framework.Framework, path string) error {
 		return f.Pipeline(ctx, framework.ReadData(path, nil), framework.ReadChildren(path, nil))
 	},
@@ -236,6 +266,7 @@ func countRequests(server *zkserver.Server) func() int {
 func TestVerbsCutShort(t *testing.T) {
 	writes := map[string]bool{
 		"create": true, "create protected": true, "set": true, "delete": true, "delete guaranteed": true, "transact": true,
+		"create idempotent": true, "set idempotent": true, "delete all": true, "set ACL": true,
 	}
 	for name, verb := range verbs {
 		for _, closing := range []bool{false, true} {

@@ -14,6 +14,7 @@ type setConfig struct {
 	version    int32
 	stat       *Stat
 	idempotent bool
+	compressed bool
 }
 
 // SetOption is an option of [Framework.Set] and [SetDataOp].
@@ -37,6 +38,10 @@ func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...S
 	if err != nil {
 		return failed(opSet, path, err)
 	}
+	data, err = f.stored(path, data, cfg.compressed)
+	if err != nil {
+		return failed(opSet, path, err)
+	}
 	s := setting{f: f, path: path, data: data, cfg: cfg}
 	if cfg.idempotent {
 		err = f.repeat(ctx, opSet, path, s.attempt)
@@ -53,7 +58,7 @@ func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...S
 type setting struct {
 	f       *Framework
 	path    string
-	data    []byte
+	data    []byte // as it is sent
 	cfg     setConfig
 	session *Session
 

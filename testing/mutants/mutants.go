@@ -382,6 +382,15 @@ var table = []mutant{
 		test:     "^TestEphemeralsAndAllChildrenNumber$",
 	},
 	{
+		name:     "framework-bomb",
+		property: "What is decompressed is never larger than the provider allows.",
+		file:     "framework/compression.go",
+		old:      "io.ReadAll(io.LimitReader(r, int64(limit)+1))",
+		new:      "io.ReadAll(r); limit = max(limit, len(data))",
+		pkg:      "./framework",
+		test:     "^TestGzipCompressionProvider$",
+	},
+	{
 		name:     "framework-parents-without-provider",
 		property: "Parents that are created on the way get the access control list of the ACLProvider.",
 		file:     "framework/parents.go",

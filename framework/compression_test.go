@@ -1,0 +1,132 @@
+package framework_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/hex"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestCompression(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		ctx := t.Context()
+		text := []byte(strings.Repeat("text ", 1000))
+		compressed := framework.Compressed()
+		_, err := f.Create(ctx, "/a", text, compressed, framework.Idempotent())
+		require.NoError(t, err)
+		_, err = f.Create(ctx, "/a", text, compressed, framework.Idempotent())
+		require.NoError(t, err, "compared as stored")
+		requireText := func(path string, want []byte) {
+			t.Helper()
+			var stat framework.Stat
+			data, err := f.Get(ctx, path, framework.Decompressed(), framework.StoringStatIn(&stat))
+			require.NoError(t, err)
+			require.Equal(t, want, data)
+			stored, err := f.Get(ctx, path)
+			require.NoError(t, err)
+			require.Len(t, stored, int(stat.DataLength))
+			r, err := gzip.NewReader(bytes.NewReader(stored))
+			require.NoError(t, err, "it is stored as a gzip stream")
+			data, err = io.ReadAll(r)
+			require.NoError(t, err)
+			require.Equal(t, want, data)
+		}
+		requireText("/a", text)
+		_, err = f.Create(ctx, "/a", []byte("set"), compressed, framework.OrSetData())
+		require.NoError(t, err)
+		requireText("/a", []byte("set"))
+		require.NoError(t, f.Set(ctx, "/a", text, compressed))
+		requireText("/a", text)
+		_, err = f.Transact(ctx, framework.CreateOp("/b", text, compressed), framework.SetDataOp("/a", []byte("op"), compressed))
+		require.NoError(t, err)
+		requireText("/b", text)
+		requireText("/a", []byte("op"))
+		_, err = f.Create(ctx, "/empty", nil, compressed)
+		require.NoError(t, err)
+		requireText("/empty", []byte{})
+
+		data, err := f.Get(ctx, "/start", framework.Decompressed())
+		require.NoError(t, err, "there is nothing to decompress")
+		require.Nil(t, data)
+		require.NoError(t, f.Set(ctx, "/start", []byte("plain")))
+		before := server.Counts(t)
+		var watch *framework.Watch
+		_, err = f.Get(ctx, "/start", framework.Decompressed(), framework.Watched(&watch))
+		require.ErrorIs(t, err, framework.ErrCompression)
+		require.Nil(t, watch)
+		server.AwaitCounts(t, before, patience)
+		var op *framework.OpError
+		require.ErrorAs(t, err, &op)
+		require.Equal(t, "/start", op.Path)
+	})
+}
+
+// javaHello is "hello" as java.util.zip.GZIPOutputStream writes it: the header has
+// neither a name nor a time, and names no operating system.
+const javaHello = "1f8b0800000000000000" + "cb48cdc9c90700" + "86a61036" + "05000000"
+
+func TestGzipCompressionProvider(t *testing.T) {
+	var gz framework.GzipCompressionProvider
+	java, err := hex.DecodeString(javaHello)
+	require.NoError(t, err)
+	data, err := gz.Decompress("/a", java)
+	require.NoError(t, err)
+	require.Equal(t, "hello", string(data))
+
+	for name, damaged := range map[string][]byte{
+		"cut": java[:len(java)-1], "checksum": append(bytes.Clone(java[:len(java)-5]), 0, 5, 0, 0, 0),
+		"none": nil, "text": []byte("hello"), "header only": java[:10],
+	} {
+		_, err := gz.Decompress("/a", damaged)
+		require.Error(t, err, name)
+	}
+
+	const size = 100_000
+	bomb, err := gz.Compress("/a", make([]byte, size))
+	require.NoError(t, err)
+	require.Less(t, len(bomb), size/100)
+	data, err = framework.GzipCompressionProvider{MaxSize: size}.Decompress("/a", bomb)
+	require.NoError(t, err)
+	require.Len(t, data, size)
+	_, err = framework.GzipCompressionProvider{MaxSize: size - 1}.Decompress("/a", bomb)
+	require.ErrorContains(t, err, "99999")
+	bomb, err = gz.Compress("/a", make([]byte, framework.DefaultMaxDecompressedSize+1))
+	require.NoError(t, err)
+	_, err = gz.Decompress("/a", bomb)
+	require.ErrorContains(t, err, "16777216")
+}
+
+var errCodec = errors.New("the provider refuses")
+
+// refusing is a provider that fails.
+type refusing struct{}
+
+func (refusing) Compress(string, []byte) ([]byte, error)   { return nil, errCodec }
+func (refusing) Decompress(string, []byte) ([]byte, error) { return nil, errCodec }
+
+func TestACompressionProviderThatFails(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t).Addr(), framework.WithCompressionProvider(refusing{}))
+	ctx := t.Context()
+	_, create := f.Create(ctx, "/a", nil, framework.Compressed())
+	_, inTransaction := f.Transact(ctx, framework.CreateOp("/a", nil, framework.Compressed()))
+	_, setInTransaction := f.Transact(ctx, framework.SetDataOp("/", nil, framework.Compressed()))
+	set := f.Set(ctx, "/", nil, framework.Compressed())
+	require.NoError(t, f.Set(ctx, "/", []byte("x")))
+	_, get := f.Get(ctx, "/", framework.Decompressed())
+	for _, err := range []error{create, inTransaction, setInTransaction, set, get} {
+		require.ErrorIs(t, err, framework.ErrCompression)
+		require.ErrorIs(t, err, errCodec)
+		require.False(t, framework.Retryable(err) || framework.OutcomeUnknown(err))
+	}
+	requireNone(t, f, "/a")
+	_, err := framework.New("a", framework.WithCompressionProvider(nil))
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+}
