@@ -44,7 +44,7 @@ func (s sharingJava) Run() int {
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = time.Minute
+const limit = 3 * time.Minute
 
 func withLimit(tb testing.TB) context.Context {
 	tb.Helper()
