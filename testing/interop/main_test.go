@@ -44,7 +44,7 @@ func (s sharingJava) Run() int {
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = time.Minute
+const limit = 3 * time.Minute
 
 func withLimit(tb testing.TB) context.Context {
 	tb.Helper()
@@ -53,16 +53,21 @@ func withLimit(tb testing.TB) context.Context {
 	return ctx
 }
 
-// eachBackend is zktest.EachBackend for tests that need Java on either backend. It
-// makes the node of the chroot, which a Java client expects to find.
+// eachBackend is zktest.EachBackend for tests that need Java on either backend.
 func eachBackend(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	t.Helper()
 	needsJava(t)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		_, err := zktest.Client(t, server.Addr()).Create(withLimit(t), server.Root(), nil)
-		require.NoError(t, err)
+		makeChroot(t, server)
 		test(t, server)
 	})
+}
+
+// makeChroot makes the node of the chroot, which a Java client expects to find.
+func makeChroot(t *testing.T, server zktest.Backend) {
+	t.Helper()
+	_, err := zktest.Client(t, server.Addr()).Create(withLimit(t), server.Root(), nil)
+	require.NoError(t, err)
 }
 
 func needsJava(t *testing.T) {

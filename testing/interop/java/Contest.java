@@ -45,7 +45,10 @@ final class Contest {
         }
     }
 
-    /** Writes, and goes on to read what it has written without a gap. */
+    /**
+     * Writes, and goes on to read what it has written, without a gap if Curator has none. 5.4 has
+     * one: its reader queues behind the writers that wait.
+     */
     void downgrade(Lock write, Lock read) throws Exception {
         for (int i = 0; i < turns; i++) {
             write.acquire(Lock.FOREVER);
