@@ -36,7 +36,7 @@ func (f *Framework) CreateContainers(ctx context.Context, path string) error {
 		return nil
 	}
 	p := parents{f: f, mode: Container}
-	return failed(opCreateContainer, path, f.retry(ctx, func(ctx context.Context) error { return p.create(ctx, full) }))
+	return failed(opCreateContainer, path, f.measured(ctx, opCreateContainer, path, func(ctx context.Context) error { return p.create(ctx, full) }))
 }
 
 // create makes sure of the node with this path at the server, and of what is above
