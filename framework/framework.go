@@ -27,6 +27,8 @@ type Framework struct {
 	ctx  context.Context // ends when Close begins, or a credential is refused
 	stop context.CancelCauseFunc
 
+	heartbeats sync.WaitGroup // goroutines, which end with ctx
+
 	mu       sync.Mutex // guards what Start and Close change
 	conduit  *conduit.Conduit
 	closing  chan struct{} // not nil once Close has begun, closed when it is done
@@ -47,6 +49,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.watches = newWatches(f)
 	f.janitor = newJanitor(f)
+	f.tracker.client = f
 	return f, nil
 }
 
@@ -92,6 +95,7 @@ func (f *Framework) Start() error {
 		Dial:           f.cfg.dial,
 		Events:         (*events)(f),
 		Logger:         f.cfg.log,
+		Tick:           f.cfg.tick,
 		Auth:           f.cfg.auth,
 	})
 	if err != nil {
@@ -126,6 +130,7 @@ func (f *Framework) Close() error {
 	f.tracker.close()
 	f.stop(ErrClosed)
 	f.janitor.wait()
+	f.heartbeats.Wait()
 	if c != nil {
 		_, session := f.tracker.current()
 		if err := c.Close(); err != nil && session != nil {

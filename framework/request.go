@@ -45,6 +45,7 @@ type call struct {
 	session *Session // when set, the only one to run in
 	watch   *watchRequest
 	decode  func(*jute.Decoder)
+	confirm bool   // a write whose acknowledgement proves that a majority keeps the session
 	absent  func() // when set, NoNode is an answer and not an error
 }
 
@@ -109,7 +110,7 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 		if len(c.body) > f.cfg.maxRequest {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
 		}
-		wire[i] = &conduit.Call{Op: c.code, Body: c.body}
+		wire[i] = &conduit.Call{Op: c.code, Body: c.body, Confirms: c.confirm}
 		if c.session != nil {
 			wire[i].Session = c.session.ID()
 		}
