@@ -72,7 +72,8 @@
 //
 // Listeners are told [Connected] once, then [Suspended], [Reconnected] and [Lost]
 // as the connection goes and comes; package listen has the contract of their order.
-// What must stop together with the session is better bound to a context, which
+// [Framework.Health] and [Framework.HealthHandler] tell the same, and the reason, to
+// whoever asks. What must stop together with the session is better bound to a context, which
 // ends without any goroutine having to run first:
 //
 //	ctx = client.Session().Context(framework.StandardErrorPolicy)
