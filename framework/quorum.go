@@ -23,15 +23,16 @@ const heartbeatMinPause = 20 * time.Millisecond
 
 // Hold returns a context that ends when, by the policy, whatever is held on the
 // session must be taken to be lost; its cause is a [*LostError]. The hold lasts until
-// release is called, which may be done more than once.
+// release is called, which may be done more than once; the context is not for use
+// after it.
 //
 // Under [QuorumErrorPolicy] the first hold of a session blocks for a round trip, which
 // ctx bounds, and then a heartbeat is written every quarter of the session timeout, to
 // one znode for all holds of the session (see [HeartbeatPrefix]). The deadline counts
 // from the newest request on the same connection that is a tick older than an
 // acknowledged heartbeat: only that has certainly reached the leader. So the
-// session timeout should be four ticks at least, see [WithServerTiming]; with less, the
-// hold ends although nothing is wrong. With the last hold the znode is deleted, in the
+// session timeout should be four ticks at least, see [WithServerTiming]; with less, holds
+// may end although nothing is wrong. With the last hold the znode is deleted, in the
 // background. The client needs the permission to create children of its root.
 //
 // Under the other policies Hold is [Session.Context], blocks on nothing, returns no
@@ -166,6 +167,9 @@ func (t *term) run() {
 			t.err = err
 			close(t.ready)
 			break
+		}
+		if err != nil {
+			t.f.cfg.log.Debug("heartbeat not written", "error", err)
 		}
 		t.pause(err == nil)
 	}
