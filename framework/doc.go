@@ -89,10 +89,20 @@
 //
 // Listeners are told [Connected] once, then [Suspended], [Reconnected] and [Lost]
 // as the connection goes and comes; package listen has the contract of their order.
-// What must stop together with the session is better bound to a context, which
+// [Framework.Health] and [Framework.HealthHandler] tell the same, and the reason, to
+// whoever asks. What must stop together with the session is better bound to a context, which
 // ends without any goroutine having to run first:
 //
 //	ctx = client.Session().Context(framework.StandardErrorPolicy)
+//
+// Under [QuorumErrorPolicy] there must be a heartbeat while something is held, which
+// costs a write per quarter of the session timeout:
+//
+//	held, release, err := client.Session().Hold(ctx, framework.QuorumErrorPolicy)
+//	if err != nil {
+//		return err
+//	}
+//	defer release()
 //
 // A [Session] is over for its client at its [Session.Deadline] at the latest, even
 // when no server can be reached to say so: the send time of the newest request that
@@ -183,7 +193,8 @@
 //   - No event does not mean no change: the end of a connection ends its watches.
 //   - The deadline of a session is safe against the leader and a standalone server.
 //     A follower that is cut off from its leader acknowledges pings for a while: see
-//     [StandardErrorPolicy].
+//     [StandardErrorPolicy], and [QuorumErrorPolicy], which counts only what committed
+//     writes have confirmed.
 //   - A process that is paused past its deadline cannot know. What it does then must
 //     be fenced where it takes effect, for instance with the czxid of a node.
 //   - Background deletions end with the client. What they would have deleted, if it

@@ -39,6 +39,8 @@ type client struct {
 	ctx  context.Context // ends when Close begins, or a credential is refused
 	stop context.CancelCauseFunc
 
+	heartbeats sync.WaitGroup // goroutines, which end with ctx
+
 	mu       sync.Mutex // guards what Start and Close change
 	conduit  *conduit.Conduit
 	closing  chan struct{} // not nil once Close has begun, closed when it is done
@@ -64,6 +66,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 		f.stop(ErrClosed)
 		return nil, fmt.Errorf("framework: telemetry: %w", err)
 	}
+	f.tracker.client = f
 	return f, nil
 }
 
@@ -114,6 +117,7 @@ func (f *Framework) Start() error {
 		Dial:           f.cfg.dial,
 		Events:         (*events)(f),
 		Logger:         f.cfg.log,
+		Tick:           f.cfg.tick,
 		Auth:           f.cfg.auth,
 	})
 	if err != nil {
@@ -156,6 +160,7 @@ func (f *Framework) Close() error {
 	if err := f.telemetry.stop(); err != nil {
 		f.cfg.log.Error("telemetry could not be stopped", "error", err)
 	}
+	f.heartbeats.Wait()
 	if c != nil {
 		_, session := f.tracker.current()
 		if err := c.Close(); err != nil && session != nil {

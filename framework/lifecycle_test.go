@@ -71,7 +71,7 @@ func TestOptions(t *testing.T) {
 		"nil dialer":      framework.WithDialer(nil),
 		"small request":   framework.WithMaxRequestSize(1023),
 		"small reply":     framework.WithMaxReplySize(1023),
-		"unknown policy":  framework.WithErrorPolicy(2),
+		"unknown policy":  framework.WithErrorPolicy(3),
 		"negative policy": framework.WithErrorPolicy(-1),
 	} {
 		_, err := framework.New("a", o)

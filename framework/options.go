@@ -56,6 +56,8 @@ type config struct {
 	log               *slog.Logger
 	dial              Dialer
 	errorPolicy       ErrorPolicy
+	tick              time.Duration
+	syncLimit         int
 	auth              []conduit.Auth
 	tls               *tls.Config          // nil for plain connections
 	tracers           trace.TracerProvider // nil for none
@@ -75,6 +77,8 @@ func newConfig(connectString string, opts []Option) (config, error) {
 		log:               slog.New(slog.DiscardHandler),
 		dial:              (&net.Dialer{}).DialContext,
 		compression:       GzipCompressionProvider{},
+		tick:              DefaultTickTime,
+		syncLimit:         DefaultSyncLimit,
 	}
 	var err error
 	if c.servers, c.root, err = parseConnectString(connectString); err != nil {
@@ -144,11 +148,8 @@ func WithRetryPolicy(p retry.Policy) Option {
 // [StandardErrorPolicy].
 func WithErrorPolicy(p ErrorPolicy) Option {
 	return optionFunc(func(c *config) error {
-		if p != StandardErrorPolicy && p != SessionErrorPolicy {
-			return fmt.Errorf("error policy %d, expected StandardErrorPolicy or SessionErrorPolicy", p)
-		}
 		c.errorPolicy = p
-		return nil
+		return p.validate()
 	})
 }
 

@@ -43,6 +43,7 @@ var opAddWatch = operation{106, "add watch", false}
 // safe for concurrent use.
 type PersistentWatch struct {
 	watches   *watches
+	root      chroot // of the view it was set by
 	full      string
 	path      string
 	mode      WatchMode
@@ -85,7 +86,7 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode) (
 		return nil, failed(opAddWatch, path, err)
 	}
 	w := &PersistentWatch{
-		watches: f.watches, full: f.cfg.root.full(path), path: path, mode: mode, done: make(chan struct{}),
+		watches: f.watches, root: f.root, full: f.root.full(path), path: path, mode: mode, done: make(chan struct{}),
 		listeners: listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
 			f.cfg.log.Error("watch listener panicked", "panic", recovered, "stack", string(stack))
 		})),

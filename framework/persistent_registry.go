@@ -194,15 +194,16 @@ func (ws *watches) rearmed(full string, mode WatchMode, reply conduit.Reply, err
 // notifyPersistent passes an event on to the watches on its path and to recursive
 // ones above it; callers hold mu.
 func (ws *watches) notifyPersistent(event Event, full string) {
+	changed := full
 	if e := ws.persistent[full]; e != nil && e.armed {
-		tell(e.users[WatchPersistent], event)
+		tell(e.users[WatchPersistent], event, changed)
 	}
 	if event.Type == zk.EventNodeChildrenChanged {
 		return
 	}
 	for {
 		if e := ws.persistent[full]; e != nil && e.recursive {
-			tell(e.users[WatchPersistentRecursive], event)
+			tell(e.users[WatchPersistentRecursive], event, changed)
 		}
 		if full == "/" {
 			return
@@ -211,8 +212,10 @@ func (ws *watches) notifyPersistent(event Event, full string) {
 	}
 }
 
-func tell(users map[*PersistentWatch]struct{}, event Event) {
+// tell names the path as each watch's view of the client does.
+func tell(users map[*PersistentWatch]struct{}, event Event, full string) {
 	for w := range users {
+		event.Path = w.root.own(full)
 		w.listeners.Notify(event)
 	}
 }

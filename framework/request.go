@@ -52,6 +52,7 @@ type call struct {
 	watch   *watchRequest
 	begin   func() func(conduit.Reply, error) // when set, called before each try for its OnDone
 	decode  func(*jute.Decoder)
+	confirm bool   // a write whose acknowledgement proves that a majority keeps the session
 	absent  func() // when set, NoNode is an answer and not an error
 
 	// refused, when set, says what an error of the server's means to the call.
@@ -122,7 +123,7 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 		if len(c.body) > f.cfg.maxRequest {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
 		}
-		wire[i] = &conduit.Call{Op: c.code, Body: c.body}
+		wire[i] = &conduit.Call{Op: c.code, Body: c.body, Confirms: c.confirm}
 		if c.session != nil {
 			wire[i].Session = c.session.ID()
 		}

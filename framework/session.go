@@ -24,14 +24,27 @@ const (
 	// A server that is cut off from its leader goes on answering its clients for up
 	// to syncLimit x tickTime. This policy is therefore safe in every partition only
 	// with a session timeout of at least (syncLimit + 1.5) x tickTime: 13 s
-	// with ZooKeeper's usual syncLimit of 5 and tickTime of 2 s.
+	// with ZooKeeper's usual syncLimit of 5 and tickTime of 2 s. A client warns in its
+	// log of less; see [WithServerTiming].
 	StandardErrorPolicy ErrorPolicy = iota
 
 	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so
 	// that a short interruption costs nothing. It is safe when the client's
 	// server is the leader, or a standalone server.
 	SessionErrorPolicy
+
+	// QuorumErrorPolicy ends a hold at the time until which a majority of the servers
+	// is certain to keep the session, by what committed writes have confirmed. It is
+	// safe in every partition and with every session timeout; see [Session.Hold].
+	QuorumErrorPolicy
 )
+
+func (p ErrorPolicy) validate() error {
+	if p < StandardErrorPolicy || p > QuorumErrorPolicy {
+		return fmt.Errorf("error policy %d, expected StandardErrorPolicy, SessionErrorPolicy or QuorumErrorPolicy", p)
+	}
+	return nil
+}
 
 // String returns Curator's word for the policy.
 func (p ErrorPolicy) String() string {
@@ -40,6 +53,8 @@ func (p ErrorPolicy) String() string {
 		return "standard"
 	case SessionErrorPolicy:
 		return "session"
+	case QuorumErrorPolicy:
+		return "quorum"
 	default:
 		return "unknown"
 	}
@@ -61,6 +76,8 @@ type Session struct {
 
 	timeout atomic.Int64           // nanoseconds; a reconnect may negotiate another
 	linked  atomic.Pointer[linked] // changed by the tracker only
+
+	heart *heartbeat
 }
 
 // linked is the time of a session between two losses of the connection.
@@ -118,12 +135,17 @@ func (s *Session) over() error {
 // Context returns a context that ends when, by the policy, whatever is held on
 // the session must be taken to be lost. Its cause is a [*LostError]. A context
 // asked for while the connection is lost has ended already under
-// StandardErrorPolicy.
+// StandardErrorPolicy, and under QuorumErrorPolicy one that is asked for while
+// nothing is held: use [Session.Hold].
 func (s *Session) Context(policy ErrorPolicy) context.Context {
-	if policy == SessionErrorPolicy {
+	switch policy {
+	case SessionErrorPolicy:
 		return s.alive
+	case QuorumErrorPolicy:
+		return s.heart.context()
+	default:
+		return s.linked.Load().ctx
 	}
-	return s.linked.Load().ctx
 }
 
 // String names the session as ZooKeeper's logs do. It never shows the password.

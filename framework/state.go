@@ -67,6 +67,7 @@ type tracker struct {
 	listeners *listen.Set[ConnectionState]
 
 	// Set before the first event.
+	client   *Framework
 	deadline func() (time.Time, bool)
 	reset    func(error)
 
@@ -92,6 +93,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.endSession(ReasonLeaseEnd)
 		t.session = newSession(h, t.deadline)
+		t.session.heart = newHeartbeat(t.client, t.session)
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)
@@ -102,6 +104,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.enter(Reconnected)
 	} else {
 		t.everConnected = true
+		t.client.warnOfTiming(h.Timeout)
 		t.enter(Connected)
 	}
 }

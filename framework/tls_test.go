@@ -164,9 +164,9 @@ func testRenewal(t *testing.T, ca *authority, secure string) {
 				return give(certificate)(r)
 			},
 		}))
-	states := recordStates(f)
 	_, err := f.Create(t.Context(), "/renewed", nil, framework.WithACL(creatorOnly()...))
 	require.NoError(t, err)
+	states := recordStates(f) // the first connection has been told of before the reply
 	mu.Lock()
 	certificate = ca.issue(t, "somebody else")
 	require.NoError(t, newest.Close())

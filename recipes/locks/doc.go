@@ -47,6 +47,8 @@
 //     server can expire the session;
 //   - the client is closed.
 //
+// Under [framework.QuorumErrorPolicy] it is known in every partition, also of the
+// servers, with any session timeout, for a write per quarter of that timeout.
 // Which policy is safe with which session timeout in which partition is said at
 // [framework.StandardErrorPolicy]. When somebody else ends the hold at the server,
 // by deleting its node or closing its session, the server tells the holder and the

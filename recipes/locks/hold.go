@@ -20,6 +20,7 @@ import (
 type hold struct {
 	l       *LockInternals
 	session *framework.Session
+	letGo   func() // of the session, which is held
 	node    LockNode
 	since   time.Time
 
@@ -42,8 +43,8 @@ type hold struct {
 	work   sync.WaitGroup   // of examine
 }
 
-func newHold(parent context.Context, q *queued) *hold {
-	h := &hold{l: q.l, session: q.session, node: q.node, since: time.Now(), leases: 1}
+func newHold(parent context.Context, letGo func(), q *queued) *hold {
+	h := &hold{l: q.l, session: q.session, letGo: letGo, node: q.node, since: time.Now(), leases: 1}
 	q.seen.granted(h)
 	h.ctx, h.end = context.WithCancelCause(parent)
 	h.watching, h.endWatching = context.WithCancel(context.Background())
@@ -107,6 +108,7 @@ const examinePause = 100 * time.Millisecond
 // abandon leaves the node of a lost hold to the background.
 func (h *hold) abandon() {
 	h.l.telemetry.lost(h, context.Cause(h.ctx))
+	h.letGo()
 	h.unwatch()
 	h.l.client.Logger().Error("lock lost while held",
 		"path", h.node.Path, "token", h.node.token(), "reason", context.Cause(h.ctx))
@@ -133,7 +135,7 @@ func (h *hold) err() error {
 	if err := context.Cause(h.ctx); err != nil {
 		return err
 	}
-	if h.session.Err() == nil && !time.Now().Before(h.session.Deadline()) {
+	if h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
 		return &LostError{Reason: framework.ReasonLeaseEnd}
 	}
 	return nil
@@ -173,6 +175,7 @@ func (h *hold) leave(ctx context.Context) error {
 		return lost
 	}
 	h.end(ErrReleased)
+	h.letGo()
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
 	h.unwatch()
 	if errors.Is(err, framework.ErrNoNode) {

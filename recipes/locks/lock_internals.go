@@ -159,8 +159,8 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 		case err != nil:
 			return nil, err
 		case result.GetsTheLock:
-			if h := q.grant(); h != nil {
-				return h, nil
+			if h, err := q.grant(ctx); h != nil || err != nil {
+				return h, err
 			}
 			// The connection was lost since the look. Look again over the next one.
 			q.seen.suspended()
@@ -225,13 +225,20 @@ func (q *queued) await(ctx context.Context, name string) error {
 }
 
 // grant makes the hold, or returns nil when the policy says that it would have
-// ended already.
-func (q *queued) grant() *hold {
-	ctx := q.session.Context(q.l.cfg.policy)
-	if ctx.Err() != nil {
-		return nil
+// ended already. Under QuorumErrorPolicy the first hold of a session takes a round
+// trip.
+func (q *queued) grant(ctx context.Context) (*hold, error) {
+	held, release, err := q.session.Hold(ctx, q.l.cfg.policy)
+	if err != nil {
+		return nil, err
 	}
-	return newHold(ctx, q)
+	select {
+	case <-held.Done():
+		release()
+		return nil, nil
+	default:
+		return newHold(held, release, q), nil
+	}
 }
 
 // leave takes the node out of the queue after a failure, and returns the failure.

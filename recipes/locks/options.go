@@ -39,8 +39,8 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 // client's policy.
 func WithErrorPolicy(p framework.ErrorPolicy) Option {
 	return optionFunc(func(c *config) error {
-		if p != framework.StandardErrorPolicy && p != framework.SessionErrorPolicy {
-			return fmt.Errorf("error policy %d, expected StandardErrorPolicy or SessionErrorPolicy", p)
+		if p < framework.StandardErrorPolicy || p > framework.QuorumErrorPolicy {
+			return fmt.Errorf("error policy %d, expected framework.StandardErrorPolicy, SessionErrorPolicy or QuorumErrorPolicy", p)
 		}
 		c.policy = p
 		return nil

@@ -143,7 +143,9 @@ func TestARefusedCredentialIsTheEnd(t *testing.T) {
 		p.accept(0x51, sessionTimeout)
 		require.Contains(t, <-told.told, "connected")
 		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		<-p.frames
+		for range 3 { // two credentials and the call
+			<-p.frames
+		}
 		p.reply(xidAuth, 0, -115, nil)
 		require.ErrorIs(t, (<-done).err, conduit.ErrAuthFailed)
 		require.Equal(t, "auth failed", <-told.told)

@@ -46,6 +46,10 @@ type Call struct {
 	// Session, when not zero, is the only session the request may run in.
 	Session int64
 
+	// Confirms makes the acknowledgement of a write move the quorum's deadline. See
+	// Conduit.QuorumDeadline.
+	Confirms bool
+
 	// OnDone, when not nil, is called exactly once: in stream order with the reply,
 	// or with the error that says why none will come. It may be called after Do has
 	// returned, or while Do or Send runs, and must not block.

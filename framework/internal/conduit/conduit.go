@@ -52,7 +52,7 @@ type Events interface {
 	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field but Auth is required.
+// Config is what a Conduit is made from. Every field but Tick and Auth is required.
 type Config struct {
 	Servers        []string
 	SessionTimeout time.Duration
@@ -61,7 +61,8 @@ type Config struct {
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error)
 	Events         Events
 	Logger         *slog.Logger
-	Auth           []Auth // presented on every connection, in this order
+	Tick           time.Duration // the servers' tickTime, for calls that confirm
+	Auth           []Auth        // presented on every connection, in this order
 }
 
 // Conduit owns a go-zookeeper connection and everything that crosses it.

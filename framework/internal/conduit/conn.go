@@ -243,8 +243,11 @@ func (c *conn) receiveReply(xid int32, reply Reply) ([]byte, error) {
 	if provesSession(reply.Code) {
 		c.c.lease.renew(request.sent, time.Now())
 	}
-	if request.call != nil {
-		c.settle(request.call, reply, nil)
+	if call := request.call; call != nil {
+		if call.Confirms && reply.Code == 0 {
+			c.c.lease.confirm(request.sent, c.c.cfg.Tick)
+		}
+		c.settle(call, reply, nil)
 		return nil, nil
 	}
 	if request.op == opClose && reply.Code == 0 {

@@ -27,6 +27,9 @@ type leaseClock struct {
 	timeout  time.Duration
 	deadline time.Time
 	over     bool
+
+	touches []touch // of the current connection, oldest first
+	quorum  time.Time
 }
 
 // open starts or renews the lease after a handshake that was sent at sent. It
@@ -39,8 +42,12 @@ func (l *leaseClock) open(session int64, timeout time.Duration, sent, now time.T
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fresh = l.session != session || l.isOver(now)
+	l.begin(session, sent)
 	l.session, l.timeout = session, timeout
 	l.deadline, l.over = l.end(sent), false
+	if l.quorum.After(l.deadline) {
+		l.quorum = l.deadline
+	}
 	return fresh
 }
 
@@ -54,6 +61,7 @@ func (l *leaseClock) renew(sent, now time.Time) {
 	if end := l.end(sent); end.After(l.deadline) {
 		l.deadline = end
 	}
+	l.remember(sent)
 }
 
 // check returns the deadline and whether it has passed. Once it has, the lease

@@ -1,0 +1,80 @@
+package conduit
+
+import "time"
+
+// touchSpacing is the part of the session timeout by which the touches that are
+// remembered lie apart, and maxTouches how many of them there are: together two
+// session timeouts.
+const (
+	touchSpacing = 16
+	maxTouches   = 32
+)
+
+// touch is a request that the server of the current connection has acknowledged.
+type touch struct {
+	sent time.Time
+
+	// atLeader tells that the leader has heard of it before it was acknowledged. So
+	// it is with a handshake: the server asks the leader whether the session is valid.
+	atLeader bool
+}
+
+// A server that has lost its leader goes on acknowledging pings, and a leader that
+// has lost its followers does so, too, while the others may already let the session
+// expire. A committed write cannot come from either. And it follows, on the one channel
+// between the server and its leader, whatever that server has told the leader before:
+// at every half tick, which sessions it has heard from. So when a write is
+// acknowledged, the quorum's leader has heard of every request of the same connection
+// that was acknowledged and is at least a tick older than the write, and keeps the
+// session for the timeout from then on. A new leader begins to count anew, which is
+// later.
+
+// confirm moves the quorum's deadline after the acknowledgement of a committed
+// write.
+func (l *leaseClock) confirm(sent time.Time, tick time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.touches) - 1; i >= 0; i-- {
+		t := l.touches[i]
+		if !t.atLeader && sent.Sub(t.sent) < tick {
+			continue
+		}
+		if end := l.end(t.sent); end.After(l.quorum) {
+			l.quorum = end
+		}
+		return
+	}
+}
+
+// quorumDeadline returns until when the quorum is certain to keep the session. It
+// is not later than the deadline of check.
+func (l *leaseClock) quorumDeadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.quorum
+}
+
+// begin forgets the touches of the connection before, as the server that was told
+// of them may be cut off; callers hold mu.
+func (l *leaseClock) begin(session int64, sent time.Time) {
+	l.touches = append(l.touches[:0], touch{sent: sent, atLeader: true})
+	if l.session != session {
+		l.quorum = time.Time{}
+	}
+}
+
+// remember adds a touch unless there is one that is hardly older; callers hold mu.
+func (l *leaseClock) remember(sent time.Time) {
+	n := len(l.touches)
+	if sent.Sub(l.touches[n-1].sent) < l.timeout/touchSpacing {
+		return
+	}
+	if n == maxTouches {
+		n = copy(l.touches, l.touches[1:])
+	}
+	l.touches = append(l.touches[:n], touch{sent: sent})
+}
+
+// QuorumDeadline returns until when the quorum is certain to keep the session, as
+// far as calls that confirm have been acknowledged. See Call.Confirms.
+func (c *Conduit) QuorumDeadline() time.Time { return c.lease.quorumDeadline() }

@@ -1,0 +1,244 @@
+package framework_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+const memTick = 500 * time.Millisecond
+
+func holdQuorum(t *testing.T, f *framework.Framework) (held context.Context, release func()) {
+	t.Helper()
+	held, release, err := f.Session().Hold(t.Context(), framework.QuorumErrorPolicy)
+	require.NoError(t, err)
+	require.NoError(t, context.Cause(held))
+	t.Cleanup(release)
+	return held, release
+}
+
+// heartbeats are the names of the znodes that heartbeats are written to.
+func heartbeats(t *testing.T, f *framework.Framework) []string {
+	t.Helper()
+	children, err := f.Children(t.Context(), "/")
+	require.NoError(t, err)
+	var names []string
+	for _, name := range children {
+		if strings.HasPrefix(name, framework.HeartbeatPrefix) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestHeartbeatsAreWrittenWhileSomethingIsHeld: to one znode, in a quarter of the
+// session timeout each, and not before or after.
+func TestHeartbeatsAreWrittenWhileSomethingIsHeld(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithServerTiming(memTick, 2))
+		time.Sleep(time.Minute) // a session that has been idle
+		require.Error(t, context.Cause(f.Session().Context(framework.QuorumErrorPolicy)))
+		require.Empty(t, heartbeats(t, f))
+
+		first, releaseFirst := holdQuorum(t, f)
+		second, releaseSecond := holdQuorum(t, f)
+		require.Same(t, first, second)
+		require.Equal(t, first, f.Session().Context(framework.QuorumErrorPolicy))
+		require.Len(t, heartbeats(t, f), 1)
+		var before, after framework.Stat
+		path := "/" + heartbeats(t, f)[0]
+		_, err := f.Get(t.Context(), path, framework.StoringStatIn(&before))
+		require.NoError(t, err)
+		require.Equal(t, f.Session().ID(), before.EphemeralOwner)
+		time.Sleep(10 * memSession)
+		_, err = f.Get(t.Context(), path, framework.StoringStatIn(&after))
+		require.NoError(t, err)
+		require.InDelta(t, 40, after.Version-before.Version, 1)
+
+		releaseFirst()
+		releaseFirst() // which takes only one hold away
+		time.Sleep(10 * memSession)
+		require.NoError(t, context.Cause(second))
+		releaseSecond()
+		require.Error(t, second.Err())
+		synctest.Wait()
+		require.Empty(t, heartbeats(t, f))
+		require.False(t, time.Now().Before(f.Session().HoldDeadline(framework.QuorumErrorPolicy).Add(-memSession)))
+	})
+}
+
+// TestOnlyWritesKeepAQuorumHold: a server that acknowledges pings and reads but
+// commits nothing is what a follower without its leader is. The hold ends in time,
+// and it ends with a cause, while the session goes on.
+func TestOnlyWritesKeepAQuorumHold(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithServerTiming(memTick, 2))
+		held, _ := holdQuorum(t, f)
+		time.Sleep(3 * memSession)
+		n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpSetData {
+				return zkserver.FailWith(-7) // operation timeout
+			}
+			return zkserver.Pass
+		})
+		began := time.Now()
+		<-held.Done()
+		require.LessOrEqual(t, time.Since(began), memSession)
+		var lost *framework.LostError
+		require.ErrorAs(t, context.Cause(held), &lost)
+		require.Equal(t, framework.ReasonLeaseEnd, lost.Reason)
+		require.NoError(t, f.Session().Err(), "which pings have confirmed all the time")
+	})
+}
+
+// TestAQuorumHoldOutlivesAReconnect and the loss of its znode.
+func TestAQuorumHoldOutlivesAReconnect(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithServerTiming(memTick, 2))
+		held, _ := holdQuorum(t, f)
+		for range 5 {
+			time.Sleep(memSession / 2)
+			n.cut()
+			time.Sleep(memSession / 2)
+			require.NoError(t, f.Delete(t.Context(), "/"+heartbeats(t, f)[0]))
+		}
+		time.Sleep(memSession)
+		require.NoError(t, context.Cause(held))
+		require.Len(t, heartbeats(t, f), 1)
+	})
+}
+
+// TestAQuorumHoldEndsInSilence: no later than the session can expire.
+func TestAQuorumHoldEndsInSilence(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithServerTiming(memTick, 2))
+		held, _ := holdQuorum(t, f)
+		time.Sleep(memSession)
+		deadline := f.Session().HoldDeadline(framework.QuorumErrorPolicy)
+		require.True(t, deadline.Before(f.Session().Deadline()))
+		n.setHole(true)
+		<-held.Done()
+		require.WithinDuration(t, deadline, time.Now(), time.Millisecond)
+		n.setHole(false)
+		again, _ := holdQuorum(t, f)
+		require.NoError(t, context.Cause(again))
+	})
+}
+
+// TestHoldThatCannotBe: for want of a permission, of time, of a client.
+func TestHoldThatCannotBe(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		session := f.Session()
+		remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreate2 {
+				return zkserver.FailWith(-102) // no auth
+			}
+			return zkserver.Pass
+		})
+		_, _, err := session.Hold(t.Context(), framework.QuorumErrorPolicy)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		remove()
+
+		n.server.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err = session.Hold(ctx, framework.QuorumErrorPolicy)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		n.server.Resume()
+		synctest.Wait()
+		require.Empty(t, heartbeats(t, f))
+
+		held, _ := holdQuorum(t, f)
+		require.NoError(t, f.Close())
+		require.ErrorIs(t, context.Cause(held), framework.ErrClosed)
+		held, _, err = session.Hold(t.Context(), framework.QuorumErrorPolicy)
+		require.NoError(t, err)
+		require.ErrorIs(t, context.Cause(held), framework.ErrClosed)
+	})
+}
+
+// TestHold: on both kinds of server, and with the other policies, which write
+// nothing.
+func TestHold(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		f := zktest.Client(t, server.ConnectString())
+		_, err := f.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
+			held, release, err := f.Session().Hold(t.Context(), policy)
+			require.NoError(t, err)
+			require.Equal(t, f.Session().Context(policy), held)
+			require.Equal(t, f.Session().Deadline(), f.Session().HoldDeadline(policy))
+			release()
+			require.Empty(t, heartbeats(t, f))
+		}
+		held, release := holdQuorum(t, f)
+		require.Len(t, heartbeats(t, f), 1)
+		deadline := f.Session().HoldDeadline(framework.QuorumErrorPolicy)
+		require.True(t, time.Now().Before(deadline))
+		require.False(t, f.Session().Deadline().Before(deadline))
+		release()
+		require.Error(t, held.Err())
+		before.Sessions++
+		server.AwaitCounts(t, before, patience)
+	})
+}
+
+// TestTheWarningOfTooShortATimeout is given once, below the bound, by the policy.
+func TestTheWarningOfTooShortATimeout(t *testing.T) {
+	for name, test := range map[string]struct {
+		warns bool
+		opts  []framework.Option
+	}{
+		"the usual timing asks for 13 s": {true, nil},
+		"slower servers ask for more": {true, []framework.Option{
+			framework.WithServerTiming(2600*time.Millisecond, 2),
+		}},
+		"faster servers for less": {false, []framework.Option{framework.WithServerTiming(memTick, 2)}},
+		"just at the bound":       {false, []framework.Option{framework.WithServerTiming(2*time.Second, 3)}},
+		"another policy":          {false, []framework.Option{framework.WithErrorPolicy(framework.SessionErrorPolicy)}},
+		"four ticks are enough for a quorum": {false, []framework.Option{
+			framework.WithErrorPolicy(framework.QuorumErrorPolicy),
+		}},
+		"less is not": {true, []framework.Option{
+			framework.WithErrorPolicy(framework.QuorumErrorPolicy), framework.WithServerTiming(3*time.Second, 1),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				var said bytes.Buffer
+				log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+				f := n.client(t, append(test.opts, framework.WithLogger(log))...)
+				require.NoError(t, f.Close())
+				want := 0
+				if test.warns {
+					want = 1
+				}
+				require.Equal(t, want, strings.Count(said.String(), "too short for the error policy"), said.String())
+			})
+		})
+	}
+}
+
+func TestServerTimingIsChecked(t *testing.T) {
+	for _, opt := range []framework.Option{
+		framework.WithServerTiming(0, 5), framework.WithServerTiming(time.Second, 0),
+		framework.WithErrorPolicy(3), framework.WithErrorPolicy(-1),
+	} {
+		_, err := framework.New("a", opt)
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+	}
+	require.Equal(t, "quorum", framework.QuorumErrorPolicy.String())
+}

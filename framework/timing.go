@@ -1,0 +1,47 @@
+package framework
+
+import (
+	"fmt"
+	"time"
+)
+
+// The servers' timing as ZooKeeper's sample configuration has it.
+const (
+	DefaultTickTime  = 2 * time.Second
+	DefaultSyncLimit = 5
+)
+
+// WithServerTiming tells the client the tickTime and syncLimit (in ticks) of its
+// servers, which they do not tell themselves. From them follows which session timeouts
+// are safe under [StandardErrorPolicy], below which the client warns in its log when a
+// server has granted one, and what a heartbeat under [QuorumErrorPolicy] confirms: too
+// long a tick costs time, too short a one safety. Default: [DefaultTickTime] and
+// [DefaultSyncLimit].
+func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
+	return optionFunc(func(c *config) error {
+		if tickTime < time.Millisecond || syncLimit < 1 {
+			return fmt.Errorf("server timing %v and %d ticks, expected 1ms or more and 1 or more", tickTime, syncLimit)
+		}
+		c.tick, c.syncLimit = tickTime, syncLimit
+		return nil
+	})
+}
+
+// safeTimeout is the shortest session timeout with which StandardErrorPolicy is safe
+// when a server is cut off from its leader.
+func (c *config) safeTimeout() time.Duration {
+	return time.Duration(c.syncLimit)*c.tick + c.tick*3/2
+}
+
+// warnOfTiming warns of a timeout that does not go with the policy.
+func (f *Framework) warnOfTiming(granted time.Duration) {
+	switch safe := f.cfg.safeTimeout(); {
+	case f.cfg.errorPolicy == StandardErrorPolicy && granted < safe:
+		f.cfg.log.Warn("session timeout is too short for the error policy: "+
+			"a server that is cut off from its leader may confirm what the others have given away",
+			"timeout", granted, "expected", safe, "policy", f.cfg.errorPolicy.String())
+	case f.cfg.errorPolicy == QuorumErrorPolicy && granted < 4*f.cfg.tick:
+		f.cfg.log.Warn("session timeout is too short for the error policy: holds may end although nothing is wrong",
+			"timeout", granted, "expected", 4*f.cfg.tick, "policy", f.cfg.errorPolicy.String())
+	}
+}
