@@ -34,6 +34,13 @@
 //
 // A reader that asks for the write lock gets [ErrUpgrade] in place of a deadlock.
 //
+// # Several at once
+//
+// An [InterProcessSemaphoreV2] has a number of leases, which may change while
+// people wait. [InterProcessSemaphoreV2.AcquireN] acquires several or none. Every
+// lease has a token and a loss of its own. [InterProcessSemaphore] is Curator's
+// older layout, and [InterProcessSemaphoreMutex] a lock that does not re-enter.
+//
 // # What a lease promises
 //
 // While a lease is valid, no other client, in Go or Java, holds the lock. It ends
@@ -89,5 +96,9 @@
 //	isOwnedByCurrentThread()                  lease.Err() == nil
 //	getParticipantNodes()                     mutex.Participants(ctx)
 //	readLock(), writeLock()                   lock.ReadLock(), lock.WriteLock()
+//	semaphore.acquire(), acquire(n)           semaphore.Acquire(ctx), AcquireN(ctx, n)
+//	SharedCountReader                         MaxLeases; SharedCount: SharedLeases
+//	returnLease, returnAll                    lease.Release(ctx)
+//	PredicateResults.getPathToWatch           PredicateResults.PathsToWatch
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
 package locks
