@@ -41,6 +41,12 @@
 // lease has a token and a loss of its own. [InterProcessSemaphore] is Curator's
 // older layout, and [InterProcessSemaphoreMutex] a lock that does not re-enter.
 //
+// # Several locks as one
+//
+// An [InterProcessMultiLock] holds all its members or none, and acquires them in
+// the order of their paths, so that two of them do not wait for each other. Its
+// [MultiLease] ends with the first of its leases.
+//
 // # What a lease promises
 //
 // While a lease is valid, no other client, in Go or Java, holds the lock. It ends
@@ -97,6 +103,7 @@
 //	getParticipantNodes()                     mutex.Participants(ctx)
 //	readLock(), writeLock()                   lock.ReadLock(), lock.WriteLock()
 //	semaphore.acquire(), acquire(n)           semaphore.Acquire(ctx), AcquireN(ctx, n)
+//	InterProcessMultiLock(client, paths)      NewInterProcessMultiLock(members...)
 //	SharedCountReader                         MaxLeases; SharedCount: SharedLeases
 //	returnLease, returnAll                    lease.Release(ctx)
 //	PredicateResults.getPathToWatch           PredicateResults.PathsToWatch

@@ -222,6 +222,28 @@ func ExampleInterProcessSemaphoreMutex() {
 	// locks: acquire /locks/report: not acquired: it is held
 }
 
+func ExampleInterProcessMultiLock() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	from, err := locks.NewInterProcessMutex(client, "/accounts/17")
+	check(err)
+	to, err := locks.NewInterProcessMutex(client, "/accounts/4")
+	check(err)
+	transfer, err := locks.NewInterProcessMultiLock(from, to)
+	check(err)
+	ctx := context.Background()
+	lease, err := transfer.Acquire(ctx) // in the order of the paths, whoever pays
+	check(err)
+	fmt.Println(len(lease.Tokens()), lease.Err())
+	_, err = to.TryAcquire(ctx)
+	fmt.Println(err)
+	fmt.Println(lease.Release(ctx))
+	// Output:
+	// 2 <nil>
+	// locks: acquire /accounts/4: not acquired: it is held
+	// <nil>
+}
+
 // A recipe of one's own: at most two may work at a time. The standard driver with
 // two leases is all it takes; another driver may create other nodes, or order them
 // in another way.

@@ -208,7 +208,7 @@ var table = []mutant{
 		old:      "GetsTheLock: len(contenders) <= maxLeases}",
 		new:      "GetsTheLock: len(contenders) <= maxLeases+1}",
 		pkg:      "./recipes/locks",
-		test:     "^TestAPermitIsAPermit$",
+		test:     "^TestAPermitIsAPermit$/v2/zkserver",
 	},
 	{
 		name:     "locks-semaphore-part-kept",
@@ -217,7 +217,7 @@ var table = []mutant{
 		old:      "			return nil, errors.Join(err, giveBack(ctx, leases))",
 		new:      "			return nil, err",
 		pkg:      "./recipes/locks",
-		test:     "^TestAllLeasesOrNone$",
+		test:     "^TestAllLeasesOrNone$/zkserver",
 	},
 	{
 		name:     "locks-semaphore-lost-wake-up",
@@ -236,6 +236,24 @@ var table = []mutant{
 		new:      "",
 		pkg:      "./recipes/locks",
 		test:     "^TestMorePermitsWhilePeopleWait$/v2/zkserver",
+	},
+	{
+		name:     "locks-multi-in-the-order-of-the-arguments",
+		property: "Two multi-locks with the same members cannot wait for each other in a circle.",
+		file:     "recipes/locks/multi.go",
+		old:      "return strings.Compare(a.Path(), b.Path()) })",
+		new:      "return min(0, strings.Compare(a.Path(), b.Path())) * 0 })",
+		pkg:      "./recipes/locks",
+		test:     "^TestMultiLock$/zkserver",
+	},
+	{
+		name:     "locks-multi-keeps-what-it-got",
+		property: "A multi-lock that fails holds none of its members.",
+		file:     "recipes/locks/multi.go",
+		old:      "return nil, errors.Join(err, giveBack(ctx, multi.leases))",
+		new:      "return nil, err",
+		pkg:      "./recipes/locks",
+		test:     "^TestTheFirstFailureStopsAMultiLock$/zkserver",
 	},
 	{
 		name:     "framework-search-without-an-owner",
