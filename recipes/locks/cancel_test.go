@@ -64,6 +64,7 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 		{"downgrade", 2, prepareDowngrade},
 		{"acquire two leases", 4, prepareLeases},
 		{"wait for a lease of a semaphore", 4, prepareLease},
+		{"acquire two locks as one", 4, prepareMulti},
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		cells := 0
@@ -78,7 +79,7 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 			}
 		}
 		t.Logf("%d cells of call, request and fate", cells)
-		require.GreaterOrEqual(t, cells, 160)
+		require.GreaterOrEqual(t, cells, 220)
 	})
 }
 
@@ -268,6 +269,18 @@ func prepareLease(t *testing.T, c *cell) (func(context.Context) error, func()) {
 		return leases[0]
 	})
 	return waitFor(t, c.leases), func() { tidy(); release(t, second) }
+}
+
+func prepareMulti(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	multi := newMulti(t, c.mutex, c.rw.WriteLock())
+	c.baseline(t)
+	return func(ctx context.Context) error {
+		lease, err := multi.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		return lease.Release(context.WithoutCancel(ctx))
+	}, func() {}
 }
 
 func prepareTry(t *testing.T, c *cell) (func(context.Context) error, func()) {

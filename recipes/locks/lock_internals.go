@@ -31,8 +31,9 @@ type LockInternals struct {
 }
 
 // NewLockInternals returns a lock at path whose nodes are named for lockName, and
-// which up to maxLeases acquisitions may hold at once. It checks its arguments and
-// sends nothing.
+// which up to maxLeases acquisitions may hold at once. A context that carries
+// ownership re-enters, whatever maxLeases. It checks its arguments and sends
+// nothing.
 func NewLockInternals(
 	client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases int, opts ...Option,
 ) (*LockInternals, error) {

@@ -32,7 +32,8 @@ func (n FixedLeases) MaxLeases(context.Context) (int, <-chan struct{}, error) {
 
 // SharedLeases is a number of leases in a znode, where every participant sees it
 // change. The znode is that of a Curator SharedCount: four bytes, big-endian,
-// signed. Reading it takes one round trip for each acquisition.
+// signed. An acquisition reads it at the server, where a fixed number costs nothing:
+// once before it begins, once for each lease, and whenever it changes meanwhile.
 type SharedLeases struct {
 	client *framework.Framework
 	path   string
