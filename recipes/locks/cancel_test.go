@@ -40,6 +40,7 @@ type cell struct {
 	client   *framework.Framework
 	mutex    *locks.InterProcessMutex
 	rw       *locks.InterProcessReadWriteLock
+	leases   *locks.InterProcessSemaphoreV2 // two
 	before   zktest.Counts
 	routines int
 }
@@ -61,6 +62,9 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 		{"read behind a writer", 4, prepareRead},
 		{"write behind a reader", 4, prepareWrite},
 		{"downgrade", 2, prepareDowngrade},
+		{"acquire two leases", 4, prepareLeases},
+		{"wait for a lease of a semaphore", 4, prepareLease},
+		{"acquire two locks as one", 4, prepareMulti},
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		cells := 0
@@ -75,7 +79,7 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 			}
 		}
 		t.Logf("%d cells of call, request and fate", cells)
-		require.GreaterOrEqual(t, cells, 110)
+		require.GreaterOrEqual(t, cells, 220)
 	})
 }
 
@@ -85,6 +89,7 @@ func newCell(t *testing.T, server zktest.Backend) *cell {
 	c.client = zktest.Client(t, server.ConnectStringVia(c.link.Addr()))
 	c.mutex = newMutex(t, c.client, "/locks/cell")
 	c.rw = newReadWrite(t, c.client, "/locks/cell")
+	c.leases = newSemaphore(t, c.client, "/locks/cell", locks.FixedLeases(2))
 	return c
 }
 
@@ -137,6 +142,9 @@ func (c *cell) run(
 		require.NoError(t, err, name)
 		release(t, lease)
 	}
+	leases, err := c.leases.TryAcquireN(withLimit(t), 2)
+	require.NoError(t, err, name)
+	releaseAll(t, leases)
 	require.NoError(t, c.client.Close(), name)
 	c.before.Sessions--
 	c.server.AwaitCounts(t, c.before, time.Second)
@@ -238,6 +246,41 @@ func prepareDowngrade(t *testing.T, c *cell) (func(context.Context) error, func(
 		return lease.Release(context.WithoutCancel(ctx))
 	}
 	return call, func() { requireDefinite(t, "release of the writer", writer.Release(withLimit(t))) }
+}
+
+func prepareLeases(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	c.baseline(t)
+	return func(ctx context.Context) error {
+		leases, err := c.leases.AcquireN(ctx, 2)
+		for _, lease := range leases {
+			err = errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+		}
+		return err
+	}, func() {}
+}
+
+// prepareLease has another session hold all leases.
+func prepareLease(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	var second *locks.Lease
+	tidy := byAnother(t, c, func(other *framework.Framework) *locks.Lease {
+		leases, err := newSemaphore(t, other, "/locks/cell", locks.FixedLeases(2)).TryAcquireN(withLimit(t), 2)
+		require.NoError(t, err)
+		second = leases[1]
+		return leases[0]
+	})
+	return waitFor(t, c.leases), func() { tidy(); release(t, second) }
+}
+
+func prepareMulti(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	multi := newMulti(t, c.mutex, c.rw.WriteLock())
+	c.baseline(t)
+	return func(ctx context.Context) error {
+		lease, err := multi.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		return lease.Release(context.WithoutCancel(ctx))
+	}, func() {}
 }
 
 func prepareTry(t *testing.T, c *cell) (func(context.Context) error, func()) {

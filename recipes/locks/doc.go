@@ -34,6 +34,19 @@
 //
 // A reader that asks for the write lock gets [ErrUpgrade] in place of a deadlock.
 //
+// # Several at once
+//
+// An [InterProcessSemaphoreV2] has a number of leases, which may change while
+// people wait. [InterProcessSemaphoreV2.AcquireN] acquires several or none. Every
+// lease has a token and a loss of its own. [InterProcessSemaphore] is Curator's
+// older layout, and [InterProcessSemaphoreMutex] a lock that does not re-enter.
+//
+// # Several locks as one
+//
+// An [InterProcessMultiLock] holds all its members or none, and acquires them in
+// the order of their paths, so that two of them do not wait for each other. Its
+// [MultiLease] ends with the first of its leases.
+//
 // # What a lease promises
 //
 // While a lease is valid, no other client, in Go or Java, holds the lock. It ends
@@ -98,7 +111,7 @@
 //	curator.lock.waiting            updowncounter {waiter}   curator.recipe
 //	curator.lock.lost               counter {loss}           curator.recipe, curator.reason
 //
-//	curator.recipe    mutex; "custom", or what WithRecipeName says, for recipes of one's own
+//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for recipes of one's own
 //	curator.outcome   acquired, not_acquired (TryAcquire), canceled (the context ended),
 //	                  lost (node or session, and the retry policy gave up), error
 //	curator.end       released, lost
@@ -134,6 +147,11 @@
 //	isOwnedByCurrentThread()                  lease.Err() == nil
 //	getParticipantNodes()                     mutex.Participants(ctx)
 //	readLock(), writeLock()                   lock.ReadLock(), lock.WriteLock()
+//	semaphore.acquire(), acquire(n)           semaphore.Acquire(ctx), AcquireN(ctx, n)
+//	InterProcessMultiLock(client, paths)      NewInterProcessMultiLock(members...)
+//	SharedCountReader                         MaxLeases; SharedCount: SharedLeases
+//	returnLease, returnAll                    lease.Release(ctx)
+//	PredicateResults.getPathToWatch           PredicateResults.PathsToWatch
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
 //	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()
 //	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)

@@ -56,13 +56,21 @@ type PredicateResults struct {
 	// GetsTheLock says that ours has the lock.
 	GetsTheLock bool
 
-	// PathToWatch is otherwise the name of the contender whose end ours waits for.
-	PathToWatch string
+	// PathsToWatch are otherwise the names of contenders, the end of any of which is
+	// a reason to look again. Without any, every change of the folder is one.
+	// (Curator's has one: that is enough for a mutex and loses wake-ups of a
+	// semaphore, see [StandardLockInternalsDriver].)
+	PathsToWatch []string
 }
 
 // StandardLockInternalsDriver is the driver of mutexes and of the first semaphore:
 // a protected ephemeral sequential node, and the first maxLeases in the queue have
-// the lock. Each of the others waits for the one maxLeases places before it.
+// the lock.
+//
+// Each of the others watches the maxLeases contenders before it. As many may stay
+// as there are leases: so when it is its turn, one of these has gone. Curator
+// watches only the farthest of them, and does not notice when others go first; a
+// lease then stays unused although somebody waits.
 type StandardLockInternalsDriver struct {
 	StandardLockInternalsSorter
 }
@@ -94,6 +102,6 @@ func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours strin
 	case i < maxLeases:
 		return PredicateResults{GetsTheLock: true}, nil
 	default:
-		return PredicateResults{PathToWatch: contenders[i-maxLeases]}, nil
+		return PredicateResults{PathsToWatch: contenders[i-maxLeases : i : i]}, nil
 	}
 }

@@ -26,6 +26,10 @@ var (
 	// goes on with negative numbers instead, and so does the lock.)
 	ErrSequenceExhausted = errors.New("the folder's sequence numbers are exhausted, it must be deleted once it is empty")
 
+	// ErrTooManyLeases says that more leases are wanted at once than a semaphore has.
+	// Waiting for them would never end.
+	ErrTooManyLeases = errors.New("more leases are wanted than there may be")
+
 	// ErrUpgrade says that the write side was asked for with the context of a read
 	// lease of the same lock. The writer would wait for its own reader, for ever, so
 	// it is refused at once; release the read lease first, and expect another writer

@@ -223,6 +223,71 @@ func ExampleInterProcessReadWriteLock() {
 	// <nil> <nil>
 }
 
+func ExampleInterProcessSemaphoreV2() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx := context.Background()
+	licences, err := locks.NewSharedLeases(client, "/licences/count", 3)
+	check(err)
+	semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/licences", licences)
+	check(err)
+
+	two, err := semaphore.AcquireN(ctx, 2)
+	fmt.Println(len(two), err)
+	_, err = semaphore.TryAcquireN(ctx, 2)
+	fmt.Println("two more:", errors.Is(err, locks.ErrNotAcquired))
+	_, err = semaphore.AcquireN(ctx, 4)
+	fmt.Println("four, ever:", errors.Is(err, locks.ErrTooManyLeases))
+
+	check(licences.Set(ctx, 4)) // whoever waits is let in
+	more, err := semaphore.TryAcquireN(ctx, 2)
+	fmt.Println(len(more), err)
+	for _, lease := range append(two, more...) {
+		check(lease.Release(ctx))
+	}
+	// Output:
+	// 2 <nil>
+	// two more: true
+	// four, ever: true
+	// 2 <nil>
+}
+
+func ExampleInterProcessSemaphoreMutex() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	mutex, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/report")
+	check(err)
+	err = mutex.Do(context.Background(), func(ctx context.Context) error {
+		_, err := mutex.TryAcquire(ctx) // with an InterProcessMutex this re-enters
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// locks: acquire /locks/report: not acquired: it is held
+}
+
+func ExampleInterProcessMultiLock() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	from, err := locks.NewInterProcessMutex(client, "/accounts/17")
+	check(err)
+	to, err := locks.NewInterProcessMutex(client, "/accounts/4")
+	check(err)
+	transfer, err := locks.NewInterProcessMultiLock(from, to)
+	check(err)
+	ctx := context.Background()
+	lease, err := transfer.Acquire(ctx) // in the order of the paths, whoever pays
+	check(err)
+	fmt.Println(len(lease.Tokens()), lease.Err())
+	_, err = to.TryAcquire(ctx)
+	fmt.Println(err)
+	fmt.Println(lease.Release(ctx))
+	// Output:
+	// 2 <nil>
+	// locks: acquire /accounts/4: not acquired: it is held
+	// <nil>
+}
+
 // A recipe of one's own: at most two may work at a time. The standard driver with
 // two leases is all it takes; another driver may create other nodes, or order them
 // in another way.

@@ -24,24 +24,42 @@ type LockInternals struct {
 	driver    LockInternalsDriver
 	path      string // the folder
 	basePath  string // what a node's name begins with, before the protection
-	maxLeases int
+	maxLeases MaxLeases
+	wants     int  // leases that one owner is out for together; fewer than that may not be the maximum
+	reenters  bool // whether ownership in a context counts
 	cfg       config
 	telemetry *telemetry
 }
 
 // NewLockInternals returns a lock at path whose nodes are named for lockName, and
-// which up to maxLeases acquisitions may hold at once. It checks its arguments and
-// sends nothing.
+// which up to maxLeases acquisitions may hold at once. A context that carries
+// ownership re-enters, whatever maxLeases. It checks its arguments and sends
+// nothing.
 func NewLockInternals(
 	client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases int, opts ...Option,
 ) (*LockInternals, error) {
+	l, err := newInternals(client, driver, path, lockName, FixedLeases(maxLeases), opts)
+	if err != nil {
+		return nil, err
+	}
+	l.reenters = true
+	return l, nil
+}
+
+// newInternals returns a lock that does not re-enter.
+func newInternals(
+	client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases MaxLeases, opts []Option,
+) (*LockInternals, error) {
+	fixed, isFixed := maxLeases.(FixedLeases)
 	switch {
 	case client == nil:
 		return nil, errors.New("locks: client nil, expected a started framework client")
 	case driver == nil:
 		return nil, errors.New("locks: driver nil, expected one such as StandardLockInternalsDriver")
-	case maxLeases < 1:
-		return nil, fmt.Errorf("locks: maxLeases %d, expected 1 or more", maxLeases)
+	case maxLeases == nil:
+		return nil, errors.New("locks: maxLeases nil, expected FixedLeases or another source")
+	case isFixed && fixed < 1:
+		return nil, fmt.Errorf("locks: maxLeases %d, expected 1 or more", fixed)
 	}
 	if err := framework.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
@@ -59,7 +77,8 @@ func NewLockInternals(
 		return nil, err
 	}
 	return &LockInternals{
-		client: client, driver: driver, path: path, basePath: basePath, maxLeases: maxLeases, cfg: cfg, telemetry: seen,
+		client: client, driver: driver, path: path, basePath: basePath, maxLeases: maxLeases, wants: 1, cfg: cfg,
+		telemetry: seen,
 	}, nil
 }
 
@@ -76,11 +95,9 @@ func (l *LockInternals) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.attemptLock(ctx, false)
 }
 
-// attemptLock re-enters, or joins the queue until it gets through. It starts again
-// from the beginning, as the retry policy allows, when its node or its session is
-// gone.
+// attemptLock re-enters, or joins the queue until it gets through.
 func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
-	if h := l.owned(ctx); h != nil {
+	if h := l.owned(ctx); h != nil && l.reenters {
 		lease, err := h.reenter()
 		if err != nil {
 			return nil, fmt.Errorf("locks: acquire %s again: %w", l.path, err)
@@ -88,20 +105,26 @@ func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, err
 		lease.via = l
 		return lease, nil
 	}
-	var h *hold
 	ctx, seen := l.telemetry.begin(ctx)
-	err := retry.Do(ctx, l.client.RetryPolicy(), func(ctx context.Context) (err error) {
+	h, err := l.enter(ctx, wait, seen)
+	seen.end(ctx, err)
+	if err != nil {
+		return nil, acquireError(ctx, l.path, err)
+	}
+	return h.newLease(), nil
+}
+
+// enter joins the queue, and starts again from the beginning, as the retry policy
+// allows, when its node or its session is gone.
+func (l *LockInternals) enter(ctx context.Context, wait bool, seen *acquisition) (h *hold, err error) {
+	err = retry.Do(ctx, l.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		h, err = l.attempt(ctx, wait, seen)
 		if errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted) {
 			return err
 		}
 		return permanent(err)
 	})
-	seen.end(ctx, err)
-	if err != nil {
-		return nil, acquireError(ctx, l.path, err)
-	}
-	return h.newLease(), nil
+	return h, err
 }
 
 // attempt makes one node and takes it through the queue. Whichever way it fails,
@@ -133,7 +156,9 @@ type queued struct {
 	node    LockNode
 	own     *framework.Watch // on node, while waiting: tells of its deletion; may be nil
 	seen    *acquisition
-	data    []byte // of node, as read with own
+	data    []byte           // of node, as read with own
+	folder  *framework.Watch // on the list of names, if its driver waits for that; may be nil
+	max     maximum
 }
 
 // internalLockLoop waits for the turn of the node. Every wake-up leads to a new
@@ -143,19 +168,12 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
 			errOwnNodeGone, q.node.Path, uint64(owner), q.session)
 	}
-	_, name := framework.SplitPath(q.node.Path)
-	for children := q.node.Children; ; children = nil {
-		contenders, err := q.look(ctx, children)
-		if err != nil {
-			return nil, err
-		}
-		if err := q.session.Err(); err != nil {
-			return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
-		}
-		result, err := q.l.driver.GetsTheLock(contenders, name, q.l.maxLeases)
+	ctx, done := context.WithCancel(ctx) // of the watch on the maximum
+	defer done()
+	defer func() { q.folder.Cancel() }()
+	for children := q.node.Children; ; {
+		result, err := q.look(ctx, children)
 		switch {
-		case errors.Is(err, framework.ErrNoNode):
-			return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
 		case err != nil:
 			return nil, err
 		case result.GetsTheLock:
@@ -164,64 +182,53 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 			}
 			// The connection was lost since the look. Look again over the next one.
 			q.seen.suspended()
+			children = nil
 		case !wait:
 			return nil, fmt.Errorf("%w: it is held", ErrNotAcquired)
 		default:
-			q.seen.queued(ctx, contenders, name)
-			if err := q.await(ctx, result.PathToWatch); err != nil {
+			if children, err = q.await(ctx, result.PathsToWatch); err != nil {
 				return nil, err
 			}
 		}
 	}
 }
 
-// look returns the contenders in their order, from the list that came with the
-// creation or from a new one.
-func (q *queued) look(ctx context.Context, children []string) ([]string, error) {
+// look asks the driver about the list of names, or about a new one if there is
+// none.
+func (q *queued) look(ctx context.Context, children []string) (PredicateResults, error) {
+	var none PredicateResults
+	// Before the list: a change of either after this is a reason to look again.
+	if err := q.max.read(ctx, q.l); err != nil {
+		return none, err
+	}
 	if children == nil {
 		var err error
-		children, err = q.l.client.Children(ctx, q.l.path)
-		if errors.Is(err, framework.ErrNoNode) {
-			return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
-		}
-		if err != nil {
-			return nil, err
+		if children, err = q.list(ctx); err != nil {
+			return none, err
 		}
 	}
-	return q.l.sorted(children), nil
+	if err := q.session.Err(); err != nil {
+		return none, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+	}
+	_, name := framework.SplitPath(q.node.Path)
+	contenders := q.l.sorted(children)
+	result, err := q.l.driver.GetsTheLock(contenders, name, q.max.n)
+	if errors.Is(err, framework.ErrNoNode) {
+		return none, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+	}
+	if err == nil && !result.GetsTheLock {
+		q.seen.queued(ctx, contenders, name)
+	}
+	return result, err
 }
 
-// await waits until the contender with this name has gone or changed, or until
-// there is another reason to look again. It watches that one and, in the same
-// round trip, our own node if that is not watched.
-//
-// With exists in place of getData, a watch would be left on a node that has gone
-// meanwhile.
-func (q *queued) await(ctx context.Context, name string) error {
-	var predecessor *framework.Watch
-	reads := []framework.Read{
-		framework.ReadData(framework.JoinPath(q.l.path, name), nil, framework.Watched(&predecessor)),
-	}
-	if q.own == nil || fired(q.own) {
-		reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own)))
-	}
-	err := q.l.client.Pipeline(ctx, reads...)
+// list returns the names in the folder.
+func (q *queued) list(ctx context.Context, opts ...framework.ChildrenOption) ([]string, error) {
+	children, err := q.l.client.Children(ctx, q.l.path, opts...)
 	if errors.Is(err, framework.ErrNoNode) {
-		return nil // the next look tells which of them has gone
+		return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
 	}
-	if err != nil {
-		return err
-	}
-	defer predecessor.Cancel()
-	select {
-	case <-predecessor.Fired():
-	case <-q.own.Fired():
-	case <-q.session.Done():
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
-	}
-	q.seen.woken(predecessor, q.own)
-	return nil
+	return children, err
 }
 
 // grant makes the hold, or returns nil when the policy says that it would have
@@ -266,13 +273,4 @@ func permanent(err error) error {
 		return nil
 	}
 	return backoff.Permanent(err)
-}
-
-func fired(w *framework.Watch) bool {
-	select {
-	case <-w.Fired():
-		return true
-	default:
-		return false
-	}
 }

@@ -214,6 +214,17 @@ var pairings = []pairing{
 		},
 		rivalWriter,
 	},
+	{
+		"permit of a semaphore",
+		func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
+			t.Helper()
+			return acquire(t, newSemaphore(t, client, path, locks.FixedLeases(1), opts...))
+		},
+		func(t *testing.T, client *framework.Framework, path string) contended {
+			t.Helper()
+			return newSemaphore(t, client, path, locks.FixedLeases(1))
+		},
+	},
 }
 
 func rivalWriter(t *testing.T, client *framework.Framework, path string) contended {
@@ -373,7 +384,7 @@ func TestWaiterJoinsTheQueueAgain(t *testing.T) {
 }
 
 // awaitOther waits until the second in the queue is another node than before.
-func awaitOther(t *testing.T, m *locks.InterProcessMutex, before locks.Participant) locks.Participant {
+func awaitOther(t *testing.T, m queue, before locks.Participant) locks.Participant {
 	t.Helper()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
 		if queue := awaitQueue(t, m, 2); queue[1].Path != before.Path {

@@ -51,6 +51,13 @@ func release(tb testing.TB, lease *locks.Lease) {
 	require.NoError(tb, lease.Release(withLimit(tb)))
 }
 
+func releaseAll(tb testing.TB, leases []*locks.Lease) {
+	tb.Helper()
+	for _, lease := range leases {
+		release(tb, lease)
+	}
+}
+
 func withLimit(tb testing.TB) context.Context {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

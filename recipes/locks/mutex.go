@@ -45,8 +45,8 @@ var _ InterProcessLock = (*InterProcessMutex)(nil)
 // sends nothing.
 func NewInterProcessMutex(client *framework.Framework, path string, opts ...Option) (*InterProcessMutex, error) {
 	sorter := StandardLockInternalsSorter{LockName: mutexName}
-	opts = append([]Option{WithRecipeName("mutex")}, opts...)
-	internals, err := NewLockInternals(client, StandardLockInternalsDriver{sorter}, path, mutexName, 1, opts...)
+	internals, err := NewLockInternals(client, StandardLockInternalsDriver{sorter}, path, mutexName, 1,
+		named("mutex", opts)...)
 	if err != nil {
 		return nil, err
 	}

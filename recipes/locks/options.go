@@ -83,3 +83,8 @@ func defaultLockData() []byte {
 	}
 	return fmt.Appendf(nil, "%s/%d", host, os.Getpid())
 }
+
+// named puts the name of a recipe before the options, which may say another.
+func named(recipe string, opts []Option) []Option {
+	return append([]Option{WithRecipeName(recipe)}, opts...)
+}

@@ -24,8 +24,8 @@ type Participant struct {
 	// not know yet.
 	Holds bool
 
-	// WaitsFor is otherwise the path of the contender whose end it waits for.
-	WaitsFor string
+	// WaitsFor are otherwise the paths of the contenders whose end it waits for.
+	WaitsFor []string
 }
 
 // Participants returns the contenders in the order of the queue. It takes one
@@ -45,6 +45,10 @@ func (l *LockInternals) participants(ctx context.Context, side func(name string)
 	if err != nil {
 		return nil, fmt.Errorf("locks: participants of %s: %w", l.path, err)
 	}
+	maxLeases, err := l.currentMax(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("locks: participants of %s: %w", l.path, err)
+	}
 	var participants []Participant
 	contenders := l.sorted(children)
 	for _, name := range contenders {
@@ -52,7 +56,7 @@ func (l *LockInternals) participants(ctx context.Context, side func(name string)
 		if of == nil {
 			continue
 		}
-		p, err := of.participant(ctx, contenders, name)
+		p, err := of.participant(ctx, contenders, name, maxLeases)
 		if errors.Is(err, framework.ErrNoNode) {
 			continue
 		}
@@ -64,7 +68,7 @@ func (l *LockInternals) participants(ctx context.Context, side func(name string)
 	return participants, nil
 }
 
-func (l *LockInternals) participant(ctx context.Context, contenders []string, name string) (Participant, error) {
+func (l *LockInternals) participant(ctx context.Context, contenders []string, name string, maxLeases int) (Participant, error) {
 	path := framework.JoinPath(l.path, name)
 	var stat framework.Stat
 	data, err := l.client.Get(ctx, path, framework.StoringStatIn(&stat))
@@ -78,12 +82,11 @@ func (l *LockInternals) participant(ctx context.Context, contenders []string, na
 		Token: stat.Czxid, Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
 	}
 	// One that will never be admitted neither holds nor waits for anybody.
-	result, err := l.driver.GetsTheLock(contenders, name, l.maxLeases)
-	if err == nil {
+	if result, err := l.driver.GetsTheLock(contenders, name, maxLeases); err == nil {
 		p.Holds = result.GetsTheLock
-	}
-	if err == nil && result.PathToWatch != "" {
-		p.WaitsFor = framework.JoinPath(l.path, result.PathToWatch)
+		for _, before := range result.PathsToWatch {
+			p.WaitsFor = append(p.WaitsFor, framework.JoinPath(l.path, before))
+		}
 	}
 	return p, nil
 }

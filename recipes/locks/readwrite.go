@@ -36,11 +36,11 @@ type InterProcessReadWriteLock struct {
 // NewInterProcessReadWriteLock returns the read/write lock at path. It checks its
 // arguments and sends nothing.
 func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
-	read, err := NewLockInternals(client, readDriver{}, path, readName, 1, opts...)
+	read, err := NewLockInternals(client, readDriver{}, path, readName, 1, named("rw.read", opts)...)
 	if err != nil {
 		return nil, err
 	}
-	write, err := NewLockInternals(client, writeDriver{}, path, writeName, 1, opts...)
+	write, err := NewLockInternals(client, writeDriver{}, path, writeName, 1, named("rw.write", opts)...)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func (readDriver) GetsTheLock(contenders []string, ours string, _ int) (Predicat
 	}
 	for _, name := range slices.Backward(contenders[:i]) {
 		if n, isWriter := writeSorter.Sequence(name); isWriter && n != number {
-			return PredicateResults{PathToWatch: name}, nil
+			return PredicateResults{PathsToWatch: []string{name}}, nil
 		}
 	}
 	return PredicateResults{GetsTheLock: true}, nil

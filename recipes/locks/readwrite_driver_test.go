@@ -75,11 +75,11 @@ func decide(queue []place, i int) locks.PredicateResults {
 	case i == 0, i == 1 && downgraded:
 		return locks.PredicateResults{GetsTheLock: true}
 	case queue[i].isWriter:
-		return locks.PredicateResults{PathToWatch: queue[i-1].name}
+		return locks.PredicateResults{PathsToWatch: []string{queue[i-1].name}}
 	}
 	for j := i - 1; j >= 0; j-- {
 		if queue[j].isWriter {
-			return locks.PredicateResults{PathToWatch: queue[j].name}
+			return locks.PredicateResults{PathsToWatch: []string{queue[j].name}}
 		}
 	}
 	return locks.PredicateResults{GetsTheLock: true}

@@ -111,7 +111,7 @@ func TestReadersShareAndWritersQueue(t *testing.T) {
 				require.Empty(t, p.WaitsFor)
 			} else {
 				require.Equal(t, "__WRIT__", p.LockName)
-				require.Equal(t, all[i-1].Path, p.WaitsFor)
+				require.Equal(t, []string{all[i-1].Path}, p.WaitsFor)
 			}
 		}
 		require.Equal(t, all[:readers], awaitQueue(t, rw.ReadLock(), readers))
@@ -218,7 +218,7 @@ func TestNoWriterGetsInDuringADowngrade(t *testing.T) {
 		watched := repliesAbout(link, server.Root()+reader.Path())
 		release(t, writer)
 		awaitSignal(t, watched) // the rival has looked and found the reader
-		require.Equal(t, reader.Path(), awaitQueue(t, rw, 2)[1].WaitsFor)
+		require.Equal(t, []string{reader.Path()}, awaitQueue(t, rw, 2)[1].WaitsFor)
 		select {
 		case o := <-waiting:
 			t.Fatalf("the rival got %+v while there is a reader", o)
@@ -302,9 +302,9 @@ func TestAReaderWaitsForTheNearestWriter(t *testing.T) {
 		watched := repliesAbout(link, server.Root()+queue[2].Path)
 		waiting := acquireLater(withLimit(t), late.ReadLock())
 		queue = awaitQueue(t, rw, 4)
-		require.Equal(t, queue[0].Path, queue[1].WaitsFor)
-		require.Equal(t, queue[1].Path, queue[2].WaitsFor)
-		require.Equal(t, queue[2].Path, queue[3].WaitsFor)
+		require.Equal(t, []string{queue[0].Path}, queue[1].WaitsFor)
+		require.Equal(t, []string{queue[1].Path}, queue[2].WaitsFor)
+		require.Equal(t, []string{queue[2].Path}, queue[3].WaitsFor)
 		awaitSignal(t, watched)
 
 		requests := link.Requests()
@@ -396,7 +396,7 @@ func TestReadWriteAcrossTheWrap(t *testing.T) {
 	waiting := acquireLater(withLimit(t), rw.WriteLock())
 	queue := awaitQueue(t, rw, 2)
 	require.EqualValues(t, -1<<31, queue[1].Sequence)
-	require.Equal(t, reader.Path(), queue[1].WaitsFor)
+	require.Equal(t, []string{reader.Path()}, queue[1].WaitsFor)
 	release(t, reader)
 	o := await(t, waiting)
 	require.NoError(t, o.err)

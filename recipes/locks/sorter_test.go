@@ -83,7 +83,7 @@ func TestStandardDriverDecidesByThePlace(t *testing.T) {
 			if i < leases {
 				require.Equal(t, locks.PredicateResults{GetsTheLock: true}, got)
 			} else {
-				require.Equal(t, locks.PredicateResults{PathToWatch: queue[i-leases]}, got)
+				require.Equal(t, locks.PredicateResults{PathsToWatch: queue[i-leases : i]}, got)
 			}
 		}
 	}

@@ -69,15 +69,15 @@ var table = []mutant{
 	{
 		name:     "locks-exists-for-get",
 		property: "No watch is left on a predecessor that has vanished before it was set.",
-		file:     "recipes/locks/lock_internals.go",
+		file:     "recipes/locks/await.go",
 		old: `	err := q.l.client.Pipeline(ctx, reads...)
 `,
-		new: `	stat, err := q.l.client.Exists(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&predecessor))
+		new: `	stat, err := q.l.client.Exists(ctx, framework.JoinPath(q.l.path, names[0]), framework.Watched(&watches[0]))
 	if err == nil && stat == nil {
-		return nil
+		return nil, nil
 	}
-	if err == nil && len(reads) > 1 {
-		err = q.l.client.Pipeline(ctx, reads[1])
+	if err == nil {
+		err = q.l.client.Pipeline(ctx, reads[1:]...)
 	}
 `,
 		pkg:  "./recipes/locks",
@@ -114,11 +114,11 @@ var table = []mutant{
 		name:     "locks-watch-without-a-look",
 		property: "A wake-up of a waiter proves nothing: it looks at the queue again.",
 		file:     "recipes/locks/lock_internals.go",
-		old: `			if err := q.await(ctx, result.PathToWatch); err != nil {
+		old: `			if children, err = q.await(ctx, result.PathsToWatch); err != nil {
 				return nil, err
 			}
 `,
-		new: `			if err := q.await(ctx, result.PathToWatch); err != nil {
+		new: `			if children, err = q.await(ctx, result.PathsToWatch); err != nil {
 				return nil, err
 			}
 			return q.grant(), nil
@@ -227,6 +227,60 @@ var table = []mutant{
 		new:      "node := LockNode{}",
 		pkg:      "./recipes/locks",
 		test:     "^TestNoWriterGetsInDuringADowngrade$",
+	},
+	{
+		name:     "locks-semaphore-over-the-maximum",
+		property: "A semaphore never has more leases than its maximum.",
+		file:     "recipes/locks/semaphore_v2.go",
+		old:      "GetsTheLock: len(contenders) <= maxLeases}",
+		new:      "GetsTheLock: len(contenders) <= maxLeases+1}",
+		pkg:      "./recipes/locks",
+		test:     "^TestAPermitIsAPermit$/v2/zkserver",
+	},
+	{
+		name:     "locks-semaphore-part-kept",
+		property: "An acquisition of several leases that fails keeps none of them.",
+		file:     "recipes/locks/semaphore_v2.go",
+		old:      "			return nil, errors.Join(err, giveBack(ctx, leases))",
+		new:      "			return nil, err",
+		pkg:      "./recipes/locks",
+		test:     "^TestAllLeasesOrNone$/zkserver",
+	},
+	{
+		name:     "locks-semaphore-lost-wake-up",
+		property: "A waiter learns of any end that lets it in, not of the farthest only.",
+		file:     "recipes/locks/driver.go",
+		old:      "contenders[i-maxLeases : i : i]",
+		new:      "contenders[i-maxLeases : i-maxLeases+1]",
+		pkg:      "./recipes/locks",
+		test:     "^TestNoPermitStaysUnused$/v1/zkserver",
+	},
+	{
+		name:     "locks-semaphore-deaf-to-the-maximum",
+		property: "A greater maximum lets waiters in at once.",
+		file:     "recipes/locks/await.go",
+		old:      "	case <-q.max.changed:\n",
+		new:      "",
+		pkg:      "./recipes/locks",
+		test:     "^TestMorePermitsWhilePeopleWait$/v2/zkserver",
+	},
+	{
+		name:     "locks-multi-in-the-order-of-the-arguments",
+		property: "Two multi-locks with the same members cannot wait for each other in a circle.",
+		file:     "recipes/locks/multi.go",
+		old:      "return strings.Compare(a.Path(), b.Path()) })",
+		new:      "return min(0, strings.Compare(a.Path(), b.Path())) * 0 })",
+		pkg:      "./recipes/locks",
+		test:     "^TestMultiLock$/zkserver",
+	},
+	{
+		name:     "locks-multi-keeps-what-it-got",
+		property: "A multi-lock that fails holds none of its members.",
+		file:     "recipes/locks/multi.go",
+		old:      "return nil, errors.Join(err, giveBack(ctx, multi.leases))",
+		new:      "return nil, err",
+		pkg:      "./recipes/locks",
+		test:     "^TestTheFirstFailureStopsAMultiLock$/zkserver",
 	},
 	{
 		name:     "framework-search-without-an-owner",

@@ -1,0 +1,156 @@
+package locks
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// MaxLeases says how many leases a semaphore has. It may change while leases are
+// held and waited for: a greater number lets more in at once, a smaller one takes
+// no lease away. All participants must go by the same source.
+//
+// It is safe for concurrent use.
+type MaxLeases interface {
+	// MaxLeases returns the number and a channel that is closed when it may have
+	// changed since, nil if it never does. What it takes to find out is given up when
+	// ctx ends.
+	MaxLeases(ctx context.Context) (n int, changed <-chan struct{}, err error)
+}
+
+// FixedLeases is a number of leases that does not change, 1 or more.
+type FixedLeases int
+
+// MaxLeases returns the number.
+func (n FixedLeases) MaxLeases(context.Context) (int, <-chan struct{}, error) {
+	return int(n), nil, nil
+}
+
+// SharedLeases is a number of leases in a znode, where every participant sees it
+// change. The znode is that of a Curator SharedCount: four bytes, big-endian,
+// signed. An acquisition reads it at the server, where a fixed number costs nothing:
+// once before it begins, once for each lease, and whenever it changes meanwhile.
+type SharedLeases struct {
+	client *framework.Framework
+	path   string
+	seed   int
+}
+
+// NewSharedLeases returns the number at path, which is created with the number
+// seed when it is first read and not there. It checks its arguments and sends
+// nothing.
+func NewSharedLeases(client *framework.Framework, path string, seed int) (*SharedLeases, error) {
+	if client == nil {
+		return nil, errors.New("locks: client nil, expected a started framework client")
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("locks: %w", err)
+	}
+	if _, err := encodeCount(seed); err != nil {
+		return nil, fmt.Errorf("locks: shared leases %s: seed %w", path, err)
+	}
+	return &SharedLeases{client, path, seed}, nil
+}
+
+// MaxLeases reads the number and watches it.
+func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, error) {
+	for {
+		var watch *framework.Watch
+		data, err := s.client.Get(ctx, s.path, framework.Watched(&watch))
+		if errors.Is(err, framework.ErrNoNode) {
+			if err = s.create(ctx); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return 0, nil, fmt.Errorf("locks: shared leases: %w", err)
+		}
+		if len(data) != 4 {
+			watch.Cancel()
+			return 0, nil, fmt.Errorf("locks: shared leases %s: %d bytes, expected 4", s.path, len(data))
+		}
+		context.AfterFunc(ctx, watch.Cancel)
+		return int(int32(binary.BigEndian.Uint32(data))), watch.Fired(), nil
+	}
+}
+
+// create returns nil when there may be a number now: the next read tells.
+func (s *SharedLeases) create(ctx context.Context) error {
+	data, err := encodeCount(s.seed)
+	if err != nil {
+		return err
+	}
+	_, err = s.client.Create(ctx, s.path, data, framework.CreatingParentContainersIfNeeded())
+	if errors.Is(err, framework.ErrNodeExists) || framework.OutcomeUnknown(err) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// Set changes the number for everybody, whatever it was. With 0 nobody is let in.
+func (s *SharedLeases) Set(ctx context.Context, n int) error {
+	data, err := encodeCount(n)
+	if err != nil {
+		return fmt.Errorf("locks: shared leases %s: %w", s.path, err)
+	}
+	err = s.client.Set(ctx, s.path, data)
+	if errors.Is(err, framework.ErrNoNode) {
+		_, err = s.client.Create(ctx, s.path, data, framework.CreatingParentContainersIfNeeded())
+	}
+	if err != nil {
+		return fmt.Errorf("locks: shared leases: %w", err)
+	}
+	return nil
+}
+
+func encodeCount(n int) ([]byte, error) {
+	if n < 0 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("%d, expected 0 to %d", n, math.MaxInt32)
+	}
+	return binary.BigEndian.AppendUint32(nil, uint32(n)), nil
+}
+
+// maximum is what one acquisition knows of the number of leases.
+type maximum struct {
+	n       int
+	known   bool
+	changed <-chan struct{}
+}
+
+// read reads the number, unless it is known and has not changed, and refuses an
+// acquisition that wants more.
+func (m *maximum) read(ctx context.Context, l *LockInternals) (err error) {
+	select {
+	case <-m.changed:
+		m.known = false
+	default:
+	}
+	if m.known {
+		return nil
+	}
+	if m.n, m.changed, err = l.maxLeases.MaxLeases(ctx); err != nil {
+		return err
+	}
+	m.known = true
+	return l.fits(m.n)
+}
+
+// currentMax returns the number as it is now.
+func (l *LockInternals) currentMax(ctx context.Context) (int, error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	n, _, err := l.maxLeases.MaxLeases(ctx)
+	return n, err
+}
+
+// fits tells whether what is wanted together can be had together.
+func (l *LockInternals) fits(maxLeases int) error {
+	if l.wants <= maxLeases {
+		return nil
+	}
+	return fmt.Errorf("%w: %d are wanted, the maximum is %d", ErrTooManyLeases, l.wants, maxLeases)
+}

@@ -1,0 +1,133 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// InterProcessMultiLock is several locks as one: all of them are held, or none. It
+// is Curator's class of that name, with one deadline for all members, which stops
+// at the first that fails.
+//
+// The members are acquired in the order of their paths, whatever the order in
+// which they are named: two multi-locks that have members in common cannot wait for
+// each other in a circle. Members with equal paths, as on different ensembles, keep
+// the order in which they are named.
+//
+// Each is acquired with the ownership of those before it, so that a mutex named
+// twice re-enters. It is safe for concurrent use.
+type InterProcessMultiLock struct{ members []InterProcessLock }
+
+// NewInterProcessMultiLock returns the lock of all members. They may be of
+// different kinds, on different clients, and need not be of this package.
+func NewInterProcessMultiLock(members ...InterProcessLock) (*InterProcessMultiLock, error) {
+	if len(members) == 0 {
+		return nil, errors.New("locks: a multi-lock without members, expected one or more")
+	}
+	if i := slices.Index(members, nil); i >= 0 {
+		return nil, fmt.Errorf("locks: member %d of a multi-lock is nil", i)
+	}
+	sorted := slices.Clone(members)
+	slices.SortStableFunc(sorted, func(a, b InterProcessLock) int { return strings.Compare(a.Path(), b.Path()) })
+	return &InterProcessMultiLock{sorted}, nil
+}
+
+// Acquire blocks until all members are held. The context bounds the wait for all
+// of them together. When a member fails, no further one is tried, and those that
+// were acquired are released in reverse; the error is the member's. Losing one
+// while waiting for the next is such a failure.
+func (m *InterProcessMultiLock) Acquire(ctx context.Context) (*MultiLease, error) {
+	return m.acquire(ctx, InterProcessLock.Acquire)
+}
+
+// TryAcquire acquires all members if all are free, and waits for none.
+func (m *InterProcessMultiLock) TryAcquire(ctx context.Context) (*MultiLease, error) {
+	return m.acquire(ctx, InterProcessLock.TryAcquire)
+}
+
+func (m *InterProcessMultiLock) acquire(
+	ctx context.Context, one func(InterProcessLock, context.Context) (*Lease, error),
+) (*MultiLease, error) {
+	var multi MultiLease
+	held := ctx
+	for _, member := range m.members {
+		lease, err := one(member, held)
+		if err != nil {
+			return nil, errors.Join(err, giveBack(ctx, multi.leases))
+		}
+		multi.leases = append(multi.leases, lease)
+		held = lease.Context(held) //nolint:fatcontext // one for each lease is meant
+	}
+	return &multi, nil
+}
+
+// Do runs fn while all members are held; see [Do]. The context of fn ends when any
+// of them is lost.
+func (m *InterProcessMultiLock) Do(ctx context.Context, fn func(context.Context) error) (err error) {
+	lease, err := m.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		err = errors.Join(err, lease.Release(release))
+	}()
+	return fn(lease.Context(ctx))
+}
+
+// MultiLease is the hold on all members of an [InterProcessMultiLock]. It is worth
+// something only while all of them are. Its methods are safe for concurrent use.
+type MultiLease struct{ leases []*Lease }
+
+// Leases returns the leases of the members, in the order of their paths.
+func (m *MultiLease) Leases() []*Lease { return slices.Clone(m.leases) }
+
+// Tokens returns the fencing tokens of the members, in the order of their paths.
+// Each counts for what its member protects.
+func (m *MultiLease) Tokens() []int64 {
+	tokens := make([]int64, len(m.leases))
+	for i, lease := range m.leases {
+		tokens[i] = lease.Token()
+	}
+	return tokens
+}
+
+// Err returns nil while all leases are valid, else the error of the first, in the
+// order of their paths, that is not; see [Lease.Err].
+func (m *MultiLease) Err() error {
+	for _, lease := range m.leases {
+		if err := lease.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Context derives a context for work under all the locks: it ends with ctx and when
+// any of the leases ends, with that one's error as its cause, and carries the
+// ownership of all. The end of one lease may reach it a moment later than
+// [MultiLease.Err], by the start of a goroutine for each lease that follows.
+func (m *MultiLease) Context(ctx context.Context) context.Context {
+	for _, lease := range m.leases {
+		ctx = lease.Context(ctx) //nolint:fatcontext // one for each lease is meant
+	}
+	return ctx
+}
+
+// Release releases the members in reverse, all of them whatever happens to one,
+// and returns their errors joined; see [Lease.Release]. It is idempotent, and safe
+// on a nil lease.
+func (m *MultiLease) Release(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
+	var errs []error
+	for _, lease := range slices.Backward(m.leases) {
+		errs = append(errs, lease.Release(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,202 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// Where the scenarios of Curator's TestInterProcessMultiMutex are:
+//
+//	testSomeReleasesFail     TestAMemberIsLost
+//	testSomeLocksFailToLock  TestTheFirstFailureStopsAMultiLock
+//	testLocker, testReentrant, test2Clients   TestMultiLock
+
+func newMulti(tb testing.TB, members ...locks.InterProcessLock) *locks.InterProcessMultiLock {
+	tb.Helper()
+	m, err := locks.NewInterProcessMultiLock(members...)
+	require.NoError(tb, err)
+	return m
+}
+
+func TestMultiLock(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
+		before.Sessions += 2
+		a, b := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")
+		multi := newMulti(t, newReadWrite(t, client, "/locks/c").WriteLock(), b, a, a)
+		lease, err := multi.Acquire(withLimit(t))
+		require.NoError(t, err)
+		leases := lease.Leases()
+		require.Len(t, leases, 4)
+		tokens := lease.Tokens()
+		require.Equal(t, tokens[0], tokens[1], "a mutex that is named twice re-enters")
+		require.Less(t, tokens[1], tokens[2], "acquired in the order of the paths")
+		require.Less(t, tokens[2], tokens[3])
+		require.NoError(t, lease.Err())
+
+		_, err = newMutex(t, other, "/locks/b").TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		ctx := lease.Context(withLimit(t))
+		again, err := multi.TryAcquire(ctx)
+		require.NoError(t, err, "its context carries the ownership of all")
+		require.Equal(t, tokens, again.Tokens())
+		require.NoError(t, again.Release(withLimit(t)))
+
+		require.NoError(t, lease.Release(withLimit(t)))
+		require.NoError(t, lease.Release(withLimit(t)), "idempotent")
+		awaitDone(t, ctx.Done(), "the end of the context")
+		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+		require.NoError(t, (*locks.MultiLease)(nil).Release(context.Background()))
+		server.AwaitCounts(t, before, limit)
+
+		err = multi.Do(withLimit(t), func(ctx context.Context) error {
+			awaitQueue(t, a, 1)
+			return ctx.Err()
+		})
+		require.NoError(t, err)
+		awaitQueue(t, a, 0)
+	})
+}
+
+// Two that name the same members in opposite orders take turns.
+func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		var wg sync.WaitGroup
+		inside := 0 // unprotected on purpose: the race detector is one more witness
+		for i := range 2 {
+			client := zktest.Client(t, server.ConnectString())
+			members := []locks.InterProcessLock{newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")}
+			multi := newMulti(t, members[i], members[1-i])
+			wg.Go(func() {
+				for range 50 {
+					err := multi.Do(withLimit(t), func(context.Context) error {
+						if inside++; inside != 1 {
+							t.Errorf("%d at once", inside)
+						}
+						inside--
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// failingLock fails; it counts how often it was tried.
+type failingLock struct {
+	path  string
+	err   error
+	tries int
+}
+
+func (f *failingLock) Path() string { return f.path }
+
+func (f *failingLock) Acquire(context.Context) (*locks.Lease, error) {
+	f.tries++
+	return nil, f.err
+}
+
+func (f *failingLock) TryAcquire(ctx context.Context) (*locks.Lease, error) { return f.Acquire(ctx) }
+
+func TestTheFirstFailureStopsAMultiLock(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		before := server.Counts(t)
+		trouble := errors.New("trouble")
+		second := &failingLock{path: "/locks/b", err: trouble}
+		third := &failingLock{path: "/locks/c", err: errors.New("too late")}
+		multi := newMulti(t, third, second, newMutex(t, client, "/locks/a"))
+		for _, try := range []func(context.Context) (*locks.MultiLease, error){multi.Acquire, multi.TryAcquire} {
+			lease, err := try(withLimit(t))
+			require.Nil(t, lease)
+			require.ErrorIs(t, err, trouble)
+			require.Equal(t, trouble.Error(), err.Error(), "the release has nothing to add")
+		}
+		require.Equal(t, 2, second.tries)
+		require.Zero(t, third.tries)
+		awaitQueue(t, newMutex(t, client, "/locks/a"), 0)
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// The context bounds the wait for all members together, and what was acquired is
+// released.
+func TestAMultiLockEndsWithItsContext(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		a, b := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")
+		holder := acquire(t, b)
+		ctx, cancel := context.WithCancel(withLimit(t))
+		failed := make(chan error, 1)
+		multi := newMulti(t, b, a)
+		go func() {
+			_, err := multi.Acquire(ctx)
+			failed <- err
+		}()
+		awaitQueue(t, b, 2)
+		awaitQueue(t, a, 1)
+		cancel()
+		err := <-failed
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		awaitQueue(t, a, 0)
+		awaitQueue(t, b, 1)
+		release(t, holder)
+	})
+}
+
+func TestAMemberIsLost(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		a, b, c := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"), newMutex(t, client, "/locks/c")
+		lease, err := newMulti(t, a, b, c).Acquire(withLimit(t))
+		require.NoError(t, err)
+		ctx := lease.Context(withLimit(t))
+		require.NoError(t, client.Delete(withLimit(t), lease.Leases()[0].Path()))
+		awaitDone(t, ctx.Done(), "the loss")
+		var lost *locks.LostError
+		require.ErrorAs(t, context.Cause(ctx), &lost)
+		require.ErrorAs(t, lease.Err(), &lost)
+		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
+		require.NoError(t, lease.Leases()[2].Err(), "each is lost by itself")
+		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		awaitQueue(t, c, 0)
+
+		// One is lost while the next is waited for.
+		holder := acquire(t, b)
+		failed := make(chan error, 1)
+		multi := newMulti(t, a, b)
+		go func() {
+			_, err := multi.Acquire(withLimit(t))
+			failed <- err
+		}()
+		awaitQueue(t, b, 2)
+		require.NoError(t, client.Delete(withLimit(t), awaitQueue(t, a, 1)[0].Path))
+		err = <-failed
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.ErrorAs(t, err, &lost)
+		awaitQueue(t, b, 1)
+		release(t, holder)
+	})
+}
+
+func TestBadMembers(t *testing.T) {
+	_, err := locks.NewInterProcessMultiLock()
+	require.ErrorContains(t, err, "locks: a multi-lock without members")
+	_, err = locks.NewInterProcessMultiLock(&failingLock{}, nil)
+	require.ErrorContains(t, err, "locks: member 1 of a multi-lock is nil")
+}

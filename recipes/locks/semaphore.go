@@ -1,0 +1,62 @@
+package locks
+
+import (
+	"context"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// InterProcessSemaphore is Curator's first semaphore, for the sake of those who
+// share it with Java: a mutex that as many may hold at once as there are leases.
+// It is fair, and has no acquisition of several leases together. It does not
+// exclude an [InterProcessSemaphoreV2] on the same path.
+//
+// Layout: that of [InterProcessMutex]. The first in the order of the digits, as
+// many as there are leases, have one; how the others wait is said at
+// [StandardLockInternalsDriver].
+//
+// It is not re-entrant: every acquisition is for another lease. It is safe for
+// concurrent use.
+type InterProcessSemaphore struct{ internals *LockInternals }
+
+var _ InterProcessLock = (*InterProcessSemaphore)(nil)
+
+// NewInterProcessSemaphore returns the semaphore at path. It checks its arguments
+// and sends nothing.
+func NewInterProcessSemaphore(
+	client *framework.Framework, path string, maxLeases MaxLeases, opts ...Option,
+) (*InterProcessSemaphore, error) {
+	driver := StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: mutexName}}
+	internals, err := newInternals(client, driver, path, mutexName, maxLeases, named("semaphore", opts))
+	if err != nil {
+		return nil, err
+	}
+	return &InterProcessSemaphore{internals}, nil
+}
+
+// Path returns the path of the semaphore, the folder of its nodes.
+func (s *InterProcessSemaphore) Path() string { return s.internals.Path() }
+
+// Acquire blocks until there is a lease for its place in the queue. The context
+// bounds the wait. If the maximum is 0, or becomes 0 meanwhile, the error matches
+// [ErrTooManyLeases].
+func (s *InterProcessSemaphore) Acquire(ctx context.Context) (*Lease, error) {
+	return s.internals.Acquire(ctx)
+}
+
+// TryAcquire acquires a lease if one is free and nobody waits for it, and otherwise
+// returns an error that matches [ErrNotAcquired].
+func (s *InterProcessSemaphore) TryAcquire(ctx context.Context) (*Lease, error) {
+	return s.internals.TryAcquire(ctx)
+}
+
+// Do runs fn while a lease is held; see [Do].
+func (s *InterProcessSemaphore) Do(ctx context.Context, fn func(context.Context) error) error {
+	return Do(ctx, s, fn)
+}
+
+// Participants returns who has a lease and who waits for one, in the order of the
+// queue; see [LockInternals.Participants].
+func (s *InterProcessSemaphore) Participants(ctx context.Context) ([]Participant, error) {
+	return s.internals.Participants(ctx)
+}

@@ -1,0 +1,430 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// Where the scenarios of Curator's TestInterProcessSemaphore are:
+//
+//	testSimple, testSimple2            TestAPermitIsAPermit
+//	testThreads, testRelease1AtATime   TestNoMorePermitsThanTheMaximum
+//	testReleaseInChunks                TestNoMorePermitsThanTheMaximum
+//	testMaxPerSession                  TestLeasesTogether
+//	testGetParticipantNodes            TestAPermitIsAPermit
+//	testClientClose                    TestClosingTheClientFreesItsPermits
+//	testThreadedLeaseIncrease          TestMorePermitsWhilePeopleWait
+//	testNoOrphanedNodes                TestALeaseDeletedWhileItIsWaitedFor
+//	testInterruptAcquire               TestCancelledAtEveryRequest
+//
+// and of the base suite, for InterProcessSemaphoreMutex:
+//
+//	test2Clients, testReentrantSingleLock   TestNoMorePermitsThanTheMaximum
+//	testReentrant, testReentrant2Threads    TestASemaphoreMutexIsNotReentrant
+
+// semaphore is what both semaphores, and the mutex made of one, can do.
+type semaphore interface {
+	locks.InterProcessLock
+	queue
+}
+
+func newSemaphore(tb testing.TB, client *framework.Framework, path string, n locks.MaxLeases, opts ...locks.Option) *locks.InterProcessSemaphoreV2 {
+	tb.Helper()
+	s, err := locks.NewInterProcessSemaphoreV2(client, path, n, opts...)
+	require.NoError(tb, err)
+	return s
+}
+
+// semaphores runs the test with either kind.
+func semaphores(t *testing.T, test func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore)) {
+	t.Helper()
+	t.Run("v1", func(t *testing.T) {
+		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+			test(t, server, func(client *framework.Framework, n locks.MaxLeases) semaphore {
+				s, err := locks.NewInterProcessSemaphore(client, "/semaphores/s", n)
+				require.NoError(t, err)
+				return s
+			})
+		})
+	})
+	t.Run("v2", func(t *testing.T) {
+		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+			test(t, server, func(client *framework.Framework, n locks.MaxLeases) semaphore {
+				return newSemaphore(t, client, "/semaphores/s", n)
+			})
+		})
+	})
+}
+
+func TestAPermitIsAPermit(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		before := server.Counts(t)
+		client := zktest.Client(t, server.ConnectString())
+		before.Sessions++
+		var leases []*locks.Lease
+		var last int64
+		for range 3 {
+			lease, err := create(client, locks.FixedLeases(3)).TryAcquire(withLimit(t))
+			require.NoError(t, err)
+			require.Greater(t, lease.Token(), last)
+			last = lease.Token()
+			leases = append(leases, lease)
+		}
+		s := create(client, locks.FixedLeases(3))
+		_, err := s.TryAcquire(leases[0].Context(withLimit(t)))
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "a semaphore is not re-entrant")
+		short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		_, err = s.Acquire(short)
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		for i, p := range awaitQueue(t, s, 3) {
+			require.Equal(t, leases[i].Path(), p.Path)
+			require.True(t, p.Holds)
+		}
+		release(t, leases[1]) // not the oldest
+		leases[1] = acquire(t, s)
+		releaseAll(t, leases)
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+func TestNoMorePermitsThanTheMaximum(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		const clients, goroutines, turns, most = 5, 2, 15, 3
+		var wg sync.WaitGroup
+		var inside, greatest, served atomic.Int64
+		for range clients {
+			s := create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(most))
+			for range goroutines {
+				wg.Go(func() {
+					for range turns {
+						err := s.(interface {
+							Do(context.Context, func(context.Context) error) error
+						}).Do(withLimit(t), func(context.Context) error {
+							if n := inside.Add(1); n > most {
+								t.Errorf("%d at once, the maximum is %d", n, most)
+							} else {
+								greatest.Store(max(greatest.Load(), n))
+							}
+							time.Sleep(rand.N(2 * time.Millisecond)) // the work, not a wait
+							inside.Add(-1)
+							served.Add(1)
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.EqualValues(t, clients*goroutines*turns, served.Load())
+		require.EqualValues(t, most, greatest.Load(), "all permits have been in use at once")
+	})
+}
+
+// When holders leave in another order than they came, nobody waits beside a permit
+// that is free.
+func TestNoPermitStaysUnused(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		client := zktest.Client(t, server.ConnectString())
+		s := create(client, locks.FixedLeases(2))
+		first, second := acquire(t, s), acquire(t, s)
+		next := acquireLater(withLimit(t), s)
+		awaitQueue(t, s, 3)
+		release(t, second)
+		o := await(t, next)
+		require.NoError(t, o.err)
+		require.NoError(t, first.Err())
+		release(t, first)
+		release(t, o.lease)
+	})
+}
+
+func TestMorePermitsWhilePeopleWait(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		client := zktest.Client(t, server.ConnectString())
+		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
+		require.NoError(t, err)
+		before := server.Counts(t)
+		s := create(client, shared)
+		first := acquire(t, s)
+		data, err := client.Get(withLimit(t), "/semaphores/max")
+		require.NoError(t, err)
+		require.Equal(t, []byte{0, 0, 0, 1}, data, "as Curator's SharedCount")
+		next := acquireLater(withLimit(t), s)
+		awaitQueue(t, s, 2)
+		require.NoError(t, shared.Set(withLimit(t), 2))
+		o := await(t, next)
+		require.NoError(t, o.err)
+
+		// Lowering takes nothing away.
+		require.NoError(t, shared.Set(withLimit(t), 1))
+		require.NoError(t, first.Err())
+		require.NoError(t, o.lease.Err())
+		release(t, first)
+		_, err = s.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		release(t, o.lease)
+		require.NoError(t, shared.Set(withLimit(t), 0))
+		_, err = s.Acquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrTooManyLeases)
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+func TestClosingTheClientFreesItsPermits(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		client := zktest.Client(t, server.ConnectString())
+		lease := acquire(t, create(client, locks.FixedLeases(1)))
+		other := create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(1))
+		waiting := acquireLater(withLimit(t), other)
+		awaitQueue(t, other, 2)
+		require.NoError(t, client.Close())
+		var lost *locks.LostError
+		require.ErrorAs(t, lease.Err(), &lost)
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+func TestALeaseDeletedWhileItIsWaitedFor(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		admin := zktest.Client(t, server.ConnectString())
+		holder := create(admin, locks.FixedLeases(1))
+		lease := acquire(t, holder)
+		waiting := acquireLater(withLimit(t), create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(1)))
+		first := awaitQueue(t, holder, 2)[1]
+		require.NoError(t, admin.Delete(withLimit(t), first.Path))
+		awaitOther(t, holder, first)
+		release(t, lease)
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+		awaitQueue(t, holder, 0)
+	})
+}
+
+// Two that want more than half do not wait for each other with a part in hand.
+func TestLeasesTogether(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		const most = 5
+		var wg sync.WaitGroup
+		var inside atomic.Int64
+		for client := range 4 {
+			s := newSemaphore(t, zktest.Client(t, server.ConnectString()), "/semaphores/s", locks.FixedLeases(most))
+			before.Sessions++
+			wg.Go(func() {
+				for turn := range 10 {
+					n := 1 + (client+turn)%most
+					leases, err := s.AcquireN(withLimit(t), n)
+					if err != nil || len(leases) != n {
+						t.Errorf("%d leases, want %d: %v", len(leases), n, err)
+						return
+					}
+					if now := inside.Add(int64(n)); now > most {
+						t.Errorf("%d leases at once, the maximum is %d", now, most)
+					}
+					inside.Add(int64(-n))
+					for _, lease := range leases {
+						if err := lease.Release(withLimit(t)); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+func TestAllLeasesOrNone(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		before := server.Counts(t)
+		s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3))
+		one := acquire(t, s)
+		_, err := s.TryAcquireN(withLimit(t), 3)
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		awaitQueue(t, s, 1)
+
+		ctx, cancel := context.WithCancel(withLimit(t))
+		failed := make(chan error, 1)
+		go func() {
+			_, err := s.AcquireN(ctx, 3)
+			failed <- err
+		}()
+		awaitQueue(t, s, 4) // all its nodes are there, and one too many
+		cancel()
+		require.ErrorIs(t, <-failed, locks.ErrNotAcquired)
+		awaitQueue(t, s, 1)
+
+		two, err := s.TryAcquireN(withLimit(t), 2)
+		require.NoError(t, err)
+		require.NotEqual(t, two[0].Token(), two[1].Token())
+		release(t, two[0])
+		require.NoError(t, two[1].Err(), "each is released by itself")
+		release(t, two[1])
+		release(t, one)
+		for _, n := range []int{4, 1000} {
+			_, err = s.AcquireN(withLimit(t), n)
+			require.ErrorIs(t, err, locks.ErrTooManyLeases)
+			require.ErrorContains(t, err, fmt.Sprintf("%d are wanted, the maximum is 3", n))
+		}
+		_, err = s.AcquireN(withLimit(t), 0)
+		require.ErrorContains(t, err, "locks: acquire /semaphores/s: 0 leases, expected 1 or more")
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// The maximum falls below what somebody waits for: he gives up, and with him his
+// turn.
+func TestTheMaximumFallsBelowWhatIsWanted(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 3)
+		require.NoError(t, err)
+		s := newSemaphore(t, client, "/semaphores/s", shared)
+		one := acquire(t, s)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := s.AcquireN(withLimit(t), 3)
+			failed <- err
+		}()
+		awaitQueue(t, s, 4)
+		require.NoError(t, shared.Set(withLimit(t), 2))
+		require.ErrorIs(t, <-failed, locks.ErrTooManyLeases)
+		another, err := s.TryAcquire(withLimit(t))
+		require.NoError(t, err)
+		release(t, another)
+		release(t, one)
+	})
+}
+
+// The turn is taken away between two leases: everything begins anew, and nothing of
+// the first try stays.
+func TestTheTurnIsLostBetweenTwoLeases(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		admin := zktest.Client(t, server.ConnectString())
+		link := zktest.NewProxy(t, server.Addr())
+		s := newSemaphore(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/semaphores/s", locks.FixedLeases(2))
+		first := acquire(t, s) // makes the folders
+		turns, err := locks.NewInterProcessMutex(admin, "/semaphores/s/locks")
+		require.NoError(t, err)
+		result := make(chan error, 1)
+		var leases []*locks.Lease
+		go func() {
+			var err error
+			leases, err = s.AcquireN(withLimit(t), 2)
+			result <- err
+		}()
+		turn := awaitQueue(t, turns, 1)[0]
+		awaitQueue(t, s, 3)
+		require.NoError(t, admin.Delete(withLimit(t), turn.Path))
+		for again := awaitQueue(t, turns, 1)[0]; again.Path == turn.Path; {
+			again = awaitQueue(t, turns, 1)[0]
+		}
+		release(t, first)
+		require.NoError(t, <-result)
+		require.Len(t, awaitQueue(t, s, 2), 2)
+		releaseAll(t, leases)
+	})
+}
+
+func TestASemaphoreMutexIsNotReentrant(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		m, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/sm")
+		require.NoError(t, err)
+		err = m.Do(withLimit(t), func(ctx context.Context) error {
+			_, err := m.TryAcquire(ctx)
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			defer cancel()
+			_, err = m.Acquire(short)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			awaitQueue(t, m, 1)
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, "/locks/sm", m.Path())
+	})
+}
+
+func TestSemaphoreV2Layout(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		for _, name := range []string{"README", "lock-0000000000", "_c_a", "lease-"} {
+			_, err := client.Create(withLimit(t), "/semaphores/s/leases/"+name, nil, framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+		}
+		s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1), locks.WithLockData([]byte("10.1.2.3")))
+		lease := acquire(t, s)
+		require.Regexp(t, `^/semaphores/s/leases/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lease-\d{10}$`, lease.Path())
+		data, err := client.Get(withLimit(t), lease.Path())
+		require.NoError(t, err)
+		require.Equal(t, "10.1.2.3", string(data))
+		children, err := client.Children(withLimit(t), "/semaphores/s/locks")
+		require.NoError(t, err)
+		require.Empty(t, children, "the turn has been passed on")
+		release(t, lease)
+	})
+}
+
+func TestDisagreementOnTheMaximumIsReported(t *testing.T) {
+	server := zktest.NewServer(t)
+	reports := &reportWriter{lines: make(chan string, 100)}
+	client := zktest.Client(t, server.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(reports, nil))))
+	leases, err := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3)).AcquireN(withLimit(t), 3)
+	require.NoError(t, err)
+	_, err = newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)).TryAcquire(withLimit(t))
+	require.ErrorIs(t, err, locks.ErrNotAcquired)
+	for line := ""; !strings.Contains(line, "more leases than its maximum"); {
+		select {
+		case line = <-reports.lines:
+		case <-time.After(limit):
+			t.Fatal("nothing was reported")
+		}
+	}
+	releaseAll(t, leases)
+}
+
+func TestSharedLeasesRefuseOtherData(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	_, err := client.Create(withLimit(t), "/max", []byte("three"))
+	require.NoError(t, err)
+	shared, err := locks.NewSharedLeases(client, "/max", 1)
+	require.NoError(t, err)
+	_, err = newSemaphore(t, client, "/semaphores/s", shared).Acquire(withLimit(t))
+	require.ErrorContains(t, err, "locks: shared leases /max: 5 bytes, expected 4")
+	require.ErrorContains(t, shared.Set(withLimit(t), -1), "-1, expected 0 to 2147483647")
+	_, err = locks.NewSharedLeases(client, "max", 1)
+	require.ErrorContains(t, err, "begins with a slash")
+	_, err = locks.NewSharedLeases(nil, "/max", 1)
+	require.ErrorContains(t, err, "client nil")
+	_, err = locks.NewSharedLeases(client, "/max", -1)
+	require.ErrorContains(t, err, "seed -1")
+	_, err = locks.NewInterProcessSemaphoreV2(client, "/s", nil)
+	require.ErrorContains(t, err, "maxLeases nil")
+	_, err = locks.NewInterProcessSemaphore(client, "/s", locks.FixedLeases(0))
+	require.ErrorContains(t, err, "maxLeases 0, expected 1 or more")
+}

@@ -1,0 +1,255 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+)
+
+const (
+	semaphoreLocks  = "locks"
+	semaphoreLeases = "leases"
+	leaseName       = "lease-"
+)
+
+// errTurnLost starts an acquisition of leases again from the beginning.
+var errTurnLost = errors.New("the turn was lost before all leases were acquired")
+
+// InterProcessSemaphoreV2 is a counting semaphore across processes and machines. It
+// is fair, hands out several leases together or none of them, and shares its state
+// with Curator's class of that name.
+//
+// Layout: <path>/leases/_c_<uuid>-lease-<10 digits>, ephemeral, one for each lease,
+// and an [InterProcessMutex] at <path>/locks. Whoever has that mutex creates
+// leases, and waits until there are no more than the maximum; then it is the next
+// one's turn. Names without "lease-" and a number do not count.
+//
+// All participants must go by the same maximum. One that finds more leases than its
+// own maximum allows reports it as a warning in the client's log, and waits: the
+// others have another maximum, or the number was lowered.
+//
+// It is not re-entrant: every acquisition is for another lease. It is safe for
+// concurrent use.
+type InterProcessSemaphoreV2 struct {
+	path   string
+	turn   *LockInternals
+	leases *LockInternals
+}
+
+var _ InterProcessLock = (*InterProcessSemaphoreV2)(nil)
+
+// NewInterProcessSemaphoreV2 returns the semaphore at path, with [FixedLeases], with
+// [SharedLeases], or with a source of one's own. It checks its arguments and sends
+// nothing.
+func NewInterProcessSemaphoreV2(
+	client *framework.Framework, path string, maxLeases MaxLeases, opts ...Option,
+) (*InterProcessSemaphoreV2, error) {
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("locks: %w", err)
+	}
+	driver := leaseDriver{StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName}}
+	leases, err := newInternals(client, driver, framework.JoinPath(path, semaphoreLeases), leaseName, maxLeases, named("semaphore", opts))
+	if err != nil {
+		return nil, err
+	}
+	mutex := StandardLockInternalsDriver{StandardLockInternalsSorter{mutexName}}
+	turn, err := newInternals(client, mutex, framework.JoinPath(path, semaphoreLocks), mutexName, FixedLeases(1), opts)
+	if err != nil {
+		return nil, err
+	}
+	// What is told of, measured and asked for are the leases.
+	turn.telemetry, turn.cfg.onRevocation = nil, nil
+	return &InterProcessSemaphoreV2{path, turn, leases}, nil
+}
+
+// Path returns the path of the semaphore.
+func (s *InterProcessSemaphoreV2) Path() string { return s.path }
+
+// Acquire blocks until a lease is acquired. The context bounds the wait.
+func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
+	return one(s.acquire(ctx, 1, true))
+}
+
+// TryAcquire acquires a lease if one is free and nobody else is about to acquire
+// one. Otherwise it returns an error that matches [ErrNotAcquired], and has not
+// waited.
+func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error) {
+	return one(s.acquire(ctx, 1, false))
+}
+
+// AcquireN blocks until n leases are acquired. It returns all of them or none, and
+// while it waits for the last ones nobody else gets any, so that two which want
+// more than half do not wait for each other. Each lease has its own node and token,
+// is lost by itself and is to be released by itself.
+//
+// If n is greater than the maximum, or the maximum falls below n meanwhile, the
+// error matches [ErrTooManyLeases] at once.
+func (s *InterProcessSemaphoreV2) AcquireN(ctx context.Context, n int) ([]*Lease, error) {
+	return s.acquire(ctx, n, true)
+}
+
+// TryAcquireN is AcquireN without the wait, as TryAcquire is Acquire without it.
+func (s *InterProcessSemaphoreV2) TryAcquireN(ctx context.Context, n int) ([]*Lease, error) {
+	return s.acquire(ctx, n, false)
+}
+
+// Do runs fn while a lease is held; see [Do].
+func (s *InterProcessSemaphoreV2) Do(ctx context.Context, fn func(context.Context) error) error {
+	return Do(ctx, s, fn)
+}
+
+// Participants returns the leases, in the order in which they were asked for. One
+// beyond the maximum is still waited for, or was acquired before the maximum was
+// lowered.
+func (s *InterProcessSemaphoreV2) Participants(ctx context.Context) ([]Participant, error) {
+	participants, err := s.leases.Participants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	maxLeases, err := s.leases.currentMax(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("locks: participants of %s: %w", s.path, err)
+	}
+	for i := range participants {
+		participants[i].Holds = i < maxLeases
+	}
+	return participants, nil
+}
+
+func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool) (leases []*Lease, err error) {
+	if n < 1 {
+		return nil, fmt.Errorf("locks: acquire %s: %d leases, expected 1 or more", s.path, n)
+	}
+	ctx, seen := s.leases.telemetry.begin(ctx)
+	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
+		leases, err = s.attempt(ctx, n, wait, seen)
+		if errors.Is(err, errTurnLost) {
+			return err
+		}
+		return permanent(err)
+	})
+	seen.end(ctx, err)
+	if err != nil {
+		return nil, acquireError(ctx, s.path, err)
+	}
+	return leases, nil
+}
+
+// attempt takes its turn and acquires the leases one after the other.
+func (s *InterProcessSemaphoreV2) attempt(
+	ctx context.Context, n int, wait bool, seen *acquisition,
+) ([]*Lease, error) {
+	l := s.wanting(n)
+	maxLeases, err := l.currentMax(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.fits(maxLeases); err != nil {
+		return nil, err
+	}
+	h, err := s.turn.enter(ctx, wait, nil)
+	if err != nil {
+		return nil, err
+	}
+	turn := h.newLease()
+	leases, err := l.enterTimes(turn.Context(ctx), n, wait, seen)
+	if err != nil && turn.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errTurnLost, err)
+	}
+	// The leases do not depend on the turn any more: they were counted after they
+	// had been created.
+	if stays := unsettled(turn.Release(ctx)); stays != nil {
+		return nil, errors.Join(err, stays, giveBack(ctx, leases))
+	}
+	return leases, err
+}
+
+// wanting returns the leases for one acquisition of n together.
+func (s *InterProcessSemaphoreV2) wanting(n int) *LockInternals {
+	l := *s.leases
+	l.wants = n
+	l.driver = leaseDriver{
+		StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName},
+		tooMany: sync.OnceFunc(func() {
+			l.client.Logger().Warn("a semaphore has more leases than its maximum: "+
+				"its participants go by different ones, or the maximum was lowered", "path", s.path)
+		}),
+	}
+	return &l
+}
+
+// enterTimes acquires n leases, or none.
+func (l *LockInternals) enterTimes(ctx context.Context, n int, wait bool, seen *acquisition) ([]*Lease, error) {
+	var leases []*Lease
+	for range n {
+		h, err := l.enter(ctx, wait, seen)
+		if err != nil {
+			return nil, errors.Join(err, giveBack(ctx, leases))
+		}
+		leases = append(leases, h.newLease())
+	}
+	for _, lease := range leases {
+		if err := lease.Err(); err != nil {
+			return nil, errors.Join(errTurnLost, err, giveBack(ctx, leases))
+		}
+	}
+	return leases, nil
+}
+
+// giveBack releases in reverse. It returns what keeps a node from being deleted.
+func giveBack(ctx context.Context, leases []*Lease) error {
+	var errs []error
+	for _, lease := range slices.Backward(leases) {
+		errs = append(errs, unsettled(lease.Release(ctx)))
+	}
+	return errors.Join(errs...)
+}
+
+// unsettled returns the error of a release that leaves something to be done: not
+// that of a lease that was lost, nor of one whose node is being deleted.
+func unsettled(err error) error {
+	var lost *LostError
+	if errors.As(err, &lost) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func one(leases []*Lease, err error) (*Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return leases[0], nil
+}
+
+// leaseDriver counts the leases, whoever has them.
+type leaseDriver struct {
+	StandardLockInternalsSorter
+
+	tooMany func() // reports that there are too many without ours; may be nil
+}
+
+// CreatesTheLock creates the node as for a mutex.
+func (leaseDriver) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (LockNode, error) {
+	return StandardLockInternalsDriver{}.CreatesTheLock(ctx, client, session, path, data)
+}
+
+// GetsTheLock lets ours be a lease if with it there are not too many. Else the end
+// of any of them is a reason to look again. Numbers play no part, so that there may
+// be equal ones.
+func (d leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
+	if !slices.Contains(contenders, ours) {
+		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
+	}
+	if len(contenders)-1 > maxLeases && d.tooMany != nil {
+		d.tooMany()
+	}
+	return PredicateResults{GetsTheLock: len(contenders) <= maxLeases}, nil
+}
