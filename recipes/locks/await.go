@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/gocurator/curator/framework"
@@ -47,7 +48,7 @@ func (q *queued) await(ctx context.Context, names []string) ([]string, error) {
 		}
 	}()
 	err = q.sleep(ctx, wake)
-	q.seen.woken(append(watches, q.own)...)
+	q.seen.woken(slices.Concat(watches, []*framework.Watch{q.own})...)
 	return nil, err
 }
 
