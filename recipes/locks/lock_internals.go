@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
@@ -232,20 +233,18 @@ func (q *queued) list(ctx context.Context, opts ...framework.ChildrenOption) ([]
 }
 
 // grant makes the hold, or returns nil when the policy says that it would have
-// ended already. Under QuorumErrorPolicy the first hold of a session takes a round
-// trip.
+// ended already; it asks the clock too, as the timer of a process that was paused
+// may be late. Under QuorumErrorPolicy the first hold of a session takes a round trip.
 func (q *queued) grant(ctx context.Context) (*hold, error) {
 	held, release, err := q.session.Hold(ctx, q.l.cfg.policy)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-held.Done():
+	if held.Err() != nil || !time.Now().Before(q.session.HoldDeadline(q.l.cfg.policy)) {
 		release()
 		return nil, nil
-	default:
-		return newHold(held, release, q), nil
 	}
+	return newHold(held, release, q), nil
 }
 
 // leave takes the node out of the queue after a failure, and returns the failure.

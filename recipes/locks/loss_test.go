@@ -22,10 +22,12 @@ import (
 )
 
 const (
-	fastReaping     = time.Millisecond
-	trials          = 20
-	trialsAtOnce    = 10
-	shortestSession = time.Second // with a tick of 500 ms
+	fastReaping  = time.Millisecond
+	trials       = 20
+	trialsAtOnce = 10
+
+	// shortSession is for holders that are to lose their session by its timeout.
+	shortSession = 2 * time.Second
 )
 
 // contest is one trial: a holder, and a rival that waits for the lock, each on a
@@ -143,11 +145,14 @@ func (c *contest) run(
 	t *testing.T, p pairing, path string, policy framework.ErrorPolicy, latency time.Duration,
 	trouble func(*testing.T, *contest),
 ) framework.LostReason {
-	short := framework.WithSessionTimeout(shortestSession)
+	var opts []framework.Option
+	if latency == 0 {
+		opts = append(opts, framework.WithSessionTimeout(shortSession))
+	}
 	c.link = zktest.NewProxy(t, c.server.Addr())
 	defer c.link.Delay(0)
 	defer c.link.Heal()
-	c.holder = zktest.Client(t, c.server.ConnectStringVia(c.link.Addr()), short)
+	c.holder = zktest.Client(t, c.server.ConnectStringVia(c.link.Addr()), opts...)
 	c.lease = p.hold(t, c.holder, path, locks.WithErrorPolicy(policy))
 	work := c.lease.Context(context.Background())
 
