@@ -47,18 +47,24 @@ func (m *meeting) java(t *testing.T, turns int, how, lock, command string, args 
 	})
 }
 
-// client returns a client of one contender in Go, which stays until the test ends.
-func (m *meeting) client(t *testing.T) *framework.Framework {
+// observer returns a client that stays until the test ends.
+func (m *meeting) observer(t *testing.T) *framework.Framework {
 	t.Helper()
 	m.before.Sessions++
 	return zktest.Client(t, m.server.ConnectString())
 }
 
-// start has a contender in Go take its turns.
-func (m *meeting) start(t *testing.T, turns func(context.Context) error) {
+// ours has a contender in Go take the turns that it plans with a client of its own.
+// The client is closed after them: one that fails does not keep the others waiting.
+func (m *meeting) ours(t *testing.T, plan func(*framework.Framework) (turns func(context.Context) error)) {
 	t.Helper()
+	client := zktest.Client(t, m.server.ConnectString())
+	turns := plan(client)
 	m.wg.Go(func() {
 		if err := turns(withLimit(t)); err != nil {
+			t.Error(err)
+		}
+		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
 	})

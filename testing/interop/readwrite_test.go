@@ -20,25 +20,31 @@ func TestReadWriteContest(t *testing.T) {
 		const pairs, turns = 2, 170
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
-		observer := newReadWriteLock(t, m.client(t), path)
+		observer := newReadWriteLock(t, m.observer(t), path)
 		for i := range pairs {
 			m.java(t, turns, "share", "m.read", "read-write", path)
 			m.java(t, turns, "contend", "m.write", "read-write", path)
 
-			reading := newReadWriteLock(t, m.client(t), path).ReadLock()
 			reader := "reader" + strconv.Itoa(i)
 			m.holds[nth(reader, 0)] = turns
-			m.start(t, func(ctx context.Context) error { return m.share(ctx, reader, once(reading), turns) })
+			m.ours(t, func(client *framework.Framework) func(context.Context) error {
+				reading := newReadWriteLock(t, client, path).ReadLock()
+				return func(ctx context.Context) error { return m.share(ctx, reader, once(reading), turns) }
+			})
 
-			writing := newReadWriteLock(t, m.client(t), path).WriteLock()
 			writer := "writer" + strconv.Itoa(i)
 			m.holds[writer], m.counter = turns, m.counter+turns
-			m.start(t, func(ctx context.Context) error { return m.contend(ctx, writer, writing, turns) })
+			m.ours(t, func(client *framework.Framework) func(context.Context) error {
+				writing := newReadWriteLock(t, client, path).WriteLock()
+				return func(ctx context.Context) error { return m.contend(ctx, writer, writing, turns) }
+			})
 
-			both := newReadWriteLock(t, m.client(t), path)
 			downgrader := "downgrader" + strconv.Itoa(i)
 			m.holds[downgrader], m.counter = 2*turns, m.counter+turns
-			m.start(t, func(ctx context.Context) error { return m.downgrade(ctx, downgrader, both, turns) })
+			m.ours(t, func(client *framework.Framework) func(context.Context) error {
+				both := newReadWriteLock(t, client, path)
+				return func(ctx context.Context) error { return m.downgrade(ctx, downgrader, both, turns) }
+			})
 		}
 		f := m.end(t, observer)
 		require.Empty(t, f.overtook, "an older contender was overtaken")

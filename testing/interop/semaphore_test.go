@@ -22,14 +22,16 @@ func TestSemaphoreContest(t *testing.T) {
 		const each, turns = 4, 250
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
-		observer := newSemaphore(t, m.client(t), path)
+		observer := newSemaphore(t, m.observer(t), path)
 		for i := range each {
 			m.java(t, turns, "share", "m", "semaphore-v1", path, strconv.Itoa(permits))
 
-			semaphore := newSemaphore(t, m.client(t), path)
 			who := "go" + strconv.Itoa(i)
 			m.holds[nth(who, 0)] = turns
-			m.start(t, func(ctx context.Context) error { return m.share(ctx, who, once(semaphore), turns) })
+			m.ours(t, func(client *framework.Framework) func(context.Context) error {
+				semaphore := newSemaphore(t, client, path)
+				return func(ctx context.Context) error { return m.share(ctx, who, once(semaphore), turns) }
+			})
 		}
 		f := m.end(t, observer)
 		require.LessOrEqual(t, f.most, permits, "leases at one time")
@@ -42,17 +44,19 @@ func TestSemaphoreV2Contest(t *testing.T) {
 		const each, turns = 4, 200
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
-		observer := newSemaphoreV2(t, m.client(t), path)
+		observer := newSemaphoreV2(t, m.observer(t), path)
 		for i := range each {
 			m.java(t, turns, "share", "m", "semaphore", path, strconv.Itoa(permits))
 
-			semaphore := newSemaphoreV2(t, m.client(t), path)
 			who, together := "go"+strconv.Itoa(i), 1+i%2
 			for n := range together {
 				m.holds[nth(who, n)] = turns
 			}
-			acquire := func(ctx context.Context) ([]*locks.Lease, error) { return semaphore.AcquireN(ctx, together) }
-			m.start(t, func(ctx context.Context) error { return m.share(ctx, who, acquire, turns) })
+			m.ours(t, func(client *framework.Framework) func(context.Context) error {
+				semaphore := newSemaphoreV2(t, client, path)
+				acquire := func(ctx context.Context) ([]*locks.Lease, error) { return semaphore.AcquireN(ctx, together) }
+				return func(ctx context.Context) error { return m.share(ctx, who, acquire, turns) }
+			})
 		}
 		f := m.end(t, observer)
 		require.LessOrEqual(t, f.most, permits, "leases at one time")
@@ -66,14 +70,16 @@ func TestSemaphoreMutexContest(t *testing.T) {
 		const each, turns = 4, 250
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
-		observer := newSemaphoreMutex(t, m.client(t), path)
+		observer := newSemaphoreMutex(t, m.observer(t), path)
 		for i := range each {
 			m.java(t, turns, "contend", "m", "semaphore-mutex", path)
 
-			mutex := newSemaphoreMutex(t, m.client(t), path)
 			who := "go" + strconv.Itoa(i)
 			m.holds[who], m.counter = turns, m.counter+turns
-			m.start(t, func(ctx context.Context) error { return m.contend(ctx, who, mutex, turns) })
+			m.ours(t, func(client *framework.Framework) func(context.Context) error {
+				mutex := newSemaphoreMutex(t, client, path)
+				return func(ctx context.Context) error { return m.contend(ctx, who, mutex, turns) }
+			})
 		}
 		f := m.end(t, observer)
 		require.Empty(t, f.overtook, "an older contender was overtaken")
