@@ -136,20 +136,25 @@ func newMutex(tb testing.TB, client *framework.Framework, path string, opts ...l
 	return m
 }
 
-// awaitQueue waits until the mutex has n contenders, and returns them.
-func awaitQueue(tb testing.TB, m *locks.InterProcessMutex, n int) []locks.Participant {
+// queue is what every lock can tell.
+type queue interface {
+	Participants(ctx context.Context) ([]locks.Participant, error)
+}
+
+// awaitQueue waits until the lock has n contenders, and returns them.
+func awaitQueue(tb testing.TB, lock queue, n int) []locks.Participant {
 	tb.Helper()
 	ctx := withLimit(tb)
 	for {
-		queue, err := m.Participants(ctx)
+		contenders, err := lock.Participants(ctx)
 		require.NoError(tb, err)
-		if len(queue) == n {
-			return queue
+		if len(contenders) == n {
+			return contenders
 		}
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
-			tb.Fatalf("the queue has %d contenders, want %d", len(queue), n)
+			tb.Fatalf("the queue has %d contenders, want %d", len(contenders), n)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package interop_test
 
 import (
+	"context"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,43 +19,21 @@ func TestMutexContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const each, turns = 4, 250
 		const path = "/locks/contest"
-		observer := zktest.Client(t, server.ConnectString())
-		before := server.Counts(t)
-		c := newContest(t)
-		want := map[string]int{}
-
-		var wg sync.WaitGroup
+		m := newMeeting(t, server)
+		observer := newMutex(t, m.observer(t), path)
 		for i := range each {
-			java := newActor(t, server)
-			java.do(t, "mutex", "m", path)
-			want[java.Name()] = turns
-			answer := java.Begin("contend", "m", c.folder, strconv.Itoa(turns))
-			wg.Go(func() {
-				if _, err := answer(withLimit(t)); err != nil {
-					t.Errorf("%s: %v", java.Name(), err)
-				}
-				java.close(t) // and with it Curator's watch on the ensemble
-			})
+			m.java(t, turns, "contend", "m", "mutex", path)
 
 			who := "go" + strconv.Itoa(i)
-			want[who] = turns
-			mutex := newMutex(t, zktest.Client(t, server.ConnectString()), path)
-			wg.Go(func() {
-				if err := c.contend(withLimit(t), who, mutex, turns); err != nil {
-					t.Errorf("%s: %v", who, err)
-				}
+			m.holds[who], m.counter = turns, m.counter+turns
+			m.ours(t, func(client *framework.Framework) func(context.Context) error {
+				mutex := newMutex(t, client, path)
+				return func(ctx context.Context) error { return m.contend(ctx, who, mutex, turns) }
 			})
 		}
-		wg.Wait()
-
-		f := c.find(t)
-		require.Empty(t, f.overlaps, "two holders at once")
+		f := m.end(t, observer)
 		require.Empty(t, f.overtook, "an older contender was overtaken")
-		require.Equal(t, want, f.holds)
-		require.Equal(t, 2*each*turns, f.counter)
-		require.Empty(t, awaitQueue(t, newMutex(t, observer, path), 0))
-		before.Sessions += each // those in Go are closed when the test ends
-		server.AwaitCounts(t, before, limit)
+		require.Equal(t, 1, f.most)
 	})
 }
 
