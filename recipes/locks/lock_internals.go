@@ -240,7 +240,13 @@ func (q *queued) grant(ctx context.Context) (*hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if held.Err() != nil || !time.Now().Before(q.session.HoldDeadline(q.l.cfg.policy)) {
+	over := !time.Now().Before(q.session.HoldDeadline(q.l.cfg.policy))
+	select {
+	case <-held.Done():
+		over = true
+	default:
+	}
+	if over {
 		release()
 		return nil, nil
 	}
