@@ -31,7 +31,7 @@
 //
 // That both sides keep out, queue behind, count, revoke and read each other: on the
 // embedded server and on real ZooKeeper, with evidence that the kernel puts in order.
-// Four clients of each side, or more, take two thousand turns at every lock that both
-// have. Only the downgrade is Go's alone: in Curator 5.4 it lets another writer in.
+// Four clients of each side, or more, have two thousand holds of every lock that both
+// know. Only the downgrade is Go's alone: in Curator 5.4 it lets another writer in.
 // A program that is to share locks with Java finds there what has been tried.
 package interop
