@@ -270,7 +270,9 @@ func TestADowngradeComesTooLate(t *testing.T) {
 			}
 			return zkproxy.Pass
 		})()
-		downgrade := acquireLater(writer.Context(withLimit(t)), rw.ReadLock())
+		// Without its end: that of the writer is for the list to tell.
+		owner := context.WithoutCancel(writer.Context(withLimit(t)))
+		downgrade := acquireLater(owner, rw.ReadLock())
 		awaitDone(t, onItsWay, "the request")
 		require.NoError(t, admin.Delete(withLimit(t), writer.Path()))
 		next := await(t, waiting)

@@ -121,7 +121,7 @@ var table = []mutant{
 		new: `			if children, err = q.await(ctx, result.PathsToWatch); err != nil {
 				return nil, err
 			}
-			return q.grant(), nil
+			return q.grant(ctx)
 `,
 		pkg:  "./recipes/locks",
 		test: "^TestAChangedPredecessorIsNoReasonToEnter$",
