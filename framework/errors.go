@@ -153,7 +153,7 @@ func Retryable(err error) bool {
 }
 
 // OutcomeUnknown tells whether the error leaves open if a write has been applied:
-// it was sent, and no reply came. A write that fails with any other error has
+// it was sent, and no reply came that could be read. A write that fails with any other error has
 // certainly not been applied.
 func OutcomeUnknown(err error) bool { return errors.Is(err, errOutcomeUnknown) }
 

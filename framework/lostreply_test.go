@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 var faults = map[string]zkserver.Fault{
@@ -339,4 +341,27 @@ func TestAGuaranteedDelete(t *testing.T) {
 			require.LessOrEqual(t, time.Since(began), 2*time.Second)
 		})
 	})
+}
+
+// A reply that says success and cannot be read leaves a protected create in doubt:
+// its node must not stay.
+func TestAMalformedReplyLeavesNoNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server.Addr())
+	mustCreate(t, f, "/a")
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpCreate2 {
+			return zkserver.Pass
+		}
+		header := binary.BigEndian.AppendUint32(nil, 16) // length: a header and no body
+		header = binary.BigEndian.AppendUint32(header, uint32(r.Xid))
+		return zkserver.RespondWith(append(header, make([]byte, 12)...)) // zxid, no error
+	})
+	_, err := f.Create(t.Context(), "/a/b-", nil,
+		framework.WithProtection(), framework.WithMode(framework.EphemeralSequential))
+	require.ErrorIs(t, err, framework.ErrMalformedReply)
+	require.ErrorIs(t, err, framework.ErrCleanupPending)
+	require.True(t, framework.OutcomeUnknown(err))
+	remove()
+	zktest.Embedded(server).AwaitCounts(t, zktest.Counts{Sessions: 1}, 10*time.Second)
 }

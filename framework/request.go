@@ -169,7 +169,11 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 	c.decode(d)
 	if err := d.Err(); err != nil {
 		f.conduit.Reset(err)
-		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
+		err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
+		if c.write { // it says success, and nothing else that can be relied on
+			err = fmt.Errorf("%w: %w", err, errOutcomeUnknown)
+		}
+		return err
 	}
 	if c.after != nil {
 		return c.after()

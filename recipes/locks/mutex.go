@@ -69,7 +69,7 @@ func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 }
 
 // TryAcquire acquires the lock if nobody holds it or waits for it. Otherwise it
-// returns an error that matches [ErrNotAcquired], after three round trips and
+// returns an error that matches [ErrNotAcquired], after two round trips and
 // without having waited; the context bounds those. It re-enters like Acquire.
 func (m *InterProcessMutex) TryAcquire(ctx context.Context) (*Lease, error) {
 	return m.internals.TryAcquire(ctx)
