@@ -9,13 +9,15 @@ import (
 
 var (
 	errNilStat  = errors.New("StoringStatIn(nil), expected a *Stat")
+	errNilAbsent = errors.New("StoringAbsenceIn(nil), expected a *bool")
 	errNilWatch = errors.New("Watched(nil), expected a place for the *Watch")
 )
 
 // readConfig is what the options of the reading verbs set.
 type readConfig struct {
-	stat  *Stat
-	watch **Watch
+	stat   *Stat
+	watch  **Watch
+	absent *bool
 
 	decompressed bool
 
@@ -34,6 +36,23 @@ type ChildrenOption interface{ applyChildren(*readConfig) error }
 
 func (o StatOption) applyGet(c *readConfig) error      { return o.store(&c.stat) }
 func (o StatOption) applyChildren(c *readConfig) error { return o.store(&c.stat) }
+
+// AbsentOption is returned by [StoringAbsenceIn].
+type AbsentOption struct{ absent *bool }
+
+// StoringAbsenceIn makes it an answer, and not an error, that there is no znode: it
+// is stored whether there was none. Then there is no data, and [Watched] and
+// [StoringStatIn] store nothing. In a [Framework.Pipeline] the other reads have
+// their results nevertheless.
+func StoringAbsenceIn(absent *bool) AbsentOption { return AbsentOption{absent} }
+
+func (o AbsentOption) applyGet(c *readConfig) error {
+	if o.absent == nil {
+		return errNilAbsent
+	}
+	c.absent = o.absent
+	return nil
+}
 
 // Get returns the data of a znode, nil when it has none. It blocks until the
 // reply or the end of the context, and retries as the policy says.
@@ -151,7 +170,13 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 			if into != nil {
 				*into = data
 			}
+			if cfg.absent != nil {
+				*cfg.absent = false
+			}
 			cfg.storeStat(stat)
+		}
+		if cfg.absent != nil {
+			c.absent = func() { *cfg.absent = true }
 		}
 		if into != nil && cfg.decompressed {
 			c.after = func() (err error) {

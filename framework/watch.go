@@ -37,6 +37,7 @@ type Watch struct {
 	key     watchKey
 	path    string
 	fired   chan struct{}
+	set     bool // by its request; valid once that has succeeded
 
 	// Guarded by watches.mu.
 	armed     bool // the server has it
@@ -151,7 +152,7 @@ type watchRequest struct {
 
 // deliver hands the watch over, or gives it up if the read failed.
 func (r *watchRequest) deliver(ok bool) {
-	if !ok {
+	if !ok || !r.current.set {
 		r.current.Cancel()
 		return
 	}
@@ -177,8 +178,8 @@ func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 	}
 	entry.waiting[w] = struct{}{}
 	return func(reply conduit.Reply, err error) {
-		set := err == nil && (reply.Code == 0 || r.onAbsent && reply.Code == codeNoNode)
-		if !ws.answered(w, set) {
+		w.set = err == nil && (reply.Code == 0 || r.onAbsent && reply.Code == codeNoNode)
+		if !ws.answered(w, w.set) {
 			ws.fire(Event{Type: zk.EventNotWatching, Err: ErrConnectionLost}, w.key)
 		}
 	}

@@ -2,81 +2,214 @@ package locks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
 )
 
-// await waits until one of the contenders with these names has gone or changed, or
-// until there is another reason to look again. It watches them and, in the same
-// round trip, our own node if that is not watched. It returns a list of names if it
-// has one.
-//
-// With exists in place of getData, a watch would be left on a node that has gone
-// meanwhile.
-func (q *queued) await(ctx context.Context, names []string) ([]string, error) {
+// ownDelay is for how long a node goes unwatched by its own acquisition at most,
+// waiting or held, when nothing else is to be asked of the server: a turn that is
+// shorter saves the request, and is told by its release whether the node was there.
+const ownDelay = 5 * time.Millisecond
+
+// awaited is one before us whose end we wait for: at the server, or in this process.
+type awaited struct {
+	watch *framework.Watch
+	local *member
+	stop  func() bool // of the word from local
+}
+
+func (a awaited) cancel() {
+	a.watch.Cancel()
+	if a.stop != nil {
+		a.stop()
+	}
+}
+
+// await waits until there is a reason to ask the driver again: one of the contenders
+// with these names has gone, or our own node, or there is another maximum. It brings
+// what is known of the queue up to date. It may return early.
+func (q *queued) await(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return q.awaitFolder(ctx)
 	}
-	watches := make([]*framework.Watch, len(names))
-	var reads []framework.Read
-	for i, name := range names {
-		reads = append(reads,
-			framework.ReadData(framework.JoinPath(q.l.path, name), nil, framework.Watched(&watches[i])))
+	if q.awaited == nil {
+		q.awaited, q.wake = make(map[string]*awaited), make(chan struct{}, 1)
 	}
-	if q.own == nil || fired(q.own) {
-		reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own)))
+	q.settle(q.andTheOneBefore(names))
+	if went, err := q.watch(ctx); went || err != nil {
+		return err
 	}
-	err := q.l.client.Pipeline(ctx, reads...)
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil, nil // the next look tells which of them has gone
+	err := q.sleep(ctx, q.wake)
+	q.collect()
+	return err
+}
+
+// andTheOneBefore adds, where one is to be waited for, whom that one waits for. When that
+// one goes we are next, and see to it beforehand that nobody else is before us.
+func (q *queued) andTheOneBefore(names []string) []string {
+	if len(names) != 1 || q.shrinking == nil {
+		return names
 	}
-	if err != nil {
-		return nil, err
+	result, err := q.l.driver.GetsTheLock(q.names, names[0], q.max.n)
+	if err != nil || len(result.PathsToWatch) != 1 {
+		return names
 	}
-	wake := make(chan struct{})
-	var once sync.Once
-	for _, w := range watches {
-		w.OnFired(func(framework.Event) { once.Do(func() { close(wake) }) })
-	}
-	defer func() {
-		for _, w := range watches {
-			w.Cancel()
+	return append(result.PathsToWatch[:1:1], names...)
+}
+
+// settle makes the names those that are awaited.
+func (q *queued) settle(names []string) {
+	for name, a := range q.awaited {
+		if !slices.Contains(names, name) {
+			a.cancel()
+			delete(q.awaited, name)
 		}
-	}()
-	err = q.sleep(ctx, wake)
-	q.seen.woken(slices.Concat(watches, []*framework.Watch{q.own})...)
-	return nil, err
+	}
+	for _, name := range names {
+		local := q.companions[name]
+		if a := q.awaited[name]; a != nil && a.local == local {
+			continue
+		} else if a != nil {
+			a.cancel() // its word does not count any more: the server is asked
+		}
+		a := &awaited{local: local}
+		if local != nil {
+			a.stop = context.AfterFunc(local.over, q.poke)
+		}
+		q.awaited[name] = a
+	}
+}
+
+// watch asks the server for what it is to tell us, in one round trip, and reports
+// whether some of those awaited have gone already. It uses getData: with exists, a
+// watch would be left on a node that has gone meanwhile.
+func (q *queued) watch(ctx context.Context) (went bool, err error) {
+	names := q.unwatched()
+	if len(names) == 0 && !q.ownIsDue {
+		return false, nil
+	}
+	watches, absent := make([]*framework.Watch, len(names)), make([]bool, len(names)+1)
+	reads := make([]framework.Read, len(names), len(names)+1)
+	for i, name := range names {
+		reads[i] = framework.ReadData(framework.JoinPath(q.l.path, name), nil,
+			framework.Watched(&watches[i]), framework.StoringAbsenceIn(&absent[i]))
+	}
+	if q.own == nil {
+		reads = append(reads, framework.ReadData(q.node.Path, &q.data,
+			framework.Watched(&q.own), framework.StoringAbsenceIn(&absent[len(names)])))
+	}
+	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
+		return false, err
+	}
+	if absent[len(names)] {
+		return false, errOwnNodeGone
+	}
+	q.ownIsDue = false
+	for i, name := range names {
+		if absent[i] {
+			q.gone(name)
+			went = true
+			continue
+		}
+		q.awaited[name].watch = watches[i]
+		watches[i].OnFired(func(framework.Event) { q.poke() })
+	}
+	return went, nil
+}
+
+// unwatched returns those awaited whose end only the server can tell, and has not
+// been asked to.
+func (q *queued) unwatched() []string {
+	var names []string
+	for name, a := range q.awaited {
+		if a.local == nil && a.watch == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// collect brings what is known of the queue up to date with what has been told.
+func (q *queued) collect() {
+	for name, a := range q.awaited {
+		switch {
+		case a.local != nil && a.local.over.Err() != nil && a.local.replaced.Load():
+			delete(q.companions, name)
+		case a.local != nil || !fired(a.watch):
+		case a.watch.Event().Err != nil:
+			delete(q.awaited, name)
+			q.interrupted()
+		case a.watch.Event().Type == zk.EventNodeDeleted:
+			q.gone(name)
+		default:
+			a.watch = nil // its data has changed
+		}
+	}
+}
+
+// heedOwn looks at what the watch on our own node has told.
+func (q *queued) heedOwn() error {
+	if !fired(q.own) {
+		return nil
+	}
+	event := q.own.Event()
+	if event.Type == zk.EventNodeDeleted {
+		return errOwnNodeGone
+	}
+	q.own, q.ownIsDue = nil, true
+	if event.Err != nil {
+		q.interrupted()
+	}
+	return nil
+}
+
+// interrupted has the names listed again, as the watches have gone with a connection.
+func (q *queued) interrupted() {
+	if q.names != nil {
+		q.seen.suspended()
+	}
+	q.names = nil
 }
 
 // awaitFolder waits for any change of the folder. The first time it does not wait,
 // as nobody has watched the list that the driver has decided on.
-func (q *queued) awaitFolder(ctx context.Context) ([]string, error) {
+func (q *queued) awaitFolder(ctx context.Context) error {
 	if q.folder != nil {
 		if err := q.sleep(ctx, q.folder.Fired()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	last := q.folder
 	children, err := q.list(ctx, framework.Watched(&q.folder))
 	if err == nil {
 		last.Cancel()
+		q.learn(children)
 	}
-	return children, err
+	return err
 }
 
-// sleep waits for the signal, an event of our own node, another maximum, or an end.
+// sleep waits for the signal, an event of our own node or that this is due to be
+// watched, another maximum, or an end.
 func (q *queued) sleep(ctx context.Context, wake <-chan struct{}) error {
 	var own <-chan struct{}
+	var due <-chan time.Time
 	if q.own != nil {
 		own = q.own.Fired()
+	} else {
+		timer := time.NewTimer(ownDelay)
+		defer timer.Stop()
+		due = timer.C
 	}
 	select {
 	case <-wake:
 	case <-own:
+	case <-due:
+		q.ownIsDue = true
 	case <-q.max.changed:
 	case <-q.session.Done():
 	case <-ctx.Done():
@@ -85,7 +218,18 @@ func (q *queued) sleep(ctx context.Context, wake <-chan struct{}) error {
 	return nil
 }
 
+// poke wakes the acquisition, now or when it next sleeps. It does not block.
+func (q *queued) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
 func fired(w *framework.Watch) bool {
+	if w == nil {
+		return false
+	}
 	select {
 	case <-w.Fired():
 		return true

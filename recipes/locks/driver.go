@@ -31,6 +31,16 @@ type LockInternalsDriver interface {
 	GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error)
 }
 
+// ShrinkingQueue is what a driver implements in addition if nobody can come to stand
+// before a contender in the queue that is there already. Then those before it only
+// ever go, and an acquisition that has seen all go for which it had to wait has the
+// lock, without another list of names. Without it each wake-up leads to a new list.
+type ShrinkingQueue interface {
+	// Shrinks tells whether the end of the contender with this name proves that its
+	// place is free: that no other has taken it.
+	Shrinks(name string) bool
+}
+
 // LockNode is the znode of one acquisition.
 type LockNode struct {
 	Path string
@@ -88,6 +98,9 @@ func (StandardLockInternalsDriver) CreatesTheLock(
 		framework.StoringStatIn(&node.Stat), framework.ListingSiblingsIn(&node.Children))
 	return node, err
 }
+
+// Shrinks is true: new nodes have greater numbers.
+func (StandardLockInternalsDriver) Shrinks(string) bool { return true }
 
 // GetsTheLock decides by the place in the queue. It admits nobody with the last
 // positive sequence number, see [ErrSequenceExhausted].

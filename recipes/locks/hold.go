@@ -22,6 +22,7 @@ type hold struct {
 	session *framework.Session
 	letGo   func() // of the session, which is held
 	node    LockNode
+	self    *member // as those behind it see it
 	since   time.Time
 
 	ctx      context.Context
@@ -39,24 +40,39 @@ type hold struct {
 	mu     sync.Mutex
 	leases int              // not released yet; 0 means that the hold is being released
 	own    *framework.Watch // on node; nil before the first
+	due    *time.Timer      // for the first; nil if it came with the hold
 	over   bool             // released or lost: work does not grow any more
 	work   sync.WaitGroup   // of examine
 }
 
 func newHold(parent context.Context, letGo func(), q *queued) *hold {
-	h := &hold{l: q.l, session: q.session, letGo: letGo, node: q.node, since: time.Now(), leases: 1}
+	h := &hold{l: q.l, session: q.session, letGo: letGo, node: q.node, self: q.self, since: time.Now(), leases: 1}
 	q.seen.granted(h)
 	h.ctx, h.end = context.WithCancelCause(parent)
 	h.watching, h.endWatching = context.WithCancel(context.Background())
 	h.revoked, h.revoke = context.WithCancel(context.Background())
 	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
-	if q.own == nil {
-		h.work.Go(h.examine)
-	} else {
+	switch {
+	case q.own != nil:
 		h.heed(q.data)
 		h.watch(q.own)
+	case q.ownIsDue:
+		h.work.Go(h.examine)
+	default:
+		h.mu.Lock()
+		h.due = time.AfterFunc(ownDelay, h.examineLater)
+		h.mu.Unlock()
 	}
 	return h
+}
+
+// examineLater has the node examined, unless the hold is over.
+func (h *hold) examineLater() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.work.Go(h.examine)
+	}
 }
 
 // watch makes own the watch on the node.
@@ -73,15 +89,12 @@ func (h *hold) onEvent(event framework.Event) {
 		h.end(&LostError{Reason: framework.ReasonNodeDeleted})
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.over {
-		h.work.Go(h.examine)
-	}
+	h.examineLater()
 }
 
 // examine finds out whether the node is there and whether it has been asked for,
-// and watches it: when nobody has yet, and after an event that leaves it open.
+// and watches it: a while after the grant if nobody has yet, and after an event that
+// leaves it open.
 func (h *hold) examine() {
 	for h.ctx.Err() == nil {
 		var own *framework.Watch
@@ -109,6 +122,8 @@ const examinePause = 100 * time.Millisecond
 func (h *hold) abandon() {
 	h.l.telemetry.lost(h, context.Cause(h.ctx))
 	h.letGo()
+	h.self.letGo()
+	defer h.self.part()
 	h.unwatch()
 	h.l.client.Logger().Error("lock lost while held",
 		"path", h.node.Path, "token", h.node.token(), "reason", context.Cause(h.ctx))
@@ -121,6 +136,9 @@ func (h *hold) abandon() {
 func (h *hold) unwatch() {
 	h.mu.Lock()
 	h.over = true
+	if h.due != nil {
+		h.due.Stop()
+	}
 	h.mu.Unlock()
 	h.endWatching()
 	h.work.Wait()
@@ -176,6 +194,8 @@ func (h *hold) leave(ctx context.Context) error {
 	}
 	h.end(ErrReleased)
 	h.letGo()
+	h.self.letGo()
+	defer h.self.part()
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
 	h.unwatch()
 	if errors.Is(err, framework.ErrNoNode) {

@@ -24,6 +24,7 @@ type LockInternals struct {
 	client    *framework.Framework
 	driver    LockInternalsDriver
 	path      string // the folder
+	fullPath  string // of the folder, at the server
 	basePath  string // what a node's name begins with, before the protection
 	maxLeases MaxLeases
 	wants     int  // leases that one owner is out for together; fewer than that may not be the maximum
@@ -78,7 +79,7 @@ func newInternals(
 		return nil, err
 	}
 	return &LockInternals{
-		client: client, driver: driver, path: path, basePath: basePath, maxLeases: maxLeases, wants: 1, cfg: cfg,
+		client: client, driver: driver, path: path, fullPath: client.FullPath(path), basePath: basePath, maxLeases: maxLeases, wants: 1, cfg: cfg,
 		telemetry: seen,
 	}, nil
 }
@@ -142,7 +143,7 @@ func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisitio
 	if err != nil {
 		return nil, err
 	}
-	q := &queued{l: l, session: session, node: node, seen: seen}
+	q := l.newQueued(session, node, seen)
 	h, err := q.internalLockLoop(ctx, wait)
 	if err != nil {
 		return nil, q.leave(ctx, err)
@@ -150,20 +151,7 @@ func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisitio
 	return h, nil
 }
 
-// queued is one acquisition that has its node in the queue.
-type queued struct {
-	l       *LockInternals
-	session *framework.Session
-	node    LockNode
-	own     *framework.Watch // on node, while waiting: tells of its deletion; may be nil
-	seen    *acquisition
-	data    []byte           // of node, as read with own
-	folder  *framework.Watch // on the list of names, if its driver waits for that; may be nil
-	max     maximum
-}
-
-// internalLockLoop waits for the turn of the node. Every wake-up leads to a new
-// look at the queue: an event, or none, proves nothing.
+// internalLockLoop waits for the turn of the node.
 func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error) {
 	if owner := q.node.Stat.EphemeralOwner; owner != q.session.ID() { // CURATOR-604
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
@@ -171,9 +159,9 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 	}
 	ctx, done := context.WithCancel(ctx) // of the watch on the maximum
 	defer done()
-	defer func() { q.folder.Cancel() }()
-	for children := q.node.Children; ; {
-		result, err := q.look(ctx, children)
+	defer q.close()
+	for {
+		result, err := q.look(ctx)
 		switch {
 		case err != nil:
 			return nil, err
@@ -182,54 +170,15 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 				return h, err
 			}
 			// The connection was lost since the look. Look again over the next one.
-			q.seen.suspended()
-			children = nil
+			q.interrupted()
 		case !wait:
 			return nil, fmt.Errorf("%w: it is held", ErrNotAcquired)
 		default:
-			if children, err = q.await(ctx, result.PathsToWatch); err != nil {
+			if err := q.await(ctx, result.PathsToWatch); err != nil {
 				return nil, err
 			}
 		}
 	}
-}
-
-// look asks the driver about the list of names, or about a new one if there is
-// none.
-func (q *queued) look(ctx context.Context, children []string) (PredicateResults, error) {
-	var none PredicateResults
-	// Before the list: a change of either after this is a reason to look again.
-	if err := q.max.read(ctx, q.l); err != nil {
-		return none, err
-	}
-	if children == nil {
-		var err error
-		if children, err = q.list(ctx); err != nil {
-			return none, err
-		}
-	}
-	if err := q.session.Err(); err != nil {
-		return none, fmt.Errorf("%w: %w", errOwnNodeGone, err)
-	}
-	_, name := framework.SplitPath(q.node.Path)
-	contenders := q.l.sorted(children)
-	result, err := q.l.driver.GetsTheLock(contenders, name, q.max.n)
-	if errors.Is(err, framework.ErrNoNode) {
-		return none, fmt.Errorf("%w: %w", errOwnNodeGone, err)
-	}
-	if err == nil && !result.GetsTheLock {
-		q.seen.queued(ctx, contenders, name)
-	}
-	return result, err
-}
-
-// list returns the names in the folder.
-func (q *queued) list(ctx context.Context, opts ...framework.ChildrenOption) ([]string, error) {
-	children, err := q.l.client.Children(ctx, q.l.path, opts...)
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
-	}
-	return children, err
 }
 
 // grant makes the hold, or returns nil when the policy says that it would have
@@ -255,6 +204,8 @@ func (q *queued) grant(ctx context.Context) (*hold, error) {
 
 // leave takes the node out of the queue after a failure, and returns the failure.
 func (q *queued) leave(ctx context.Context, cause error) error {
+	q.self.letGo()
+	defer q.self.part()
 	defer q.own.Cancel()
 	err := q.l.client.Delete(ctx, q.node.Path, framework.Guaranteed())
 	switch {

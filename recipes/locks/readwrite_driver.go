@@ -66,6 +66,9 @@ func (readWriteQueue) CreatesTheLock(
 // writeDriver lets in whoever is first in the queue.
 type writeDriver struct{ readWriteQueue }
 
+// Shrinks is false for a writer: it may have become a reader in the same place.
+func (writeDriver) Shrinks(name string) bool { return !writeSorter.Contends(name) }
+
 // GetsTheLock decides as for a mutex.
 func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	return StandardLockInternalsDriver{writeSorter}.GetsTheLock(contenders, ours, maxLeases)
@@ -73,6 +76,9 @@ func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) 
 
 // readDriver lets in whoever has no writer before.
 type readDriver struct{ readWriteQueue }
+
+// Shrinks is true: what takes the place of a writer is a reader.
+func (readDriver) Shrinks(string) bool { return true }
 
 // GetsTheLock has the reader wait for the nearest writer before it. A writer with
 // the reader's own number is the one from which it was downgraded.
@@ -106,6 +112,7 @@ type downgradeDriver struct {
 func (d downgradeDriver) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, _ *framework.Session, path string, data []byte,
 ) (LockNode, error) {
+	d.writer.self.replaced.Store(true) // before it is known not to have let go
 	if err := d.writer.err(); err != nil {
 		return LockNode{}, writerEnded(err)
 	}
