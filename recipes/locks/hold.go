@@ -20,9 +20,11 @@ import (
 type hold struct {
 	l       *LockInternals
 	session *framework.Session
-	letGo   func() // of the session, which is held
+	parent  context.Context // of the session, while that is held
+	letGo   func()          // of the session
 	node    LockNode
 	self    *member // as those behind it see it
+	row     int     // how many holds the node has served, with this one
 	since   time.Time
 
 	ctx      context.Context
@@ -46,24 +48,50 @@ type hold struct {
 }
 
 func newHold(parent context.Context, letGo func(), q *queued) *hold {
-	h := &hold{l: q.l, session: q.session, letGo: letGo, node: q.node, self: q.self, since: time.Now(), leases: 1}
+	h := &hold{l: q.l, session: q.session, parent: parent, letGo: letGo, node: q.node, self: q.self, row: 1}
 	q.seen.granted(h)
-	h.ctx, h.end = context.WithCancelCause(parent)
+	h.begin()
+	if q.own != nil {
+		h.heed(q.data)
+	}
+	h.watchOrExamine(q.own, q.ownIsDue)
+	return h
+}
+
+// successor returns the hold that takes the place of one which has been released, and
+// takes over its node, session and watch.
+func (h *hold) successor() *hold {
+	h.stopWork()
+	s := &hold{l: h.l, session: h.session, parent: h.parent, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1}
+	s.begin()
+	if h.revoked.Err() != nil {
+		s.revoke() // the request is for whoever has the node
+	}
+	s.watchOrExamine(h.own, false)
+	return s
+}
+
+// begin sets up what ends with the hold.
+func (h *hold) begin() {
+	h.since, h.leases = time.Now(), 1
+	h.ctx, h.end = context.WithCancelCause(h.parent)
 	h.watching, h.endWatching = context.WithCancel(context.Background())
 	h.revoked, h.revoke = context.WithCancel(context.Background())
 	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
+}
+
+// watchOrExamine goes on with the watch on the node, or sets one, at once if it is due.
+func (h *hold) watchOrExamine(own *framework.Watch, due bool) {
 	switch {
-	case q.own != nil:
-		h.heed(q.data)
-		h.watch(q.own)
-	case q.ownIsDue:
-		h.work.Go(h.examine)
+	case own != nil:
+		h.watch(own)
+	case due:
+		h.examineLater()
 	default:
 		h.mu.Lock()
+		defer h.mu.Unlock()
 		h.due = time.AfterFunc(ownDelay, h.examineLater)
-		h.mu.Unlock()
 	}
-	return h
 }
 
 // examineLater has the node examined, unless the hold is over.
@@ -124,6 +152,7 @@ func (h *hold) abandon() {
 	h.letGo()
 	h.self.letGo()
 	defer h.self.part()
+	h.l.handoff.pass()
 	h.unwatch()
 	h.l.client.Logger().Error("lock lost while held",
 		"path", h.node.Path, "token", h.node.token(), "reason", context.Cause(h.ctx))
@@ -134,6 +163,12 @@ func (h *hold) abandon() {
 // unwatch takes the watch on the node back, also one that is being set. One that
 // has ended with the node costs nothing.
 func (h *hold) unwatch() {
+	h.stopWork()
+	h.own.Cancel()
+}
+
+// stopWork ends what is going on to find out about the node.
+func (h *hold) stopWork() {
 	h.mu.Lock()
 	h.over = true
 	if h.due != nil {
@@ -142,9 +177,6 @@ func (h *hold) unwatch() {
 	h.mu.Unlock()
 	h.endWatching()
 	h.work.Wait()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.own.Cancel()
 }
 
 // err returns nil while the lock is held. It asks the clock itself, so that a
@@ -193,9 +225,14 @@ func (h *hold) leave(ctx context.Context) error {
 		return lost
 	}
 	h.end(ErrReleased)
+	if h.l.handoff != nil && h.l.handoff.next(h) {
+		h.l.telemetry.released(ctx, h)
+		return nil
+	}
 	h.letGo()
 	h.self.letGo()
 	defer h.self.part()
+	h.l.handoff.pass()
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
 	h.unwatch()
 	if errors.Is(err, framework.ErrNoNode) {

@@ -31,6 +31,7 @@ type LockInternals struct {
 	reenters  bool // whether ownership in a context counts
 	cfg       config
 	telemetry *telemetry
+	handoff   *handoff // nil if every hold has a node of its own
 }
 
 // NewLockInternals returns a lock at path whose nodes are named for lockName, and
@@ -45,6 +46,12 @@ func NewLockInternals(
 		return nil, err
 	}
 	l.reenters = true
+	if l.cfg.handoff > 1 {
+		if maxLeases != 1 {
+			return nil, fmt.Errorf("locks: %s: %w", path, errHandoffOfMany)
+		}
+		l.handoff = &handoff{most: l.cfg.handoff}
+	}
 	return l, nil
 }
 
@@ -108,12 +115,20 @@ func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, err
 		return lease, nil
 	}
 	ctx, seen := l.telemetry.begin(ctx)
-	h, err := l.enter(ctx, wait, seen)
+	h, err := l.take(ctx, wait, seen)
 	seen.end(ctx, err)
 	if err != nil {
 		return nil, acquireError(ctx, l.path, err)
 	}
 	return h.newLease(), nil
+}
+
+// take gets a hold from another goroutine or from the queue.
+func (l *LockInternals) take(ctx context.Context, wait bool, seen *acquisition) (*hold, error) {
+	if l.handoff != nil {
+		return l.handoff.take(ctx, l, wait, seen)
+	}
+	return l.enter(ctx, wait, seen)
 }
 
 // enter joins the queue, and starts again from the beginning, as the retry policy

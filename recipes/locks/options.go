@@ -20,6 +20,7 @@ type config struct {
 	data         []byte
 	recipe       string       // in the telemetry
 	onRevocation func(*Lease) // may be nil
+	handoff      int          // holds in a row under one node
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {

@@ -44,6 +44,9 @@ func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts
 	if err != nil {
 		return nil, err
 	}
+	if err := read.refuseHandoff(); err != nil {
+		return nil, err
+	}
 	return &InterProcessReadWriteLock{&ReadLock{read, write}, &WriteLock{write, read}}, nil
 }
 

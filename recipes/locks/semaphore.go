@@ -31,6 +31,9 @@ func NewInterProcessSemaphore(
 	if err != nil {
 		return nil, err
 	}
+	if err := internals.refuseHandoff(); err != nil {
+		return nil, err
+	}
 	return &InterProcessSemaphore{internals}, nil
 }
 

@@ -57,6 +57,9 @@ func NewInterProcessSemaphoreV2(
 	if err != nil {
 		return nil, err
 	}
+	if err := leases.refuseHandoff(); err != nil {
+		return nil, err
+	}
 	mutex := StandardLockInternalsDriver{StandardLockInternalsSorter{mutexName}}
 	turn, err := newInternals(client, mutex, framework.JoinPath(path, semaphoreLocks), mutexName, FixedLeases(1), opts)
 	if err != nil {

@@ -121,22 +121,14 @@ func (a *acquisition) queued(ctx context.Context, contenders []string, ours stri
 		a.position = position
 		a.span.AddEvent("queued", trace.WithAttributes(keyPosition.Int(position)))
 	}
-	if !a.waiting {
-		a.waiting = true
-		a.t.waiting.Add(ctx, 1, a.t.with())
-	}
+	a.waits(ctx)
 }
 
-// woken looks whether a wait has ended with the connection.
-func (a *acquisition) woken(watches ...*framework.Watch) {
-	if a == nil {
-		return
-	}
-	for _, w := range watches {
-		if fired(w) && w.Event().Err != nil {
-			a.suspended()
-			return
-		}
+// waits tells that this acquisition waits behind another.
+func (a *acquisition) waits(ctx context.Context) {
+	if a != nil && !a.waiting {
+		a.waiting = true
+		a.t.waiting.Add(ctx, 1, a.t.with())
 	}
 }
 

@@ -63,6 +63,12 @@ func (o *observed) value(t *testing.T, series string) int {
 	return values["curator."+series]
 }
 
+// awaitWaiting waits until n acquisitions of the recipe wait.
+func (o *observed) awaitWaiting(t *testing.T, recipe string, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return o.value(t, "lock.waiting{curator.recipe="+recipe+"}") == n }, limit, tick)
+}
+
 // acquireSpan returns the newest span of an acquisition, its attributes, and its
 // events with the position.
 func (o *observed) acquireSpan(t *testing.T) (map[string]string, []string) {

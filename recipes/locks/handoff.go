@@ -1,0 +1,151 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+var errHandoffOfMany = errors.New("WithLocalHandoff, expected with an InterProcessMutex only, or with a LockInternals for one lease")
+
+// WithLocalHandoff lets up to n holds in a row share one node: when a lease is
+// released, the lock goes to another goroutine that waits for it with the same
+// [InterProcessMutex], in memory and without a request, and only after n of them to
+// whoever is next in the queue. It is for a lock that is hot within one process, where
+// it saves all but one in n turns the two round trips.
+//
+// It costs fairness: others in the queue wait for up to n holds at a time, while
+// goroutines that share the mutex get it in the order in which they asked. It blunts
+// the token: holds in a row have the same one, so that what the lock protects cannot
+// tell them apart, and a goroutine that goes on after its release is not stopped by it.
+// Each hold ends by itself, with contexts of its own; a loss ends the row, and so does
+// a request to give the lock back ([AttemptRevoke]).
+//
+// Default: 1, a node for each hold. It is an error where several hold at once.
+func WithLocalHandoff(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("WithLocalHandoff(%d), expected 1 or more holds in a row", n)
+		}
+		c.handoff = n
+		return nil
+	})
+}
+
+// refuseHandoff returns an error if the lock, which several may hold, was given the
+// option.
+func (l *LockInternals) refuseHandoff() error {
+	if l.cfg.handoff > 1 {
+		return fmt.Errorf("locks: %s: %w", l.path, errHandoffOfMany)
+	}
+	return nil
+}
+
+// handoff is the goroutines that share a lock. At most one of them has a node in the
+// queue or a hold; the others wait here.
+type handoff struct {
+	most int // holds in a row
+
+	mu      sync.Mutex
+	busy    bool         // one has a node or a hold, or was told to get one
+	waiting []chan *hold // what it gets: a hold, or nil, its turn to join the queue
+}
+
+// take waits for its turn among the goroutines, and joins the queue if it gets no hold
+// with it.
+func (f *handoff) take(ctx context.Context, l *LockInternals, wait bool, seen *acquisition) (*hold, error) {
+	turn, err := f.join(wait)
+	if err != nil {
+		return nil, err
+	}
+	if turn != nil {
+		h, err := f.await(ctx, turn, seen)
+		if h != nil || err != nil {
+			return h, err
+		}
+	}
+	h, err := l.enter(ctx, wait, seen)
+	if err != nil {
+		f.pass()
+	}
+	return h, err
+}
+
+// join returns what to wait for, nil if it is the turn of the caller.
+func (f *handoff) join(wait bool) (chan *hold, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !f.busy:
+		f.busy = true
+		return nil, nil
+	case !wait:
+		return nil, fmt.Errorf("%w: it is held or waited for in this process", ErrNotAcquired)
+	}
+	turn := make(chan *hold, 1)
+	f.waiting = append(f.waiting, turn)
+	return turn, nil
+}
+
+func (f *handoff) await(ctx context.Context, turn chan *hold, seen *acquisition) (*hold, error) {
+	seen.waits(ctx)
+	select {
+	case h := <-turn:
+		if h != nil {
+			seen.granted(h)
+		}
+		return h, nil
+	case <-ctx.Done():
+	}
+	err := fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
+	if f.withdraw(turn) {
+		return nil, err
+	}
+	if h := <-turn; h != nil { // it has come meanwhile, and goes to the next
+		return nil, errors.Join(err, unsettled(h.leave(ctx)))
+	}
+	f.pass()
+	return nil, err
+}
+
+// withdraw returns false if the turn has come.
+func (f *handoff) withdraw(turn chan *hold) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.Index(f.waiting, turn)
+	if i < 0 {
+		return false
+	}
+	f.waiting = slices.Delete(f.waiting, i, i+1)
+	return true
+}
+
+// next gives the node of a hold that has ended to the next goroutine, and returns
+// false if there is none or the row is over.
+func (f *handoff) next(h *hold) bool {
+	f.mu.Lock()
+	if len(f.waiting) == 0 || h.row >= f.most || h.revoked.Err() != nil {
+		f.mu.Unlock()
+		return false
+	}
+	turn := f.waiting[0]
+	f.waiting = f.waiting[1:]
+	f.mu.Unlock()
+	turn <- h.successor()
+	return true
+}
+
+// pass lets the next goroutine join the queue. On a nil handoff it does nothing.
+func (f *handoff) pass() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy = len(f.waiting) > 0; f.busy {
+		f.waiting[0] <- nil
+		f.waiting = f.waiting[1:]
+	}
+}

@@ -1,0 +1,217 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// queueUp starts n acquisitions one after the other, each when the one before waits.
+func queueUp(t *testing.T, n int, waits func(i int), lock locks.InterProcessLock) []<-chan outcome {
+	t.Helper()
+	results := make([]<-chan outcome, n)
+	for i := range n {
+		results[i] = acquireLater(withLimit(t), lock)
+		waits(i)
+	}
+	return results
+}
+
+// TestARowOfHolds sees a row of n holds under one node, in the order in which they were
+// asked for, and then the turn of another client.
+func TestARowOfHolds(t *testing.T) {
+	const row = 3
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		o := newObserved()
+		client := zktest.Client(t, server.ConnectString(), o.options()...)
+		mutex := newMutex(t, client, "/locks/row", locks.WithLocalHandoff(row))
+		rival := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/row")
+
+		lease := acquire(t, mutex)
+		locals := queueUp(t, 4, func(i int) { o.awaitWaiting(t, "mutex", i+1) }, mutex)
+		require.Len(t, awaitQueue(t, mutex, 1), 1, "those who wait in the process have no nodes")
+		other := acquireLater(withLimit(t), rival)
+		awaitQueue(t, mutex, 2)
+
+		first := lease
+		for i := range row - 1 {
+			release(t, lease)
+			next := await(t, locals[i])
+			require.NoError(t, next.err)
+			require.Equal(t, first.Path(), next.lease.Path())
+			require.Equal(t, first.Token(), next.lease.Token())
+			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+			require.NoError(t, next.lease.Err())
+			lease = next.lease
+		}
+		release(t, lease)
+		turn := await(t, other)
+		require.NoError(t, turn.err)
+		require.Greater(t, turn.lease.Token(), lease.Token())
+		release(t, turn.lease)
+
+		after := await(t, locals[row-1])
+		require.NoError(t, after.err)
+		require.Greater(t, after.lease.Token(), turn.lease.Token())
+		release(t, after.lease)
+		last := await(t, locals[row])
+		require.NoError(t, last.err)
+		require.Equal(t, after.lease.Token(), last.lease.Token(), "a new row")
+		release(t, last.lease)
+		require.Empty(t, awaitQueue(t, mutex, 0))
+	})
+}
+
+// TestARowEnds ends rows by other means than their length.
+func TestARowEnds(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		link := zktest.NewProxy(t, server.Addr())
+		o := newObserved()
+		client := zktest.Client(t, server.ConnectStringVia(link.Addr()), o.options()...)
+		admin := zktest.Client(t, server.ConnectString())
+		mutex := newMutex(t, client, "/locks/ends", locks.WithLocalHandoff(100))
+		hold := func() (*locks.Lease, <-chan outcome) {
+			lease := acquire(t, mutex)
+			next := acquireLater(withLimit(t), mutex)
+			o.awaitWaiting(t, "mutex", 1)
+			return lease, next
+		}
+		takesTurn := func(before *locks.Lease, result <-chan outcome) {
+			next := await(t, result)
+			require.NoError(t, next.err)
+			require.Greater(t, next.lease.Token(), before.Token(), "it has a node of its own")
+			release(t, next.lease)
+		}
+
+		lease, next := hold()
+		require.NoError(t, admin.Delete(t.Context(), lease.Path()))
+		takesTurn(lease, next)
+		require.Error(t, lease.Release(withLimit(t)), "it was lost")
+
+		lease, next = hold()
+		require.NoError(t, locks.AttemptRevoke(t.Context(), admin, lease.Path()))
+		awaitDone(t, lease.Revoked(), "the request to give the lock back")
+		release(t, lease)
+		takesTurn(lease, next)
+
+		lease, next = hold()
+		link.Blackhole(zkproxy.Both)
+		awaitDone(t, lease.Done(), "the end of the lease")
+		link.Heal()
+		takesTurn(lease, next)
+
+		lease, next = hold()
+		_, err := mutex.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "without a node")
+		ctx, cancel := context.WithCancel(withLimit(t))
+		gaveUp := acquireLater(ctx, mutex)
+		o.awaitWaiting(t, "mutex", 2)
+		cancel()
+		require.ErrorIs(t, await(t, gaveUp).err, context.Canceled)
+		release(t, lease)
+		got := await(t, next)
+		require.NoError(t, got.err)
+		require.Equal(t, lease.Token(), got.lease.Token())
+		release(t, got.lease)
+		require.Empty(t, awaitQueue(t, mutex, 0))
+	})
+}
+
+// TestRowsExclude has goroutines of several clients, whose rows differ, contend; some
+// give up. The race detector sees any two of one client in the lock together.
+func TestRowsExclude(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		var in occupancy
+		var wg sync.WaitGroup
+		for c := range 3 {
+			client := zktest.Client(t, server.ConnectString())
+			mutex := newMutex(t, client, "/locks/rows", locks.WithLocalHandoff(1+4*c))
+			for range 6 {
+				wg.Go(func() {
+					for i := range 20 {
+						contend(t, mutex, i%5 == 4, &in)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.Empty(t, in.overlaps)
+		before.Sessions += 3
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// occupancy counts who is in a lock, and notices a token that is less than one before.
+type occupancy struct {
+	mu       sync.Mutex
+	inside   int
+	newest   int64
+	overlaps []string
+}
+
+func (o *occupancy) enter(lease *locks.Lease) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inside++
+	if o.inside > 1 || lease.Token() < o.newest {
+		o.overlaps = append(o.overlaps, fmt.Sprintf("%d inside with token %d after %d", o.inside, lease.Token(), o.newest))
+	}
+	o.newest = max(o.newest, lease.Token())
+}
+
+func (o *occupancy) leave() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inside--
+}
+
+// contend takes one turn; one that gives up has its context end while it waits.
+func contend(t *testing.T, lock locks.InterProcessLock, givesUp bool, in *occupancy) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if givesUp {
+		time.AfterFunc(time.Millisecond, cancel)
+	}
+	lease, err := lock.Acquire(ctx)
+	if err != nil {
+		if !givesUp {
+			t.Errorf("acquire: %v", err)
+		}
+		return
+	}
+	in.enter(lease)
+	in.leave()
+	if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+func TestHandoffIsForOneLease(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	row := locks.WithLocalHandoff(2)
+	_, err := locks.NewInterProcessMutex(client, "/a", locks.WithLocalHandoff(0))
+	require.ErrorContains(t, err, "WithLocalHandoff(0), expected 1 or more")
+	_, err = locks.NewInterProcessReadWriteLock(client, "/a", row)
+	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
+	_, err = locks.NewInterProcessSemaphore(client, "/a", locks.FixedLeases(1), row)
+	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
+	_, err = locks.NewInterProcessSemaphoreV2(client, "/a", locks.FixedLeases(1), row)
+	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
+	driver := locks.StandardLockInternalsDriver{
+		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "lock-"},
+	}
+	_, err = locks.NewLockInternals(client, driver, "/a", "lock-", 2, row)
+	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
+	_, err = locks.NewLockInternals(client, driver, "/a", "lock-", 1, row)
+	require.NoError(t, err)
+}

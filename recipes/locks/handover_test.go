@@ -1,0 +1,325 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// linked is a client that is connected through a proxy of its own.
+type linked struct {
+	*framework.Framework
+	link *zkproxy.Proxy
+}
+
+func newLinked(t *testing.T, server zktest.Backend, opts ...framework.Option) linked {
+	t.Helper()
+	link := zktest.NewProxy(t, server.Addr())
+	return linked{zktest.Client(t, server.ConnectStringVia(link.Addr()), opts...), link}
+}
+
+// requests returns a channel that gets the operation of each request from now on.
+func (l linked) requests() <-chan int32 {
+	sent := make(chan int32, 1000)
+	l.link.Intercept(func(frame zkproxy.Frame) zkproxy.Verdict {
+		if frame.Direction == zkproxy.ToServer {
+			sent <- frame.Op
+		}
+		return zkproxy.Pass
+	})
+	return sent
+}
+
+const opGetChildren2 = 12
+
+// awaitRequest waits for a request of this operation. That the acquisition ends
+// before is an error.
+func awaitRequest(t *testing.T, requests <-chan int32, op int32, not <-chan outcome) {
+	t.Helper()
+	for {
+		select {
+		case sent := <-requests:
+			if sent == op {
+				return
+			}
+		case o := <-not:
+			t.Fatalf("the acquisition has ended with %+v", o)
+		case <-withLimit(t).Done():
+			t.Fatalf("request %d has not come", op)
+		}
+	}
+}
+
+func requireWaiting(t *testing.T, result <-chan outcome) {
+	t.Helper()
+	select {
+	case o := <-result:
+		t.Fatalf("the acquisition has ended with %+v while another holds the lock", o)
+	default:
+	}
+}
+
+// awaitWatches waits until the server has n watches more than before.
+func awaitWatches(t *testing.T, server zktest.Backend, before zktest.Counts, n int) {
+	t.Helper()
+	for ctx := withLimit(t); server.Counts(t).Watches != before.Watches+n; {
+		require.NoError(t, ctx.Err(), "the watches are %d, expected %d more than %d",
+			server.Counts(t).Watches, n, before.Watches)
+	}
+}
+
+// TestTheLastOneBeforeIsEnough cuts the way from the waiters to the server, when they wait: the end
+// of whom they wait for is all they need to have the lock.
+func TestTheLastOneBeforeIsEnough(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		holds, waits func(t *testing.T, client *framework.Framework) contended
+	}{
+		{"mutex", aMutex, aMutex},
+		{"reader behind a writer", aWriter, aReader},
+		{"writer behind a reader", aReader, aWriter},
+		{"semaphore", aSemaphore, aSemaphore},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				before := server.Counts(t)
+				lease := acquire(t, test.holds(t, zktest.Client(t, server.ConnectString())))
+				awaitWatches(t, server, before, 1)
+				waiter := newLinked(t, server)
+				result := acquireLater(withLimit(t), test.waits(t, waiter.Framework))
+				awaitWatches(t, server, before, 3)
+				require.NoError(t, waiter.Sync(withLimit(t), "/"))
+				waiter.link.Blackhole(zkproxy.ToServer)
+				release(t, lease)
+				o := await(t, result)
+				require.NoError(t, o.err)
+				waiter.link.Heal()
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
+const handoverPath = "/locks/handover"
+
+func aMutex(t *testing.T, client *framework.Framework) contended {
+	t.Helper()
+	return newMutex(t, client, handoverPath, locks.WithErrorPolicy(framework.SessionErrorPolicy))
+}
+
+func aReader(t *testing.T, client *framework.Framework) contended {
+	t.Helper()
+	rw := newReadWrite(t, client, handoverPath, locks.WithErrorPolicy(framework.SessionErrorPolicy))
+	return bothSides{rw.ReadLock(), rw}
+}
+
+func aWriter(t *testing.T, client *framework.Framework) contended {
+	t.Helper()
+	rw := newReadWrite(t, client, handoverPath, locks.WithErrorPolicy(framework.SessionErrorPolicy))
+	return bothSides{rw.WriteLock(), rw}
+}
+
+func aSemaphore(t *testing.T, client *framework.Framework) contended {
+	t.Helper()
+	s, err := locks.NewInterProcessSemaphore(client, handoverPath, locks.FixedLeases(1),
+		locks.WithErrorPolicy(framework.SessionErrorPolicy))
+	require.NoError(t, err)
+	return s
+}
+
+// TestHandoverInTheProcess cuts a client off, when one of its goroutines holds the
+// lock and the next ones wait: they pass it on without a word from the server, in their order.
+func TestHandoverInTheProcess(t *testing.T) {
+	for _, test := range []struct {
+		name, recipe string
+		holds, waits func(t *testing.T, client *framework.Framework) contended
+	}{
+		{"mutex", "mutex", aMutex, aMutex},
+		{"readers behind a writer", "rw.read", aWriter, aReader},
+		{"writers behind a reader", "rw.write", aReader, aWriter},
+		{"semaphore", "semaphore", aSemaphore, aSemaphore},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				before := server.Counts(t)
+				seen := newObserved()
+				client := newLinked(t, server, seen.options()...)
+				lease := acquire(t, test.holds(t, client.Framework))
+				waiting := test.waits(t, client.Framework)
+				var results []<-chan outcome
+				for i := range 3 {
+					results = append(results, acquireLater(withLimit(t), waiting))
+					seen.awaitWaiting(t, test.recipe, i+1)
+				}
+				awaitWatches(t, server, before, 4) // each on its own node
+				require.NoError(t, client.Sync(withLimit(t), "/"))
+				client.link.Blackhole(zkproxy.ToServer)
+				held := []*locks.Lease{lease}
+				for _, result := range results {
+					last := held[len(held)-1]
+					ended, cancel := context.WithCancel(context.Background())
+					cancel()
+					require.ErrorIs(t, last.Release(ended), framework.ErrCleanupPending)
+					o := await(t, result)
+					require.NoError(t, o.err)
+					require.Greater(t, o.lease.Token(), last.Token())
+					held = append(held, o.lease)
+				}
+				client.link.Heal()
+				release(t, held[len(held)-1])
+				awaitQueue(t, waiting, 0)
+			})
+		})
+	}
+}
+
+// TestOneWhoGivesUpLetsNobodyIn has the one in the middle of three leave the queue.
+func TestOneWhoGivesUpLetsNobodyIn(t *testing.T) {
+	for _, inProcess := range []bool{false, true} {
+		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				waiter := newLinked(t, server)
+				holder, middle := waiter.Framework, waiter.Framework
+				if !inProcess {
+					holder, middle = zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
+				}
+				mutex := newMutex(t, waiter.Framework, handoverPath)
+				lease := acquire(t, newMutex(t, holder, handoverPath))
+				ctx, giveUp := context.WithCancel(withLimit(t))
+				gaveUp := acquireLater(ctx, newMutex(t, middle, handoverPath))
+				awaitQueue(t, mutex, 2)
+				result := acquireLater(withLimit(t), mutex)
+				awaitQueue(t, mutex, 3)
+				require.NoError(t, waiter.Sync(withLimit(t), "/"))
+				sent := waiter.requests()
+				giveUp()
+				require.ErrorIs(t, await(t, gaveUp).err, context.Canceled)
+				awaitRequest(t, sent, opGetChildren2, result)
+				awaitQueue(t, mutex, 2)
+				requireWaiting(t, result)
+				release(t, lease)
+				o := await(t, result)
+				require.NoError(t, o.err)
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
+// TestAnotherProcessIsNotOvertaken has a goroutine wait behind another process, which
+// waits behind a hold of the goroutine's own client.
+func TestAnotherProcessIsNotOvertaken(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
+		mutex := newMutex(t, client, handoverPath)
+		lease := acquire(t, mutex)
+		theirs := acquireLater(withLimit(t), newMutex(t, other, handoverPath))
+		awaitQueue(t, mutex, 2)
+		ours := acquireLater(withLimit(t), mutex)
+		awaitQueue(t, mutex, 3)
+		release(t, lease)
+		o := await(t, theirs)
+		require.NoError(t, o.err)
+		require.NoError(t, client.Sync(withLimit(t), "/"))
+		requireWaiting(t, ours)
+		release(t, o.lease)
+		o = await(t, ours)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+// TestADowngradedWriterKeepsWritersOut has a writer wait behind one of its own client, which
+// becomes a reader, and behind one of another client.
+func TestADowngradedWriterKeepsWritersOut(t *testing.T) {
+	for _, inProcess := range []bool{false, true} {
+		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client := newLinked(t, server)
+				first := client.Framework
+				if !inProcess {
+					first = zktest.Client(t, server.ConnectString())
+				}
+				rw := newReadWrite(t, first, handoverPath)
+				writer := acquire(t, rw.WriteLock())
+				result := acquireLater(withLimit(t), newReadWrite(t, client.Framework, handoverPath).WriteLock())
+				awaitQueue(t, rw, 2)
+				require.NoError(t, client.Sync(withLimit(t), "/"))
+				reader, err := rw.ReadLock().Acquire(writer.Context(withLimit(t)))
+				require.NoError(t, err)
+				sent := client.requests()
+				release(t, writer)
+				awaitRequest(t, sent, opGetChildren2, result)
+				require.NoError(t, client.Sync(withLimit(t), "/"))
+				requireWaiting(t, result)
+				release(t, reader)
+				o := await(t, result)
+				require.NoError(t, o.err)
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
+// TestAVandalLetsNobodyIn deletes the node of one that waits behind a goroutine of its
+// own client. What it then gets is a place at the end of the queue.
+func TestAVandalLetsNobodyIn(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
+		mutex := newMutex(t, client, handoverPath)
+		lease := acquire(t, mutex)
+		ours := acquireLater(withLimit(t), mutex)
+		victim := awaitQueue(t, mutex, 2)[1].Path
+		theirs := acquireLater(withLimit(t), newMutex(t, other, handoverPath))
+		awaitQueue(t, mutex, 3)
+		require.NoError(t, other.Delete(t.Context(), victim))
+		for { // until it is in the queue again
+			queue := awaitQueue(t, mutex, 3)
+			if !slices.ContainsFunc(queue, func(p locks.Participant) bool { return p.Path == victim }) {
+				break
+			}
+		}
+		release(t, lease)
+		o := await(t, theirs)
+		require.NoError(t, o.err)
+		require.NoError(t, client.Sync(withLimit(t), "/"))
+		requireWaiting(t, ours)
+		release(t, o.lease)
+		o = await(t, ours)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+// TestOrderAcrossProcesses has goroutines of several clients queue up, and some give up.
+// The lock goes round in the order of the nodes.
+func TestOrderAcrossProcesses(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		var in occupancy
+		var wg sync.WaitGroup
+		for range 3 {
+			mutex := newMutex(t, zktest.Client(t, server.ConnectString()), handoverPath)
+			for range 6 {
+				wg.Go(func() {
+					for i := range 20 {
+						contend(t, mutex, i%5 == 4, &in)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.Empty(t, in.overlaps)
+		before.Sessions += 3
+		server.AwaitCounts(t, before, limit)
+	})
+}
