@@ -70,14 +70,19 @@ var table = []mutant{
 		name:     "locks-exists-for-get",
 		property: "No watch is left on a predecessor that has vanished before it was set.",
 		file:     "recipes/locks/await.go",
-		old: `	err := q.l.client.Pipeline(ctx, reads...)
-`,
-		new: `	stat, err := q.l.client.Exists(ctx, framework.JoinPath(q.l.path, names[0]), framework.Watched(&watches[0]))
-	if err == nil && stat == nil {
-		return nil, nil
+		old: `	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
+		return false, err
 	}
-	if err == nil {
-		err = q.l.client.Pipeline(ctx, reads[1:]...)
+`,
+		new: `	for i, name := range names {
+		stat, err := q.l.client.Exists(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&watches[i]))
+		if err != nil {
+			return false, err
+		}
+		absent[i] = stat == nil
+	}
+	if err := q.l.client.Pipeline(ctx, reads[len(names):]...); err != nil {
+		return false, err
 	}
 `,
 		pkg:  "./recipes/locks",
@@ -112,19 +117,81 @@ var table = []mutant{
 	},
 	{
 		name:     "locks-watch-without-a-look",
-		property: "A wake-up of a waiter proves nothing: it looks at the queue again.",
-		file:     "recipes/locks/lock_internals.go",
-		old: `			if children, err = q.await(ctx, result.PathsToWatch); err != nil {
-				return nil, err
-			}
-`,
-		new: `			if children, err = q.await(ctx, result.PathsToWatch); err != nil {
-				return nil, err
-			}
-			return q.grant(ctx)
+		property: "Not every event of one before says that it has gone.",
+		file:     "recipes/locks/await.go",
+		old:      "			a.watch = nil // its data has changed\n",
+		new:      "			q.gone(name)\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestAChangedPredecessorIsNoReasonToEnter$",
+	},
+	{
+		name:     "locks-enter-after-any-end",
+		property: "The end of one before lets in only whom nobody else is before.",
+		file:     "recipes/locks/queue.go",
+		old:      "		q.names = slices.Delete(q.names, i, i+1)\n",
+		new:      "		q.names = slices.Delete(q.names, 0, i+1)\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestOneWhoGivesUpLetsNobodyIn$/false",
+	},
+	{
+		name:     "locks-handed-to-one-who-is-not-next",
+		property: "Within a process a lock is handed to the one whose node is next.",
+		file:     "recipes/locks/queue.go",
+		old:      "	kept := 0\n",
+		new: `	kept := 0
+	for _, other := range q.companions {
+		if other.hasLetGo() {
+			q.names = q.names[slices.Index(q.names, q.name):]
+		}
+	}
 `,
 		pkg:  "./recipes/locks",
-		test: "^TestAChangedPredecessorIsNoReasonToEnter$",
+		test: "^TestAnotherProcessIsNotOvertaken$",
+	},
+	{
+		name:     "locks-handed-on-while-held",
+		property: "Within a process a lock is handed on when it was let go, and not before.",
+		file:     "recipes/locks/queue.go",
+		old:      "other == nil || !other.hasLetGo() {",
+		new:      "other == nil {",
+		pkg:      "./recipes/locks",
+		test:     "^TestOneWhoGivesUpLetsNobodyIn$/true",
+	},
+	{
+		name:     "locks-place-taken-unseen",
+		property: "A writer whose place a reader has taken is not out of the way of other writers.",
+		file:     "recipes/locks/readwrite_driver.go",
+		old:      "d.writer.self.replaced.Store(true)",
+		new:      "d.writer.self.replaced.Store(false)",
+		pkg:      "./recipes/locks",
+		test:     "^TestADowngradedWriterKeepsWritersOut$/true",
+	},
+	{
+		name:     "locks-place-taken-elsewhere-unseen",
+		property: "The end of a writer of another process proves nothing to writers.",
+		file:     "recipes/locks/readwrite_driver.go",
+		old:      "Shrinks(name string) bool { return !writeSorter.Contends(name) }",
+		new:      "Shrinks(string) bool { return true }",
+		pkg:      "./recipes/locks",
+		test:     "^TestADowngradedWriterKeepsWritersOut$/false",
+	},
+	{
+		name:     "locks-own-deletion-unheeded",
+		property: "One whose own node was deleted while it waited is not let in.",
+		file:     "recipes/locks/await.go",
+		old:      "if !fired(q.own) {",
+		new:      "if !fired(q.own) || q.max.known {",
+		pkg:      "./recipes/locks",
+		test:     "^TestAVandalLetsNobodyIn$",
+	},
+	{
+		name:     "locks-row-without-end",
+		property: "No more holds in a row share a node than were asked for.",
+		file:     "recipes/locks/handoff.go",
+		old:      "h.row >= f.most",
+		new:      "h.row > f.most",
+		pkg:      "./recipes/locks",
+		test:     "^TestARowOfHolds$",
 	},
 	{
 		name:     "locks-sequence-as-token",
