@@ -45,16 +45,18 @@ func (s StandardLockInternalsSorter) Compare(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// Sequence returns the number after the last lock name in name.
+// Sequence returns the number that follows the lock name at the end of name: ten
+// digits or a minus sign and nine, as the server writes it, or -2147483648 and the like.
 func (s StandardLockInternalsSorter) Sequence(name string) (n int32, ok bool) {
-	i := strings.LastIndex(name, s.LockName)
-	if i < 0 {
-		return 0, false
+	for _, width := range [...]int{10, 11} {
+		if len(name) < width {
+			break
+		}
+		prefix, digits := name[:len(name)-width], name[len(name)-width:]
+		if strings.HasSuffix(prefix, s.LockName) && (width == 10 || digits[0] == '-') && digits[0] != '+' {
+			v, err := strconv.ParseInt(digits, 10, 32)
+			return int32(v), err == nil
+		}
 	}
-	digits := name[i+len(s.LockName):]
-	if len(digits) < 10 || len(digits) > 11 || len(digits) == 11 && digits[0] != '-' || digits[0] == '+' {
-		return 0, false
-	}
-	v, err := strconv.ParseInt(digits, 10, 32)
-	return int32(v), err == nil
+	return 0, false
 }
