@@ -31,8 +31,7 @@ type hold struct {
 	end      context.CancelCauseFunc
 	keepNode func() bool // keeps a hold that is being released from being abandoned
 
-	// watching ends when the node is gone or given up. It outlives ctx: a watch that
-	// is being set when the release begins is ended by the deletion of the node.
+	// watching ends when the node is gone or given up. It outlives ctx.
 	watching    context.Context
 	endWatching context.CancelFunc
 
@@ -160,8 +159,7 @@ func (h *hold) abandon() {
 	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
 }
 
-// unwatch takes the watch on the node back, also one that is being set. One that
-// has ended with the node costs nothing.
+// unwatch takes the watch on the node back, also one that is being set.
 func (h *hold) unwatch() {
 	h.stopWork()
 	h.own.Cancel()
@@ -233,8 +231,8 @@ func (h *hold) leave(ctx context.Context) error {
 	h.self.letGo()
 	defer h.self.part()
 	h.l.handoff.pass()
+	h.unwatch() // or the deletion would be told to us too
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
-	h.unwatch()
 	if errors.Is(err, framework.ErrNoNode) {
 		lost = &LostError{Reason: framework.ReasonNodeDeleted}
 		h.l.telemetry.lost(h, lost)

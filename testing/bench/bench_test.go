@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBench runs every scenario for a moment with every peer that is installed, and
+// names those that are not.
+func TestBench(t *testing.T) {
+	var names []string
+	for _, p := range peers {
+		if err := checkInstalled([]peer{p}); err != nil {
+			require.ErrorIs(t, err, errMissing)
+			require.Contains(t, err.Error(), "(Debian)")
+			t.Log(err)
+			continue
+		}
+		names = append(names, p.name)
+	}
+	shorten(t)
+	folder := t.TempDir()
+	var lines bytes.Buffer
+	err := bench(t.Context(), options{
+		peers: strings.Join(names, ","), rounds: 1, duration: 200 * time.Millisecond, servers: 1, out: folder,
+	}, &lines, testWriter{t})
+	require.NoError(t, err)
+	for _, s := range scenarios {
+		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self=`, lines.String())
+	}
+	require.Regexp(t, `(?m)^scenario=contended .*metric=turns_per_s self=\d+ .*zklock=\d+ .*ratio_to_zklock=\d+\.\d\d`, lines.String())
+	for _, name := range []string{"bench.json", "bench.md", "contended-8x1.svg", "herd-notifications_per_turn.svg"} {
+		info, err := os.Stat(filepath.Join(folder, name))
+		require.NoError(t, err)
+		require.NotZero(t, info.Size())
+	}
+}
+
+// shorten leaves out most of what a thousand waiters and a herd of hundreds take.
+func shorten(t *testing.T) {
+	whole := scenarios
+	t.Cleanup(func() { scenarios = whole })
+	scenarios = nil
+	for _, s := range whole {
+		if s.kind == queue {
+			s.load.Goroutines = 5
+		}
+		if s.kind != herd || s.load.Clients <= 8 {
+			scenarios = append(scenarios, s)
+		}
+	}
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", bytes.TrimSpace(p))
+	return len(p), nil
+}
+
+// TestAnOverlapIsSeen drives a lock that locks nothing.
+func TestAnOverlapIsSeen(t *testing.T) {
+	open := func(context.Context, bool) (func(context.Context) error, error) {
+		return func(context.Context) error { return nil }, nil
+	}
+	m := &measurement{load: load{Clients: 1, Goroutines: 2}}
+	m.begin()
+	m.enter(false) // somebody is in, and stays
+	require.NoError(t, m.turn(t.Context(), open, false))
+	require.Equal(t, 1, m.result().Overlaps)
+	require.NoError(t, m.turn(t.Context(), open, true))
+	require.Equal(t, 2, m.result().Overlaps, "a reader beside a writer")
+
+	failing := errors.New("failing")
+	_, err := drive(t.Context(), load{Duration: time.Millisecond}, []locker{
+		func(context.Context, bool) (func(context.Context) error, error) { return nil, failing },
+	})
+	require.ErrorIs(t, err, failing)
+}
+
+func TestBadFlags(t *testing.T) {
+	for _, o := range []options{
+		{peers: "nobody", rounds: 1, duration: time.Second, servers: 1},
+		{scenarios: "nothing", rounds: 1, duration: time.Second, servers: 1},
+		{rounds: 0, duration: time.Second, servers: 1},
+		{rounds: 1, duration: time.Millisecond, servers: 1},
+	} {
+		require.ErrorContains(t, bench(t.Context(), o, &bytes.Buffer{}, &bytes.Buffer{}), "expected")
+	}
+}

@@ -1,0 +1,155 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/**
+ * Takes turns at a lock of Apache Curator as it is told, and prints what it has counted as a line of
+ * JSON. Arguments: connect string, path, clients, threads of each, leases, readers of ten,
+ * "queue" or "turns", milliseconds to count turns for, after half of that to warm up.
+ */
+public final class Bench {
+    private static final AtomicInteger readers = new AtomicInteger();
+    private static final AtomicInteger others = new AtomicInteger();
+    private static final AtomicInteger all = new AtomicInteger();
+    private static final AtomicInteger overlaps = new AtomicInteger();
+    private static volatile long begun; // 0 while warming up
+    private static volatile boolean over;
+    private static int leases;
+
+    private interface Locker {
+        AutoCloseable lock(boolean read) throws Exception;
+    }
+
+    public static void main(String[] args) throws Exception {
+        String path = args[1];
+        int clients = Integer.parseInt(args[2]);
+        int threads = Integer.parseInt(args[3]);
+        leases = Integer.parseInt(args[4]);
+        int reads = Integer.parseInt(args[5]);
+        boolean queue = args[6].equals("queue");
+        long duration = Long.parseLong(args[7]);
+        List<CuratorFramework> connected = new ArrayList<>();
+        List<List<double[]>> turns = new ArrayList<>();
+        List<Thread> started = new ArrayList<>();
+        AutoCloseable holder = null;
+        List<Throwable> failures = new ArrayList<>();
+        for (int c = 0; c < clients; c++) {
+            CuratorFramework client = CuratorFrameworkFactory.newClient(
+                    args[0], 10_000, 10_000, new ExponentialBackoffRetry(100, 5));
+            client.start();
+            client.blockUntilConnected();
+            connected.add(client);
+            Locker locker = locker(client, path, reads);
+            if (queue && c == 0) {
+                holder = locker.lock(false);
+            }
+            for (int t = 0; t < threads; t++) {
+                int first = c * threads + t;
+                List<double[]> mine = new ArrayList<>();
+                turns.add(mine);
+                Thread thread = new Thread(() -> {
+                    try {
+                        for (int i = first; !over; i++) {
+                            turn(locker, i % 10 < reads, mine);
+                            if (queue) {
+                                return;
+                            }
+                        }
+                    } catch (Exception e) {
+                        synchronized (failures) {
+                            failures.add(e);
+                        }
+                    }
+                });
+                started.add(thread);
+                thread.start();
+            }
+        }
+        if (queue) {
+            while (connected.get(0).getChildren().forPath(path).size() <= started.size()) {
+                Thread.sleep(1);
+            }
+            begun = System.nanoTime();
+            holder.close();
+        } else {
+            Thread.sleep(duration / 2);
+            begun = System.nanoTime();
+            Thread.sleep(duration);
+            over = true;
+        }
+        for (Thread thread : started) {
+            thread.join();
+        }
+        double seconds = (System.nanoTime() - begun) / 1e9;
+        if (!failures.isEmpty()) {
+            throw new Exception(failures.size() + " threads failed", failures.get(0));
+        }
+        double[] waits = turns.stream().flatMap(List::stream).mapToDouble(t -> t[0]).sorted().toArray();
+        double[] whole = turns.stream().flatMap(List::stream).mapToDouble(t -> t[1]).sorted().toArray();
+        System.out.printf(Locale.ROOT, "{\"all\":%d,\"turns\":%d,\"seconds\":%f,\"wait_p50_us\":%f,\"wait_p99_us\":%f,"
+                        + "\"turn_p50_us\":%f,\"overlaps\":%d}%n",
+                all.get(), waits.length, seconds, percentile(waits, 50), percentile(waits, 99), percentile(whole, 50), overlaps.get());
+        for (CuratorFramework client : connected) {
+            client.close();
+        }
+    }
+
+    private static Locker locker(CuratorFramework client, String path, int reads) {
+        if (leases > 0) {
+            InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, leases);
+            return read -> {
+                Lease lease = semaphore.acquire();
+                return () -> semaphore.returnLease(lease);
+            };
+        }
+        if (reads > 0) {
+            InterProcessReadWriteLock lock = new InterProcessReadWriteLock(client, path);
+            return read -> {
+                InterProcessMutex side = read ? lock.readLock() : lock.writeLock();
+                side.acquire();
+                return side::release;
+            };
+        }
+        InterProcessMutex mutex = new InterProcessMutex(client, path);
+        return read -> {
+            mutex.acquire();
+            return mutex::release;
+        };
+    }
+
+    private static void turn(Locker locker, boolean read, List<double[]> turns) throws Exception {
+        long began = System.nanoTime();
+        AutoCloseable held = locker.lock(read);
+        long entered = System.nanoTime();
+        if (read) {
+            readers.incrementAndGet();
+            if (others.get() > 0) {
+                overlaps.incrementAndGet();
+            }
+            readers.decrementAndGet();
+        } else {
+            if (others.incrementAndGet() > Math.max(leases, 1) || readers.get() > 0) {
+                overlaps.incrementAndGet();
+            }
+            others.decrementAndGet();
+        }
+        held.close();
+        all.incrementAndGet();
+        if (begun != 0 && entered > begun) {
+            turns.add(new double[] {(entered - began) / 1e3, (System.nanoTime() - began) / 1e3});
+        }
+    }
+
+    private static double percentile(double[] sorted, int p) {
+        return sorted.length == 0 ? 0 : sorted[Math.min(sorted.length * p / 100, sorted.length - 1)];
+    }
+}

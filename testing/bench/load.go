@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// load is what a peer is to do: to take turns at one lock.
+type load struct {
+	Clients    int           // each with a connection of its own
+	Goroutines int           // of each client; threads, or what the peer has
+	Leases     int           // how many may be in together; 0 is a lock for one
+	Readers    int           // how many of ten turns read; the others write
+	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
+	Duration   time.Duration // otherwise turns are counted for so long, after half of it to warm up
+}
+
+// result is what came of a load. Times are in microseconds.
+type result struct {
+	All      int     `json:"all"`   // turns, also those of the warm-up
+	Turns    int     `json:"turns"` // that were counted
+	Seconds  float64 `json:"seconds"`
+	WaitP50  float64 `json:"wait_p50_us"` // of the acquisitions
+	WaitP99  float64 `json:"wait_p99_us"`
+	TurnP50  float64 `json:"turn_p50_us"` // of acquisition and release together
+	Overlaps int     `json:"overlaps"`    // entries while others were in who exclude them
+
+	// Of the servers, for each turn; pings and the warm-up are included.
+	Requests      float64 `json:"requests_per_turn,omitempty"`
+	Notifications float64 `json:"notifications_per_turn,omitempty"`
+	Bytes         float64 `json:"bytes_per_turn,omitempty"`
+}
+
+func (r result) turnsPerSecond() float64 { return float64(r.Turns) / r.Seconds }
+
+// locker is one goroutine's way into the lock: it acquires, for reading if that is
+// told apart, and returns the release.
+type locker func(ctx context.Context, read bool) (unlock func(context.Context) error, err error)
+
+// measurement is the turns of all goroutines of a load.
+type measurement struct {
+	load    load
+	begun   atomic.Pointer[time.Time] // nil while warming up
+	readers atomic.Int64
+	others  atomic.Int64
+	overlap atomic.Int64
+	all     atomic.Int64
+
+	mu    sync.Mutex
+	waits []float64
+	turns []float64
+}
+
+// drive has every locker take turns until the time is over, and returns what was
+// counted.
+func drive(ctx context.Context, l load, lockers []locker) (result, error) {
+	m := &measurement{load: l}
+	var over atomic.Bool
+	warm := time.AfterFunc(l.Duration/2, m.begin)
+	defer warm.Stop()
+	end := time.AfterFunc(l.Duration*3/2, func() { over.Store(true) })
+	defer end.Stop()
+	return m.run(ctx, lockers, over.Load)
+}
+
+// drain has every locker take one turn, all of which queue up while holder has the
+// lock. The time runs from its release to the end of the last turn.
+func drain(ctx context.Context, l load, holder locker, lockers []locker, queued func() (int, error)) (result, error) {
+	unlock, err := holder(ctx, false)
+	if err != nil {
+		return result{}, err
+	}
+	m := &measurement{load: l}
+	released := make(chan error, 1)
+	go func() {
+		for n := 0; n <= len(lockers) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			var err error
+			if n, err = queued(); err != nil {
+				released <- err
+				return
+			}
+		}
+		m.begin()
+		released <- unlock(ctx)
+	}()
+	r, err := m.run(ctx, lockers, func() bool { return m.begun.Load() != nil })
+	if err == nil {
+		err = <-released
+	}
+	return r, err
+}
+
+// run has the lockers take turns until over says so after a turn.
+func (m *measurement) run(ctx context.Context, lockers []locker, over func() bool) (result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for i, lock := range lockers {
+		wg.Go(func() {
+			for turn := i; ctx.Err() == nil; turn++ {
+				if err := m.turn(ctx, lock, turn%10 < m.load.Readers); err != nil {
+					cancel(err)
+				}
+				if over() {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return result{}, context.Cause(ctx)
+	}
+	return m.result(), nil
+}
+
+func (m *measurement) begin() {
+	now := time.Now()
+	m.begun.Store(&now)
+}
+
+func (m *measurement) turn(ctx context.Context, lock locker, read bool) error {
+	began := time.Now()
+	unlock, err := lock(ctx, read)
+	if err != nil {
+		return fmt.Errorf("acquire: %w", err)
+	}
+	entered := time.Now()
+	m.enter(read)
+	m.leave(read)
+	if err := unlock(ctx); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	m.all.Add(1)
+	if begun := m.begun.Load(); begun != nil && entered.After(*begun) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.waits = append(m.waits, microseconds(entered.Sub(began)))
+		m.turns = append(m.turns, microseconds(time.Since(began)))
+	}
+	return nil
+}
+
+func (m *measurement) enter(read bool) {
+	if read {
+		m.readers.Add(1)
+		if m.others.Load() > 0 {
+			m.overlap.Add(1)
+		}
+		return
+	}
+	if m.others.Add(1) > int64(max(m.load.Leases, 1)) || m.readers.Load() > 0 {
+		m.overlap.Add(1)
+	}
+}
+
+func (m *measurement) leave(read bool) {
+	if read {
+		m.readers.Add(-1)
+	} else {
+		m.others.Add(-1)
+	}
+}
+
+func (m *measurement) result() result {
+	return result{
+		All: int(m.all.Load()), Turns: len(m.turns), Seconds: time.Since(*m.begun.Load()).Seconds(),
+		WaitP50: percentile(m.waits, 50), WaitP99: percentile(m.waits, 99), TurnP50: percentile(m.turns, 50),
+		Overlaps: int(m.overlap.Load()),
+	}
+}
+
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+// percentile returns the value that p of a hundred do not exceed; 0 of none.
+func percentile(values []float64, p int) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
+}
+
+func median(values []float64) float64 { return percentile(values, 50) }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+)
+
+// options are what the flags say.
+type options struct {
+	peers     string
+	scenarios string
+	rounds    int
+	duration  time.Duration
+	servers   int
+	fsync     bool
+	json      bool
+	out       string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.peers, "peers", "", "comma-separated, of "+peerNames()+" (default all)")
+	flag.StringVar(&o.scenarios, "scenario", "",
+		"comma-separated, of uncontended, contended, one-process, queue, rw, semaphore, herd (default all)")
+	flag.IntVar(&o.rounds, "rounds", 5, "how often each peer runs, by turns")
+	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long turns are counted, after half of it to warm up")
+	flag.IntVar(&o.servers, "servers", 1, "ZooKeeper servers, 1 or 3")
+	flag.BoolVar(&o.fsync, "fsync", false, "have ZooKeeper force what it writes to disk")
+	flag.BoolVar(&o.json, "json", false, "print the figures of every round as JSON, and no lines")
+	flag.StringVar(&o.out, "out", "", "folder for bench.json, bench.md and charts (default none)")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "bench: unexpected %q\n", flag.Args())
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := bench(ctx, o, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench runs what the options say and writes what comes of it.
+func bench(ctx context.Context, o options, stdout, progress io.Writer) (err error) {
+	if o.rounds < 1 || o.duration < 100*time.Millisecond {
+		return fmt.Errorf("rounds %d, duration %v, expected 1 or more and 100ms or more", o.rounds, o.duration)
+	}
+	chosen, err := selectPeers(o.peers)
+	if err != nil {
+		return err
+	}
+	under, err := selectScenarios(o.scenarios, o.duration)
+	if err != nil {
+		return err
+	}
+	if err := checkInstalled(chosen); err != nil {
+		return err
+	}
+	at, err := start(ctx, chosen, o.servers, o.fsync)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, at.close()) }()
+	all, err := runAll(ctx, at, chosen, under, o.rounds, progress)
+	if err != nil {
+		return err
+	}
+	if err := save(o.out, all); err != nil {
+		return err
+	}
+	if o.json {
+		return writeJSON(stdout, all)
+	}
+	writeLines(stdout, all)
+	return nil
+}
+
+// save writes the files to the folder, if there is to be one.
+func save(folder string, all []*measured) error {
+	if folder == "" {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	var figures, table bytes.Buffer
+	if err := writeJSON(&figures, all); err != nil {
+		return err
+	}
+	writeTable(&table, all)
+	for name, content := range map[string][]byte{"bench.json": figures.Bytes(), "bench.md": table.Bytes()} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return writeCharts(folder, all)
+}

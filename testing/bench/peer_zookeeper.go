@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+const sessionTimeout = 10 * time.Second
+
+// runSelf measures this library.
+func runSelf(ctx context.Context, at servers, l load, path string) (result, error) {
+	return selfWith(ctx, at, l, path)
+}
+
+// runSelfHandoff measures this library with up to 100 holds under one node.
+func runSelfHandoff(ctx context.Context, at servers, l load, path string) (result, error) {
+	return selfWith(ctx, at, l, path, locks.WithLocalHandoff(100))
+}
+
+func selfWith(ctx context.Context, at servers, l load, path string, opts ...locks.Option) (_ result, err error) {
+	var lockers []locker
+	var clients []*framework.Framework
+	defer func() {
+		for _, c := range clients {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	for range l.Clients {
+		client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout))
+		if err != nil {
+			return result{}, err
+		}
+		clients = append(clients, client)
+		lock, err := selfLocker(client, l, path, opts)
+		if err != nil {
+			return result{}, err
+		}
+		for range l.Goroutines {
+			lockers = append(lockers, lock)
+		}
+	}
+	if !l.Queue {
+		return drive(ctx, l, lockers)
+	}
+	return drain(ctx, l, lockers[0], lockers, func() (int, error) {
+		names, err := clients[0].Children(ctx, path)
+		return len(names), err
+	})
+}
+
+// selfLocker returns the lock that the load is about.
+func selfLocker(client *framework.Framework, l load, path string, opts []locks.Option) (locker, error) {
+	var write, read locks.InterProcessLock
+	var err error
+	switch {
+	case l.Leases > 0:
+		write, err = locks.NewInterProcessSemaphoreV2(client, path, locks.FixedLeases(l.Leases), opts...)
+	case l.Readers > 0:
+		var rw *locks.InterProcessReadWriteLock
+		if rw, err = locks.NewInterProcessReadWriteLock(client, path, opts...); err == nil {
+			write, read = rw.WriteLock(), rw.ReadLock()
+		}
+	default:
+		write, err = locks.NewInterProcessMutex(client, path, opts...)
+	}
+	return func(ctx context.Context, reads bool) (func(context.Context) error, error) {
+		lock := write
+		if reads {
+			lock = read
+		}
+		lease, err := lock.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lease.Release, nil
+	}, err
+}
+
+// runZKLock measures the lock of go-zookeeper.
+func runZKLock(ctx context.Context, at servers, l load, path string) (result, error) {
+	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
+		return func(context.Context, bool) (func(context.Context) error, error) {
+			lock := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)) // one is not for several goroutines
+			if err := lock.Lock(); err != nil {
+				return nil, err
+			}
+			return func(context.Context) error { return lock.Unlock() }, nil
+		}
+	})
+}
+
+// runRaw measures what the server needs for the two writes that no lock can do
+// without, one after the other on one connection.
+func runRaw(ctx context.Context, at servers, l load, path string) (result, error) {
+	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
+		return func(context.Context, bool) (func(context.Context) error, error) {
+			node, err := conn.Create(path+"/node-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			if err != nil {
+				return nil, err
+			}
+			return func(context.Context) error { return conn.Delete(node, -1) }, nil
+		}
+	})
+}
+
+// overConns runs a load over connections of go-zookeeper.
+func overConns(ctx context.Context, at servers, l load, path string, of func(*zk.Conn) locker) (result, error) {
+	var lockers []locker
+	var first *zk.Conn
+	for range l.Clients {
+		conn, err := connect(ctx, at)
+		if err != nil {
+			return result{}, err
+		}
+		defer conn.Close()
+		if first == nil {
+			first = conn
+			if err := makeFolder(conn, path); err != nil {
+				return result{}, err
+			}
+		}
+		for range l.Goroutines {
+			lockers = append(lockers, of(conn))
+		}
+	}
+	if !l.Queue {
+		return drive(ctx, l, lockers)
+	}
+	return drain(ctx, l, lockers[0], lockers, func() (int, error) {
+		names, _, err := first.Children(path)
+		return len(names), err
+	})
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// connect returns when there is a session.
+func connect(ctx context.Context, at servers) (*zk.Conn, error) {
+	conn, events, err := zk.Connect(strings.Split(at.zookeeper, ","), sessionTimeout, zk.WithLogger(quiet{}))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return conn, nil
+			}
+		case <-ctx.Done():
+			conn.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func makeFolder(conn *zk.Conn, path string) error {
+	_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// values are what one metric was in each round.
+func (m *measured) values(of metric) []float64 {
+	var values []float64
+	for _, r := range m.Rounds {
+		values = append(values, of.of(r))
+	}
+	return values
+}
+
+// spread is half of the distance between the greatest and the least, as a part of the
+// median.
+func spread(values []float64) float64 {
+	if m := median(values); m > 0 {
+		return (slices.Max(values) - slices.Min(values)) / 2 / m
+	}
+	return 0
+}
+
+// line is one plain line for a metric of a scenario: the medians, and what ours is in
+// relation to the others'.
+func line(of metric, peers []*measured) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v metric=%s", peers[0].scenario, of.name)
+	for _, m := range peers {
+		fmt.Fprintf(&b, " %s=%s", m.Peer, number(median(m.values(of))))
+	}
+	ours := peers[0]
+	for _, m := range peers[1:] {
+		if theirs := median(m.values(of)); ours.Peer == "self" && theirs > 0 {
+			fmt.Fprintf(&b, " ratio_to_%s=%.2f", m.Peer, median(ours.values(of))/theirs)
+		}
+	}
+	return b.String()
+}
+
+// number has three digits that count.
+func number(v float64) string {
+	if v == 0 || math.Abs(v) >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// byScenario calls fn with all that were measured under each scenario.
+func byScenario(all []*measured, fn func([]*measured)) {
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].scenario.String() == all[0].scenario.String() {
+			n++
+		}
+		fn(all[:n])
+		all = all[n:]
+	}
+}
+
+// writeLines writes the line of each metric.
+func writeLines(w io.Writer, all []*measured) {
+	byScenario(all, func(peers []*measured) {
+		for _, of := range peers[0].scenario.metrics {
+			fmt.Fprintln(w, line(of, peers))
+		}
+	})
+}
+
+// writeTable writes the medians as a table in Markdown, with their spread.
+func writeTable(w io.Writer, all []*measured) {
+	byScenario(all, func(peers []*measured) {
+		of := peers[0].scenario.metrics[0]
+		fmt.Fprintf(w, "\n**%s**, %d clients, %d goroutines each: %s\n\n| peer | median | spread | of self |\n|---|---|---|---|\n",
+			peers[0].Scenario, peers[0].Clients, peers[0].Goroutines, of.name)
+		ours := median(peers[0].values(of))
+		for _, m := range peers {
+			values := m.values(of)
+			fmt.Fprintf(w, "| %s | %s | ±%.0f %% | %.2f |\n", m.Peer, number(median(values)), 100*spread(values), median(values)/ours)
+		}
+	})
+}
+
+func writeJSON(w io.Writer, all []*measured) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(all)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// measured is what came of one peer under one scenario, round by round.
+type measured struct {
+	Scenario   string   `json:"scenario"`
+	Clients    int      `json:"clients"`
+	Goroutines int      `json:"goroutines"`
+	Peer       string   `json:"peer"`
+	Rounds     []result `json:"rounds"`
+
+	scenario scenario
+}
+
+// errOverlap is the error of a run in which our own lock let in too many.
+var errOverlap = errors.New("mutual exclusion was violated")
+
+// runLimit bounds one run of one peer.
+const runLimit = 5 * time.Minute
+
+// runAll runs the peers of each scenario in turns, as many rounds as asked for, so that
+// what changes on the machine meanwhile hits all of them alike.
+func runAll(
+	ctx context.Context, at servers, chosen []peer, under []scenario, rounds int, progress io.Writer,
+) ([]*measured, error) {
+	var all []*measured
+	number := 0
+	for _, s := range under {
+		var of []*measured
+		for _, p := range s.peersOf(chosen) {
+			of = append(of, &measured{
+				Scenario: s.kind, Clients: s.load.Clients, Goroutines: s.load.Goroutines, Peer: p.name, scenario: s,
+			})
+		}
+		for round := range rounds {
+			for i, p := range s.peersOf(chosen) {
+				number++
+				r, err := runOne(ctx, at, p, s, fmt.Sprintf("/bench-%d", number))
+				if err != nil {
+					return all, fmt.Errorf("%v peer=%s: %w", s, p.name, err)
+				}
+				of[i].Rounds = append(of[i].Rounds, r)
+				fmt.Fprintf(progress, "# %v round=%d peer=%s turns=%d turns_per_s=%.0f turn_p50_us=%.0f overlaps=%d\n",
+					s, round+1, p.name, r.Turns, r.turnsPerSecond(), r.TurnP50, r.Overlaps)
+				if r.Overlaps > 0 && (p.name == "self" || p.name == "self-handoff") {
+					return all, fmt.Errorf("%v peer=%s: %w %d times", s, p.name, errOverlap, r.Overlaps)
+				}
+			}
+		}
+		all = append(all, of...)
+	}
+	return all, nil
+}
+
+func runOne(ctx context.Context, at servers, p peer, s scenario, path string) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	before, err := at.traffic(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	r, err := p.run(ctx, at, s.load, path)
+	if err != nil {
+		return result{}, err
+	}
+	after, err := at.traffic(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	if r.Turns == 0 {
+		return result{}, errors.New("no turn was counted")
+	}
+	if p.store == zookeeper {
+		r.perTurn(before, after)
+	}
+	return r, nil
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gocurator/curator/testing/ensemble"
+)
+
+// servers is where the peers keep their locks.
+type servers struct {
+	zookeeper string // connect string
+	etcd      string // URL
+	redis     string // host:port
+
+	ensemble *ensemble.Ensemble
+	others   []*exec.Cmd
+	folders  []string
+}
+
+// start starts what the peers need. ZooKeeper is a standalone server or three. With
+// fsync, all of them force what they write to disk, as is their default; etcd always
+// does, and a Redis lock is never on disk.
+func start(ctx context.Context, chosen []peer, size int, fsync bool) (s servers, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	needed := make(map[store]bool)
+	for _, p := range chosen {
+		needed[p.store] = true
+	}
+	if needed[zookeeper] {
+		opts := []ensemble.Option{ensemble.WithSize(size)}
+		if fsync {
+			opts = append(opts, ensemble.WithFsync(true))
+		}
+		if s.ensemble, err = ensemble.Start(ctx, opts...); err != nil {
+			return s, err
+		}
+		s.zookeeper = s.ensemble.ConnectString()
+	}
+	if needed[etcd] {
+		if err := s.startEtcd(ctx); err != nil {
+			return s, err
+		}
+	}
+	if needed[redis] {
+		if err := s.startRedis(ctx); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+func etcdMissing() error  { return commandMissing("etcd", "etcd-server") }
+func redisMissing() error { return commandMissing("redis-server", "redis-server") }
+
+func commandMissing(command, debian string) error {
+	if _, err := exec.LookPath(command); err != nil {
+		return fmt.Errorf("%w: %s (Debian): %w", errMissing, debian, err)
+	}
+	return nil
+}
+
+func (s *servers) startEtcd(ctx context.Context) error {
+	folder, client, err := s.place()
+	if err != nil {
+		return err
+	}
+	_, internal, err := s.place()
+	if err != nil {
+		return err
+	}
+	s.etcd = "http://" + client
+	return s.run(ctx, client, "etcd", "--data-dir", folder, "--log-level", "error",
+		"--listen-client-urls", s.etcd, "--advertise-client-urls", s.etcd,
+		"--listen-peer-urls", "http://"+internal, "--initial-advertise-peer-urls", "http://"+internal,
+		"--initial-cluster", "default=http://"+internal)
+}
+
+func (s *servers) startRedis(ctx context.Context) error {
+	folder, addr, err := s.place()
+	if err != nil {
+		return err
+	}
+	s.redis = addr
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, addr, "redis-server", "--dir", folder, "--bind", host, "--port", port, "--save", "")
+}
+
+// place returns a folder and a free address on the loopback interface.
+func (s *servers) place() (folder, addr string, err error) {
+	if folder, err = os.MkdirTemp("", "bench-"); err != nil {
+		return "", "", err
+	}
+	s.folders = append(s.folders, folder)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", err
+	}
+	return folder, l.Addr().String(), l.Close()
+}
+
+// run starts a server and waits until it takes connections.
+func (s *servers) run(ctx context.Context, addr, command string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cmd := exec.Command(command, args...) //nolint:noctx // it outlives this call; close stops it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", command, err)
+	}
+	s.others = append(s.others, cmd)
+	for dialer := (net.Dialer{}); ; {
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer at %s: %w", command, addr, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (s *servers) close() error {
+	var errs []error
+	for _, cmd := range s.others {
+		errs = append(errs, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+	}
+	if s.ensemble != nil {
+		errs = append(errs, s.ensemble.Close())
+	}
+	for _, folder := range s.folders {
+		errs = append(errs, os.RemoveAll(folder))
+	}
+	return errors.Join(errs...)
+}
+
+// traffic is what all servers of the ensemble, and the loopback interface, have seen.
+type traffic struct{ received, sent, bytes float64 }
+
+// traffic returns zeros where there is no ZooKeeper.
+func (s *servers) traffic(ctx context.Context) (t traffic, err error) {
+	if s.ensemble == nil {
+		return t, nil
+	}
+	for _, server := range s.ensemble.Servers() {
+		mntr, err := server.Mntr(ctx)
+		if err != nil {
+			return t, err
+		}
+		for key, into := range map[string]*float64{"zk_packets_received": &t.received, "zk_packets_sent": &t.sent} {
+			n, err := strconv.ParseFloat(mntr[key], 64)
+			if err != nil {
+				return t, fmt.Errorf("mntr %s: %w", key, err)
+			}
+			*into += n
+		}
+	}
+	t.bytes, err = loopbackBytes()
+	return t, err
+}
+
+// loopbackBytes returns how many bytes the loopback interface has carried, TCP/IP
+// headers and acknowledgements included.
+func loopbackBytes() (float64, error) {
+	data, err := os.ReadFile("/sys/class/net/lo/statistics/rx_bytes")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(strings.TrimSpace(string(data)), 64)
+}
+
+// perTurn sets what the servers had to do for each turn, also of those that were not
+// counted. Connecting is included.
+func (r *result) perTurn(before, after traffic) {
+	if turns := float64(r.All); turns > 0 {
+		r.Requests = (after.received - before.received) / turns
+		r.Notifications = (after.sent - after.received - before.sent + before.received) / turns
+		r.Bytes = (after.bytes - before.bytes) / turns
+	}
+}
