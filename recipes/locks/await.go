@@ -11,10 +11,10 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// ownDelay is for how long a node goes unwatched by its own acquisition at most,
-// waiting or held, when nothing else is to be asked of the server: a turn that is
-// shorter saves the request, and is told by its release whether the node was there.
-const ownDelay = 5 * time.Millisecond
+// ownDelay is the age at which a node is watched by its own acquisition, waiting or
+// held. A turn that is shorter saves the requests, and is told by its release whether the
+// node was there.
+const ownDelay = 20 * time.Millisecond
 
 // awaited is one before us whose end we wait for: at the server, or in this process.
 type awaited struct {
@@ -90,7 +90,8 @@ func (q *queued) settle(names []string) {
 // watch would be left on a node that has gone meanwhile.
 func (q *queued) watch(ctx context.Context) (went bool, err error) {
 	names := q.unwatched()
-	if len(names) == 0 && !q.ownIsDue {
+	own := q.own == nil && !time.Now().Before(q.ownDue)
+	if len(names) == 0 && !own {
 		return false, nil
 	}
 	watches, absent := make([]*framework.Watch, len(names)), make([]bool, len(names)+1)
@@ -99,7 +100,7 @@ func (q *queued) watch(ctx context.Context) (went bool, err error) {
 		reads[i] = framework.ReadData(framework.JoinPath(q.l.path, name), nil,
 			framework.Watched(&watches[i]), framework.StoringAbsenceIn(&absent[i]))
 	}
-	if q.own == nil {
+	if own {
 		reads = append(reads, framework.ReadData(q.node.Path, &q.data,
 			framework.Watched(&q.own), framework.StoringAbsenceIn(&absent[len(names)])))
 	}
@@ -109,7 +110,6 @@ func (q *queued) watch(ctx context.Context) (went bool, err error) {
 	if absent[len(names)] {
 		return false, errOwnNodeGone
 	}
-	q.ownIsDue = false
 	for i, name := range names {
 		if absent[i] {
 			q.gone(name)
@@ -161,7 +161,7 @@ func (q *queued) heedOwn() error {
 	if event.Type == zk.EventNodeDeleted {
 		return errOwnNodeGone
 	}
-	q.own, q.ownIsDue = nil, true
+	q.own, q.ownDue = nil, time.Time{}
 	if event.Err != nil {
 		q.interrupted()
 	}
@@ -201,7 +201,7 @@ func (q *queued) sleep(ctx context.Context, wake <-chan struct{}) error {
 	if q.own != nil {
 		own = q.own.Fired()
 	} else {
-		timer := time.NewTimer(ownDelay)
+		timer := time.NewTimer(time.Until(q.ownDue))
 		defer timer.Stop()
 		due = timer.C
 	}
@@ -209,7 +209,6 @@ func (q *queued) sleep(ctx context.Context, wake <-chan struct{}) error {
 	case <-wake:
 	case <-own:
 	case <-due:
-		q.ownIsDue = true
 	case <-q.max.changed:
 	case <-q.session.Done():
 	case <-ctx.Done():

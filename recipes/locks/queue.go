@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -27,16 +28,16 @@ type queued struct {
 	companions map[string]*member // those among the names who tell us themselves when they let go
 	passed     bool               // somebody who has gone was not the first: those before may have gone unnoticed
 
-	awaited  map[string]*awaited // nil before the first wait, as is wake
-	wake     chan struct{}
-	own      *framework.Watch // on node: tells of its deletion; nil while there is none
-	ownIsDue bool             // it is to be set with what is next asked of the server
-	data     []byte           // of node, as read with own
-	folder   *framework.Watch // on the list of names, if the driver waits for that; may be nil
+	awaited map[string]*awaited // nil before the first wait, as is wake
+	wake    chan struct{}
+	own     *framework.Watch // on node: tells of its deletion; nil while there is none
+	ownDue  time.Time        // when there is to be one
+	data    []byte           // of node, as read with own
+	folder  *framework.Watch // on the list of names, if the driver waits for that; may be nil
 }
 
 func (l *LockInternals) newQueued(session *framework.Session, node LockNode, seen *acquisition) *queued {
-	q := &queued{l: l, session: session, node: node, self: l.join(node.Path), seen: seen}
+	q := &queued{l: l, session: session, node: node, self: l.join(node.Path), seen: seen, ownDue: time.Now().Add(ownDelay)}
 	_, q.name = framework.SplitPath(node.Path)
 	q.shrinking, _ = l.driver.(ShrinkingQueue)
 	if node.Children != nil {
