@@ -6,13 +6,16 @@ GO ?= go
 BENCH ?= .
 COUNT ?= 1
 
+# What "make bench-peers" gets: make bench-peers PEERS='-scenario contended -out /tmp/bench'
+PEERS ?=
+
 # What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
 MUTANTS ?=
 
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short lint fmt bench mutants
+.PHONY: help deps test test-short lint fmt bench bench-peers mutants
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,6 +24,7 @@ deps: ## install the Debian packages that the tests need, or name them
 	@.ci/install-deps
 
 test: deps ## run all tests, with real ZooKeeper servers and the race detector
+	$(GO) -C testing/bench test -timeout 10m ./...
 	$(GO) test -race -shuffle=on -timeout 20m ./...
 
 test-short: ## run the tests that need no Java
@@ -30,6 +34,8 @@ lint: $(LINTER) ## check the code, its formatting and go.mod
 	$(LINTER) run ./...
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
+	$(GO) -C testing/bench mod tidy -diff
+	cd testing/bench && ../../$(LINTER) run ./... && $(GO) vet ./...
 	$(GO) fix -diff ./...
 
 fmt: $(LINTER) ## format the code as lint wants it
@@ -37,6 +43,9 @@ fmt: $(LINTER) ## format the code as lint wants it
 
 bench: ## run the benchmarks, BENCH=regexp COUNT=n
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+
+bench-peers: deps ## measure the locks beside those that people use, PEERS=flags
+	$(GO) -C testing/bench run . $(PEERS)
 
 mutants: deps ## break the code on purpose and see that tests notice, MUTANTS=flags
 	$(GO) run ./testing/mutants $(MUTANTS)

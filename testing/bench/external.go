@@ -5,10 +5,12 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,12 +73,12 @@ func runPython(ctx context.Context, at servers, l load, path string) (result, er
 // runProgram runs a source file with an interpreter and reads the line that it prints.
 func runProgram(
 	ctx context.Context, at servers, l load, path string, source []byte, name string, command ...string,
-) (result, error) {
+) (r result, err error) {
 	folder, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return result{}, err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	file := filepath.Join(folder, name)
 	if err := os.WriteFile(file, source, 0o600); err != nil {
 		return result{}, err
@@ -85,9 +87,11 @@ func runProgram(
 	if l.Queue {
 		mode = "queue"
 	}
-	args := append(command[1:len(command):len(command)], file, at.zookeeper, path,
+	args := slices.Concat(command[1:], []string{
+		file, at.zookeeper, path,
 		strconv.Itoa(l.Clients), strconv.Itoa(l.Goroutines), strconv.Itoa(l.Leases), strconv.Itoa(l.Readers), mode,
-		strconv.FormatInt(l.Duration.Milliseconds(), 10))
+		strconv.FormatInt(l.Duration.Milliseconds(), 10),
+	})
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], args...)
 	cmd.Stderr = &stderr
@@ -95,7 +99,6 @@ func runProgram(
 	if err != nil {
 		return result{}, fmt.Errorf("%s: %w\n%s", name, err, stderr.Bytes())
 	}
-	var r result
 	if err := json.Unmarshal(out, &r); err != nil {
 		return result{}, fmt.Errorf("%s printed %q: %w", name, out, err)
 	}

@@ -35,7 +35,7 @@ type result struct {
 	Bytes         float64 `json:"bytes_per_turn,omitempty"`
 }
 
-func (r result) turnsPerSecond() float64 { return float64(r.Turns) / r.Seconds }
+func (r *result) turnsPerSecond() float64 { return float64(r.Turns) / r.Seconds }
 
 // locker is one goroutine's way into the lock: it acquires, for reading if that is
 // told apart, and returns the release.
@@ -77,12 +77,9 @@ func drain(ctx context.Context, l load, holder locker, lockers []locker, queued 
 	m := &measurement{load: l}
 	released := make(chan error, 1)
 	go func() {
-		for n := 0; n <= len(lockers) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-			var err error
-			if n, err = queued(); err != nil {
-				released <- err
-				return
-			}
+		if err := awaitQueue(ctx, len(lockers)+1, queued); err != nil {
+			released <- err
+			return
 		}
 		m.begin()
 		released <- unlock(ctx)
@@ -92,6 +89,22 @@ func drain(ctx context.Context, l load, holder locker, lockers []locker, queued 
 		err = <-released
 	}
 	return r, err
+}
+
+// awaitQueue waits until there are n in the queue.
+func awaitQueue(ctx context.Context, n int, queued func() (int, error)) error {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if there, err := queued(); err != nil || there >= n {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // run has the lockers take turns until over says so after a turn.

@@ -81,8 +81,8 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 	if o.json {
 		return writeJSON(stdout, all)
 	}
-	writeLines(stdout, all)
-	return nil
+	_, err = io.WriteString(stdout, lines(all))
+	return err
 }
 
 // save writes the files to the folder, if there is to be one.
@@ -93,12 +93,11 @@ func save(folder string, all []*measured) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	var figures, table bytes.Buffer
+	var figures bytes.Buffer
 	if err := writeJSON(&figures, all); err != nil {
 		return err
 	}
-	writeTable(&table, all)
-	for name, content := range map[string][]byte{"bench.json": figures.Bytes(), "bench.md": table.Bytes()} {
+	for name, content := range map[string][]byte{"bench.json": figures.Bytes(), "bench.md": []byte(table(all))} {
 		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
 			return err
 		}

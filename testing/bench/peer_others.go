@@ -18,18 +18,20 @@ import (
 // goroutine has one.
 func runEtcd(ctx context.Context, at servers, l load, path string) (_ result, err error) {
 	var lockers []locker
+	var open closers
+	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{at.etcd}, DialTimeout: sessionTimeout})
 		if err != nil {
 			return result{}, err
 		}
-		defer func() { err = errors.Join(err, client.Close()) }()
+		open = append(open, client.Close)
 		for range l.Goroutines {
 			session, err := concurrency.NewSession(client, concurrency.WithTTL(int(sessionTimeout/time.Second)))
 			if err != nil {
 				return result{}, err
 			}
-			defer func() { err = errors.Join(err, session.Close()) }()
+			open = append(open, session.Close)
 			mutex := concurrency.NewMutex(session, path)
 			lockers = append(lockers, func(ctx context.Context, _ bool) (func(context.Context) error, error) {
 				return mutex.Unlock, mutex.Lock(ctx)
@@ -43,9 +45,11 @@ func runEtcd(ctx context.Context, at servers, l load, path string) (_ result, er
 // like that of the others.
 func runRedsync(ctx context.Context, at servers, l load, path string) (_ result, err error) {
 	var lockers []locker
+	var open closers
+	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
 		client := redisclient.NewClient(&redisclient.Options{Addr: at.redis})
-		defer func() { err = errors.Join(err, client.Close()) }()
+		open = append(open, client.Close)
 		locks := redsync.New(goredis.NewPool(client))
 		for range l.Goroutines {
 			mutex := locks.NewMutex(path, redsync.WithExpiry(sessionTimeout))
@@ -63,9 +67,11 @@ func runRedsync(ctx context.Context, at servers, l load, path string) (_ result,
 // runRedislock measures Redislock, of which the same is to be said.
 func runRedislock(ctx context.Context, at servers, l load, path string) (_ result, err error) {
 	var lockers []locker
+	var open closers
+	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
 		client := redisclient.NewClient(&redisclient.Options{Addr: at.redis})
-		defer func() { err = errors.Join(err, client.Close()) }()
+		open = append(open, client.Close)
 		locks := redislock.New(client)
 		for range l.Goroutines {
 			lockers = append(lockers, func(ctx context.Context, _ bool) (func(context.Context) error, error) {

@@ -27,16 +27,14 @@ func runSelfHandoff(ctx context.Context, at servers, l load, path string) (resul
 func selfWith(ctx context.Context, at servers, l load, path string, opts ...locks.Option) (_ result, err error) {
 	var lockers []locker
 	var clients []*framework.Framework
-	defer func() {
-		for _, c := range clients {
-			err = errors.Join(err, c.Close())
-		}
-	}()
+	var open closers
+	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
 		client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout))
 		if err != nil {
 			return result{}, err
 		}
+		open = append(open, client.Close)
 		clients = append(clients, client)
 		lock, err := selfLocker(client, l, path, opts)
 		if err != nil {
@@ -111,15 +109,17 @@ func runRaw(ctx context.Context, at servers, l load, path string) (result, error
 }
 
 // overConns runs a load over connections of go-zookeeper.
-func overConns(ctx context.Context, at servers, l load, path string, of func(*zk.Conn) locker) (result, error) {
+func overConns(ctx context.Context, at servers, l load, path string, of func(*zk.Conn) locker) (_ result, err error) {
 	var lockers []locker
 	var first *zk.Conn
+	var open closers
+	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
 		conn, err := connect(ctx, at)
 		if err != nil {
 			return result{}, err
 		}
-		defer conn.Close()
+		open = append(open, func() error { conn.Close(); return nil })
 		if first == nil {
 			first = conn
 			if err := makeFolder(conn, path); err != nil {

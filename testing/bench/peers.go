@@ -81,6 +81,17 @@ func peerNames() string {
 	return strings.Join(names, ", ")
 }
 
+// closers close, in reverse, what a peer has opened.
+type closers []func() error
+
+func (c closers) close() error {
+	var errs []error
+	for _, fn := range slices.Backward(c) {
+		errs = append(errs, fn())
+	}
+	return errors.Join(errs...)
+}
+
 // checkInstalled returns what is missing for the peers, each with its package.
 func checkInstalled(chosen []peer) error {
 	var errs []error

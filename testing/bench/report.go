@@ -12,8 +12,8 @@ import (
 // values are what one metric was in each round.
 func (m *measured) values(of metric) []float64 {
 	var values []float64
-	for _, r := range m.Rounds {
-		values = append(values, of.of(r))
+	for i := range m.Rounds {
+		values = append(values, of.of(&m.Rounds[i]))
 	}
 	return values
 }
@@ -64,27 +64,31 @@ func byScenario(all []*measured, fn func([]*measured)) {
 	}
 }
 
-// writeLines writes the line of each metric.
-func writeLines(w io.Writer, all []*measured) {
+// lines are the line of each metric.
+func lines(all []*measured) string {
+	var b strings.Builder
 	byScenario(all, func(peers []*measured) {
 		for _, of := range peers[0].scenario.metrics {
-			fmt.Fprintln(w, line(of, peers))
+			b.WriteString(line(of, peers) + "\n")
 		}
 	})
+	return b.String()
 }
 
-// writeTable writes the medians as a table in Markdown, with their spread.
-func writeTable(w io.Writer, all []*measured) {
+// table is the medians of the first metrics, in Markdown, with their spread.
+func table(all []*measured) string {
+	var b strings.Builder
 	byScenario(all, func(peers []*measured) {
 		of := peers[0].scenario.metrics[0]
-		fmt.Fprintf(w, "\n**%s**, %d clients, %d goroutines each: %s\n\n| peer | median | spread | of self |\n|---|---|---|---|\n",
+		fmt.Fprintf(&b, "\n**%s**, %d clients, %d goroutines each: %s\n\n| peer | median | spread | of self |\n|---|---|---|---|\n",
 			peers[0].Scenario, peers[0].Clients, peers[0].Goroutines, of.name)
 		ours := median(peers[0].values(of))
 		for _, m := range peers {
 			values := m.values(of)
-			fmt.Fprintf(w, "| %s | %s | ±%.0f %% | %.2f |\n", m.Peer, number(median(values)), 100*spread(values), median(values)/ours)
+			fmt.Fprintf(&b, "| %s | %s | ±%.0f %% | %.2f |\n", m.Peer, number(median(values)), 100*spread(values), median(values)/ours)
 		}
 	})
+	return b.String()
 }
 
 func writeJSON(w io.Writer, all []*measured) error {

@@ -47,7 +47,7 @@ func runAll(
 					return all, fmt.Errorf("%v peer=%s: %w", s, p.name, err)
 				}
 				of[i].Rounds = append(of[i].Rounds, r)
-				fmt.Fprintf(progress, "# %v round=%d peer=%s turns=%d turns_per_s=%.0f turn_p50_us=%.0f overlaps=%d\n",
+				say(progress, "# %v round=%d peer=%s turns=%d turns_per_s=%.0f turn_p50_us=%.0f overlaps=%d\n",
 					s, round+1, p.name, r.Turns, r.turnsPerSecond(), r.TurnP50, r.Overlaps)
 				if r.Overlaps > 0 && (p.name == "self" || p.name == "self-handoff") {
 					return all, fmt.Errorf("%v peer=%s: %w %d times", s, p.name, errOverlap, r.Overlaps)
@@ -57,6 +57,11 @@ func runAll(
 		all = append(all, of...)
 	}
 	return all, nil
+}
+
+// say tells how far it is; that it cannot be told is no reason to stop.
+func say(progress io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(progress, format, args...)
 }
 
 func runOne(ctx context.Context, at servers, p peer, s scenario, path string) (result, error) {

@@ -19,16 +19,16 @@ type scenario struct {
 type metric struct {
 	name    string
 	latency bool
-	of      func(result) float64
+	of      func(*result) float64
 }
 
 var (
-	turnsPerSecond = metric{"turns_per_s", false, result.turnsPerSecond}
-	turnMedian     = metric{"p50_us", true, func(r result) float64 { return r.TurnP50 }}
-	waitTail       = metric{"wait_p99_us", true, func(r result) float64 { return r.WaitP99 }}
-	requests       = metric{"requests_per_turn", true, func(r result) float64 { return r.Requests }}
-	notifications  = metric{"notifications_per_turn", true, func(r result) float64 { return r.Notifications }}
-	bytesPerTurn   = metric{"bytes_per_turn", true, func(r result) float64 { return r.Bytes }}
+	turnsPerSecond = metric{"turns_per_s", false, (*result).turnsPerSecond}
+	turnMedian     = metric{"p50_us", true, func(r *result) float64 { return r.TurnP50 }}
+	waitTail       = metric{"wait_p99_us", true, func(r *result) float64 { return r.WaitP99 }}
+	requests       = metric{"requests_per_turn", true, func(r *result) float64 { return r.Requests }}
+	notifications  = metric{"notifications_per_turn", true, func(r *result) float64 { return r.Notifications }}
+	bytesPerTurn   = metric{"bytes_per_turn", true, func(r *result) float64 { return r.Bytes }}
 )
 
 var scenarios = []scenario{

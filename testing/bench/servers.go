@@ -118,7 +118,7 @@ func (s *servers) place() (folder, addr string, err error) {
 func (s *servers) run(ctx context.Context, addr, command string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	cmd := exec.Command(command, args...) //nolint:noctx // it outlives this call; close stops it
+	cmd := exec.Command(command, args...) // it outlives this call; close stops it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", command, err)
