@@ -115,6 +115,7 @@ import (
 //   - The reply is lost. The node that exists is returned.
 //     Curator: TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate
 //     Test: TestProtectionOverALostReply TestAProtectedCreateSurvivesEveryLoss TestAForeignNameThatLooksProtected
+//     testing/interop.TestTheSearchForProtectedNodes
 //   - The path that is returned is the right one, in every mode.
 //     Curator: TestFrameworkEdges.testPathsFromProtectingInBackground
 //     Test: TestCreateModes TestNamespace
