@@ -55,7 +55,7 @@ var createRows = []row{
 		}
 	}},
 	{"create/modes are what they say", func(s *script) {
-		s.created(s.f.Create(s.ctx, "/ttl", nil, framework.WithMode(framework.PersistentWithTTL), framework.WithTTL(soon)))
+		s.created(s.f.Create(s.ctx, "/ttl", nil, framework.WithMode(framework.PersistentWithTTL), framework.WithTTL(time.Millisecond)))
 		s.awaitGone("/ttl")
 		s.created(s.f.Create(s.ctx, "/container", nil, framework.WithMode(framework.Container)))
 		s.created(s.f.Create(s.ctx, "/container/child", nil))
