@@ -91,3 +91,47 @@ func TestACLProvider(t *testing.T) {
 	_, err := framework.New("a", framework.WithACLProvider(nil))
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }
+
+// TestForbiddenAncestors: a node that the client may not touch is in nobody's way
+// below it, unless something has to be created in it. The error names what.
+func TestForbiddenAncestors(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+		ctx := t.Context()
+		parents := framework.CreatingParentsIfNeeded()
+		mustCreate(t, f, "/locked/open", parents)
+		require.NoError(t, f.SetACL(ctx, "/locked", zk.DigestACL(zk.PermAll, "alice", "x")))
+		_, err := f.Children(ctx, "/locked")
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+
+		require.Equal(t, "/locked/open/a/b", mustCreate(t, f, "/locked/open/a/b", parents))
+		require.Equal(t, "/c/d", mustCreate(t, namespaced(t, f, "locked/open"), "/c/d", parents))
+		_, err = f.Exists(ctx, "/locked/open/e/f", parents)
+		require.NoError(t, err)
+		require.NoError(t, f.CreateContainers(ctx, "/locked/open/g"))
+
+		for name, create := range map[string]func(path string) error{
+			"create": func(path string) error {
+				_, err := f.Create(ctx, path+"/z", nil, parents)
+				return err
+			},
+			"create protected": func(path string) error {
+				_, err := f.Create(ctx, path+"/z", nil, parents, framework.WithProtection())
+				return err
+			},
+			"exists": func(path string) error {
+				_, err := f.Exists(ctx, path+"/z", parents)
+				return err
+			},
+			"containers": func(path string) error { return f.CreateContainers(ctx, path) },
+		} {
+			for _, path := range []string{"/locked/x", "/locked/x/y"} {
+				err := create(path)
+				require.ErrorIs(t, err, framework.ErrNoAuth, name)
+				require.False(t, framework.OutcomeUnknown(err), name)
+				var op *framework.OpError
+				require.ErrorAs(t, err, &op, name)
+				require.Equal(t, "/locked/x", op.Path, name)
+			}
+		}
+	})
+}

@@ -143,29 +143,6 @@ func TestACL(t *testing.T) {
 	})
 }
 
-func TestCreateOptionErrors(t *testing.T) {
-	f := unstarted(t)
-	for name, opts := range map[string][]framework.CreateOption{
-		"mode below":   {framework.WithMode(-1)},
-		"mode above":   {framework.WithMode(7)},
-		"no ttl":       {framework.WithMode(framework.PersistentWithTTL)},
-		"ttl alone":    {framework.WithTTL(time.Second)},
-		"short ttl":    {framework.WithMode(framework.PersistentWithTTL), framework.WithTTL(time.Microsecond)},
-		"long ttl":     {framework.WithMode(framework.PersistentWithTTL), framework.WithTTL(1 << 40 * time.Millisecond)},
-		"empty acl":    {framework.WithACL()},
-		"nil session":  {framework.InSession(nil)},
-		"nil stat":     {framework.StoringStatIn(nil)},
-		"a nil option": {nil},
-	} {
-		_, err := f.Create(t.Context(), "/a", nil, opts...)
-		require.ErrorIs(t, err, framework.ErrInvalidOption, name)
-		var op *framework.OpError
-		require.ErrorAs(t, err, &op, name)
-		require.Equal(t, "create", op.Op)
-		require.Equal(t, "/a", op.Path)
-	}
-}
-
 func TestIsProtectedName(t *testing.T) {
 	const id = "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-"
 	for name, want := range map[string]bool{

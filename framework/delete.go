@@ -66,6 +66,9 @@ func Quietly() DeleteOption {
 // Delete removes a znode, which without [DeletingChildrenIfNeeded] must have no
 // children. Without [Guaranteed] or [Idempotent] it is not repeated after a try whose
 // outcome is unknown.
+//
+// The root cannot be deleted, nor can that of a chroot; the / of a view is its
+// namespace, which can.
 func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
 	cfg := deleteConfig{version: AnyVersion}
 	if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
@@ -89,7 +92,7 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 }
 
 func (f *Framework) deleteCall(path string, version int32) (*call, error) {
-	full, err := f.writable(path)
+	full, err := f.deletable(path)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +100,15 @@ func (f *Framework) deleteCall(path string, version int32) (*call, error) {
 	e.String(full)
 	e.Int32(version)
 	return &call{operation: opDelete, path: path, body: e.Bytes()}, nil
+}
+
+// deletable checks a path that is to be deleted and returns it as the server knows
+// it.
+func (f *Framework) deletable(path string) (string, error) {
+	if path == "/" && f == f.base {
+		return "", fmt.Errorf("%w %q: the root cannot be deleted", ErrInvalidPath, path)
+	}
+	return f.writable(path)
 }
 
 // deletion is one Delete under way.

@@ -242,10 +242,14 @@ func TestDeletesGoOnInTheBackground(t *testing.T) {
 			return f.Delete(ctx, "/a", framework.InBackground())
 		},
 	} {
-		for _, lost := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, session lost %t", name, lost), func(t *testing.T) {
+		for i := range 4 {
+			lost, viewed := i&1 != 0, i&2 != 0
+			t.Run(fmt.Sprintf("%s, session lost %t, of a view %t", name, lost, viewed), func(t *testing.T) {
 				inMemory(t, func(t *testing.T, n *memnet) {
 					f := n.client(t, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(3*time.Second))
+					if viewed {
+						f = namespaced(t, f, "ns")
+					}
 					mustCreate(t, f, "/a")
 					n.setDown(true)
 					synctest.Wait()

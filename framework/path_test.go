@@ -148,6 +148,9 @@ func TestChroot(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"er"}, siblings, "nothing escapes from the chroot")
 
+		require.ErrorIs(t, f.Delete(ctx, "/", framework.DeletingChildrenIfNeeded()), framework.ErrInvalidPath)
+		_, err = f.Transact(ctx, framework.DeleteOp("/"))
+		require.ErrorIs(t, err, framework.ErrInvalidPath, "the root is not deleted, wherever it is")
 		names, err := f.Children(ctx, "/")
 		require.NoError(t, err)
 		require.Len(t, names, 6)

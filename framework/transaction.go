@@ -133,7 +133,7 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 			if !cfg.isOneRequest() {
 				return fmt.Errorf("%w: %w", ErrInvalidOption, errDeleteInTransaction)
 			}
-			full, err := f.writable(path)
+			full, err := f.deletable(path)
 			if err != nil {
 				return err
 			}

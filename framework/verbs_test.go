@@ -116,19 +116,6 @@ func TestPipeline(t *testing.T) {
 	})
 }
 
-func TestReadOptionErrors(t *testing.T) {
-	f := unstarted(t)
-	_, err := f.Get(t.Context(), "/a", framework.StoringStatIn(nil))
-	require.ErrorIs(t, err, framework.ErrInvalidOption)
-	_, err = f.Get(t.Context(), "/a", framework.Watched(nil))
-	require.ErrorIs(t, err, framework.ErrInvalidOption)
-	_, err = f.Exists(t.Context(), "/a", framework.Watched(nil))
-	require.ErrorIs(t, err, framework.ErrInvalidOption)
-	_, err = f.Children(t.Context(), "/a", framework.Watched(nil))
-	require.ErrorIs(t, err, framework.ErrInvalidOption)
-	require.ErrorIs(t, f.Set(t.Context(), "/a", nil, framework.StoringStatIn(nil)), framework.ErrInvalidOption)
-}
-
 // verbs are all verbs, on a path.
 var verbs = map[string]func(ctx context.Context, f *framework.Framework, path string) error{
 	"create": func(ctx context.Context, f *framework.Framework, path string) error {

@@ -5,13 +5,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -81,10 +79,7 @@ func TestCreatedNodes(t *testing.T) {
 // The folders that either side makes are containers: they go when they are empty.
 func TestFoldersAreContainers(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		if server.Name() == "zkserver" { // whose containers are otherwise looked at once a minute
-			server = zktest.Embedded(zktest.NewServer(t, zkserver.WithContainerCheckInterval(10*time.Millisecond)))
-			makeChroot(t, server)
-		}
+		server = withQuickReaper(t, server)
 		client := zktest.Client(t, server.ConnectString())
 		java := newActor(t, server)
 

@@ -33,5 +33,10 @@
 // embedded server and on real ZooKeeper, with evidence that the kernel puts in order.
 // Four clients of each side, or more, have two thousand holds of every lock that both
 // know. Only the downgrade is Go's alone: in Curator 5.4 it lets another writer in.
+//
+// And that each reads what the other writes: compressed data, nodes with a time to
+// live, containers, access control lists, transactions, namespaces and chroots; and
+// finds by their protection the nodes that the other has created.
+//
 // A program that is to share locks with Java finds there what has been tried.
 package interop

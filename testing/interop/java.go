@@ -17,6 +17,9 @@ import (
 // closeTimeout bounds how long Close waits for Java to end by itself.
 const closeTimeout = 10 * time.Second
 
+// maxLine bounds an answer, in which there may be the data of a znode.
+const maxLine = 2 << 20
+
 // Java is a running process of the program. Its methods may be called from any
 // goroutine. It ends with [Java.Close], and with the process that has started it.
 type Java struct {
@@ -78,6 +81,7 @@ func (j *Java) run() error {
 func (j *Java) read(out io.Reader) {
 	defer close(j.gone)
 	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		number, words, _ := strings.Cut(lines.Text(), "\t")
 		j.mu.Lock()

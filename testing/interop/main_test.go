@@ -94,8 +94,14 @@ var actors atomic.Int64
 // newActor returns a Java actor that is connected, and closed when the test ends.
 func newActor(tb testing.TB, server zktest.Backend) actor {
 	tb.Helper()
+	return newActorAt(tb, server.ConnectString())
+}
+
+// newActorAt is newActor with a connection string, and credentials if there are any.
+func newActorAt(tb testing.TB, connectString string, credentials ...string) actor {
+	tb.Helper()
 	a := actor{startJava(tb).Actor("java" + strconv.FormatInt(actors.Add(1), 10))}
-	a.do(tb, "connect", server.ConnectString(), "10000")
+	a.do(tb, "connect", append([]string{connectString, "10000"}, credentials...)...)
 	tb.Cleanup(func() { a.close(tb) })
 	return a
 }

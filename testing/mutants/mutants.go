@@ -559,4 +559,13 @@ var table = []mutant{
 		pkg:      "./framework",
 		test:     "^TestACLProvider$",
 	},
+	{
+		name:     "framework-root-deleted",
+		property: "The node of a chroot is not deleted by who sees it as its root.",
+		file:     "framework/delete.go",
+		old:      "if path == \"/\" && f == f.base {",
+		new:      "if false {",
+		pkg:      "./framework",
+		test:     "^TestChroot$",
+	},
 }

@@ -1,3 +1,4 @@
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
@@ -14,7 +15,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * One thread with one client, since Curator's locks belong to threads.
  *
  * <pre>
- * connect ADDRESS/CHROOT TIMEOUT     session id; the timeout in milliseconds
+ * connect ADDRESS/CHROOT TIMEOUT [USER:PASSWORD]
+ *                                    session id; the timeout in milliseconds
  * close
  * mutex NAME PATH                    makes a lock that later commands call NAME
  * read-write NAME PATH               makes two: NAME.read and NAME.write
@@ -68,7 +70,7 @@ final class Actor {
 
     private List<String> obey(String command, List<String> args) throws Exception {
         return switch (command) {
-            case "connect" -> connect(args.get(0), Integer.parseInt(args.get(1)));
+            case "connect" -> connect(args);
             case "close" -> done(client::close);
             case "mutex" -> add(args.get(0), Lock.mutex(client, args.get(1)));
             case "read-write" -> addReadWrite(args.get(0), args.get(1));
@@ -97,13 +99,17 @@ final class Actor {
         return List.of();
     }
 
-    private List<String> connect(String connectString, int timeout) throws Exception {
-        client = CuratorFrameworkFactory.builder()
-                .connectString(connectString)
+    private List<String> connect(List<String> args) throws Exception {
+        int timeout = Integer.parseInt(args.get(1));
+        CuratorFrameworkFactory.Builder builder = CuratorFrameworkFactory.builder()
+                .connectString(args.get(0))
                 .sessionTimeoutMs(timeout)
                 .connectionTimeoutMs(timeout)
-                .retryPolicy(new ExponentialBackoffRetry(100, 5))
-                .build();
+                .retryPolicy(new ExponentialBackoffRetry(100, 5));
+        if (args.size() > 2) {
+            builder.authorization("digest", args.get(2).getBytes(StandardCharsets.UTF_8));
+        }
+        client = builder.build();
         client.start();
         client.blockUntilConnected();
         return List.of(Long.toString(client.getZookeeperClient().getZooKeeper().getSessionId()));

@@ -1,0 +1,171 @@
+package framework_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// elsewhere are the exported names that no row of the suite uses, with a test that they
+// have and the reason.
+var elsewhere = map[string]string{
+	"ErrMalformedReply":          "TestGarbageInPlaceOfAReply: no server sends one",
+	"ErrNotConnected":            "TestCallsThroughAnOutage: it takes an outage",
+	"ErrSessionMoved":            "TestErrors: it takes a session that is at two servers",
+	"ErrUnsupported":             "TestAddWatchOnAnOldServer: it takes an old server",
+	"ErrorType":                  "TestErrorTypes: it asks no server",
+	"Framework.Format":           "TestThePasswordIsToldToNobody: it asks no server",
+	"Framework.HasPathAttribute": "TestThePathAttributeIsOptIn: it is told of by spans",
+	"Framework.HasTelemetry":     "TestWithoutProvidersNothingIsTold: it asks no server",
+	"Framework.HealthHandler":    "TestHealth: it answers over HTTP",
+	"Framework.MeterProvider":    "TestWithoutProvidersNothingIsTold: it asks no server",
+	"Framework.ServerAttributes": "TestTelemetryOfVerbs: it is told of by spans",
+	"Framework.TracerProvider":   "TestWithoutProvidersNothingIsTold: it asks no server",
+	"JoinPath":                   "TestJoinAndSplit: it asks no server",
+	"OutcomeUnknown":             "TestErrors: script.failed asks it about every error",
+	"Retryable":                  "TestErrors: script.failed asks it about every error",
+	"Session.Format":             "TestThePasswordIsToldToNobody: it asks no server",
+	"Session.LogValue":           "TestThePasswordIsToldToNobody: it asks no server",
+	"SplitPath":                  "TestJoinAndSplit: it asks no server",
+	"ValidatePath":               "TestValidatePath: it asks no server",
+	"WithDialer":                 "TestConnectWithARefusedCredential: it is used for faults",
+	"WithLogger":                 "TestACredentialThatIsRefusedLater: a log is no outcome",
+	"WithMeterProvider":          "TestTelemetryOfVerbs: measurements are no outcome",
+	"WithPathAttribute":          "TestThePathAttributeIsOptIn: spans are no outcome",
+	"WithServerTiming":           "TestServerTimingIsChecked: it is for a warning",
+	"WithTLS":                    "TestTLS: it takes a server with a certificate",
+	"WithTracerProvider":         "TestTelemetryOfVerbs: spans are no outcome",
+}
+
+// TestSuiteIsComplete: whatever a caller can do is done by a row, or has a test of its
+// own. That goes for the functions of the package, for the methods of what they return,
+// and for the modes; and every error must come out of some row.
+func TestSuiteIsComplete(t *testing.T) {
+	used := usedBySuite(t)
+	tests := testsOf(t, os.DirFS(".."))
+	recorded, err := os.ReadFile(suiteFile)
+	require.NoError(t, err)
+	callable := callableNames(t)
+	for _, name := range callable {
+		_, method, isMethod := strings.Cut(name, ".")
+		isUsed := used[name]
+		switch {
+		case isMethod:
+			isUsed = used["."+method]
+		case strings.HasPrefix(name, "Err") && name != "ErrorType":
+			isUsed = strings.Contains(string(recorded), name)
+		}
+		test, isElsewhere := elsewhere[name]
+		require.NotEqual(t, isUsed, isElsewhere, "%s is to be in a row, or else tested elsewhere", name)
+		test, _, _ = strings.Cut(test, ":")
+		require.True(t, isUsed || tests["framework."+test], "no %s, which is to test %s", test, name)
+	}
+	for name := range elsewhere {
+		require.Contains(t, callable, name, "among those that are tested elsewhere")
+	}
+}
+
+// handles are the types whose methods count.
+var handles = []string{"Framework", "Session", "Watch", "PersistentWatch"}
+
+// callableNames returns the exported functions, modes and errors of the package, and the
+// methods of its handles as Type.Method.
+func callableNames(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, file := range parse(t, "*.go") {
+		for _, decl := range file.Decls {
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				if receiver := receiverOf(decl); receiver == "" {
+					names = append(names, decl.Name.Name)
+				} else if slices.Contains(handles, receiver) && decl.Name.IsExported() {
+					names = append(names, receiver+"."+decl.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, spec := range decl.Specs {
+					names = append(names, modesAndErrors(spec)...)
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !ast.IsExported(name) })
+}
+
+// modesAndErrors returns the names that are constants of a mode, or errors.
+func modesAndErrors(spec ast.Spec) (names []string) {
+	values, ok := spec.(*ast.ValueSpec)
+	if !ok {
+		return nil
+	}
+	of, _ := values.Type.(*ast.Ident)
+	isMode := of != nil && strings.HasSuffix(of.Name, "Mode")
+	for _, id := range values.Names {
+		if isMode || strings.HasPrefix(id.Name, "Err") {
+			names = append(names, id.Name)
+		}
+	}
+	return names
+}
+
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if pointer, ok := of.(*ast.StarExpr); ok {
+		of = pointer.X
+	}
+	id, _ := of.(*ast.Ident)
+	return id.Name
+}
+
+// usedBySuite returns what the tables of the suite use: names of the package, and
+// those of methods with a dot before them.
+func usedBySuite(t *testing.T) map[string]bool {
+	t.Helper()
+	used := map[string]bool{}
+	for name, file := range parse(t, "suite_*_test.go") {
+		if name == "suite_complete_test.go" {
+			continue
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := selector.X.(*ast.Ident); ok && of.Name == "framework" {
+				used[selector.Sel.Name] = true
+			} else {
+				used["."+selector.Sel.Name] = true
+			}
+			return true
+		})
+	}
+	return used
+}
+
+// parse returns the files of this folder that match the pattern, without tests unless
+// it names them.
+func parse(t *testing.T, pattern string) map[string]*ast.File {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	files := map[string]*ast.File{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(pattern, "_test.go") {
+			continue
+		}
+		files[path], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+	}
+	return files
+}
