@@ -20,6 +20,19 @@
 // first node that is created with [CreatingParentsIfNeeded]. One client serves a
 // whole process; it is safe for concurrent use.
 //
+// # When the servers move
+//
+// Names are resolved at every attempt to connect. Where the names change, too, the
+// client asks an [EnsembleProvider] in place of having a connection string:
+//
+//	provider, err := framework.NewDynamicEnsembleProvider("zk1:2181,zk2:2181/orders")
+//	client, err := framework.Connect(ctx, "", framework.WithEnsembleProvider(provider))
+//	...
+//	err = provider.SetConnectionString("zk2:2181,zk3:2181")
+//
+// [WithEnsembleTracker] makes it follow what the servers write of themselves in
+// /zookeeper/config, as [Framework.Reconfig] changes it.
+//
 // # Create, read, change, delete
 //
 // Every verb takes a context, what it needs, and then options that bear the names
@@ -205,6 +218,9 @@
 //
 //	Curator                                     here
 //	CuratorFrameworkFactory.newClient           New, Connect
+//	EnsembleProvider, FixedEnsembleProvider     WithEnsembleProvider, FixedEnsembleProvider
+//	  .setConnectionString                      DynamicEnsembleProvider.SetConnectionString
+//	ensembleTracker                             WithEnsembleTracker, off by default
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	getConnectionStateListenable                Framework.OnConnectionState
 //	getZookeeperClient().isConnected            Framework.State().IsConnected

@@ -52,9 +52,11 @@ type Events interface {
 	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field but Tick and Auth is required.
+// Config is what a Conduit is made from. Every field but Ensemble, Tick and Auth is
+// required.
 type Config struct {
 	Servers        []string
+	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
 	SessionTimeout time.Duration
 	ConnectTimeout time.Duration // bounds one attempt: TCP, TLS and handshake
 	MaxReply       int           // bytes
@@ -89,7 +91,7 @@ type Conduit struct {
 // Open starts go-zookeeper. It returns at once; the first connection is made in
 // the background.
 func Open(cfg Config) (*Conduit, error) {
-	c := &Conduit{cfg: cfg}
+	c := &Conduit{cfg: cfg, hosts: hosts{ask: cfg.Ensemble}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	var err error
 	c.zk, c.zkEvents, err = zk.Connect(cfg.Servers, cfg.SessionTimeout,
@@ -149,6 +151,16 @@ func (c *Conduit) Deadline() (deadline time.Time, over bool) { return c.lease.ch
 func (c *Conduit) Reset(why error) {
 	if conn := c.current(); conn != nil {
 		conn.fail(why)
+	}
+}
+
+// Leave cuts the current connection if its server is gone by what the function says
+// of its name and its address. Other than the methods of Events, the function may
+// block.
+func (c *Conduit) Leave(gone func(server string, address net.Addr) bool) {
+	conn := c.current()
+	if conn != nil && conn.isOpen() && gone(conn.server, conn.RemoteAddr()) {
+		conn.fail(fmt.Errorf("%s is no server of the ensemble any more", conn.server))
 	}
 }
 
