@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/retry"
 )
 
 // deleteConfig is what the options of Delete set.
@@ -17,6 +18,7 @@ type deleteConfig struct {
 	children   bool
 	quietly    bool
 	idempotent bool
+	retry      retry.Policy
 }
 
 // DeleteOption is an option of [Framework.Delete] and [DeleteOp].
@@ -75,6 +77,9 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 	if err != nil {
 		return failed(opDelete, path, err)
 	}
+	if cfg.background && cfg.retry != nil {
+		return failed(opDelete, path, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption))
+	}
 	d := &deletion{f: f, cfg: cfg, call: c}
 	switch {
 	case cfg.background:
@@ -82,9 +87,9 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 	case cfg.guaranteed:
 		return d.guaranteed(ctx)
 	case cfg.idempotent:
-		return failed(opDelete, path, f.repeat(ctx, opDelete, path, d.attempt))
+		return failed(opDelete, path, f.repeat(ctx, cfg.retry, opDelete, path, d.attempt))
 	default:
-		return failed(opDelete, path, f.measured(ctx, opDelete, path, permanentInDoubt(d.attempt)))
+		return failed(opDelete, path, f.measured(ctx, cfg.retry, opDelete, path, permanentInDoubt(d.attempt)))
 	}
 }
 
@@ -186,7 +191,7 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 
 func (d *deletion) guaranteed(ctx context.Context) error {
 	inDoubt := false
-	err := d.f.measured(ctx, opDelete, d.call.path, func(ctx context.Context) error {
+	err := d.f.measured(ctx, d.cfg.retry, opDelete, d.call.path, func(ctx context.Context) error {
 		err := d.attempt(ctx)
 		if inDoubt && errors.Is(err, ErrNoNode) {
 			return nil // an earlier try of ours did it

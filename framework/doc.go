@@ -156,6 +156,17 @@
 // that is [Guaranteed], and a write that is said to be [Idempotent]. All others
 // return the error.
 //
+// [WithRetry] sets another policy for one call. [Framework.Retry] repeats several
+// calls together, which share one budget of retries with it:
+//
+//	err := client.Retry(ctx, func(ctx context.Context) error {
+//		if err := client.Sync(ctx, "/config"); err != nil {
+//			return err
+//		}
+//		data, err = client.Get(ctx, "/config")
+//		return err
+//	}, framework.WithRetry(retry.UntilElapsed(time.Minute, time.Second)))
+//
 // A call whose context ends returns the context's cause. If its request had been
 // sent, OutcomeUnknown is true; if not, it never will be sent. A create with
 // protection and a guaranteed delete then clean up in the background, and say so
@@ -228,6 +239,8 @@
 //	connectionStateErrorPolicy                  WithErrorPolicy
 //	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout
 //	retryPolicy                                 WithRetryPolicy, package retry
+//	RetryLoop.callWithRetry                     Framework.Retry
+//	ThreadLocalRetryLoop                        Framework.Retry, whose context carries the budget
 //	authorization                               WithAuth
 //	zookeeper.client.secure and ssl.* (Java)    WithTLS
 //	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string

@@ -27,7 +27,11 @@ func (c *creation) createParents(ctx context.Context) error {
 // EnsureContainers does.
 //
 // The server deletes a container only when it has had children and has none left.
-func (f *Framework) CreateContainers(ctx context.Context, path string) error {
+func (f *Framework) CreateContainers(ctx context.Context, path string, opts ...CallOption) error {
+	cfg, err := newCallConfig(opts)
+	if err != nil {
+		return failed(opCreateContainer, path, err)
+	}
 	full, err := f.writable(path)
 	if err != nil {
 		return failed(opCreateContainer, path, err)
@@ -36,7 +40,7 @@ func (f *Framework) CreateContainers(ctx context.Context, path string) error {
 		return nil
 	}
 	p := parents{f: f, mode: Container}
-	return failed(opCreateContainer, path, f.measured(ctx, opCreateContainer, path, func(ctx context.Context) error { return p.create(ctx, full) }))
+	return failed(opCreateContainer, path, f.measured(ctx, cfg.retry, opCreateContainer, path, func(ctx context.Context) error { return p.create(ctx, full) }))
 }
 
 // create makes sure of the node with this path at the server, and of what is above
