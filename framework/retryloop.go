@@ -19,25 +19,31 @@ type RetryOption struct{ policy retry.Policy }
 // they are repeated as a whole, see Framework.Retry.
 func WithRetry(policy retry.Policy) RetryOption { return RetryOption{policy} }
 
-func (o RetryOption) store(into *retry.Policy) error {
+func (o RetryOption) checked() (retry.Policy, error) {
 	if o.policy == nil {
-		return errors.New("WithRetry(nil), expected a policy such as retry.None()")
+		return nil, errors.New("WithRetry(nil), expected a policy such as retry.None()")
 	}
-	*into = o.policy
-	return nil
+	return o.policy, nil
 }
 
-func (o RetryOption) applyCreate(c *createConfig) error     { return o.store(&c.retry) }
-func (o RetryOption) applyDelete(c *deleteConfig) error     { return o.store(&c.retry) }
-func (o RetryOption) applyGet(c *readConfig) error          { return o.store(&c.retry) }
-func (o RetryOption) applyExists(c *readConfig) error       { return o.store(&c.retry) }
-func (o RetryOption) applyChildren(c *readConfig) error     { return o.store(&c.retry) }
-func (o RetryOption) applySet(c *setConfig) error           { return o.store(&c.retry) }
-func (o RetryOption) applyGetACL(c *readConfig) error       { return o.store(&c.retry) }
-func (o RetryOption) applySetACL(c *setConfig) error        { return o.store(&c.retry) }
-func (o RetryOption) applyReconfig(c *reconfigConfig) error { return o.store(&c.retry) }
-func (o RetryOption) applyCall(c *callConfig) error         { return o.store(&c.retry) }
-func (o RetryOption) applyLoop(c *loopConfig) error         { return o.store(&c.retry) }
+func (o RetryOption) applyCreate(c *createConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyDelete(c *deleteConfig) (err error) { c.retry, err = o.checked(); return err }
+func (o RetryOption) applyGet(c *readConfig) (err error)      { c.retry, err = o.checked(); return err }
+func (o RetryOption) applyExists(c *readConfig) (err error)   { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyChildren(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
+func (o RetryOption) applySet(c *setConfig) (err error)       { c.retry, err = o.checked(); return err }
+func (o RetryOption) applyGetACL(c *readConfig) (err error)   { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applySetACL(c *setConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyReconfig(c *reconfigConfig) (err error) {
+	c.retry, err = o.checked()
+	return err
+}
+func (o RetryOption) applyCall(c *callConfig) (err error) { c.retry, err = o.checked(); return err }
+func (o RetryOption) applyLoop(c *loopConfig) (err error) { c.retry, err = o.checked(); return err }
 
 // CallOption is an option of the verbs that have no others of their own.
 type CallOption interface{ applyCall(*callConfig) error }

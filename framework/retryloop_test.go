@@ -190,9 +190,9 @@ func TestCallsWithinRetryShareItsBudget(t *testing.T) {
 
 	// A context that outlives its loop is on its own again.
 	refused.Store(0)
-	var kept context.Context
-	require.NoError(t, f.Retry(t.Context(), func(ctx context.Context) error { kept = ctx; return nil }, framework.WithRetry(own)))
-	require.Error(t, get(kept))
+	kept := make(chan context.Context, 1)
+	require.NoError(t, f.Retry(t.Context(), func(ctx context.Context) error { kept <- ctx; return nil }, framework.WithRetry(own)))
+	require.Error(t, get(<-kept))
 	require.EqualValues(t, 7, refused.Load())
 
 	// So is another client.

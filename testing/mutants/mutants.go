@@ -529,13 +529,13 @@ var table = []mutant{
 		test:     "^TestServersThatChangeAllTheTimeAreNotStormed$",
 	},
 	{
-		name:     "retry-budget-for-each",
-		property: "Loops that share a budget make no more retries together than its policy allows one.",
+		name:     "retry-budget-forgets-the-time",
+		property: "The time that a budget goes by is that of all its loops.",
 		file:     "retry/budget.go",
-		old:      "b.policy.Next(b.retries, ",
-		new:      "b.policy.Next(0, ",
+		old:      "b.policy.Next(b.retries, time.Since(b.start), err)",
+		new:      "b.policy.Next(b.retries, 0, err)",
 		pkg:      "./retry",
-		test:     "^TestNestedLoopsShareABudget$",
+		test:     "^TestABudgetCountsTheTimeOfAll$",
 	},
 	{
 		name:     "framework-nested-retries",
