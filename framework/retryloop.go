@@ -29,12 +29,16 @@ func (o RetryOption) checked() (retry.Policy, error) {
 func (o RetryOption) applyCreate(c *createConfig) (err error) { c.retry, err = o.checked(); return err }
 
 func (o RetryOption) applyDelete(c *deleteConfig) (err error) { c.retry, err = o.checked(); return err }
-func (o RetryOption) applyGet(c *readConfig) (err error)      { c.retry, err = o.checked(); return err }
-func (o RetryOption) applyExists(c *readConfig) (err error)   { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyGet(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyExists(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
 
 func (o RetryOption) applyChildren(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
-func (o RetryOption) applySet(c *setConfig) (err error)       { c.retry, err = o.checked(); return err }
-func (o RetryOption) applyGetACL(c *readConfig) (err error)   { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applySet(c *setConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyGetACL(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
 
 func (o RetryOption) applySetACL(c *setConfig) (err error) { c.retry, err = o.checked(); return err }
 
