@@ -102,6 +102,8 @@
 //
 // Listeners are told [Connected] once, then [Suspended], [Reconnected] and [Lost]
 // as the connection goes and comes; package listen has the contract of their order.
+// A listener that is to have peace while a connection comes and goes is put behind a
+// [NewCircuitBreakingConnectionStateListener].
 // [Framework.Health] and [Framework.HealthHandler] tell the same, and the reason, to
 // whoever asks. What must stop together with the session is better bound to a context, which
 // ends without any goroutine having to run first:
@@ -234,6 +236,8 @@
 //	ensembleTracker                             WithEnsembleTracker, off by default
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	getConnectionStateListenable                Framework.OnConnectionState
+//	CircuitBreakingConnectionStateListener      the same name, around a listener
+//	ConnectionStateListenerManagerFactory       a circuit breaker around each listener that is to have one
 //	getZookeeperClient().isConnected            Framework.State().IsConnected
 //	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider
 //	connectionStateErrorPolicy                  WithErrorPolicy

@@ -555,4 +555,22 @@ var table = []mutant{
 		pkg:      "./framework",
 		test:     "^TestRetryOfAWriteInDoubt$",
 	},
+	{
+		name:     "framework-circuit-breaker-hides-the-loss",
+		property: "An open circuit breaker passes the first LOST on at once.",
+		file:     "framework/circuitbreaker.go",
+		old:      "case s == Lost && b.told != Lost:",
+		new:      "case false:",
+		pkg:      "./framework",
+		test:     "^TestACircuitBreakerHoldsBackAFlappingConnection$",
+	},
+	{
+		name:     "framework-circuit-breaker-forgets-the-state",
+		property: "A circuit breaker that closes passes on the state that it has held back.",
+		file:     "framework/circuitbreaker.go",
+		old:      "if b.last != b.told {",
+		new:      "if b.last != b.told && b.last.IsConnected() {",
+		pkg:      "./framework",
+		test:     "^TestACircuitBreakerClosesWhenItsPolicyGivesUp$",
+	},
 }
