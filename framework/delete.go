@@ -93,6 +93,23 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 	}
 }
 
+// DeleteChildren deletes all that is below a znode, the deepest first, and keeps the
+// znode. What is said of [DeletingChildrenIfNeeded] is true of it; a znode that
+// does not exist has no children. Below the root of the servers /zookeeper, which is
+// ZooKeeper's own, stays. It may be repeated at will, and is repeated after a try
+// whose outcome is unknown. It is Curator's ZKPaths.deleteChildren.
+func (f *Framework) DeleteChildren(ctx context.Context, path string, opts ...CallOption) error {
+	cfg, err := newCallConfig(opts)
+	if err == nil {
+		_, err = f.writable(path)
+	}
+	if err != nil {
+		return failed(opDelete, path, err)
+	}
+	return failed(opDelete, path, f.measured(ctx, cfg.retry, opDelete, path,
+		func(ctx context.Context) error { return f.deleteBelow(ctx, path) }))
+}
+
 func (f *Framework) deleteCall(path string, version int32) (*call, error) {
 	full, err := f.writable(path)
 	if err != nil {
@@ -147,6 +164,7 @@ func (f *Framework) deleteBelow(ctx context.Context, path string) error {
 	if err := f.exchange(ctx, list); err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return isReserved(f.root.full(JoinPath(path, name))) })
 	for some := range slices.Chunk(names, deletesAtOnce) {
 		if err := f.deleteChildren(ctx, path, some); err != nil {
 			return err

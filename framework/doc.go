@@ -276,7 +276,10 @@
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact
 //	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp
-//	ZKPaths.makePath, getPathAndNode            JoinPath, SplitPath
+//	ZKPaths.makePath, getPathAndNode, split     JoinPath, SplitPath, PathNames
+//	ZKPaths.mkdirs, deleteChildren              Framework.Mkdirs, DeleteChildren
+//	ZKPaths.extractSequentialSuffix             SequenceNumber, CompareSequence
+//	ZKPaths.getSortedChildren                   Framework.Children and slices.Sort
 //	PathUtils.validatePath                      ValidatePath
 //	ProtectedUtils.isProtectedZNode             IsProtectedName
 //	KillSession (curator-test)                  package zktest, KillSession

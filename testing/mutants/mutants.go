@@ -573,4 +573,22 @@ var table = []mutant{
 		pkg:      "./framework",
 		test:     "^TestACircuitBreakerClosesWhenItsPolicyGivesUp$",
 	},
+	{
+		name:     "framework-deletes-the-servers-own",
+		property: "A recursive delete of everything leaves /zookeeper alone.",
+		file:     "framework/delete.go",
+		old:      "return isReserved(f.root.full(JoinPath(path, name)))",
+		new:      "return isReserved(name)",
+		pkg:      "./framework",
+		test:     "^TestTheServersOwnTreeStays$",
+	},
+	{
+		name:     "framework-sequence-without-wrap",
+		property: "Sequence numbers are in order across the wrap of the counter.",
+		file:     "framework/sequence.go",
+		old:      "return int(a - b)",
+		new:      "return int(a) - int(b)",
+		pkg:      "./framework",
+		test:     "^TestSequenceNumbersInOrder$",
+	},
 }
