@@ -218,7 +218,7 @@ func (d *deletion) guaranteed(ctx context.Context) error {
 		return err
 	})
 	err = failed(opDelete, d.call.path, err)
-	undecided := Retryable(err) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	undecided := Retryable(err) || errors.Is(err, ErrNotReadOnly) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 	if !undecided || d.later() != nil {
 		return err // when closed, the session takes its ephemeral nodes along
 	}

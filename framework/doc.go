@@ -102,6 +102,8 @@
 //
 // Listeners are told [Connected] once, then [Suspended], [Reconnected] and [Lost]
 // as the connection goes and comes; package listen has the contract of their order.
+// With [WithReadOnly] there is [ReadOnly], too: a server without a quorum that answers
+// reads.
 // A listener that is to have peace while a connection comes and goes is put behind a
 // [NewCircuitBreakingConnectionStateListener].
 // [Framework.Health] and [Framework.HealthHandler] tell the same, and the reason, to
@@ -236,6 +238,7 @@
 //	ensembleTracker                             WithEnsembleTracker, off by default
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	getConnectionStateListenable                Framework.OnConnectionState
+//	canBeReadOnly, READ_ONLY                    WithReadOnly, ReadOnly
 //	CircuitBreakingConnectionStateListener      the same name, around a listener
 //	ConnectionStateListenerManagerFactory       a circuit breaker around each listener that is to have one
 //	getZookeeperClient().isConnected            Framework.State().IsConnected

@@ -172,6 +172,7 @@ func TestATrackerFollowsAReconfiguration(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes three real servers")
 	}
+	t.Parallel() // with servers of its own
 	servers := zktest.NewEnsemble(t, 3, ensemble.WithConfig("reconfigEnabled", "true"),
 		ensemble.WithProperty("zookeeper.skipACL", "yes"))
 	followers, err := servers.Followers(t.Context())

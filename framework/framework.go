@@ -123,6 +123,7 @@ func (f *Framework) Start() error {
 		Logger:         f.cfg.log,
 		Tick:           f.cfg.tick,
 		Auth:           f.cfg.auth,
+		ReadOnly:       f.cfg.readOnly,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("framework: start: %w", err), f.telemetry.stop())

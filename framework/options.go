@@ -51,6 +51,7 @@ type config struct {
 	servers           []string // of that
 	root              chroot
 	tracksEnsemble    bool
+	readOnly          bool
 	sessionTimeout    time.Duration
 	connectionTimeout time.Duration
 	maxRequest        int

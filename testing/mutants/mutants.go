@@ -591,4 +591,22 @@ var table = []mutant{
 		pkg:      "./framework",
 		test:     "^TestSequenceNumbersInOrder$",
 	},
+	{
+		name:     "conduit-takes-a-session-to-a-read-only-server",
+		property: "A session of the quorum is never confirmed by a server without one.",
+		file:     "framework/internal/conduit/conn.go",
+		old:      "if readOnly && (asked != 0 || !c.c.cfg.ReadOnly) {",
+		new:      "if readOnly && (asked == -1 || !c.c.cfg.ReadOnly) {",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestASessionOfTheQuorumIsNotTakenToAReadOnlyServer$",
+	},
+	{
+		name:     "conduit-takes-a-read-only-session-to-the-quorum",
+		property: "The session of a read-only server ends with its connection.",
+		file:     "framework/internal/conduit/readonly.go",
+		old:      "return c.cfg.ReadOnly && (over || c.readOnly.Load())",
+		new:      "return c.cfg.ReadOnly && over",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestTheConnectRequestSaysWhetherReadsAreEnough$",
+	},
 }

@@ -19,6 +19,7 @@ type Handshake struct {
 	Password  []byte
 	Timeout   time.Duration // negotiated
 	Server    string
+	ReadOnly  bool // the server takes no writes, and no other knows the session
 
 	// Fresh tells that nothing held before can be relied on: the session is a new
 	// one, or its lease had ended.
@@ -52,8 +53,8 @@ type Events interface {
 	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field but Ensemble, Tick and Auth is
-// required.
+// Config is what a Conduit is made from. Every field but Ensemble, Tick, Auth and
+// ReadOnly is required.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
@@ -65,6 +66,7 @@ type Config struct {
 	Logger         *slog.Logger
 	Tick           time.Duration // the servers' tickTime, for calls that confirm
 	Auth           []Auth        // presented on every connection, in this order
+	ReadOnly       bool          // servers without a quorum will do
 }
 
 // Conduit owns a go-zookeeper connection and everything that crosses it.
@@ -84,6 +86,7 @@ type Conduit struct {
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
 	refused       atomic.Bool // a server has refused a credential
+	readOnly      atomic.Bool // the newest session is that of a read-only server
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
 }

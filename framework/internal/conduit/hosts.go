@@ -97,6 +97,22 @@ func (h *hosts) Connected() {
 	h.left = 0
 }
 
+// all returns the servers, in any order.
+func (h *hosts) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.servers)
+}
+
+// prefer makes a server the next to be tried, if it is still there.
+func (h *hosts) prefer(server string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := slices.Index(h.servers, server); i >= 0 {
+		h.next = i
+	}
+}
+
 func (h *hosts) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
