@@ -13,8 +13,8 @@ package framework
 // server with a quorum, by the four-letter word isro, and then is [Connected] or
 // [Reconnected] there.
 //
-// A session of the quorum is not taken to a read-only server, which could confirm it
-// while the quorum lets it end. So a client that loses the quorum is first [Suspended]
+// A session of the quorum is not taken to a read-only server, which cannot know what has
+// become of it. So a client that loses the quorum is first [Suspended]
 // and then [Lost], and is ReadOnly after that; and it opens a new session with every
 // connection that it makes after the end of its session's certainty, even when the old
 // one lives on at the servers and keeps its ephemeral nodes until it times out there.

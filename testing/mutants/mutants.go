@@ -593,7 +593,7 @@ var table = []mutant{
 	},
 	{
 		name:     "conduit-takes-a-session-to-a-read-only-server",
-		property: "A session of the quorum is never confirmed by a server without one.",
+		property: "A session of the quorum is neither confirmed nor ended by a server without one.",
 		file:     "framework/internal/conduit/conn.go",
 		old:      "if readOnly && (asked != 0 || !c.c.cfg.ReadOnly) {",
 		new:      "if readOnly && (asked == -1 || !c.c.cfg.ReadOnly) {",

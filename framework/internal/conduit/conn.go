@@ -192,6 +192,9 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	if sent.IsZero() {
 		return nil, fmt.Errorf("%w: a connect response before the request", ErrProtocol)
 	}
+	if readOnly && (asked != 0 || !c.c.cfg.ReadOnly) {
+		return nil, errReadOnlyServer
+	}
 	if session == 0 {
 		c.expired = true
 		c.c.zxid.Store(0)
@@ -201,9 +204,6 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	if timeout <= 0 || len(password) != passwordSize {
 		return nil, fmt.Errorf("%w: connect response with timeout %v and a password of %d bytes",
 			ErrProtocol, timeout, len(password))
-	}
-	if readOnly && (asked != 0 || !c.c.cfg.ReadOnly) {
-		return nil, errReadOnlyServer
 	}
 	c.established = true
 	c.c.readOnly.Store(readOnly)

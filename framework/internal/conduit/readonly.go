@@ -11,11 +11,12 @@ import (
 
 // A server that has lost its quorum may serve reads to clients that say, with one more
 // byte of the connect request, that this is enough for them. It makes up a session that
-// no other server knows, and it would also take one that it does not know for valid, as
-// nobody is left to ask. So a session of the quorum is never taken to it: a connect
-// request names one only as long as its lease lasts, and then the answer of such a
-// server is refused. Once the lease is over, and after a session of a read-only server,
-// a connect request asks for a new one.
+// no other server knows. What it says about a session of the quorum is not worth
+// anything, as it has nobody to ask: ZooKeeper 3.8 closes the connection if it knows the
+// session, and calls it expired if it does not. So a connect request names one only as
+// long as its lease lasts, and then whatever such a server answers is refused. Once the
+// lease is over, and after a session of a read-only server, a connect request asks for
+// a new one.
 //
 // go-zookeeper knows nothing of all this: it gives the request without the byte and
 // reads an answer without it.
