@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -231,4 +232,52 @@ func configVersion(t *testing.T, config string) int64 {
 	version, err := strconv.ParseInt(strings.TrimSpace(text), 16, 64)
 	require.NoError(t, err)
 	return version
+}
+
+// TestATrackerOfAStandaloneServer: such a server has no configuration to follow, but
+// may get one. It is watched on every connection.
+func TestATrackerOfAStandaloneServer(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		before := server.Counts(t)
+		proxy := zktest.NewProxy(t, server.Addr())
+		f := zktest.Client(t, server.ConnectStringVia(proxy.Addr()), framework.WithEnsembleTracker())
+		told := recordStates(f)
+		watched := func() bool { return server.Counts(t).Watches == before.Watches+1 }
+		require.Eventually(t, watched, patience, time.Millisecond)
+		proxy.Cut()
+		told.expect(t, framework.Suspended, framework.Reconnected)
+		require.Eventually(t, watched, patience, time.Millisecond)
+		zktest.KillSession(t, f, server.Addr())
+		told.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
+		require.Eventually(t, watched, patience, time.Millisecond)
+		require.Equal(t, []string{proxy.Addr()}, f.Servers())
+		require.NoError(t, f.Close())
+		server.AwaitCounts(t, before, patience)
+	})
+}
+
+func TestATrackerThatMayNotRead(t *testing.T) {
+	server := zktest.NewServer(t)
+	const noAuth = -102
+	var asked atomic.Int64
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpGetData || r.Path != "/zookeeper/config" {
+			return zkserver.Pass
+		}
+		asked.Add(1)
+		return zkserver.FailWith(noAuth)
+	})
+	proxy := zktest.NewProxy(t, server.Addr())
+	f := zktest.Client(t, proxy.Addr(), framework.WithEnsembleTracker())
+	told := recordStates(f)
+	require.Eventually(t, func() bool { return asked.Load() == 1 }, patience, time.Millisecond)
+	proxy.Cut()
+	told.expect(t, framework.Suspended, framework.Reconnected)
+	require.Eventually(t, func() bool { return asked.Load() == 2 }, patience, time.Millisecond)
+	require.NoError(t, f.Sync(t.Context(), "/"))
+	require.EqualValues(t, 2, asked.Load(), "once on each connection")
+	remove()
+	proxy.Cut()
+	told.expect(t, framework.Suspended, framework.Reconnected)
+	require.Eventually(t, func() bool { return server.Stats().Watches == 1 }, patience, time.Millisecond)
 }
