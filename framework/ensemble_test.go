@@ -18,6 +18,13 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// statesFromNow records what a connected client is told from now on. Whoever has asked
+// for the state knows that listeners have been told of it.
+func statesFromNow(f *framework.Framework) *stateLog {
+	_ = f.State()
+	return recordStates(f)
+}
+
 func newDynamic(t *testing.T, connectString string) *framework.DynamicEnsembleProvider {
 	t.Helper()
 	p, err := framework.NewDynamicEnsembleProvider(connectString)
@@ -31,7 +38,7 @@ func TestAClientMovesToWhereTheServersAre(t *testing.T) {
 		provider := newDynamic(t, server.ConnectStringVia(before.Addr()))
 		f := zktest.Client(t, "", framework.WithEnsembleProvider(provider))
 		mustCreate(t, f, "/a", framework.CreatingParentsIfNeeded())
-		session, told := f.Session(), recordStates(f)
+		session, told := f.Session(), statesFromNow(f)
 
 		require.NoError(t, provider.SetConnectionString(after.Addr()))
 		told.expect(t, framework.Suspended, framework.Reconnected)
@@ -55,7 +62,7 @@ func TestAConnectionStaysWhileItsServerDoes(t *testing.T) {
 	require.NoError(t, err)
 	provider := newDynamic(t, server.Addr()+"/x")
 	f := zktest.Client(t, "", framework.WithEnsembleProvider(provider))
-	told, linked := recordStates(f), f.Session().Context(framework.StandardErrorPolicy)
+	told, linked := statesFromNow(f), f.Session().Context(framework.StandardErrorPolicy)
 	other := zktest.NewServer(t)
 	for name, s := range map[string]string{
 		"one more":         server.Addr() + "," + other.Addr(),
@@ -103,7 +110,7 @@ func TestAProviderIsAskedBeforeEachRound(t *testing.T) {
 	provider := new(counting)
 	provider.set(before.Addr() + "/root")
 	f := zktest.Client(t, "", framework.WithEnsembleProvider(provider))
-	session, told := f.Session(), recordStates(f)
+	session, told := f.Session(), statesFromNow(f)
 
 	provider.set("not:one")
 	before.Refuse(true)
@@ -175,7 +182,7 @@ func TestATrackerFollowsAReconfiguration(t *testing.T) {
 	}
 	t.Parallel() // with servers of its own
 	servers := zktest.NewEnsemble(t, 3, ensemble.WithConfig("reconfigEnabled", "true"),
-		ensemble.WithProperty("zookeeper.skipACL", "yes"))
+		ensemble.WithProperty("zookeeper.skipACL", "yes"), ensemble.WithSyncLimit(20))
 	followers, err := servers.Followers(t.Context())
 	require.NoError(t, err)
 	leaving := followers[0]
@@ -187,7 +194,7 @@ func TestATrackerFollowsAReconfiguration(t *testing.T) {
 		}
 	}
 	f := zktest.Client(t, leaving.Addr()+"/orders", framework.WithEnsembleTracker())
-	session, told := f.Session(), recordStates(f)
+	session, told := f.Session(), statesFromNow(f)
 	await(t, f, slices.Sorted(slices.Values(all)))
 
 	before, err := f.Config(t.Context())
@@ -241,7 +248,7 @@ func TestATrackerOfAStandaloneServer(t *testing.T) {
 		before := server.Counts(t)
 		proxy := zktest.NewProxy(t, server.Addr())
 		f := zktest.Client(t, server.ConnectStringVia(proxy.Addr()), framework.WithEnsembleTracker())
-		told := recordStates(f)
+		told := statesFromNow(f)
 		watched := func() bool { return server.Counts(t).Watches == before.Watches+1 }
 		require.Eventually(t, watched, patience, time.Millisecond)
 		proxy.Cut()
@@ -269,7 +276,7 @@ func TestATrackerThatMayNotRead(t *testing.T) {
 	})
 	proxy := zktest.NewProxy(t, server.Addr())
 	f := zktest.Client(t, proxy.Addr(), framework.WithEnsembleTracker())
-	told := recordStates(f)
+	told := statesFromNow(f)
 	require.Eventually(t, func() bool { return asked.Load() == 1 }, patience, time.Millisecond)
 	proxy.Cut()
 	told.expect(t, framework.Suspended, framework.Reconnected)
