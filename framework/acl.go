@@ -84,7 +84,7 @@ func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOptio
 	if err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) }); err != nil {
 		return nil, failed(opGetACL, path, err)
 	}
-	c, err := f.pathCall(opGetACL, path)
+	c, err := f.pathCall(opGetACL, path, cfg.retry)
 	if err != nil {
 		return nil, failed(opGetACL, path, err)
 	}
@@ -126,7 +126,7 @@ func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...
 	e.Int32(cfg.version)
 	var stat Stat
 	err = f.send(ctx, false, &call{
-		operation: opSetACL, path: path, body: e.Bytes(),
+		operation: opSetACL, path: path, body: e.Bytes(), retry: cfg.retry,
 		decode: func(d *jute.Decoder) { decodeStat(d, &stat) },
 	})
 	if err == nil && cfg.stat != nil {

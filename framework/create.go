@@ -63,9 +63,9 @@ func (f *Framework) Create(ctx context.Context, path string, data []byte, opts .
 	case c.cfg.protected:
 		err = c.createProtected(ctx)
 	case c.cfg.idempotent:
-		err = f.repeat(ctx, opCreate, path, c.attempt)
+		err = f.repeat(ctx, c.cfg.retry, opCreate, path, c.attempt)
 	default:
-		err = f.measured(ctx, opCreate, path, permanentInDoubt(c.attempt))
+		err = f.measured(ctx, c.cfg.retry, opCreate, path, permanentInDoubt(c.attempt))
 	}
 	if err != nil {
 		return "", failed(opCreate, path, err)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gocurator/curator/retry"
 )
 
 // createConfig is what the options of Create set.
@@ -22,6 +24,7 @@ type createConfig struct {
 	session    *Session
 	stat       *Stat
 	siblings   *[]string
+	retry      retry.Policy
 }
 
 // CreateOption is an option of [Framework.Create] and [CreateOp].

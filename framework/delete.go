@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/retry"
 )
 
 // deleteConfig is what the options of Delete set.
@@ -17,6 +18,7 @@ type deleteConfig struct {
 	children   bool
 	quietly    bool
 	idempotent bool
+	retry      retry.Policy
 }
 
 // DeleteOption is an option of [Framework.Delete] and [DeleteOp].
@@ -78,6 +80,9 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 	if err != nil {
 		return failed(opDelete, path, err)
 	}
+	if cfg.background && cfg.retry != nil {
+		return failed(opDelete, path, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption))
+	}
 	d := &deletion{f: f, cfg: cfg, call: c}
 	switch {
 	case cfg.background:
@@ -85,10 +90,27 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 	case cfg.guaranteed:
 		return d.guaranteed(ctx)
 	case cfg.idempotent:
-		return failed(opDelete, path, f.repeat(ctx, opDelete, path, d.attempt))
+		return failed(opDelete, path, f.repeat(ctx, cfg.retry, opDelete, path, d.attempt))
 	default:
-		return failed(opDelete, path, f.measured(ctx, opDelete, path, permanentInDoubt(d.attempt)))
+		return failed(opDelete, path, f.measured(ctx, cfg.retry, opDelete, path, permanentInDoubt(d.attempt)))
 	}
+}
+
+// DeleteChildren deletes all that is below a znode, the deepest first, and keeps the
+// znode. What is said of [DeletingChildrenIfNeeded] is true of it; a znode that
+// does not exist has no children. Below the root of the servers /zookeeper, which is
+// ZooKeeper's own, stays. It may be repeated at will, and is repeated after a try
+// whose outcome is unknown. It is Curator's ZKPaths.deleteChildren.
+func (f *Framework) DeleteChildren(ctx context.Context, path string, opts ...CallOption) error {
+	cfg, err := newCallConfig(opts)
+	if err == nil {
+		_, err = f.writable(path)
+	}
+	if err != nil {
+		return failed(opDelete, path, err)
+	}
+	return failed(opDelete, path, f.measured(ctx, cfg.retry, opDelete, path,
+		func(ctx context.Context) error { return f.deleteBelow(ctx, path) }))
 }
 
 func (f *Framework) deleteCall(path string, version int32) (*call, error) {
@@ -154,6 +176,7 @@ func (f *Framework) deleteBelow(ctx context.Context, path string) error {
 	if err := f.exchange(ctx, list); err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return isReserved(f.root.full(JoinPath(path, name))) })
 	for some := range slices.Chunk(names, deletesAtOnce) {
 		if err := f.deleteChildren(ctx, path, some); err != nil {
 			return err
@@ -198,7 +221,7 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 
 func (d *deletion) guaranteed(ctx context.Context) error {
 	inDoubt := false
-	err := d.f.measured(ctx, opDelete, d.call.path, func(ctx context.Context) error {
+	err := d.f.measured(ctx, d.cfg.retry, opDelete, d.call.path, func(ctx context.Context) error {
 		err := d.attempt(ctx)
 		if inDoubt && errors.Is(err, ErrNoNode) {
 			return nil // an earlier try of ours did it
@@ -207,7 +230,7 @@ func (d *deletion) guaranteed(ctx context.Context) error {
 		return err
 	})
 	err = failed(opDelete, d.call.path, err)
-	undecided := Retryable(err) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	undecided := Retryable(err) || errors.Is(err, ErrNotReadOnly) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 	if !undecided || d.later() != nil {
 		return err // when closed, the session takes its ephemeral nodes along
 	}

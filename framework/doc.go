@@ -20,6 +20,19 @@
 // first node that is created with [CreatingParentsIfNeeded]. One client serves a
 // whole process; it is safe for concurrent use.
 //
+// # When the servers move
+//
+// Names are resolved at every attempt to connect. Where the names change, too, the
+// client asks an [EnsembleProvider] in place of having a connection string:
+//
+//	provider, err := framework.NewDynamicEnsembleProvider("zk1:2181,zk2:2181/orders")
+//	client, err := framework.Connect(ctx, "", framework.WithEnsembleProvider(provider))
+//	...
+//	err = provider.SetConnectionString("zk2:2181,zk3:2181")
+//
+// [WithEnsembleTracker] makes it follow what the servers write of themselves in
+// /zookeeper/config, as [Framework.Reconfig] changes it.
+//
 // # Create, read, change, delete
 //
 // Every verb takes a context, what it needs, and then options that bear the names
@@ -89,6 +102,10 @@
 //
 // Listeners are told [Connected] once, then [Suspended], [Reconnected] and [Lost]
 // as the connection goes and comes; package listen has the contract of their order.
+// With [WithReadOnly] there is [ReadOnly], too: a server without a quorum that answers
+// reads.
+// A listener that is to have peace while a connection comes and goes is put behind a
+// [NewCircuitBreakingConnectionStateListener].
 // [Framework.Health] and [Framework.HealthHandler] tell the same, and the reason, to
 // whoever asks. What must stop together with the session is better bound to a context, which
 // ends without any goroutine having to run first:
@@ -142,6 +159,17 @@
 // do no harm: a create [WithProtection], which is searched for first, a delete
 // that is [Guaranteed], and a write that is said to be [Idempotent]. All others
 // return the error.
+//
+// [WithRetry] sets another policy for one call. [Framework.Retry] repeats several
+// calls together, which share one budget of retries with it:
+//
+//	err := client.Retry(ctx, func(ctx context.Context) error {
+//		if err := client.Sync(ctx, "/config"); err != nil {
+//			return err
+//		}
+//		data, err = client.Get(ctx, "/config")
+//		return err
+//	}, framework.WithRetry(retry.UntilElapsed(time.Minute, time.Second)))
 //
 // A call whose context ends returns the context's cause. If its request had been
 // sent, OutcomeUnknown is true; if not, it never will be sent. A create with
@@ -205,13 +233,21 @@
 //
 //	Curator                                     here
 //	CuratorFrameworkFactory.newClient           New, Connect
+//	EnsembleProvider, FixedEnsembleProvider     WithEnsembleProvider, FixedEnsembleProvider
+//	  .setConnectionString                      DynamicEnsembleProvider.SetConnectionString
+//	ensembleTracker                             WithEnsembleTracker, off by default
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	getConnectionStateListenable                Framework.OnConnectionState
+//	canBeReadOnly, READ_ONLY                    WithReadOnly, ReadOnly
+//	CircuitBreakingConnectionStateListener      the same name, around a listener
+//	ConnectionStateListenerManagerFactory       a circuit breaker around each listener that is to have one
 //	getZookeeperClient().isConnected            Framework.State().IsConnected
 //	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider
 //	connectionStateErrorPolicy                  WithErrorPolicy
 //	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout
 //	retryPolicy                                 WithRetryPolicy, package retry
+//	RetryLoop.callWithRetry                     Framework.Retry
+//	ThreadLocalRetryLoop                        Framework.Retry, whose context carries the budget
 //	authorization                               WithAuth
 //	zookeeper.client.secure and ssl.* (Java)    WithTLS
 //	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string
@@ -243,7 +279,10 @@
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact
 //	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp
-//	ZKPaths.makePath, getPathAndNode            JoinPath, SplitPath
+//	ZKPaths.makePath, getPathAndNode, split     JoinPath, SplitPath, PathNames
+//	ZKPaths.mkdirs, deleteChildren              Framework.Mkdirs, DeleteChildren
+//	ZKPaths.extractSequentialSuffix             SequenceNumber, CompareSequence
+//	ZKPaths.getSortedChildren                   Framework.Children and slices.Sort
 //	PathUtils.validatePath                      ValidatePath
 //	ProtectedUtils.isProtectedZNode             IsProtectedName
 //	KillSession (curator-test)                  package zktest, KillSession

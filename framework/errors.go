@@ -68,6 +68,10 @@ var (
 	ErrSessionMoved            = zk.ErrSessionMoved
 )
 
+// ErrNotReadOnly reports a write to a server that has no quorum. It was not applied.
+// See [WithReadOnly].
+const ErrNotReadOnly = ServerError(-119)
+
 // errOutcomeUnknown marks a write that may or may not have been applied.
 var errOutcomeUnknown = errors.New("it may have been applied")
 
@@ -103,7 +107,6 @@ const codeNoNode = -101
 // The codes without a named error that the framework itself looks for.
 const (
 	errOperationTimeout = ServerError(-7)
-	errNotReadOnly      = ServerError(-119)
 	errThrottled        = ServerError(-127)
 )
 
@@ -111,7 +114,7 @@ var serverErrorNames = map[ServerError]string{
 	-1: "system error", -2: "runtime inconsistency", -3: "data inconsistency", -4: "connection loss",
 	-5: "marshalling error", -6: "unimplemented", errOperationTimeout: "operation timeout",
 	-12: "unknown session", -13: "new config without a quorum", -14: "reconfiguration in progress",
-	-113: "invalid callback", errNotReadOnly: "not allowed in read-only mode",
+	-113: "invalid callback", ErrNotReadOnly: "not allowed in read-only mode",
 	-120: "ephemeral node on a local session", -121: "no such watcher", -122: "request timeout",
 	-123: "reconfiguration disabled", -124: "session closed, SASL authentication required",
 	-125: "quota exceeded", errThrottled: "operation throttled",

@@ -25,6 +25,7 @@ var errorTypes = []struct {
 	{ErrSessionEnded, "session_ended"},
 	{ErrSessionExpired, "session_expired"},
 	{ErrSessionMoved, "session_moved"},
+	{ErrNotReadOnly, "not_read_only"},
 	{ErrTooLarge, "too_large"},
 	{ErrMalformedReply, "malformed_reply"},
 	{ErrNotConnected, "not_connected"},

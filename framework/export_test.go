@@ -6,3 +6,6 @@ func (f *Framework) WatchedPaths() int {
 	defer f.watches.mu.Unlock()
 	return len(f.watches.entries) + len(f.watches.persistent)
 }
+
+// ClientAddresses is what an ensemble tracker makes of a configuration.
+func ClientAddresses(config string) []string { return clientAddresses(config) }

@@ -28,11 +28,12 @@ type Framework struct {
 
 // client is what a Framework and the views of it share.
 type client struct {
-	base    *Framework // the one that is not a view
-	cfg     config
-	tracker *tracker
-	watches *watches
-	janitor *janitor
+	base     *Framework // the one that is not a view
+	cfg      config
+	tracker  *tracker
+	watches  *watches
+	janitor  *janitor
+	ensemble *ensemble
 
 	telemetry *telemetry // nil without providers
 
@@ -51,7 +52,8 @@ type client struct {
 // all options, sends nothing and starts nothing.
 //
 // The connection string is ZooKeeper's: "host:port,host:port,.../chroot". With a
-// chroot every path of this client is below it.
+// chroot every path of this client is below it. It is empty with
+// [WithEnsembleProvider].
 func New(connectString string, opts ...Option) (*Framework, error) {
 	cfg, err := newConfig(connectString, opts)
 	if err != nil {
@@ -62,6 +64,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.watches = newWatches(f)
 	f.janitor = newJanitor(f)
+	f.ensemble = newEnsemble(f)
 	if f.telemetry, err = newTelemetry(f); err != nil {
 		f.stop(ErrClosed)
 		return nil, fmt.Errorf("framework: telemetry: %w", err)
@@ -110,7 +113,8 @@ func (f *Framework) Start() error {
 	f.tracker.deadline = func() (time.Time, bool) { <-opened; return f.conduit.Deadline() }
 	f.tracker.reset = func(why error) { <-opened; f.conduit.Reset(why) }
 	c, err := conduit.Open(conduit.Config{
-		Servers:        f.cfg.servers,
+		Servers:        f.Servers(),
+		Ensemble:       f.ensemble.list,
 		SessionTimeout: f.cfg.sessionTimeout,
 		ConnectTimeout: f.cfg.connectionTimeout,
 		MaxReply:       f.cfg.maxReply,
@@ -119,12 +123,14 @@ func (f *Framework) Start() error {
 		Logger:         f.cfg.log,
 		Tick:           f.cfg.tick,
 		Auth:           f.cfg.auth,
+		ReadOnly:       f.cfg.readOnly,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("framework: start: %w", err), f.telemetry.stop())
 	}
 	f.conduit = c
 	close(opened)
+	f.ensemble.start()
 	return nil
 }
 
@@ -174,7 +180,7 @@ func (f *Framework) Close() error {
 // session, and otherwise when the context ends or the client is closed.
 func (f *Framework) BlockUntilConnected(ctx context.Context) error {
 	if err := f.awaitConnection(ctx, 0, nil); err != nil {
-		return fmt.Errorf("framework: waiting for a connection to %v: %w", f.cfg.servers, err)
+		return fmt.Errorf("framework: waiting for a connection to %v: %w", f.Servers(), err)
 	}
 	return nil
 }
@@ -198,11 +204,13 @@ func (f *Framework) ErrorPolicy() ErrorPolicy { return f.cfg.errorPolicy }
 // RetryPolicy returns the policy that decides about repeated requests.
 func (f *Framework) RetryPolicy() retry.Policy { return f.cfg.retry }
 
-// Servers returns the servers of the connection string as host:port.
-func (f *Framework) Servers() []string { return append([]string(nil), f.cfg.servers...) }
+// Servers returns the servers that the next attempt to connect is made to, as
+// host:port: those of the connection string, unless a [WithEnsembleProvider] or
+// [WithEnsembleTracker] knows better.
+func (f *Framework) Servers() []string { return f.ensemble.current() }
 
 // String returns the connection string, for messages.
-func (f *Framework) String() string { return strings.Join(f.cfg.servers, ",") + string(f.root) }
+func (f *Framework) String() string { return strings.Join(f.Servers(), ",") + string(f.root) }
 
 // Format writes String for every verb. Without it fmt would follow pointers to
 // what changes while it reads, and to the session's password.
@@ -238,6 +246,7 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.telemetry.connected(h)
 	e.watches.onConnected(h.Server)
 	e.tracker.onConnected(h)
+	e.ensemble.onConnected(h.Server)
 }
 
 func (e *events) AuthFailed(err error) {

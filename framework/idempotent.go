@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/retry"
 )
 
 // IdempotentOption is returned by [Idempotent].
@@ -40,9 +41,11 @@ func (IdempotentOption) applyDelete(c *deleteConfig) error { c.idempotent = true
 
 // repeat makes attempts of a write that is repeated after one whose outcome is
 // unknown. When the last one fails, that stays unknown, whatever it says itself.
-func (f *Framework) repeat(ctx context.Context, op operation, path string, attempt func(context.Context) error) error {
+func (f *Framework) repeat(
+	ctx context.Context, policy retry.Policy, op operation, path string, attempt func(context.Context) error,
+) error {
 	inDoubt := false
-	err := f.measured(ctx, op, path, func(ctx context.Context) error {
+	err := f.measured(ctx, policy, op, path, func(ctx context.Context) error {
 		err := attempt(ctx)
 		inDoubt = inDoubt || OutcomeUnknown(err)
 		return err

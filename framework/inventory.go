@@ -5,22 +5,27 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/retry"
 )
 
 // pathCall is a request that has nothing but a path.
-func (f *Framework) pathCall(op operation, path string) (*call, error) {
+func (f *Framework) pathCall(op operation, path string, policy retry.Policy) (*call, error) {
 	if err := ValidatePath(path); err != nil {
 		return nil, err
 	}
 	var e jute.Encoder
 	e.String(f.root.full(path))
-	return &call{operation: op, path: path, body: e.Bytes()}, nil
+	return &call{operation: op, path: path, body: e.Bytes(), retry: policy}, nil
 }
 
 // Ephemerals returns the paths of the ephemeral nodes of this client's session that
 // are at path or below it, in their order. It needs ZooKeeper 3.6.
-func (f *Framework) Ephemerals(ctx context.Context, path string) ([]string, error) {
-	c, err := f.pathCall(opEphemerals, path)
+func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOption) ([]string, error) {
+	cfg, err := newCallConfig(opts)
+	if err != nil {
+		return nil, failed(opEphemerals, path, err)
+	}
+	c, err := f.pathCall(opEphemerals, path, cfg.retry)
 	if err != nil {
 		return nil, failed(opEphemerals, path, err)
 	}
@@ -41,8 +46,12 @@ func (f *Framework) Ephemerals(ctx context.Context, path string) ([]string, erro
 
 // AllChildrenNumber returns how many znodes there are below a path, at any depth.
 // The server goes through its whole tree for it. It needs ZooKeeper 3.6.
-func (f *Framework) AllChildrenNumber(ctx context.Context, path string) (int, error) {
-	c, err := f.pathCall(opAllChildrenNumber, path)
+func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...CallOption) (int, error) {
+	cfg, err := newCallConfig(opts)
+	if err != nil {
+		return 0, failed(opAllChildrenNumber, path, err)
+	}
+	c, err := f.pathCall(opAllChildrenNumber, path, cfg.retry)
 	if err != nil {
 		return 0, failed(opAllChildrenNumber, path, err)
 	}

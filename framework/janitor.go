@@ -71,7 +71,7 @@ func (j *janitor) run() {
 		switch {
 		case j.f.ctx.Err() != nil:
 			return
-		case Retryable(err):
+		case Retryable(err), errors.Is(err, ErrNotReadOnly):
 			j.again(task)
 			j.sleep(pause)
 			pause = min(2*pause, janitorMaxPause)

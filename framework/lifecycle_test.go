@@ -155,7 +155,6 @@ func TestThePolicyOfTheUserIsAsked(t *testing.T) {
 	})
 	f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(policy))
 	mustCreate(t, f, "/a")
-	const throttled = -127
 	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpGetData {
 			return zkserver.FailWith(throttled)

@@ -46,8 +46,12 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 type config struct {
-	servers           []string
+	ensemble          EnsembleProvider
+	connectString     string   // its first answer
+	servers           []string // of that
 	root              chroot
+	tracksEnsemble    bool
+	readOnly          bool
 	sessionTimeout    time.Duration
 	connectionTimeout time.Duration
 	maxRequest        int
@@ -80,12 +84,11 @@ func newConfig(connectString string, opts []Option) (config, error) {
 		tick:              DefaultTickTime,
 		syncLimit:         DefaultSyncLimit,
 	}
-	var err error
-	if c.servers, c.root, err = parseConnectString(connectString); err != nil {
-		return config{}, err
-	}
 	if err := applyAll(opts, func(o Option) error { return o.apply(&c) }); err != nil {
 		return config{}, fmt.Errorf("framework: %w", err)
+	}
+	if err := c.findEnsemble(connectString); err != nil {
+		return config{}, err
 	}
 	if c.tls != nil {
 		c.dial = overTLS(c.dial, c.tls)

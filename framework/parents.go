@@ -27,16 +27,31 @@ func (c *creation) createParents(ctx context.Context) error {
 // EnsureContainers does.
 //
 // The server deletes a container only when it has had children and has none left.
-func (f *Framework) CreateContainers(ctx context.Context, path string) error {
+func (f *Framework) CreateContainers(ctx context.Context, path string, opts ...CallOption) error {
+	return f.createAll(ctx, Container, path, opts)
+}
+
+// Mkdirs is [Framework.CreateContainers] with persistent znodes, which stay when
+// they have no children left. It is Curator's ZKPaths.mkdirs.
+func (f *Framework) Mkdirs(ctx context.Context, path string, opts ...CallOption) error {
+	return f.createAll(ctx, Persistent, path, opts)
+}
+
+func (f *Framework) createAll(ctx context.Context, mode CreateMode, path string, opts []CallOption) error {
+	cfg, err := newCallConfig(opts)
+	if err != nil {
+		return failed(opCreate, path, err)
+	}
 	full, err := f.writable(path)
 	if err != nil {
-		return failed(opCreateContainer, path, err)
+		return failed(opCreate, path, err)
 	}
 	if full == "/" {
 		return nil
 	}
-	p := parents{f: f, mode: Container}
-	return failed(opCreateContainer, path, f.measured(ctx, opCreateContainer, path, func(ctx context.Context) error { return p.create(ctx, full) }))
+	p := parents{f: f, mode: mode}
+	return failed(opCreate, path, f.measured(ctx, cfg.retry, opCreate, path,
+		func(ctx context.Context) error { return p.create(ctx, full) }))
 }
 
 // create makes sure of the node with this path at the server, and of what is above

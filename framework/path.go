@@ -62,12 +62,26 @@ func badRune(name string) (at int, r rune) {
 	return -1, 0
 }
 
-// JoinPath returns the path of name below parent.
-func JoinPath(parent, name string) string {
+// JoinPath returns the path of name below parent, and of further names below that.
+// Neither is changed or checked: see [ValidatePath].
+func JoinPath(parent, name string, more ...string) string {
+	path := parent + "/" + name
 	if parent == "/" {
-		return parent + name
+		path = parent + name
 	}
-	return parent + "/" + name
+	for _, name := range more {
+		path += "/" + name
+	}
+	return path
+}
+
+// PathNames returns the names that a path is made of, from the top; none for the
+// root. It is Curator's ZKPaths.split.
+func PathNames(path string) []string {
+	if path == "/" {
+		return nil
+	}
+	return strings.Split(strings.TrimPrefix(path, "/"), "/")
 }
 
 // SplitPath returns the parent of a path and its last name. The parent of a node

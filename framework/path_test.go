@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -199,4 +200,65 @@ func TestSizes(t *testing.T) {
 		require.Len(t, data, len(largest))
 		states.none(t)
 	})
+}
+
+func TestPathNames(t *testing.T) {
+	require.Equal(t, "/a/b/c", framework.JoinPath("/", "a", "b", "c"))
+	require.Equal(t, "/a/b/c", framework.JoinPath("/a", "b", "c"))
+	require.Equal(t, []string{"a", "b", "c"}, framework.PathNames("/a/b/c"))
+	require.Equal(t, []string{"a"}, framework.PathNames("/a"))
+	require.Empty(t, framework.PathNames("/"))
+}
+
+func TestMkdirsAndDeleteChildren(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+		ctx := t.Context()
+		require.NoError(t, f.Mkdirs(ctx, "/dir/a/b/c"))
+		require.NoError(t, f.Mkdirs(ctx, "/dir/a/b/c"), "what exists stays")
+		require.NoError(t, f.Mkdirs(ctx, "/"))
+		require.NoError(t, f.CreateContainers(ctx, "/dir/x/y"))
+		require.NoError(t, f.DeleteChildren(ctx, "/dir"))
+		names, err := f.Children(ctx, "/dir")
+		require.NoError(t, err)
+		require.Empty(t, names)
+		require.NoError(t, f.DeleteChildren(ctx, "/dir"))
+		require.NoError(t, f.DeleteChildren(ctx, "/none"))
+		view, err := f.UsingNamespace("dir")
+		require.NoError(t, err)
+		require.NoError(t, view.Mkdirs(ctx, "/a/b"))
+		require.NoError(t, view.DeleteChildren(ctx, "/"), "all of the namespace")
+		stat, err := f.Exists(ctx, "/dir")
+		require.NoError(t, err)
+		require.Zero(t, stat.NumChildren)
+		for _, err := range []error{f.Mkdirs(ctx, "a"), f.DeleteChildren(ctx, "a/")} {
+			require.ErrorIs(t, err, framework.ErrInvalidPath)
+		}
+		require.ErrorIs(t, f.DeleteChildren(ctx, "/", framework.WithRetry(nil)), framework.ErrInvalidOption)
+	})
+}
+
+// TestTheServersOwnTreeStays: not even a recursive delete touches /zookeeper.
+func TestTheServersOwnTreeStays(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server.Addr())
+	for i := range 250 { // more than fit into one write
+		mustCreate(t, f, fmt.Sprintf("/n%d/x", i), framework.CreatingParentsIfNeeded())
+	}
+	require.NoError(t, f.DeleteChildren(t.Context(), "/"))
+	names, err := f.Children(t.Context(), "/")
+	require.NoError(t, err)
+	require.Equal(t, []string{"zookeeper"}, names)
+	for _, err := range []error{
+		f.DeleteChildren(t.Context(), "/zookeeper"), f.Delete(t.Context(), "/zookeeper", framework.DeletingChildrenIfNeeded()),
+		f.Mkdirs(t.Context(), "/zookeeper/quota/x"),
+	} {
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+	}
+	mustCreate(t, f, "/stays")
+	require.Error(t, f.Delete(t.Context(), "/", framework.DeletingChildrenIfNeeded()), "the root cannot be deleted")
+	stat, err := f.Exists(t.Context(), "/stays")
+	require.NoError(t, err)
+	require.NotNil(t, stat, "so nothing below it is")
+	_, err = f.Get(t.Context(), "/zookeeper/config")
+	require.NoError(t, err)
 }

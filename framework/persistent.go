@@ -77,7 +77,11 @@ type PersistentWatch struct {
 // version, once in a connection, with the four-letter word srvr on a connection of
 // its own. Where that is switched off the request is made all the same; if it turns
 // out to be unknown, this is remembered for that server.
-func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode) (*PersistentWatch, error) {
+func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, opts ...CallOption) (*PersistentWatch, error) {
+	cfg, err := newCallConfig(opts)
+	if err != nil {
+		return nil, failed(opAddWatch, path, err)
+	}
 	if mode < 0 || mode >= watchModes {
 		return nil, failed(opAddWatch, path, fmt.Errorf(
 			"%w: watch mode %d, expected WatchPersistent or WatchPersistentRecursive", ErrInvalidOption, mode))
@@ -91,7 +95,7 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode) (
 			f.cfg.log.Error("watch listener panicked", "panic", recovered, "stack", string(stack))
 		})),
 	}
-	err := f.measured(ctx, opAddWatch, path, func(ctx context.Context) error {
+	err = f.measured(ctx, cfg.retry, opAddWatch, path, func(ctx context.Context) error {
 		return failed(opAddWatch, path, f.addWatch(ctx, w))
 	})
 	if err != nil {

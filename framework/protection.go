@@ -41,7 +41,7 @@ func permanentInDoubt(attempt func(context.Context) error) func(context.Context)
 func (c *creation) createProtected(ctx context.Context) error {
 	parent, name := SplitPath(c.path)
 	var prefix string // of the node that may exist, "" when certainly none does
-	err := c.f.measured(ctx, opCreate, c.path, func(ctx context.Context) error {
+	err := c.f.measured(ctx, c.cfg.retry, opCreate, c.path, func(ctx context.Context) error {
 		if err := c.cfg.session.over(); err != nil {
 			return err // also in place of the search
 		}

@@ -3,11 +3,15 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/retry"
 )
 
 var (
+	errRetryInPipeline = errors.New("WithRetry in a pipeline of several reads, expected Retry around it")
+
 	errNilStat  = errors.New("StoringStatIn(nil), expected a *Stat")
 	errNilAbsent = errors.New("StoringAbsenceIn(nil), expected a *bool")
 	errNilWatch = errors.New("Watched(nil), expected a place for the *Watch")
@@ -23,6 +27,8 @@ type readConfig struct {
 
 	parents   bool // of a znode that is not there
 	parentsAs CreateMode
+
+	retry retry.Policy
 }
 
 // GetOption is an option of [Framework.Get].
@@ -90,6 +96,9 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 	if err != nil {
 		return nil, failed(opExists, path, err)
 	}
+	ctx, end := f.withBudget(ctx, cfg.retry)
+	defer end()
+	cfg.retry = nil
 	var stat *Stat
 	var watch *Watch
 	into := cfg.watch
@@ -101,7 +110,7 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 	}
 	if parent, _ := SplitPath(full); stat == nil && parent != "/" {
 		p := parents{f: f, mode: cfg.parentsAs}
-		err := f.retry(ctx, func(ctx context.Context) error { return p.create(ctx, parent) })
+		err := f.retry(ctx, nil, func(ctx context.Context) error { return p.create(ctx, parent) })
 		if err != nil {
 			watch.Cancel()
 			return nil, failed(opExists, path, err)
@@ -124,11 +133,16 @@ func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenO
 // before it answers what this client asks next. It does not make a read
 // linearizable: a leader without outstanding proposals answers without asking its
 // quorum.
-func (f *Framework) Sync(ctx context.Context, path string) error {
+func (f *Framework) Sync(ctx context.Context, path string, opts ...CallOption) error {
+	cfg, err := newCallConfig(opts)
+	if err != nil {
+		return failed(opSync, path, err)
+	}
 	c, err := f.syncCall(path)
 	if err != nil {
 		return failed(opSync, path, err)
 	}
+	c.retry = cfg.retry
 	return failed(opSync, path, f.send(ctx, true, c))
 }
 
@@ -248,6 +262,9 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 		if err != nil {
 			return failed(r.operation, r.path, err)
 		}
+		if c.retry != nil && len(reads) > 1 {
+			return failed(r.operation, r.path, fmt.Errorf("%w: %w", ErrInvalidOption, errRetryInPipeline))
+		}
 		calls[i] = c
 	}
 	if len(calls) == 0 {
@@ -271,7 +288,7 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	e := jute.NewEncoder(len(full) + 5)
 	e.String(full)
 	e.Bool(cfg.watch != nil)
-	c := &call{operation: op, path: path, body: e.Bytes()}
+	c := &call{operation: op, path: path, body: e.Bytes(), retry: cfg.retry}
 	if cfg.watch != nil {
 		c.watch = &watchRequest{
 			watches: f.watches, key: watchKey{full, kind}, path: path,

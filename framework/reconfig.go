@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/retry"
 )
 
 // configPath is where a server shows the ensemble's configuration, whatever the
@@ -29,6 +30,7 @@ func (f *Framework) Config(ctx context.Context, opts ...GetOption) ([]byte, erro
 type reconfigConfig struct {
 	joining, leaving, members []string
 	from                      int64
+	retry                     retry.Policy
 }
 
 // ReconfigOption is an option of [Framework.Reconfig].
@@ -98,7 +100,7 @@ func (f *Framework) Reconfig(ctx context.Context, opts ...ReconfigOption) ([]byt
 	e.Int64(cfg.from)
 	var data []byte
 	err = f.send(ctx, false, &call{
-		operation: opReconfig, path: configPath, body: e.Bytes(),
+		operation: opReconfig, path: configPath, body: e.Bytes(), retry: cfg.retry,
 		decode: func(d *jute.Decoder) {
 			data = d.Buffer()
 			decodeStat(d, new(Stat))

@@ -58,6 +58,8 @@ type call struct {
 	// refused, when set, says what an error of the server's means to the call.
 	refused func(error) error
 
+	retry retry.Policy // nil for that of the context or the client
+
 	// after, when set, deals with a reply that was decoded well.
 	after func() error
 }
@@ -65,7 +67,7 @@ type call struct {
 // send makes calls until they succeed, the retry policy gives up or the
 // context ends. A write whose outcome is unknown is repeated only if repeatable.
 func (f *Framework) send(ctx context.Context, repeatable bool, calls ...*call) error {
-	return f.measured(ctx, measuredAs(calls), calls[0].path, func(ctx context.Context) error {
+	return f.measured(ctx, calls[0].retry, measuredAs(calls), calls[0].path, func(ctx context.Context) error {
 		err := f.exchange(ctx, calls...)
 		if OutcomeUnknown(err) && !repeatable {
 			return backoff.Permanent(err)
@@ -74,9 +76,10 @@ func (f *Framework) send(ctx context.Context, repeatable bool, calls ...*call) e
 	})
 }
 
-// retry makes attempts as the client's policy says. An attempt that must not be
-// repeated fails with backoff.Permanent.
-func (f *Framework) retry(ctx context.Context, attempt func(context.Context) error) error {
+// retry makes attempts as the policy says, nil for that of the loop which the context
+// is in or the client's. An attempt that must not be repeated fails with
+// backoff.Permanent.
+func (f *Framework) retry(ctx context.Context, policy retry.Policy, attempt func(context.Context) error) error {
 	err := attempt(ctx)
 	var permanent *backoff.PermanentError
 	if errors.As(err, &permanent) {
@@ -92,7 +95,7 @@ func (f *Framework) retry(ctx context.Context, attempt func(context.Context) err
 	unbind := context.AfterFunc(f.ctx, func() { cancel(f.ended()) })
 	defer unbind()
 	first := err
-	err = retry.Do(ctx, f.cfg.retry, func(ctx context.Context) error {
+	err = retry.Do(ctx, f.policyFor(ctx, policy), func(ctx context.Context) error {
 		err := first
 		if first = nil; err == nil {
 			err = attempt(ctx)

@@ -33,6 +33,11 @@ const (
 	// may have. Ephemeral nodes and locks must be taken to be gone. The client
 	// goes on connecting and will open another session.
 	Lost
+
+	// ReadOnly means that there is a connection to a server that has no quorum: reads
+	// are answered, with what it knew last, and writes fail with [ErrNotReadOnly]. A
+	// client enters it only [WithReadOnly].
+	ReadOnly
 )
 
 // String returns Curator's name of the state.
@@ -48,13 +53,17 @@ func (s ConnectionState) String() string {
 		return "RECONNECTED"
 	case Lost:
 		return "LOST"
+	case ReadOnly:
+		return "READ_ONLY"
 	default:
 		return "UNKNOWN"
 	}
 }
 
 // IsConnected tells whether requests can be sent in this state.
-func (s ConnectionState) IsConnected() bool { return s == Connected || s == Reconnected }
+func (s ConnectionState) IsConnected() bool {
+	return s == Connected || s == Reconnected || s == ReadOnly
+}
 
 // tracker turns the conduit's events into connection states and sessions. It is
 // the one place where either changes.
@@ -76,6 +85,7 @@ type tracker struct {
 	everConnected bool
 	closed        bool
 	session       *Session      // the newest, nil before the first
+	readOnly      bool          // it is that of a read-only server
 	connected     chan struct{} // closed while there is a connection
 	timer         *time.Timer   // runs to the deadline of session
 }
@@ -91,7 +101,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		return
 	}
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
-		t.endSession(ReasonLeaseEnd)
+		t.replaceSession()
 		t.session = newSession(h, t.deadline)
 		t.session.heart = newHeartbeat(t.client, t.session)
 		t.armTimer()
@@ -100,13 +110,27 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.resetTimer() // the deadline is an earlier one if the timeout is shorter
 	}
 	close(t.connected)
-	if t.everConnected {
+	t.readOnly = h.ReadOnly
+	switch {
+	case h.ReadOnly:
+		t.enter(ReadOnly)
+	case t.everConnected:
 		t.enter(Reconnected)
-	} else {
+	default:
 		t.everConnected = true
 		t.client.warnOfTiming(h.Timeout)
 		t.enter(Connected)
 	}
+}
+
+// replaceSession ends the session that another one takes the place of. That of a
+// read-only server has held nothing that could be lost, so it ends without Lost.
+func (t *tracker) replaceSession() {
+	if t.readOnly && t.session.Err() == nil {
+		t.session.end(ReasonLeaseEnd)
+		t.timer.Stop()
+	}
+	t.endSession(ReasonLeaseEnd)
 }
 
 func (t *tracker) onDisconnected(reason error) {

@@ -17,6 +17,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/retry"
 )
 
 // telemetryScope is the name under which instruments and spans are made.
@@ -177,10 +178,12 @@ func (t *telemetry) entered(s ConnectionState) {
 
 // measured is retry as the telemetry sees it: one span and one measurement for
 // all attempts together.
-func (f *Framework) measured(ctx context.Context, op operation, path string, attempt func(context.Context) error) error {
+func (f *Framework) measured(
+	ctx context.Context, policy retry.Policy, op operation, path string, attempt func(context.Context) error,
+) error {
 	t := f.telemetry
 	if t == nil {
-		return f.retry(ctx, attempt)
+		return f.retry(ctx, policy, attempt)
 	}
 	began := time.Now()
 	operation := keyOperation.String(op.name)
@@ -191,7 +194,7 @@ func (f *Framework) measured(ctx context.Context, op operation, path string, att
 		span.SetAttributes(keyPath.String(path))
 	}
 	attempts := 0
-	err := f.retry(ctx, func(ctx context.Context) error {
+	err := f.retry(ctx, policy, func(ctx context.Context) error {
 		if attempts++; attempts > 1 {
 			t.retries.Add(ctx, 1, metric.WithAttributes(operation))
 			span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(attempts)))

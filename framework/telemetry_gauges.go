@@ -22,7 +22,7 @@ func newGauges(meter metric.Meter) (gauges, error) {
 	g := gauges{meter: meter}
 	var errs [4]error
 	g.state, errs[0] = meter.Int64ObservableGauge("curator.session.state",
-		metric.WithDescription("0 not connected, 1 connected, 2 suspended, 3 reconnected, 4 lost."))
+		metric.WithDescription("0 not connected, 1 connected, 2 suspended, 3 reconnected, 4 lost, 5 read-only."))
 	g.lease, errs[1] = meter.Float64ObservableGauge("curator.session.lease.remaining",
 		metric.WithUnit("s"), metric.WithDescription("Time for which the session is certain to live on at the server."))
 	g.watches, errs[2] = meter.Int64ObservableUpDownCounter("curator.watch.active",

@@ -35,18 +35,18 @@ type OpResult struct {
 // possible within a transaction.
 var (
 	errCreateInTransaction = errors.New("not possible within a transaction: " +
-		"protection, parents, OrSetData, Idempotent, InSession, StoringStatIn, ListingSiblingsIn")
-	errSetInTransaction    = errors.New("not possible within a transaction: Idempotent")
+		"protection, parents, OrSetData, Idempotent, InSession, StoringStatIn, ListingSiblingsIn, WithRetry")
+	errSetInTransaction    = errors.New("not possible within a transaction: Idempotent, WithRetry")
 	errDeleteInTransaction = errors.New("not possible within a transaction: " +
-		"Guaranteed, InBackground, DeletingChildrenIfNeeded, Quietly, Idempotent")
+		"Guaranteed, InBackground, DeletingChildrenIfNeeded, Quietly, Idempotent, WithRetry")
 )
 
 func (c *createConfig) isOneRequest() bool {
-	return !c.protected && !c.parents && !c.orSet && !c.idempotent && c.session == nil && c.stat == nil && c.siblings == nil
+	return !c.protected && !c.parents && !c.orSet && !c.idempotent && c.session == nil && c.stat == nil && c.siblings == nil && c.retry == nil
 }
 
 func (c *deleteConfig) isOneRequest() bool {
-	return !c.guaranteed && !c.children && !c.quietly && !c.idempotent
+	return !c.guaranteed && !c.children && !c.quietly && !c.idempotent && c.retry == nil
 }
 
 // opCreateInTransaction is the request for which a server accepts the ordinary
@@ -91,10 +91,10 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	return op
 }
 
-// SetDataOp is [Framework.Set] within a transaction. [Idempotent] is refused.
+// SetDataOp is [Framework.Set] within a transaction. [Idempotent] and [WithRetry] are refused.
 func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	cfg, err := newSetConfig(opts)
-	if err == nil && cfg.idempotent {
+	if err == nil && (cfg.idempotent || cfg.retry != nil) {
 		err = fmt.Errorf("%w: %w", ErrInvalidOption, errSetInTransaction)
 	}
 	return Op{

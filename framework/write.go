@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/retry"
 )
 
 // setConfig is what the options of Set set.
@@ -15,6 +16,7 @@ type setConfig struct {
 	stat       *Stat
 	idempotent bool
 	compressed bool
+	retry      retry.Policy
 }
 
 // SetOption is an option of [Framework.Set] and [SetDataOp].
@@ -44,9 +46,9 @@ func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...S
 	}
 	s := setting{f: f, path: path, data: data, cfg: cfg}
 	if cfg.idempotent {
-		err = f.repeat(ctx, opSet, path, s.attempt)
+		err = f.repeat(ctx, cfg.retry, opSet, path, s.attempt)
 	} else {
-		err = f.measured(ctx, opSet, path, permanentInDoubt(s.attempt))
+		err = f.measured(ctx, cfg.retry, opSet, path, permanentInDoubt(s.attempt))
 	}
 	if err == nil && cfg.stat != nil {
 		*cfg.stat = s.stat

@@ -45,7 +45,7 @@
 // # Nesting
 //
 // A Do inside the operation of another Do multiplies: five tries of five tries are twenty-five, and the waits add up the same way.
-// Retry at one level, or hand the inner level [None].
+// Retry at one level, hand the inner level [None], or hand both the same [Budget], which they use up together.
 //
 // # What is not promised
 //

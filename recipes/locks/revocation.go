@@ -9,7 +9,6 @@ import (
 	"weak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/retry"
 )
 
 // revokeMessage is what Curator's Revoker writes to a lock's node.
@@ -32,13 +31,9 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 		return fmt.Errorf("locks: revoke %s: expected the path of a contender's node, which ends in a name such as %s",
 			participantPath, "_c_<uuid>-lock-0000000000")
 	}
-	err := retry.Do(ctx, client.RetryPolicy(), func(ctx context.Context) error {
-		err := client.Set(ctx, participantPath, []byte(revokeMessage))
-		if framework.OutcomeUnknown(err) {
-			return err // asking twice does no harm
-		}
-		return permanent(err)
-	})
+	err := client.Retry(ctx, func(ctx context.Context) error {
+		return client.Set(ctx, participantPath, []byte(revokeMessage))
+	}, framework.Idempotent()) // asking twice does no harm
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return fmt.Errorf("locks: revoke %s: %w", participantPath, err)
 	}

@@ -19,6 +19,7 @@ type Handshake struct {
 	Password  []byte
 	Timeout   time.Duration // negotiated
 	Server    string
+	ReadOnly  bool // the server takes no writes, and no other knows the session
 
 	// Fresh tells that nothing held before can be relied on: the session is a new
 	// one, or its lease had ended.
@@ -52,9 +53,11 @@ type Events interface {
 	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field but Tick and Auth is required.
+// Config is what a Conduit is made from. Every field but Ensemble, Tick, Auth and
+// ReadOnly is required.
 type Config struct {
 	Servers        []string
+	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
 	SessionTimeout time.Duration
 	ConnectTimeout time.Duration // bounds one attempt: TCP, TLS and handshake
 	MaxReply       int           // bytes
@@ -63,6 +66,7 @@ type Config struct {
 	Logger         *slog.Logger
 	Tick           time.Duration // the servers' tickTime, for calls that confirm
 	Auth           []Auth        // presented on every connection, in this order
+	ReadOnly       bool          // servers without a quorum will do
 }
 
 // Conduit owns a go-zookeeper connection and everything that crosses it.
@@ -82,6 +86,7 @@ type Conduit struct {
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
 	refused       atomic.Bool // a server has refused a credential
+	readOnly      atomic.Bool // the newest session is that of a read-only server
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
 }
@@ -89,7 +94,7 @@ type Conduit struct {
 // Open starts go-zookeeper. It returns at once; the first connection is made in
 // the background.
 func Open(cfg Config) (*Conduit, error) {
-	c := &Conduit{cfg: cfg}
+	c := &Conduit{cfg: cfg, hosts: hosts{ask: cfg.Ensemble}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	var err error
 	c.zk, c.zkEvents, err = zk.Connect(cfg.Servers, cfg.SessionTimeout,
@@ -149,6 +154,16 @@ func (c *Conduit) Deadline() (deadline time.Time, over bool) { return c.lease.ch
 func (c *Conduit) Reset(why error) {
 	if conn := c.current(); conn != nil {
 		conn.fail(why)
+	}
+}
+
+// Leave cuts the current connection if its server is gone by what the function says
+// of its name and its address. Other than the methods of Events, the function may
+// block.
+func (c *Conduit) Leave(gone func(server string, address net.Addr) bool) {
+	conn := c.current()
+	if conn != nil && conn.isOpen() && gone(conn.server, conn.RemoteAddr()) {
+		conn.fail(fmt.Errorf("%s is no server of the ensemble any more", conn.server))
 	}
 }
 

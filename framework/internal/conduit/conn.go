@@ -56,6 +56,7 @@ type conn struct {
 
 	writing     sync.Mutex // held while a socket write is under way
 	connectSent time.Time  // zero until the connect request is being written
+	asked       int64      // the session that it names, 0 for a new one
 	batch       []byte
 
 	authenticated bool // the credentials have been written; guarded by writing
@@ -174,18 +175,25 @@ func (c *conn) receive(frame []byte) ([]byte, error) {
 }
 
 func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
+	if isRefusedSession(frame) {
+		return nil, errNoLocalSessions
+	}
 	d := jute.NewDecoder(frame)
 	d.Int32() // protocol version
 	timeout := time.Duration(d.Int32()) * time.Millisecond
 	session, password := d.Int64(), d.Buffer()
+	readOnly := d.Len() > 0 && d.Bool() // not from servers before 3.4
 	if err := d.Err(); err != nil {
 		return nil, fmt.Errorf("%w: connect response: %w", ErrProtocol, err)
 	}
 	c.writing.Lock()
-	sent := c.connectSent
+	sent, asked := c.connectSent, c.asked
 	c.writing.Unlock()
 	if sent.IsZero() {
 		return nil, fmt.Errorf("%w: a connect response before the request", ErrProtocol)
+	}
+	if readOnly && (asked != 0 || !c.c.cfg.ReadOnly) {
+		return nil, errReadOnlyServer
 	}
 	if session == 0 {
 		c.expired = true
@@ -198,6 +206,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 			ErrProtocol, timeout, len(password))
 	}
 	c.established = true
+	c.c.readOnly.Store(readOnly)
 	c.c.lastFailure.Store(nil)
 	c.queue.Lock()
 	c.open, c.session = true, session
@@ -207,8 +216,11 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	}
 	fresh := c.c.lease.open(session, timeout, sent, time.Now())
 	go c.writeLoop()
+	if readOnly {
+		go c.seekWriter()
+	}
 	c.c.cfg.Events.Connected(Handshake{
-		SessionID: session, Password: password, Timeout: timeout, Server: c.server, Fresh: fresh,
+		SessionID: session, Password: password, Timeout: timeout, Server: c.server, Fresh: fresh, ReadOnly: readOnly,
 	})
 	return handshakeFrame(timeout, session, password), nil
 }
@@ -250,7 +262,7 @@ func (c *conn) receiveReply(xid int32, reply Reply) ([]byte, error) {
 		c.settle(call, reply, nil)
 		return nil, nil
 	}
-	if request.op == opClose && reply.Code == 0 {
+	if request.op == opClose && (reply.Code == 0 || c.c.readOnly.Load()) {
 		c.c.sessionClosed.Store(true)
 	}
 	return headerFrame(xid, reply), nil
@@ -260,7 +272,7 @@ func (c *conn) receiveReply(xid int32, reply Reply) ([]byte, error) {
 // counted the request as a sign of life.
 func provesSession(code int32) bool {
 	switch code {
-	case -6, -112, -118, -124: // unimplemented, session expired, moved, read-only
+	case -6, -112, -118, codeNotReadOnly, -124: // unimplemented, session expired, moved, not read-only, SASL required
 		return false
 	default:
 		return true
@@ -277,8 +289,10 @@ func (c *conn) Write(frame []byte) (int, error) {
 			return 0, fmt.Errorf("conduit: a connect request of %d bytes", len(frame))
 		}
 		c.connectSent = now
-		c.completeHandshake(frame)
-		return c.write(frame, c.handshakeBy)
+		if _, err := c.write(c.completeHandshake(frame), c.handshakeBy); err != nil {
+			return 0, err
+		}
+		return len(frame), nil
 	}
 	if len(frame) < lengthSize+requestHeader {
 		return 0, fmt.Errorf("conduit: a request of %d bytes", len(frame))
@@ -298,17 +312,27 @@ func (c *conn) Write(frame []byte) (int, error) {
 // Once the lease is over, nothing that was read before counts any more, and any
 // server will do: all would refuse us for ever if they were restored from a backup,
 // or if one of them has named a transaction that never was.
-func (c *conn) completeHandshake(frame []byte) {
+func (c *conn) completeHandshake(frame []byte) []byte {
 	const zxidAt, timeoutAt, sessionAt = lengthSize + 4, lengthSize + 12, lengthSize + 16
-	if _, over := c.c.lease.check(c.connectSent); over {
+	_, over := c.c.lease.check(c.connectSent)
+	anew := c.c.startsAnew(over)
+	if over || anew {
 		c.c.zxid.Store(0)
 		binary.BigEndian.PutUint64(frame[zxidAt:], 0)
+	}
+	if anew {
+		binary.BigEndian.PutUint64(frame[sessionAt:], 0)
 	}
 	if binary.BigEndian.Uint64(frame[sessionAt:]) != 0 {
 		seen := max(c.c.zxid.Load(), int64(binary.BigEndian.Uint64(frame[zxidAt:])))
 		binary.BigEndian.PutUint64(frame[zxidAt:], uint64(seen))
 	}
 	binary.BigEndian.PutUint32(frame[timeoutAt:], uint32(c.c.cfg.SessionTimeout.Milliseconds()))
+	c.asked = int64(binary.BigEndian.Uint64(frame[sessionAt:]))
+	if c.c.cfg.ReadOnly {
+		return withReadOnly(frame)
+	}
+	return frame
 }
 
 func (c *conn) writeLoop() {

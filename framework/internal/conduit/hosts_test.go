@@ -79,3 +79,34 @@ func TestAPauseEndsWithItsContext(t *testing.T) {
 	_, over := h.Next()
 	require.True(t, over, "go-zookeeper must look at its stop signal")
 }
+
+func TestTheServersAreAskedForBeforeEachRound(t *testing.T) {
+	asked, now := 0, []string{"b", "a"}
+	h := newHosts(t, "a", "b")
+	h.ask = func() []string { asked++; return now }
+	next := func() string { server, _ := h.Next(); return server }
+	require.Equal(t, "ab", next()+next(), "the same servers in another order are no news")
+	require.Equal(t, 1, asked)
+	now = []string{"c"}
+	require.Equal(t, "cc", next()+next())
+	require.Equal(t, 3, asked)
+	now = []string{"x", "y", "z"}
+	require.ElementsMatch(t, now, []string{next(), next(), next()})
+	require.Equal(t, 4, asked)
+	require.Contains(t, now, next())
+	h.Connected()
+	next()
+	require.Equal(t, 6, asked, "a connection ends a round")
+	require.Equal(t, 3, h.Len())
+}
+
+func TestServersThatChangeAllTheTimeAreNotStormed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts(t, "a")
+		h.ask = func() []string { return []string{time.Now().String()} }
+		for range 10 {
+			attempt(t, h)
+		}
+		require.GreaterOrEqual(t, attempt(t, h), maxPause/2)
+	})
+}

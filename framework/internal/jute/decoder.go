@@ -24,6 +24,9 @@ func NewDecoder(buf []byte) *Decoder { return &Decoder{buf: buf} }
 // Err returns the first failure, an error that matches [ErrMalformed], or nil.
 func (d *Decoder) Err() error { return d.err }
 
+// Len returns how many bytes have not been read.
+func (d *Decoder) Len() int { return len(d.buf) }
+
 // Int32 reads a 32-bit integer.
 func (d *Decoder) Int32() int32 {
 	b := d.take(4, "int")

@@ -1,0 +1,97 @@
+package framework_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// until waits for a state and returns those before it.
+func (l *stateLog) until(t *testing.T, want framework.ConnectionState) (before []framework.ConnectionState) {
+	t.Helper()
+	limit := time.After(2 * patience)
+	for {
+		select {
+		case got := <-l.told:
+			if got == want {
+				return before
+			}
+			before = append(before, got)
+		case <-limit:
+			require.FailNow(t, "no state", "%v has not come, but %v", want, before)
+		}
+	}
+}
+
+// TestReadOnlyMode takes the quorum from a server and gives it back. Curator's tests of
+// the same are testReadOnly and testConnectionStateNewClient of TestReadOnly.
+func TestReadOnlyMode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes three real servers")
+	}
+	t.Parallel() // with servers of its own
+	ctx := t.Context()
+	servers := zktest.NewEnsemble(t, 3, ensemble.WithProperty("readonlymode.enabled", "true"),
+		ensemble.WithConfig("localSessionsEnabled", "true"), ensemble.WithConfig("localSessionsUpgradingEnabled", "true"), ensemble.WithSyncLimit(20))
+	followers, err := servers.Followers(ctx)
+	require.NoError(t, err)
+	last := followers[0]
+	options := []framework.Option{framework.WithReadOnly(), framework.WithSessionTimeout(6 * time.Second)}
+	f := zktest.Client(t, servers.ConnectString(), options...)
+	_, err = f.Create(ctx, "/a", []byte("before"))
+	require.NoError(t, err)
+	mustCreate(t, f, "/todo")
+	require.NoError(t, zktest.Client(t, last.Addr()).Sync(ctx, "/a"), "so that it knows, too")
+	session, told := f.Session(), statesFromNow(f)
+
+	for _, s := range servers.Servers() {
+		if s != last {
+			require.NoError(t, s.Kill())
+		}
+	}
+	require.Contains(t, told.until(t, framework.ReadOnly), framework.Lost)
+	require.True(t, f.State().IsConnected())
+	require.NoError(t, f.Health().Err)
+	require.NotEqual(t, session.ID(), f.Session().ID())
+	require.Error(t, session.Err())
+	data, err := f.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.Equal(t, "before", string(data))
+	err = f.Set(ctx, "/a", nil)
+	require.ErrorIs(t, err, framework.ErrNotReadOnly)
+	require.False(t, framework.OutcomeUnknown(err))
+	require.False(t, framework.Retryable(err))
+	require.ErrorIs(t, f.Delete(ctx, "/todo", framework.Guaranteed()), framework.ErrCleanupPending)
+
+	fresh, err := framework.New(servers.ConnectString(), options...)
+	require.NoError(t, err)
+	freshTold := recordStates(fresh)
+	require.NoError(t, fresh.Start())
+	defer fresh.Close()
+	require.NotContains(t, freshTold.until(t, framework.ReadOnly), framework.Connected)
+	brief := zktest.Client(t, last.Addr(), options...)
+	require.NoError(t, brief.Close(), "of a session that nobody else knows")
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err = framework.Connect(short, last.Addr())
+	require.ErrorIs(t, err, context.DeadlineExceeded, "without the option")
+
+	require.NoError(t, followers[1].Restart(ctx))
+	require.Contains(t, told.until(t, framework.Reconnected), framework.Suspended)
+	require.Contains(t, freshTold.until(t, framework.Connected), framework.Suspended)
+	require.NoError(t, f.Set(ctx, "/a", []byte("after")))
+	require.Eventually(t, func() bool {
+		stat, err := f.Exists(ctx, "/todo")
+		return err == nil && stat == nil
+	}, patience, 10*time.Millisecond, "what is guaranteed")
+	require.NoError(t, fresh.Sync(ctx, "/a"))
+	data, err = fresh.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.Equal(t, "after", string(data))
+}

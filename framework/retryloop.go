@@ -1,0 +1,140 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// RetryOption is returned by [WithRetry].
+type RetryOption struct{ policy retry.Policy }
+
+// WithRetry sets the policy by which this one call is repeated, in place of the
+// client's and of that of a [Framework.Retry] around it. What may be repeated does
+// not change. With retry.None() there is one try.
+//
+// In a [Framework.Pipeline] of several reads and within a transaction it is refused:
+// they are repeated as a whole, see Framework.Retry.
+func WithRetry(policy retry.Policy) RetryOption { return RetryOption{policy} }
+
+func (o RetryOption) checked() (retry.Policy, error) {
+	if o.policy == nil {
+		return nil, errors.New("WithRetry(nil), expected a policy such as retry.None()")
+	}
+	return o.policy, nil
+}
+
+func (o RetryOption) applyCreate(c *createConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyDelete(c *deleteConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyGet(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyExists(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyChildren(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applySet(c *setConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyGetACL(c *readConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applySetACL(c *setConfig) (err error) { c.retry, err = o.checked(); return err }
+
+func (o RetryOption) applyReconfig(c *reconfigConfig) (err error) {
+	c.retry, err = o.checked()
+	return err
+}
+func (o RetryOption) applyCall(c *callConfig) (err error) { c.retry, err = o.checked(); return err }
+func (o RetryOption) applyLoop(c *loopConfig) (err error) { c.retry, err = o.checked(); return err }
+
+// CallOption is an option of the verbs that have no others of their own.
+type CallOption interface{ applyCall(*callConfig) error }
+
+// callConfig is what a CallOption sets.
+type callConfig struct{ retry retry.Policy }
+
+func newCallConfig(opts []CallOption) (callConfig, error) {
+	var cfg callConfig
+	err := applyAll(opts, func(o CallOption) error { return o.applyCall(&cfg) })
+	return cfg, err
+}
+
+// LoopOption is an option of [Framework.Retry]: [WithRetry] or [Idempotent].
+type LoopOption interface{ applyLoop(*loopConfig) error }
+
+// loopConfig is what a LoopOption sets.
+type loopConfig struct {
+	retry      retry.Policy
+	idempotent bool
+}
+
+//nolint:unparam // the interface is that of options which can fail
+func (IdempotentOption) applyLoop(c *loopConfig) error { c.idempotent = true; return nil }
+
+// Retry calls op until it succeeds or fails with an error that is not [Retryable], as
+// the client's retry policy or [WithRetry] says. It is not repeated after a write
+// whose outcome is unknown unless said to be [Idempotent]: that a second run of op does
+// no harm after half a first one. It is Curator's RetryLoop.callWithRetry.
+//
+// Calls of this client within op, with the context that op is given, are repeated by
+// themselves, and share one budget with op: together they make no more retries, and
+// take no more time for them, than the policy allows a single call. So does a Retry
+// within op.
+//
+// The error is that of the last try. Retry blocks for as long as op does, and for the
+// pauses, which end with the context and with the client.
+func (f *Framework) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...LoopOption) error {
+	var cfg loopConfig
+	if err := applyAll(opts, func(o LoopOption) error { return o.applyLoop(&cfg) }); err != nil {
+		return errors.Join(errors.New("framework: retry"), err)
+	}
+	ctx, end := f.withBudget(ctx, cfg.retry)
+	defer end()
+	if !cfg.idempotent {
+		op = permanentInDoubt(op)
+	}
+	return f.retry(ctx, nil, op)
+}
+
+// retryLoop is the retries of one client that share a budget.
+type retryLoop struct {
+	budget *retry.Budget
+	over   atomic.Bool // whoever has its context still is on its own
+}
+
+type retryLoopKey struct{ client *client }
+
+// withBudget returns a context whose calls share one budget: that of the loop which
+// the context is in already, unless there is a policy. Whoever asks for it ends it.
+func (f *Framework) withBudget(ctx context.Context, policy retry.Policy) (context.Context, func()) {
+	if policy == nil {
+		if f.budgetOf(ctx) != nil {
+			return ctx, func() {}
+		}
+		policy = f.cfg.retry
+	}
+	loop := &retryLoop{budget: retry.NewBudget(policy)}
+	return context.WithValue(ctx, retryLoopKey{f.client}, loop), func() { loop.over.Store(true) }
+}
+
+// budgetOf returns that of the loop which the context is in, or nil.
+func (f *Framework) budgetOf(ctx context.Context) *retry.Budget {
+	loop, found := ctx.Value(retryLoopKey{f.client}).(*retryLoop)
+	if !found || loop.over.Load() {
+		return nil
+	}
+	return loop.budget
+}
+
+// policyFor returns by which policy a call is repeated that may have one of its own.
+func (f *Framework) policyFor(ctx context.Context, own retry.Policy) retry.Policy {
+	if own != nil {
+		return own
+	}
+	if budget := f.budgetOf(ctx); budget != nil {
+		return budget
+	}
+	return f.cfg.retry
+}
