@@ -65,8 +65,7 @@ import (
 //     Test: TestOutagesWithBackgroundTrafficOnly
 //   - Servers without a quorum that go on serving reads. READ_ONLY, then RECONNECTED.
 //     Curator: TestReadOnly.testReadOnly, testConnectionStateNewClient
-//     None: a client here does not ask for a read-only session, and is refused by such
-//     servers; it is Suspended, then Lost.
+//     Test: TestReadOnlyMode
 //   - All servers of an ensemble are restarted, one after the other. The session and its
 //     ephemeral node survive.
 //     Curator: TestWithCluster.testSessionSurvives
@@ -76,8 +75,8 @@ import (
 //     Test: TestServersGoOneByOne recipes/locks.TestAFollowerWithoutAQuorum
 //   - A network that flaps. Listeners may ask to be spared some of the changes.
 //     Curator: TestCircuitBreakingConnectionStateListener, all five
-//     None: there is no circuit breaking listener. A listener is told every change and
-//     delays nobody; what must not flap is bound to a session under SessionErrorPolicy.
+//     Test: TestACircuitBreakerHoldsBackAFlappingConnection TestACircuitBreakerClosesWhenItsPolicyGivesUp
+//     TestACircuitBreakerThatNeverOpens TestACircuitBreakerThatIsStopped TestACircuitBreakerOnAClient
 //   - A listener is busy while many states come. It is told all of them, the last one
 //     included. (Curator drops the oldest when 25 are waiting.)
 //     Test: TestASlowListenerIsToldEveryState listen.TestSlowListenerDelaysNobody
@@ -91,7 +90,7 @@ import (
 //     retry.TestExponentialBackoffClamps retry.TestDoUntilElapsed retry.TestSessionFailedGivesUpOnExpiry
 //   - A call that makes other calls has one budget.
 //     Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry
-//     Test: TestRetriesAreNotNested
+//     Test: TestRetriesAreNotNested TestCallsWithinRetryShareItsBudget TestOneCallHasOneBudget
 //   - Several calls that are to be made within one session fail when it ends between
 //     them, and can then be made again together.
 //     Curator: TestSessionFailRetryLoop.testRetry, testBasic

@@ -219,6 +219,7 @@ var kinds = []struct {
 	{"ErrSessionMoved", framework.ErrSessionMoved},
 	{"ErrCompression", framework.ErrCompression},
 	{"ErrUnsupported", framework.ErrUnsupported},
+	{"ErrNotReadOnly", framework.ErrNotReadOnly},
 	{"ErrBadArguments", zk.ErrBadArguments},
 	{"context.Canceled", context.Canceled},
 }

@@ -57,6 +57,33 @@ var sessionRows = []row{
 		}
 		s.sayf("held until %v", context.Cause(held))
 	}},
+	{"retry", func(s *script) {
+		once := framework.WithRetry(retry.None())
+		s.data(s.f.Get(s.ctx, "/node", once))
+		s.done(s.f.Set(s.ctx, "/node", nil, once, framework.WithVersion(3)))
+		s.data(s.f.Get(s.ctx, "/node", framework.WithRetry(nil)))
+		s.done(s.f.Pipeline(s.ctx, framework.ReadData("/node", nil, once), framework.ReadData("/node", nil)))
+		s.results(s.f.Transact(s.ctx, framework.CreateOp("/a", nil, once)))
+		tries := 0
+		op := func(err error) func(context.Context) error {
+			return func(ctx context.Context) error {
+				tries++
+				if tries < 3 {
+					return err
+				}
+				_, err := s.f.Get(ctx, "/node")
+				return err
+			}
+		}
+		twice := framework.WithRetry(retry.NTimes(2, time.Millisecond))
+		for _, err := range []error{framework.ErrConnectionLost, framework.ErrNoNode} {
+			for _, opts := range [][]framework.LoopOption{{twice}, {twice, framework.Idempotent()}, {once}} {
+				tries = 0
+				s.done(s.f.Retry(s.ctx, op(err), opts...))
+				s.sayf("%d tries", tries)
+			}
+		}
+	}},
 	{"life of a client", func(s *script) {
 		f, err := framework.New(s.connectString, framework.WithRetryPolicy(retry.None()),
 			framework.WithConnectionTimeout(10*time.Second))

@@ -35,7 +35,7 @@ type row struct {
 }
 
 var suite = slices.Concat(
-	createRows, creationRows, readRows, watchRows, writeRows, deleteRows, transactionRows, clientRows, sessionRows,
+	createRows, creationRows, readRows, watchRows, writeRows, deleteRows, pathRows, transactionRows, clientRows, sessionRows,
 )
 
 func TestSuite(t *testing.T) {

@@ -108,6 +108,28 @@ var deleteRows = []row{
 	}},
 }
 
+// pathRows are about whole paths and trees.
+var pathRows = []row{
+	{"paths", func(s *script) {
+		s.done(s.f.Mkdirs(s.ctx, "/dir/a/b"))
+		s.done(s.f.Mkdirs(s.ctx, "/dir/a/b"))
+		s.done(s.f.Mkdirs(s.ctx, "/"))
+		s.stat(s.f.Exists(s.ctx, "/dir/a"))
+		s.done(s.f.CreateContainers(s.ctx, "/dir/c/d"))
+		s.number(s.f.AllChildrenNumber(s.ctx, "/dir"))
+		s.done(s.f.DeleteChildren(s.ctx, "/dir"))
+		s.done(s.f.DeleteChildren(s.ctx, "/dir"))
+		s.names(s.f.Children(s.ctx, "/dir"))
+		s.done(s.f.DeleteChildren(s.ctx, "/none"))
+		s.created(s.f.Create(s.ctx, "/e", nil, framework.WithMode(framework.Ephemeral)))
+		s.done(s.f.Mkdirs(s.ctx, "/e/x"))
+		s.done(s.f.Mkdirs(s.ctx, "a/"))
+		s.done(s.f.DeleteChildren(s.ctx, "a/"))
+		s.done(s.f.DeleteChildren(s.ctx, "/"))
+		s.names(s.f.Children(s.ctx, "/"))
+	}},
+}
+
 // transactionRows are about several writes as one.
 var transactionRows = []row{
 	{"transact", func(s *script) {
