@@ -87,12 +87,12 @@ func (s *settings) writeConfig(servers []*Server, i int) error {
 	lines["syncLimit"] = strconv.Itoa(s.syncLimit)
 	lines["tickTime"] = strconv.FormatInt(s.tick.Milliseconds(), 10)
 	if s.size == 1 {
-		lines["clientPortAddress"] = loopback
+		lines["clientPortAddress"] = server.ip
 		lines["clientPort"] = strconv.Itoa(server.ports.client)
 	} else {
 		for _, peer := range servers {
 			lines["server."+strconv.Itoa(peer.id)] = fmt.Sprintf("%s:%d:%d:participant;%s:%d",
-				loopback, peer.ports.quorum, peer.ports.election, loopback, peer.ports.client)
+				peer.ip, peer.ports.quorum, peer.ports.election, peer.ip, peer.ports.client)
 		}
 	}
 	var cfg strings.Builder

@@ -28,6 +28,7 @@ type settings struct {
 	parent         string // folder to create the ensemble's own folder in; empty: choose
 	java           string
 	classPath      string
+	network        bool              // every server on a host of its own
 	properties     map[string]string // JVM system properties that the caller adds or overrides
 	config         map[string]string // lines of zoo.cfg that the caller adds or overrides
 }
