@@ -124,6 +124,7 @@ func TestAQuorumHoldEndsInSilence(t *testing.T) {
 		f := n.client(t, framework.WithServerTiming(memTick, 2))
 		held, _ := holdQuorum(t, f)
 		time.Sleep(memSession)
+		synctest.Wait() // a heartbeat may be on its way
 		deadline := f.Session().HoldDeadline(framework.QuorumErrorPolicy)
 		require.True(t, deadline.Before(f.Session().Deadline()))
 		n.setHole(true)
