@@ -1,11 +1,8 @@
 package locks_test
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"strconv"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,142 +10,183 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func env(name string, or int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return n
+// The timing of the servers that are cut off from each other. A follower gives its
+// clients up after cutoffSyncLimit ticks.
+const (
+	cutoffTick      = 500 * time.Millisecond
+	cutoffSyncLimit = 6
+
+	// StandardErrorPolicy asks for ten ticks here, see its documentation. Two more
+	// leave room for a busy machine.
+	belowTheBound = 4 * cutoffTick
+	aboveTheBound = 12 * cutoffTick
+
+	// settling is how long holders hold before the cut: all have been pinged for
+	// then, and most have confirmed their sessions several times.
+	settling = aboveTheBound / 2
+)
+
+// cutoff is one way to cut holders off from the rest of the world, together with the
+// server that they are connected to. Both sides believe for a while that they are
+// right: the server goes on answering the holders, and the others let their sessions
+// expire and give the locks away.
+type cutoff struct {
+	// side chooses the server on the side of the holders.
+	side func(leader *ensemble.Server, followers []*ensemble.Server) *ensemble.Server
+
+	// cut makes the cut and whatever comes after it.
+	cut func(t *testing.T, c *cluster)
+
+	// standardIsSafe tells whether StandardErrorPolicy claims safety above its bound.
+	standardIsSafe bool
+}
+
+// cluster is three servers and two hosts for clients, that of the holders and that
+// of the rivals.
+type cluster struct {
+	network          *ensemble.Network
+	side             *ensemble.Server
+	others           []*ensemble.Server
+	holders, outside *ensemble.Host
+}
+
+// TestCutOffWithAFollower cuts holders off together with the follower they are
+// connected to. It answers pings until its leader has been silent for syncLimit
+// ticks.
+func TestCutOffWithAFollower(t *testing.T) {
+	cutoff{
+		side:           firstFollower,
+		cut:            func(_ *testing.T, c *cluster) { c.cut() },
+		standardIsSafe: true,
+	}.run(t)
+}
+
+// TestCutOffWithTheLeader cuts holders off together with the leader, and restarts the
+// followers, so that they elect another at once. The old one answers everything but
+// writes until it misses its followers.
+func TestCutOffWithTheLeader(t *testing.T) {
+	cutoff{
+		side: func(leader *ensemble.Server, _ []*ensemble.Server) *ensemble.Server { return leader },
+		cut: func(t *testing.T, c *cluster) {
+			c.cut()
+			for _, s := range c.others {
+				require.NoError(t, s.Kill())
+			}
+			errs := make(chan error, len(c.others))
+			for _, s := range c.others {
+				go func() { errs <- s.Restart(t.Context()) }()
+			}
+			for range c.others {
+				require.NoError(t, <-errs)
+			}
+		},
+		standardIsSafe: true,
+	}.run(t)
+}
+
+// TestCutOffFromTheFollowerToo cuts holders off together with their follower, and from
+// that one shortly before it would tell them. They find out by themselves, two
+// thirds of the session timeout after its last answer, which is too late under
+// StandardErrorPolicy with any timeout.
+func TestCutOffFromTheFollowerToo(t *testing.T) {
+	cutoff{
+		side: firstFollower,
+		cut: func(_ *testing.T, c *cluster) {
+			c.cut()
+			<-time.After((cutoffSyncLimit - 1) * cutoffTick)
+			c.network.Cut(c.holders, c.side.Host())
+		},
+	}.run(t)
+}
+
+func firstFollower(_ *ensemble.Server, followers []*ensemble.Server) *ensemble.Server {
+	return followers[0]
+}
+
+// run lets a rival wait for every lock and looks, in the moment in which it gets it,
+// whether the one who held it before still believes so. That must not be under any
+// policy that claims safety. Under SessionErrorPolicy, which does not, it must
+// happen, or the cut has not done what it is for.
+func (c cutoff) run(t *testing.T) {
+	if testing.Short() {
+		t.Log("three real servers are left to the full run")
+		return
 	}
-	return or
+	groups := []*holders{
+		{policy: framework.QuorumErrorPolicy, timeout: belowTheBound, count: 20, safe: true},
+		{policy: framework.QuorumErrorPolicy, timeout: aboveTheBound, count: 20, safe: true},
+		{policy: framework.StandardErrorPolicy, timeout: aboveTheBound, count: 20, safe: c.standardIsSafe},
+		{policy: framework.StandardErrorPolicy, timeout: belowTheBound, count: 10},
+		{policy: framework.SessionErrorPolicy, timeout: belowTheBound, count: 10},
+	}
+	s := startCluster(t, c.side)
+	rival := zktest.Client(t, addrs(s.others), framework.WithDialer(s.outside.DialContext), cutoffTiming())
+
+	var acquired sync.WaitGroup
+	for _, g := range groups {
+		g.acquireAll(t, s, &acquired)
+	}
+	acquired.Wait()
+	var entered sync.WaitGroup
+	for _, g := range groups {
+		g.letRivalsWait(t, rival, &entered)
+	}
+	<-time.After(settling)
+	for _, g := range groups {
+		g.markLost()
+	}
+
+	c.cut(t, s)
+	entered.Wait()
+	for _, g := range groups {
+		g.judge(t)
+	}
+	require.NotZero(t, groups[len(groups)-1].overlaps(), "no cut has been seen to separate anybody")
+	s.network.HealAll() // so that the clients can be closed in good order
+	closeAll(groups)
 }
 
-type trial struct {
-	policy  framework.ErrorPolicy
-	timeout time.Duration
-	busy    bool
-	lease   *locks.Lease
-	mutex   *locks.InterProcessMutex
-	lost    time.Time
-	entered time.Time
-	overlap bool
-	ended   chan struct{}
-}
+func cutoffTiming() framework.Option { return framework.WithServerTiming(cutoffTick, cutoffSyncLimit) }
 
-func TestExperiment(t *testing.T) {
-	tick := 500 * time.Millisecond
-	syncLimit := env("SYNC", 6)
-	n := env("N", 10)
-	d27 := os.Getenv("D27") != ""
-	servers := zktest.NewEnsemble(t, 3, ensemble.WithNetwork(), ensemble.WithTick(tick), ensemble.WithSyncLimit(syncLimit))
+func startCluster(t *testing.T, side func(*ensemble.Server, []*ensemble.Server) *ensemble.Server) *cluster {
+	t.Helper()
+	servers := zktest.NewEnsemble(t, 3,
+		ensemble.WithNetwork(), ensemble.WithTick(cutoffTick), ensemble.WithSyncLimit(cutoffSyncLimit))
 	leader, err := servers.Leader(t.Context())
 	require.NoError(t, err)
 	followers, err := servers.Followers(t.Context())
 	require.NoError(t, err)
-	net := servers.Network()
-	holderHost, err := net.Join("holders")
+	s := &cluster{network: servers.Network(), side: side(leader, followers)}
+	s.others = slices.DeleteFunc(servers.Servers(), func(other *ensemble.Server) bool { return other == s.side })
+	s.holders, err = s.network.Join("holders")
 	require.NoError(t, err)
-	rivalHost, err := net.Join("rivals")
+	s.outside, err = s.network.Join("rivals")
 	require.NoError(t, err)
-	side, rivalAddr := followers[0], leader.Addr()+","+followers[1].Addr()
-	if d27 {
-		side, rivalAddr = leader, followers[0].Addr()+","+followers[1].Addr()
-	}
-	rival := zktest.Client(t, rivalAddr, framework.WithDialer(rivalHost.DialContext), framework.WithServerTiming(tick, syncLimit))
+	return s
+}
 
-	var trials []*trial
-	var wg sync.WaitGroup
-	began := time.Now()
-	for _, timeout := range []time.Duration{time.Duration(env("T1", 2000)) * time.Millisecond, time.Duration(env("T2", 4000)) * time.Millisecond} {
-		for policy := framework.StandardErrorPolicy; policy <= framework.QuorumErrorPolicy; policy++ {
-			for i := range n {
-				tr := &trial{policy: policy, timeout: timeout, busy: i%2 == 1 && os.Getenv("IDLE") == "", ended: make(chan struct{})}
-				trials = append(trials, tr)
-				path := fmt.Sprintf("/cutoff/%v-%v-%d", timeout, policy, i)
-				wg.Go(func() {
-					time.Sleep(time.Duration(rand.IntN(2000)) * time.Millisecond)
-					client := zktest.Client(t, side.Addr(), framework.WithDialer(holderHost.DialContext), framework.WithServerTiming(tick, syncLimit),
-						framework.WithSessionTimeout(timeout))
-					tr.lease = acquire(t, newMutex(t, client, path, locks.WithErrorPolicy(policy)))
-					if tr.busy {
-						go func() {
-							for tr.lease.Err() == nil && t.Context().Err() == nil {
-								ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-								_ = client.Set(ctx, tr.lease.Path(), nil)
-								cancel()
-								time.Sleep(150 * time.Millisecond)
-							}
-						}()
-					}
-					go func() {
-						<-tr.lease.Done()
-						tr.lost = time.Now()
-						close(tr.ended)
-					}()
-					tr.mutex = newMutex(t, rival, path)
-				})
-			}
+// cut separates the holders and their server from all others.
+func (c *cluster) cut() { c.network.Isolate(c.side.Host(), c.holders) }
+
+func addrs(servers []*ensemble.Server) string {
+	return fmt.Sprintf("%s,%s", servers[0].Addr(), servers[1].Addr())
+}
+
+// closeAll closes the clients at the same time, as some wait for a while for a
+// connection.
+func closeAll(groups []*holders) {
+	var closed sync.WaitGroup
+	for _, g := range groups {
+		for _, h := range g.all {
+			closed.Go(func() {
+				// The session is over; whether the server was told does not matter.
+				_ = h.client.Close()
+			})
 		}
 	}
-	wg.Wait()
-	t.Log("connected in", time.Since(began))
-	var done sync.WaitGroup
-	for _, tr := range trials {
-		done.Go(func() {
-			theirs, err := tr.mutex.Acquire(withLimit(t))
-			tr.entered = time.Now()
-			tr.overlap = tr.lease.Err() == nil
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			<-tr.ended
-			_ = theirs.Release(t.Context())
-		})
-	}
-	time.Sleep(5 * time.Second)
-	for _, tr := range trials {
-		if tr.lease.Err() != nil {
-			t.Logf("%v %v early end: %v", tr.policy, tr.timeout, tr.lease.Err())
-		}
-	}
-	net.Isolate(side.Host(), holderHost)
-	cut := time.Now()
-	if d27 {
-		var wg sync.WaitGroup
-		for _, f := range followers {
-			require.NoError(t, f.Kill())
-		}
-		for _, f := range followers {
-			wg.Go(func() { _ = f.Restart(t.Context()) })
-		}
-		wg.Wait()
-		t.Log("restarted in", time.Since(cut))
-	}
-	done.Wait()
-	for _, tr := range trials {
-		if os.Getenv("V") != "" || tr.overlap {
-			t.Logf("%-8v %v busy=%-5v lost %-12v entered %-12v overlap=%v %v", tr.policy, tr.timeout, tr.busy, tr.lost.Sub(cut).Round(time.Millisecond), tr.entered.Sub(cut).Round(time.Millisecond), tr.overlap, tr.lost.Sub(tr.entered))
-		}
-	}
-	type key struct {
-		p framework.ErrorPolicy
-		t time.Duration
-	}
-	for _, k := range []key{{0, trials[0].timeout}, {1, trials[0].timeout}, {2, trials[0].timeout}, {0, trials[len(trials)-1].timeout}, {1, trials[len(trials)-1].timeout}, {2, trials[len(trials)-1].timeout}} {
-		count, over := 0, 0
-		worst := -time.Hour
-		for _, tr := range trials {
-			if tr.policy == k.p && tr.timeout == k.t {
-				count++
-				if tr.overlap {
-					over++
-				}
-				worst = max(worst, tr.lost.Sub(tr.entered))
-			}
-		}
-		t.Logf("%-8v T=%v: %d/%d overlaps, worst %v", k.p, k.t, over, count, worst.Round(time.Millisecond))
-	}
+	closed.Wait()
 }

@@ -21,7 +21,9 @@ func startKeeper(string) (*keeper, error) {
 
 func (*keeper) join(int) (space, port *os.File, err error) { return nil, nil, ErrNoNamespaces }
 
-func (*keeper) dial(context.Context, int, netip.AddrPort) (net.Conn, error) { return nil, ErrNoNamespaces }
+func (*keeper) dial(context.Context, int, netip.AddrPort) (net.Conn, error) {
+	return nil, ErrNoNamespaces
+}
 
 func (*keeper) inside(_ *os.File, cmd *exec.Cmd) *exec.Cmd { return cmd }
 
