@@ -102,7 +102,7 @@ func (e *Ensemble) setUpPorts(s *settings, dir string) ([]ports, error) {
 	if e.network, err = newNetwork(s.size, filepath.Join(dir, "network")); err != nil {
 		return nil, err
 	}
-	return slices.Repeat([]ports{{client: 2181, quorum: 2888, election: 3888}}, s.size), nil
+	return slices.Repeat([]ports{{client: 2181, quorum: 2888, election: 3888, secure: 2281}}, s.size), nil
 }
 
 // end kills the servers for good.

@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,7 @@ func startKeeperIn(dir string, namespaces uintptr) (*keeper, error) {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "control")
-	defer theirs.Close() // the child has its own
+	defer func() { _ = theirs.Close() }() // the child has its own
 	control, err := unixConn(os.NewFile(uintptr(pair[0]), "control"))
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (k *keeper) dial(ctx context.Context, host int, to netip.AddrPort) (net.Con
 		return nil, err
 	}
 	socket := files[0]
-	defer socket.Close() // net.FileConn makes a copy
+	defer func() { _ = socket.Close() }() // net.FileConn makes a copy
 	if err := connect(ctx, socket, to); err != nil {
 		return nil, err
 	}
@@ -134,11 +135,6 @@ func (k *keeper) dial(ctx context.Context, host int, to netip.AddrPort) (net.Con
 
 // connect connects a socket that does not block, and waits until it is connected or the context ends.
 func connect(ctx context.Context, socket *os.File, to netip.AddrPort) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := socket.SetWriteDeadline(deadline); err != nil {
-			return err
-		}
-	}
 	forget := context.AfterFunc(ctx, func() {
 		_ = socket.SetWriteDeadline(time.Now()) // fails on a closed socket, for which nobody waits
 	})
@@ -158,8 +154,8 @@ func connect(ctx context.Context, socket *os.File, to netip.AddrPort) error {
 		failure = connected(int(fd))
 		return !errors.Is(failure, syscall.ENOTCONN)
 	})
-	if err != nil { // the deadline
-		return errors.Join(context.Cause(ctx), err)
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	return os.NewSyscallError("connect", failure)
 }

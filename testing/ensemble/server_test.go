@@ -203,21 +203,7 @@ func TestRestartReportsTakenPort(t *testing.T) {
 func TestServersDieWithTheTestProcess(t *testing.T) {
 	needsServers(t)
 	dir := t.TempDir()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	helper := exec.Command(self)
-	helper.Env = append(os.Environ(), orphanDirEnv+"="+dir)
-	helper.Stderr = os.Stderr
-	stdin, err := helper.StdinPipe()
-	require.NoError(t, err)
-	defer stdin.Close()
-	stdout, err := helper.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, helper.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err)
+	helper, pid := startOrphan(t, dir)
 	require.True(t, processExists(pid))
 	abandoned := entries(t, dir)
 	require.Len(t, abandoned, 1)
@@ -234,6 +220,27 @@ func TestServersDieWithTheTestProcess(t *testing.T) {
 	start(t, ensemble.WithDir(dir))
 	require.NoDirExists(t, abandoned[0], "Start removes what a killed process has left")
 	require.Len(t, entries(t, dir), 1)
+}
+
+// startOrphan starts a process that starts a server, and returns the server's pid.
+func startOrphan(t *testing.T, dir string, env ...string) (helper *exec.Cmd, pid int) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	helper = exec.Command(self)
+	helper.Env = append(append(os.Environ(), orphanDirEnv+"="+dir), env...)
+	helper.Stderr = os.Stderr
+	stdin, err := helper.StdinPipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { stdin.Close() })
+	stdout, err := helper.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, helper.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	pid, err = strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return helper, pid
 }
 
 // runs reports whether there is such a process and it is not a zombie, which an orphan is until init has waited for it.

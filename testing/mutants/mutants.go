@@ -357,6 +357,24 @@ var table = []mutant{
 		flags:    []string{"-timeout=20s"}, // on the fake clock the hold never ends
 	},
 	{
+		name:     "framework-pings-confirm-a-follower",
+		property: "What a follower without a quorum acknowledges keeps no hold under QuorumErrorPolicy.",
+		file:     "framework/internal/conduit/lease.go",
+		old:      "	l.remember(sent, now)\n",
+		new:      "	l.remember(sent, now)\n	l.quorum = l.deadline\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestCutOffWithAFollower$",
+	},
+	{
+		name:     "framework-syncs-confirm-a-leader",
+		property: "What a leader without a quorum acknowledges keeps no hold under QuorumErrorPolicy.",
+		file:     "framework/quorum.go",
+		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
+		new:      "		e = jute.NewEncoder(len(full) + 4)\n		e.String(full)\n		c.operation, c.body = opSync, e.Bytes()\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestCutOffWithTheLeader$",
+	},
+	{
 		name:     "framework-a-write-confirms-itself",
 		property: "A committed write confirms only what is a tick older than it.",
 		file:     "framework/internal/conduit/quorum.go",
