@@ -347,6 +347,15 @@ var table = []mutant{
 		flags:    []string{"-timeout=30s"}, // whoever waits for the goodbye stops the clock
 	},
 	{
+		name:     "framework-attempt-at-a-paused-server",
+		property: "A paused server costs no session while a quorum of the others is healthy.",
+		file:     "framework/internal/conduit/conduit.go",
+		old:      "	return min(c.cfg.ConnectTimeout, max(t/6, min(time.Second, t/3)))\n",
+		new:      "	return 10 * t\n",
+		pkg:      "./framework",
+		test:     "^TestAPausedServerCostsNoSession$",
+	},
+	{
 		name:     "framework-pings-confirm-the-quorum",
 		property: "Under QuorumErrorPolicy only committed writes keep a hold.",
 		file:     "framework/internal/conduit/lease.go",
