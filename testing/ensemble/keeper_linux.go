@@ -56,6 +56,7 @@ func startKeeperIn(dir string, namespaces uintptr) (*keeper, error) {
 		return nil, err
 	}
 	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{"zk-ensemble-keeper"} // for ps
 	cmd.Env = append(os.Environ(), keeperEnv+"=1")
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}

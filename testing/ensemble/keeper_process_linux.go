@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -196,8 +197,8 @@ func packetSocket(device string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	const ipv4 = syscall.ETH_P_IP>>8 | syscall.ETH_P_IP&0xff<<8 // in network order, on any processor that Go and Java share
-	fd, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, ipv4)
+	ipv4 := binary.NativeEndian.Uint16([]byte{syscall.ETH_P_IP >> 8, syscall.ETH_P_IP & 0xff}) // in network order
+	fd, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, int(ipv4))
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}

@@ -118,6 +118,18 @@ func TestCutLinksLoseInSilence(t *testing.T) {
 		require.NoError(t, <-sent)
 	})
 
+	t.Run("large packets", func(t *testing.T) {
+		data := bytes.Repeat([]byte("data"), 200_000)
+		_, err := connectFrom(t, host, server).Create("/large", data, 0, acl)
+		require.NoError(t, err)
+		elsewhere := connectFrom(t, host, other)
+		_, err = elsewhere.Sync("/large")
+		require.NoError(t, err)
+		read, _, err := elsewhere.Get("/large")
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(data, read))
+	})
+
 	t.Run("slow", func(t *testing.T) {
 		const delay = 60 * time.Millisecond
 		network.Delay(host, server.Host(), delay)
@@ -231,12 +243,25 @@ func TestNoNetworkUnlessAsked(t *testing.T) {
 // TestNetworkEndsWithTheTestProcess, whatever ends that.
 func TestNetworkEndsWithTheTestProcess(t *testing.T) {
 	needsServers(t)
-	helper, pid := startOrphan(t, t.TempDir(), orphanNetworkEnv+"=1")
-	namespace := namespaceOf(t, pid)
-	require.True(t, inhabited(t, namespace))
-	require.NoError(t, helper.Process.Kill())
-	require.Error(t, helper.Wait(), "killed")
-	require.Eventually(t, func() bool { return !inhabited(t, namespace) }, 30*time.Second, 10*time.Millisecond)
+	for name, under := range map[string][]string{
+		"with user namespaces":         nil,
+		"of a root that must not have": without("user"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			helper := orphanCommand(t, t.TempDir(), under...)
+			helper.Env = append(helper.Env, orphanNetworkEnv+"=1")
+			namespace := namespaceOf(t, startOrphan(t, helper))
+			require.True(t, inhabited(t, namespace))
+			require.NoError(t, helper.Process.Kill())
+			require.Error(t, helper.Wait(), "killed")
+			require.Eventually(t, func() bool { return !inhabited(t, namespace) }, 30*time.Second, 10*time.Millisecond)
+		})
+	}
+}
+
+// without is a command that runs another as root of a place where no namespaces of a kind can be made.
+func without(kind string) []string {
+	return []string{"unshare", "--map-root-user", "sh", "-c", "echo 0 >/proc/sys/user/max_" + kind + "_namespaces && exec $0"}
 }
 
 func TestNetworkNeedsTools(t *testing.T) {
@@ -252,10 +277,8 @@ func TestNetworkNeedsTools(t *testing.T) {
 // TestNetworkNeedsNamespaces runs a process that may not make any.
 func TestNetworkNeedsNamespaces(t *testing.T) {
 	needsServers(t)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command("unshare", "--map-root-user", "sh", "-c", "echo 0 >/proc/sys/user/max_net_namespaces && exec "+self)
-	cmd.Env = append(os.Environ(), orphanDirEnv+"="+t.TempDir(), orphanNetworkEnv+"=1")
+	cmd := orphanCommand(t, t.TempDir(), without("net")...)
+	cmd.Env = append(cmd.Env, orphanNetworkEnv+"=1")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	require.Error(t, cmd.Run())

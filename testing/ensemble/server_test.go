@@ -203,7 +203,8 @@ func TestRestartReportsTakenPort(t *testing.T) {
 func TestServersDieWithTheTestProcess(t *testing.T) {
 	needsServers(t)
 	dir := t.TempDir()
-	helper, pid := startOrphan(t, dir)
+	helper := orphanCommand(t, dir)
+	pid := startOrphan(t, helper)
 	require.True(t, processExists(pid))
 	abandoned := entries(t, dir)
 	require.Len(t, abandoned, 1)
@@ -222,13 +223,20 @@ func TestServersDieWithTheTestProcess(t *testing.T) {
 	require.Len(t, entries(t, dir), 1)
 }
 
-// startOrphan starts a process that starts a server, and returns the server's pid.
-func startOrphan(t *testing.T, dir string, env ...string) (helper *exec.Cmd, pid int) {
+// orphanCommand is what runs a process that starts a server in the folder.
+func orphanCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	helper = exec.Command(self)
-	helper.Env = append(append(os.Environ(), orphanDirEnv+"="+dir), env...)
+	args = append(args, self)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), orphanDirEnv+"="+dir)
+	return cmd
+}
+
+// startOrphan starts such a process, and returns the server's pid.
+func startOrphan(t *testing.T, helper *exec.Cmd) (pid int) {
+	t.Helper()
 	helper.Stderr = os.Stderr
 	stdin, err := helper.StdinPipe()
 	require.NoError(t, err)
@@ -240,7 +248,7 @@ func startOrphan(t *testing.T, dir string, env ...string) (helper *exec.Cmd, pid
 	require.NoError(t, err)
 	pid, err = strconv.Atoi(strings.TrimSpace(line))
 	require.NoError(t, err)
-	return helper, pid
+	return pid
 }
 
 // runs reports whether there is such a process and it is not a zombie, which an orphan is until init has waited for it.
