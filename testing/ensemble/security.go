@@ -19,27 +19,29 @@ import (
 // Debian's zookeeper.jar does not name all the jars that TLS needs. WithTLS adds them, unless [WithClassPath] says what to use.
 func WithTLS(keys, trust string) Option {
 	return optionFunc(func(s *settings) error {
-		for _, file := range []*string{&keys, &trust} {
-			path, err := filepath.Abs(*file)
-			if err == nil {
-				_, err = os.Stat(path)
-			}
-			if err != nil || filepath.Ext(path) != ".pem" {
-				return fmt.Errorf("ensemble: TLS with %q, expected a file whose name ends in .pem: %w", *file, err)
-			}
-			*file = path
-		}
 		s.secure = true
-		for key, value := range map[string]string{
-			"zookeeper.serverCnxnFactory":        "org.apache.zookeeper.server.NettyServerCnxnFactory",
-			"zookeeper.ssl.keyStore.location":    keys,
-			"zookeeper.ssl.trustStore.location":  trust,
-			"zookeeper.ssl.hostnameVerification": "false", // of clients, by address
-		} {
-			s.properties[key] = value
-		}
-		return nil
+		s.properties["zookeeper.serverCnxnFactory"] = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+		s.properties["zookeeper.ssl.hostnameVerification"] = "false" // of clients, by address
+		var errs [2]error
+		s.properties["zookeeper.ssl.keyStore.location"], errs[0] = pemFile(keys)
+		s.properties["zookeeper.ssl.trustStore.location"], errs[1] = pemFile(trust)
+		return errors.Join(errs[:]...)
 	})
+}
+
+// pemFile returns the absolute path of a file that a server will take for one.
+func pemFile(name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err == nil && filepath.Ext(path) != ".pem" {
+		err = errors.New("it is told by its name what is in it")
+	}
+	if err != nil {
+		return "", fmt.Errorf("ensemble: TLS with %q, expected a file whose name ends in .pem: %w", name, err)
+	}
+	return path, nil
 }
 
 // debianTLS are the jars that netty needs for TLS beside those that Debian's zookeeper.jar names.
