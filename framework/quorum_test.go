@@ -203,13 +203,13 @@ func TestTheWarningOfTooShortATimeout(t *testing.T) {
 		warns bool
 		opts  []framework.Option
 	}{
-		"the usual timing asks for 17 s": {true, nil},
+		"the usual timing asks for 18 s": {true, nil},
 		"slower servers ask for more": {true, []framework.Option{
 			framework.WithServerTiming(2600*time.Millisecond, 2),
 		}},
 		"faster servers for less": {false, []framework.Option{framework.WithServerTiming(memTick, 2)}},
-		"just at the bound":       {false, []framework.Option{framework.WithServerTiming(2250*time.Millisecond, 2)}},
-		"just below it":           {true, []framework.Option{framework.WithServerTiming(2251*time.Millisecond, 2)}},
+		"just at the bound":       {false, []framework.Option{framework.WithServerTiming(2*time.Second, 2)}},
+		"just below it":           {true, []framework.Option{framework.WithServerTiming(2001*time.Millisecond, 2)}},
 		"another policy":          {false, []framework.Option{framework.WithErrorPolicy(framework.SessionErrorPolicy)}},
 		"four ticks are enough for a quorum": {false, []framework.Option{
 			framework.WithErrorPolicy(framework.QuorumErrorPolicy),

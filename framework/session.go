@@ -24,7 +24,7 @@ const (
 	// A server that is cut off from its leader goes on answering its clients for up
 	// to syncLimit x tickTime. When it is cut off together with them, this policy is
 	// therefore safe only with a session timeout of at least
-	// (1.5 x syncLimit + 1) x tickTime: 17 s with ZooKeeper's usual syncLimit of 5 and
+	// 1.5 x (syncLimit + 1) x tickTime: 18 s with ZooKeeper's usual syncLimit of 5 and
 	// tickTime of 2 s. A client warns in its log of less; see [WithServerTiming]. Nor
 	// is it safe, with any timeout, when such a server falls silent before it has told
 	// its clients: by then they have been answered for too long. QuorumErrorPolicy is.

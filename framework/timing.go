@@ -34,12 +34,12 @@ func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 // have expired. The leader has last heard of it from the answer to a ping of its own,
 // half a tick before the cut at most, and the client's ping which that told of was
 // sent T/3 earlier at most, for so often go-zookeeper pings. So T - T/3 has to be
-// more than syncLimit + 1/2 ticks, and T more than 1.5 x syncLimit + 3/4. A leader
+// more than syncLimit + 1/2 ticks, and T more than 1.5 x (syncLimit + 1/2). A leader
 // that is cut off from its followers gives up a tick later than a follower does, but
-// then there has to be a new one, which begins with T for every session. The last
-// quarter of a tick is room for delays.
+// then there has to be a new one, which begins with T for every session. The other
+// half of a tick is room for delays.
 func (c *config) safeTimeout() time.Duration {
-	return time.Duration(c.syncLimit)*c.tick*3/2 + c.tick
+	return time.Duration(c.syncLimit+1) * c.tick * 3 / 2
 }
 
 // warnOfTiming warns of a timeout that does not go with the policy.

@@ -16,7 +16,7 @@ const (
 	lockPath = "/quickstart/nightly-report"
 
 	// sessionTimeout is how long the lock stays taken when its holder's process
-	// dies without a word. 17 s is the least with which a holder that is cut off
+	// dies without a word. 18 s is the least with which a holder that is cut off
 	// with its server learns it in time, on ZooKeeper's usual settings; see
 	// framework.StandardErrorPolicy.
 	sessionTimeout = 20 * time.Second

@@ -20,10 +20,9 @@ const (
 	cutoffTick      = 500 * time.Millisecond
 	cutoffSyncLimit = 6
 
-	// StandardErrorPolicy asks for ten ticks here, see its documentation. Two more
-	// leave room for a busy machine.
+	// StandardErrorPolicy asks for 10.5 ticks here, see its documentation.
 	belowTheBound = 4 * cutoffTick
-	aboveTheBound = 12 * cutoffTick
+	aboveTheBound = 14 * cutoffTick
 
 	// settling is how long holders hold before the cut: all have been pinged for
 	// then, and most have confirmed their sessions several times.
