@@ -57,7 +57,7 @@ func (g *holders) acquireAll(t *testing.T, c *cluster, acquired *sync.WaitGroup)
 func (h *holder) acquire(t *testing.T, g *holders, c *cluster, habit int) (err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	h.client, err = framework.Connect(ctx, c.side.Addr(), cutoffTiming(),
+	h.client, err = framework.Connect(ctx, c.side.Addr(), c.timing,
 		framework.WithDialer(c.holders.DialContext), framework.WithSessionTimeout(g.timeout))
 	if err != nil {
 		return err

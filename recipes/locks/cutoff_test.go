@@ -14,19 +14,12 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// The timing of the servers that are cut off from each other. A follower gives its
-// clients up after cutoffSyncLimit ticks.
 const (
-	cutoffTick      = 500 * time.Millisecond
-	cutoffSyncLimit = 6
+	cutoffTick = 500 * time.Millisecond
 
-	// StandardErrorPolicy asks for 10.5 ticks here, see its documentation.
+	// belowTheBound is the least session timeout for QuorumErrorPolicy, and far below
+	// what StandardErrorPolicy asks for.
 	belowTheBound = 4 * cutoffTick
-	aboveTheBound = 14 * cutoffTick
-
-	// settling is how long holders hold before the cut: all have been pinged for
-	// then, and most have confirmed their sessions several times.
-	settling = aboveTheBound / 2
 )
 
 // cutoff is one way to cut holders off from the rest of the world, together with the
@@ -34,6 +27,9 @@ const (
 // right: the server goes on answering the holders, and the others let their sessions
 // expire and give the locks away.
 type cutoff struct {
+	syncLimit     int           // the ticks after which a follower gives up itself and its clients
+	aboveTheBound time.Duration // a session timeout that is enough for StandardErrorPolicy then
+
 	// side chooses the server on the side of the holders.
 	side func(leader *ensemble.Server, followers []*ensemble.Server) *ensemble.Server
 
@@ -47,6 +43,7 @@ type cutoff struct {
 // cluster is three servers and two hosts for clients, that of the holders and that
 // of the rivals.
 type cluster struct {
+	timing           framework.Option
 	network          *ensemble.Network
 	side             *ensemble.Server
 	others           []*ensemble.Server
@@ -58,6 +55,7 @@ type cluster struct {
 // ticks.
 func TestCutOffWithAFollower(t *testing.T) {
 	cutoff{
+		syncLimit: 6, aboveTheBound: 14 * cutoffTick,
 		side:           firstFollower,
 		cut:            func(_ *testing.T, c *cluster) { c.cut() },
 		standardIsSafe: true,
@@ -66,9 +64,10 @@ func TestCutOffWithAFollower(t *testing.T) {
 
 // TestCutOffWithTheLeader cuts holders off together with the leader, and restarts the
 // followers, so that they elect another at once. The old one answers everything but
-// writes until it misses its followers.
+// writes until it misses its followers, which have to be back long before that.
 func TestCutOffWithTheLeader(t *testing.T) {
 	cutoff{
+		syncLimit: 12, aboveTheBound: 20 * cutoffTick,
 		side: func(leader *ensemble.Server, _ []*ensemble.Server) *ensemble.Server { return leader },
 		cut: func(t *testing.T, c *cluster) {
 			c.cut()
@@ -92,11 +91,13 @@ func TestCutOffWithTheLeader(t *testing.T) {
 // thirds of the session timeout after its last answer, which is too late under
 // StandardErrorPolicy with any timeout.
 func TestCutOffFromTheFollowerToo(t *testing.T) {
+	const syncLimit = 6
 	cutoff{
+		syncLimit: syncLimit, aboveTheBound: 14 * cutoffTick,
 		side: firstFollower,
 		cut: func(_ *testing.T, c *cluster) {
 			c.cut()
-			<-time.After((cutoffSyncLimit - 1) * cutoffTick)
+			<-time.After((syncLimit - 1) * cutoffTick)
 			c.network.Cut(c.holders, c.side.Host())
 		},
 	}.run(t)
@@ -117,13 +118,13 @@ func (c cutoff) run(t *testing.T) {
 	}
 	groups := []*holders{
 		{policy: framework.QuorumErrorPolicy, timeout: belowTheBound, count: 20, safe: true},
-		{policy: framework.QuorumErrorPolicy, timeout: aboveTheBound, count: 20, safe: true},
-		{policy: framework.StandardErrorPolicy, timeout: aboveTheBound, count: 20, safe: c.standardIsSafe},
+		{policy: framework.QuorumErrorPolicy, timeout: c.aboveTheBound, count: 20, safe: true},
+		{policy: framework.StandardErrorPolicy, timeout: c.aboveTheBound, count: 20, safe: c.standardIsSafe},
 		{policy: framework.StandardErrorPolicy, timeout: belowTheBound, count: 10},
 		{policy: framework.SessionErrorPolicy, timeout: belowTheBound, count: 10},
 	}
-	s := startCluster(t, c.side)
-	rival := zktest.Client(t, addrs(s.others), framework.WithDialer(s.outside.DialContext), cutoffTiming())
+	s := c.start(t)
+	rival := zktest.Client(t, addrs(s.others), framework.WithDialer(s.outside.DialContext), s.timing)
 
 	var acquired sync.WaitGroup
 	for _, g := range groups {
@@ -134,7 +135,7 @@ func (c cutoff) run(t *testing.T) {
 	for _, g := range groups {
 		g.letRivalsWait(t, rival, &entered)
 	}
-	<-time.After(settling)
+	<-time.After(c.aboveTheBound / 2) // all have been pinged for by then, and most have been confirmed several times
 	for _, g := range groups {
 		g.markLost()
 	}
@@ -149,17 +150,19 @@ func (c cutoff) run(t *testing.T) {
 	closeAll(groups)
 }
 
-func cutoffTiming() framework.Option { return framework.WithServerTiming(cutoffTick, cutoffSyncLimit) }
-
-func startCluster(t *testing.T, side func(*ensemble.Server, []*ensemble.Server) *ensemble.Server) *cluster {
+func (c cutoff) start(t *testing.T) *cluster {
 	t.Helper()
 	servers := zktest.NewEnsemble(t, 3,
-		ensemble.WithNetwork(), ensemble.WithTick(cutoffTick), ensemble.WithSyncLimit(cutoffSyncLimit))
+		ensemble.WithNetwork(), ensemble.WithTick(cutoffTick), ensemble.WithSyncLimit(c.syncLimit))
 	leader, err := servers.Leader(t.Context())
 	require.NoError(t, err)
 	followers, err := servers.Followers(t.Context())
 	require.NoError(t, err)
-	s := &cluster{network: servers.Network(), side: side(leader, followers)}
+	s := &cluster{
+		timing:  framework.WithServerTiming(cutoffTick, c.syncLimit),
+		network: servers.Network(),
+		side:    c.side(leader, followers),
+	}
 	s.others = slices.DeleteFunc(servers.Servers(), func(other *ensemble.Server) bool { return other == s.side })
 	s.holders, err = s.network.Join("holders")
 	require.NoError(t, err)
