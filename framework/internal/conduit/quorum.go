@@ -30,6 +30,10 @@ type touch struct {
 // for the timeout from then on. That the request was sent a tick before is not
 // enough: when the line was interrupted meanwhile, both have reached the server
 // together. A new leader begins to count anew, which is later.
+//
+// This trusts a leader to ask its followers twice a tick. One that has stalled for
+// longer and is then cut off within the milliseconds between a commit and the answer to
+// its next ping is beyond it; the token of a lock is for that.
 
 // confirm moves the quorum's deadline after the acknowledgement of a committed
 // write.
