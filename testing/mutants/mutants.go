@@ -366,11 +366,11 @@ var table = []mutant{
 		flags:    []string{"-timeout=20s"}, // on the fake clock the hold never ends
 	},
 	{
-		name:     "framework-pings-confirm-a-follower",
+		name:     "framework-reads-confirm-a-follower",
 		property: "What a follower without a quorum acknowledges keeps no hold under QuorumErrorPolicy.",
-		file:     "framework/internal/conduit/lease.go",
-		old:      "	l.remember(sent, now)\n",
-		new:      "	l.remember(sent, now)\n	l.quorum = l.deadline\n",
+		file:     "framework/quorum.go",
+		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
+		new:      "		e = jute.NewEncoder(len(full) + 5)\n		e.String(full)\n		e.Bool(false)\n		c.operation, c.body = opExists, e.Bytes()\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestCutOffWithAFollower$",
 	},
