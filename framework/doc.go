@@ -219,8 +219,9 @@
 //   - A read may be behind the newest write of another client, even after
 //     [Framework.Sync].
 //   - No event does not mean no change: the end of a connection ends its watches.
-//   - The deadline of a session is safe against the leader and a standalone server.
-//     A follower that is cut off from its leader acknowledges pings for a while: see
+//   - The deadline of a session is safe against a standalone server, and against an
+//     ensemble as long as the client's server is not cut off from the others. One that
+//     is, be it a follower or the leader, acknowledges pings for a while: see
 //     [StandardErrorPolicy], and [QuorumErrorPolicy], which counts only what committed
 //     writes have confirmed.
 //   - A process that is paused past its deadline cannot know. What it does then must

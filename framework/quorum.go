@@ -29,8 +29,9 @@ const heartbeatMinPause = 20 * time.Millisecond
 // Under [QuorumErrorPolicy] the first hold of a session blocks for a round trip, which
 // ctx bounds, and then a heartbeat is written every quarter of the session timeout, to
 // one znode for all holds of the session (see [HeartbeatPrefix]). The deadline counts
-// from the newest request on the same connection that is a tick older than an
-// acknowledged heartbeat: only that has certainly reached the leader. So the
+// from the sending of the newest request on the same connection that was acknowledged
+// a tick before a heartbeat was sent that is acknowledged, too: only of that has the
+// leader certainly heard. So the
 // session timeout should be four ticks at least, see [WithServerTiming]; with less, holds
 // may end although nothing is wrong. With the last hold the znode is deleted, in the
 // background. The client needs the permission to create children of its root.

@@ -22,15 +22,17 @@ const (
 	// in any case at the session's [Session.Deadline].
 	//
 	// A server that is cut off from its leader goes on answering its clients for up
-	// to syncLimit x tickTime. This policy is therefore safe in every partition only
-	// with a session timeout of at least (syncLimit + 1.5) x tickTime: 13 s
-	// with ZooKeeper's usual syncLimit of 5 and tickTime of 2 s. A client warns in its
-	// log of less; see [WithServerTiming].
+	// to syncLimit x tickTime. When it is cut off together with them, this policy is
+	// therefore safe only with a session timeout of at least
+	// 1.5 x (syncLimit + 1) x tickTime: 18 s with ZooKeeper's usual syncLimit of 5 and
+	// tickTime of 2 s. A client warns in its log of less; see [WithServerTiming]. Nor
+	// is it safe, with any timeout, when such a server falls silent before it has told
+	// its clients: by then they have been answered for too long. QuorumErrorPolicy is.
 	StandardErrorPolicy ErrorPolicy = iota
 
 	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so
-	// that a short interruption costs nothing. It is safe when the client's
-	// server is the leader, or a standalone server.
+	// that a short interruption costs nothing. It is safe with a standalone server,
+	// and in an ensemble as long as the client's server is not cut off from the others.
 	SessionErrorPolicy
 
 	// QuorumErrorPolicy ends a hold at the time until which a majority of the servers

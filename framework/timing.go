@@ -27,10 +27,19 @@ func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 	})
 }
 
-// safeTimeout is the shortest session timeout with which StandardErrorPolicy is safe
-// when a server is cut off from its leader.
+// safeTimeout is the shortest session timeout T with which StandardErrorPolicy is safe
+// when a server is cut off from its leader together with its clients.
+//
+// A follower gives its clients up syncLimit ticks later. By then the session must not
+// have expired. The leader has last heard of it from the answer to a ping of its own,
+// half a tick before the cut at most, and the client's ping which that told of was
+// sent T/3 earlier at most, for so often go-zookeeper pings. So T - T/3 has to be
+// more than syncLimit + 1/2 ticks, and T more than 1.5 x (syncLimit + 1/2). A leader
+// that is cut off from its followers gives up a tick later than a follower does, but
+// then there has to be a new one, which begins with T for every session. The other
+// half of a tick is room for delays.
 func (c *config) safeTimeout() time.Duration {
-	return time.Duration(c.syncLimit)*c.tick + c.tick*3/2
+	return time.Duration(c.syncLimit+1) * c.tick * 3 / 2
 }
 
 // warnOfTiming warns of a timeout that does not go with the policy.

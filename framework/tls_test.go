@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,26 +28,8 @@ func secureServer(t *testing.T, ca *authority) (secure string, server *ensemble.
 	keys, trust := filepath.Join(dir, "keys.pem"), filepath.Join(dir, "trust.pem")
 	require.NoError(t, os.WriteFile(keys, pemOf(t, ca.issue(t, "server")), 0o600))
 	require.NoError(t, os.WriteFile(trust, ca.pem(), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	secure = l.Addr().String()
-	require.NoError(t, l.Close())
-
-	const jars = "/usr/share/java/"
-	classPath := strings.Join([]string{ // Debian's zookeeper.jar does not name all that it needs for TLS
-		jars + "zookeeper.jar", jars + "slf4j-simple.jar", jars + "netty-codec.jar",
-		jars + "netty-resolver.jar", jars + "netty-transport-native-unix-common.jar",
-	}, string(os.PathListSeparator))
-	server = zktest.NewEnsemble(t, 1,
-		ensemble.WithClassPath(classPath),
-		ensemble.WithConfig("secureClientPortAddress", "127.0.0.1"),
-		ensemble.WithConfig("secureClientPort", strconv.Itoa(l.Addr().(*net.TCPAddr).Port)),
-		ensemble.WithProperty("zookeeper.serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
-		ensemble.WithProperty("zookeeper.ssl.keyStore.location", keys),
-		ensemble.WithProperty("zookeeper.ssl.trustStore.location", trust),
-		ensemble.WithProperty("zookeeper.ssl.hostnameVerification", "false"), // of clients, by address
-	).Server(0)
-	return secure, server
+	server = zktest.NewEnsemble(t, 1, ensemble.WithTLS(keys, trust)).Server(0)
+	return server.SecureAddr(), server
 }
 
 // refused connects and returns the error, which has to come within the time that

@@ -16,10 +16,10 @@ const (
 	lockPath = "/quickstart/nightly-report"
 
 	// sessionTimeout is how long the lock stays taken when its holder's process
-	// dies without a word. 13 s is the least with which a holder that is cut off
-	// always learns it in time, on servers with ZooKeeper's usual settings; see
+	// dies without a word. 18 s is the least with which a holder that is cut off
+	// with its server learns it in time, on ZooKeeper's usual settings; see
 	// framework.StandardErrorPolicy.
-	sessionTimeout = 15 * time.Second
+	sessionTimeout = 20 * time.Second
 
 	connectTimeout = 15 * time.Second
 	releaseTimeout = 10 * time.Second

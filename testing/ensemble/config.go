@@ -38,6 +38,9 @@ func (s *settings) resolve() error {
 		return fmt.Errorf("%w: no ZooKeeper to run: install zookeeper (Debian) or use WithClassPath: %w", ErrNotInstalled, err)
 	}
 	s.classPath = debianZooKeeper + string(os.PathListSeparator) + debianLogger
+	if s.secure {
+		s.classPath += string(os.PathListSeparator) + debianTLS
+	}
 	return nil
 }
 
@@ -86,13 +89,17 @@ func (s *settings) writeConfig(servers []*Server, i int) error {
 	lines["dataDir"] = filepath.ToSlash(server.DataDir())
 	lines["syncLimit"] = strconv.Itoa(s.syncLimit)
 	lines["tickTime"] = strconv.FormatInt(s.tick.Milliseconds(), 10)
+	if s.secure {
+		lines["secureClientPortAddress"] = server.ip
+		lines["secureClientPort"] = strconv.Itoa(server.ports.secure)
+	}
 	if s.size == 1 {
-		lines["clientPortAddress"] = loopback
+		lines["clientPortAddress"] = server.ip
 		lines["clientPort"] = strconv.Itoa(server.ports.client)
 	} else {
 		for _, peer := range servers {
 			lines["server."+strconv.Itoa(peer.id)] = fmt.Sprintf("%s:%d:%d:participant;%s:%d",
-				loopback, peer.ports.quorum, peer.ports.election, loopback, peer.ports.client)
+				peer.ip, peer.ports.quorum, peer.ports.election, peer.ip, peer.ports.client)
 		}
 	}
 	var cfg strings.Builder

@@ -36,8 +36,32 @@
 //
 //	err = e.Restart(ctx)               // power cut: all servers killed, then started together
 //
+// [WithTLS] and [WithSuperDigest] set up what clients can prove themselves with.
 // [Server.Mntr] tells what a server holds, for leak checks: zk_watch_count, zk_ephemerals_count, zk_znode_count, and so on.
 // [Server.FourLetterWord] sends any of ZooKeeper's other four letter words.
+//
+// # Partitions
+//
+// With [WithNetwork] every server is a host of its own, with its own address, in a network whose links a test can cut. Clients join it
+// on hosts of theirs:
+//
+//	e, err := ensemble.Start(ctx, ensemble.WithSize(3), ensemble.WithNetwork())
+//	network := e.Network()
+//	host, err := network.Join("client")
+//	client, err := framework.Connect(ctx, e.ConnectString(), framework.WithDialer(host.DialContext))
+//
+//	network.Isolate(follower.Host(), host)    // these two on one side, all others on the other
+//	network.Cut(a.Host(), b.Host())           // one link; CutOneWay cuts one direction of it
+//	network.Delay(a.Host(), host, 50*time.Millisecond)
+//	network.HealAll()
+//
+// What is sent over a link that is cut is lost, and nobody is told: that is what a partition is like, and what a proxy that closes
+// connections is not. Kill, Pause and Restart work as without a network, and so do the questions to servers, which come from a host
+// that nothing cuts off.
+//
+// The hosts are network namespaces, made in a user namespace where the system lets everybody have one, so that root is not needed.
+// A process of its own keeps them, and this one carries the packets from host to host. Both are gone after Close, and when the
+// test process dies.
 //
 // # What is tuned, and why
 //
@@ -49,6 +73,6 @@
 //
 // # What is not promised
 //
-// The servers share one machine, one network stack and one clock. Partitions need a proxy between client and server, or network
-// namespaces; a pause is the nearest thing offered here.
+// The servers share one machine and one clock, and without [WithNetwork] one network stack. A network has no limits of speed and
+// loses nothing by chance.
 package ensemble

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,6 +22,7 @@ var ErrClosed = errors.New("ensemble: closed")
 // Ensemble is one standalone server or a quorum of three. Its methods may be called from any goroutine.
 type Ensemble struct {
 	servers []*Server
+	network *Network // nil unless asked for
 	close   func() error
 }
 
@@ -67,16 +69,21 @@ func startOnce(ctx context.Context, s *settings) (*Ensemble, error) {
 
 // setUp makes the servers, with their files, and runs none.
 func (e *Ensemble) setUp(s *settings, dir string) error {
-	sets, err := freePorts(s.size)
+	sets, err := e.setUpPorts(s, dir)
 	if err != nil {
 		return err
 	}
 	for i, p := range sets {
 		id := i + 1
-		e.servers = append(e.servers, &Server{
-			id: id, ports: p, settings: s,
+		server := &Server{
+			id: id, ports: p, settings: s, ip: loopback, dial: (&net.Dialer{}).DialContext,
 			dir: filepath.Join(dir, "server"+strconv.Itoa(id)),
-		})
+		}
+		if e.network != nil {
+			server.host = e.network.hosts[byte(id)]
+			server.ip, server.dial = server.host.Addr().String(), e.network.observer.DialContext
+		}
+		e.servers = append(e.servers, server)
 	}
 	for i := range e.servers {
 		if err := s.writeConfig(e.servers, i); err != nil {
@@ -86,11 +93,26 @@ func (e *Ensemble) setUp(s *settings, dir string) error {
 	return nil
 }
 
+// setUpPorts finds free ports, or makes a network, on whose hosts all are free.
+func (e *Ensemble) setUpPorts(s *settings, dir string) ([]ports, error) {
+	if !s.network {
+		return freePorts(s.size)
+	}
+	var err error
+	if e.network, err = newNetwork(s.size, filepath.Join(dir, "network")); err != nil {
+		return nil, err
+	}
+	return slices.Repeat([]ports{{client: 2181, quorum: 2888, election: 3888, secure: 2281}}, s.size), nil
+}
+
 // end kills the servers for good.
 func (e *Ensemble) end() error {
 	var errs []error
 	for _, s := range e.servers {
 		errs = append(errs, s.end())
+	}
+	if e.network != nil {
+		errs = append(errs, e.network.close())
 	}
 	return errors.Join(errs...)
 }
@@ -113,6 +135,9 @@ func (e *Ensemble) Servers() []*Server { return slices.Clone(e.servers) }
 
 // Server returns server number i, counted from 0. Its id is i+1. Like indexing a slice, it panics when there is no such server.
 func (e *Ensemble) Server(i int) *Server { return e.servers[i] }
+
+// Network returns what connects the servers, or nil for an ensemble that was started without [WithNetwork].
+func (e *Ensemble) Network() *Network { return e.network }
 
 // Restart kills all servers that run and starts all of them together, which a quorum needs when none or only one is left: a single
 // server of three does not serve, so [Server.Restart] would wait in vain. It returns when all serve. It fails when a server ends

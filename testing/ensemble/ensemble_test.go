@@ -38,8 +38,14 @@ func needsServers(t *testing.T) {
 // connect returns a client with a session on one of the given servers.
 func connect(t *testing.T, servers ...string) *zk.Conn {
 	t.Helper()
+	return connectBy(t, net.DialTimeout, servers...)
+}
+
+// connectBy is connect with a dialer.
+func connectBy(t *testing.T, dial zk.Dialer, servers ...string) *zk.Conn {
+	t.Helper()
 	session := make(chan struct{}, 1)
-	conn, _, err := zk.Connect(servers, 5*time.Second, zk.WithLogger(silent{}), zk.WithEventCallback(func(event zk.Event) {
+	conn, _, err := zk.Connect(servers, 5*time.Second, zk.WithLogger(silent{}), zk.WithDialer(dial), zk.WithEventCallback(func(event zk.Event) {
 		if event.State == zk.StateHasSession {
 			select {
 			case session <- struct{}{}:

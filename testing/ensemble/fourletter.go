@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"time"
 )
@@ -40,8 +39,7 @@ func (s *Server) FourLetterWord(ctx context.Context, word string) (string, error
 func (s *Server) ask(ctx context.Context, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", s.Addr())
+	conn, err := s.dial(ctx, "tcp", s.Addr())
 	if err != nil {
 		return "", err
 	}

@@ -11,8 +11,11 @@ import (
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
-// orphanDirEnv turns the test binary into a process that starts an ensemble in the folder it names and waits to be killed.
-const orphanDirEnv = "ENSEMBLE_TEST_ORPHAN_DIR"
+// These turn the test binary into a process that starts an ensemble in the folder that is named and waits to be killed.
+const (
+	orphanDirEnv     = "ENSEMBLE_TEST_ORPHAN_DIR"
+	orphanNetworkEnv = "ENSEMBLE_TEST_ORPHAN_NETWORK" // with a network
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(orphanDirEnv); dir != "" {
@@ -23,7 +26,11 @@ func TestMain(m *testing.M) {
 
 // orphan tells the pid of the server it has started on standard output, and then waits for the SIGKILL that is to come.
 func orphan(dir string) int {
-	e, err := ensemble.Start(context.Background(), ensemble.WithDir(dir))
+	opts := []ensemble.Option{ensemble.WithDir(dir)}
+	if os.Getenv(orphanNetworkEnv) != "" {
+		opts = append(opts, ensemble.WithNetwork())
+	}
+	e, err := ensemble.Start(context.Background(), opts...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

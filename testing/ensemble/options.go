@@ -28,6 +28,8 @@ type settings struct {
 	parent         string // folder to create the ensemble's own folder in; empty: choose
 	java           string
 	classPath      string
+	network        bool              // every server on a host of its own
+	secure         bool              // a second port, with TLS
 	properties     map[string]string // JVM system properties that the caller adds or overrides
 	config         map[string]string // lines of zoo.cfg that the caller adds or overrides
 }
@@ -175,13 +177,15 @@ func WithConfig(key, value string) Option {
 
 // reservedKeys are the keys of zoo.cfg that WithConfig refuses, with what to use in their place.
 var reservedKeys = map[string]string{
-	"clientPort":        "the address that Server.Addr tells",
-	"clientPortAddress": "the address that Server.Addr tells",
-	"dataDir":           "WithDir",
-	"dataLogDir":        "WithDir",
-	"dynamicConfigFile": "WithSize",
-	"syncLimit":         "WithSyncLimit",
-	"tickTime":          "WithTick",
+	"clientPort":              "the address that Server.Addr tells",
+	"clientPortAddress":       "the address that Server.Addr tells",
+	"dataDir":                 "WithDir",
+	"dataLogDir":              "WithDir",
+	"dynamicConfigFile":       "WithSize",
+	"secureClientPort":        "WithTLS",
+	"secureClientPortAddress": "WithTLS",
+	"syncLimit":               "WithSyncLimit",
+	"tickTime":                "WithTick",
 }
 
 // merged returns a copy of defaults in which the entries of overrides win.

@@ -24,7 +24,12 @@ func TestOptionsRefuseBadValues(t *testing.T) {
 		`config line "a"="b\nc"`:                      ensemble.WithConfig("a", "b\nc"),
 		`config key "dataDir" is set by the package`:  ensemble.WithConfig("dataDir", "/"),
 		`config key "server.4" is set by the package`: ensemble.WithConfig("server.4", "x"),
-		"nil option":                                  nil,
+		`config key "secureClientPort" is set by the package, expected WithTLS`: ensemble.WithConfig("secureClientPort", "1"),
+		`TLS with "keys.jks", expected a file whose name ends in .pem`:          ensemble.WithTLS("keys.jks", "trust.pem"),
+		`TLS with "missing.pem"`:     ensemble.WithTLS("missing.pem", "trust.pem"),
+		"the super user has no name": ensemble.WithSuperDigest("", "secret"),
+		"or one with a colon":        ensemble.WithSuperDigest("a:b", "secret"),
+		"nil option":                 nil,
 	} {
 		_, err := ensemble.Start(t.Context(), opt)
 		require.ErrorContains(t, err, text)

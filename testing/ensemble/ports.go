@@ -18,9 +18,9 @@ const (
 	lastPort  = 30_000
 )
 
-// ports are the three a server listens on. A standalone server uses only the first.
+// ports are those a server listens on. A standalone server uses no quorum and no election, and most use no secure one.
 type ports struct {
-	client, quorum, election int
+	client, quorum, election, secure int
 }
 
 // freePorts returns n sets of ports that were free a moment ago. Somebody else may still take one before the server does.
@@ -31,7 +31,8 @@ func freePorts(n int) ([]ports, error) {
 			l.Close() // nothing was accepted; there is nothing to lose
 		}
 	}()
-	numbers := make([]int, 3*n)
+	const each = 4
+	numbers := make([]int, each*n)
 	for i := range numbers {
 		l, err := listenSomewhere()
 		if err != nil {
@@ -42,7 +43,8 @@ func freePorts(n int) ([]ports, error) {
 	}
 	sets := make([]ports, n)
 	for i := range sets {
-		sets[i] = ports{client: numbers[3*i], quorum: numbers[3*i+1], election: numbers[3*i+2]}
+		own := numbers[each*i:]
+		sets[i] = ports{client: own[0], quorum: own[1], election: own[2], secure: own[3]}
 	}
 	return sets, nil
 }

@@ -11,7 +11,10 @@ import (
 // tieToParent makes the kernel kill the child when the thread that forks it ends, which includes the death of the test process by
 // any cause.
 func tieToParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
 // pause stops the process and returns when all its threads stand still, which SIGSTOP alone does not wait for. Asking for

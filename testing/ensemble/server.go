@@ -23,6 +23,9 @@ type Server struct {
 	ports    ports
 	dir      string
 	settings *settings
+	ip       string
+	host     *Host // in the ensemble's network; nil without one
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu     sync.Mutex // guards what follows; held while a process is started, stopped or killed, never while one is asked
 	run    *process   // the latest; nil before the first
@@ -31,13 +34,16 @@ type Server struct {
 }
 
 // Addr returns the host:port on which clients connect.
-func (s *Server) Addr() string { return net.JoinHostPort(loopback, strconv.Itoa(s.ports.client)) }
+func (s *Server) Addr() string { return net.JoinHostPort(s.ip, strconv.Itoa(s.ports.client)) }
 
 // ID returns the server's id in its ensemble (myid), from 1.
 func (s *Server) ID() int { return s.id }
 
 // String returns the id and the address, for messages.
 func (s *Server) String() string { return fmt.Sprintf("server %d (%s)", s.id, s.Addr()) }
+
+// Host returns the server's place in the network of an ensemble, or nil without [WithNetwork].
+func (s *Server) Host() *Host { return s.host }
 
 // DataDir returns the folder of the snapshots and transaction logs (below version-2). Close removes it.
 func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
@@ -173,6 +179,9 @@ func (s *Server) launch() (*process, error) {
 	}
 	cmd := s.settings.command(s.configFile())
 	cmd.Dir = s.dir
+	if s.host != nil {
+		cmd = s.host.inside(cmd)
+	}
 	run, err := launch(cmd, s.LogFile())
 	if err != nil {
 		return nil, err

@@ -203,21 +203,8 @@ func TestRestartReportsTakenPort(t *testing.T) {
 func TestServersDieWithTheTestProcess(t *testing.T) {
 	needsServers(t)
 	dir := t.TempDir()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	helper := exec.Command(self)
-	helper.Env = append(os.Environ(), orphanDirEnv+"="+dir)
-	helper.Stderr = os.Stderr
-	stdin, err := helper.StdinPipe()
-	require.NoError(t, err)
-	defer stdin.Close()
-	stdout, err := helper.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, helper.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err)
+	helper := orphanCommand(t, dir)
+	pid := startOrphan(t, helper)
 	require.True(t, processExists(pid))
 	abandoned := entries(t, dir)
 	require.Len(t, abandoned, 1)
@@ -234,6 +221,34 @@ func TestServersDieWithTheTestProcess(t *testing.T) {
 	start(t, ensemble.WithDir(dir))
 	require.NoDirExists(t, abandoned[0], "Start removes what a killed process has left")
 	require.Len(t, entries(t, dir), 1)
+}
+
+// orphanCommand is what runs a process that starts a server in the folder.
+func orphanCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	args = append(args, self)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), orphanDirEnv+"="+dir)
+	return cmd
+}
+
+// startOrphan starts such a process, and returns the server's pid.
+func startOrphan(t *testing.T, helper *exec.Cmd) (pid int) {
+	t.Helper()
+	helper.Stderr = os.Stderr
+	stdin, err := helper.StdinPipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { stdin.Close() })
+	stdout, err := helper.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, helper.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	pid, err = strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return pid
 }
 
 // runs reports whether there is such a process and it is not a zombie, which an orphan is until init has waited for it.

@@ -61,7 +61,7 @@ func (l *leaseClock) renew(sent, now time.Time) {
 	if end := l.end(sent); end.After(l.deadline) {
 		l.deadline = end
 	}
-	l.remember(sent)
+	l.remember(sent, now)
 }
 
 // check returns the deadline and whether it has passed. Once it has, the lease

@@ -12,7 +12,8 @@ const (
 
 // touch is a request that the server of the current connection has acknowledged.
 type touch struct {
-	sent time.Time
+	sent  time.Time
+	acked time.Time
 
 	// atLeader tells that the leader has heard of it before it was acknowledged. So
 	// it is with a handshake: the server asks the leader whether the session is valid.
@@ -25,9 +26,14 @@ type touch struct {
 // between the server and its leader, whatever that server has told the leader before:
 // at every half tick, which sessions it has heard from. So when a write is
 // acknowledged, the quorum's leader has heard of every request of the same connection
-// that was acknowledged and is at least a tick older than the write, and keeps the
-// session for the timeout from then on. A new leader begins to count anew, which is
-// later.
+// that had been acknowledged a tick before the write was sent, and keeps the session
+// for the timeout from then on. That the request was sent a tick before is not
+// enough: when the line was interrupted meanwhile, both have reached the server
+// together. A new leader begins to count anew, which is later.
+//
+// This trusts a leader to ask its followers twice a tick. One that has stalled for
+// longer and is then cut off within the milliseconds between a commit and the answer to
+// its next ping is beyond it; the token of a lock is for that.
 
 // confirm moves the quorum's deadline after the acknowledgement of a committed
 // write.
@@ -36,7 +42,7 @@ func (l *leaseClock) confirm(sent time.Time, tick time.Duration) {
 	defer l.mu.Unlock()
 	for i := len(l.touches) - 1; i >= 0; i-- {
 		t := l.touches[i]
-		if !t.atLeader && sent.Sub(t.sent) < tick {
+		if !t.atLeader && sent.Sub(t.acked) < tick {
 			continue
 		}
 		if end := l.end(t.sent); end.After(l.quorum) {
@@ -64,7 +70,7 @@ func (l *leaseClock) begin(session int64, sent time.Time) {
 }
 
 // remember adds a touch unless there is one that is hardly older; callers hold mu.
-func (l *leaseClock) remember(sent time.Time) {
+func (l *leaseClock) remember(sent, acked time.Time) {
 	n := len(l.touches)
 	if sent.Sub(l.touches[n-1].sent) < l.timeout/touchSpacing {
 		return
@@ -72,7 +78,7 @@ func (l *leaseClock) remember(sent time.Time) {
 	if n == maxTouches {
 		n = copy(l.touches, l.touches[1:])
 	}
-	l.touches = append(l.touches[:n], touch{sent: sent})
+	l.touches = append(l.touches[:n], touch{sent: sent, acked: acked})
 }
 
 // QuorumDeadline returns until when the quorum is certain to keep the session, as

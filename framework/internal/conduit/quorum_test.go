@@ -46,6 +46,13 @@ func TestTheQuorumsDeadline(t *testing.T) {
 			l.confirm(at(70), tick)
 			require.InDelta(t, 149, seconds(l), 0)
 		},
+		"a request that has waited for its answer is as young as that": func(l *leaseClock) {
+			l.renew(at(30), at(50))
+			l.confirm(at(60), tick)
+			require.InDelta(t, 99, seconds(l), 0, "both may have come to the server together")
+			l.confirm(at(70), tick)
+			require.InDelta(t, 129, seconds(l), 0)
+		},
 		"requests close together count as the oldest of them": func(l *leaseClock) {
 			for sent := 30.0; sent < 36; sent++ {
 				renew(l, sent)

@@ -1,0 +1,194 @@
+package locks_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+const (
+	cutoffTick = 500 * time.Millisecond
+
+	// belowTheBound is the least session timeout for QuorumErrorPolicy, and far below
+	// what StandardErrorPolicy asks for.
+	belowTheBound = 4 * cutoffTick
+)
+
+// cutoff is one way to cut holders off from the rest of the world, together with the
+// server that they are connected to. Both sides believe for a while that they are
+// right: the server goes on answering the holders, and the others let their sessions
+// expire and give the locks away.
+type cutoff struct {
+	syncLimit     int           // the ticks after which a follower gives up itself and its clients
+	aboveTheBound time.Duration // a session timeout that is enough for StandardErrorPolicy then
+
+	// side chooses the server on the side of the holders.
+	side func(leader *ensemble.Server, followers []*ensemble.Server) *ensemble.Server
+
+	// cut makes the cut and whatever comes after it.
+	cut func(t *testing.T, c *cluster)
+
+	// standardIsSafe tells whether StandardErrorPolicy claims safety above its bound.
+	standardIsSafe bool
+}
+
+// cluster is three servers and two hosts for clients, that of the holders and that
+// of the rivals.
+type cluster struct {
+	timing           framework.Option
+	network          *ensemble.Network
+	side             *ensemble.Server
+	others           []*ensemble.Server
+	holders, outside *ensemble.Host
+}
+
+// TestCutOffWithAFollower cuts holders off together with the follower they are
+// connected to. It answers pings until its leader has been silent for syncLimit
+// ticks.
+func TestCutOffWithAFollower(t *testing.T) {
+	cutoff{
+		syncLimit: 6, aboveTheBound: 14 * cutoffTick,
+		side:           firstFollower,
+		cut:            func(_ *testing.T, c *cluster) { c.cut() },
+		standardIsSafe: true,
+	}.run(t)
+}
+
+// TestCutOffWithTheLeader cuts holders off together with the leader, and restarts the
+// followers, so that they elect another at once. The old one answers everything but
+// writes until it misses its followers, which have to be back long before that.
+func TestCutOffWithTheLeader(t *testing.T) {
+	cutoff{
+		syncLimit: 12, aboveTheBound: 20 * cutoffTick,
+		side: func(leader *ensemble.Server, _ []*ensemble.Server) *ensemble.Server { return leader },
+		cut: func(t *testing.T, c *cluster) {
+			c.cut()
+			for _, s := range c.others {
+				require.NoError(t, s.Kill())
+			}
+			errs := make(chan error, len(c.others))
+			for _, s := range c.others {
+				go func() { errs <- s.Restart(t.Context()) }()
+			}
+			for range c.others {
+				require.NoError(t, <-errs)
+			}
+		},
+		standardIsSafe: true,
+	}.run(t)
+}
+
+// TestCutOffFromTheFollowerToo cuts holders off together with their follower, and from
+// that one shortly before it would tell them. They find out by themselves, two
+// thirds of the session timeout after its last answer, which is too late under
+// StandardErrorPolicy with any timeout.
+func TestCutOffFromTheFollowerToo(t *testing.T) {
+	const syncLimit = 6
+	cutoff{
+		syncLimit: syncLimit, aboveTheBound: 14 * cutoffTick,
+		side: firstFollower,
+		cut: func(_ *testing.T, c *cluster) {
+			c.cut()
+			<-time.After((syncLimit - 1) * cutoffTick)
+			c.network.Cut(c.holders, c.side.Host())
+		},
+	}.run(t)
+}
+
+func firstFollower(_ *ensemble.Server, followers []*ensemble.Server) *ensemble.Server {
+	return followers[0]
+}
+
+// run lets a rival wait for every lock and looks, in the moment in which it gets it,
+// whether the one who held it before still believes so. That must not be under any
+// policy that claims safety. Under SessionErrorPolicy, which does not, it must
+// happen, or the cut has not done what it is for.
+func (c cutoff) run(t *testing.T) {
+	if testing.Short() {
+		t.Log("three real servers are left to the full run")
+		return
+	}
+	groups := []*holders{
+		{policy: framework.QuorumErrorPolicy, timeout: belowTheBound, count: 20, safe: true},
+		{policy: framework.QuorumErrorPolicy, timeout: c.aboveTheBound, count: 20, safe: true},
+		{policy: framework.StandardErrorPolicy, timeout: c.aboveTheBound, count: 20, safe: c.standardIsSafe},
+		{policy: framework.StandardErrorPolicy, timeout: belowTheBound, count: 10},
+		{policy: framework.SessionErrorPolicy, timeout: belowTheBound, count: 10},
+	}
+	s := c.start(t)
+	rival := zktest.Client(t, addrs(s.others), framework.WithDialer(s.outside.DialContext), s.timing)
+
+	var acquired sync.WaitGroup
+	for _, g := range groups {
+		g.acquireAll(t, s, &acquired)
+	}
+	acquired.Wait()
+	var entered sync.WaitGroup
+	for _, g := range groups {
+		g.letRivalsWait(t, rival, &entered)
+	}
+	<-time.After(c.aboveTheBound / 2) // all have been pinged for by then, and most have been confirmed several times
+	for _, g := range groups {
+		g.markLost()
+	}
+
+	c.cut(t, s)
+	entered.Wait()
+	for _, g := range groups {
+		g.judge(t)
+	}
+	require.NotZero(t, groups[len(groups)-1].overlaps(), "no cut has been seen to separate anybody")
+	s.network.HealAll() // so that the clients can be closed in good order
+	closeAll(groups)
+}
+
+func (c cutoff) start(t *testing.T) *cluster {
+	t.Helper()
+	servers := zktest.NewEnsemble(t, 3,
+		ensemble.WithNetwork(), ensemble.WithTick(cutoffTick), ensemble.WithSyncLimit(c.syncLimit))
+	leader, err := servers.Leader(t.Context())
+	require.NoError(t, err)
+	followers, err := servers.Followers(t.Context())
+	require.NoError(t, err)
+	s := &cluster{
+		timing:  framework.WithServerTiming(cutoffTick, c.syncLimit),
+		network: servers.Network(),
+		side:    c.side(leader, followers),
+	}
+	s.others = slices.DeleteFunc(servers.Servers(), func(other *ensemble.Server) bool { return other == s.side })
+	s.holders, err = s.network.Join("holders")
+	require.NoError(t, err)
+	s.outside, err = s.network.Join("rivals")
+	require.NoError(t, err)
+	return s
+}
+
+// cut separates the holders and their server from all others.
+func (c *cluster) cut() { c.network.Isolate(c.side.Host(), c.holders) }
+
+func addrs(servers []*ensemble.Server) string {
+	return fmt.Sprintf("%s,%s", servers[0].Addr(), servers[1].Addr())
+}
+
+// closeAll closes the clients at the same time, as some wait for a while for a
+// connection.
+func closeAll(groups []*holders) {
+	var closed sync.WaitGroup
+	for _, g := range groups {
+		for _, h := range g.all {
+			closed.Go(func() {
+				// The session is over; whether the server was told does not matter.
+				_ = h.client.Close()
+			})
+		}
+	}
+	closed.Wait()
+}

@@ -1,0 +1,287 @@
+//go:build linux
+
+package ensemble_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/ensemble"
+)
+
+// startNetwork starts three servers with a network and joins one host to it.
+func startNetwork(t *testing.T) (*ensemble.Ensemble, *ensemble.Host) {
+	t.Helper()
+	e := start(t, ensemble.WithSize(3), ensemble.WithNetwork())
+	host, err := e.Network().Join("client")
+	require.NoError(t, err)
+	return e, host
+}
+
+// dial connects from a host to a server within a time that a cut link takes away.
+func dial(t *testing.T, from *ensemble.Host, to *ensemble.Server) (net.Conn, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	conn, err := from.DialContext(ctx, "tcp", to.Addr())
+	if err == nil {
+		t.Cleanup(func() { conn.Close() })
+	}
+	return conn, err
+}
+
+// connectFrom returns a client on a host, with a session on a server.
+func connectFrom(t *testing.T, host *ensemble.Host, server *ensemble.Server) *zk.Conn {
+	t.Helper()
+	return connectBy(t, func(_, address string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		return host.DialContext(ctx, "tcp", address)
+	}, server.Addr())
+}
+
+// TestCutLinksLoseInSilence tries what can happen to one link.
+func TestCutLinksLoseInSilence(t *testing.T) {
+	e, host := startNetwork(t)
+	network, server, other := e.Network(), e.Server(0), e.Server(1)
+	require.Equal(t, "192.0.2.1:2181", server.Addr())
+	require.Equal(t, "server 1 (192.0.2.1)", server.Host().String())
+	require.Equal(t, "client (192.0.2.11)", host.String())
+	acl := zk.WorldACL(zk.PermAll)
+
+	t.Run("both ways", func(t *testing.T) {
+		conn, err := dial(t, host, server)
+		require.NoError(t, err)
+		network.Cut(host, server.Host())
+		_, err = io.WriteString(conn, "ruok")
+		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
+		_, err = io.ReadAll(conn)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "neither an answer nor a reset")
+		_, err = dial(t, host, server)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = dial(t, host, other)
+		require.NoError(t, err, "other links are up")
+		_, err = server.Mode(t.Context())
+		require.NoError(t, err, "the ensemble can always ask")
+
+		network.Heal(server.Host(), host)
+		require.NoError(t, conn.SetReadDeadline(time.Time{}))
+		answer, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.Equal(t, "imok", string(answer))
+	})
+
+	t.Run("one way", func(t *testing.T) {
+		zoo, elsewhere := connectFrom(t, host, server), connectFrom(t, host, other)
+		_, err := elsewhere.Create("/watched", nil, 0, acl)
+		require.NoError(t, err)
+		_, err = zoo.Sync("/watched")
+		require.NoError(t, err)
+		_, _, changed, err := zoo.GetW("/watched")
+		require.NoError(t, err)
+		network.CutOneWay(host, server.Host())
+		_, err = elsewhere.Set("/watched", nil, -1)
+		require.NoError(t, err)
+		require.Equal(t, zk.EventNodeDataChanged, (<-changed).Type, "a server that hears nothing is heard")
+		network.HealAll()
+
+		_, _, created, err := elsewhere.ExistsW("/sent")
+		require.NoError(t, err)
+		network.CutOneWay(server.Host(), host)
+		sent := make(chan error, 1)
+		go func() {
+			_, err := zoo.Create("/sent", nil, 0, acl)
+			sent <- err
+		}()
+		require.Equal(t, zk.EventNodeCreated, (<-created).Type, "a server that is not heard hears")
+		select {
+		case err := <-sent:
+			require.FailNow(t, "it was answered", "%v", err)
+		default:
+		}
+		network.HealAll()
+		require.NoError(t, <-sent)
+	})
+
+	t.Run("large packets", func(t *testing.T) {
+		data := bytes.Repeat([]byte("data"), 200_000)
+		_, err := connectFrom(t, host, server).Create("/large", data, 0, acl)
+		require.NoError(t, err)
+		elsewhere := connectFrom(t, host, other)
+		_, err = elsewhere.Sync("/large")
+		require.NoError(t, err)
+		read, _, err := elsewhere.Get("/large")
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(data, read))
+	})
+
+	t.Run("slow", func(t *testing.T) {
+		const delay = 60 * time.Millisecond
+		network.Delay(host, server.Host(), delay)
+		began := time.Now()
+		_, err := dial(t, host, server)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(began), 2*delay)
+		network.Delay(host, server.Host(), 0)
+		_, err = dial(t, host, server)
+		require.NoError(t, err)
+	})
+
+	t.Run("refusals", func(t *testing.T) {
+		require.NoError(t, server.Kill())
+		_, err := dial(t, host, server)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		for _, bad := range [][2]string{{"udp", "192.0.2.1:2181"}, {"tcp", "server:1"}, {"tcp", "[::1]:1"}} {
+			_, err := host.DialContext(t.Context(), bad[0], bad[1])
+			require.ErrorContains(t, err, "ensemble: dial "+bad[1])
+		}
+	})
+}
+
+// TestIsolatedLeaderIsReplaced, is served by nobody else, and follows when it is back.
+func TestIsolatedLeaderIsReplaced(t *testing.T) {
+	e, host := startNetwork(t)
+	first, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	e.Network().Isolate(first.Host(), host)
+	_, err = dial(t, host, first)
+	require.NoError(t, err, "on the same side")
+	second := first
+	require.Eventually(t, func() bool { // nobody has noticed yet
+		second, err = e.Leader(t.Context())
+		return err == nil && second != first
+	}, 30*time.Second, 20*time.Millisecond)
+	_, err = dial(t, host, second)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	e.Network().HealAll()
+	followers, err := e.Followers(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, followers, first)
+	_, err = dial(t, host, second)
+	require.NoError(t, err)
+}
+
+// namespaceOf is the network namespace of a process, as the kernel names it.
+func namespaceOf(t *testing.T, pid int) string {
+	t.Helper()
+	name, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net")
+	require.NoError(t, err)
+	return name
+}
+
+// inhabited reports whether any process, or thread, is in the namespace.
+func inhabited(t *testing.T, namespace string) bool {
+	t.Helper()
+	threads, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/ns/net")
+	require.NoError(t, err)
+	for _, thread := range threads {
+		if name, err := os.Readlink(thread); err == nil && name == namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsNamespaces reports whether this process has a namespace open.
+func holdsNamespaces(t *testing.T) bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, file := range files {
+		name, err := os.Readlink(file)
+		if err == nil && (strings.HasPrefix(name, "net:[") || strings.HasPrefix(name, "user:[")) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestCloseLeavesNoNetwork(t *testing.T) {
+	e := start(t, ensemble.WithNetwork())
+	host, err := e.Network().Join("client")
+	require.NoError(t, err)
+	conn, err := dial(t, host, e.Server(0))
+	require.NoError(t, err)
+	namespace := namespaceOf(t, e.Server(0).PID())
+	require.NotEqual(t, namespaceOf(t, os.Getpid()), namespace)
+	require.True(t, holdsNamespaces(t))
+
+	require.NoError(t, e.Close())
+	require.False(t, inhabited(t, namespace))
+	require.False(t, holdsNamespaces(t))
+	require.NoError(t, conn.Close(), "which its owner still has")
+	_, err = e.Network().Join("late")
+	require.Error(t, err)
+	_, err = dial(t, host, e.Server(0))
+	require.Error(t, err)
+	e.Network().Isolate(host)
+	e.Network().HealAll()
+}
+
+func TestNoNetworkUnlessAsked(t *testing.T) {
+	e := start(t)
+	require.Nil(t, e.Network())
+	require.Nil(t, e.Server(0).Host())
+}
+
+// TestNetworkEndsWithTheTestProcess, whatever ends that.
+func TestNetworkEndsWithTheTestProcess(t *testing.T) {
+	needsServers(t)
+	for name, under := range map[string][]string{
+		"with user namespaces":         nil,
+		"of a root that must not have": without("user"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			helper := orphanCommand(t, t.TempDir(), under...)
+			helper.Env = append(helper.Env, orphanNetworkEnv+"=1")
+			namespace := namespaceOf(t, startOrphan(t, helper))
+			require.True(t, inhabited(t, namespace))
+			require.NoError(t, helper.Process.Kill())
+			require.Error(t, helper.Wait(), "killed")
+			require.Eventually(t, func() bool { return !inhabited(t, namespace) }, 30*time.Second, 10*time.Millisecond)
+		})
+	}
+}
+
+// without is a command that runs another as root of a place where no namespaces of a kind can be made.
+func without(kind string) []string {
+	return []string{"unshare", "--map-root-user", "sh", "-c", "echo 0 >/proc/sys/user/max_" + kind + "_namespaces && exec $0"}
+}
+
+func TestNetworkNeedsTools(t *testing.T) {
+	needsServers(t)
+	java, err := exec.LookPath("java")
+	require.NoError(t, err)
+	t.Setenv("PATH", t.TempDir())
+	_, err = ensemble.Start(t.Context(), ensemble.WithJava(java), ensemble.WithNetwork())
+	require.ErrorIs(t, err, ensemble.ErrNotInstalled)
+	require.ErrorContains(t, err, "install iproute2 (Debian)")
+}
+
+// TestNetworkNeedsNamespaces runs a process that may not make any.
+func TestNetworkNeedsNamespaces(t *testing.T) {
+	needsServers(t)
+	cmd := orphanCommand(t, t.TempDir(), without("net")...)
+	cmd.Env = append(cmd.Env, orphanNetworkEnv+"=1")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	require.Error(t, cmd.Run())
+	require.Contains(t, said.String(), fmt.Sprintf("%v: ", ensemble.ErrNoNamespaces))
+	require.Contains(t, said.String(), "no space left on device")
+}

@@ -1,0 +1,69 @@
+package ensemble
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// WithTLS gives every server a second port, with TLS, at [Server.SecureAddr]. The server's certificate and its key are in the PEM file
+// keys, in PKCS #8 form, unencrypted. Both files have names that end in .pem. Clients are asked for a certificate that one of the authorities in the PEM file trust has signed,
+// for whatever name; that it has may be used as an identity of the scheme x509.
+//
+// Debian's zookeeper.jar does not name all the jars that TLS needs. WithTLS adds them, unless [WithClassPath] says what to use.
+func WithTLS(keys, trust string) Option {
+	return optionFunc(func(s *settings) error {
+		s.secure = true
+		s.properties["zookeeper.serverCnxnFactory"] = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+		s.properties["zookeeper.ssl.hostnameVerification"] = "false" // of clients, by address
+		var errs [2]error
+		s.properties["zookeeper.ssl.keyStore.location"], errs[0] = pemFile(keys)
+		s.properties["zookeeper.ssl.trustStore.location"], errs[1] = pemFile(trust)
+		return errors.Join(errs[:]...)
+	})
+}
+
+// pemFile returns the absolute path of a file that a server will take for one.
+func pemFile(name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err == nil && filepath.Ext(path) != ".pem" {
+		err = errors.New("it is told by its name what is in it")
+	}
+	if err != nil {
+		return "", fmt.Errorf("ensemble: TLS with %q, expected a file whose name ends in .pem: %w", name, err)
+	}
+	return path, nil
+}
+
+// debianTLS are the jars that netty needs for TLS beside those that Debian's zookeeper.jar names.
+const debianTLS = "/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:/usr/share/java/netty-transport-native-unix-common.jar"
+
+// SecureAddr returns the host:port on which clients connect with TLS, or "" without [WithTLS].
+func (s *Server) SecureAddr() string {
+	if !s.settings.secure {
+		return ""
+	}
+	return net.JoinHostPort(s.ip, strconv.Itoa(s.ports.secure))
+}
+
+// WithSuperDigest makes every ACL void for clients that present these credentials with the scheme digest, in the form user:password.
+func WithSuperDigest(user, password string) Option {
+	return optionFunc(func(s *settings) error {
+		if user == "" || strings.Contains(user, ":") {
+			return errors.New("ensemble: the super user has no name, or one with a colon")
+		}
+		// ZooKeeper's DigestAuthenticationProvider uses SHA-1 unless it is told otherwise.
+		digest := sha1.Sum([]byte(user + ":" + password))
+		s.properties["zookeeper.DigestAuthenticationProvider.superDigest"] = user + ":" + base64.StdEncoding.EncodeToString(digest[:])
+		return nil
+	})
+}
