@@ -273,6 +273,6 @@ func (c *conn) abort() {
 	c.abortOnce.Do(func() {
 		c.finish(dropQueued)
 		close(c.aborted)
-		_ = c.nc.Close() // what it could report concerns a peer that is being given up
+		_ = closeNow(c.nc) // what it could report concerns a peer that is being given up
 	})
 }

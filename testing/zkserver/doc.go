@@ -16,12 +16,15 @@
 // auth does not count. [Server.KillSession] ends a session at once, [Server.Stop] and [Server.Restart] take the server
 // away and bring it back with data and sessions, [Server.Pause] makes it silent.
 //
-// With [WithoutListener] and [Server.ServeConn] a server works on in-memory connections alone, and so inside a bubble of
-// testing/synctest, where its clock is the fake one:
+// There is no clock to set: the fake one is that of testing/synctest. A server made [WithoutListener], whose clients
+// connect in memory with [Server.Dial], runs inside a bubble together with them, and a session of ten seconds expires
+// in no time:
 //
-//	srv, err := zkserver.Start(zkserver.WithoutListener())
-//	client, server := net.Pipe()
-//	srv.ServeConn(server)
+//	synctest.Test(t, func(t *testing.T) {
+//		srv, err := zkserver.Start(zkserver.WithoutListener())
+//		client, err := framework.New("memory:2181", framework.WithDialer(srv.Dial))
+//
+// A clock of the server's own could not do that, for the client's would have to be changed as well.
 //
 // # Faults
 //
@@ -42,7 +45,8 @@
 //
 // # What differs from Apache ZooKeeper
 //
-// Nothing is written to disk, there is no ensemble, no TLS, no SASL, no quota and no super user, and reconfig is refused.
+// Nothing is written to disk, there is no ensemble, no SASL, no quota and no identity of the scheme x509, and reconfig is
+// refused.
 // TTL nodes are always enabled, as are all four-letter words. Passwords of sessions are random, where ZooKeeper computes
 // them from the session's id. The names of children come in random order, for clients must sort them anyway. Where
 // ZooKeeper 3.8.0 has a fault that later versions do not have, the later ones are followed: watches of several modes on

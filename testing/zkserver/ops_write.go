@@ -1,7 +1,5 @@
 package zkserver
 
-import "slices"
-
 // finish commits the transaction of a single write, or undoes it.
 func (t *txn) finish(err code) code {
 	if err != codeOK {
@@ -117,8 +115,6 @@ func (x *call) auth() code {
 		x.end = true
 		return codeAuthFailed
 	}
-	if !slices.Contains(x.c.ids, id) {
-		x.c.ids = append(x.c.ids, id)
-	}
+	x.s.proved(x.c, id)
 	return codeOK
 }

@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math"
@@ -29,6 +30,8 @@ type config struct {
 	maxFrame       int
 	version        serverVersion
 	log            *slog.Logger
+	tls            *tls.Config // nil for plain connections
+	superDigest    string      // empty for no super user
 }
 
 func newConfig(opts []Option) (config, error) {
@@ -41,7 +44,10 @@ func newConfig(opts []Option) (config, error) {
 		version:        serverVersion{3, 8, 0},
 		log:            slog.New(slog.DiscardHandler),
 	}
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return config{}, fmt.Errorf("zkserver: option %d of %d is nil", i+1, len(opts))
+		}
 		if err := o.apply(&c); err != nil {
 			return config{}, err
 		}
@@ -175,7 +181,7 @@ func (v serverVersion) String() string {
 func (v serverVersion) knows(op OpCode) bool {
 	since := serverVersion{3, 4, 0}
 	switch op {
-	case OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpCreateTTL:
+	case OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpDeleteContainer, OpCreateTTL:
 		since = serverVersion{3, 5, 0}
 	case OpMultiRead, OpGetEphemerals, OpGetAllChildrenNumber, OpSetWatches2, OpAddWatch:
 		since = serverVersion{3, 6, 0}

@@ -18,7 +18,7 @@ func (r request) path() string {
 		if _, done := decodeMultiHeader(&in); done {
 			return ""
 		}
-	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig:
+	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig, OpDeleteContainer:
 		return ""
 	default: // the others begin with a path, or are unknown and may begin with anything
 	}
@@ -62,6 +62,7 @@ var handlers = map[OpCode]func(*call) code{
 	OpCreateContainer:      (*call).create,
 	OpCreateTTL:            (*call).create,
 	OpDelete:               (*call).delete,
+	OpDeleteContainer:      (*call).deleteContainer,
 	OpSetData:              (*call).setData,
 	OpSetACL:               (*call).setACL,
 	OpCheck:                (*call).check,

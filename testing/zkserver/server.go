@@ -35,6 +35,7 @@ type Server struct {
 	sessions    map[int64]*session
 	nextSession int64
 	freezes     []*freeze
+	dialed      int // connections in memory so far
 	scratch     encoder
 	traffic     traffic
 }
@@ -135,17 +136,20 @@ func (s *Server) accept(r *run) {
 	}
 }
 
-// ServeConn serves a connection that was made in some other way than through the listener, such as one end of a
-// net.Pipe. It returns at once. The server owns nc from then on and closes it when the connection ends, when the server
-// is stopped or closed, or at once if it is already.
-func (s *Server) ServeConn(nc net.Conn) {
+// ServeConn serves a connection that was made in some other way than through the listener or [Server.Dial], such as one
+// end of a net.Pipe. It returns at once. The server owns nc from then on and closes it when the connection ends, when
+// the server is stopped or closed, or at once if it is already.
+func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc) }
+
+// serveConn is ServeConn, and tells whether the connection is served.
+func (s *Server) serveConn(nc net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == nil {
 		_ = nc.Close() // a refusal has nobody to report to
-		return
+		return false
 	}
-	r, c := s.run, newConn(s, nc)
+	r, c := s.run, newConn(s, s.secure(nc))
 	r.conns[c] = struct{}{}
 	r.wg.Go(c.readLoop)
 	r.wg.Go(func() {
@@ -155,6 +159,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 		s.detach(c)
 		delete(r.conns, c)
 	})
+	return true
 }
 
 // Addr returns the address that the server listens on, or last listened on, as host:port. It is empty for a server
