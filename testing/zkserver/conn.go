@@ -24,8 +24,9 @@ const (
 // writes what is queued. So replies are in the order of requests, and an event that is queued before a reply arrives
 // before it.
 type conn struct {
-	srv *Server
-	nc  net.Conn
+	srv    *Server
+	nc     net.Conn
+	number int // from 1, in the order in which they came
 
 	// Of the reading goroutine.
 	in      *bufio.Reader
@@ -39,6 +40,10 @@ type conn struct {
 	lastZxid    int64       // the largest that a reply has carried
 	held        []event     // events for later, while reads are frozen
 	late        []lateWatch // watches set on frozen data
+	claims      int64       // the session that it has, or asks for; 0 while it has asked for a new one
+	lossy       bool        // a black hole has swallowed something
+	cutOff      *freeze     // what it sees while it is cut off, or nil
+	stuck       bool        // a request has got no answer because it is cut off
 	established time.Time
 	traffic     traffic
 
@@ -53,8 +58,11 @@ type conn struct {
 	readDone  chan struct{}
 }
 
+// newConn is called with Server.mu held.
 func newConn(s *Server, nc net.Conn) *conn {
+	s.accepted++
 	c := &conn{
+		number:      s.accepted,
 		srv:         s,
 		nc:          nc,
 		in:          bufio.NewReaderSize(nc, 16<<10),
@@ -85,9 +93,7 @@ var errProtocol = errors.New("protocol violated")
 func (c *conn) readLoop() {
 	defer close(c.readDone)
 	err := c.serve()
-	c.srv.mu.Lock()
-	c.srv.detach(c)
-	c.srv.mu.Unlock()
+	c.srv.hungUp(c, err)
 	switch {
 	case c.isEnded(): // and the writing goroutine closes it
 	case errors.Is(err, errProtocol):
@@ -119,6 +125,9 @@ func (c *conn) serve() error {
 		c.body = append(c.body[:0], make([]byte, size)...)
 		if _, err := io.ReadFull(c.in, c.body); err != nil {
 			return err
+		}
+		if !c.waitForRequest(len(prefix) + size) {
+			return nil
 		}
 		if err := c.serveFrame(); err != nil {
 			return err
@@ -163,23 +172,55 @@ func (c *conn) writeLoop() {
 		case <-c.aborted:
 			return
 		}
-		if !c.srv.gate.wait(c.aborted) {
+		if !c.srv.gate.wait(c.aborted) || ending && !c.srv.awaitVisible(c) {
 			return
 		}
 		if ending {
 			c.limitWrites()
 		}
 		spare = c.swap(spare)
-		if len(spare) > 0 { // net.Pipe waits for a reader even to write nothing
-			if _, err := c.nc.Write(spare); err != nil {
-				return
-			}
+		if err := c.write(spare); err != nil {
+			return
 		}
 		if ending {
 			c.hangUp()
 			return
 		}
 	}
+}
+
+// write writes what was queued, in pieces where the network is slow. Of nothing it writes nothing: net.Pipe would wait
+// for a reader.
+func (c *conn) write(b []byte) error {
+	for len(b) > 0 {
+		n, takes := c.srv.pace(c, len(b))
+		if !c.pause(takes, c.aborted) {
+			return net.ErrClosed
+		}
+		if _, err := c.nc.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// waitForRequest waits for as long as n bytes of a request take on a slow network; false means that the connection has
+// ended meanwhile.
+func (c *conn) waitForRequest(n int) bool {
+	for n > 0 {
+		part, takes := c.srv.pace(c, n)
+		if !c.pause(takes, c.ended) {
+			return false
+		}
+		n -= part
+	}
+	return true
+}
+
+// pause returns true after d, or false if cancel is closed first.
+func (c *conn) pause(d time.Duration, cancel <-chan struct{}) bool {
+	return Fault{delay: d}.wait(cancel)
 }
 
 // swap takes the queued output and leaves the memory of spare for what comes next.
@@ -191,7 +232,8 @@ func (c *conn) swap(spare []byte) []byte {
 	return queued
 }
 
-// send queues frames. It never blocks: a client that leaves too much unread loses its connection.
+// send queues frames. It never blocks: a client that leaves too much unread loses its connection. It is called with
+// Server.mu held.
 func (c *conn) send(frames []byte) {
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
@@ -201,6 +243,7 @@ func (c *conn) send(frames []byte) {
 	c.out = append(c.out, frames...)
 	if len(c.out) > maxQueued {
 		c.srv.log.Warn("connection cut: its client does not read", "client", c.remote(), "queued", len(c.out))
+		c.srv.noteConn(Ended, c, "its client does not read")
 		c.out = nil
 		c.endLocked()
 		return

@@ -31,17 +31,40 @@
 // A hook given to [Server.Intercept] sees every request before it is applied and says what becomes of it. This makes the
 // reply to the first create get lost, which a client cannot tell from a request that got lost:
 //
-//	var done bool
-//	remove := srv.Intercept(func(r zkserver.Request) zkserver.Fault {
-//		if r.Op == zkserver.OpCreate && !done {
-//			done = true
-//			return zkserver.LoseReply
+//	remove := srv.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.LoseReply))
+//	defer remove()
+//
+// This one fails what a predicate accepts:
+//
+//	srv.Intercept(func(r zkserver.Request) zkserver.Fault {
+//		if strings.HasPrefix(r.Path, "/locks/") {
+//			return zkserver.Delay(time.Second)
 //		}
 //		return zkserver.Pass
 //	})
-//	defer remove()
 //
-// [Server.FreezeReads] shows clients an old state of the data, as a server does that has fallen behind.
+// What can go wrong, and what makes it do so; most of it for one session or for all:
+//
+//	a request or a reply is lost            LoseRequest, LoseReply, NeverAnswer, ApplyNeverAnswer
+//	an error, garbage                       FailWith, RespondWith, Server.Send
+//	latency, a request that hangs           Delay, HoldUntil
+//	a connection ends, also twice in a row  Server.Cut
+//	connections are refused                 Server.Refuse
+//	the network is silent, or slow          Server.Blackhole, Server.Throttle
+//	the process is stopped, starts again    Server.Pause, Server.Stop, Server.Restart
+//	a session ends                          Server.KillSession
+//	reads are stale                         Server.FreezeReads: a follower that lags behind
+//	pings are answered, the session expires Server.CutOff: a follower that has lost its leader
+//
+// Nothing of it is left to chance, and all of it can be seen: [Server.Log] lists in order what happened to connections,
+// sessions and requests, and [Server.Await] waits for something to get into that list, which is what a test should do
+// in place of sleeping:
+//
+//	_, err := srv.Await(ctx, func(e zkserver.Event) bool {
+//		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData // the waiter watches
+//	})
+//
+// Package zkproxy has the faults of the network for any server.
 //
 // # What differs from Apache ZooKeeper
 //

@@ -156,7 +156,7 @@ func TestMemoryConnDeadlines(t *testing.T) {
 		_, err = a.Write([]byte("x"))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "it has passed for writes as well")
 
-		// A deadline that moves moves waiting calls, too.
+		// A deadline that is moved moves calls that wait for it.
 		require.NoError(t, a.SetWriteDeadline(time.Time{}))
 		result := make(chan error)
 		go func() {

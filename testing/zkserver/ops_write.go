@@ -94,6 +94,7 @@ func (x *call) reconfig() code {
 // closeSession ends the session before the reply, and the connection after it.
 func (x *call) closeSession() code {
 	x.wrote, x.end = true, true
+	x.s.noteConn(SessionClosed, x.c, "")
 	x.s.log.Info("session closed", "session", hexID(x.c.session.id))
 	x.s.endSession(x.c.session)
 	x.s.detach(x.c)

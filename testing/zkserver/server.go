@@ -36,6 +36,9 @@ type Server struct {
 	nextSession int64
 	freezes     []*freeze
 	dialed      int // connections in memory so far
+	accepted    int // connections so far
+	net         network
+	journal     journal
 	scratch     encoder
 	traffic     traffic
 }
@@ -64,6 +67,7 @@ func Start(opts ...Option) (*Server, error) {
 		tree:        newTree(),
 		sessions:    make(map[int64]*session),
 		nextSession: newSessionID(),
+		net:         network{cuts: make(map[int64]int)},
 	}
 	s.watches = newWatches(s.notify)
 	if err := s.beginRun(); err != nil {
@@ -84,6 +88,9 @@ func (s *Server) beginRun() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.journal.last > 0 {
+		s.commandf(0, "Restart")
+	}
 	s.run = r
 	for _, ss := range s.sessions {
 		s.touch(ss)
@@ -146,10 +153,16 @@ func (s *Server) serveConn(nc net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == nil {
-		_ = nc.Close() // a refusal has nobody to report to
+		refuse(nc)
 		return false
 	}
 	r, c := s.run, newConn(s, s.secure(nc))
+	if s.net.refusals > 0 {
+		s.noteConn(Refused, c, "")
+		refuse(nc)
+		return false
+	}
+	s.noteConn(Accepted, c, c.remote())
 	r.conns[c] = struct{}{}
 	r.wg.Go(c.readLoop)
 	r.wg.Go(func() {
@@ -226,6 +239,7 @@ func (s *Server) endRun() error {
 	s.run = nil
 	var conns []*conn
 	if r != nil {
+		s.commandf(0, "Stop")
 		for c := range r.conns {
 			s.detach(c)
 			conns = append(conns, c)
