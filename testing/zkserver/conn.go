@@ -18,6 +18,9 @@ const (
 
 	// maxQueued is how many bytes may wait for a client that does not read before its connection is cut.
 	maxQueued = 64 << 20
+
+	// maxKept is how much memory of an answer is kept for the next one, so that large ones do not leave their size behind.
+	maxKept = 1 << 20
 )
 
 // conn is one connection, with a goroutine that reads and serves requests one after the other and a goroutine that
@@ -228,7 +231,9 @@ func (c *conn) swap(spare []byte) []byte {
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
 	queued := c.out
-	c.out = spare[:0]
+	if c.out = spare[:0]; cap(spare) > maxKept {
+		c.out = nil
+	}
 	return queued
 }
 

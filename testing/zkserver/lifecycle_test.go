@@ -151,3 +151,21 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	require.Equal(t, 2, srv.Stats().Sessions)
 	other.must(t, 3, body{}.str("/big").flag(false))
 }
+
+// TestAnswerWithoutMeasure asks for the same large node very often in one request.
+func TestAnswerWithoutMeasure(t *testing.T) {
+	srv := start(t)
+	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
+	c.must(t, 1, createBody("/big", string(make([]byte, 1_000_000)), 0))
+	reads := make([]any, 0, 2*1000)
+	for range 1000 { // a gigabyte in all
+		reads = append(reads, 4, body{}.str("/big").flag(false))
+	}
+	_, err := c.send(22, multiOf(reads...))
+	require.NoError(t, err)
+	reply, err := c.receive()
+	require.NoError(t, err)
+	require.EqualValues(t, -5, reply.err)
+	c.hungUp(t)
+	other.must(t, 3, body{}.str("/big").flag(false))
+}

@@ -178,6 +178,9 @@ type outcome struct {
 // apply serves a request.
 func (s *Server) apply(c *conn, r request) outcome {
 	x := &call{s: s, c: c, op: r.op, in: r.in, out: &s.scratch}
+	if cap(x.out.b) > maxKept {
+		x.out.b = nil
+	}
 	x.out.beginReply()
 	if r.op != OpAuth { // which proves nothing about the session
 		s.touchBy(c)
