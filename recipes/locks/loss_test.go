@@ -72,6 +72,10 @@ const latency = 100 * time.Millisecond
 // TestTheHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
 // moment at which the rival's Acquire returns that the holder has been told.
 func TestTheHolderKnowsFirst(t *testing.T) {
+	trials := trials
+	if testing.Short() {
+		trials = trialsAtOnce
+	}
 	for _, test := range []struct {
 		name    string
 		policy  framework.ErrorPolicy

@@ -16,9 +16,6 @@ const (
 	// up. Without it, a close with unread requests would reset the connection and lose replies on their way.
 	linger = time.Second
 
-	// maxQueued is how many bytes may wait for a client that does not read before its connection is cut.
-	maxQueued = 64 << 20
-
 	// maxKept is how much memory of an answer is kept for the next one, so that large ones do not leave their size behind.
 	maxKept = 1 << 20
 )
@@ -246,7 +243,7 @@ func (c *conn) send(frames []byte) {
 		return
 	}
 	c.out = append(c.out, frames...)
-	if len(c.out) > maxQueued {
+	if len(c.out) > c.srv.cfg.maxQueued {
 		c.srv.log.Warn("connection cut: its client does not read", "client", c.remote(), "queued", len(c.out))
 		c.srv.noteConn(Ended, c, "its client does not read")
 		c.out = nil

@@ -15,6 +15,7 @@ import (
 // TestSessionDeadlines touches 10,000 sessions with random timeouts at random times in random ways, and takes from the
 // log when each has expired: in (T, T+tick] after its client has sent what touched it last.
 func TestSessionDeadlines(t *testing.T) {
+	t.Parallel()
 	const (
 		tick   = 500 * time.Millisecond
 		cohort = 500 // sessions that live at the same time

@@ -138,7 +138,7 @@ func TestSessionsExpireDuringPause(t *testing.T) {
 
 // TestClientThatDoesNotRead asks for far more than the server keeps for a client that reads nothing.
 func TestClientThatDoesNotRead(t *testing.T) {
-	srv := start(t)
+	srv := start(t, zkserver.WithMaxQueued(8<<20))
 	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	const size = 1_000_000
 	c.must(t, 1, createBody("/big", string(make([]byte, size)), 0))
@@ -154,7 +154,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 
 // TestAnswerWithoutMeasure asks for the same large node very often in one request.
 func TestAnswerWithoutMeasure(t *testing.T) {
-	srv := start(t)
+	srv := start(t, zkserver.WithMaxQueued(8<<20))
 	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	c.must(t, 1, createBody("/big", string(make([]byte, 1_000_000)), 0))
 	reads := make([]any, 0, 2*1000)

@@ -161,7 +161,7 @@ func (x *call) multiRead() code {
 			break
 		}
 		start := len(x.out.b)
-		if start > maxQueued { // nobody gets so much at once: see conn.send
+		if start > x.s.cfg.maxQueued { // nobody gets so much at once: see conn.send
 			x.end = true
 			return codeMarshalling
 		}

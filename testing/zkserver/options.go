@@ -28,6 +28,7 @@ type config struct {
 	maxTimeout     time.Duration // 0: 20 ticks
 	containerCheck time.Duration
 	maxFrame       int
+	maxQueued      int // how many bytes may wait for a client that does not read before its connection is cut
 	version        serverVersion
 	log            *slog.Logger
 	tls            *tls.Config // nil for plain connections
@@ -41,6 +42,7 @@ func newConfig(opts []Option) (config, error) {
 		tick:           500 * time.Millisecond,
 		containerCheck: time.Minute,
 		maxFrame:       0xfffff,
+		maxQueued:      64 << 20,
 		version:        serverVersion{3, 8, 0},
 		log:            slog.New(slog.DiscardHandler),
 	}
