@@ -24,7 +24,7 @@ func TestSessionDeadlines(t *testing.T) {
 	if testing.Short() {
 		sessions = 2000
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	earliest, latest := time.Hour, time.Duration(0)
