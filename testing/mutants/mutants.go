@@ -513,7 +513,7 @@ var table = []mutant{
 	{
 		name:     "zkserver-hole-tells-of-the-end",
 		property: "In a black hole nobody learns that the other side has hung up.",
-		file:     "testing/zkserver/conn.go",
+		file:     "testing/zkserver/output.go",
 		old:      "ending && !c.srv.awaitVisible(c) {",
 		new:      "ending && c.isEnded() && !c.srv.gate.wait(c.aborted) {",
 		pkg:      "./testing/zkserver",

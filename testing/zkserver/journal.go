@@ -14,7 +14,7 @@ type EventKind string
 // What happens to connections.
 const (
 	Accepted EventKind = "accepted" // a client connected
-	Refused  EventKind = "refused"  // a client connected and was turned away because of [Server.Refuse]
+	Refused  EventKind = "refused"  // a client connected and was turned away; Detail tells why
 	Ended    EventKind = "ended"    // the server gave the connection up, or its client did; Detail tells why
 )
 

@@ -256,3 +256,20 @@ func TestDirectionString(t *testing.T) {
 	require.Equal(t, "Both", zkserver.Both.String())
 	require.Equal(t, "Direction(0)", zkserver.Direction(0).String())
 }
+
+func TestMaxClientConnections(t *testing.T) {
+	srv := start(t, zkserver.WithMaxClientConnections(2))
+	first, second := dialed(t, srv, connection{}), rawTo(t, srv, connection{})
+	_, err := srv.Dial(t.Context(), "", "")
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	log := srv.Log()
+	require.Equal(t, zkserver.Refused, log[len(log)-1].Kind)
+	require.Equal(t, "127.0.0.1 has 2 connections", log[len(log)-1].Detail)
+	second.must(t, 11, body{})
+	first.must(t, -11, body{})
+	first.hungUp(t)
+	dialed(t, srv, connection{}).must(t, 11, body{})
+	pipe, _ := net.Pipe() // which has no address
+	srv.ServeConn(pipe)
+	require.NoError(t, pipe.Close())
+}

@@ -28,6 +28,7 @@ type config struct {
 	maxTimeout     time.Duration // 0: 20 ticks
 	containerCheck time.Duration
 	maxFrame       int
+	maxClients     int // connections from one address, 0 for no limit
 	maxQueued      int // how many bytes may wait for a client that does not read before its connection is cut
 	version        serverVersion
 	log            *slog.Logger
@@ -130,6 +131,19 @@ func WithMaxFrame(n int) Option {
 			return fmt.Errorf("zkserver: largest frame of %d bytes: 1 to %d expected", n, math.MaxInt32)
 		}
 		c.maxFrame = n
+		return nil
+	})
+}
+
+// WithMaxClientConnections sets how many connections one address may have, as maxClientCnxns does; further ones are closed
+// as soon as they are made. Zero, the default, is no limit: ZooKeeper's is 60, but all clients of a test have the same
+// address.
+func WithMaxClientConnections(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 0 {
+			return fmt.Errorf("zkserver: %d connections from one address: 0 or more expected", n)
+		}
+		c.maxClients = n
 		return nil
 	})
 }

@@ -34,6 +34,7 @@ func TestInvalidOptions(t *testing.T) {
 		"TLS certificate": {[]zkserver.Option{zkserver.WithTLS(&tls.Config{})}, "zkserver: TLS configuration without a certificate"},
 		"super":           {[]zkserver.Option{zkserver.WithSuperDigest("super:secret")}, `zkserver: super digest "super:secret"`},
 		"super's name":    {[]zkserver.Option{zkserver.WithSuperDigest(superDigest[len("super"):])}, "a name, a colon and"},
+		"connections":     {[]zkserver.Option{zkserver.WithMaxClientConnections(-1)}, "zkserver: -1 connections from one address"},
 		"address":         {[]zkserver.Option{zkserver.WithAddr("no port")}, "zkserver: listen tcp"},
 	} {
 		t.Run(name, func(t *testing.T) {

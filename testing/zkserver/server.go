@@ -157,8 +157,8 @@ func (s *Server) serveConn(nc net.Conn) bool {
 		return false
 	}
 	r, c := s.run, newConn(s, s.secure(nc))
-	if s.net.refusals > 0 {
-		s.noteConn(Refused, c, "")
+	if why := s.refuses(c); why != "" {
+		s.noteConn(Refused, c, why)
 		refuse(nc)
 		return false
 	}
