@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"strconv"
@@ -33,7 +34,7 @@ func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // pipe returns the two ends of a connection in memory.
 func (s *Server) pipe() (client, server net.Conn) {
 	s.mu.Lock()
-	s.dialed++
+	s.dialed = s.dialed%math.MaxUint16 + 1
 	addr := memoryAddr("127.0.0.1:" + strconv.Itoa(s.dialed))
 	s.mu.Unlock()
 	toServer, toClient := newHalf(), newHalf()

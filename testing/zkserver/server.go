@@ -35,7 +35,7 @@ type Server struct {
 	sessions    map[int64]*session
 	nextSession int64
 	freezes     []*freeze
-	dialed      int // connections in memory so far
+	dialed      int // the port of the latest client in memory
 	accepted    int // connections so far
 	net         network
 	journal     journal
