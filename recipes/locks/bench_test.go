@@ -2,6 +2,8 @@ package locks_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -55,6 +57,26 @@ func BenchmarkAcquireRelease(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkThroughput has several clients acquire and release a mutex each, on one
+// embedded server over loopback, and reports how many turns a second there are in all.
+func BenchmarkThroughput(b *testing.B) {
+	const clients = 4 // for each core
+	server := zktest.NewServer(b)
+	mutexes := make(chan *locks.InterProcessMutex, clients*runtime.GOMAXPROCS(0))
+	for i := range cap(mutexes) {
+		mutexes <- newMutex(b, zktest.Client(b, server), fmt.Sprintf("/locks/%d", i))
+	}
+	b.SetParallelism(clients)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		mutex := <-mutexes
+		for pb.Next() {
+			lockedTurn(b, mutex)
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "turns/s")
 }
 
 func lockedTurn(b *testing.B, mutex *locks.InterProcessMutex) {

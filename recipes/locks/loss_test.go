@@ -118,6 +118,9 @@ func TestTheHolderKnowsFirst(t *testing.T) {
 		},
 	} {
 		t.Run(fmt.Sprintf("%s, %v", test.name, test.policy), func(t *testing.T) {
+			if testing.Short() && test.latency == 0 {
+				t.Skip("takes a session timeout for each trial; faketime_test.go has it on a fake clock")
+			}
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				admin := zktest.Client(t, server.ConnectString())
 				gate := make(chan struct{}, trialsAtOnce)
@@ -259,6 +262,9 @@ func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 							t.Errorf("deleted, trial %d: lost because %q", trial, reason)
 						}
 					})
+					if testing.Short() {
+						continue // faketime_test.go has what follows on a fake clock
+					}
 					wg.Go(func() {
 						c := &contest{server: server, admin: admin}
 						reason := c.run(t, p, fmt.Sprintf("/locks/cut/%d", trial), framework.SessionErrorPolicy, 0,

@@ -13,22 +13,29 @@
 //	proxy.Cut()                        // reset all connections; new ones are welcome
 //	proxy.Refuse(true)                 // reset new ones at once too, until Refuse(false)
 //	proxy.Blackhole(zkproxy.ToClient)  // what the server says is lost; so are the ends of connections
+//	proxy.CutOff()                     // the same in both directions, but pings are answered: a partition nobody has noticed
 //	proxy.Heal()                       // connections that lost something are reset, others go on
+//	proxy.CutNext(1)                   // the next connection is closed after its handshake: after Cut, a second disconnect
+//	proxy.Pause(true)                  // nothing moves, nothing is lost, until Pause(false)
 //	proxy.Delay(50 * time.Millisecond) // latency of each direction
 //	proxy.Rate(10_000)                 // bytes per second of each direction of each connection
-//	proxy.SetTarget(other.Addr())      // for connections to come
+//	proxy.SetTarget(other.Addr())      // for connections to come: a follower that lags behind, say
 //
 // # Faults of single frames
 //
 // An interceptor sees every [Frame] and gives its [Verdict]. The classic one, "the create was applied and nobody knows", is:
 //
-//	remove := proxy.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-//		if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpCreate {
-//			return zkproxy.CutAfter
+//	remove := proxy.Intercept(zkproxy.Nth(1, zkproxy.OpCreate, zkproxy.CutAfter))
+//	defer remove()
+//
+// Any other condition is a function:
+//
+//	proxy.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+//		if f.Kind == zkproxy.Notification {
+//			return zkproxy.Drop // watches never fire
 //		}
 //		return zkproxy.Pass
 //	})
-//	defer remove()
 //
 // To try a fault on each of the requests that a call makes, count them: requests are numbered per proxy, from 1, in the order in which
 // it takes them up, and a reply has the number of its request.

@@ -26,12 +26,12 @@ func (p *Proxy) Blackhole(dir Direction) {
 	p.blackhole |= dir
 }
 
-// Heal ends [Proxy.Blackhole] and every [Stall]. Connections that lost something in the black hole are reset, since a stream of bytes with
+// Heal ends [Proxy.Blackhole], [Proxy.CutOff] and every [Stall]. Connections that lost something in the black hole are reset, since a stream of bytes with
 // a hole in it is of no use; the others go on as if nothing had happened. Frames that were stalled are forwarded. Heal leaves
-// Refuse, Delay, Rate and interceptors alone.
+// Refuse, Pause, CutNext, Delay, Rate and interceptors alone.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
-	p.blackhole = 0
+	p.blackhole, p.cutOff = 0, false
 	close(p.healed)
 	p.healed = make(chan struct{})
 	p.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 )
 
@@ -23,6 +24,10 @@ type link struct {
 	open   Direction // the directions that have not ended
 	lost   Direction // the directions that lost something, and lose all that follows until Heal resets the link
 	calls  map[callKey][]call
+	zxid   int64 // of the latest reply that was forwarded
+	mute   bool  // a request was lost during CutOff, and nothing after it is answered
+
+	writing sync.Mutex // held while a frame is written to the client
 }
 
 // call is a frame that was forwarded to the server and waits for its reply.
@@ -58,10 +63,10 @@ func (l *link) run() {
 		resetConn(server)
 		return
 	}
-	for _, s := range []*stream{
-		{link: l, direction: ToServer, from: l.client, to: server, queue: make(chan piece, queueLength)},
-		{link: l, direction: ToClient, from: server, to: l.client, queue: make(chan piece, queueLength)},
-	} {
+	requests := &stream{link: l, direction: ToServer, from: l.client, to: server, queue: make(chan piece, queueLength)}
+	replies := &stream{link: l, direction: ToClient, from: server, to: l.client, queue: make(chan piece, queueLength)}
+	requests.replies = replies
+	for _, s := range []*stream{requests, replies} {
 		l.proxy.running.Go(s.read)
 		l.proxy.running.Go(s.carry)
 	}

@@ -57,6 +57,9 @@ type Proxy struct {
 	refusing     bool
 	blackhole    Direction     // what is being swallowed
 	healed       chan struct{} // closed and replaced by Heal
+	cutOff       bool          // pings are answered in the place of the server
+	paused       chan struct{} // closed by the end of a pause; nil while there is none
+	toCut        int           // how many connections to come are cut after their handshake
 	delay        time.Duration
 	rate         int // bytes per second, 0 for no limit
 	interceptors []*interceptor

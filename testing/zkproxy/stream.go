@@ -3,6 +3,7 @@ package zkproxy
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -19,6 +20,7 @@ type stream struct {
 	direction Direction
 	from, to  *net.TCPConn
 	queue     chan piece
+	replies   *stream // of the stream of requests: the other one
 }
 
 // piece is a frame, or the error that ended the reading.
@@ -32,6 +34,9 @@ type piece struct {
 func (s *stream) carry() {
 	for p := range s.queue {
 		if !s.sleep(time.Until(p.read.Add(s.delay()))) {
+			return
+		}
+		if !s.awaitResume() {
 			return
 		}
 		if p.err != nil {
@@ -77,7 +82,7 @@ func (s *stream) handle(f Frame) bool {
 	p := s.link.proxy
 	switch verdict := p.judge(f); verdict {
 	default:
-		return s.replace(f, verdict.(Replace))
+		return s.substitute(f, verdict)
 	case Pass:
 		return s.forward(f, false)
 	case Drop:
@@ -104,15 +109,50 @@ func (s *stream) forward(f Frame, cut bool) bool {
 	p := s.link.proxy
 	p.mu.Lock()
 	if s.link.swallow(s.direction, f, "") {
+		pong, answered := s.link.pong(f)
 		p.mu.Unlock()
-		return true
+		return !answered || s.replies.write(pong)
 	}
 	if s.direction == ToServer && f.Kind != Raw {
 		s.link.called(f, cut)
 	}
+	if s.direction == ToClient {
+		s.link.zxid = max(s.link.zxid, f.Zxid)
+	}
+	last := s.link.isToBeCut(f)
 	p.journal.add(Forwarded, f, "")
 	p.mu.Unlock()
-	return s.write(f)
+	if !s.write(f) {
+		return false
+	}
+	if last {
+		s.link.end(Ended, "CutNext", closeConn)
+	}
+	return !last
+}
+
+// substitute sends what a verdict says in the place of a frame.
+func (s *stream) substitute(f Frame, verdict Verdict) bool {
+	switch body := verdict.(type) {
+	case Answer:
+		if s.direction == ToServer {
+			return s.answer(f, body)
+		}
+		return s.replace(f, Replace(body))
+	case Replace:
+		return s.replace(f, body)
+	default:
+		panic(fmt.Sprintf("zkproxy: unreachable: verdict %T", verdict))
+	}
+}
+
+// answer sends the client a body in the place of the server's reply to a request.
+func (s *stream) answer(f Frame, body Answer) bool {
+	s.link.proxy.record(Answered, f, "")
+	if s.link.swallows(ToClient, "answer to "+f.String()) {
+		return true
+	}
+	return s.replies.write(Frame{Conn: f.Conn, Direction: ToClient, Kind: Reply, Body: body})
 }
 
 // replace forwards another body in the place of f's, which is a request like any other if it has a header.
@@ -171,6 +211,10 @@ func (s *stream) stall(f Frame) bool {
 
 // write sends a frame with its length, all at once or, under a rate, in pieces.
 func (s *stream) write(f Frame) bool {
+	if s.direction == ToClient { // the other stream may have an answer
+		s.link.writing.Lock()
+		defer s.link.writing.Unlock()
+	}
 	b := f.Body
 	if f.Kind != Raw {
 		b = binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(f.Body)), uint32(len(f.Body)))
@@ -208,7 +252,7 @@ func (s *stream) pace(f Frame, left int) (n int, ok bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.link.swallow(s.direction, f, "in part") {
+	if answer := p.cutOff && f.Kind == Ping; !answer && s.link.swallow(s.direction, f, "in part") {
 		n = 0
 	}
 	return n, true

@@ -1,6 +1,7 @@
 package zkproxy
 
-// Verdict is what an interceptor wants done with a frame: [Pass], [Drop], [CutBefore], [CutAfter], [Duplicate], [Stall], or a [Replace].
+// Verdict is what an interceptor wants done with a frame: [Pass], [Drop], [CutBefore], [CutAfter], [Duplicate], [Stall], a [Replace] or
+// an [Answer].
 // A nil Verdict is Pass.
 type Verdict interface{ verdict() }
 
@@ -38,3 +39,10 @@ const (
 type Replace []byte
 
 func (Replace) verdict() {}
+
+// Answer is the verdict that answers a request in the place of the server, which does not get it: Answer(body). The body may be anything,
+// with a right length before it, and should begin with the request's xid. It goes out at once, ahead of the replies to earlier requests that
+// are under way. For a frame to the client it is the same as [Replace].
+type Answer []byte
+
+func (Answer) verdict() {}

@@ -143,7 +143,7 @@ func (s *Server) adminDump(out *bytes.Buffer) {
 func (s *Server) adminConf(out *bytes.Buffer) {
 	port := s.addr[strings.LastIndexByte(s.addr, ':')+1:]
 	fmt.Fprintf(out, "clientPort=%s\nsecureClientPort=-1\ndataDir=\ndataLogDir=\n", port)
-	fmt.Fprintf(out, "tickTime=%d\nmaxClientCnxns=0\n", s.cfg.tick.Milliseconds())
+	fmt.Fprintf(out, "tickTime=%d\nmaxClientCnxns=%d\n", s.cfg.tick.Milliseconds(), s.cfg.maxClients)
 	fmt.Fprintf(out, "minSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=0\n",
 		s.cfg.minTimeout.Milliseconds(), s.cfg.maxTimeout.Milliseconds())
 }

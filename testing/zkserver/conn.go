@@ -16,16 +16,17 @@ const (
 	// up. Without it, a close with unread requests would reset the connection and lose replies on their way.
 	linger = time.Second
 
-	// maxQueued is how many bytes may wait for a client that does not read before its connection is cut.
-	maxQueued = 64 << 20
+	// maxKept is how much memory of an answer is kept for the next one, so that large ones do not leave their size behind.
+	maxKept = 1 << 20
 )
 
 // conn is one connection, with a goroutine that reads and serves requests one after the other and a goroutine that
 // writes what is queued. So replies are in the order of requests, and an event that is queued before a reply arrives
 // before it.
 type conn struct {
-	srv *Server
-	nc  net.Conn
+	srv    *Server
+	nc     net.Conn
+	number int // from 1, in the order in which they came
 
 	// Of the reading goroutine.
 	in      *bufio.Reader
@@ -39,6 +40,10 @@ type conn struct {
 	lastZxid    int64       // the largest that a reply has carried
 	held        []event     // events for later, while reads are frozen
 	late        []lateWatch // watches set on frozen data
+	claims      int64       // the session that it has, or asks for; 0 while it has asked for a new one
+	lossy       bool        // a black hole has swallowed something
+	cutOff      *freeze     // what it sees while it is cut off, or nil
+	stuck       bool        // a request has got no answer because it is cut off
 	established time.Time
 	traffic     traffic
 
@@ -53,8 +58,11 @@ type conn struct {
 	readDone  chan struct{}
 }
 
+// newConn is called with Server.mu held.
 func newConn(s *Server, nc net.Conn) *conn {
+	s.accepted++
 	c := &conn{
+		number:      s.accepted,
 		srv:         s,
 		nc:          nc,
 		in:          bufio.NewReaderSize(nc, 16<<10),
@@ -77,6 +85,15 @@ func (c *conn) remote() string {
 	return ""
 }
 
+// host is the client's address without its port.
+func (c *conn) host() string {
+	host, _, err := net.SplitHostPort(c.remote())
+	if err != nil {
+		return c.remote()
+	}
+	return host
+}
+
 // errProtocol is in the error of a connection whose client does not speak the protocol.
 var errProtocol = errors.New("protocol violated")
 
@@ -85,9 +102,7 @@ var errProtocol = errors.New("protocol violated")
 func (c *conn) readLoop() {
 	defer close(c.readDone)
 	err := c.serve()
-	c.srv.mu.Lock()
-	c.srv.detach(c)
-	c.srv.mu.Unlock()
+	c.srv.hungUp(c, err)
 	switch {
 	case c.isEnded(): // and the writing goroutine closes it
 	case errors.Is(err, errProtocol):
@@ -120,6 +135,9 @@ func (c *conn) serve() error {
 		if _, err := io.ReadFull(c.in, c.body); err != nil {
 			return err
 		}
+		if !c.waitForRequest(len(prefix) + size) {
+			return nil
+		}
 		if err := c.serveFrame(); err != nil {
 			return err
 		}
@@ -148,131 +166,4 @@ func (c *conn) serveFrame() error {
 	r.in = in
 	c.srv.serve(c, r)
 	return nil
-}
-
-// writeLoop writes what is queued until the connection is to be closed, and closes it.
-func (c *conn) writeLoop() {
-	defer c.abort()
-	var spare []byte
-	for {
-		ending := false
-		select {
-		case <-c.wake:
-		case <-c.ended:
-			ending = true
-		case <-c.aborted:
-			return
-		}
-		if !c.srv.gate.wait(c.aborted) {
-			return
-		}
-		if ending {
-			c.limitWrites()
-		}
-		spare = c.swap(spare)
-		if len(spare) > 0 { // net.Pipe waits for a reader even to write nothing
-			if _, err := c.nc.Write(spare); err != nil {
-				return
-			}
-		}
-		if ending {
-			c.hangUp()
-			return
-		}
-	}
-}
-
-// swap takes the queued output and leaves the memory of spare for what comes next.
-func (c *conn) swap(spare []byte) []byte {
-	c.outMu.Lock()
-	defer c.outMu.Unlock()
-	queued := c.out
-	c.out = spare[:0]
-	return queued
-}
-
-// send queues frames. It never blocks: a client that leaves too much unread loses its connection.
-func (c *conn) send(frames []byte) {
-	c.outMu.Lock()
-	defer c.outMu.Unlock()
-	if c.sealed {
-		return
-	}
-	c.out = append(c.out, frames...)
-	if len(c.out) > maxQueued {
-		c.srv.log.Warn("connection cut: its client does not read", "client", c.remote(), "queued", len(c.out))
-		c.out = nil
-		c.endLocked()
-		return
-	}
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// seal makes the connection take no more output, as if its client were already out of reach.
-func (c *conn) seal() {
-	c.outMu.Lock()
-	defer c.outMu.Unlock()
-	c.sealed = true
-}
-
-// What becomes of queued output when a connection ends.
-type ending bool
-
-const (
-	sendQueued ending = true
-	dropQueued ending = false
-)
-
-// finish ends the connection: it takes no more output and the writing goroutine closes it. It does not block.
-func (c *conn) finish(how ending) {
-	c.outMu.Lock()
-	defer c.outMu.Unlock()
-	if how == dropQueued {
-		c.out = nil
-	}
-	c.endLocked()
-}
-
-func (c *conn) endLocked() {
-	c.sealed = true
-	if !c.isEnded() {
-		close(c.ended)
-		c.limitWrites()
-	}
-}
-
-// isEnded tells whether the server has ended the connection, which its client may not have noticed yet.
-func (c *conn) isEnded() bool {
-	select {
-	case <-c.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// limitWrites sees to it that the last bytes for a client that does not read are not waited for.
-func (c *conn) limitWrites() {
-	_ = c.nc.SetWriteDeadline(time.Now().Add(linger)) // fails only on a closed connection
-}
-
-// hangUp tells the client that no more will come and waits until it has hung up too, but no longer than linger.
-func (c *conn) hangUp() {
-	half, ok := c.nc.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil || c.nc.SetReadDeadline(time.Now().Add(linger)) != nil {
-		return
-	}
-	<-c.readDone
-}
-
-// abort closes the connection now, whatever is queued. It may be called more than once.
-func (c *conn) abort() {
-	c.abortOnce.Do(func() {
-		c.finish(dropQueued)
-		close(c.aborted)
-		_ = c.nc.Close() // what it could report concerns a peer that is being given up
-	})
 }

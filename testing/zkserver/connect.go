@@ -31,7 +31,14 @@ func decodeConnect(in *decoder) connectRequest {
 
 // greet answers the connect request of c.
 func (s *Server) greet(c *conn, r connectRequest) {
-	f := s.hooks.ask(Request{SessionID: r.session, Op: OpCreateSession})
+	asked := Request{SessionID: r.session, Op: OpCreateSession}
+	s.mu.Lock()
+	c.claims = r.session
+	s.mu.Unlock()
+	if !s.arrive(c, asked) {
+		return
+	}
+	f := s.ask(c, &asked)
 	if !f.wait(c.ended) {
 		return
 	}
@@ -59,6 +66,9 @@ func (s *Server) greet(c *conn, r connectRequest) {
 	case faultPass:
 		s.attach(c, r)
 		s.answerConnect(c, r, c.session)
+		if c.attached {
+			s.cutAgain(c)
+		}
 	}
 }
 
@@ -67,6 +77,7 @@ func (s *Server) greet(c *conn, r connectRequest) {
 func (s *Server) attach(c *conn, r connectRequest) {
 	if r.lastZxid > s.tree.zxid {
 		s.log.Warn("client has seen a later zxid", "client", c.remote(), "client zxid", r.lastZxid, "zxid", s.tree.zxid)
+		s.noteConn(Ended, c, "its client has seen a later zxid")
 		c.finish(sendQueued)
 		return
 	}
@@ -78,6 +89,7 @@ func (s *Server) attach(c *conn, r connectRequest) {
 		ss = s.takeSession(c, r.session, r.password, timeout)
 	}
 	if ss == nil {
+		s.noteConn(SessionDenied, c, "")
 		s.log.Info("session refused", "session", hexID(r.session), "client", c.remote())
 		return
 	}

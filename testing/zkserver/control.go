@@ -32,8 +32,8 @@ func (s *Server) Sessions() []SessionInfo {
 }
 
 // KillSession ends a session as if its client had closed it on some other connection: its ephemeral nodes go and their
-// watches fire, then its connection is closed. When its client comes back, it is told that the session has expired. It
-// returns false if there is no such session.
+// watches fire, then its connection is closed. When its client comes back, it is told that the session has expired: it
+// cannot tell this from an expiry. It returns false if there is no such session.
 func (s *Server) KillSession(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,6 +41,7 @@ func (s *Server) KillSession(id int64) bool {
 	if ss == nil {
 		return false
 	}
+	s.note(Event{Kind: SessionKilled, SessionID: id})
 	s.log.Info("session killed", "session", hexID(id))
 	s.killSession(ss)
 	return true
@@ -63,7 +64,17 @@ func (s *Server) SetSequence(path string, next int32) error {
 // Pause makes the server accept connections and do nothing else on the network: it reads no requests, sends nothing and
 // closes nothing until [Server.Resume], while time goes on and sessions expire. Requests that arrive meanwhile are served
 // on Resume if their session still lives.
-func (s *Server) Pause() { s.gate.close() }
+func (s *Server) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commandf(0, "Pause")
+	s.gate.close()
+}
 
 // Resume ends [Server.Pause].
-func (s *Server) Resume() { s.gate.open() }
+func (s *Server) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commandf(0, "Resume")
+	s.gate.open()
+}

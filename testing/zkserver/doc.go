@@ -16,33 +16,60 @@
 // auth does not count. [Server.KillSession] ends a session at once, [Server.Stop] and [Server.Restart] take the server
 // away and bring it back with data and sessions, [Server.Pause] makes it silent.
 //
-// With [WithoutListener] and [Server.ServeConn] a server works on in-memory connections alone, and so inside a bubble of
-// testing/synctest, where its clock is the fake one:
+// There is no clock to set: the fake one is that of testing/synctest. A server made [WithoutListener], whose clients
+// connect in memory with [Server.Dial], runs inside a bubble together with them, and a session of ten seconds expires
+// in no time:
 //
-//	srv, err := zkserver.Start(zkserver.WithoutListener())
-//	client, server := net.Pipe()
-//	srv.ServeConn(server)
+//	synctest.Test(t, func(t *testing.T) {
+//		srv, err := zkserver.Start(zkserver.WithoutListener())
+//		client, err := framework.New("memory:2181", framework.WithDialer(srv.Dial))
+//
+// A clock of the server's own could not do that, for the client's would have to be changed as well.
 //
 // # Faults
 //
 // A hook given to [Server.Intercept] sees every request before it is applied and says what becomes of it. This makes the
 // reply to the first create get lost, which a client cannot tell from a request that got lost:
 //
-//	var done bool
-//	remove := srv.Intercept(func(r zkserver.Request) zkserver.Fault {
-//		if r.Op == zkserver.OpCreate && !done {
-//			done = true
-//			return zkserver.LoseReply
+//	remove := srv.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.LoseReply))
+//	defer remove()
+//
+// This one fails what a predicate accepts:
+//
+//	srv.Intercept(func(r zkserver.Request) zkserver.Fault {
+//		if strings.HasPrefix(r.Path, "/locks/") {
+//			return zkserver.Delay(time.Second)
 //		}
 //		return zkserver.Pass
 //	})
-//	defer remove()
 //
-// [Server.FreezeReads] shows clients an old state of the data, as a server does that has fallen behind.
+// What can go wrong, and what makes it do so; most of it for one session or for all:
+//
+//	a request or a reply is lost            LoseRequest, LoseReply, NeverAnswer, ApplyNeverAnswer
+//	an error, garbage                       FailWith, RespondWith, Server.Send
+//	latency, a request that hangs           Delay, HoldUntil
+//	a connection ends, also twice in a row  Server.Cut
+//	connections are refused                 Server.Refuse
+//	the network is silent, or slow          Server.Blackhole, Server.Throttle
+//	the process is stopped, starts again    Server.Pause, Server.Stop, Server.Restart
+//	a session ends                          Server.KillSession
+//	reads are stale                         Server.FreezeReads: a follower that lags behind
+//	pings are answered, the session expires Server.CutOff: a follower that has lost its leader
+//
+// Nothing of it is left to chance, and all of it can be seen: [Server.Log] lists in order what happened to connections,
+// sessions and requests, and [Server.Await] waits for something to get into that list, which is what a test should do
+// in place of sleeping:
+//
+//	_, err := srv.Await(ctx, func(e zkserver.Event) bool {
+//		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData // the waiter watches
+//	})
+//
+// Package zkproxy has the faults of the network for any server.
 //
 // # What differs from Apache ZooKeeper
 //
-// Nothing is written to disk, there is no ensemble, no TLS, no SASL, no quota and no super user, and reconfig is refused.
+// Nothing is written to disk, there is no ensemble, no SASL, no quota and no identity of the scheme x509, and reconfig is
+// refused.
 // TTL nodes are always enabled, as are all four-letter words. Passwords of sessions are random, where ZooKeeper computes
 // them from the session's id. The names of children come in random order, for clients must sort them anyway. Where
 // ZooKeeper 3.8.0 has a fault that later versions do not have, the later ones are followed: watches of several modes on

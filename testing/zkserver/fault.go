@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -84,6 +85,46 @@ func RespondWith(raw []byte) Fault {
 	return Fault{kind: faultRespond, frame: string(raw)}
 }
 
+// String describes the fault, for the log.
+func (f Fault) String() string {
+	name := faultNames[f.kind]
+	switch {
+	case f.delay > 0:
+		return "Delay(" + f.delay.String() + ")"
+	case f.until != nil:
+		return "HoldUntil"
+	case f.kind == faultFail:
+		return fmt.Sprintf("%s(%d)", name, f.code)
+	case f.kind == faultRespond:
+		return fmt.Sprintf("%s(%d bytes)", name, len(f.frame))
+	}
+	return name
+}
+
+var faultNames = [...]string{
+	faultPass:             "Pass",
+	faultLoseRequest:      "LoseRequest",
+	faultLoseReply:        "LoseReply",
+	faultNeverAnswer:      "NeverAnswer",
+	faultApplyNeverAnswer: "ApplyNeverAnswer",
+	faultFail:             "FailWith",
+	faultRespond:          "RespondWith",
+}
+
+// Nth returns a hook that gives the k-th request of a type a fault, from 1, and passes all others.
+func Nth(k int, op OpCode, f Fault) func(Request) Fault {
+	seen := 0 // hooks do not overlap
+	return func(r Request) Fault {
+		if r.Op != op {
+			return Pass
+		}
+		if seen++; seen != k {
+			return Pass
+		}
+		return f
+	}
+}
+
 // wait blocks for as long as the fault holds the request back; false means that the connection has ended meanwhile.
 func (f Fault) wait(ended <-chan struct{}) bool {
 	var elapsed <-chan time.Time
@@ -137,8 +178,8 @@ func (s *Server) Intercept(decide func(Request) Fault) (remove func()) {
 	}
 }
 
-// ask returns the fault that the hooks want for r.
-func (h *hooks) ask(r Request) Fault {
+// ask returns the fault that the hooks want for r, and sets its index.
+func (h *hooks) ask(r *Request) Fault {
 	if len(h.current()) == 0 {
 		return Pass
 	}
@@ -151,7 +192,7 @@ func (h *hooks) ask(r Request) Fault {
 	h.asked++
 	r.Index = h.asked
 	for _, one := range list {
-		if f := one.decide(r); f != Pass {
+		if f := one.decide(*r); f != Pass {
 			return f
 		}
 	}

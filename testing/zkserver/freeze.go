@@ -28,11 +28,16 @@ type lateWatch struct {
 func (s *Server) FreezeReads(sessionID int64) (thaw func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.commandf(sessionID, "FreezeReads")
 	f := &freeze{session: sessionID, tree: s.tree.snapshot()}
 	s.freezes = append(s.freezes, f)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if !slices.Contains(s.freezes, f) {
+			return
+		}
+		s.commandf(sessionID, "FreezeReads: thaw")
 		s.freezes = slices.DeleteFunc(s.freezes, func(other *freeze) bool { return other == f })
 		if s.run == nil {
 			return
@@ -47,6 +52,9 @@ func (s *Server) FreezeReads(sessionID int64) (thaw func()) {
 
 // frozen returns the freeze that c is under, or nil.
 func (s *Server) frozen(c *conn) *freeze {
+	if c.cutOff != nil {
+		return c.cutOff
+	}
 	for _, f := range s.freezes {
 		if f.session == 0 || f.session == c.session.id {
 			return f

@@ -138,7 +138,7 @@ func TestSessionsExpireDuringPause(t *testing.T) {
 
 // TestClientThatDoesNotRead asks for far more than the server keeps for a client that reads nothing.
 func TestClientThatDoesNotRead(t *testing.T) {
-	srv := start(t)
+	srv := start(t, zkserver.WithMaxQueued(8<<20))
 	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	const size = 1_000_000
 	c.must(t, 1, createBody("/big", string(make([]byte, size)), 0))
@@ -149,5 +149,23 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return srv.Stats().Connections == 1 }, patience, time.Millisecond)
 	require.Equal(t, 2, srv.Stats().Sessions)
+	other.must(t, 3, body{}.str("/big").flag(false))
+}
+
+// TestAnswerWithoutMeasure asks for the same large node very often in one request.
+func TestAnswerWithoutMeasure(t *testing.T) {
+	srv := start(t, zkserver.WithMaxQueued(8<<20))
+	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
+	c.must(t, 1, createBody("/big", string(make([]byte, 1_000_000)), 0))
+	reads := make([]any, 0, 2*1000)
+	for range 1000 { // a gigabyte in all
+		reads = append(reads, 4, body{}.str("/big").flag(false))
+	}
+	_, err := c.send(22, multiOf(reads...))
+	require.NoError(t, err)
+	reply, err := c.receive()
+	require.NoError(t, err)
+	require.EqualValues(t, -5, reply.err)
+	c.hungUp(t)
 	other.must(t, 3, body{}.str("/big").flag(false))
 }

@@ -161,6 +161,10 @@ func (x *call) multiRead() code {
 			break
 		}
 		start := len(x.out.b)
+		if start > x.s.cfg.maxQueued { // nobody gets so much at once: see conn.send
+			x.end = true
+			return codeMarshalling
+		}
 		x.out.multiHeader(op, false, 0)
 		var err code
 		switch op {

@@ -29,6 +29,7 @@ const (
 	OpCheckWatches         OpCode = 17
 	OpRemoveWatches        OpCode = 18
 	OpCreateContainer      OpCode = 19
+	OpDeleteContainer      OpCode = 20
 	OpCreateTTL            OpCode = 21
 	OpMultiRead            OpCode = 22
 	OpAuth                 OpCode = 100
@@ -64,6 +65,7 @@ var opNames = map[OpCode]string{
 	OpCheckWatches:         "checkWatches",
 	OpRemoveWatches:        "removeWatches",
 	OpCreateContainer:      "createContainer",
+	OpDeleteContainer:      "deleteContainer",
 	OpCreateTTL:            "createTTL",
 	OpMultiRead:            "multiRead",
 	OpAuth:                 "auth",

@@ -1,7 +1,5 @@
 package zkserver
 
-import "slices"
-
 // finish commits the transaction of a single write, or undoes it.
 func (t *txn) finish(err code) code {
 	if err != codeOK {
@@ -96,6 +94,7 @@ func (x *call) reconfig() code {
 // closeSession ends the session before the reply, and the connection after it.
 func (x *call) closeSession() code {
 	x.wrote, x.end = true, true
+	x.s.noteConn(SessionClosed, x.c, "")
 	x.s.log.Info("session closed", "session", hexID(x.c.session.id))
 	x.s.endSession(x.c.session)
 	x.s.detach(x.c)
@@ -117,8 +116,6 @@ func (x *call) auth() code {
 		x.end = true
 		return codeAuthFailed
 	}
-	if !slices.Contains(x.c.ids, id) {
-		x.c.ids = append(x.c.ids, id)
-	}
+	x.s.proved(x.c, id)
 	return codeOK
 }

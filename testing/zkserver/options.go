@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math"
@@ -27,8 +28,12 @@ type config struct {
 	maxTimeout     time.Duration // 0: 20 ticks
 	containerCheck time.Duration
 	maxFrame       int
+	maxClients     int // connections from one address, 0 for no limit
+	maxQueued      int // how many bytes may wait for a client that does not read before its connection is cut
 	version        serverVersion
 	log            *slog.Logger
+	tls            *tls.Config // nil for plain connections
+	superDigest    string      // empty for no super user
 }
 
 func newConfig(opts []Option) (config, error) {
@@ -38,10 +43,14 @@ func newConfig(opts []Option) (config, error) {
 		tick:           500 * time.Millisecond,
 		containerCheck: time.Minute,
 		maxFrame:       0xfffff,
+		maxQueued:      64 << 20,
 		version:        serverVersion{3, 8, 0},
 		log:            slog.New(slog.DiscardHandler),
 	}
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return config{}, fmt.Errorf("zkserver: option %d of %d is nil", i+1, len(opts))
+		}
 		if err := o.apply(&c); err != nil {
 			return config{}, err
 		}
@@ -126,6 +135,19 @@ func WithMaxFrame(n int) Option {
 	})
 }
 
+// WithMaxClientConnections sets how many connections one address may have, as maxClientCnxns does; further ones are closed
+// as soon as they are made. Zero, the default, is no limit: ZooKeeper's is 60, but all clients of a test have the same
+// address.
+func WithMaxClientConnections(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 0 {
+			return fmt.Errorf("zkserver: %d connections from one address: 0 or more expected", n)
+		}
+		c.maxClients = n
+		return nil
+	})
+}
+
 // WithVersion sets the version that the server claims in its four-letter words, such as "3.5.10". It also holds the
 // server to that version: a request that came with a later one is unknown to it, and so costs the connection, and before
 // 3.6 sequence numbers go on at -2147483648 after 2147483647, where they stay since. Defaults to 3.8.0.
@@ -175,7 +197,7 @@ func (v serverVersion) String() string {
 func (v serverVersion) knows(op OpCode) bool {
 	since := serverVersion{3, 4, 0}
 	switch op {
-	case OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpCreateTTL:
+	case OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpDeleteContainer, OpCreateTTL:
 		since = serverVersion{3, 5, 0}
 	case OpMultiRead, OpGetEphemerals, OpGetAllChildrenNumber, OpSetWatches2, OpAddWatch:
 		since = serverVersion{3, 6, 0}

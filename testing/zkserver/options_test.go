@@ -2,6 +2,7 @@ package zkserver_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -28,6 +29,12 @@ func TestInvalidOptions(t *testing.T) {
 		"logger":          {[]zkserver.Option{zkserver.WithLogger(nil)}, "nil logger"},
 		"version":         {[]zkserver.Option{zkserver.WithVersion("3.8")}, `version "3.8"`},
 		"version word":    {[]zkserver.Option{zkserver.WithVersion("3.x.0")}, `version "3.x.0"`},
+		"nil":             {[]zkserver.Option{zkserver.WithTick(time.Second), nil}, "zkserver: option 2 of 2 is nil"},
+		"TLS":             {[]zkserver.Option{zkserver.WithTLS(nil)}, "zkserver: nil TLS configuration"},
+		"TLS certificate": {[]zkserver.Option{zkserver.WithTLS(&tls.Config{})}, "zkserver: TLS configuration without a certificate"},
+		"super":           {[]zkserver.Option{zkserver.WithSuperDigest("super:secret")}, `zkserver: super digest "super:secret"`},
+		"super's name":    {[]zkserver.Option{zkserver.WithSuperDigest(superDigest[len("super"):])}, "a name, a colon and"},
+		"connections":     {[]zkserver.Option{zkserver.WithMaxClientConnections(-1)}, "zkserver: -1 connections from one address"},
 		"address":         {[]zkserver.Option{zkserver.WithAddr("no port")}, "zkserver: listen tcp"},
 	} {
 		t.Run(name, func(t *testing.T) {

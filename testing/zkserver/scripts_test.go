@@ -32,6 +32,7 @@ var scripts = []script{
 	{"system", scriptSystem},
 	{"malformed", scriptMalformed},
 	{"unknown", scriptUnknown},
+	{"deletecontainer", scriptDeleteContainer},
 	{"closing", scriptClosing},
 	{"sessions", scriptSessions},
 	{"expiry", scriptExpiry},

@@ -1,6 +1,9 @@
 package zkserver
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // request is a frame after the connect request: its header and what follows.
 type request struct {
@@ -18,7 +21,7 @@ func (r request) path() string {
 		if _, done := decodeMultiHeader(&in); done {
 			return ""
 		}
-	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig:
+	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig, OpDeleteContainer:
 		return ""
 	default: // the others begin with a path, or are unknown and may begin with anything
 	}
@@ -62,6 +65,7 @@ var handlers = map[OpCode]func(*call) code{
 	OpCreateContainer:      (*call).create,
 	OpCreateTTL:            (*call).create,
 	OpDelete:               (*call).delete,
+	OpDeleteContainer:      (*call).deleteContainer,
 	OpSetData:              (*call).setData,
 	OpSetACL:               (*call).setACL,
 	OpCheck:                (*call).check,
@@ -93,9 +97,13 @@ const pingXid = -2
 // serve asks the hooks about a request and does what they say.
 func (s *Server) serve(c *conn, r request) {
 	arrived := time.Now()
+	asked := Request{SessionID: c.session.sessionID(), Xid: r.xid, Op: r.op, Path: r.path()}
+	if !s.arrive(c, asked) {
+		return
+	}
 	f := Pass
 	if c.session != nil { // else its connect request was not answered with a session
-		f = s.hooks.ask(Request{SessionID: c.session.id, Xid: r.xid, Op: r.op, Path: r.path()})
+		f = s.ask(c, &asked)
 	}
 	if !f.wait(c.ended) {
 		return
@@ -107,12 +115,16 @@ func (s *Server) serve(c *conn, r request) {
 	}
 	s.received(c)
 	c.traffic.lastOp, c.traffic.lastXid = r.op, r.xid
+	if c.isStuck(r.op) {
+		s.noteRequest(Stuck, c, asked)
+		return
+	}
 	switch f.kind {
 	case faultLoseRequest:
 		s.cut(c)
 	case faultNeverAnswer:
 	case faultFail:
-		s.touch(c.session)
+		s.touchBy(c)
 		s.scratch.beginReply()
 		s.reply(c, s.scratch.endReply(r.xid, s.tree.zxid, f.code))
 	case faultLoseReply:
@@ -122,28 +134,56 @@ func (s *Server) serve(c *conn, r request) {
 	case faultApplyNeverAnswer:
 		s.apply(c, r)
 	case faultRespond:
-		_, end := s.apply(c, r)
+		done := s.apply(c, r)
 		s.reply(c, []byte(f.frame))
-		if end {
+		if done.end {
 			s.cut(c)
 		}
 	case faultPass:
-		answer, end := s.apply(c, r)
-		s.reply(c, answer)
+		done := s.apply(c, r)
+		s.note(Event{Kind: Served, Conn: c.number, SessionID: c.claims, Request: asked, Err: int32(done.err)})
+		s.reply(c, done.answer)
 		s.answered(c, arrived)
-		if end {
+		if done.end {
 			s.cut(c)
 		}
 	}
 }
 
-// apply serves a request and returns the frame of the reply, which is valid until the next call, and whether the
-// connection ends with it.
-func (s *Server) apply(c *conn, r request) (answer []byte, end bool) {
+// arrive tells whether a request arrives, or is lost on its way.
+func (s *Server) arrive(c *conn, r Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.swallow(c, ToServer, r, "")
+}
+
+// ask asks the hooks about a request, which gets its index from them, and notes what they want.
+func (s *Server) ask(c *conn, r *Request) Fault {
+	f := s.hooks.ask(r)
+	if f != Pass {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.note(Event{Kind: Faulted, Conn: c.number, SessionID: c.claims, Request: *r, Fault: f})
+	}
+	return f
+}
+
+// outcome is what has become of a request.
+type outcome struct {
+	answer []byte // the frame of the reply, valid until the next call
+	err    code
+	end    bool // the connection ends with the reply
+}
+
+// apply serves a request.
+func (s *Server) apply(c *conn, r request) outcome {
 	x := &call{s: s, c: c, op: r.op, in: r.in, out: &s.scratch}
+	if cap(x.out.b) > maxKept {
+		x.out.b = nil
+	}
 	x.out.beginReply()
 	if r.op != OpAuth { // which proves nothing about the session
-		s.touch(c.session)
+		s.touchBy(c)
 	}
 	xid := r.xid
 	if r.op == OpPing {
@@ -155,7 +195,7 @@ func (s *Server) apply(c *conn, r request) (answer []byte, end bool) {
 	} else {
 		x.end, x.outside, x.zxid = true, true, -1
 	}
-	return x.out.endReply(xid, x.replyZxid(), err), x.end
+	return outcome{answer: x.out.endReply(xid, x.replyZxid(), err), err: err, end: x.end}
 }
 
 // replyZxid is the zxid of the last transaction that the client's server has applied. For a client whose reads are
@@ -174,6 +214,9 @@ func (x *call) replyZxid() int64 {
 
 // reply queues a frame for the client of c and counts it.
 func (s *Server) reply(c *conn, frame []byte) {
+	if s.swallow(c, ToClient, Request{}, strconv.Itoa(len(frame))+" bytes") {
+		return
+	}
 	s.traffic.sent++
 	c.traffic.sent++
 	c.send(frame)

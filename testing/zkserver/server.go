@@ -35,6 +35,10 @@ type Server struct {
 	sessions    map[int64]*session
 	nextSession int64
 	freezes     []*freeze
+	dialed      int // the port of the latest client in memory
+	accepted    int // connections so far
+	net         network
+	journal     journal
 	scratch     encoder
 	traffic     traffic
 }
@@ -63,6 +67,7 @@ func Start(opts ...Option) (*Server, error) {
 		tree:        newTree(),
 		sessions:    make(map[int64]*session),
 		nextSession: newSessionID(),
+		net:         network{cuts: make(map[int64]int)},
 	}
 	s.watches = newWatches(s.notify)
 	if err := s.beginRun(); err != nil {
@@ -83,6 +88,9 @@ func (s *Server) beginRun() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.journal.last > 0 {
+		s.commandf(0, "Restart")
+	}
 	s.run = r
 	for _, ss := range s.sessions {
 		s.touch(ss)
@@ -135,17 +143,26 @@ func (s *Server) accept(r *run) {
 	}
 }
 
-// ServeConn serves a connection that was made in some other way than through the listener, such as one end of a
-// net.Pipe. It returns at once. The server owns nc from then on and closes it when the connection ends, when the server
-// is stopped or closed, or at once if it is already.
-func (s *Server) ServeConn(nc net.Conn) {
+// ServeConn serves a connection that was made in some other way than through the listener or [Server.Dial], such as one
+// end of a net.Pipe. It returns at once. The server owns nc from then on and closes it when the connection ends, when
+// the server is stopped or closed, or at once if it is already.
+func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc) }
+
+// serveConn is ServeConn, and tells whether the connection is served.
+func (s *Server) serveConn(nc net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == nil {
-		_ = nc.Close() // a refusal has nobody to report to
-		return
+		refuse(nc)
+		return false
 	}
-	r, c := s.run, newConn(s, nc)
+	r, c := s.run, newConn(s, s.secure(nc))
+	if why := s.refuses(c); why != "" {
+		s.noteConn(Refused, c, why)
+		refuse(nc)
+		return false
+	}
+	s.noteConn(Accepted, c, c.remote())
 	r.conns[c] = struct{}{}
 	r.wg.Go(c.readLoop)
 	r.wg.Go(func() {
@@ -155,6 +172,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 		s.detach(c)
 		delete(r.conns, c)
 	})
+	return true
 }
 
 // Addr returns the address that the server listens on, or last listened on, as host:port. It is empty for a server
@@ -221,6 +239,7 @@ func (s *Server) endRun() error {
 	s.run = nil
 	var conns []*conn
 	if r != nil {
+		s.commandf(0, "Stop")
 		for c := range r.conns {
 			s.detach(c)
 			conns = append(conns, c)

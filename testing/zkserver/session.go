@@ -30,6 +30,21 @@ func (s *Server) touch(ss *session) {
 	ss.expires = (s.clock() + ss.timeout).Truncate(tick) + tick
 }
 
+// touchBy is touch for a request on a connection, of which nobody hears if that is cut off.
+func (s *Server) touchBy(c *conn) {
+	if c.cutOff == nil {
+		s.touch(c.session)
+	}
+}
+
+// sessionID is the session's id, or 0 if there is none.
+func (ss *session) sessionID() int64 {
+	if ss == nil {
+		return 0
+	}
+	return ss.id
+}
+
 // newSessionID lays ids out as ZooKeeper does, server 0: 40 bits of time in milliseconds, then a counter. The counter
 // starts anywhere, so that two servers of one process hardly ever give out the same id.
 func newSessionID() int64 {
@@ -46,6 +61,8 @@ func (s *Server) openSession(c *conn, timeout time.Duration) *session {
 	rand.Read(ss.password[:]) // never returns an error
 	s.sessions[ss.id] = ss
 	s.touch(ss)
+	c.claims = ss.id
+	s.noteConn(SessionOpened, c, timeout.String())
 	return ss
 }
 
@@ -56,7 +73,8 @@ func (s *Server) takeSession(c *conn, id int64, password []byte, timeout time.Du
 	if ss == nil {
 		return nil
 	}
-	if old := ss.conn; old != nil {
+	if old := ss.conn; old != nil && old.cutOff == nil {
+		s.noteConn(Ended, old, "its client has come back")
 		s.log.Info("session moves to another connection", "session", hexID(id), "from", old.remote(), "to", c.remote())
 		s.detach(old)
 		old.finish(dropQueued)
@@ -66,6 +84,7 @@ func (s *Server) takeSession(c *conn, id int64, password []byte, timeout time.Du
 	}
 	ss.conn, ss.timeout = c, timeout
 	s.touch(ss)
+	s.noteConn(SessionTaken, c, timeout.String())
 	return ss
 }
 
@@ -79,9 +98,13 @@ func (s *Server) endSession(ss *session) {
 	t.commit()
 }
 
-// killSession ends a session from outside of its connection, which is closed and told nothing.
+// killSession ends a session from outside of its connection, which is closed and told nothing, unless it is cut off and
+// so does not even learn of that.
 func (s *Server) killSession(ss *session) {
 	c := ss.conn
+	if c != nil && c.cutOff != nil {
+		ss.conn, c = nil, nil
+	}
 	if c != nil {
 		s.detach(c)
 	}
@@ -98,6 +121,7 @@ func (s *Server) expireSessions() time.Duration {
 	now := s.clock()
 	for _, ss := range s.sessions {
 		if ss.expires <= now {
+			s.note(Event{Kind: SessionExpired, SessionID: ss.id})
 			s.log.Info("session expired", "session", hexID(ss.id), "timeout", ss.timeout)
 			s.killSession(ss)
 		}

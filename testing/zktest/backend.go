@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,10 +15,11 @@ import (
 
 // Backend is one server of either kind, for tests that must pass on both.
 type Backend struct {
-	name   string
-	addr   string
-	root   string
-	counts func(ctx context.Context) (Counts, error)
+	Admin
+
+	name string
+	addr string
+	root string
 }
 
 // Counts is what clients have left at a server.
@@ -51,7 +51,7 @@ func (b Backend) Counts(tb testing.TB) Counts {
 	// Counting is for the end of a test, too, when its context is over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), startTimeout)
 	defer cancel()
-	counts, err := b.counts(ctx)
+	counts, err := countsOf(ctx, b.Admin)
 	if err != nil {
 		tb.Fatalf("zktest: counts of %s: %v", b.name, err)
 	}
@@ -96,35 +96,12 @@ func newRoot() string { return fmt.Sprintf("/test-%d", roots.Add(1)) }
 
 // Embedded is an embedded server as a backend.
 func Embedded(s *zkserver.Server) Backend {
-	return Backend{
-		name: "zkserver", addr: s.Addr(), root: newRoot(),
-		counts: func(context.Context) (Counts, error) {
-			stats := s.Stats()
-			return Counts{Ephemerals: stats.Ephemerals, Watches: stats.Watches, Sessions: stats.Sessions}, nil
-		},
-	}
+	return Backend{Admin: s, name: "zkserver", addr: s.Addr(), root: newRoot()}
 }
 
 // Real is one server of an ensemble as a backend.
 func Real(s *ensemble.Server) Backend {
-	return Backend{
-		name: "zookeeper", addr: s.Addr(), root: newRoot(),
-		counts: func(ctx context.Context) (Counts, error) {
-			mntr, err := s.Mntr(ctx)
-			if err != nil {
-				return Counts{}, err
-			}
-			var c Counts
-			for key, into := range map[string]*int{
-				"zk_ephemerals_count": &c.Ephemerals, "zk_watch_count": &c.Watches, "zk_global_sessions": &c.Sessions,
-			} {
-				if *into, err = strconv.Atoi(mntr[key]); err != nil {
-					return Counts{}, fmt.Errorf("mntr: %s: %w", key, err)
-				}
-			}
-			return c, nil
-		},
-	}
+	return Backend{Admin: s, name: "zookeeper", addr: s.Addr(), root: newRoot()}
 }
 
 // shared is the real server that the tests of a package share.

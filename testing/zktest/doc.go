@@ -6,16 +6,96 @@
 //
 //	func TestReport(t *testing.T) {
 //		server := zktest.NewServer(t)
-//		client := zktest.Client(t, server.Addr())
+//		client := zktest.Client(t, server)
 //		...
 //		zktest.KillSession(t, client)      // what if the session dies here?
 //	}
 //
 // [NewServer] returns a [zkserver.Server], which can be told to lose the k-th
-// request or its reply, to stop and to restart. [NewEnsemble] returns real servers,
-// [ensemble.Ensemble], which can be killed and paused; they need the packages that
-// its error names. [NewProxy] stands between a client and any server and cuts,
-// delays and swallows what goes through.
+// request or its reply, to fall silent, to stop and to restart. [NewEnsemble] returns
+// real servers, [ensemble.Ensemble], which can be killed and paused; they need the
+// packages that its error names. [NewProxy] stands between a client and any server and
+// cuts, delays and swallows what goes through.
+//
+// # Testing an application
+//
+// Say that an application does something for as long as it holds a lock:
+//
+//	func runReporter(ctx context.Context, client *framework.Framework, report func(context.Context) error) error {
+//		mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+//		if err != nil {
+//			return err
+//		}
+//		return mutex.Do(ctx, report)
+//	}
+//
+// What has to be tested is what happens when it goes wrong, and that takes time: a
+// session expires after seconds. Inside a bubble of testing/synctest it takes none,
+// because the clock is a fake one that jumps to the next timer when everybody waits.
+// A server made [zkserver.WithoutListener] is reached in memory, which [Client] knows
+// how to do, so that server, client and application can all be in the bubble. This
+// test cuts the holder off, lets its session expire and sees another take over, in a few
+// milliseconds:
+//
+//	func TestAnotherReporterTakesOver(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			server := zktest.NewServer(t, zkserver.WithoutListener())
+//			t.Cleanup(func() { zktest.AssertClean(t, server) })
+//			client, rival := zktest.Client(t, server), zktest.Client(t, server)
+//
+//			reporting, stopped := make(chan struct{}), make(chan error, 1)
+//			go func() {
+//				stopped <- runReporter(t.Context(), client, func(ctx context.Context) error {
+//					close(reporting)
+//					<-ctx.Done() // the work stops with its context
+//					return context.Cause(ctx)
+//				})
+//			}()
+//			zktest.Await(t, reporting, "the report")
+//
+//			took := make(chan error, 1)
+//			go func() {
+//				took <- runReporter(t.Context(), rival, func(context.Context) error { return nil })
+//			}()
+//			zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { // it waits for the lock
+//				return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID == rival.Session().ID()
+//			})
+//
+//			began := time.Now()
+//			heal := server.Blackhole(client.Session().ID(), zkserver.Both)
+//			var lost *locks.LostError
+//			require.ErrorAs(t, zktest.Await(t, stopped, "the end of the report"), &lost)
+//			require.Empty(t, took, "the rival comes after that")
+//			require.NoError(t, zktest.Await(t, took, "the rival's turn"))
+//			require.Less(t, time.Since(began), 12*time.Second) // of the fake clock
+//			heal()
+//		})
+//	}
+//
+// Four things make it a test that can be relied on. It waits for what must happen
+// before it goes on, with [Await], [AwaitState] and [AwaitEvent], and never sleeps. It
+// does harm at a place that it has chosen, which the server's log tells it has been
+// reached. It looks at the cause of the end, so that it does not pass for another
+// reason. And [AssertClean] sees that nothing is left at the server, which is how a
+// lock that is not released, or a client that is not closed, comes to light.
+//
+// Inside a bubble, a goroutine that waits for a socket or holds a sync.Mutex while it
+// waits keeps the clock from moving. Where that cannot be avoided, the server listens,
+// and the test takes as long as the real clock says:
+//
+//	func TestReporterWhoseCreateGetsLost(t *testing.T) {
+//		server := zktest.NewServer(t)
+//		t.Cleanup(func() { zktest.AssertClean(t, server) })
+//		client := zktest.Client(t, server)
+//		server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.LoseReply))
+//
+//		turns := 0
+//		require.NoError(t, runReporter(t.Context(), client, func(context.Context) error { turns++; return nil }))
+//		require.Equal(t, 1, turns)
+//		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault == zkserver.LoseReply })
+//	}
+//
+// Package [zkserver] lists what else can be made to go wrong.
 //
 // # The same test on every kind of server
 //
@@ -23,7 +103,7 @@
 //
 //	func TestExclusion(t *testing.T) {
 //		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-//			client := zktest.Client(t, server.ConnectString()) // below a chroot of its own
+//			client := zktest.Client(t, server) // below a chroot of its own
 //		})
 //	}
 //
@@ -34,6 +114,6 @@
 // # Waiting
 //
 // Nothing here sleeps and hopes. What ends by itself, but not at once, such as the
-// deletion of an expired session's nodes, is awaited with [Backend.AwaitCounts],
-// which fails the test when it does not come.
+// deletion of an expired session's nodes on a server that is shared, is awaited with
+// [Backend.AwaitCounts], which fails the test when it does not come.
 package zktest

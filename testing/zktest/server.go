@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,13 +72,21 @@ func NewProxy(tb testing.TB, target string) *zkproxy.Proxy {
 	return p
 }
 
+// Target is what a client can be given to connect to: a connect string, an embedded
+// server, real ones, or a backend, of which it sees the chroot.
+type Target interface {
+	string | *zkserver.Server | *ensemble.Ensemble | Backend
+}
+
 // Client returns a client that is connected, and closed when the test ends. It
-// asks for a session timeout of ten seconds unless an option says otherwise.
-func Client(tb testing.TB, connectString string, opts ...framework.Option) *framework.Framework {
+// asks for a session timeout of ten seconds unless an option says otherwise. To a
+// server [zkserver.WithoutListener] it connects in memory.
+func Client[T Target](tb testing.TB, server T, opts ...framework.Option) *framework.Framework {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
-	opts = append([]framework.Option{framework.WithSessionTimeout(sessionTimeout)}, opts...)
+	connectString, dialing := locate(server)
+	opts = slices.Concat([]framework.Option{framework.WithSessionTimeout(sessionTimeout)}, dialing, opts)
 	client, err := framework.Connect(ctx, connectString, opts...)
 	if err != nil {
 		tb.Fatalf("zktest: connect to %s: %v", connectString, err)
@@ -88,4 +97,23 @@ func Client(tb testing.TB, connectString string, opts ...framework.Option) *fram
 		_ = client.Close()
 	})
 	return client
+}
+
+// locate returns where a client finds the server, and how if not over TCP.
+func locate[T Target](server T) (connectString string, opts []framework.Option) {
+	switch s := any(server).(type) {
+	case *zkserver.Server:
+		if s.Addr() == "" {
+			return "memory:2181", []framework.Option{framework.WithDialer(s.Dial)}
+		}
+		return s.Addr(), nil
+	case *ensemble.Ensemble:
+		return s.ConnectString(), nil
+	case Backend:
+		return s.ConnectString(), nil
+	case string:
+		return s, nil
+	default:
+		panic("unreachable: Target has no other types")
+	}
 }

@@ -1,0 +1,125 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestTheHolderKnowsFirstOnFakeTime takes the holder's session away in every way in
+// which a network can, at random moments of its life, and checks at the moment at
+// which the rival's Acquire returns that the holder has been told. Client and server
+// share a fake clock, so that no busy machine can hide or feign a loss that comes
+// late. (While only replies are lost, the reconnecting client keeps its session.)
+func TestTheHolderKnowsFirstOnFakeTime(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	const phases = 25
+	try := func(name string, test lossByTime) {
+		t.Run(fmt.Sprintf("%s, %v", name, test.policy), func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			for range phases {
+				phase := time.Duration(random.Int64N(int64(20 * time.Second)))
+				synctest.Test(t, func(t *testing.T) { test.run(t, phase) })
+			}
+		})
+	}
+	silence, lostRequests := blackhole(zkserver.Both), blackhole(zkserver.ToServer)
+	standard, session, quorum := framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy
+	try("silence", lossByTime{mutexes, standard, silence, framework.ReasonSuspended})
+	try("silence", lossByTime{mutexes, session, silence, framework.ReasonLeaseEnd})
+	try("silence", lossByTime{mutexes, quorum, silence, framework.ReasonLeaseEnd})
+	try("requests lost", lossByTime{mutexes, standard, lostRequests, framework.ReasonSuspended})
+	try("requests lost", lossByTime{mutexes, session, lostRequests, framework.ReasonLeaseEnd})
+	try("follower cut off", lossByTime{mutexes, quorum, cutOff, framework.ReasonLeaseEnd})
+	for _, p := range pairings {
+		try(p.name, lossByTime{p, session, lostRequests, framework.ReasonLeaseEnd})
+	}
+}
+
+// lossByTime is a hold that ends by the clock, of the client for its holder and of
+// the server for the rival.
+type lossByTime struct {
+	pairing pairing
+	policy  framework.ErrorPolicy
+	trouble func(*zkserver.Server, int64) (heal func())
+	reason  framework.LostReason
+}
+
+// run makes the trouble when holder and rival have lived for as long as phase says.
+func (l lossByTime) run(t *testing.T, phase time.Duration) {
+	server := zktest.NewServer(t, zkserver.WithoutListener())
+	t.Cleanup(func() { zktest.AssertClean(t, server) })
+	holder := zktest.Client(t, server)
+	lease := l.pairing.hold(t, holder, "/lock", locks.WithErrorPolicy(l.policy))
+	work := lease.Context(context.Background())
+
+	rival := l.pairing.rival(t, zktest.Client(t, server), "/lock")
+	waiting, told := make(chan outcome, 1), make(chan error, 1)
+	go func() {
+		next, err := rival.Acquire(context.Background())
+		told <- context.Cause(work) // at once, on the rival's own goroutine
+		waiting <- outcome{next, err}
+	}()
+	time.Sleep(phase)
+	synctest.Wait()
+	require.NoError(t, lease.Err())
+	heal := l.trouble(server, holder.Session().ID())
+	defer heal()
+
+	var lost *locks.LostError
+	require.ErrorAs(t, <-told, &lost, "phase %v", phase)
+	require.Equal(t, l.reason, lost.Reason, "phase %v", phase)
+	next := <-waiting
+	require.NoError(t, next.err)
+	require.Greater(t, next.lease.Token(), lease.Token())
+	release(t, next.lease)
+	require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+}
+
+func blackhole(d zkserver.Direction) func(*zkserver.Server, int64) func() {
+	return func(server *zkserver.Server, session int64) (heal func()) { return server.Blackhole(session, d) }
+}
+
+// cutOff leaves the session with a follower that has lost its leader, and no other server in reach.
+func cutOff(server *zkserver.Server, session int64) (heal func()) {
+	rejoin, allow := server.CutOff(session), server.Refuse()
+	return func() {
+		rejoin()
+		allow()
+	}
+}
+
+// TestPingsProveNothingAtAFollowerThatIsCutOff shows what QuorumErrorPolicy is for: the
+// others let a holder go on although the rival has the lock.
+func TestPingsProveNothingAtAFollowerThatIsCutOff(t *testing.T) {
+	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
+		t.Run(policy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				holder, rival := zktest.Client(t, server), zktest.Client(t, server)
+				lease := acquire(t, newMutex(t, holder, "/lock", locks.WithErrorPolicy(policy)))
+				waiting := acquireLater(context.Background(), newMutex(t, rival, "/lock"))
+				synctest.Wait()
+				rejoin := server.CutOff(holder.Session().ID())
+				next := <-waiting
+				require.NoError(t, next.err)
+				require.NoError(t, lease.Err(), "two have it, by their own account")
+				require.Greater(t, next.lease.Token(), lease.Token(), "but not by the token")
+				rejoin()
+				<-lease.Done()
+				release(t, next.lease)
+			})
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package zkproxy
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+)
+
+// Pause says whether frames, and ends of connections, are held up in both directions, as by a server whose process is stopped. Nothing is
+// lost: when the pause is over all of it goes on in its order. Connections are accepted meanwhile.
+func (p *Proxy) Pause(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case on && p.paused == nil:
+		p.paused = make(chan struct{})
+	case !on && p.paused != nil:
+		close(p.paused)
+		p.paused = nil
+	}
+}
+
+// awaitResume waits for the end of a pause. It returns false when the link is over before that.
+func (s *stream) awaitResume() bool {
+	p := s.link.proxy
+	for {
+		p.mu.Lock()
+		paused := p.paused
+		p.mu.Unlock()
+		if paused == nil {
+			return true
+		}
+		select {
+		case <-paused:
+		case <-s.link.ctx.Done():
+			return false
+		}
+	}
+}
+
+// CutNext closes each of the next n connections right after its handshake. Together with [Proxy.Cut] it disconnects clients several
+// times in a row, before they have recovered. CutNext(0) takes back what is left.
+func (p *Proxy) CutNext(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.toCut = max(0, n)
+}
+
+// isToBeCut tells whether the link is to be closed after a frame, with mu held.
+func (l *link) isToBeCut(f Frame) bool {
+	if f.Kind != Handshake || f.Direction != ToClient || l.proxy.toCut == 0 {
+		return false
+	}
+	l.proxy.toCut--
+	return true
+}
+
+// CutOff makes the server that of a partition whose followers have not noticed yet, until [Proxy.Heal]: it is a [Proxy.Blackhole] in both
+// directions in which pings are answered all the same, by the proxy. The server hears nothing and expires the sessions; their clients are
+// led to believe that they are alive. The first request on a connection that is not a ping gets no answer, and nothing after it does.
+func (p *Proxy) CutOff() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.blackhole, p.cutOff = Both, true
+}
+
+// pong returns the answer to a frame that was swallowed if it is a ping that is to be answered, with mu held.
+func (l *link) pong(f Frame) (pong Frame, answered bool) {
+	if !l.proxy.cutOff || f.Direction != ToServer {
+		return Frame{}, false
+	}
+	if f.Kind != Ping || l.mute {
+		l.mute = true
+		return Frame{}, false
+	}
+	l.proxy.journal.add(Answered, f, "CutOff")
+	ping := int32(xidPing)
+	body := binary.BigEndian.AppendUint32(nil, uint32(ping))
+	body = binary.BigEndian.AppendUint64(body, uint64(l.zxid))
+	body = binary.BigEndian.AppendUint32(body, 0)
+	return Frame{Conn: f.Conn, Direction: ToClient, Kind: Ping, Xid: xidPing, Zxid: l.zxid, Body: body}, true
+}
+
+// Nth returns an interceptor that gives the k-th request of an opcode its verdict, from 1, and passes everything else. It counts over all
+// connections, so the requests that matter should come from one.
+func Nth(k int, op int32, v Verdict) func(Frame) Verdict {
+	return nth(k, op, ToServer, v)
+}
+
+// NthReply is Nth for replies.
+func NthReply(k int, op int32, v Verdict) func(Frame) Verdict {
+	return nth(k, op, ToClient, v)
+}
+
+func nth(k int, op int32, d Direction, v Verdict) func(Frame) Verdict {
+	var seen atomic.Int64
+	return func(f Frame) Verdict {
+		if f.Direction != d || f.Op != op || f.Kind != Request && f.Kind != Reply || seen.Add(1) != int64(k) {
+			return Pass
+		}
+		return v
+	}
+}

@@ -1,0 +1,137 @@
+package zkserver_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// TestSessionDeadlines touches 10,000 sessions with random timeouts at random times in random ways, and takes from the
+// log when each has expired: in (T, T+tick] after its client has sent what touched it last.
+func TestSessionDeadlines(t *testing.T) {
+	t.Parallel()
+	const (
+		tick   = 500 * time.Millisecond
+		cohort = 500 // sessions that live at the same time
+	)
+	sessions := 10_000
+	if testing.Short() {
+		sessions = 2000
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	earliest, latest := time.Hour, time.Duration(0)
+	for range sessions / cohort {
+		synctest.Test(t, func(t *testing.T) {
+			srv := start(t, zkserver.WithoutListener(), zkserver.WithTick(tick))
+			began := time.Now()
+			mortals := make(map[int64]*mortal, cohort)
+			for range cohort {
+				time.Sleep(time.Duration(random.IntN(3_000_000)))
+				m := newMortal(t, srv, random, tick)
+				mortals[m.session] = m
+			}
+			for _, m := range mortals {
+				go m.live()
+			}
+			time.Sleep(2 * time.Minute)
+			require.Empty(t, srv.Sessions(), "seed %d", seed)
+			for _, e := range srv.Log() {
+				if e.Kind != zkserver.SessionExpired {
+					continue
+				}
+				m := mortals[e.SessionID]
+				lived := began.Add(e.At).Sub(m.touched) - m.timeout
+				require.Positive(t, lived, "seed %d: a session of %v has expired early", seed, m.timeout)
+				require.LessOrEqual(t, lived, tick, "seed %d: a session of %v has expired late", seed, m.timeout)
+				earliest, latest = min(earliest, lived), max(latest, lived)
+				delete(mortals, e.SessionID)
+			}
+			require.Empty(t, mortals)
+		})
+	}
+	t.Logf("sessions expired from %v to %v after their timeouts", earliest, latest)
+	require.Less(t, earliest, tick/100, "the bounds are not far from what happens")
+	require.Greater(t, latest, tick*99/100, "the bounds are not far from what happens")
+}
+
+// mortal is a session that is touched a few times and then left alone.
+type mortal struct {
+	*rawClient
+
+	t       *testing.T
+	srv     *zkserver.Server
+	timeout time.Duration
+	touched time.Time
+	random  *rand.Rand
+}
+
+// newMortal opens a session with a timeout of 2 to 20 ticks.
+func newMortal(t *testing.T, srv *zkserver.Server, random *rand.Rand, tick time.Duration) *mortal {
+	t.Helper()
+	asked := 2*tick + time.Duration(random.Int64N(int64(18*tick)))
+	m := &mortal{
+		t: t, srv: srv, random: rand.New(rand.NewPCG(random.Uint64(), 0)),
+		touched:   time.Now(),
+		rawClient: dialed(t, srv, connection{timeoutMs: int32(asked.Milliseconds())}),
+	}
+	m.timeout = time.Duration(m.rawClient.timeout) * time.Millisecond
+	return m
+}
+
+// live touches the session up to five times, each time before it can have expired.
+func (m *mortal) live() {
+	for range m.random.IntN(6) {
+		time.Sleep(time.Until(m.touched) + time.Duration(m.random.Int64N(int64(m.timeout))))
+		m.touched = time.Now()
+		m.touch()
+	}
+	time.Sleep(m.timeout / 2)
+	// That something is answered proves nothing: credentials do not touch a session.
+	if _, err := m.call(100, body{}.int(0).str("digest").str("user:secret")); err != nil {
+		m.t.Error(err)
+	}
+}
+
+// touch sends something that proves its client alive, whatever becomes of it.
+func (m *mortal) touch() {
+	var err error
+	switch m.random.IntN(5) {
+	case 0:
+		_, err = m.call(11, body{})
+	case 1:
+		_, err = m.call(3, body{}.str("/none").flag(false))
+	case 2:
+		_, err = m.call(5, body{}.str("/").str("").int(-1))
+	case 3: // one that cannot be applied
+		_, err = m.call(2, body{}.str("/none").int(7))
+	case 4:
+		err = m.comeBack()
+	}
+	if err != nil {
+		m.t.Error(err)
+	}
+}
+
+func (m *mortal) comeBack() error {
+	nc, err := m.srv.Dial(m.t.Context(), "", "")
+	if err != nil {
+		return err
+	}
+	m.t.Cleanup(func() { nc.Close() })
+	again, err := handshake(nc, connection{
+		session: m.session, password: m.password, timeoutMs: int32(m.timeout.Milliseconds()),
+	})
+	if err == nil && again.session != m.session {
+		err = fmt.Errorf("session 0x%x asked for, 0x%x given", m.session, again.session)
+	}
+	m.nc = nc
+	return err
+}

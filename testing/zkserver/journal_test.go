@@ -1,0 +1,161 @@
+package zkserver_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// TestLog follows clients through everything that the log tells.
+func TestLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := start(t, zkserver.WithoutListener())
+		c := dialed(t, srv, connection{timeoutMs: 1000})
+		remove := srv.Intercept(zkserver.Nth(2, zkserver.OpCreate, zkserver.LoseReply))
+		c.must(t, 1, createBody("/a", "", 0))
+		require.EqualValues(t, -110, c.code(t, 15, createBody("/a", "", 0)))
+		_, err := c.send(1, createBody("/b", "", 0))
+		require.NoError(t, err)
+		c.hungUp(t)
+		remove()
+		c.nc.Close()
+		synctest.Wait()
+		again := dialed(t, srv, connection{timeoutMs: 1000, session: c.session, password: c.password})
+		dialed(t, srv, connection{session: 1})
+		again.must(t, -11, body{})
+		again.nc.Close()
+		idle := dialed(t, srv, connection{timeoutMs: 1000})
+		time.Sleep(2 * time.Second)
+		idle.hungUp(t)
+		victim := dialed(t, srv, connection{timeoutMs: 1000})
+		require.True(t, srv.KillSession(victim.session))
+		srv.Pause()
+		srv.Resume()
+		srv.FreezeReads(0)()
+		require.NoError(t, srv.Stop())
+		require.NoError(t, srv.Restart())
+
+		var lines []string
+		for i, e := range srv.Log() {
+			require.Equal(t, i+1, e.Seq)
+			line := string(e.Kind)
+			if e.Conn != 0 {
+				line = fmt.Sprintf("%d %s", e.Conn, line)
+			}
+			if e.Request.Op != 0 {
+				line += fmt.Sprintf(" %v %d", e.Request.Op, e.Err)
+			}
+			if e.Kind == zkserver.Faulted {
+				require.Equal(t, zkserver.LoseReply, e.Fault)
+			}
+			if e.Kind == zkserver.Commanded {
+				line += " " + e.Detail
+			}
+			lines = append(lines, line)
+		}
+		require.Equal(t, []string{
+			"1 accepted", "1 session opened", "1 served create 0", "1 served create2 -110", "1 faulted create 0",
+			"2 accepted", "2 session taken",
+			"3 accepted", "3 session denied",
+			"2 session closed", "2 served closeSession 0",
+			"4 accepted", "4 session opened", "session expired",
+			"5 accepted", "5 session opened", "session killed",
+			"commanded Pause", "commanded Resume", "commanded FreezeReads", "commanded FreezeReads: thaw",
+			"commanded Stop", "commanded Restart",
+		}, lines)
+		served := srv.Log()[3]
+		require.Equal(t, fmt.Sprintf("4 0s served conn 1 session 0x%x create2 xid 2 /a err -110", c.session), served.String())
+		require.Contains(t, srv.Log()[4].String(), "/b LoseReply")
+	})
+}
+
+func TestLogOfConnections(t *testing.T) {
+	srv := start(t)
+	mark := rawTo(t, srv, connection{})
+	garbage, err := dialTCP(srv.Addr())
+	require.NoError(t, err)
+	_, err = garbage.Write([]byte{0xff, 0xff, 0xff, 0xff})
+	require.NoError(t, err)
+	e, err := srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.Ended && e.Conn == 2 })
+	require.NoError(t, err)
+	require.Contains(t, e.String(), "ended conn 2 (protocol violated: frame of -1 bytes)")
+	require.NoError(t, garbage.Close())
+	_, err = tryRaw(t, srv, connection{lastZxid: 1 << 40})
+	require.Error(t, err)
+	e, err = srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.Ended && e.Conn == 3 })
+	require.NoError(t, err)
+	require.Contains(t, e.Detail, "later zxid")
+	mark.must(t, 11, body{})
+}
+
+func TestAwait(t *testing.T) {
+	srv := start(t)
+	c := rawTo(t, srv, connection{})
+	isSync := func(e zkserver.Event) bool { return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSync }
+	result := make(chan zkserver.Event)
+	go func() {
+		e, err := srv.Await(t.Context(), isSync)
+		if err != nil {
+			t.Error(err)
+		}
+		result <- e
+	}()
+	c.must(t, 3, body{}.str("/").flag(false))
+	c.must(t, 9, body{}.str("/x"))
+	e := <-result
+	require.Equal(t, "/x", e.Request.Path)
+	old, err := srv.Await(t.Context(), isSync)
+	require.NoError(t, err)
+	require.Equal(t, e, old, "what is in the log counts")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = srv.Await(ctx, func(zkserver.Event) bool { return false })
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "zkserver: no such event among the first")
+}
+
+func TestLogIsBounded(t *testing.T) {
+	srv := start(t, zkserver.WithoutListener())
+	const events = 25_000
+	for range events {
+		srv.Send(1, nil) // of no such session
+	}
+	log := srv.Log()
+	require.Len(t, log, events-10_000)
+	require.Equal(t, events, log[len(log)-1].Seq)
+	require.Equal(t, 10_001, log[0].Seq)
+	_, err := srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Seq == events })
+	require.NoError(t, err)
+}
+
+func TestFaultString(t *testing.T) {
+	for want, f := range map[string]zkserver.Fault{
+		"Pass":                 zkserver.Pass,
+		"LoseRequest":          zkserver.LoseRequest,
+		"LoseReply":            zkserver.LoseReply,
+		"NeverAnswer":          zkserver.NeverAnswer,
+		"ApplyNeverAnswer":     zkserver.ApplyNeverAnswer,
+		"Delay(3s)":            zkserver.Delay(3 * time.Second),
+		"HoldUntil":            zkserver.HoldUntil(make(chan struct{})),
+		"FailWith(-4)":         zkserver.FailWith(-4),
+		"RespondWith(3 bytes)": zkserver.RespondWith([]byte("abc")),
+	} {
+		require.Equal(t, want, f.String())
+	}
+}
+
+func TestNth(t *testing.T) {
+	hook := zkserver.Nth(2, zkserver.OpSync, zkserver.LoseReply)
+	var got []zkserver.Fault
+	for _, op := range []zkserver.OpCode{zkserver.OpSync, zkserver.OpCreate, zkserver.OpSync, zkserver.OpSync} {
+		got = append(got, hook(zkserver.Request{Op: op}))
+	}
+	require.Equal(t, []zkserver.Fault{zkserver.Pass, zkserver.Pass, zkserver.LoseReply, zkserver.Pass}, got)
+}

@@ -1,0 +1,182 @@
+package zkserver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// dialed connects a raw client in memory.
+func dialed(t *testing.T, srv *zkserver.Server, want connection) *rawClient {
+	t.Helper()
+	nc, err := srv.Dial(t.Context(), "tcp", "anywhere:2181")
+	require.NoError(t, err)
+	t.Cleanup(func() { nc.Close() })
+	c, err := handshake(nc, want)
+	require.NoError(t, err)
+	return c
+}
+
+func TestDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := start(t, zkserver.WithoutListener())
+		c := dialed(t, srv, connection{timeoutMs: 5000})
+		require.Equal(t, "127.0.0.1:1", c.nc.LocalAddr().String())
+		require.Equal(t, "memory", c.nc.LocalAddr().Network())
+		require.Equal(t, "127.0.0.1:1", srv.Sessions()[0].Addr)
+		who := c.must(t, 107, body{})
+		require.Equal(t, `["ip:127.0.0.1"]`, identities(nil, &who.fields))
+		c.must(t, 1, createBody("/e", "", 1))
+		c.must(t, -11, body{})
+		c.hungUp(t)
+		require.Equal(t, zkserver.Stats{Znodes: 5}, srv.Stats())
+	})
+}
+
+func TestDialRefused(t *testing.T) {
+	srv, err := zkserver.Start(zkserver.WithoutListener())
+	require.NoError(t, err)
+	ended, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("enough")
+	cancel(cause)
+	_, err = srv.Dial(ended, "", "")
+	require.ErrorIs(t, err, cause)
+
+	require.NoError(t, srv.Stop())
+	_, err = srv.Dial(t.Context(), "", "")
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.ErrorContains(t, err, "zkserver: dial: ")
+	require.NoError(t, srv.Restart())
+	c := dialed(t, srv, connection{})
+	require.NoError(t, srv.Close())
+	c.hungUp(t)
+	_, err = srv.Dial(t.Context(), "", "")
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+// ends returns the two ends of a connection in memory.
+func ends(t *testing.T) (net.Conn, net.Conn) {
+	t.Helper()
+	client, server := zkserver.MemoryPipe()
+	t.Cleanup(func() { client.Close(); server.Close() })
+	return client, server
+}
+
+func TestMemoryConnBuffers(t *testing.T) {
+	a, b := ends(t)
+	const size = 1 << 20 // more than there is room for
+	sent := make([]byte, size)
+	for i := range sent {
+		sent[i] = byte(i * 7)
+	}
+	n, err := a.Write(sent[:1000])
+	require.NoError(t, err, "a write does not wait for the reader")
+	require.Equal(t, 1000, n)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := a.Write(sent[1000:]); err != nil {
+			t.Error(err)
+		}
+		a.Close()
+	})
+	got, err := io.ReadAll(b)
+	require.NoError(t, err)
+	require.Equal(t, sent, got)
+	wg.Wait()
+}
+
+func TestMemoryConnEnds(t *testing.T) {
+	t.Run("reader gone", func(t *testing.T) {
+		a, b := ends(t)
+		require.NoError(t, b.Close())
+		_, err := a.Write([]byte("x"))
+		require.ErrorIs(t, err, syscall.EPIPE)
+		_, err = b.Read(make([]byte, 1))
+		require.ErrorIs(t, err, net.ErrClosed)
+		_, err = b.Write([]byte("x"))
+		require.ErrorIs(t, err, net.ErrClosed)
+	})
+	t.Run("half closed", func(t *testing.T) {
+		a, b := ends(t)
+		_, err := a.Write([]byte("last"))
+		require.NoError(t, err)
+		require.NoError(t, a.(interface{ CloseWrite() error }).CloseWrite())
+		got, err := io.ReadAll(b)
+		require.NoError(t, err)
+		require.Equal(t, "last", string(got))
+		_, err = b.Write([]byte("still open"))
+		require.NoError(t, err)
+		_, err = a.Read(make([]byte, 10))
+		require.NoError(t, err)
+		_, err = a.Write([]byte("x"))
+		require.ErrorIs(t, err, syscall.EPIPE)
+	})
+	t.Run("while waiting", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := ends(t)
+			results := make(chan error, 2)
+			go func() {
+				_, err := a.Read(make([]byte, 1))
+				results <- err
+			}()
+			go func() {
+				_, err := a.Write(make([]byte, 1<<20))
+				results <- err
+			}()
+			synctest.Wait()
+			require.Empty(t, results)
+			a.Close()
+			require.ErrorIs(t, <-results, net.ErrClosed)
+			require.ErrorIs(t, <-results, net.ErrClosed)
+			_, err := io.ReadAll(b)
+			require.NoError(t, err)
+		})
+	})
+}
+
+func TestMemoryConnDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := ends(t)
+		began := time.Now()
+		require.NoError(t, a.SetDeadline(began.Add(time.Minute)))
+		_, err := a.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(began))
+		_, err = a.Write([]byte("x"))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "it has passed for writes as well")
+
+		// A deadline that is moved moves calls that wait for it.
+		require.NoError(t, a.SetWriteDeadline(time.Time{}))
+		result := make(chan error)
+		go func() {
+			_, err := a.Write(make([]byte, 1<<20))
+			result <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, a.SetWriteDeadline(time.Now().Add(time.Second)))
+		var timeout net.Error
+		require.ErrorAs(t, <-result, &timeout)
+		require.True(t, timeout.Timeout())
+		require.Equal(t, time.Minute+time.Second, time.Since(began))
+
+		require.NoError(t, a.SetReadDeadline(time.Time{}))
+		go func() {
+			time.Sleep(time.Hour)
+			b.Write([]byte("x")) //nolint:errcheck // the reader tells
+		}()
+		n, err := a.Read(make([]byte, 10))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+}

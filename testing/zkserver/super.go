@@ -1,0 +1,50 @@
+package zkserver
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// superUser is the identity for which no ACL counts.
+var superUser = authID{scheme: "super"}
+
+// WithSuperDigest names the super user, for whom no ACL counts: a client that presents credentials of the scheme digest
+// with this digest. It has ZooKeeper's form, that of its property zookeeper.DigestAuthenticationProvider.superDigest:
+// "super:" and the base64 of the SHA-1 of "super:password". [SuperDigest] computes it. Defaults to none.
+func WithSuperDigest(digest string) Option {
+	return optionFunc(func(c *config) error {
+		user, hash, _ := strings.Cut(digest, ":")
+		if sum, err := base64.StdEncoding.DecodeString(hash); user == "" || err != nil || len(sum) != 20 {
+			return fmt.Errorf("zkserver: super digest %q: a name, a colon and the base64 of a SHA-1 expected", digest)
+		}
+		c.superDigest = digest
+		return nil
+	})
+}
+
+// SuperDigest is the digest, for [WithSuperDigest], of the credentials "super:" and the password.
+func SuperDigest(password string) string {
+	return digestID("super:" + password).id
+}
+
+// isSuper tells whether somebody with these identities is the super user.
+func isSuper(ids []authID) bool {
+	return slices.Contains(ids, superUser)
+}
+
+// proved adds an identity to those that the client of c has proved. The super user is one beside the digest's own, and
+// before it (DigestAuthenticationProvider.handleAuthentication).
+func (s *Server) proved(c *conn, id authID) {
+	if s.cfg.superDigest != "" && id.id == s.cfg.superDigest {
+		c.identify(superUser)
+	}
+	c.identify(id)
+}
+
+func (c *conn) identify(id authID) {
+	if !slices.Contains(c.ids, id) {
+		c.ids = append(c.ids, id)
+	}
+}

@@ -1,0 +1,40 @@
+package zkserver
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+)
+
+// WithTLS makes the server speak TLS on every connection, as a ZooKeeper server does on its secureClientPort: those of
+// the listener, of [Server.Dial] and of [Server.ServeConn]. Four-letter words go through TLS too. The configuration needs
+// a certificate; where it asks clients for theirs, they are checked but give no identity of the scheme x509. It is
+// cloned. Defaults to no TLS.
+func WithTLS(cfg *tls.Config) Option {
+	return optionFunc(func(c *config) error {
+		if cfg == nil {
+			return errors.New("zkserver: nil TLS configuration: leave the option out for none")
+		}
+		if len(cfg.Certificates) == 0 && cfg.GetCertificate == nil && cfg.GetConfigForClient == nil {
+			return errors.New("zkserver: TLS configuration without a certificate: a server needs one")
+		}
+		c.tls = cfg.Clone()
+		return nil
+	})
+}
+
+// secure puts TLS on a connection if the server is to. Nothing is exchanged before the first read.
+func (s *Server) secure(nc net.Conn) net.Conn {
+	if s.cfg.tls == nil {
+		return nc
+	}
+	return tls.Server(nc, s.cfg.tls)
+}
+
+// closeNow closes a connection without a farewell, which with TLS might wait for a client that does not read.
+func closeNow(nc net.Conn) error {
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	return nc.Close()
+}

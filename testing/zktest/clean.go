@@ -1,0 +1,96 @@
+package zktest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Admin is a server that answers four-letter words: [zkserver.Server], [ensemble.Server] or [Backend].
+type Admin interface {
+	// FourLetterWord returns the server's answer to a word such as mntr.
+	FourLetterWord(ctx context.Context, word string) (string, error)
+}
+
+const (
+	// cleanLimit bounds how long what is on its way out may take: a real server
+	// closes connections some time after it has answered.
+	cleanLimit = 10 * time.Second
+
+	// pollInterval is the time between two questions to a server.
+	pollInterval = 10 * time.Millisecond
+)
+
+// AssertClean fails the test, but does not end it, if clients have left something at
+// the server: a session, an ephemeral node or a watch. What is on its way out gets up
+// to ten seconds. The server must not be shared with other tests.
+//
+// It is for the end of a test, when all clients are closed. Cleanups run in reverse
+// order, so it comes before the clients:
+//
+//	server := zktest.NewServer(t)
+//	t.Cleanup(func() { zktest.AssertClean(t, server) })
+//	client := zktest.Client(t, server)
+func AssertClean(tb testing.TB, server Admin) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), startTimeout)
+	defer cancel()
+	deadline := time.Now().Add(cleanLimit)
+	for {
+		left, err := countsOf(ctx, server)
+		switch {
+		case err != nil:
+			tb.Errorf("zktest: what clients have left: %v", err)
+			return
+		case left == Counts{}:
+			return
+		case time.Now().After(deadline):
+			tb.Errorf("zktest: clients have left %+v:\n%s", left, describe(ctx, server))
+			return
+		}
+		<-time.After(pollInterval)
+	}
+}
+
+// countsOf asks a server of either kind.
+func countsOf(ctx context.Context, server Admin) (Counts, error) {
+	answer, err := server.FourLetterWord(ctx, "mntr")
+	if err != nil {
+		return Counts{}, err
+	}
+	var c Counts
+	wanted := map[string]*int{
+		"zk_ephemerals_count": &c.Ephemerals, "zk_watch_count": &c.Watches, "zk_global_sessions": &c.Sessions,
+	}
+	for line := range strings.Lines(answer) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		into, ok := wanted[key]
+		if !ok {
+			continue
+		}
+		if *into, err = strconv.Atoi(value); err != nil {
+			return Counts{}, fmt.Errorf("mntr: %s: %w", key, err)
+		}
+		delete(wanted, key)
+	}
+	if len(wanted) > 0 {
+		return Counts{}, fmt.Errorf("mntr: no counts in %q", answer)
+	}
+	return c, nil
+}
+
+// describe names the sessions, nodes and watched paths, for a failure message.
+func describe(ctx context.Context, server Admin) string {
+	var b strings.Builder
+	for _, word := range []string{"dump", "wchp"} {
+		answer, err := server.FourLetterWord(ctx, word)
+		if err != nil {
+			answer = err.Error() + "\n"
+		}
+		b.WriteString(answer)
+	}
+	return b.String()
+}

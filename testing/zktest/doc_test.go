@@ -1,0 +1,39 @@
+package zktest_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheDocumentationIsTested compares the code of the package's documentation about
+// applications with application_test.go.
+func TestTheDocumentationIsTested(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(doc), "// # Testing an application\n")
+	require.True(t, found)
+	section, _, found = strings.Cut(section, "// # ")
+	require.True(t, found)
+	tests, err := os.ReadFile("application_test.go")
+	require.NoError(t, err)
+
+	var functions []string
+	for line := range strings.Lines(section) {
+		code, isCode := strings.CutPrefix(line, "//\t")
+		switch {
+		case isCode && strings.HasPrefix(code, "func "):
+			functions = append(functions, code)
+		case isCode:
+			functions[len(functions)-1] += code
+		case line == "//\n" && len(functions) > 0 && !strings.HasSuffix(functions[len(functions)-1], "\n}\n"):
+			functions[len(functions)-1] += "\n" // an empty line in the code
+		}
+	}
+	require.Len(t, functions, 3)
+	for _, f := range functions {
+		require.Contains(t, string(tests), f)
+	}
+}
