@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -18,7 +19,23 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {
 		os.Exit(runWorker())
 	}
+	checkMore()
 	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+}
+
+// checkMore has rapid try 1,000 cases of each property in place of 100, unless
+// -rapid.checks or -short says otherwise.
+func checkMore() {
+	const checks = "rapid.checks"
+	flag.Parse()
+	told := testing.Short()
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == checks })
+	if told {
+		return
+	}
+	if err := flag.Set(checks, "1000"); err != nil {
+		panic(err) // rapid has no such flag any more
+	}
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.

@@ -1,0 +1,182 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/checker"
+)
+
+// recipe is a kind of lock as programs see it.
+type recipe struct {
+	name     string
+	verbs    []verb
+	reenters bool
+	counts   bool   // its verbs have a number
+	folder   string // of its nodes, where the number of its permits counts
+	model    checker.Model
+	open     func(*framework.Framework) (doors, error)
+}
+
+// doors acquires as the verb says.
+type doors func(ctx context.Context, v verb, n int) ([]*grant, error)
+
+// doors tells whether the verb is one that acquires.
+func (r *recipe) doors(v verb) bool {
+	return slices.Contains([]verb{acquireIt, tryIt, readIt, tryReadIt}, v)
+}
+
+var (
+	basicVerbs  = []verb{acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, killIt, loseIt}
+	readVerbs   = append([]verb{readIt, readIt, tryReadIt}, basicVerbs...)
+	resizeVerbs = append([]verb{resizeIt}, basicVerbs...)
+)
+
+const modelPath = "/model"
+
+var recipesOfModels = []*recipe{
+	{
+		name: "mutex", verbs: basicVerbs, reenters: true, model: checker.Reentrant(),
+		open: func(c *framework.Framework) (doors, error) {
+			return through(locks.NewInterProcessMutex(c, modelPath))
+		},
+	},
+	{
+		name: "read/write lock", verbs: readVerbs, reenters: true, model: checker.ReadWrite(),
+		open: func(c *framework.Framework) (doors, error) {
+			rw, err := locks.NewInterProcessReadWriteLock(c, modelPath)
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context, v verb, _ int) ([]*grant, error) {
+				if v == readIt || v == tryReadIt {
+					return single(rw.ReadLock(), true)(ctx, v, 1)
+				}
+				return single(rw.WriteLock(), false)(ctx, v, 1)
+			}, nil
+		},
+	},
+	{
+		name: "semaphore", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folder: modelPath,
+		open: func(c *framework.Framework) (doors, error) {
+			return through(locks.NewInterProcessSemaphore(c, modelPath, sharedLeases(c)))
+		},
+	},
+	{
+		name: "semaphore V2", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folder: modelPath + "/leases",
+		open: func(c *framework.Framework) (doors, error) {
+			semaphore, err := locks.NewInterProcessSemaphoreV2(c, modelPath, sharedLeases(c))
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context, v verb, n int) ([]*grant, error) {
+				acquire := semaphore.AcquireN
+				if v == tryIt {
+					acquire = semaphore.TryAcquireN
+				}
+				leases, err := acquire(ctx, n)
+				var grants []*grant
+				for _, lease := range leases {
+					grants = append(grants, grantOf(lease, false))
+				}
+				return grants, err
+			}, nil
+		},
+	},
+	{
+		name: "semaphore mutex", verbs: basicVerbs, model: checker.Mutex(),
+		open: func(c *framework.Framework) (doors, error) {
+			return through(locks.NewInterProcessSemaphoreMutex(c, modelPath))
+		},
+	},
+	{
+		name: "multi-lock", verbs: basicVerbs, counts: true, reenters: true, model: checker.Reentrant(),
+		open: openMulti,
+	},
+}
+
+// openMulti opens multi-locks of one, two and three of three mutexes.
+func openMulti(c *framework.Framework) (doors, error) {
+	var mutexes []locks.InterProcessLock
+	for _, name := range []string{"/b", "/a", "/c"} {
+		mutex, err := locks.NewInterProcessMutex(c, modelPath+name)
+		if err != nil {
+			return nil, err
+		}
+		mutexes = append(mutexes, mutex)
+	}
+	return func(ctx context.Context, v verb, n int) ([]*grant, error) {
+		multi, err := locks.NewInterProcessMultiLock(mutexes[:n]...)
+		if err != nil {
+			return nil, err
+		}
+		acquire := multi.Acquire
+		if v == tryIt {
+			acquire = multi.TryAcquire
+		}
+		lease, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []*grant{{leases: lease.Leases(), context: lease.Context, release: lease.Release}}, nil
+	}, nil
+}
+
+func through[L locks.InterProcessLock](lock L, err error) (doors, error) {
+	return single(lock, false), err
+}
+
+func single(lock locks.InterProcessLock, shared bool) doors {
+	return func(ctx context.Context, v verb, _ int) ([]*grant, error) {
+		acquire := lock.Acquire
+		if v == tryIt || v == tryReadIt {
+			acquire = lock.TryAcquire
+		}
+		lease, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []*grant{grantOf(lease, shared)}, nil
+	}
+}
+
+func grantOf(lease *locks.Lease, shared bool) *grant {
+	return &grant{shared: shared, leases: []*locks.Lease{lease}, context: lease.Context, release: lease.Release}
+}
+
+// sharedLeases are the permits of a semaphore of programs.
+func sharedLeases(c *framework.Framework) *locks.SharedLeases {
+	shared, err := locks.NewSharedLeases(c, "/permits", maxPermits-1)
+	if err != nil {
+		panic(err) // the arguments are good
+	}
+	return shared
+}
+
+// Whatever some owners do with a lock, and whatever happens to their clients: there
+// is an order of it that a lock of that kind can have gone through, all who wait get
+// through, and nothing is left.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	for _, r := range recipesOfModels {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				p := rapid.Custom(func(t *rapid.T) program { return drawProgram(t, r) }).Draw(rt, "program")
+				var problems []error
+				var ops []checker.Op
+				synctest.Test(t, func(*testing.T) { ops, problems = p.run() })
+				if err := errors.Join(append(problems, checker.Check(r.model, ops))...); err != nil {
+					rt.Fatalf("%v\n%v", p, err)
+				}
+			})
+		})
+	}
+}
