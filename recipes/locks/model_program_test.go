@@ -32,19 +32,19 @@ type step struct {
 type verb string
 
 const (
-	acquireIt  verb = "acquire" // a permit, the mutex, the write side
-	tryIt      verb = "try"
-	readIt     verb = "read"
-	tryReadIt  verb = "try to read"
-	releaseIt  verb = "release"
-	cancelIt   verb = "cancel"         // the context of the acquisition that waits
-	revokeIt   verb = "ask for"        // another's lease
-	resizeIt   verb = "set maximum"    // of a semaphore
-	killIt     verb = "session killed" // of the actor's client
-	loseIt     verb = "reply lost"     // of the client's next request, and its connection
-	maxActors       = 4
-	maxPermits      = 3
-	maxSteps        = 16
+	acquireIt          verb = "acquire" // a permit, the mutex, the write side
+	tryIt              verb = "try"
+	readIt             verb = "read"
+	tryReadIt          verb = "try to read"
+	releaseIt          verb = "release"
+	cancelIt           verb = "cancel"         // the context of the acquisition that waits
+	revokeIt           verb = "ask for"        // another's lease
+	resizeIt           verb = "set maximum"    // of a semaphore
+	killIt             verb = "session killed" // of the actor's client
+	loseIt             verb = "reply lost"     // of the client's next request, and its connection
+	maxActors               = 4
+	maxPermits              = 3
+	minSteps, maxSteps      = 5, 20
 )
 
 // drawProgram draws a program for the recipe.
@@ -56,13 +56,13 @@ func drawProgram(t *rapid.T, r *recipe) program {
 	}
 	verbs := rapid.SampledFrom(r.verbs)
 	pauses := rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 3000))
-	steps := rapid.IntRange(1, maxSteps).Draw(t, "steps")
+	steps := rapid.IntRange(minSteps, maxSteps).Draw(t, "steps")
 	for range steps {
 		p.steps = append(p.steps, step{
 			verb:  verbs.Draw(t, "verb"),
 			actor: rapid.IntRange(0, maxActors-1).Draw(t, "actor"),
 			pause: time.Duration(pauses.Draw(t, "pause")) * 100 * time.Microsecond,
-			owned: rapid.IntRange(0, 3).Draw(t, "owned") == 3,
+			owned: rapid.Bool().Draw(t, "owned"),
 			n:     rapid.IntRange(0, maxPermits).Draw(t, "n"),
 		})
 	}

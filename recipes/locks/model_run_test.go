@@ -25,6 +25,7 @@ import (
 // it does again, but for the order of what happens in the same nanosecond.
 type world struct {
 	program program
+	seen    *tally
 	server  *zkserver.Server
 	history *checker.History
 	clients []*modelClient
@@ -76,9 +77,11 @@ type grant struct {
 	released atomic.Int64 // when it was called to be released, 0 before
 }
 
-// run runs the program and returns what went wrong.
-func (p program) run() ([]checker.Op, []error) {
-	w := &world{program: p, history: checker.NewHistory()}
+// run runs the program, and returns what its owners saw of the lock and what went
+// wrong besides.
+func (p program) run(seen *tally) ([]checker.Op, []error) {
+	seen.programs.Add(1)
+	w := &world{program: p, seen: seen, history: checker.NewHistory()}
 	if err := w.start(); err != nil {
 		return nil, []error{err}
 	}
@@ -213,8 +216,12 @@ func (w *world) acquire(a *actor, s step) {
 		call := w.history.Now()
 		grants, err := a.client.doors(ctx, s.verb, max(s.n, 1))
 		if err != nil {
+			w.seen.failed.Add(1)
 			w.judge(a, s, owned, ctx.Err() != nil, err)
 		} else {
+			if owned {
+				w.seen.reentered.Add(1)
+			}
 			w.granted(a, owner, call, grants)
 		}
 		a.mu.Lock()
@@ -226,6 +233,7 @@ func (w *world) acquire(a *actor, s step) {
 
 // granted records what was acquired together, and watches it end.
 func (w *world) granted(a *actor, owner string, call int64, grants []*grant) {
+	w.seen.acquired.Add(1)
 	now := w.history.Now()
 	got := make(map[string]checker.Op) // by lock
 	for _, g := range grants {
@@ -281,7 +289,11 @@ func (w *world) watch(c *modelClient, g *grant, lease *locks.Lease, stillborn bo
 	}
 	w.history.Add(op)
 	var lost *locks.LostError
-	if errors.As(lease.Err(), &lost) && len(c.kills) == 0 && !c.cut {
+	if !errors.As(lease.Err(), &lost) {
+		return
+	}
+	w.seen.lost.Add(1)
+	if len(c.kills) == 0 && !c.cut {
 		w.failf("%s was lost for no reason: %w", lease.Path(), lost)
 	}
 }

@@ -168,15 +168,18 @@ func TestModels(t *testing.T) {
 	for _, r := range recipesOfModels {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
+			var seen tally
 			rapid.Check(t, func(rt *rapid.T) {
 				p := rapid.Custom(func(t *rapid.T) program { return drawProgram(t, r) }).Draw(rt, "program")
-				var problems []error
 				var ops []checker.Op
-				synctest.Test(t, func(*testing.T) { ops, problems = p.run() })
+				var problems []error
+				synctest.Test(t, func(*testing.T) { ops, problems = p.run(&seen) })
 				if err := errors.Join(append(problems, checker.Check(r.model, ops))...); err != nil {
 					rt.Fatalf("%v\n%v", p, err)
 				}
 			})
+			t.Log(&seen)
+			seen.requireEnough(t)
 		})
 	}
 }

@@ -53,6 +53,7 @@ func times(n int, op checker.Op) checker.Op {
 // What each model lets pass and what it refuses. Most of what is refused differs in
 // one thing from what passes.
 func TestModels(t *testing.T) {
+	t.Parallel()
 	mutex, reentrant, readWrite, two := checker.Mutex(), checker.Reentrant(), checker.ReadWrite(), checker.Semaphore(2)
 	type ops = []checker.Op
 	for _, test := range []struct {
