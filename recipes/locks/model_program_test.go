@@ -14,6 +14,7 @@ type program struct {
 	recipe  *recipe
 	clients int
 	seed    uint64 // of how long each request takes
+	wraps   bool   // the sequence numbers are about to turn negative
 	steps   []step
 }
 
@@ -40,6 +41,7 @@ const (
 	cancelIt           verb = "cancel"         // the context of the acquisition that waits
 	revokeIt           verb = "ask for"        // another's lease
 	resizeIt           verb = "set maximum"    // of a semaphore
+	deleteIt           verb = "delete"         // the node of some contender
 	killIt             verb = "session killed" // of the actor's client
 	loseIt             verb = "reply lost"     // of the client's next request, and its connection
 	maxActors               = 4
@@ -53,6 +55,7 @@ func drawProgram(t *rapid.T, r *recipe) program {
 		recipe:  r,
 		clients: rapid.IntRange(1, 3).Draw(t, "clients"),
 		seed:    rapid.Uint64Max(1<<16).Draw(t, "seed"),
+		wraps:   rapid.IntRange(0, 3).Draw(t, "wraps") == 3,
 	}
 	verbs := rapid.SampledFrom(r.verbs)
 	pauses := rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 3000))
@@ -79,6 +82,9 @@ func (p program) clientOf(actor int) int { return actor % p.clients }
 func (p program) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, requests take times of seed %d", p.recipe.name, p.seed)
+	if p.wraps {
+		b.WriteString(", sequence numbers are about to wrap")
+	}
 	var at time.Duration
 	for _, s := range p.steps {
 		at += s.pause
@@ -98,6 +104,8 @@ func (p program) describe(s step) string {
 		what += fmt.Sprintf(" %d", s.n)
 	case revokeIt:
 		what += fmt.Sprintf(" what actor %d has", s.n)
+	case deleteIt:
+		what += fmt.Sprintf(" node %d of %s", s.n, p.recipe.folderOf(s.actor))
 	case resizeIt:
 		what += fmt.Sprintf(" to %d", s.n)
 	default: // says all

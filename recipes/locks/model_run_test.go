@@ -10,6 +10,7 @@ import (
 	"net"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type world struct {
 
 	mu       sync.Mutex
 	owners   int
+	deleted  map[string]int64 // when a node was deleted, by path
 	problems []error
 }
 
@@ -81,7 +83,7 @@ type grant struct {
 // wrong besides.
 func (p program) run(seen *tally) ([]checker.Op, []error) {
 	seen.programs.Add(1)
-	w := &world{program: p, seen: seen, history: checker.NewHistory()}
+	w := &world{program: p, seen: seen, history: checker.NewHistory(), deleted: make(map[string]int64)}
 	if err := w.start(); err != nil {
 		return nil, []error{err}
 	}
@@ -97,7 +99,11 @@ func (p program) run(seen *tally) ([]checker.Op, []error) {
 }
 
 func (w *world) start() (err error) {
-	if w.server, err = zkserver.Start(zkserver.WithoutListener()); err != nil {
+	options := []zkserver.Option{zkserver.WithoutListener()}
+	if w.program.wraps {
+		options = append(options, zkserver.WithVersion("3.5.10"))
+	}
+	if w.server, err = zkserver.Start(options...); err != nil {
 		return err
 	}
 	for range w.program.clients {
@@ -114,6 +120,16 @@ func (w *world) start() (err error) {
 	}
 	for i := range maxActors {
 		w.actors = append(w.actors, &actor{client: w.clients[w.program.clientOf(i)]})
+	}
+	if w.program.wraps {
+		for _, folder := range w.program.recipe.folders {
+			if err := w.clients[0].CreateContainers(context.Background(), folder); err != nil {
+				return err
+			}
+			if err := w.server.SetSequence(folder, math.MaxInt32-2); err != nil {
+				return err
+			}
+		}
 	}
 	random := rand.New(rand.NewPCG(w.program.seed, 0)) // hooks do not overlap
 	w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -163,6 +179,8 @@ func (w *world) do(s step) {
 		if g := w.actors[s.n].pick(-1); g != nil {
 			w.revoke(a, g)
 		}
+	case deleteIt:
+		w.vandalize(a, w.program.recipe.folderOf(s.actor), s.n)
 	case resizeIt:
 		w.resize(a, s.n)
 	case killIt:
@@ -287,13 +305,17 @@ func (w *world) watch(c *modelClient, g *grant, lease *locks.Lease, stillborn bo
 			op.Call = min(op.Call, kill)
 		}
 	}
+	deleted, vandalized := w.vandalized(lease.Path())
+	if vandalized {
+		op.Call = min(op.Call, max(deleted, g.acquired))
+	}
 	w.history.Add(op)
 	var lost *locks.LostError
 	if !errors.As(lease.Err(), &lost) {
 		return
 	}
 	w.seen.lost.Add(1)
-	if len(c.kills) == 0 && !c.cut {
+	if len(c.kills) == 0 && !c.cut && !vandalized {
 		w.failf("%s was lost for no reason: %w", lease.Path(), lost)
 	}
 }
@@ -334,6 +356,40 @@ func (w *world) revoke(a *actor, g *grant) {
 	})
 }
 
+// vandalize deletes the n-th node of a folder, whosever it is.
+func (w *world) vandalize(a *actor, folder string, n int) {
+	w.begun.Go(func() {
+		ctx := context.Background()
+		names, err := a.client.Children(ctx, folder)
+		if err != nil || len(names) == 0 {
+			return // nobody has been here yet, or the request was lost
+		}
+		slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+		victim := framework.JoinPath(folder, names[n%len(names)])
+		w.mu.Lock()
+		w.deleted[victim] = w.history.Now()
+		w.mu.Unlock()
+		err = a.client.Delete(ctx, victim)
+		if err != nil && !errors.Is(err, framework.ErrNoNode) && !framework.OutcomeUnknown(err) {
+			w.failf("delete: %w", err)
+		}
+	})
+}
+
+// vandalized tells when a node was deleted by somebody else.
+func (w *world) vandalized(node string) (at int64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, ok = w.deleted[node]
+	return at, ok
+}
+
+func (w *world) isVandalized() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.deleted) > 0
+}
+
 // resize changes the maximum.
 func (w *world) resize(a *actor, n int) {
 	w.begun.Go(func() {
@@ -347,7 +403,7 @@ func (w *world) resize(a *actor, n int) {
 			w.failf("set the maximum: %w", err)
 			return
 		}
-		w.history.Add(checker.Op{Kind: checker.Resize, Lock: w.program.recipe.folder, N: n, Call: call, Return: returned})
+		w.history.Add(checker.Op{Kind: checker.Resize, Lock: w.program.recipe.folders[0], N: n, Call: call, Return: returned})
 	})
 }
 
@@ -364,7 +420,7 @@ func (w *world) judge(a *actor, s step, owned, cancelled bool, err error) {
 	var lost *locks.LostError
 	switch {
 	case (s.verb == tryIt || s.verb == tryReadIt || cancelled) && errors.Is(err, locks.ErrNotAcquired):
-	case errors.As(err, &lost) && a.client.isHurt(): // a member of a multi-lock that had been acquired
+	case errors.As(err, &lost) && (a.client.isHurt() || w.isVandalized()): // a member of a multi-lock that had been acquired
 	case owned && (errors.As(err, &lost) || errors.Is(err, locks.ErrReleased) || errors.Is(err, locks.ErrUpgrade)):
 	case w.program.recipe.counts && errors.Is(err, locks.ErrTooManyLeases):
 	default:

@@ -19,11 +19,14 @@ type recipe struct {
 	name     string
 	verbs    []verb
 	reenters bool
-	counts   bool   // its verbs have a number
-	folder   string // of its nodes, where the number of its permits counts
+	counts   bool     // its verbs have a number
+	folders  []string // of its nodes; the first one is where permits count
 	model    checker.Model
 	open     func(*framework.Framework) (doors, error)
 }
+
+// folderOf is the folder whose nodes an actor deletes.
+func (r *recipe) folderOf(actor int) string { return r.folders[actor%len(r.folders)] }
 
 // doors acquires as the verb says.
 type doors func(ctx context.Context, v verb, n int) ([]*grant, error)
@@ -34,22 +37,27 @@ func (r *recipe) doors(v verb) bool {
 }
 
 var (
-	basicVerbs  = []verb{acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, killIt, loseIt}
+	basicVerbs  = []verb{acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, deleteIt, killIt, loseIt}
 	readVerbs   = append([]verb{readIt, readIt, tryReadIt}, basicVerbs...)
 	resizeVerbs = append([]verb{resizeIt}, basicVerbs...)
 )
 
 const modelPath = "/model"
 
+var (
+	modelFolder      = []string{modelPath}
+	semaphoreFolders = []string{modelPath + "/leases", modelPath + "/locks"}
+)
+
 var recipesOfModels = []*recipe{
 	{
-		name: "mutex", verbs: basicVerbs, reenters: true, model: checker.Reentrant(),
+		name: "mutex", verbs: basicVerbs, reenters: true, model: checker.Reentrant(), folders: modelFolder,
 		open: func(c *framework.Framework) (doors, error) {
 			return through(locks.NewInterProcessMutex(c, modelPath))
 		},
 	},
 	{
-		name: "read/write lock", verbs: readVerbs, reenters: true, model: checker.ReadWrite(),
+		name: "read/write lock", verbs: readVerbs, reenters: true, model: checker.ReadWrite(), folders: modelFolder,
 		open: func(c *framework.Framework) (doors, error) {
 			rw, err := locks.NewInterProcessReadWriteLock(c, modelPath)
 			if err != nil {
@@ -64,13 +72,13 @@ var recipesOfModels = []*recipe{
 		},
 	},
 	{
-		name: "semaphore", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folder: modelPath,
+		name: "semaphore", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folders: modelFolder,
 		open: func(c *framework.Framework) (doors, error) {
 			return through(locks.NewInterProcessSemaphore(c, modelPath, sharedLeases(c)))
 		},
 	},
 	{
-		name: "semaphore V2", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folder: modelPath + "/leases",
+		name: "semaphore V2", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folders: semaphoreFolders,
 		open: func(c *framework.Framework) (doors, error) {
 			semaphore, err := locks.NewInterProcessSemaphoreV2(c, modelPath, sharedLeases(c))
 			if err != nil {
@@ -91,14 +99,15 @@ var recipesOfModels = []*recipe{
 		},
 	},
 	{
-		name: "semaphore mutex", verbs: basicVerbs, model: checker.Mutex(),
+		name: "semaphore mutex", verbs: basicVerbs, model: checker.Mutex(), folders: semaphoreFolders,
 		open: func(c *framework.Framework) (doors, error) {
 			return through(locks.NewInterProcessSemaphoreMutex(c, modelPath))
 		},
 	},
 	{
 		name: "multi-lock", verbs: basicVerbs, counts: true, reenters: true, model: checker.Reentrant(),
-		open: openMulti,
+		folders: []string{modelPath + "/a", modelPath + "/b", modelPath + "/c"},
+		open:    openMulti,
 	},
 }
 
