@@ -33,6 +33,7 @@ type step struct {
 type verb string
 
 const (
+	restIt             verb = "rest"    // nothing: what rapid makes of steps that do not matter
 	acquireIt          verb = "acquire" // a permit, the mutex, the write side
 	tryIt              verb = "try"
 	readIt             verb = "read"
@@ -88,8 +89,12 @@ func (p program) String() string {
 	var at time.Duration
 	for _, s := range p.steps {
 		at += s.pause
+		if s.verb == restIt {
+			continue
+		}
 		fmt.Fprintf(&b, "\n  %8v  client %d, actor %d: %v", at, p.clientOf(s.actor), s.actor, p.describe(s))
 	}
+	fmt.Fprintf(&b, "\n  %8v  all that is held is released, and whoever waits gets his turn", at)
 	return b.String()
 }
 

@@ -165,6 +165,7 @@ func (w *world) failf(format string, args ...any) {
 func (w *world) do(s step) {
 	a := w.actors[s.actor]
 	switch s.verb {
+	case restIt:
 	case releaseIt:
 		if g := a.pick(s.n); g != nil {
 			w.release(g)
