@@ -115,7 +115,7 @@ func (p program) describe(s step) string {
 		what += fmt.Sprintf(" to %d", s.n)
 	default: // says all
 	}
-	if s.owned && p.recipe.doors(s.verb) {
+	if s.owned && p.recipe.acquires(s.verb) {
 		what += " with the context of its lease"
 	}
 	return what

@@ -22,17 +22,17 @@ type recipe struct {
 	counts   bool     // its verbs have a number
 	folders  []string // of its nodes; the first one is where permits count
 	model    checker.Model
-	open     func(*framework.Framework) (doors, error)
+	open     func(*framework.Framework) (acquireFunc, error)
 }
 
 // folderOf is the folder whose nodes an actor deletes.
 func (r *recipe) folderOf(actor int) string { return r.folders[actor%len(r.folders)] }
 
-// doors acquires as the verb says.
-type doors func(ctx context.Context, v verb, n int) ([]*grant, error)
+// acquireFunc acquires as the verb says.
+type acquireFunc func(ctx context.Context, v verb, n int) ([]*grant, error)
 
-// doors tells whether the verb is one that acquires.
-func (r *recipe) doors(v verb) bool {
+// acquires tells whether the verb is one that acquires.
+func (r *recipe) acquires(v verb) bool {
 	return slices.Contains([]verb{acquireIt, tryIt, readIt, tryReadIt}, v)
 }
 
@@ -52,13 +52,13 @@ var (
 var recipesOfModels = []*recipe{
 	{
 		name: "mutex", verbs: basicVerbs, reenters: true, model: checker.Reentrant(), folders: modelFolder,
-		open: func(c *framework.Framework) (doors, error) {
+		open: func(c *framework.Framework) (acquireFunc, error) {
 			return through(locks.NewInterProcessMutex(c, modelPath))
 		},
 	},
 	{
 		name: "readwrite", verbs: readVerbs, reenters: true, model: checker.ReadWrite(), folders: modelFolder,
-		open: func(c *framework.Framework) (doors, error) {
+		open: func(c *framework.Framework) (acquireFunc, error) {
 			rw, err := locks.NewInterProcessReadWriteLock(c, modelPath)
 			if err != nil {
 				return nil, err
@@ -73,13 +73,13 @@ var recipesOfModels = []*recipe{
 	},
 	{
 		name: "semaphore", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folders: modelFolder,
-		open: func(c *framework.Framework) (doors, error) {
+		open: func(c *framework.Framework) (acquireFunc, error) {
 			return through(locks.NewInterProcessSemaphore(c, modelPath, sharedLeases(c)))
 		},
 	},
 	{
 		name: "semaphore-v2", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folders: semaphoreFolders,
-		open: func(c *framework.Framework) (doors, error) {
+		open: func(c *framework.Framework) (acquireFunc, error) {
 			semaphore, err := locks.NewInterProcessSemaphoreV2(c, modelPath, sharedLeases(c))
 			if err != nil {
 				return nil, err
@@ -100,7 +100,7 @@ var recipesOfModels = []*recipe{
 	},
 	{
 		name: "semaphore-mutex", verbs: basicVerbs, model: checker.Mutex(), folders: semaphoreFolders,
-		open: func(c *framework.Framework) (doors, error) {
+		open: func(c *framework.Framework) (acquireFunc, error) {
 			return through(locks.NewInterProcessSemaphoreMutex(c, modelPath))
 		},
 	},
@@ -112,7 +112,7 @@ var recipesOfModels = []*recipe{
 }
 
 // openMulti opens multi-locks of one, two and three of three mutexes.
-func openMulti(c *framework.Framework) (doors, error) {
+func openMulti(c *framework.Framework) (acquireFunc, error) {
 	var mutexes []locks.InterProcessLock
 	for _, name := range []string{"/b", "/a", "/c"} {
 		mutex, err := locks.NewInterProcessMutex(c, modelPath+name)
@@ -138,11 +138,11 @@ func openMulti(c *framework.Framework) (doors, error) {
 	}, nil
 }
 
-func through[L locks.InterProcessLock](lock L, err error) (doors, error) {
+func through[L locks.InterProcessLock](lock L, err error) (acquireFunc, error) {
 	return single(lock, false), err
 }
 
-func single(lock locks.InterProcessLock, shared bool) doors {
+func single(lock locks.InterProcessLock, shared bool) acquireFunc {
 	return func(ctx context.Context, v verb, _ int) ([]*grant, error) {
 		acquire := lock.Acquire
 		if v == tryIt || v == tryReadIt {
