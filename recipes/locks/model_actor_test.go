@@ -19,6 +19,7 @@ type actor struct {
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of the acquisition that is under way, nil when there is none
+	wants  step               // that acquisition
 	grants []*grant           // not released yet
 }
 
@@ -67,10 +68,10 @@ func (w *world) acquire(a *actor, s step) {
 		cancel()
 		return
 	}
-	a.cancel = cancel
+	a.cancel, a.wants = cancel, s
 	w.begun.Go(func() {
 		call := w.history.Now()
-		grants, err := a.client.acquire(ctx, s.verb, max(s.n, 1))
+		grants, err := a.client.acquire(ctx, s.verb, s.many())
 		if err != nil {
 			w.seen.failed.Add(1)
 			w.judge(a, s, owned, ctx.Err() != nil, err)
@@ -94,7 +95,7 @@ func (w *world) judge(a *actor, s step, owned, cancelled bool, err error) {
 	case (s.verb == tryIt || s.verb == tryReadIt || cancelled) && errors.Is(err, locks.ErrNotAcquired):
 	case errors.As(err, &lost) && (a.client.isHurt() || w.isVandalized()): // a member of a multi-lock that had been acquired
 	case owned && (errors.As(err, &lost) || errors.Is(err, locks.ErrReleased) || errors.Is(err, locks.ErrUpgrade)):
-	case w.program.recipe.counts && errors.Is(err, locks.ErrTooManyLeases):
+	case w.program.recipe.resizes && errors.Is(err, locks.ErrTooManyLeases):
 	default:
 		w.failf("actor %d: %s: %w", s.actor, w.program.describe(s), err)
 	}

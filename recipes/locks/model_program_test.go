@@ -29,6 +29,9 @@ type step struct {
 	n     int  // permits; which lease; whom to ask; the new maximum
 }
 
+// many is the number of an acquisition.
+func (s step) many() int { return max(s.n, 1) }
+
 // verb is what a step does.
 type verb string
 
@@ -102,8 +105,11 @@ func (p program) describe(s step) string {
 	what := string(s.verb)
 	switch s.verb {
 	case acquireIt, tryIt:
-		if p.recipe.counts {
-			what += fmt.Sprintf(" %d", max(s.n, 1))
+		switch {
+		case p.recipe.several:
+			what += fmt.Sprintf(" %d", s.many())
+		case p.recipe.members != nil:
+			what += fmt.Sprintf(" %v", p.recipe.members(s.many()))
 		}
 	case releaseIt:
 		what += fmt.Sprintf(" %d", s.n)

@@ -100,9 +100,14 @@ func (w *world) isVandalized() bool {
 	return len(w.deleted) > 0
 }
 
-// resize changes the maximum.
+// resize changes the maximum, unless that is being done: nobody knows which of two
+// that overlap is the last.
 func (w *world) resize(a *actor, n int) {
+	if w.resizing.Swap(true) {
+		return
+	}
 	w.begun.Go(func() {
+		defer w.resizing.Store(false)
 		call := w.history.Now()
 		err := sharedLeases(a.client.Framework).Set(context.Background(), n)
 		returned := w.history.Now()

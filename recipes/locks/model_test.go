@@ -3,7 +3,10 @@ package locks_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -18,18 +21,20 @@ import (
 type recipe struct {
 	name     string
 	verbs    []verb
-	reenters bool
-	counts   bool     // its verbs have a number
-	folders  []string // of its nodes; the first one is where permits count
+	folders  []string // of its nodes; the first one is the lock
 	model    checker.Model
 	open     func(*framework.Framework) (acquireFunc, error)
+	reenters bool
+	resizes  bool               // the number of its permits changes
+	several  bool               // of its permits are acquired at once
+	members  func(int) []string // of a multi-lock, for a number from 1 to maxPermits
 }
-
-// folderOf is the folder whose nodes an actor deletes.
-func (r *recipe) folderOf(actor int) string { return r.folders[actor%len(r.folders)] }
 
 // acquireFunc acquires as the verb says.
 type acquireFunc func(ctx context.Context, v verb, n int) ([]*grant, error)
+
+// folderOf is the folder whose nodes an actor deletes.
+func (r *recipe) folderOf(actor int) string { return r.folders[actor%len(r.folders)] }
 
 // acquires tells whether the verb is one that acquires.
 func (r *recipe) acquires(v verb) bool {
@@ -51,78 +56,87 @@ var (
 
 var recipesOfModels = []*recipe{
 	{
-		name: "mutex", verbs: basicVerbs, reenters: true, model: checker.Reentrant(), folders: modelFolder,
+		name: "mutex", verbs: basicVerbs, folders: modelFolder, model: checker.Reentrant(), reenters: true,
 		open: func(c *framework.Framework) (acquireFunc, error) {
 			return through(locks.NewInterProcessMutex(c, modelPath))
 		},
 	},
 	{
-		name: "readwrite", verbs: readVerbs, reenters: true, model: checker.ReadWrite(), folders: modelFolder,
-		open: func(c *framework.Framework) (acquireFunc, error) {
-			rw, err := locks.NewInterProcessReadWriteLock(c, modelPath)
-			if err != nil {
-				return nil, err
-			}
-			return func(ctx context.Context, v verb, _ int) ([]*grant, error) {
-				if v == readIt || v == tryReadIt {
-					return single(rw.ReadLock(), true)(ctx, v, 1)
-				}
-				return single(rw.WriteLock(), false)(ctx, v, 1)
-			}, nil
-		},
+		name: "readwrite", verbs: readVerbs, folders: modelFolder, model: checker.ReadWrite(), reenters: true,
+		open: openReadWrite,
 	},
 	{
-		name: "semaphore", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folders: modelFolder,
+		name: "semaphore", verbs: resizeVerbs, folders: modelFolder, model: checker.Semaphore(maxPermits - 1), resizes: true,
 		open: func(c *framework.Framework) (acquireFunc, error) {
 			return through(locks.NewInterProcessSemaphore(c, modelPath, sharedLeases(c)))
 		},
 	},
 	{
-		name: "semaphore-v2", verbs: resizeVerbs, counts: true, model: checker.Semaphore(maxPermits - 1), folders: semaphoreFolders,
-		open: func(c *framework.Framework) (acquireFunc, error) {
-			semaphore, err := locks.NewInterProcessSemaphoreV2(c, modelPath, sharedLeases(c))
-			if err != nil {
-				return nil, err
-			}
-			return func(ctx context.Context, v verb, n int) ([]*grant, error) {
-				acquire := semaphore.AcquireN
-				if v == tryIt {
-					acquire = semaphore.TryAcquireN
-				}
-				leases, err := acquire(ctx, n)
-				var grants []*grant
-				for _, lease := range leases {
-					grants = append(grants, grantOf(lease, false))
-				}
-				return grants, err
-			}, nil
-		},
+		name: "semaphore-v2", verbs: resizeVerbs, folders: semaphoreFolders, model: checker.Semaphore(maxPermits - 1), resizes: true, several: true,
+		open: openSemaphoreV2,
 	},
 	{
-		name: "semaphore-mutex", verbs: basicVerbs, model: checker.Mutex(), folders: semaphoreFolders,
+		name: "semaphore-mutex", verbs: basicVerbs, folders: semaphoreFolders, model: checker.Mutex(),
 		open: func(c *framework.Framework) (acquireFunc, error) {
 			return through(locks.NewInterProcessSemaphoreMutex(c, modelPath))
 		},
 	},
 	{
-		name: "multi", verbs: basicVerbs, counts: true, reenters: true, model: checker.Reentrant(),
-		folders: []string{modelPath + "/a", modelPath + "/b", modelPath + "/c"},
-		open:    openMulti,
+		name: "multi", verbs: basicVerbs, folders: multiMembers(maxPermits), model: checker.Reentrant(), reenters: true,
+		open: openMulti, members: multiMembers,
 	},
 }
 
-// openMulti opens multi-locks of one, two and three of three mutexes.
-func openMulti(c *framework.Framework) (acquireFunc, error) {
-	var mutexes []locks.InterProcessLock
-	for _, name := range []string{"/b", "/a", "/c"} {
-		mutex, err := locks.NewInterProcessMutex(c, modelPath+name)
-		if err != nil {
-			return nil, err
-		}
-		mutexes = append(mutexes, mutex)
+func openReadWrite(c *framework.Framework) (acquireFunc, error) {
+	rw, err := locks.NewInterProcessReadWriteLock(c, modelPath)
+	if err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context, v verb, n int) ([]*grant, error) {
-		multi, err := locks.NewInterProcessMultiLock(mutexes[:n]...)
+		if v == readIt || v == tryReadIt {
+			return single(rw.ReadLock(), true)(ctx, v, n)
+		}
+		return single(rw.WriteLock(), false)(ctx, v, n)
+	}, nil
+}
+
+func openSemaphoreV2(c *framework.Framework) (acquireFunc, error) {
+	semaphore, err := locks.NewInterProcessSemaphoreV2(c, modelPath, sharedLeases(c))
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, v verb, n int) ([]*grant, error) {
+		acquire := semaphore.AcquireN
+		if v == tryIt {
+			acquire = semaphore.TryAcquireN
+		}
+		leases, err := acquire(ctx, n)
+		var grants []*grant
+		for _, lease := range leases {
+			grants = append(grants, grantOf(lease, false))
+		}
+		return grants, err
+	}, nil
+}
+
+// multiMembers names what multi-locks have for members, which is not always in the
+// same order.
+func multiMembers(n int) []string {
+	a, b, c := modelPath+"/a", modelPath+"/b", modelPath+"/c"
+	return [][]string{{a, b}, {b, a}, {c, b, a}}[n-1]
+}
+
+func openMulti(c *framework.Framework) (acquireFunc, error) {
+	return func(ctx context.Context, v verb, n int) ([]*grant, error) {
+		var members []locks.InterProcessLock
+		for _, member := range multiMembers(n) {
+			mutex, err := locks.NewInterProcessMutex(c, member)
+			if err != nil {
+				return nil, err
+			}
+			members = append(members, mutex)
+		}
+		multi, err := locks.NewInterProcessMultiLock(members...)
 		if err != nil {
 			return nil, err
 		}
@@ -206,8 +220,25 @@ const triesOfShrinking = 5
 // check runs the program once, and returns what was wrong.
 func (p program) check(t *testing.T, seen *tally) error {
 	t.Helper()
-	var ops []checker.Op
-	var problems []error
-	synctest.Test(t, func(*testing.T) { ops, problems = p.run(seen) })
-	return errors.Join(append(problems, checker.Check(p.recipe.model, ops))...)
+	var r result
+	synctest.Test(t, func(*testing.T) { r = p.run(seen) })
+	return errors.Join(append(r.problems, checker.Check(p.recipe.model, r.ops), p.idles(r))...)
+}
+
+// idles returns an error if at the end of the program somebody waited for nothing: if
+// the lock could have been given to whoever of those who waited was the first.
+func (p program) idles(r result) error {
+	if len(r.waiting) == 0 || slices.ContainsFunc(r.atRest, func(op checker.Op) bool { return op.Return == math.MaxInt64 }) {
+		return nil // or nobody knows how many permits there are
+	}
+	for _, wanted := range r.waiting {
+		if checker.Check(p.recipe.model, slices.Concat(r.atRest, wanted)) != nil {
+			return nil
+		}
+	}
+	var b strings.Builder
+	for _, op := range r.atRest {
+		fmt.Fprintf(&b, "\n    %v", op)
+	}
+	return fmt.Errorf("%d wait, and any could be let in after%s", len(r.waiting), &b)
 }

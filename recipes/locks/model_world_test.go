@@ -28,6 +28,7 @@ type world struct {
 	actors  []*actor
 
 	begun    sync.WaitGroup // acquisitions, releases and what waits for the end of a lease
+	resizing atomic.Bool    // somebody changes the number of permits
 	draining atomic.Bool    // whatever is acquired is released at once
 
 	mu       sync.Mutex
@@ -47,23 +48,64 @@ type modelClient struct {
 	next  atomic.Uint32 // 1: the reply to the next request gets lost
 }
 
-// run runs the program, and returns what its owners saw of the lock and what went
-// wrong besides.
-func (p program) run(seen *tally) ([]checker.Op, []error) {
+// result is what a program has come to.
+type result struct {
+	ops      []checker.Op   // what its owners saw of the lock
+	problems []error        // what went wrong besides
+	atRest   []checker.Op   // ops up to the last step, and a while after it
+	waiting  [][]checker.Op // what was waited for then
+}
+
+// run runs the program.
+func (p program) run(seen *tally) (r result) {
 	seen.programs.Add(1)
 	w := &world{program: p, seen: seen, history: checker.NewHistory(), deleted: make(map[string]int64)}
 	if err := w.start(); err != nil {
-		return nil, []error{err}
+		return result{problems: []error{err}}
 	}
 	for _, s := range p.steps {
 		time.Sleep(s.pause)
 		w.do(s)
 	}
+	time.Sleep(untilRest)
+	r.atRest, r.waiting = w.history.Ops(), w.waiting()
 	w.drain()
 	w.close()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.history.Ops(), w.problems
+	r.ops, r.problems = w.history.Ops(), w.problems
+	return r
+}
+
+// waiting returns what those who wait would do if they were let in.
+func (w *world) waiting() (wanted [][]checker.Op) {
+	now := w.history.Now()
+	for _, a := range w.actors {
+		a.mu.Lock()
+		if a.cancel != nil {
+			wanted = append(wanted, w.program.recipe.wanted(a.wants, now))
+		}
+		a.mu.Unlock()
+	}
+	return wanted
+}
+
+// wanted returns what a step would do if it were let in now.
+func (r *recipe) wanted(s step, now int64) (ops []checker.Op) {
+	op := checker.Op{
+		Kind: checker.Acquire, Lock: r.folders[0], Owner: "who waits", Shared: s.verb == readIt || s.verb == tryReadIt,
+		Token: math.MaxInt64, Call: now, Return: now,
+	}
+	switch {
+	case r.several:
+		op.N = s.many()
+	case r.members != nil:
+		for _, op.Lock = range r.members(s.many()) {
+			ops = append(ops, op)
+		}
+		return ops
+	}
+	return []checker.Op{op}
 }
 
 func (w *world) start() (err error) {
@@ -114,12 +156,45 @@ func (w *world) start() (err error) {
 const (
 	sessionOfModels = 9 * time.Second
 	slowestRequest  = 2 * time.Millisecond
+	untilRest       = 5 * time.Second // connections are back, retries made
 )
 
+// dial connects in memory. What a client writes is taken from it at once: its writers
+// wait for each other at a mutex, and a goroutine that does keeps the fake clock from
+// going on.
 func (w *world) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
+	client, near := net.Pipe()
+	far, server := net.Pipe()
+	pump(far, near)
+	pump(near, far)
 	w.server.ServeConn(server)
 	return client, nil
+}
+
+// pump passes on what comes from one connection to another one until either ends,
+// and then ends both.
+func pump(to, from net.Conn) {
+	const most = 1 << 10 // more than a client ever has outstanding
+	passed := make(chan []byte, most)
+	go func() {
+		defer close(passed)
+		for {
+			b := make([]byte, 1<<10)
+			n, err := from.Read(b)
+			passed <- b[:n]
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		defer to.Close()
+		for b := range passed {
+			if _, err := to.Write(b); err != nil {
+				from.Close() // and the rest is lost
+			}
+		}
+	}()
 }
 
 // failf reports a problem.
