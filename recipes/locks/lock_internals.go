@@ -198,15 +198,16 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 // none.
 func (q *queued) look(ctx context.Context, children []string) (PredicateResults, error) {
 	var none PredicateResults
-	// Before the list: a change of either after this is a reason to look again.
-	if err := q.max.read(ctx, q.l); err != nil {
-		return none, err
-	}
 	if children == nil {
 		var err error
 		if children, err = q.list(ctx); err != nil {
 			return none, err
 		}
+	}
+	// After the list, in which others leave but nobody gets before ours: it is an
+	// answer as of this moment. A change of either is a reason to look again.
+	if err := q.max.read(ctx, q.l); err != nil {
+		return none, err
 	}
 	if err := q.session.Err(); err != nil {
 		return none, fmt.Errorf("%w: %w", errOwnNodeGone, err)
