@@ -23,18 +23,17 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(zktest.WithSharedServers(m))
 }
 
-// checkMore has rapid try 1,000 cases of each property in place of 100, or 200 with
-// -short, unless -rapid.checks says otherwise.
+// checkMore has rapid try 1,000 cases of each property in place of 100 (200 with
+// -short), and look for a smaller one that fails no longer than ten seconds, unless
+// -rapid.checks and -rapid.shrinktime say otherwise.
 func checkMore() {
-	const checks = "rapid.checks"
+	ours := map[string]string{"rapid.checks": "1000", "rapid.shrinktime": "10s"}
 	flag.Parse()
-	told := false
-	flag.Visit(func(f *flag.Flag) { told = told || f.Name == checks })
-	if told {
-		return
-	}
-	if err := flag.Set(checks, "1000"); err != nil {
-		panic(err) // rapid has no such flag any more
+	flag.Visit(func(f *flag.Flag) { delete(ours, f.Name) })
+	for name, value := range ours {
+		if err := flag.Set(name, value); err != nil {
+			panic(err) // rapid has no such flag any more
+		}
 	}
 }
 
