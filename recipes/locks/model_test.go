@@ -231,10 +231,11 @@ func (p program) idles(r result) error {
 	if len(r.waiting) == 0 || slices.ContainsFunc(r.atRest, func(op checker.Op) bool { return op.Return == math.MaxInt64 }) {
 		return nil // or nobody knows how many permits there are
 	}
-	for _, wanted := range r.waiting {
-		if checker.Check(p.recipe.model, slices.Concat(r.atRest, wanted)) != nil {
-			return nil
-		}
+	kept := func(wanted []checker.Op) bool {
+		return checker.Check(p.recipe.model, slices.Concat(r.atRest, wanted)) != nil
+	}
+	if slices.ContainsFunc(r.waiting, kept) {
+		return nil
 	}
 	var b strings.Builder
 	for _, op := range r.atRest {

@@ -500,6 +500,7 @@ var table = []mutant{
 		new:      "case i <= maxLeases:",
 		pkg:      "./recipes/locks",
 		test:     "^TestModels$/^mutex$",
+		flags:    []string{"-timeout=5m"}, // a thousand programs, and shrinking
 	},
 	{
 		name:     "locks-reader-beside-a-writer",
@@ -509,6 +510,7 @@ var table = []mutant{
 		new:      "isWriter && n == number-1 {",
 		pkg:      "./recipes/locks",
 		test:     "^TestModels$/^readwrite$",
+		flags:    []string{"-timeout=5m"}, // a thousand programs, and shrinking
 	},
 	{
 		name:     "locks-place-kept-after-the-context",
@@ -518,6 +520,7 @@ var table = []mutant{
 		new:      "err := q.l.client.Delete(ctx, q.node.Path)",
 		pkg:      "./recipes/locks",
 		test:     "^TestModels$/^mutex$",
+		flags:    []string{"-timeout=5m"}, // a thousand programs, and shrinking
 	},
 	{
 		name:     "locks-released-with-the-first-lease",
@@ -527,6 +530,7 @@ var table = []mutant{
 		new:      "last := true\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestModels$/^mutex$",
+		flags:    []string{"-timeout=5m"}, // a thousand programs, and shrinking
 	},
 	{
 		name:     "locks-maximum-read-once",
@@ -536,6 +540,7 @@ var table = []mutant{
 		new:      "",
 		pkg:      "./recipes/locks",
 		test:     "^TestModels$/^semaphore$",
+		flags:    []string{"-timeout=5m"}, // a thousand programs, and shrinking
 	},
 	{
 		name:     "locks-lease-lost-with-its-turn",
@@ -554,6 +559,7 @@ var table = []mutant{
 		new:      "slices.Backward(m.leases[:1]) {",
 		pkg:      "./recipes/locks",
 		test:     "^TestModels$/^multi$",
+		flags:    []string{"-timeout=5m"}, // a thousand programs, and shrinking
 	},
 	{
 		name:     "locks-equal-numbers-in-any-order",
