@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"sync"
@@ -19,8 +20,15 @@ type actor struct {
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of the acquisition that is under way, nil when there is none
-	wants  step               // that acquisition
-	grants []*grant           // not released yet
+	wants  wish
+	grants []*grant // not released yet
+}
+
+// wish is an acquisition that is under way.
+type wish struct {
+	step  step
+	owner string
+	token int64 // that of the owner's hold, if he has one; else above all
 }
 
 // grant is what one acquisition got, or one permit of it.
@@ -55,11 +63,11 @@ func (w *world) acquire(a *actor, s step) {
 	w.owners++
 	owner := fmt.Sprintf("actor %d, turn %d", s.actor, w.owners)
 	w.mu.Unlock()
-	owned := false
+	owned, token := false, int64(math.MaxInt64)
 	if g := a.pick(-1); s.owned && g != nil {
 		ctx, owned = g.context(ctx), true
 		if w.program.recipe.reenters {
-			owner = g.owner
+			owner, token = g.owner, g.leases[0].Token()
 		}
 	}
 	a.mu.Lock()
@@ -68,7 +76,7 @@ func (w *world) acquire(a *actor, s step) {
 		cancel()
 		return
 	}
-	a.cancel, a.wants = cancel, s
+	a.cancel, a.wants = cancel, wish{s, owner, token}
 	w.begun.Go(func() {
 		call := w.history.Now()
 		grants, err := a.client.acquire(ctx, s.verb, s.many())

@@ -90,11 +90,12 @@ func (w *world) waiting() (wanted [][]checker.Op) {
 	return wanted
 }
 
-// wanted returns what a step would do if it were let in now.
-func (r *recipe) wanted(s step, now int64) (ops []checker.Op) {
+// wanted returns what an acquisition would do if it were let in now.
+func (r *recipe) wanted(w wish, now int64) (ops []checker.Op) {
+	s := w.step
 	op := checker.Op{
-		Kind: checker.Acquire, Lock: r.folders[0], Owner: "who waits", Shared: s.verb == readIt || s.verb == tryReadIt,
-		Token: math.MaxInt64, Call: now, Return: now,
+		Kind: checker.Acquire, Lock: r.folders[0], Owner: w.owner, Shared: s.verb == readIt || s.verb == tryReadIt,
+		Token: w.token, Call: now, Return: now,
 	}
 	switch {
 	case r.several:
