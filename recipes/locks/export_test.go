@@ -4,3 +4,8 @@ package locks
 func ReadWriteDrivers() [2]LockInternalsDriver {
 	return [2]LockInternalsDriver{readDriver{}, writeDriver{}}
 }
+
+// SemaphoreV2Driver returns the driver of the leases of an InterProcessSemaphoreV2.
+func SemaphoreV2Driver() LockInternalsDriver {
+	return leaseDriver{StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName}}
+}

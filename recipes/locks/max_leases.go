@@ -97,14 +97,19 @@ func (s *SharedLeases) Set(ctx context.Context, n int) error {
 	if err != nil {
 		return fmt.Errorf("locks: shared leases %s: %w", s.path, err)
 	}
-	err = s.client.Set(ctx, s.path, data)
-	if errors.Is(err, framework.ErrNoNode) {
-		_, err = s.client.Create(ctx, s.path, data, framework.CreatingParentContainersIfNeeded())
+	for {
+		err = s.client.Set(ctx, s.path, data)
+		if errors.Is(err, framework.ErrNoNode) {
+			_, err = s.client.Create(ctx, s.path, data, framework.CreatingParentContainersIfNeeded())
+		}
+		if errors.Is(err, framework.ErrNodeExists) {
+			continue // another one has created it since, with another number
+		}
+		if err != nil {
+			return fmt.Errorf("locks: shared leases: %w", err)
+		}
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("locks: shared leases: %w", err)
-	}
-	return nil
 }
 
 func encodeCount(n int) ([]byte, error) {

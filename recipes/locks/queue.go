@@ -77,10 +77,6 @@ func (q *queued) look(ctx context.Context) (PredicateResults, error) {
 	if err := q.heedOwn(); err != nil {
 		return PredicateResults{}, err
 	}
-	// Before the list: a change of either after this is a reason to look again.
-	if err := q.max.read(ctx, q.l); err != nil {
-		return PredicateResults{}, err
-	}
 	if q.names != nil {
 		result, err := q.decide(ctx)
 		if err != nil || result.GetsTheLock || !q.passed {
@@ -99,6 +95,11 @@ func (q *queued) look(ctx context.Context) (PredicateResults, error) {
 
 // decide asks the driver about what is known.
 func (q *queued) decide(ctx context.Context) (PredicateResults, error) {
+	// After the list, in which others leave but nobody gets before ours: it is an
+	// answer as of this moment. A change of either is a reason to look again.
+	if err := q.max.read(ctx, q.l); err != nil {
+		return PredicateResults{}, err
+	}
 	if err := q.session.Err(); err != nil {
 		return PredicateResults{}, fmt.Errorf("%w: %w", errOwnNodeGone, err)
 	}

@@ -18,7 +18,7 @@ const (
 )
 
 // errTurnLost starts an acquisition of leases again from the beginning.
-var errTurnLost = errors.New("the turn was lost before all leases were acquired")
+var errTurnLost = errors.New("the turn or a lease was lost before all leases were acquired")
 
 // InterProcessSemaphoreV2 is a counting semaphore across processes and machines. It
 // is fair, hands out several leases together or none of them, and shares its state
@@ -169,6 +169,13 @@ func (s *InterProcessSemaphoreV2) attempt(
 	if stays := unsettled(turn.Release(ctx)); stays != nil {
 		return nil, errors.Join(err, stays, giveBack(ctx, leases))
 	}
+	// One may have been lost while the next was waited for, or while the turn was
+	// given back.
+	for _, lease := range leases {
+		if lost := lease.Err(); lost != nil {
+			return nil, errors.Join(errTurnLost, lost, giveBack(ctx, leases))
+		}
+	}
 	return leases, err
 }
 
@@ -195,11 +202,6 @@ func (l *LockInternals) enterTimes(ctx context.Context, n int, wait bool, seen *
 			return nil, errors.Join(err, giveBack(ctx, leases))
 		}
 		leases = append(leases, h.newLease())
-	}
-	for _, lease := range leases {
-		if err := lease.Err(); err != nil {
-			return nil, errors.Join(errTurnLost, err, giveBack(ctx, leases))
-		}
 	}
 	return leases, nil
 }

@@ -1,0 +1,138 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/checker"
+)
+
+// do begins a step.
+func (w *world) do(s step) {
+	a := w.actors[s.actor]
+	switch s.verb {
+	case restIt:
+	case releaseIt:
+		if g := a.pick(s.n); g != nil {
+			w.release(g)
+		}
+	case cancelIt:
+		a.mu.Lock()
+		if a.cancel != nil {
+			a.cancel()
+		}
+		a.mu.Unlock()
+	case revokeIt:
+		if g := w.actors[s.n].pick(-1); g != nil {
+			w.revoke(a, g)
+		}
+	case deleteIt:
+		w.vandalize(a, w.program.recipe.folderOf(s.actor), s.n)
+	case resizeIt:
+		w.resize(a, s.n)
+	case killIt:
+		w.kill(a.client)
+	case loseIt:
+		a.client.mu.Lock()
+		a.client.cut = true
+		a.client.mu.Unlock()
+		a.client.next.Store(1)
+	default:
+		w.acquire(a, s)
+	}
+}
+
+// revoke asks for a grant, whose owner obliges.
+func (w *world) revoke(a *actor, g *grant) {
+	lease := g.leases[0]
+	w.begun.Go(func() {
+		if err := locks.AttemptRevoke(context.Background(), a.client.Framework, lease.Path()); err != nil {
+			w.failf("revoke: %w", err)
+			return
+		}
+		select {
+		case <-lease.Revoked():
+			w.release(g)
+		case <-lease.Done():
+		case <-time.After(limit):
+			w.failf("%s was asked for, and its owner was not told", lease.Path())
+		}
+	})
+}
+
+// vandalize deletes the n-th node of a folder, whosever it is.
+func (w *world) vandalize(a *actor, folder string, n int) {
+	w.begun.Go(func() {
+		ctx := context.Background()
+		names, err := a.client.Children(ctx, folder)
+		if err != nil || len(names) == 0 {
+			return // nobody has been here yet, or the request was lost
+		}
+		slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+		victim := framework.JoinPath(folder, names[n%len(names)])
+		w.mu.Lock()
+		w.deleted[victim] = w.history.Now()
+		w.mu.Unlock()
+		err = a.client.Delete(ctx, victim)
+		if err != nil && !errors.Is(err, framework.ErrNoNode) && !framework.OutcomeUnknown(err) {
+			w.failf("delete: %w", err)
+		}
+	})
+}
+
+// vandalized tells when a node was deleted by somebody else.
+func (w *world) vandalized(node string) (at int64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, ok = w.deleted[node]
+	return at, ok
+}
+
+func (w *world) isVandalized() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.deleted) > 0
+}
+
+// resize changes the maximum, unless that is being done: nobody knows which of two
+// that overlap is the last.
+func (w *world) resize(a *actor, n int) {
+	if w.resizing.Swap(true) {
+		return
+	}
+	w.begun.Go(func() {
+		defer w.resizing.Store(false)
+		call := w.history.Now()
+		err := sharedLeases(a.client.Framework).Set(context.Background(), n)
+		returned := w.history.Now()
+		switch {
+		case framework.OutcomeUnknown(err):
+			returned = math.MaxInt64
+		case err != nil:
+			w.failf("set the maximum: %w", err)
+			return
+		}
+		w.history.Add(checker.Op{Kind: checker.Resize, Lock: w.program.recipe.folders[0], N: n, Call: call, Return: returned})
+	})
+}
+
+// kill ends the session of a client at the server.
+func (w *world) kill(c *modelClient) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kills = append(c.kills, w.history.Now())
+	w.server.KillSession(c.Session().ID())
+}
+
+// isHurt tells whether the client has lost a session or a connection, or may have.
+func (c *modelClient) isHurt() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut || len(c.kills) > 0
+}

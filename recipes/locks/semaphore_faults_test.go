@@ -1,0 +1,115 @@
+package locks_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// The connection is lost while the turn is given back, and with it the lease that
+// was acquired in that turn: what is returned is another, which holds.
+func TestALeaseIsLostWithTheReplyToItsTurn(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		link := zktest.NewProxy(t, server.Addr())
+		s := newSemaphore(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/semaphores/s", locks.FixedLeases(1))
+		var cut atomic.Bool
+		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpDelete && strings.Contains(f.Path, "/locks/") && !cut.Swap(true) {
+				return zkproxy.CutAfter
+			}
+			return zkproxy.Pass
+		})
+		lease := acquire(t, s)
+		require.True(t, cut.Load())
+		require.NoError(t, lease.Err())
+		require.Equal(t, lease.Path(), awaitQueue(t, s, 1)[0].Path)
+		release(t, lease)
+	})
+}
+
+// Two set the number while there is none: one of them creates it, and the other
+// sets it all the same.
+func TestTwoSetTheNumberThatIsNotThere(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		link := zktest.NewProxy(t, server.Addr())
+		first, err := locks.NewSharedLeases(zktest.Client(t, server.ConnectStringVia(link.Addr())), "/semaphores/max", 1)
+		require.NoError(t, err)
+		second, err := locks.NewSharedLeases(zktest.Client(t, server.ConnectString()), "/semaphores/max", 1)
+		require.NoError(t, err)
+		creating, create := make(chan struct{}), make(chan struct{})
+		var seen atomic.Bool
+		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpCreate2 && strings.HasSuffix(f.Path, "/max") && !seen.Swap(true) {
+				close(creating)
+				<-create
+			}
+			return zkproxy.Pass
+		})
+		set := make(chan error, 1)
+		go func() { set <- first.Set(withLimit(t), 2) }()
+		awaitSignal(t, creating)
+		require.NoError(t, second.Set(withLimit(t), 3))
+		close(create)
+		require.NoError(t, <-set)
+		n, _, err := second.MaxLeases(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+	})
+}
+
+// The number is lowered while somebody who waits lists the leases: whoever saw both
+// in the order in which they were made would not let him in.
+func TestTheMaximumFallsDuringALook(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		admin := zktest.Client(t, server.ConnectString())
+		shared, err := locks.NewSharedLeases(admin, "/semaphores/max", 3)
+		require.NoError(t, err)
+		held, err := locks.NewInterProcessSemaphore(admin, "/semaphores/s", shared)
+		require.NoError(t, err)
+		leases := []*locks.Lease{acquire(t, held), acquire(t, held), acquire(t, held)}
+
+		link := zktest.NewProxy(t, server.Addr())
+		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		own, err := locks.NewSharedLeases(client, "/semaphores/max", 3)
+		require.NoError(t, err)
+		s, err := locks.NewInterProcessSemaphore(client, "/semaphores/s", own)
+		require.NoError(t, err)
+		looking, look, watched := make(chan struct{}), make(chan struct{}), make(chan struct{}, 10)
+		var armed atomic.Bool
+		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			switch {
+			case f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpGetChildren2 && armed.Swap(false):
+				close(looking)
+				<-look
+			case f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpGetData && f.Path == server.Root()+leases[2].Path():
+				watched <- struct{}{}
+			}
+			return zkproxy.Pass
+		})
+		waiting := acquireLater(withLimit(t), s)
+		awaitSignal(t, watched)
+		armed.Store(true)
+		require.NoError(t, admin.Set(withLimit(t), leases[0].Path(), []byte("a reason to look")))
+		awaitSignal(t, looking)
+		require.NoError(t, shared.Set(withLimit(t), 1))
+		release(t, leases[0])
+		close(look)
+		select {
+		case o := <-waiting:
+			require.NoError(t, o.err)
+			t.Fatal("let in as one of three, where there may be one")
+		case <-watched:
+		}
+		release(t, leases[1])
+		release(t, leases[2])
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
