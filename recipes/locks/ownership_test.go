@@ -22,6 +22,12 @@ import (
 // is asked next has not yet seen the end of that session: it lists the old node,
 // first in the queue (CURATOR-498, CURATOR-604).
 func TestANodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
+	for range trials {
+		t.Run("trial", oldSessionsNodeIsListed)
+	}
+}
+
+func oldSessionsNodeIsListed(t *testing.T) {
 	server := zktest.NewServer(t)
 	link := zktest.NewProxy(t, server.Addr())
 	client := zktest.Client(t, link.Addr())
@@ -79,7 +85,7 @@ func (d *foreignNodeDriver) CreatesTheLock(
 }
 
 func TestTheNodeMustBelongToTheSession(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		other := zktest.Client(t, server.ConnectString())
 		var foreign locks.LockNode
@@ -134,11 +140,11 @@ func TestForeignChildrenAreIgnored(t *testing.T) {
 // A child whose name is short crashes other clients when they look for the node of
 // a create whose reply was lost.
 func TestALostReplyWithAForeignChild(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := withLimit(t)
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
-		_, err := client.Create(ctx, "/locks/short/_c_a", nil, framework.CreatingParentsIfNeeded())
+		_, err := client.Create(ctx, path+"/_c_a", nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 		var lost atomic.Int32
 		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
@@ -148,7 +154,7 @@ func TestALostReplyWithAForeignChild(t *testing.T) {
 			return zkproxy.Pass
 		})
 		defer remove()
-		m := newMutex(t, client, "/locks/short")
+		m := newMutex(t, client, path)
 		lease := acquire(t, m)
 		require.EqualValues(t, 1, lost.Load())
 		require.Equal(t, lease.Path(), awaitQueue(t, m, 1)[0].Path, "the node of the first try is the one that counts")

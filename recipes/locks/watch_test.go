@@ -13,7 +13,7 @@ import (
 // The one that a waiter is to watch goes between the list and the watch: the
 // waiter gets the lock, and no watch is left on a path that nobody will use again.
 func TestThePredecessorGoesBeforeTheWatch(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/vanish")
 		link := zktest.NewProxy(t, server.Addr())
 		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/vanish")
@@ -44,7 +44,7 @@ func TestThePredecessorGoesBeforeTheWatch(t *testing.T) {
 // A wake-up proves nothing: when the data of the predecessor changes, the waiter
 // looks again and goes on waiting.
 func TestAChangedPredecessorIsNoReasonToEnter(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, "/locks/changed")
 		lease := acquire(t, holder)
