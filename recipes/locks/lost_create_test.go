@@ -17,37 +17,36 @@ import (
 // is asked next is behind until it is told to sync (CURATOR-264): the node is found
 // all the same, and is the only one.
 func TestOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
-	for range trials {
-		t.Run("trial", func(t *testing.T) {
-			server := zktest.NewServer(t)
-			client := zktest.Client(t, server.Addr())
-			_, err := client.Create(withLimit(t), "/locks/behind", nil, framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
-			var thaw func()
-			created := 0
-			defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				switch {
-				case r.Op == zkserver.OpCreate2:
-					if created++; created == 1 {
-						thaw = server.FreezeReads(0) // before the node is there
-						return zkserver.LoseReply
-					}
-					t.Errorf("creation %d of the node", created)
-					thaw()
-				case r.Op == zkserver.OpSync:
-					thaw()
-				}
+	runTrials(t, func(t *testing.T, _ int) {
+		server := zktest.NewServer(t)
+		client := zktest.Client(t, server.Addr())
+		_, err := client.Create(withLimit(t), "/locks/behind", nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		var thaw func()
+		created := 0
+		defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpSync {
+				thaw()
+			}
+			if r.Op != zkserver.OpCreate2 {
 				return zkserver.Pass
-			})()
-			lease := acquire(t, newMutex(t, client, "/locks/behind"))
-			require.Equal(t, 1, server.Stats().Ephemerals)
-			stat, err := client.Exists(withLimit(t), lease.Path())
-			require.NoError(t, err)
-			require.Equal(t, lease.Token(), stat.Czxid)
-			release(t, lease)
-			require.Zero(t, server.Stats().Ephemerals)
-		})
-	}
+			}
+			if created++; created == 1 {
+				thaw = server.FreezeReads(0) // before the node is there
+				return zkserver.LoseReply
+			}
+			t.Errorf("creation %d of the node", created)
+			thaw()
+			return zkserver.Pass
+		})()
+		lease := acquire(t, newMutex(t, client, "/locks/behind"))
+		require.Equal(t, 1, server.Stats().Ephemerals)
+		stat, err := client.Exists(withLimit(t), lease.Path())
+		require.NoError(t, err)
+		require.Equal(t, lease.Token(), stat.Czxid)
+		release(t, lease)
+		require.Zero(t, server.Stats().Ephemerals)
+	})
 }
 
 // As above with three real servers: the client is led to another one after its

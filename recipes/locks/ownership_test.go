@@ -22,12 +22,11 @@ import (
 // is asked next has not yet seen the end of that session: it lists the old node,
 // first in the queue (CURATOR-498, CURATOR-604).
 func TestANodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
-	for range trials {
-		t.Run("trial", oldSessionsNodeIsListed)
-	}
+	runTrials(t, func(t *testing.T, _ int) { oldSessionsNodeIsListed(t) })
 }
 
 func oldSessionsNodeIsListed(t *testing.T) {
+	t.Helper()
 	server := zktest.NewServer(t)
 	link := zktest.NewProxy(t, server.Addr())
 	client := zktest.Client(t, link.Addr())

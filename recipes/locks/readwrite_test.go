@@ -17,17 +17,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// Where the scenarios of Curator's TestInterProcessReadWriteLock are:
-//
-//	testBasic                            TestWritersAreAlone
-//	testGetParticipantNodes              TestReadersShareAndWritersQueue
-//	testThatUpgradingIsDisallowed        TestAReaderCannotBecomeAWriter
-//	testThatDowngradingRespectsThreads   TestDowngrade
-//	testDowngrading                      TestDowngrade
-//	testContendingDowngrading            TestNoWriterGetsInDuringADowngrade
-//	testSetNodeData                      TestReadWriteLayout
-//	testLockPath                         TestAWriterWhoseSessionIsKilled
-
 func TestWritersAreAlone(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, goroutines, turns = 4, 2, 24

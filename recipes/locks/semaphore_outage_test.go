@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"bytes"
 	"sync"
 	"testing"
 	"time"
@@ -73,4 +74,89 @@ func TestPermitsOfLostSessionsComeBack(t *testing.T) {
 		releaseAll(t, mine)
 		link.Heal()
 	})
+}
+
+// The node with the number of permits is deleted while people hold and wait: it is
+// made again with the seed, and waiters hear of further changes.
+func TestTheMaximumIsDeletedWhilePeopleWait(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		admin := zktest.Client(t, server.ConnectString())
+		shared := newShared(t, admin)
+		s := create(admin, shared)
+		lease := acquire(t, s)
+		client := zktest.Client(t, server.ConnectString())
+		waiting := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		awaitQueue(t, s, 2)
+		require.NoError(t, admin.Delete(withLimit(t), "/semaphores/max"))
+		awaitNumber(t, admin, []byte{0, 0, 0, 1})
+		require.Empty(t, waiting)
+		require.NoError(t, lease.Err())
+		require.NoError(t, shared.Set(withLimit(t), 2))
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		releaseAll(t, []*locks.Lease{lease, o.lease})
+	})
+}
+
+// The number is raised, and then lowered, while a waiter is cut off: it finds out
+// when it is back, and neither holds nor places are lost.
+func TestTheMaximumChangesDuringAnOutage(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		admin := zktest.Client(t, server.ConnectString())
+		shared := newShared(t, admin)
+		s := create(admin, shared)
+		lease := acquire(t, s)
+		link := zktest.NewProxy(t, server.Addr())
+		client := zktest.Client(t, server.ConnectStringVia(link.Addr()), framework.WithErrorPolicy(framework.SessionErrorPolicy))
+		away := func(change func()) {
+			link.Refuse(true)
+			link.Cut()
+			change()
+			link.Refuse(false)
+		}
+		first := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		place := awaitQueue(t, s, 2)[1]
+		away(func() { require.NoError(t, shared.Set(withLimit(t), 2)) })
+		o := await(t, first)
+		require.NoError(t, o.err)
+		require.Equal(t, place.Token, o.lease.Token())
+
+		second := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		place = awaitQueue(t, s, 3)[2]
+		away(func() {
+			require.NoError(t, shared.Set(withLimit(t), 1))
+			release(t, lease)
+		})
+		require.NoError(t, client.Sync(withLimit(t), "/"))
+		require.NoError(t, o.lease.Err())
+		_, err := s.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.Empty(t, second, "the first of them is the one permit")
+		release(t, o.lease)
+		o = await(t, second)
+		require.NoError(t, o.err)
+		require.Equal(t, place.Token, o.lease.Token())
+		release(t, o.lease)
+	})
+}
+
+func newShared(t *testing.T, client *framework.Framework) *locks.SharedLeases {
+	t.Helper()
+	shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
+	require.NoError(t, err)
+	return shared
+}
+
+// awaitNumber waits until the node with the number of permits has this data.
+func awaitNumber(t *testing.T, client *framework.Framework, want []byte) {
+	t.Helper()
+	ctx := withLimit(t)
+	for {
+		data, err := client.Get(ctx, "/semaphores/max")
+		if err == nil && bytes.Equal(data, want) {
+			return
+		}
+		require.NoError(t, ctx.Err(), "it is %v, %v", data, err)
+		pause()
+	}
 }
