@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,8 @@ func TestOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 		client := zktest.Client(t, server.Addr())
 		_, err := client.Create(withLimit(t), "/locks/behind", nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(withLimit(t))
+		defer giveUp()
 		var thaw func()
 		created := 0
 		defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -36,10 +39,11 @@ func TestOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 				return zkserver.LoseReply
 			}
 			t.Errorf("creation %d of the node", created)
-			thaw()
+			giveUp()
 			return zkserver.Pass
 		})()
-		lease := acquire(t, newMutex(t, client, "/locks/behind"))
+		lease, err := newMutex(t, client, "/locks/behind").Acquire(ctx)
+		require.NoError(t, err)
 		require.Equal(t, 1, server.Stats().Ephemerals)
 		stat, err := client.Exists(withLimit(t), lease.Path())
 		require.NoError(t, err)

@@ -90,7 +90,8 @@
 //	Go and Java on one path: mutex, readers and writers, semaphores, revocation
 //		interop.TestMutexContest, interop.TestReadWriteContest, interop.TestReadersAndWritersOfBothSides,
 //		interop.TestSemaphoreContest, interop.TestSemaphoreV2Contest, interop.TestSemaphoreMutexContest,
-//		interop.TestLeasesOfBothSides, interop.TestParticipantsOfBothSides, interop.TestTheOtherSideDies
+//		interop.TestLeasesOfBothSides, interop.TestParticipantsOfBothSides, interop.TestTheOtherSideDies,
+//		interop.TestJavaAsksGo, interop.TestGoAsksJava
 //	the sequence number near its end
 //		TestTheOrderIsThatOfCreation, TestTheQueueKeepsItsOrderAcrossTheWrap,
 //		TestNobodyIsAdmittedWhenTheSequenceIsExhausted
