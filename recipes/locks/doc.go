@@ -155,4 +155,25 @@
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
 //	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()
 //	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)
+//
+// # With Python
+//
+// kazoo's Lock keeps the same kind of queue under another name. A [LockInternals] of
+// that name queues with it, one holder at a time, in the order of the server; see the
+// example. What else there is to know, with kazoo 2.8:
+//
+//   - Make the folder first, as a node that stays. kazoo makes sure of it once; when the
+//     server has removed an empty container of ours, its next acquisition fails.
+//   - An [InterProcessMutex] and kazoo's Lock do not exclude each other on one path. With
+//     extra_lock_patterns kazoo sees ours, but ours ignores what does not have its
+//     name. Java takes every child for a contender, but orders kazoo's wrongly.
+//   - kazoo's Semaphore has another layout than either of ours: each child of the folder is
+//     a lease, the folder's data is their number as text, and whoever has a Lock at
+//     <path>-__lock__ may add one. Two LockInternals make one that goes with it, as
+//     testing/interop does.
+//   - ReadLock and WriteLock have no counterpart. Their names are others than
+//     Curator's, and a reader may wait for a writer that came after it and that waits for the
+//     reader (kazoo#649).
+//   - kazoo does not tell a holder that it has lost its lock. Its users listen to the
+//     state of the connection, or rely on the token.
 package locks
