@@ -41,7 +41,7 @@
 //	a predecessor that goes between the list and the watch is waited for, and for ever
 //		TestThePredecessorGoesBeforeTheWatch
 //	kazoo#170: a waiter whose connection is interrupted waits for ever
-//		TestWaiterSurvivesAnInterruption
+//		TestWaiterSurvivesAnInterruption, TestWaitersForAPermitKeepTheirPlace
 //	CURATOR-211, -307: a reader or writer whose node is gone fails with an index out of range
 //		TestAReaderOrWriterJoinsTheQueueAgain, TestReadWriteQueue
 //	CURATOR-621: another writer gets in while a writer becomes a reader

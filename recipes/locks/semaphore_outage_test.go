@@ -76,6 +76,37 @@ func TestPermitsOfLostSessionsComeBack(t *testing.T) {
 	})
 }
 
+// A waiter keeps its place when its connection is interrupted, under the policy that
+// ends holds then.
+func TestWaitersForAPermitKeepTheirPlace(t *testing.T) {
+	for _, kind := range []string{"first semaphore", "semaphore", "semaphore mutex"} {
+		t.Run(kind, func(t *testing.T) {
+			twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+				create := func(client *framework.Framework) contended {
+					s, ok := exclusive[kind](t, client, path).(contended)
+					require.True(t, ok)
+					return s
+				}
+				holder := create(zktest.Client(t, server.ConnectString()))
+				lease := acquire(t, holder)
+				link := zktest.NewProxy(t, server.Addr())
+				client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+				waiting := acquireLater(withLimit(t), create(client))
+				place := awaitQueue(t, holder, 2)[1]
+				session := client.Session()
+				link.Cut()
+				require.NoError(t, client.Sync(withLimit(t), "/"))
+				release(t, lease)
+				o := await(t, waiting)
+				require.NoError(t, o.err)
+				require.Equal(t, session, client.Session())
+				require.Equal(t, place.Path, o.lease.Path())
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
 // The node with the number of permits is deleted while people hold and wait: it is
 // made again with the seed, and waiters hear of further changes.
 func TestTheMaximumIsDeletedWhilePeopleWait(t *testing.T) {

@@ -530,4 +530,13 @@ var table = []mutant{
 		pkg:      "./recipes/locks",
 		test:     "^TestDoGivesBackAfterTheFunction$/^zkserver$",
 	},
+	{
+		name:     "locks-semaphore-turn-given-up",
+		property: "A waiter for a permit keeps its place when its connection is interrupted.",
+		file:     "recipes/locks/semaphore_v2.go",
+		old:      "	turn.cfg.policy = framework.SessionErrorPolicy\n",
+		new:      "",
+		pkg:      "./recipes/locks",
+		test:     "^TestWaitersForAPermitKeepTheirPlace$/^semaphore$/^zkserver$",
+	},
 }
