@@ -65,7 +65,10 @@
 // Which policy is safe with which session timeout in which partition is said at
 // [framework.StandardErrorPolicy]. When somebody else ends the hold at the server,
 // by deleting its node or closing its session, the server tells the holder and the
-// next in the queue at the same time; the next one needs a round trip more.
+// next in the queue at the same time; the next one needs a round trip more. Who may
+// change a node's access control list can make it unreadable first, and then the server
+// tells the holder nothing (since the fix of CVE-2024-23944): [framework.WithACLProvider]
+// can leave the nodes of locks to their creators.
 //
 // The contexts of a lost lease end with a [*LostError] as their cause, Done is
 // closed, and Release returns the error.
