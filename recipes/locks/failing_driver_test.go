@@ -62,7 +62,7 @@ func TestTheFirstFailureIsTold(t *testing.T) {
 		trouble := errors.New("trouble")
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()),
-			framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Second))
+			framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Second/2))
 		internals := newFailing(t, client, path, func() error {
 			link.Refuse(true)
 			link.Cut()

@@ -84,12 +84,12 @@ func (d *foreignNodeDriver) CreatesTheLock(
 }
 
 func TestTheNodeMustBelongToTheSession(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := withLimit(t)
 		other := zktest.Client(t, server.ConnectString())
 		var foreign locks.LockNode
 		var err error
-		foreign.Path, err = other.Create(ctx, "/locks/owner/lock-", nil,
+		foreign.Path, err = other.Create(ctx, path+"/lock-", nil,
 			framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
 			framework.WithMode(framework.EphemeralSequential), framework.StoringStatIn(&foreign.Stat))
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestTheNodeMustBelongToTheSession(t *testing.T) {
 			node: func() (locks.LockNode, bool) { return foreign, offered.CompareAndSwap(false, true) },
 		}
 		client := zktest.Client(t, server.ConnectString())
-		internals, err := locks.NewLockInternals(client, driver, "/locks/owner", "lock-", 1)
+		internals, err := locks.NewLockInternals(client, driver, path, "lock-", 1)
 		require.NoError(t, err)
 		lease, err := internals.Acquire(ctx)
 		require.NoError(t, err)
