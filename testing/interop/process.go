@@ -16,6 +16,9 @@ import (
 // closeTimeout bounds how long a process may take to end by itself.
 const closeTimeout = 10 * time.Second
 
+// maxLine bounds an answer, in which there may be the data of a znode.
+const maxLine = 2 << 20
+
 // process is a program that takes commands a line each and answers them in any order.
 type process struct {
 	name    string                            // in errors
@@ -64,6 +67,7 @@ func (p *process) run() error {
 func (p *process) read(out io.Reader) {
 	defer close(p.gone)
 	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		number, words, _ := strings.Cut(lines.Text(), "\t")
 		p.mu.Lock()
