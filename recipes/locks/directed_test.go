@@ -31,8 +31,8 @@
 //	CURATOR-498, -604, -620, -653, -696: the node of the session before is taken for one's own
 //		TestANodeOfTheOldSessionIsNotTakenForOurs, TestTheNodeMustBelongToTheSession,
 //		framework.TestTheNodeOfAnEarlierSessionIsNotOurs
-//	the server removes the empty folder between its creation and that of the node
-//		TestContainerReapedUnderTheLock
+//	CURATOR-180, -436: the server removes the empty folder under an acquisition, which fails because it is not there
+//		TestContainerReapedUnderTheLock, TestEveryExclusiveLockSurvivesTheEndOfItsFolders
 //
 // The wait:
 //

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -75,6 +76,26 @@ func TestEveryExclusiveLockSurvivesItsHolder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Every folder of a lock is removed whenever it is empty: that stops nobody.
+func TestEveryExclusiveLockSurvivesTheEndOfItsFolders(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
+	var wg sync.WaitGroup
+	for range 2 {
+		client := zktest.Client(t, server.Addr())
+		for name, create := range exclusive {
+			lock := create(t, client, "/locks/"+name)
+			wg.Go(func() {
+				for range 50 {
+					if err := lock.Do(withLimit(t), func(context.Context) error { return nil }); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
 }
 
 // ownerOnly gives what is created to whoever has created it, and parents to all.

@@ -225,6 +225,9 @@ func awaitLost(t *testing.T, clients []*framework.Framework) {
 // The server is away until every contender has lost its session: there are no turns
 // meanwhile, and turns go on when it is back.
 func TestTurnsGoOnAfterAnOutage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a session timeout")
+	}
 	eachRestartable(t, func(t *testing.T, server restartable) {
 		var all []*turns
 		var clients []*framework.Framework

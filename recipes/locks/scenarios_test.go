@@ -10,7 +10,7 @@
 //	the holder's session is killed: whoever waits has it
 //		TestEveryExclusiveLockSurvivesItsHolder, TestTheHolderKnowsFirst
 //	the server removes empty folders all the time: nobody fails, and in the end the folder is gone
-//		TestContainerReapedUnderTheLock, TestTheFolderGoesAway
+//		TestContainerReapedUnderTheLock, TestEveryExclusiveLockSurvivesTheEndOfItsFolders, TestTheFolderGoesAway
 //	in a namespace
 //		TestEveryExclusiveLockExcludes, TestOwnershipGoesByTheNodeAtTheServer
 //	ten workers with one lock are inside one at a time

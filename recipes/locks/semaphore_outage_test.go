@@ -17,6 +17,9 @@ import (
 // Twenty holders of a permit each are cut off. Each knows that it has lost it before
 // anybody else has it, and all permits are back when the sessions are over.
 func TestPermitsOfLostSessionsComeBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a session timeout")
+	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/semaphores/s"
 		link := zktest.NewProxy(t, server.Addr())
