@@ -94,12 +94,14 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// twentyTimes runs the test twenty times on each backend.
+// twentyTimes runs the test twenty times on each backend, or until it fails.
 func twentyTimes(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	t.Helper()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for range trials {
-			t.Run("trial", func(t *testing.T) { test(t, server) })
+			if !t.Run("trial", func(t *testing.T) { test(t, server) }) {
+				return
+			}
 		}
 	})
 }
@@ -113,7 +115,7 @@ func twentyAtOnce(t *testing.T, test func(t *testing.T, server zktest.Backend, p
 	})
 }
 
-// runTrials runs twenty trials, several at a time.
+// runTrials runs twenty trials, several at a time, and begins none after a failure.
 func runTrials(t *testing.T, test func(t *testing.T, trial int)) {
 	t.Helper()
 	gate := make(chan struct{}, trialsAtOnce)
@@ -122,7 +124,9 @@ func runTrials(t *testing.T, test func(t *testing.T, trial int)) {
 		wg.Go(func() {
 			gate <- struct{}{}
 			defer func() { <-gate }()
-			t.Run("trial", func(t *testing.T) { test(t, trial) })
+			if !t.Failed() {
+				t.Run("trial", func(t *testing.T) { test(t, trial) })
+			}
 		})
 	}
 	wg.Wait()

@@ -286,7 +286,7 @@ func TestAcquireAgainAfterALoss(t *testing.T) {
 		m := newMutex(t, client, "/locks/again")
 		lease := acquire(t, m)
 		proxy.Cut()
-		awaitDone(t, lease.Done(), "the loss")
+		require.NoError(t, client.Sync(withLimit(t), "/")) // over another connection
 		var lost *locks.LostError
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Equal(t, framework.ReasonSuspended, lost.Reason)

@@ -3,6 +3,7 @@ package locks_test
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,15 +60,15 @@ func TestAChangedPredecessorIsNoReasonToEnter(t *testing.T) {
 		defer remove()
 		waiter := zktest.Client(t, server.ConnectStringVia(link.Addr()))
 		result := acquireLater(withLimit(t), newMutex(t, waiter, "/locks/changed"))
-		for range 3 {
-			awaitSignal(t, watched)
+		for range 4 {
+			select {
+			case <-watched:
+			case o := <-result:
+				t.Fatalf("the waiter got %+v while the lock is held", o)
+			case <-time.After(limit):
+				t.Fatal("the waiter has not looked again")
+			}
 			require.NoError(t, admin.Set(withLimit(t), lease.Path(), []byte("changed")))
-		}
-		awaitSignal(t, watched)
-		select {
-		case o := <-result:
-			t.Fatalf("the waiter got %+v while the lock is held", o)
-		default:
 		}
 		require.NoError(t, lease.Err(), "a change of its data does not end a hold")
 		require.NoError(t, waiter.Sync(withLimit(t), "/"))
