@@ -65,7 +65,10 @@
 // Which policy is safe with which session timeout in which partition is said at
 // [framework.StandardErrorPolicy]. When somebody else ends the hold at the server,
 // by deleting its node or closing its session, the server tells the holder and the
-// next in the queue at the same time; the next one needs a round trip more.
+// next in the queue at the same time; the next one needs a round trip more. Who may
+// change a node's access control list can make it unreadable first, and then the server
+// tells the holder nothing (since the fix of CVE-2024-23944): [framework.WithACLProvider]
+// can leave the nodes of locks to their creators.
 //
 // The contexts of a lost lease end with a [*LostError] as their cause, Done is
 // closed, and Release returns the error.
@@ -155,4 +158,25 @@
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
 //	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()
 //	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)
+//
+// # With Python
+//
+// kazoo's Lock keeps the same kind of queue under another name. A [LockInternals] of
+// that name queues with it, one holder at a time, in the order of the server; see the
+// example. What else there is to know, with kazoo 2.8:
+//
+//   - Make the folder first, as a node that stays. kazoo makes sure of it once; when the
+//     server has removed an empty container of ours, its next acquisition fails.
+//   - An [InterProcessMutex] and kazoo's Lock do not exclude each other on one path. With
+//     extra_lock_patterns kazoo sees ours, but ours ignores what does not have its
+//     name. Java takes every child for a contender, but orders kazoo's wrongly.
+//   - kazoo's Semaphore has another layout than either of ours: each child of the folder is
+//     a lease, the folder's data is their number as text, and whoever has a Lock at
+//     <path>-__lock__ may add one. Two LockInternals make one that goes with it, as
+//     testing/interop does.
+//   - ReadLock and WriteLock have no counterpart. Their names are others than
+//     Curator's, and a reader may wait for a writer that came after it and that waits for the
+//     reader (kazoo#649).
+//   - kazoo does not tell a holder that it has lost its lock. Its users listen to the
+//     state of the connection, or rely on the token.
 package locks

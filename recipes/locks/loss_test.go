@@ -290,7 +290,7 @@ func TestAcquireAgainAfterALoss(t *testing.T) {
 		m := newMutex(t, client, "/locks/again")
 		lease := acquire(t, m)
 		proxy.Cut()
-		awaitDone(t, lease.Done(), "the loss")
+		require.NoError(t, client.Sync(withLimit(t), "/")) // over another connection
 		var lost *locks.LostError
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Equal(t, framework.ReasonSuspended, lost.Reason)
@@ -345,11 +345,11 @@ func TestSessionPolicySurvivesAnInterruption(t *testing.T) {
 
 // A waiter keeps its place through an interruption.
 func TestWaiterSurvivesAnInterruption(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/place")
+	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+		holder := newMutex(t, zktest.Client(t, server.ConnectString()), path)
 		lease := acquire(t, holder)
 		proxy := zktest.NewProxy(t, server.Addr())
-		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(proxy.Addr())), "/locks/place")
+		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(proxy.Addr())), path)
 		result := acquireLater(withLimit(t), waiter)
 		place := awaitQueue(t, holder, 2)[1]
 		proxy.Cut()
@@ -368,12 +368,12 @@ func TestWaiterSurvivesAnInterruption(t *testing.T) {
 
 // A waiter whose node, or whose session, is taken away joins the queue again.
 func TestWaiterJoinsTheQueueAgain(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		admin := zktest.Client(t, server.ConnectString())
-		holder := newMutex(t, admin, "/locks/rejoin")
+		holder := newMutex(t, admin, path)
 		lease := acquire(t, holder)
 		client := zktest.Client(t, server.ConnectString())
-		result := acquireLater(withLimit(t), newMutex(t, client, "/locks/rejoin"))
+		result := acquireLater(withLimit(t), newMutex(t, client, path))
 
 		first := awaitQueue(t, holder, 2)[1]
 		require.NoError(t, admin.Delete(withLimit(t), first.Path))

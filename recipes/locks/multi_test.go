@@ -13,12 +13,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// Where the scenarios of Curator's TestInterProcessMultiMutex are:
-//
-//	testSomeReleasesFail     TestAMemberIsLost
-//	testSomeLocksFailToLock  TestTheFirstFailureStopsAMultiLock
-//	testLocker, testReentrant, test2Clients   TestMultiLock
-
 func newMulti(tb testing.TB, members ...locks.InterProcessLock) *locks.InterProcessMultiLock {
 	tb.Helper()
 	m, err := locks.NewInterProcessMultiLock(members...)

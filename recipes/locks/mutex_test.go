@@ -210,7 +210,7 @@ func TestWaiterInTheMiddleLeaves(t *testing.T) {
 }
 
 func TestReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/idempotent")
 		var none *locks.Lease
 		require.NoError(t, none.Release(context.Background()))
@@ -232,7 +232,7 @@ func TestReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
 }
 
 func TestReleaseWithAnEndedContext(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/late")

@@ -22,6 +22,11 @@ import (
 // is asked next has not yet seen the end of that session: it lists the old node,
 // first in the queue (CURATOR-498, CURATOR-604).
 func TestANodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
+	runTrials(t, func(t *testing.T, _ int) { oldSessionsNodeIsListed(t) })
+}
+
+func oldSessionsNodeIsListed(t *testing.T) {
+	t.Helper()
 	server := zktest.NewServer(t)
 	link := zktest.NewProxy(t, server.Addr())
 	client := zktest.Client(t, link.Addr())
@@ -79,12 +84,12 @@ func (d *foreignNodeDriver) CreatesTheLock(
 }
 
 func TestTheNodeMustBelongToTheSession(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := withLimit(t)
 		other := zktest.Client(t, server.ConnectString())
 		var foreign locks.LockNode
 		var err error
-		foreign.Path, err = other.Create(ctx, "/locks/owner/lock-", nil,
+		foreign.Path, err = other.Create(ctx, path+"/lock-", nil,
 			framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
 			framework.WithMode(framework.EphemeralSequential), framework.StoringStatIn(&foreign.Stat))
 		require.NoError(t, err)
@@ -97,7 +102,7 @@ func TestTheNodeMustBelongToTheSession(t *testing.T) {
 			node: func() (locks.LockNode, bool) { return foreign, offered.CompareAndSwap(false, true) },
 		}
 		client := zktest.Client(t, server.ConnectString())
-		internals, err := locks.NewLockInternals(client, driver, "/locks/owner", "lock-", 1)
+		internals, err := locks.NewLockInternals(client, driver, path, "lock-", 1)
 		require.NoError(t, err)
 		lease, err := internals.Acquire(ctx)
 		require.NoError(t, err)
@@ -134,11 +139,11 @@ func TestForeignChildrenAreIgnored(t *testing.T) {
 // A child whose name is short crashes other clients when they look for the node of
 // a create whose reply was lost.
 func TestALostReplyWithAForeignChild(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := withLimit(t)
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
-		_, err := client.Create(ctx, "/locks/short/_c_a", nil, framework.CreatingParentsIfNeeded())
+		_, err := client.Create(ctx, path+"/_c_a", nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 		var lost atomic.Int32
 		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
@@ -148,7 +153,7 @@ func TestALostReplyWithAForeignChild(t *testing.T) {
 			return zkproxy.Pass
 		})
 		defer remove()
-		m := newMutex(t, client, "/locks/short")
+		m := newMutex(t, client, path)
 		lease := acquire(t, m)
 		require.EqualValues(t, 1, lost.Load())
 		require.Equal(t, lease.Path(), awaitQueue(t, m, 1)[0].Path, "the node of the first try is the one that counts")

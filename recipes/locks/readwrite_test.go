@@ -17,17 +17,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// Where the scenarios of Curator's TestInterProcessReadWriteLock are:
-//
-//	testBasic                            TestWritersAreAlone
-//	testGetParticipantNodes              TestReadersShareAndWritersQueue
-//	testThatUpgradingIsDisallowed        TestAReaderCannotBecomeAWriter
-//	testThatDowngradingRespectsThreads   TestDowngrade
-//	testDowngrading                      TestDowngrade
-//	testContendingDowngrading            TestNoWriterGetsInDuringADowngrade
-//	testSetNodeData                      TestReadWriteLayout
-//	testLockPath                         TestAWriterWhoseSessionIsKilled
-
 func TestWritersAreAlone(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, goroutines, turns = 4, 2, 24
@@ -132,7 +121,7 @@ func TestReadersShareAndWritersQueue(t *testing.T) {
 }
 
 func TestAReaderCannotBecomeAWriter(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		reader := acquire(t, rw.ReadLock())
 		for _, try := range []func(context.Context) (*locks.Lease, error){rw.WriteLock().TryAcquire, rw.WriteLock().Acquire} {
@@ -205,7 +194,7 @@ func TestDowngrade(t *testing.T) {
 }
 
 func TestNoWriterGetsInDuringADowngrade(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		writer := acquire(t, rw.WriteLock())
 		link := zktest.NewProxy(t, server.Addr())
@@ -250,7 +239,7 @@ func repliesAbout(link *zkproxy.Proxy, path string) <-chan struct{} {
 // The writer's node goes while the request that creates the reader's is on its way:
 // by then the next writer has got in, so there is nothing left to downgrade.
 func TestADowngradeComesTooLate(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		admin := zktest.Client(t, server.ConnectString())
 		link := zktest.NewProxy(t, server.Addr())
@@ -325,7 +314,7 @@ func TestAReaderWaitsForTheNearestWriter(t *testing.T) {
 }
 
 func TestAWriterWhoseSessionIsKilled(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		writer := acquire(t, newReadWrite(t, client, "/locks/rw").WriteLock())
 		other := zktest.Client(t, server.ConnectString())

@@ -19,23 +19,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// Where the scenarios of Curator's TestInterProcessSemaphore are:
-//
-//	testSimple, testSimple2            TestAPermitIsAPermit
-//	testThreads, testRelease1AtATime   TestNoMorePermitsThanTheMaximum
-//	testReleaseInChunks                TestNoMorePermitsThanTheMaximum
-//	testMaxPerSession                  TestLeasesTogether
-//	testGetParticipantNodes            TestAPermitIsAPermit
-//	testClientClose                    TestClosingTheClientFreesItsPermits
-//	testThreadedLeaseIncrease          TestMorePermitsWhilePeopleWait
-//	testNoOrphanedNodes                TestALeaseDeletedWhileItIsWaitedFor
-//	testInterruptAcquire               TestCancelledAtEveryRequest
-//
-// and of the base suite, for InterProcessSemaphoreMutex:
-//
-//	test2Clients, testReentrantSingleLock   TestNoMorePermitsThanTheMaximum
-//	testReentrant, testReentrant2Threads    TestASemaphoreMutexIsNotReentrant
-
 // semaphore is what both semaphores, and the mutex made of one, can do.
 type semaphore interface {
 	locks.InterProcessLock

@@ -67,6 +67,10 @@ func NewInterProcessSemaphoreV2(
 	}
 	// What is told of, measured and asked for are the leases.
 	turn.telemetry, turn.cfg.onRevocation = nil, nil
+	// As leases are counted after their creation, a turn that is lost unnoticed admits
+	// nobody too many. So whoever has it need not give it up for an interruption, and
+	// begin again at the end of the queue.
+	turn.cfg.policy = framework.SessionErrorPolicy
 	return &InterProcessSemaphoreV2{path, turn, leases}, nil
 }
 

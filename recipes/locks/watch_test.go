@@ -3,6 +3,7 @@ package locks_test
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,7 +14,7 @@ import (
 // The one that a waiter is to watch goes between the list and the watch: the
 // waiter gets the lock, and no watch is left on a path that nobody will use again.
 func TestThePredecessorGoesBeforeTheWatch(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/vanish")
 		link := zktest.NewProxy(t, server.Addr())
 		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/vanish")
@@ -44,7 +45,7 @@ func TestThePredecessorGoesBeforeTheWatch(t *testing.T) {
 // A wake-up proves nothing: when the data of the predecessor changes, the waiter
 // looks again and goes on waiting.
 func TestAChangedPredecessorIsNoReasonToEnter(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, "/locks/changed")
 		lease := acquire(t, holder)
@@ -59,15 +60,15 @@ func TestAChangedPredecessorIsNoReasonToEnter(t *testing.T) {
 		defer remove()
 		waiter := zktest.Client(t, server.ConnectStringVia(link.Addr()))
 		result := acquireLater(withLimit(t), newMutex(t, waiter, "/locks/changed"))
-		for range 3 {
-			awaitSignal(t, watched)
+		for range 4 {
+			select {
+			case <-watched:
+			case o := <-result:
+				t.Fatalf("the waiter got %+v while the lock is held", o)
+			case <-time.After(limit):
+				t.Fatal("the waiter has not looked again")
+			}
 			require.NoError(t, admin.Set(withLimit(t), lease.Path(), []byte("changed")))
-		}
-		awaitSignal(t, watched)
-		select {
-		case o := <-result:
-			t.Fatalf("the waiter got %+v while the lock is held", o)
-		default:
 		}
 		require.NoError(t, lease.Err(), "a change of its data does not end a hold")
 		require.NoError(t, waiter.Sync(withLimit(t), "/"))

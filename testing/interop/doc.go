@@ -1,12 +1,14 @@
 // Package interop has Apache Curator itself take part in tests: a Java process that
 // does with Curator's own classes what a Go test tells it, on the paths and the
-// server that the Go side uses.
+// server that the Go side uses. A Python process does the same with kazoo.
 //
-// It needs a Java compiler and Curator's jars; on Debian they come with
+// It needs a Java compiler and Curator's jars, or kazoo; on Debian they come with
 //
 //	apt-get install libcurator-recipes-java default-jdk-headless
+//	apt-get install python3-kazoo
 //
-// Where they are missing [Start] fails with [ErrNotInstalled]; it never pretends.
+// Where they are missing [Start] and [StartKazoo] fail with [ErrNotInstalled]; they never
+// pretend.
 //
 // # Actors
 //
@@ -24,7 +26,8 @@
 //	hold, err := alice.Do(ctx, "acquire", "report")   // the node's path, its czxid
 //
 // Commands and their results are strings; java/Actor.java and java/Data.java list
-// them. What Java throws is a [*JavaError]. An actor does one thing after another, so a
+// them, and python/peer.py those of [StartKazoo]. What Java throws is a [*JavaError],
+// what Python raises a [*PythonError]. An actor does one thing after another, so a
 // command that waits for a lock keeps the others of its actor waiting.
 //
 // # What its tests show
@@ -39,4 +42,9 @@
 // finds by their protection the nodes that the other has created.
 //
 // A program that is to share locks with Java finds there what has been tried.
+//
+// kazoo's Lock and Semaphore contend with locks of ours that are made for it, a thousand
+// holds of each; what kazoo does otherwise, and what keeps it from sharing more, has a
+// test of its own. All of kazoo's recipes come out the same on the embedded server as on
+// ZooKeeper.
 package interop

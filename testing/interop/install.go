@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNotInstalled is what [Start] returns when a Java compiler or Curator's jars are
-// missing. The text names the Debian packages to install.
+// missing, and [StartKazoo] when kazoo is. The text names the Debian packages to install.
 var ErrNotInstalled = errors.New("interop: not installed")
 
 //go:embed java/*.java

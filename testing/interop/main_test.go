@@ -19,7 +19,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(sharingJava{m})) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(zktest.WithSharedServers(sharingKazoo{sharingJava{m}}))
+}
 
 // sharedJava is the Java process that the tests of this package share.
 var sharedJava struct {

@@ -32,18 +32,28 @@ func newMeeting(t *testing.T, server zktest.Backend) *meeting {
 // turns at it as java/Contest.java does: at m itself, or at one side of it.
 func (m *meeting) java(t *testing.T, turns int, how, lock, command string, args ...string) {
 	t.Helper()
-	java := newActor(t, m.server)
-	java.do(t, command, append([]string{"m"}, args...)...)
-	m.holds[java.Name()] = turns
+	m.theirs(t, newActor(t, m.server), turns, how, lock, command, args...)
+}
+
+// kazoo does the same with an actor in Python, as python/contest.py does.
+func (m *meeting) kazoo(t *testing.T, turns int, how, command string, args ...string) {
+	t.Helper()
+	m.theirs(t, newKazoo(t, m.server), turns, how, "m", command, args...)
+}
+
+func (m *meeting) theirs(t *testing.T, a actor, turns int, how, lock, command string, args ...string) {
+	t.Helper()
+	a.do(t, command, append([]string{"m"}, args...)...)
+	m.holds[a.Name()] = turns
 	if how == "contend" {
 		m.counter += turns
 	}
-	answer := java.Begin(how, lock, m.folder, strconv.Itoa(turns))
+	answer := a.Begin(how, lock, m.folder, strconv.Itoa(turns))
 	m.wg.Go(func() {
 		if _, err := answer(withLimit(t)); err != nil {
-			t.Errorf("%s: %v", java.Name(), err)
+			t.Errorf("%s: %v", a.Name(), err)
 		}
-		java.close(t) // and with it Curator's watch on the ensemble
+		a.close(t) // and with it Curator's watch on the ensemble
 	})
 }
 

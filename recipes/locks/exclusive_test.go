@@ -1,0 +1,165 @@
+package locks_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// Every kind of lock that has one holder at a time, in a namespace: ten goroutines
+// with one lock and two clients are inside one at a time, and nothing is left.
+func TestEveryExclusiveLockExcludes(t *testing.T) {
+	for name, create := range exclusive {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				before := server.Counts(t)
+				inside, turns := 0, 0
+				var wg sync.WaitGroup
+				for range 2 {
+					client, err := zktest.Client(t, server.ConnectString()).UsingNamespace("orders")
+					require.NoError(t, err)
+					before.Sessions++
+					lock := create(t, client, "/locks/one")
+					for range 5 {
+						wg.Go(func() {
+							for range 3 {
+								err := lock.Do(withLimit(t), func(context.Context) error {
+									// Unprotected on purpose: the race detector is one more witness.
+									if inside++; inside != 1 {
+										t.Errorf("%d inside at once", inside)
+									}
+									turns++
+									inside--
+									return nil
+								})
+								if err != nil {
+									t.Error(err)
+								}
+							}
+						})
+					}
+				}
+				wg.Wait()
+				require.Equal(t, 30, turns)
+				server.AwaitCounts(t, before, limit)
+			})
+		})
+	}
+}
+
+// The holder's session is killed: it is told, and whoever waits gets in.
+func TestEveryExclusiveLockSurvivesItsHolder(t *testing.T) {
+	for name, create := range exclusive {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				holder := zktest.Client(t, server.ConnectString())
+				inside := make(chan struct{})
+				held := begin(t, create(t, holder, "/locks/one"), func(ctx context.Context) error {
+					close(inside)
+					awaitDone(t, ctx.Done(), "the loss")
+					return nil
+				})
+				<-inside
+				waiting := begin(t, create(t, zktest.Client(t, server.ConnectString()), "/locks/one"),
+					func(context.Context) error { return nil })
+				zktest.KillSession(t, holder, server.Addr())
+				require.NoError(t, <-waiting)
+				var lost *locks.LostError
+				require.ErrorAs(t, <-held, &lost)
+			})
+		})
+	}
+}
+
+// Every folder of a lock is removed whenever it is empty: that stops nobody.
+func TestEveryExclusiveLockSurvivesTheEndOfItsFolders(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
+	var wg sync.WaitGroup
+	for range 2 {
+		client := zktest.Client(t, server.Addr())
+		for name, create := range exclusive {
+			lock := create(t, client, "/locks/"+name)
+			wg.Go(func() {
+				for range 50 {
+					if err := lock.Do(withLimit(t), func(context.Context) error { return nil }); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// ownerOnly gives what is created to whoever has created it, and parents to all.
+type ownerOnly struct{ folder string }
+
+func (ownerOnly) DefaultACL() []framework.ACL {
+	return []framework.ACL{{Perms: permAll, Scheme: "auth"}}
+}
+
+func (p ownerOnly) ACLForPath(path string) []framework.ACL {
+	if path == p.folder || path == "/locks" {
+		return []framework.ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
+	}
+	return nil
+}
+
+const permAll = 1<<5 - 1
+
+// The nodes of a lock and their folder have the access control lists that the
+// client's provider says, each its own.
+func TestLockNodesHaveTheProvidersACLs(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		root := zktest.Client(t, server.ConnectString(), framework.WithAuth("digest", []byte("alice:secret")),
+			framework.WithACLProvider(ownerOnly{"/orders/locks/acl"}))
+		client, err := root.UsingNamespace("orders")
+		require.NoError(t, err)
+		for _, side := range []locks.InterProcessLock{
+			newMutex(t, client, "/locks/acl"),
+			newReadWrite(t, client, "/locks/acl").WriteLock(), newReadWrite(t, client, "/locks/acl").ReadLock(),
+		} {
+			lease := acquire(t, side)
+			acl, err := client.GetACL(withLimit(t), lease.Path())
+			require.NoError(t, err)
+			require.Len(t, acl, 1)
+			require.Equal(t, "digest", acl[0].Scheme)
+			require.Contains(t, acl[0].ID, "alice:")
+			acl, err = client.GetACL(withLimit(t), "/locks/acl")
+			require.NoError(t, err)
+			require.Equal(t, ownerOnly{}.ACLForPath("/locks"), acl)
+			_, err = zktest.Client(t, server.ConnectString()).Get(withLimit(t), "/orders"+lease.Path())
+			require.ErrorIs(t, err, framework.ErrNoAuth)
+			release(t, lease)
+		}
+	})
+}
+
+// While its holder is away, a lock node is deleted and one of the same name created:
+// it is not the holder's.
+func TestANodeOfTheSameNameIsNotTheHolders(t *testing.T) {
+	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+		link := zktest.NewProxy(t, server.Addr())
+		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		admin := zktest.Client(t, server.ConnectString())
+		lease := acquire(t, newMutex(t, client, path, locks.WithErrorPolicy(framework.SessionErrorPolicy)))
+		link.Refuse(true)
+		link.Cut()
+		require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
+		_, err := admin.Create(withLimit(t), lease.Path(), nil, framework.CreatingParentsIfNeeded(),
+			framework.WithMode(framework.Ephemeral))
+		require.NoError(t, err)
+		link.Refuse(false)
+		awaitDone(t, lease.Done(), "the loss")
+		var lost *locks.LostError
+		require.ErrorAs(t, lease.Err(), &lost)
+		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
+	})
+}

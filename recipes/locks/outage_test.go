@@ -1,0 +1,342 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// restartable is a server of either kind that a test may stop.
+type restartable struct {
+	addr    string
+	stop    func() error
+	restart func() error
+}
+
+func eachRestartable(t *testing.T, test func(t *testing.T, server restartable)) {
+	t.Helper()
+	t.Run("zkserver", func(t *testing.T) {
+		server := zktest.NewServer(t)
+		test(t, restartable{server.Addr(), server.Stop, server.Restart})
+	})
+	if testing.Short() {
+		return
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		server := zktest.NewEnsemble(t, 1).Server(0)
+		test(t, restartable{server.Addr(), server.Stop, func() error { return server.Restart(withLimit(t)) }})
+	})
+}
+
+// exclusive makes locks of every kind that has one holder at a time.
+var exclusive = map[string]func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer{
+	"mutex": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		return newMutex(t, client, path, opts...)
+	},
+	"writer": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		return newReadWrite(t, client, path, opts...).WriteLock()
+	},
+	"first semaphore": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		s, err := locks.NewInterProcessSemaphore(client, path, locks.FixedLeases(1), opts...)
+		require.NoError(t, err)
+		return s
+	},
+	"semaphore": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		return newSemaphore(t, client, path, locks.FixedLeases(1), opts...)
+	},
+	"semaphore mutex": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		m, err := locks.NewInterProcessSemaphoreMutex(client, path, opts...)
+		require.NoError(t, err)
+		return m
+	},
+	"multi-lock": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		return newMulti(t, newMutex(t, client, path+"/b", opts...), newReadWrite(t, client, path+"/a", opts...).WriteLock())
+	},
+}
+
+type doer interface {
+	Do(ctx context.Context, fn func(context.Context) error) error
+}
+
+// begin has fn run in another goroutine while the lock is held.
+func begin(t *testing.T, lock doer, fn func(context.Context) error) <-chan error {
+	t.Helper()
+	ended := make(chan error, 1)
+	ctx := withLimit(t)
+	go func() { ended <- lock.Do(ctx, fn) }()
+	return ended
+}
+
+// The server is stopped and started again while every kind of lock is held and
+// waited for: holders and waiters get through.
+func TestTheServerRestartsUnderTheLocks(t *testing.T) {
+	eachRestartable(t, func(t *testing.T, server restartable) {
+		holder, waiter := zktest.Client(t, server.addr), zktest.Client(t, server.addr)
+		restarted := make(chan struct{})
+		var wg sync.WaitGroup
+		var holding sync.WaitGroup
+		for name, create := range exclusive {
+			held, waited := create(t, holder, "/locks/"+name), create(t, waiter, "/locks/"+name)
+			holding.Add(1)
+			wg.Go(func() {
+				err := held.Do(withLimit(t), func(ctx context.Context) error {
+					holding.Done()
+					awaitDone(t, ctx.Done(), "the loss")
+					<-restarted
+					return nil
+				})
+				var lost *locks.LostError
+				if !errors.As(err, &lost) {
+					t.Errorf("%s: the holder's hold ended with %v", name, err)
+				}
+				if err := held.Do(withLimit(t), func(context.Context) error { return nil }); err != nil {
+					t.Errorf("%s: the holder, again: %v", name, err)
+				}
+			})
+			wg.Go(func() {
+				holding.Wait()
+				if err := waited.Do(withLimit(t), func(context.Context) error { return nil }); err != nil {
+					t.Errorf("%s: the waiter: %v", name, err)
+				}
+			})
+		}
+		holding.Wait()
+		require.NoError(t, server.stop())
+		require.NoError(t, server.restart())
+		close(restarted)
+		wg.Wait()
+	})
+}
+
+// Under SessionErrorPolicy a restart that is over in time costs neither holder nor
+// waiter anything, whatever the lock.
+func TestAShortOutageCostsNothing(t *testing.T) {
+	eachRestartable(t, func(t *testing.T, server restartable) {
+		holder, waiter := zktest.Client(t, server.addr), zktest.Client(t, server.addr)
+		inside, goOn := make(chan struct{}), make(chan struct{})
+		waiting := make(map[string]<-chan error)
+		held := make(map[string]<-chan error)
+		for name, create := range exclusive {
+			path := "/locks/" + name
+			policy := locks.WithErrorPolicy(framework.SessionErrorPolicy)
+			held[name] = begin(t, create(t, holder, path, policy), func(ctx context.Context) error {
+				inside <- struct{}{}
+				<-goOn
+				return ctx.Err()
+			})
+			<-inside
+			waiting[name] = begin(t, create(t, waiter, path, policy), func(context.Context) error { return nil })
+		}
+		require.NoError(t, server.stop())
+		require.NoError(t, server.restart())
+		require.NoError(t, holder.Sync(withLimit(t), "/"))
+		require.NoError(t, waiter.Sync(withLimit(t), "/"))
+		for name := range exclusive {
+			require.Empty(t, waiting[name], name)
+		}
+		close(goOn)
+		for name := range exclusive {
+			require.NoError(t, <-held[name], name)
+			require.NoError(t, <-waiting[name], name)
+		}
+	})
+}
+
+// turns is a number of contenders that take turns at one permit, and go on taking
+// them through whatever happens.
+type turns struct {
+	taken atomic.Int64
+	wg    sync.WaitGroup
+	stop  context.CancelFunc
+	last  atomic.Pointer[locks.Lease]
+}
+
+func takeTurns(t *testing.T, clients []*framework.Framework, create func(*framework.Framework) locks.InterProcessLock) *turns {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	all := &turns{stop: cancel}
+	t.Cleanup(all.end)
+	for _, client := range clients {
+		lock := create(client)
+		all.wg.Go(func() {
+			for ctx.Err() == nil {
+				if client.BlockUntilConnected(ctx) != nil {
+					return
+				}
+				lease, err := lock.Acquire(ctx)
+				if err != nil {
+					continue // not connected, or over
+				}
+				if last := all.last.Swap(lease); last != nil && last.Err() == nil && lease.Err() == nil {
+					t.Errorf("two hold: %s and %s", last.Path(), lease.Path())
+				}
+				all.taken.Add(1)
+				_ = lease.Release(context.WithoutCancel(ctx)) // it may have been lost
+			}
+		})
+	}
+	return all
+}
+
+// end stops them and waits for them.
+func (a *turns) end() {
+	a.stop()
+	a.wg.Wait()
+}
+
+// awaitMore waits until fifty more turns have been taken.
+func (a *turns) awaitMore(t *testing.T) {
+	t.Helper()
+	ctx := withLimit(t)
+	for want := a.taken.Load() + 50; a.taken.Load() < want; {
+		if ctx.Err() != nil {
+			t.Fatalf("%d turns were taken, want %d", a.taken.Load(), want)
+		}
+		pause()
+	}
+}
+
+func awaitLost(t *testing.T, clients []*framework.Framework) {
+	t.Helper()
+	ctx := withLimit(t)
+	for _, client := range clients {
+		for client.State() != framework.Lost {
+			require.NoError(t, ctx.Err(), "the state is %v", client.State())
+			pause()
+		}
+	}
+}
+
+// The server is away until every contender has lost its session: there are no turns
+// meanwhile, and turns go on when it is back.
+func TestTurnsGoOnAfterAnOutage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a session timeout")
+	}
+	eachRestartable(t, func(t *testing.T, server restartable) {
+		var all []*turns
+		var clients []*framework.Framework
+		for i, kind := range []string{"mutex", "first semaphore", "semaphore"} {
+			var mine []*framework.Framework
+			for range 10 / (i + 1) {
+				mine = append(mine, zktest.Client(t, server.addr, framework.WithSessionTimeout(shortSession)))
+			}
+			all = append(all, takeTurns(t, mine, func(client *framework.Framework) locks.InterProcessLock {
+				lock, ok := exclusive[kind](t, client, "/locks/"+kind).(locks.InterProcessLock)
+				require.True(t, ok)
+				return lock
+			}))
+			clients = append(clients, mine...)
+		}
+		for _, these := range all {
+			these.awaitMore(t)
+		}
+		require.NoError(t, server.stop())
+		awaitLost(t, clients)
+		var before []int64
+		for _, these := range all {
+			before = append(before, these.taken.Load())
+		}
+		require.NoError(t, server.restart())
+		for i, these := range all {
+			these.awaitMore(t)
+			require.Positive(t, before[i])
+			these.end()
+		}
+	})
+}
+
+// An ensemble is stopped as a whole, and two of its three servers come back.
+func TestTurnsGoOnWithAMajority(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs Java: an ensemble of three real servers")
+	}
+	servers := zktest.NewEnsemble(t, 3)
+	var clients []*framework.Framework
+	for range 10 {
+		clients = append(clients, zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(shortSession)))
+	}
+	all := takeTurns(t, clients, func(client *framework.Framework) locks.InterProcessLock {
+		return newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1))
+	})
+	all.awaitMore(t)
+	for _, server := range servers.Servers() {
+		require.NoError(t, server.Kill())
+	}
+	awaitLost(t, clients)
+	stopped := all.taken.Load()
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for i := range errs {
+		wg.Go(func() { errs[i] = servers.Server(i).Restart(withLimit(t)) })
+	}
+	require.Equal(t, stopped, all.taken.Load(), "no turn without servers")
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	all.awaitMore(t)
+	all.end()
+}
+
+// Ten clients are led to other servers, which know nothing of their sessions and of
+// what was locked: the holder has lost its permit, and then again one has it.
+func TestOtherServersTakeOver(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const contenders = 10
+		other := zktest.Embedded(zktest.NewServer(t))
+		link := zktest.NewProxy(t, server.Addr())
+		var mine []*locks.InterProcessSemaphoreV2
+		for range contenders {
+			client := zktest.Client(t, link.Addr(), framework.WithSessionTimeout(shortSession))
+			mine = append(mine, newSemaphore(t, client, server.Root()+"/s", locks.FixedLeases(1)))
+		}
+		held := acquire(t, mine[0])
+		results := make(chan outcome, contenders)
+		contend := func(s *locks.InterProcessSemaphoreV2) {
+			go func() {
+				lease, err := s.Acquire(withLimit(t))
+				results <- outcome{lease, err}
+			}()
+		}
+		for _, s := range mine[1:] {
+			contend(s)
+		}
+		link.SetTarget(other.Addr())
+		link.Cut()
+		awaitDone(t, held.Done(), "the loss")
+		var lost *locks.LostError
+		require.ErrorAs(t, held.Release(withLimit(t)), &lost)
+		contend(mine[0])
+
+		observer := zktest.Client(t, other.Addr())
+		served := 0
+		for range contenders {
+			o := await(t, results)
+			require.NoError(t, o.err)
+			stat, err := observer.Exists(withLimit(t), o.lease.Path())
+			require.NoError(t, err)
+			require.NotNil(t, stat, "its node is at the other servers")
+			require.Empty(t, results, "only one has it")
+			served++
+			release(t, o.lease)
+		}
+		require.Equal(t, contenders, served)
+	})
+}
+
+// pause is for what can only be asked for again and again.
+func pause() { <-time.After(time.Millisecond) }

@@ -1,0 +1,129 @@
+package locks_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// A release without a connection says that the deletion is pending (CURATOR-678),
+// does it when there is one again, and the lock can be acquired as ever.
+func TestReleaseWhileDisconnected(t *testing.T) {
+	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+		link := zktest.NewProxy(t, server.Addr())
+		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		other := newMutex(t, zktest.Client(t, server.ConnectString()), path)
+		m := newMutex(t, client, path, locks.WithErrorPolicy(framework.SessionErrorPolicy))
+		lease := acquire(t, m)
+		suspended := make(chan struct{})
+		var once sync.Once
+		defer client.OnConnectionState(func(s framework.ConnectionState) {
+			if s == framework.Suspended {
+				once.Do(func() { close(suspended) })
+			}
+		}).Remove()
+		link.Refuse(true)
+		link.Cut()
+		awaitDone(t, suspended, "the end of the connection")
+		require.NoError(t, lease.Err())
+
+		ctx, cancel := context.WithCancel(context.Background())
+		released := make(chan error, 1)
+		go func() { released <- lease.Release(ctx) }()
+		awaitDone(t, lease.Done(), "the end of the lease")
+		cancel()
+		require.ErrorIs(t, <-released, framework.ErrCleanupPending)
+		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+		require.NoError(t, lease.Release(withLimit(t)), "a second release has nothing to do")
+		require.Equal(t, lease.Path(), awaitQueue(t, other, 1)[0].Path)
+
+		link.Refuse(false)
+		release(t, acquire(t, other))
+		release(t, acquire(t, m))
+		awaitQueue(t, other, 0)
+	})
+}
+
+// Whoever releases a lease at the same time as others, it is released once, and
+// nobody else's hold is touched.
+func TestAllReleaseAtOnce(t *testing.T) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/once")
+		lease := acquire(t, m)
+		waiting := acquireLater(withLimit(t), m)
+		awaitQueue(t, m, 2)
+		errs := make(chan error, 8)
+		var wg sync.WaitGroup
+		for range cap(errs) {
+			wg.Go(func() { errs <- lease.Release(withLimit(t)) })
+		}
+		wg.Wait()
+		for range cap(errs) {
+			require.NoError(t, <-errs)
+		}
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, lease)
+		require.NoError(t, o.lease.Err())
+		awaitQueue(t, m, 1)
+		release(t, o.lease)
+	})
+}
+
+// When Release has returned nothing works on for the lock: no goroutine, no watch.
+func TestNothingWorksOnAfterARelease(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		require.NoError(t, client.Sync(withLimit(t), "/")) // all its goroutines run now
+		before := server.Counts(t)
+		routines := runtime.NumGoroutine()
+		rw := newReadWrite(t, client, "/locks/rw")
+		for range trials {
+			for _, lock := range []locks.InterProcessLock{
+				newMutex(t, client, "/locks/m"), rw.ReadLock(), rw.WriteLock(),
+				newSemaphore(t, client, "/locks/s", locks.FixedLeases(2)),
+			} {
+				lease := acquire(t, lock)
+				ctx := lease.Context(context.Background())
+				release(t, lease)
+				require.Error(t, ctx.Err())
+				awaitGoroutines(t, "after a release", routines)
+				require.LessOrEqual(t, server.Counts(t).Watches, before.Watches)
+			}
+		}
+	})
+}
+
+// The lock is given back after the function that it was held for has returned, also
+// when its context has ended long before.
+func TestDoGivesBackAfterTheFunction(t *testing.T) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		m := newMutex(t, client, "/locks/do")
+		ctx, cancel := context.WithCancel(context.Background())
+		waiting := make(<-chan outcome)
+		err := m.Do(ctx, func(ctx context.Context) error {
+			waiting = acquireLater(withLimit(t), newMutex(t, client, "/locks/do"))
+			queue := awaitQueue(t, m, 2)
+			cancel()
+			awaitDone(t, ctx.Done(), "the end of the context")
+			require.NoError(t, client.Sync(withLimit(t), "/")) // whatever was sent has been done
+			after, err := m.Participants(withLimit(t))
+			require.NoError(t, err)
+			require.Equal(t, queue, after)
+			require.Empty(t, waiting)
+			return nil
+		})
+		require.NoError(t, err)
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}

@@ -1,0 +1,110 @@
+// What Curator's own tests of its locks do, and what they leave out, and the tests
+// which do it here, on the embedded server and on real ZooKeeper.
+//
+// Of a mutex; also of the locks that are made of a semaphore or of several locks:
+//
+//	it is held within its scope, and free afterwards
+//		TestDo, TestEveryExclusiveLockExcludes
+//	the server is restarted by whoever holds it while another waits: both get through
+//		TestTheServerRestartsUnderTheLocks, TestAShortOutageCostsNothing
+//	the holder's session is killed: whoever waits has it
+//		TestEveryExclusiveLockSurvivesItsHolder, TestTheHolderKnowsFirst
+//	the server removes empty folders all the time: nobody fails, and in the end the folder is gone
+//		TestContainerReapedUnderTheLock, TestEveryExclusiveLockSurvivesTheEndOfItsFolders, TestTheFolderGoesAway
+//	in a namespace
+//		TestEveryExclusiveLockExcludes, TestOwnershipGoesByTheNodeAtTheServer
+//	ten workers with one lock are inside one at a time
+//		TestEveryExclusiveLockExcludes, TestOneHolderAtATime
+//	its owner enters again, and nobody else in between; it is held until the last release
+//		TestReentrancyTravelsInTheContext
+//	two clients take turns
+//		TestTheQueueIsServedInOrder, TestProcessesTakeTurns
+//	the holder is asked to give it back, does so, and another has it
+//		TestTheListenerReleases, TestTheHolderIsTold
+//	the mutex of a semaphore does not let its owner in again
+//		TestASemaphoreMutexIsNotReentrant
+//	the list after the creation fails: an error, and no node
+//		TestAFailureAfterTheCreationLeavesNoNode
+//	the same, and with the connection and the session gone the deletion fails too: the first error is the one
+//		TestTheFirstFailureIsTold
+//	nodes and folder have the access control lists of the provider, each its own
+//		TestLockNodesHaveTheProvidersACLs
+//	one of several locks cannot be released: that is told, and the others are released
+//		TestAMemberIsLost
+//	one of several locks cannot be acquired: those before are given back, those after are not tried
+//		TestTheFirstFailureStopsAMultiLock
+//
+// Curator's schemas, which allow only certain nodes in a place, do not exist here.
+//
+// Of readers and writers:
+//
+//	eight contenders read and write: readers together, writers alone
+//		TestWritersAreAlone
+//	twenty read while eight wait to write: so many are in the lists
+//		TestReadersShareAndWritersQueue
+//	a reader that wants to write is refused, and goes on reading
+//		TestAReaderCannotBecomeAWriter
+//	a writer becomes a reader, whichever lease is released first; nobody else reads while it writes
+//		TestDowngrade
+//	another writer that waits does not get in meanwhile
+//		TestNoWriterGetsInDuringADowngrade
+//	the node has the data that was given, a copy
+//		TestReadWriteLayout
+//	the session of the holder is killed: its node is gone, and another has the lock
+//		TestAWriterWhoseSessionIsKilled
+//
+// Of semaphores:
+//
+//	of one permit, the second cannot be had in time; of three, the fourth, until one is released
+//		TestAPermitIsAPermit
+//	more contenders than permits: never more at once than there are, in the end all were served
+//		TestNoMorePermitsThanTheMaximum
+//	contenders that want several together, as many as there are
+//		TestLeasesTogether, TestAllLeasesOrNone
+//	the permits that are held are in the list
+//		TestAPermitIsAPermit
+//	a client is closed: its permits are free
+//		TestClosingTheClientFreesItsPermits
+//	the number is raised: a waiter gets in
+//		TestMorePermitsWhilePeopleWait
+//	the number is lowered below what is wanted, deleted, changed while a waiter is away
+//		TestTheMaximumFallsBelowWhatIsWanted, TestTheMaximumIsDeletedWhilePeopleWait,
+//		TestTheMaximumChangesDuringAnOutage
+//	the node of a waiter is deleted: it makes another, and in the end there is none
+//		TestALeaseDeletedWhileItIsWaitedFor
+//	a waiter is cancelled: its node is gone, and the next can have the permit
+//		TestCancelledAtEveryRequest, TestAllLeasesOrNone
+//	the server is away until all sessions are lost: then turns are taken again
+//		TestTurnsGoOnAfterAnOutage
+//	clients are led to other servers that know nothing: first nobody has the permit, then one
+//		TestOtherServersTakeOver
+//	an ensemble is stopped, and a part of it comes back
+//		TestTurnsGoOnWithAMajority
+//	sessions end while permits are held: all of them are told, and all permits are back
+//		TestPermitsOfLostSessionsComeBack
+//
+// What Curator has no tests for:
+//
+//	the session ends between the creation and the list of a server that still has the old node
+//		TestANodeOfTheOldSessionIsNotTakenForOurs
+//	Go and Java on one path: mutex, readers and writers, semaphores, revocation
+//		interop.TestMutexContest, interop.TestReadWriteContest, interop.TestReadersAndWritersOfBothSides,
+//		interop.TestSemaphoreContest, interop.TestSemaphoreV2Contest, interop.TestSemaphoreMutexContest,
+//		interop.TestLeasesOfBothSides, interop.TestParticipantsOfBothSides, interop.TestTheOtherSideDies,
+//		interop.TestJavaAsksGo, interop.TestGoAsksJava
+//	the sequence number near its end
+//		TestTheOrderIsThatOfCreation, TestTheQueueKeepsItsOrderAcrossTheWrap,
+//		TestNobodyIsAdmittedWhenTheSequenceIsExhausted
+//	a context that ends at each step of each call
+//		TestCancelledAtEveryRequest
+//	two multi-locks with the same members in opposite orders
+//		TestMultiLocksDoNotWaitInACircle
+//	two that want more than half of the permits together; one that wants more than there are
+//		TestLeasesTogether, TestAllLeasesOrNone
+//	a lock is asked for before its holder watches the node
+//		TestARequestBeforeTheWatchIsNotMissed, TestTheReadOfAWaiterIsEnough
+//	a deletion in the background that comes late does not hit the next owner's node
+//		TestAcquireAgainAfterALoss, TestReleaseWhileDisconnected
+//	a node is deleted and created again while its owner is away
+//		TestANodeOfTheSameNameIsNotTheHolders
+package locks_test

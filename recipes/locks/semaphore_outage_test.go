@@ -1,0 +1,196 @@
+package locks_test
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// Twenty holders of a permit each are cut off. Each knows that it has lost it before
+// anybody else has it, and all permits are back when the sessions are over.
+func TestPermitsOfLostSessionsComeBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a session timeout")
+	}
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const path = "/semaphores/s"
+		link := zktest.NewProxy(t, server.Addr())
+		var mu sync.Mutex
+		var held []*locks.Lease
+		var wg sync.WaitGroup
+		for range trials {
+			wg.Go(func() {
+				client := zktest.Client(t, server.ConnectStringVia(link.Addr()), framework.WithSessionTimeout(shortSession))
+				s := newSemaphore(t, client, path, locks.FixedLeases(trials), locks.WithErrorPolicy(framework.SessionErrorPolicy))
+				lease := acquire(t, s)
+				mu.Lock()
+				held = append(held, lease)
+				mu.Unlock()
+			})
+		}
+		wg.Wait()
+		rival := newSemaphore(t, zktest.Client(t, server.ConnectString()), path, locks.FixedLeases(trials))
+		_, err := rival.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+
+		type permit struct {
+			lease *locks.Lease
+			valid int // of those before, at this moment
+		}
+		permits := make(chan permit, trials)
+		go func() {
+			for range trials {
+				lease, err := rival.Acquire(withLimit(t))
+				valid := 0
+				for _, other := range held {
+					if other.Err() == nil {
+						valid++
+					}
+				}
+				if err != nil {
+					t.Errorf("acquire: %v", err)
+				}
+				permits <- permit{lease, valid}
+			}
+		}()
+		link.Blackhole(zkproxy.Both)
+		cut := time.Now()
+		var mine []*locks.Lease
+		for range trials {
+			p := <-permits
+			mine = append(mine, p.lease)
+			require.LessOrEqual(t, len(mine)+p.valid, trials)
+		}
+		t.Logf("all permits were back after %v", time.Since(cut))
+		for _, lease := range held {
+			var lost *locks.LostError
+			require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		}
+		releaseAll(t, mine)
+		link.Heal()
+	})
+}
+
+// A waiter keeps its place when its connection is interrupted, under the policy that
+// ends holds then.
+func TestWaitersForAPermitKeepTheirPlace(t *testing.T) {
+	for _, kind := range []string{"first semaphore", "semaphore", "semaphore mutex"} {
+		t.Run(kind, func(t *testing.T) {
+			twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+				create := func(client *framework.Framework) contended {
+					s, ok := exclusive[kind](t, client, path).(contended)
+					require.True(t, ok)
+					return s
+				}
+				holder := create(zktest.Client(t, server.ConnectString()))
+				lease := acquire(t, holder)
+				link := zktest.NewProxy(t, server.Addr())
+				client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+				waiting := acquireLater(withLimit(t), create(client))
+				place := awaitQueue(t, holder, 2)[1]
+				session := client.Session()
+				link.Cut()
+				require.NoError(t, client.Sync(withLimit(t), "/"))
+				release(t, lease)
+				o := await(t, waiting)
+				require.NoError(t, o.err)
+				require.Equal(t, session, client.Session())
+				require.Equal(t, place.Path, o.lease.Path())
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
+// The node with the number of permits is deleted while people hold and wait: it is
+// made again with the seed, and waiters hear of further changes.
+func TestTheMaximumIsDeletedWhilePeopleWait(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		admin := zktest.Client(t, server.ConnectString())
+		shared := newShared(t, admin)
+		s := create(admin, shared)
+		lease := acquire(t, s)
+		client := zktest.Client(t, server.ConnectString())
+		waiting := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		awaitQueue(t, s, 2)
+		require.NoError(t, admin.Delete(withLimit(t), "/semaphores/max"))
+		awaitNumber(t, admin, []byte{0, 0, 0, 1})
+		require.Empty(t, waiting)
+		require.NoError(t, lease.Err())
+		require.NoError(t, shared.Set(withLimit(t), 2))
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		releaseAll(t, []*locks.Lease{lease, o.lease})
+	})
+}
+
+// The number is raised, and then lowered, while a waiter is cut off: it finds out
+// when it is back, and neither holds nor places are lost.
+func TestTheMaximumChangesDuringAnOutage(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		admin := zktest.Client(t, server.ConnectString())
+		shared := newShared(t, admin)
+		s := create(admin, shared)
+		lease := acquire(t, s)
+		link := zktest.NewProxy(t, server.Addr())
+		client := zktest.Client(t, server.ConnectStringVia(link.Addr()), framework.WithErrorPolicy(framework.SessionErrorPolicy))
+		away := func(change func()) {
+			link.Refuse(true)
+			link.Cut()
+			change()
+			link.Refuse(false)
+		}
+		first := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		place := awaitQueue(t, s, 2)[1]
+		away(func() { require.NoError(t, shared.Set(withLimit(t), 2)) })
+		o := await(t, first)
+		require.NoError(t, o.err)
+		require.Equal(t, place.Token, o.lease.Token())
+
+		second := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		place = awaitQueue(t, s, 3)[2]
+		away(func() {
+			require.NoError(t, shared.Set(withLimit(t), 1))
+			release(t, lease)
+		})
+		require.NoError(t, client.Sync(withLimit(t), "/"))
+		require.NoError(t, o.lease.Err())
+		_, err := s.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.Empty(t, second, "the first of them is the one permit")
+		release(t, o.lease)
+		o = await(t, second)
+		require.NoError(t, o.err)
+		require.Equal(t, place.Token, o.lease.Token())
+		release(t, o.lease)
+	})
+}
+
+func newShared(t *testing.T, client *framework.Framework) *locks.SharedLeases {
+	t.Helper()
+	shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
+	require.NoError(t, err)
+	return shared
+}
+
+// awaitNumber waits until the node with the number of permits has this data.
+func awaitNumber(t *testing.T, client *framework.Framework, want []byte) {
+	t.Helper()
+	ctx := withLimit(t)
+	for {
+		data, err := client.Get(ctx, "/semaphores/max")
+		if err == nil && bytes.Equal(data, want) {
+			return
+		}
+		require.NoError(t, ctx.Err(), "it is %v, %v", data, err)
+		pause()
+	}
+}
