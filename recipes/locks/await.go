@@ -85,9 +85,11 @@ func (q *queued) sleep(ctx context.Context, wake <-chan struct{}) error {
 	return nil
 }
 
-func fired(w *framework.Watch) bool {
+func fired(w *framework.Watch) bool { return closed(w.Fired()) }
+
+func closed(signal <-chan struct{}) bool {
 	select {
-	case <-w.Fired():
+	case <-signal:
 		return true
 	default:
 		return false

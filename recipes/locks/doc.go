@@ -47,6 +47,18 @@
 // the order of their paths, so that two of them do not wait for each other. Its
 // [MultiLease] ends with the first of its leases.
 //
+// # Waiting for what another holder will do
+//
+// A [Condition] of a mutex, or of a write lock, is java.util.concurrent's across
+// processes: whoever holds the lock gives it back until he is signalled. Await may
+// return without a signal, so it belongs in a loop:
+//
+//	filled, err := mutex.NewCondition("/locks/shelf-filled")
+//	...
+//	for err == nil && shelf.IsEmpty() {
+//		lease, err = filled.Await(ctx, lease)
+//	}
+//
 // # What a lease promises
 //
 // While a lease is valid, no other client, in Go or Java, holds the lock. It ends
@@ -155,4 +167,5 @@
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
 //	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()
 //	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)
+//	newCondition() of java.util.concurrent    mutex.NewCondition(path); Java contenders do not see it
 package locks

@@ -256,7 +256,12 @@ func (q *queued) grant(ctx context.Context) (*hold, error) {
 // leave takes the node out of the queue after a failure, and returns the failure.
 func (q *queued) leave(ctx context.Context, cause error) error {
 	defer q.own.Cancel()
-	err := q.l.client.Delete(ctx, q.node.Path, framework.Guaranteed())
+	return giveUp(ctx, q.l.client, q.node.Path, cause)
+}
+
+// giveUp deletes a node after a failure, and returns the failure.
+func giveUp(ctx context.Context, client *framework.Framework, path string, cause error) error {
+	err := client.Delete(ctx, path, framework.Guaranteed())
 	switch {
 	case err == nil, errors.Is(err, framework.ErrNoNode),
 		errors.Is(err, framework.ErrCleanupPending), errors.Is(err, framework.ErrClosed):
