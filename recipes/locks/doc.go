@@ -103,7 +103,7 @@
 // session, by a debugger, a hypervisor or the operating system, and goes on with
 // its next statement as if nothing had happened. Only the resource itself can:
 // give it [Lease.Token], and let it refuse a token below the greatest it has seen.
-// If what is protected is in ZooKeeper, [Lease.Transact] does that.
+// Package fence does that, in memory, in SQL and over HTTP. If what is protected is in ZooKeeper, [Lease.Transact] does that.
 //
 // # Nothing is left behind
 //
