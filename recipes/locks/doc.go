@@ -102,8 +102,9 @@
 // No lock service can stop a process that has been paused for longer than its
 // session, by a debugger, a hypervisor or the operating system, and goes on with
 // its next statement as if nothing had happened. Only the resource itself can:
-// give it [Lease.Token], and let it refuse a token below the greatest it has seen.
-// Package fence does that, in memory, in SQL and over HTTP. If what is protected is in ZooKeeper, [Lease.Transact] does that.
+// give it [Lease.Token], and let it refuse a token below the greatest it has seen, as
+// package fence does in memory, in SQL and over HTTP. If what is protected is in
+// ZooKeeper, [Lease.Transact] does that.
 //
 // # Nothing is left behind
 //

@@ -165,7 +165,7 @@ type queued struct {
 // internalLockLoop waits for the turn of the node. Every wake-up leads to a new
 // look at the queue: an event, or none, proves nothing.
 func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error) {
-	if owner := q.node.Stat.EphemeralOwner; owner != q.session.ID() { // CURATOR-604
+	if owner := q.node.Stat.EphemeralOwner; owner != q.session.ID() && !q.node.Persistent { // CURATOR-604
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
 			errOwnNodeGone, q.node.Path, uint64(owner), q.session)
 	}

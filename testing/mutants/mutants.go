@@ -52,7 +52,7 @@ var table = []mutant{
 		name:     "locks-owner-unchecked",
 		property: "A lock node that belongs to another session is never taken for ours.",
 		file:     "recipes/locks/lock_internals.go",
-		old:      "owner != q.session.ID() {",
+		old:      "owner != q.session.ID() && !q.node.Persistent {",
 		new:      "owner == -1 {",
 		pkg:      "./recipes/locks",
 		test:     "^TestTheNodeMustBelongToTheSession$",
@@ -536,5 +536,14 @@ var table = []mutant{
 		new:      "if true {",
 		pkg:      "./recipes/fence",
 		test:     "^TestANewerTokenWaitsForOlderWork$",
+	},
+	{
+		name:     "locks-persistent-refused",
+		property: "A driver whose nodes are not ephemeral, and which says so, gets the lock.",
+		file:     "recipes/locks/lock_internals.go",
+		old:      " && !q.node.Persistent {",
+		new:      " {",
+		pkg:      "./recipes/locks",
+		test:     "^TestALastingLockOfALostSession$",
 	},
 }
