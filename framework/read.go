@@ -215,7 +215,8 @@ func (c *readConfig) storeStat(stat Stat) {
 // Pipeline sends several reads in one write, so that together they take one round
 // trip. The server answers them in this order, and no write of another client need
 // be between them, but may be. The error is that of the first read that failed,
-// and tells which one it was; watches set by the others are then taken back.
+// and tells which one it was; what others have read is then where it was to go, but
+// watches set by them are taken back.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	calls := make([]*call, len(reads))
 	for i, r := range reads {

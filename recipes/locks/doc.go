@@ -59,6 +59,17 @@
 //		lease, err = filled.Await(ctx, lease)
 //	}
 //
+// # Who is there
+//
+// Participants, which every recipe has, tell who holds and who waits for whom, since
+// when, with which token, and on which host in which process. [WithLabel] adds a name
+// of one's own. It takes two round trips and no lock, so it can be asked often:
+//
+//	participants, err := mutex.Participants(ctx)
+//	for _, p := range participants {
+//		fmt.Println(p.Position, p.Holds, p.Host, p.PID, p.Label, time.Since(p.Since), p.WaitsFor)
+//	}
+//
 // # What a lease promises
 //
 // While a lease is valid, no other client, in Go or Java, holds the lock. It ends
@@ -149,8 +160,8 @@
 //
 // Node names, container parents and the order are those of Apache Curator's
 // recipes, so that both sides queue together. A Java contender sees the node's data
-// as text: by default the host name and process id, see [WithLockData]. The node of a
-// chroot must exist before a Java client can lock below it; ours makes it.
+// as text: by default host name and process id, see [WithLabel] and [WithLockData].
+// The node of a chroot must exist before a Java client can lock below it; ours makes it.
 //
 //	Curator                                   here
 //	mutex.acquire()                           mutex.Acquire(ctx)
@@ -158,7 +169,8 @@
 //	mutex.release()                           lease.Release(ctx)
 //	Locker                                    mutex.Do(ctx, fn)
 //	isOwnedByCurrentThread()                  lease.Err() == nil
-//	getParticipantNodes()                     mutex.Participants(ctx)
+//	getParticipantNodes()                     mutex.Participants(ctx), for all recipes
+//	getLockNodeBytes(), overridden            WithLabel, WithLockData
 //	readLock(), writeLock()                   lock.ReadLock(), lock.WriteLock()
 //	semaphore.acquire(), acquire(n)           semaphore.Acquire(ctx), AcquireN(ctx, n)
 //	InterProcessMultiLock(client, paths)      NewInterProcessMultiLock(members...)

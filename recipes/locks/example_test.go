@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -178,7 +179,7 @@ func ExampleWithRevocationListener() {
 func ExampleInterProcessMutex_Participants() {
 	client, closeAll := exampleClient()
 	defer closeAll()
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLockData([]byte("replica 1")))
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("replica 1"))
 	check(err)
 	ctx := context.Background()
 	lease, err := mutex.Acquire(ctx)
@@ -186,11 +187,11 @@ func ExampleInterProcessMutex_Participants() {
 	participants, err := mutex.Participants(ctx)
 	check(err)
 	for _, p := range participants {
-		fmt.Println(p.Identity, p.Sequence, p.Token == lease.Token())
+		fmt.Println(p.Label, p.PID == os.Getpid(), p.Position, p.Holds, p.Token == lease.Token())
 	}
 	fmt.Println(lease.Release(ctx))
 	// Output:
-	// replica 1 0 true
+	// replica 1 true 0 true true
 	// <nil>
 }
 

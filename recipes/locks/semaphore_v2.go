@@ -121,6 +121,13 @@ func (s *InterProcessSemaphoreV2) Participants(ctx context.Context) ([]Participa
 	return participants, nil
 }
 
+// Waiters returns who is about to acquire leases, in the order of their turns. The
+// first one has its turn, and may have a lease among the Participants that it still
+// waits for.
+func (s *InterProcessSemaphoreV2) Waiters(ctx context.Context) ([]Participant, error) {
+	return s.turn.Participants(ctx)
+}
+
 func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool) (leases []*Lease, err error) {
 	if n < 1 {
 		return nil, fmt.Errorf("locks: acquire %s: %d leases, expected 1 or more", s.path, n)
