@@ -62,7 +62,7 @@ func NewInterProcessSemaphoreV2(
 	if err != nil {
 		return nil, err
 	}
-	// What is told of, measured and asked for are the leases.
+	// What is measured as held, told of and asked for are the leases.
 	turn.telemetry, turn.cfg.onRevocation = nil, nil
 	return &InterProcessSemaphoreV2{path, turn, leases}, nil
 }
@@ -159,7 +159,7 @@ func (s *InterProcessSemaphoreV2) attempt(
 	if err := l.fits(maxLeases); err != nil {
 		return nil, err
 	}
-	h, err := s.turn.enter(ctx, wait, nil)
+	h, err := s.turn.enter(ctx, wait, seen)
 	if err != nil {
 		return nil, err
 	}
