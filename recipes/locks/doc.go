@@ -150,11 +150,23 @@
 // measured up to the end of its release, as long as others wait for it. The path
 // of the lock is added to all of them with framework.WithPathAttribute only.
 //
-// # Recipes of one's own
+// # Composing
 //
 // All locks are a [LockInternalsDriver] on [LockInternals]. A driver decides how the
 // node is created, who contends in which order, and who has the lock; waiting,
-// loss, re-entrancy, cancellation and clean-up come with LockInternals.
+// loss, re-entrancy, cancellation and clean-up come with LockInternals. What it has
+// to see to:
+//
+//   - The node is protected and bound to the session: take CreatesTheLock from
+//     [StandardLockInternalsDriver]. One that is not ephemeral is a [LockNode] that says
+//     so.
+//   - The decision follows from the names alone, and from these nobody can tell a holder
+//     from one that waits: whoever comes later must not come before a holder.
+//   - It cannot become our turn before one of PathsToWatch is gone. What else changes
+//     meanwhile need not wake anybody.
+//
+// The package's example "composing" is a lock whose operators wait at the front, made
+// of a driver, a mutex and a multi-lock.
 //
 // # With Java
 //
