@@ -3,11 +3,13 @@ package locks_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -546,5 +548,56 @@ func TestTheFolderIsReaped(t *testing.T) {
 			require.NoError(t, p.client.Delete(withLimit(t), conditionPath))
 			p.signal(t)
 		}
+	})
+}
+
+// TestSignalsAndTheirWaiters: whatever the order of signals and of waiters that give
+// up, in the end exactly those return that come first among those who are left, as many
+// as there are signals which found somebody waiting.
+func TestSignalsAndTheirWaiters(t *testing.T) {
+	p := newParty(t, zktest.NewServer(t).Addr())
+	rapid.Check(t, func(rt *rapid.T) {
+		type waiting struct {
+			result <-chan outcome
+			giveUp context.CancelFunc
+		}
+		var waiters []waiting
+		for i := range rapid.IntRange(1, 6).Draw(rt, "waiters") {
+			ctx, giveUp := context.WithCancel(context.Background())
+			waiters = append(waiters, waiting{p.awaitLater(t, ctx, i+1), giveUp})
+		}
+		lease := acquire(t, p.mutex)
+		signals := 0
+		for range rapid.IntRange(0, 8).Draw(rt, "steps") {
+			if len(waiters) == 0 || rapid.Bool().Draw(rt, "signal") {
+				require.NoError(t, p.condition.Signal(withLimit(t), lease))
+				signals = min(signals+1, len(waiters))
+				continue
+			}
+			i := rapid.IntRange(0, len(waiters)-1).Draw(rt, "gives up")
+			waiters[i].giveUp()
+			require.ErrorIs(t, await(t, waiters[i].result).err, locks.ErrNotAcquired)
+			waiters = slices.Delete(waiters, i, i+1)
+			p.awaitWaiters(t, len(waiters))
+			signals = min(signals, len(waiters))
+		}
+		release(t, lease)
+		returned := make(chan outcome, signals) // in any order: the lock goes to one after the other
+		for _, w := range waiters[:signals] {
+			go func() { returned <- <-w.result }()
+		}
+		for range signals {
+			requireSignalled(t, returned)
+		}
+		var left []<-chan outcome
+		for _, w := range waiters[signals:] {
+			left = append(left, w.result)
+		}
+		p.requireWaiting(t, left...)
+		for _, w := range waiters {
+			w.giveUp()
+		}
+		p.awaitWaiters(t, 0)
+		awaitQueue(t, p.mutex, 0)
 	})
 }
