@@ -302,6 +302,7 @@ func TestAWaiterLosesItsSession(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
 		waiting := b.awaitLater(t, withLimit(t), 1)
+		awaitQueue(t, a.mutex, 0) // given back: losing it before would be an error
 		old := b.client.Session()
 		zktest.KillSession(t, b.client, server.Addr())
 		o := await(t, waiting)
