@@ -85,11 +85,9 @@ func (q *queued) sleep(ctx context.Context, wake <-chan struct{}) error {
 	return nil
 }
 
-func fired(w *framework.Watch) bool { return closed(w.Fired()) }
-
-func closed(signal <-chan struct{}) bool {
+func fired(w *framework.Watch) bool {
 	select {
-	case <-signal:
+	case <-w.Fired():
 		return true
 	default:
 		return false

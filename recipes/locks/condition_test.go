@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -362,17 +363,23 @@ func TestASignalOfOneWhoHasLostTheLock(t *testing.T) {
 		link := zktest.NewProxy(t, server.Addr())
 		deaf, p := newParty(t, server.ConnectStringVia(link.Addr())), newParty(t, server.ConnectString())
 		waiting := p.awaitLater(t, cancelled(t), 1)
-		held := acquire(t, p.mutex)
-		later := acquireLater(withLimit(t), deaf.mutex)
-		awaitQueue(t, p.mutex, 2) // one that has waited watches its node
-		release(t, held)
-		lease := await(t, later).lease
+		var read sync.Map // the names of the nodes that it has read, and watches
 		defer link.Intercept(func(frame zkproxy.Frame) zkproxy.Verdict {
 			if frame.Kind == zkproxy.Notification {
 				return zkproxy.Drop
 			}
+			if frame.Kind == zkproxy.Reply && frame.Op == opGetData {
+				_, name := framework.SplitPath(frame.Path)
+				read.Store(name, true)
+			}
 			return zkproxy.Pass
 		})()
+		lease := acquire(t, deaf.mutex)
+		require.Eventually(t, func() bool {
+			_, name := framework.SplitPath(lease.Path())
+			_, watched := read.Load(name)
+			return watched
+		}, limit, time.Millisecond)
 		require.NoError(t, p.client.Delete(withLimit(t), lease.Path()))
 		require.NoError(t, lease.Err(), "it has not heard")
 		err := deaf.condition.Signal(withLimit(t), lease)

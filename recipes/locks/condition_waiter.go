@@ -82,7 +82,7 @@ func (w *waiter) look(ctx context.Context) (err error) {
 func (w *waiter) wait(ctx context.Context) error {
 	for {
 		place := slices.Index(w.now.waiters, w.name)
-		if w.gone || place < w.now.signals || closed(w.session.Done()) {
+		if w.gone || place < w.now.signals || w.isOver() {
 			return nil
 		}
 		if err := w.sleep(ctx, place); err != nil {
@@ -93,6 +93,9 @@ func (w *waiter) wait(ctx context.Context) error {
 		}
 	}
 }
+
+// isOver tells whether the session has ended, and the node with it.
+func (w *waiter) isOver() bool { return w.session.Err() != nil }
 
 // sleep waits until the node was changed, or the one before it was. The latter may
 // have left its signal, and is where the news of any signal left further in front

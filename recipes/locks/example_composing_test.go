@@ -23,9 +23,7 @@ const (
 // protected and ephemeral, the first one in the order gets in, and each of the others
 // watches the one before it. If somebody comes between these two meanwhile, nothing is
 // lost: a wake-up leads to a new look at the whole list.
-type room struct {
-	locks.StandardLockInternalsDriver
-}
+type room struct{ mutex locks.StandardLockInternalsDriver }
 
 // Contends tells whether the name is one of either group.
 func (room) Contends(name string) bool { return isOf(operator, name) || isOf(job, name) }
@@ -42,6 +40,18 @@ func (room) Compare(a, b string) int {
 		group = job
 	}
 	return locks.StandardLockInternalsSorter{LockName: group}.Compare(a, b)
+}
+
+// CreatesTheLock creates the node as for a mutex.
+func (r room) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (locks.LockNode, error) {
+	return r.mutex.CreatesTheLock(ctx, client, session, path, data)
+}
+
+// GetsTheLock decides as for a mutex.
+func (r room) GetsTheLock(contenders []string, ours string, maxLeases int) (locks.PredicateResults, error) {
+	return r.mutex.GetsTheLock(contenders, ours, maxLeases)
 }
 
 func isOf(group, name string) bool {
