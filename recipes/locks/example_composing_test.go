@@ -23,7 +23,9 @@ const (
 // protected and ephemeral, the first one in the order gets in, and each of the others
 // watches the one before it. If somebody comes between these two meanwhile, nothing is
 // lost: a wake-up leads to a new look at the whole list.
-type room struct{ mutex locks.StandardLockInternalsDriver }
+type room struct {
+	mutex locks.StandardLockInternalsDriver
+}
 
 // Contends tells whether the name is one of either group.
 func (room) Contends(name string) bool { return isOf(operator, name) || isOf(job, name) }
