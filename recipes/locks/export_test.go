@@ -4,6 +4,3 @@ package locks
 func ReadWriteDrivers() [2]LockInternalsDriver {
 	return [2]LockInternalsDriver{readDriver{}, writeDriver{}}
 }
-
-// SignalBatch is how many waiters of a condition are told in one transaction.
-const SignalBatch = signalBatch

@@ -500,6 +500,7 @@ var table = []mutant{
 		new:      "if place < 0 {",
 		pkg:      "./recipes/locks",
 		test:     "^TestTheSignalOfAWaiterThatIsGone$",
+		flags:    []string{"-short", "-failfast"},
 	},
 	{
 		name:     "locks-condition-signal-of-the-dead",
@@ -509,6 +510,7 @@ var table = []mutant{
 		new:      "if true {",
 		pkg:      "./recipes/locks",
 		test:     "^TestSignalsLeftByTheDead$",
+		flags:    []string{"-short", "-failfast"},
 	},
 	{
 		name:     "locks-condition-without-the-lock",
