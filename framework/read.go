@@ -12,9 +12,9 @@ import (
 var (
 	errRetryInPipeline = errors.New("WithRetry in a pipeline of several reads, expected Retry around it")
 
-	errNilStat  = errors.New("StoringStatIn(nil), expected a *Stat")
+	errNilStat   = errors.New("StoringStatIn(nil), expected a *Stat")
 	errNilAbsent = errors.New("StoringAbsenceIn(nil), expected a *bool")
-	errNilWatch = errors.New("Watched(nil), expected a place for the *Watch")
+	errNilWatch  = errors.New("Watched(nil), expected a place for the *Watch")
 )
 
 // readConfig is what the options of the reading verbs set.
@@ -254,7 +254,8 @@ func (c *readConfig) storeStat(stat Stat) {
 // Pipeline sends several reads in one write, so that together they take one round
 // trip. The server answers them in this order, and no write of another client need
 // be between them, but may be. The error is that of the first read that failed,
-// and tells which one it was; watches set by the others are then taken back.
+// and tells which one it was; what others have read is then where it was to go, but
+// watches set by them are taken back.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	calls := make([]*call, len(reads))
 	for i, r := range reads {

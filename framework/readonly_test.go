@@ -12,23 +12,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// until waits for a state and returns those before it.
-func (l *stateLog) until(t *testing.T, want framework.ConnectionState) (before []framework.ConnectionState) {
-	t.Helper()
-	limit := time.After(2 * patience)
-	for {
-		select {
-		case got := <-l.told:
-			if got == want {
-				return before
-			}
-			before = append(before, got)
-		case <-limit:
-			require.FailNow(t, "no state", "%v has not come, but %v", want, before)
-		}
-	}
-}
-
 // TestReadOnlyMode takes the quorum from a server and gives it back. Curator's tests of
 // the same are testReadOnly and testConnectionStateNewClient of TestReadOnly.
 func TestReadOnlyMode(t *testing.T) {

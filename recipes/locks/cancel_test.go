@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,22 +55,24 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 		name     string
 		requests int // at least; the real number is found by going on until the call needs no more
 		prepare  func(t *testing.T, c *cell) (call func(context.Context) error, tidy func())
+		fates    int // the first so many, if not all
 	}{
-		{"acquire a free lock", 3, prepareFree},
-		{"wait for a lock", 4, prepareWait},
-		{"try a held lock", 3, prepareTry},
-		{"release", 1, prepareRelease},
-		{"read behind a writer", 4, prepareRead},
-		{"write behind a reader", 4, prepareWrite},
-		{"downgrade", 2, prepareDowngrade},
-		{"acquire two leases", 4, prepareLeases},
-		{"wait for a lease of a semaphore", 4, prepareLease},
-		{"acquire two locks as one", 4, prepareMulti},
+		{"acquire a free lock", 3, prepareFree, 0},
+		{"wait for a lock", 4, prepareWait, 0},
+		{"try a held lock", 3, prepareTry, 0},
+		{"release", 1, prepareRelease, 0},
+		{"read behind a writer", 4, prepareRead, 0},
+		{"write behind a reader", 4, prepareWrite, 0},
+		{"downgrade", 2, prepareDowngrade, 0},
+		{"acquire two leases", 4, prepareLeases, 0},
+		{"wait for a lease of a semaphore", 4, prepareLease, 0},
+		{"acquire two locks as one", 4, prepareMulti, 0},
+		{"wait for a condition and be signalled", 9, prepareCondition, 1},
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		cells := 0
 		for _, call := range calls {
-			for _, f := range fates {
+			for _, f := range fates[:cmp.Or(call.fates, len(fates))] {
 				k := 1
 				for newCell(t, server).run(t, fmt.Sprintf("%s, request %d %s", call.name, k, f.name), f, k, call.prepare) {
 					k++
@@ -79,7 +82,7 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 			}
 		}
 		t.Logf("%d cells of call, request and fate", cells)
-		require.GreaterOrEqual(t, cells, 220)
+		require.GreaterOrEqual(t, cells, 230)
 	})
 }
 
@@ -281,6 +284,39 @@ func prepareMulti(t *testing.T, c *cell) (func(context.Context) error, func()) {
 		}
 		return lease.Release(context.WithoutCancel(ctx))
 	}, func() {}
+}
+
+// prepareCondition has another session signal as soon as it gets the lock, for which
+// it waits.
+func prepareCondition(t *testing.T, c *cell) (func(context.Context) error, func()) {
+	condition, err := c.mutex.NewCondition("/locks/cell-changed")
+	require.NoError(t, err)
+	other := zktest.Client(t, c.server.ConnectString())
+	require.NoError(t, other.Sync(withLimit(t), "/")) // all its goroutines run now
+	c.baseline(t)
+	lease := acquire(t, c.mutex)
+	m := newMutex(t, other, "/locks/cell")
+	signal, err := m.NewCondition("/locks/cell-changed")
+	require.NoError(t, err)
+	signaller := acquireLater(withLimit(t), m)
+	awaitQueue(t, m, 2)
+	signalled := make(chan error, 1)
+	go func() {
+		o := <-signaller
+		signalled <- errors.Join(o.err, signal.Signal(context.Background(), o.lease), o.lease.Release(context.Background()))
+	}()
+	call := func(ctx context.Context) error {
+		again, err := condition.Await(ctx, lease)
+		if err != nil {
+			require.Nil(t, again)
+			return err
+		}
+		return again.Release(context.WithoutCancel(ctx))
+	}
+	return call, func() {
+		require.NoError(t, c.client.Sync(withLimit(t), "/")) // the signaller waits for what was lost
+		require.NoError(t, <-signalled)
+	}
 }
 
 func prepareTry(t *testing.T, c *cell) (func(context.Context) error, func()) {

@@ -47,6 +47,29 @@
 // the order of their paths, so that two of them do not wait for each other. Its
 // [MultiLease] ends with the first of its leases.
 //
+// # Waiting for what another holder will do
+//
+// A [Condition] of a mutex, or of a write lock, is java.util.concurrent's across
+// processes: whoever holds the lock gives it back until he is signalled. Await may
+// return without a signal, so it belongs in a loop:
+//
+//	filled, err := mutex.NewCondition("/locks/shelf-filled")
+//	...
+//	for err == nil && shelf.IsEmpty() {
+//		lease, err = filled.Await(ctx, lease)
+//	}
+//
+// # Who is there
+//
+// Participants, which every recipe has, tell who holds and who waits for whom, since
+// when, with which token, and on which host in which process. [WithLabel] adds a name
+// of one's own. It takes two round trips and no lock, so it can be asked often:
+//
+//	participants, err := mutex.Participants(ctx)
+//	for _, p := range participants {
+//		fmt.Println(p.Position, p.Holds, p.Host, p.PID, p.Label, time.Since(p.Since), p.WaitsFor)
+//	}
+//
 // # What a lease promises
 //
 // While a lease is valid, no other client, in Go or Java, holds the lock. It ends
@@ -93,8 +116,9 @@
 // No lock service can stop a process that has been paused for longer than its
 // session, by a debugger, a hypervisor or the operating system, and goes on with
 // its next statement as if nothing had happened. Only the resource itself can:
-// give it [Lease.Token], and let it refuse a token below the greatest it has seen.
-// If what is protected is in ZooKeeper, [Lease.Transact] does that.
+// give it [Lease.Token], and let it refuse a token below the greatest it has seen, as
+// package fence does in memory, in SQL and over HTTP. If what is protected is in
+// ZooKeeper, [Lease.Transact] does that.
 //
 // # Nothing is left behind
 //
@@ -129,18 +153,30 @@
 // measured up to the end of its release, as long as others wait for it. The path
 // of the lock is added to all of them with framework.WithPathAttribute only.
 //
-// # Recipes of one's own
+// # Composing
 //
 // All locks are a [LockInternalsDriver] on [LockInternals]. A driver decides how the
 // node is created, who contends in which order, and who has the lock; waiting,
-// loss, re-entrancy, cancellation and clean-up come with LockInternals.
+// loss, re-entrancy, cancellation and clean-up come with LockInternals. What it has
+// to see to:
+//
+//   - The node is protected and bound to the session: take CreatesTheLock from
+//     [StandardLockInternalsDriver]. One that is not ephemeral is a [LockNode] that says
+//     so.
+//   - The decision follows from the names alone, and from these nobody can tell a holder
+//     from one that waits: whoever comes later must not come before a holder.
+//   - It cannot become our turn before one of PathsToWatch is gone. What else changes
+//     meanwhile need not wake anybody.
+//
+// The package's example "composing" is a lock whose operators wait at the front, made
+// of a driver, a mutex and a multi-lock.
 //
 // # With Java
 //
 // Node names, container parents and the order are those of Apache Curator's
 // recipes, so that both sides queue together. A Java contender sees the node's data
-// as text: by default the host name and process id, see [WithLockData]. The node of a
-// chroot must exist before a Java client can lock below it; ours makes it.
+// as text: by default host name and process id, see [WithLabel] and [WithLockData].
+// The node of a chroot must exist before a Java client can lock below it; ours makes it.
 //
 //	Curator                                   here
 //	mutex.acquire()                           mutex.Acquire(ctx)
@@ -148,7 +184,8 @@
 //	mutex.release()                           lease.Release(ctx)
 //	Locker                                    mutex.Do(ctx, fn)
 //	isOwnedByCurrentThread()                  lease.Err() == nil
-//	getParticipantNodes()                     mutex.Participants(ctx)
+//	getParticipantNodes()                     mutex.Participants(ctx), for all recipes
+//	getLockNodeBytes(), overridden            WithLabel, WithLockData
 //	readLock(), writeLock()                   lock.ReadLock(), lock.WriteLock()
 //	semaphore.acquire(), acquire(n)           semaphore.Acquire(ctx), AcquireN(ctx, n)
 //	InterProcessMultiLock(client, paths)      NewInterProcessMultiLock(members...)
@@ -158,6 +195,7 @@
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
 //	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()
 //	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)
+//	newCondition() of java.util.concurrent    mutex.NewCondition(path); Java contenders do not see it
 //
 // # With Python
 //

@@ -21,8 +21,9 @@ type LockInternalsDriver interface {
 
 	// CreatesTheLock creates the node of one acquisition. The node must be
 	// ephemeral, belong to the session given, and have a name that is never used
-	// again: [framework.WithProtection] and [framework.InSession] see to that. When
-	// it fails it leaves nothing behind.
+	// again: [framework.WithProtection] and [framework.InSession] see to that. (One
+	// that is not ephemeral is possible, see [LockNode].) When it fails it leaves
+	// nothing behind.
 	CreatesTheLock(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
 
 	// GetsTheLock decides from the sorted contenders whether ours has the lock or
@@ -52,6 +53,18 @@ type LockNode struct {
 	// Children are the names in the folder, listed after the creation; nil when the
 	// driver has not listed them.
 	Children []string
+
+	// Persistent says that the node is meant not to be ephemeral. Then it is not
+	// checked that the node belongs to the session, and the lock outlives its
+	// holder: a process that dies, or closes its client without having released,
+	// keeps everybody out until somebody deletes the node by hand, its path being in
+	// [LockInternals.Participants]. Such locks suit work which is worse begun
+	// twice than not finished.
+	//
+	// The lease ends with the session nevertheless, as nobody could know otherwise that
+	// the node was deleted, and a client that lives on then deletes the node, which
+	// lets the next one in. [AttemptRevoke] is noticed only by a holder that lives.
+	Persistent bool
 }
 
 func (n LockNode) token() int64 {

@@ -46,8 +46,13 @@ type LostError = framework.LostError
 
 // acquireError is the form of every error of an acquisition.
 func acquireError(ctx context.Context, path string, err error) error {
+	return fmt.Errorf("locks: acquire %s: %w", path, notAcquired(ctx, err))
+}
+
+// notAcquired returns the error, or the end of the context if that has come first.
+func notAcquired(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
-		return fmt.Errorf("locks: acquire %s: %w: %w", path, ErrNotAcquired, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
 	}
-	return fmt.Errorf("locks: acquire %s: %w", path, err)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -178,7 +179,7 @@ func ExampleWithRevocationListener() {
 func ExampleInterProcessMutex_Participants() {
 	client, closeAll := exampleClient()
 	defer closeAll()
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLockData([]byte("replica 1")))
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("replica 1"))
 	check(err)
 	ctx := context.Background()
 	lease, err := mutex.Acquire(ctx)
@@ -186,11 +187,11 @@ func ExampleInterProcessMutex_Participants() {
 	participants, err := mutex.Participants(ctx)
 	check(err)
 	for _, p := range participants {
-		fmt.Println(p.Identity, p.Sequence, p.Token == lease.Token())
+		fmt.Println(p.Label, p.PID == os.Getpid(), p.Position, p.Holds, p.Token == lease.Token())
 	}
 	fmt.Println(lease.Release(ctx))
 	// Output:
-	// replica 1 0 true
+	// replica 1 true 0 true true
 	// <nil>
 }
 
@@ -312,4 +313,39 @@ func ExampleLockInternals() {
 	// second: <nil>
 	// third: locks: acquire /pools/convert: not acquired: it is held
 	// <nil> <nil>
+}
+
+// A consumer waits until there is something on the shelf.
+func ExampleCondition() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/shelf")
+	check(err)
+	filled, err := mutex.NewCondition("/locks/shelf-filled")
+	check(err)
+	var shelf []string // programs have it where the others see it, in a znode for instance
+	ctx := context.Background()
+
+	consumed := make(chan error)
+	go func() {
+		lease, err := mutex.Acquire(ctx)
+		for err == nil && len(shelf) == 0 {
+			lease, err = filled.Await(ctx, lease) // gives the lock back, and takes it again
+		}
+		if err == nil {
+			fmt.Println("taken:", shelf[0])
+			err = lease.Release(ctx)
+		}
+		consumed <- err
+	}()
+
+	lease, err := mutex.Acquire(ctx)
+	check(err)
+	shelf = append(shelf, "bread")
+	check(filled.Signal(ctx, lease))
+	check(lease.Release(ctx))
+	fmt.Println(<-consumed)
+	// Output:
+	// taken: bread
+	// <nil>
 }

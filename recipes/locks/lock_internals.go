@@ -168,7 +168,7 @@ func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisitio
 
 // internalLockLoop waits for the turn of the node.
 func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error) {
-	if owner := q.node.Stat.EphemeralOwner; owner != q.session.ID() { // CURATOR-604
+	if owner := q.node.Stat.EphemeralOwner; owner != q.session.ID() && !q.node.Persistent { // CURATOR-604
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
 			errOwnNodeGone, q.node.Path, uint64(owner), q.session)
 	}
@@ -222,7 +222,12 @@ func (q *queued) leave(ctx context.Context, cause error) error {
 	q.self.letGo()
 	defer q.self.part()
 	defer q.own.Cancel()
-	err := q.l.client.Delete(ctx, q.node.Path, framework.Guaranteed())
+	return giveUp(ctx, q.l.client, q.node.Path, cause)
+}
+
+// giveUp deletes a node after a failure, and returns the failure.
+func giveUp(ctx context.Context, client *framework.Framework, path string, cause error) error {
+	err := client.Delete(ctx, path, framework.Guaranteed())
 	switch {
 	case err == nil, errors.Is(err, framework.ErrNoNode),
 		errors.Is(err, framework.ErrCleanupPending), errors.Is(err, framework.ErrClosed):

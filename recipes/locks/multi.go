@@ -79,6 +79,27 @@ func (m *InterProcessMultiLock) Do(ctx context.Context, fn func(context.Context)
 	return fn(lease.Context(ctx))
 }
 
+// Participants returns the contenders of all members, those of one member after the
+// other in the order of their paths; see [LockInternals.Participants]. Those of a
+// member that is not of this package are listed if it has the same method.
+func (m *InterProcessMultiLock) Participants(ctx context.Context) ([]Participant, error) {
+	var all []Participant
+	for _, member := range m.members {
+		inspected, ok := member.(interface {
+			Participants(ctx context.Context) ([]Participant, error)
+		})
+		if !ok {
+			continue
+		}
+		participants, err := inspected.Participants(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, participants...)
+	}
+	return all, nil
+}
+
 // MultiLease is the hold on all members of an [InterProcessMultiLock]. It is worth
 // something only while all of them are. Its methods are safe for concurrent use.
 type MultiLease struct{ leases []*Lease }

@@ -3,7 +3,6 @@ package locks
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -18,13 +17,14 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 type config struct {
 	policy       framework.ErrorPolicy
 	data         []byte
+	label        string       // in the default data
 	recipe       string       // in the telemetry
 	onRevocation func(*Lease) // may be nil
 	handoff      int          // holds in a row under one node
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
-	c := config{policy: client.ErrorPolicy(), data: defaultLockData(), recipe: defaultRecipe}
+	c := config{policy: client.ErrorPolicy(), recipe: defaultRecipe}
 	for _, o := range opts {
 		if o == nil {
 			return c, errors.New("a nil option")
@@ -32,6 +32,12 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 		if err := o.apply(&c); err != nil {
 			return c, err
 		}
+	}
+	switch {
+	case c.data == nil:
+		c.data = defaultLockData(c.label)
+	case c.label != "":
+		return c, fmt.Errorf("WithLabel(%q) and WithLockData, expected one of them: the label is part of the default data", c.label)
 	}
 	return c, nil
 }
@@ -50,7 +56,7 @@ func WithErrorPolicy(p framework.ErrorPolicy) Option {
 
 // WithLockData sets what the lock's nodes contain, and Participants show as
 // the identity: anything but the message of [AttemptRevoke]. Default: host name,
-// slash, process id.
+// slash, process id, and after a space the label, see [WithLabel].
 func WithLockData(data []byte) Option {
 	return optionFunc(func(c *config) error {
 		if string(data) == revokeMessage {
@@ -75,14 +81,6 @@ func WithRecipeName(name string) Option {
 		c.recipe = name
 		return nil
 	})
-}
-
-func defaultLockData() []byte {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Appendf(nil, "%s/%d", host, os.Getpid())
 }
 
 // named puts the name of a recipe before the options, which may say another.

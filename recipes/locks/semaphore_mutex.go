@@ -50,3 +50,9 @@ func (m *InterProcessSemaphoreMutex) Do(ctx context.Context, fn func(context.Con
 func (m *InterProcessSemaphoreMutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.semaphore.Participants(ctx)
 }
+
+// Waiters returns who is about to acquire the lock, in the order of their turns; see
+// [InterProcessSemaphoreV2.Waiters].
+func (m *InterProcessSemaphoreMutex) Waiters(ctx context.Context) ([]Participant, error) {
+	return m.semaphore.Waiters(ctx)
+}

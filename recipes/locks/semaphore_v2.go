@@ -65,7 +65,7 @@ func NewInterProcessSemaphoreV2(
 	if err != nil {
 		return nil, err
 	}
-	// What is told of, measured and asked for are the leases.
+	// What is measured as held, told of and asked for are the leases.
 	turn.telemetry, turn.cfg.onRevocation = nil, nil
 	// As leases are counted after their creation, a turn that is lost unnoticed admits
 	// nobody too many. So whoever has it need not give it up for an interruption, and
@@ -128,6 +128,13 @@ func (s *InterProcessSemaphoreV2) Participants(ctx context.Context) ([]Participa
 	return participants, nil
 }
 
+// Waiters returns who is about to acquire leases, in the order of their turns. The
+// first one has its turn, and may have a lease among the Participants that it still
+// waits for.
+func (s *InterProcessSemaphoreV2) Waiters(ctx context.Context) ([]Participant, error) {
+	return s.turn.Participants(ctx)
+}
+
 func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool) (leases []*Lease, err error) {
 	if n < 1 {
 		return nil, fmt.Errorf("locks: acquire %s: %d leases, expected 1 or more", s.path, n)
@@ -159,7 +166,7 @@ func (s *InterProcessSemaphoreV2) attempt(
 	if err := l.fits(maxLeases); err != nil {
 		return nil, err
 	}
-	h, err := s.turn.enter(ctx, wait, nil)
+	h, err := s.turn.enter(ctx, wait, seen)
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func (a *acquisition) suspended() {
 }
 
 func (a *acquisition) granted(h *hold) {
-	if a == nil {
+	if a == nil || h.l.telemetry == nil { // the latter is the turn at a semaphore, which is waited for and not measured as held
 		return
 	}
 	a.span.AddEvent("granted")

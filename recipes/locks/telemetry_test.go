@@ -198,3 +198,35 @@ func TestTelemetryNamesTheRecipe(t *testing.T) {
 	_, err := locks.NewInterProcessMutex(client, "/a", locks.WithRecipeName(""))
 	require.ErrorContains(t, err, "recipe name")
 }
+
+// TestWaitingForATurnIsWaiting: of two that want the last permit of a semaphore one waits
+// for it and one for its turn.
+func TestWaitingForATurnIsWaiting(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		o := newObserved()
+		client := zktest.Client(t, server.ConnectString(), o.options()...)
+		s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1))
+		lease := acquire(t, s)
+		waiting := make(chan outcome, 2)
+		for n := range 2 {
+			go func() {
+				lease, err := s.Acquire(withLimit(t))
+				waiting <- outcome{lease, err}
+			}()
+			require.Eventually(t, func() bool {
+				return o.value(t, "lock.waiting{curator.recipe=semaphore}") == n+1
+			}, limit, tick)
+		}
+		require.Equal(t, 1, o.value(t, "lock.held{curator.recipe=semaphore}"), "a turn is no permit")
+		release(t, lease)
+		for range 2 {
+			release(t, await(t, waiting).lease)
+		}
+		_, events := o.acquireSpan(t)
+		require.Equal(t, "queued 1", events[0])
+		require.Equal(t, 0, o.value(t, "lock.waiting{curator.recipe=semaphore}"))
+		require.Equal(t, 0, o.value(t, "lock.held{curator.recipe=semaphore}"))
+		require.Equal(t, 3, o.value(t, "lock.hold.duration{curator.end=released,curator.recipe=semaphore}"))
+		require.Equal(t, 3, o.value(t, "lock.acquire.duration{curator.outcome=acquired,curator.recipe=semaphore}"))
+	})
+}

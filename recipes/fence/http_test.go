@@ -1,0 +1,141 @@
+package fence_test
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/gocurator/curator/recipes/fence"
+)
+
+// lease is one whose state is set by hand.
+type lease struct {
+	token int64
+	err   error
+}
+
+func (l *lease) Token() int64 { return l.token }
+func (l *lease) Err() error   { return l.err }
+
+// TestHeader: what is set is read again, and everything else is refused.
+func TestHeader(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		token := rapid.Int64Range(1, math.MaxInt64).Draw(t, "token")
+		header := http.Header{}
+		require.NoError(t, fence.SetHeader(header, &lease{token: token}))
+		got, err := fence.FromHeader(header)
+		require.NoError(t, err)
+		require.Equal(t, token, got)
+
+		value := rapid.OneOf(rapid.String(), rapid.StringMatching(`[-+ 0]?[0-9]{1,22}[ .]?`)).Draw(t, "value")
+		got, err = fence.FromHeader(http.Header{fence.Header: {value}})
+		n, parseErr := strconv.ParseUint(value, 10, 63)
+		if parseErr == nil && n > 0 && value[0] != '0' {
+			require.NoError(t, err)
+			require.EqualValues(t, n, got)
+		} else {
+			require.ErrorIs(t, err, fence.ErrInvalidToken, "%q", value)
+		}
+	})
+	for value, message := range map[string]string{
+		"9223372036854775808": `fence: invalid fencing token: Fence-Token: "9223372036854775808", expected a number from 1 to 9223372036854775807`,
+		"-1":                  `fence: invalid fencing token: Fence-Token: "-1", expected a number from 1 to 9223372036854775807`,
+	} {
+		_, err := fence.FromHeader(http.Header{fence.Header: {value}})
+		require.EqualError(t, err, message)
+	}
+	_, err := fence.FromHeader(http.Header{fence.Header: {"1", "2"}})
+	require.ErrorIs(t, err, fence.ErrInvalidToken)
+	_, err = fence.FromHeader(http.Header{})
+	require.ErrorIs(t, err, fence.ErrNoToken)
+	over := errors.New("over")
+	header := http.Header{}
+	require.ErrorIs(t, fence.SetHeader(header, &lease{1, over}), over)
+	require.ErrorIs(t, fence.SetHeader(header, &lease{token: 0}), fence.ErrInvalidToken)
+	require.Empty(t, header)
+}
+
+// server counts what gets through.
+func server(t *testing.T) (url string, passed func() int) {
+	t.Helper()
+	n := 0
+	s := httptest.NewServer(&fence.Handler{Register: &fence.Register{}, Next: http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { n++; w.WriteHeader(http.StatusNoContent) })})
+	t.Cleanup(s.Close)
+	return s.URL, func() int { return n }
+}
+
+func TestHandlerRefuses(t *testing.T) {
+	url, passed := server(t)
+	for _, c := range []struct {
+		token  []string
+		status int
+		newest string
+	}{
+		{[]string{"7"}, http.StatusNoContent, ""},
+		{[]string{"7"}, http.StatusNoContent, ""},
+		{[]string{"6"}, http.StatusPreconditionFailed, "7"},
+		{nil, http.StatusPreconditionRequired, ""},
+		{[]string{"seven"}, http.StatusBadRequest, ""},
+		{[]string{"9", "9"}, http.StatusBadRequest, ""},
+		{[]string{"8"}, http.StatusNoContent, ""},
+		{[]string{"7"}, http.StatusPreconditionFailed, "8"},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, http.NoBody)
+		require.NoError(t, err)
+		request.Header[fence.Header] = c.token
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, c.status, response.StatusCode, "%v", c.token)
+		require.Equal(t, c.newest, response.Header.Get(fence.NewestHeader))
+	}
+	require.Equal(t, 3, passed())
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestTransport(t *testing.T) {
+	url, passed := server(t)
+	older, newer := &lease{token: 4}, &lease{token: 9}
+	put := func(l *lease) error {
+		body := &closing{Reader: strings.NewReader("text")}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, body)
+		require.NoError(t, err)
+		client := &http.Client{Transport: &fence.Transport{Lease: l}}
+		response, err := client.Do(request)
+		require.True(t, body.closed)
+		require.Empty(t, request.Header)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+	require.NoError(t, put(older))
+	require.NoError(t, put(newer))
+	err := put(older)
+	require.ErrorIs(t, err, fence.ErrStale)
+	var stale *fence.StaleError
+	require.ErrorAs(t, err, &stale)
+	require.Equal(t, fence.StaleError{Token: 4, Newest: 9}, *stale)
+	newer.err = errors.New("the lease is over")
+	require.ErrorIs(t, put(newer), newer.err)
+	require.Equal(t, 2, passed())
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// closing notes that it was closed.
+type closing struct {
+	io.Reader
+
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }

@@ -1,0 +1,142 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+var (
+	// ErrStale says that a newer token has been seen: whoever has this one has lost
+	// the lock. The error is a [*StaleError].
+	ErrStale = errors.New("stale fencing token")
+
+	// ErrInvalidToken says that something is no token: tokens are from 1 to
+	// 9223372036854775807.
+	ErrInvalidToken = errors.New("invalid fencing token")
+)
+
+// StaleError is the refusal of a token. It matches [ErrStale].
+type StaleError struct {
+	Token  int64 // that was refused
+	Newest int64 // that was seen; 0 when the receiver has not told
+}
+
+// Error tells both tokens.
+func (e *StaleError) Error() string {
+	if e.Newest == 0 {
+		return fmt.Sprintf("fence: %v %d", ErrStale, e.Token)
+	}
+	return fmt.Sprintf("fence: %v %d, the newest is %d", ErrStale, e.Token, e.Newest)
+}
+
+// Is tells that this is an ErrStale.
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// Register remembers the newest token it has accepted, in memory, and refuses
+// older ones. The zero value has seen none. It is safe for concurrent use.
+type Register struct {
+	mu     sync.Mutex
+	newest int64
+	inside int64         // the token with which functions are running
+	count  int           // how many
+	empty  chan struct{} // closed when none is; nil when none is
+}
+
+// NewRegister returns a register that has seen the given token, as it was stored, or
+// 0 for none.
+func NewRegister(newest int64) (*Register, error) {
+	if newest < 0 {
+		return nil, fmt.Errorf("fence: %w %d, expected 0 for none, or more", ErrInvalidToken, newest)
+	}
+	return &Register{newest: newest}, nil
+}
+
+// Newest returns the newest token that was seen, 0 for none.
+func (r *Register) Newest() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.newest
+}
+
+// Accept returns nil if no newer token has been seen, and otherwise a [*StaleError].
+// From then on it refuses older ones. It does not block.
+//
+// It decides and does no more. What is done afterwards may be overtaken by somebody
+// with a newer token, whose check comes later and whose work is done sooner. Where
+// that matters, [Register.Do] has the work done between.
+func (r *Register) Accept(token int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.accept(token)
+}
+
+func (r *Register) accept(token int64) error {
+	switch {
+	case token < 1:
+		return fmt.Errorf("fence: %w %d, expected 1 or more", ErrInvalidToken, token)
+	case token < r.newest:
+		return &StaleError{Token: token, Newest: r.newest}
+	}
+	r.newest = token
+	return nil
+}
+
+// Do runs fn if no newer token has been seen, and returns what fn returns. From the
+// moment at which it has accepted the token it refuses older ones, and fn runs when those
+// that run with older tokens have returned. So when fn runs, nothing is done with
+// an older token, nor will be. Functions with the same token run at the same time.
+//
+// It blocks until those before have returned, or ctx ends, whose cause it then returns;
+// and if a newer token comes during that wait, the error is a [*StaleError]. The context
+// does not end fn.
+// A fn that calls Do of the same register with a newer token waits for itself.
+func (r *Register) Do(ctx context.Context, token int64, fn func() error) error {
+	if err := r.enter(ctx, token); err != nil {
+		return err
+	}
+	defer r.leave()
+	return fn()
+}
+
+func (r *Register) enter(ctx context.Context, token int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if err := r.accept(token); err != nil {
+			return err
+		}
+		if r.count == 0 || r.inside == token {
+			break
+		}
+		if err := r.await(ctx, r.empty); err != nil {
+			return err
+		}
+	}
+	if r.count == 0 {
+		r.inside, r.empty = token, make(chan struct{})
+	}
+	r.count++
+	return nil
+}
+
+// await waits without the register's lock.
+func (r *Register) await(ctx context.Context, empty <-chan struct{}) error {
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("fence: waiting for those with older tokens: %w", context.Cause(ctx))
+	}
+}
+
+func (r *Register) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.count--; r.count == 0 {
+		close(r.empty)
+	}
+}

@@ -1,0 +1,32 @@
+package fence
+
+import "fmt"
+
+// Affected is what an UPDATE has done. It is [database/sql.Result], or part of it.
+type Affected interface {
+	// RowsAffected returns the number of rows that were matched.
+	RowsAffected() (int64, error)
+}
+
+// CheckUpdated returns nil if an UPDATE with the condition "fence <= token" has
+// changed a row, and otherwise a [*StaleError] for the token:
+//
+//	UPDATE reports SET body = ?, fence = ? WHERE id = ? AND fence <= ?
+//
+// The row must exist, or it is taken for stale: it is to be inserted, with fence 0,
+// before anybody writes. The database must count the rows that were matched. MySQL
+// counts those that are different afterwards unless the connection asks for the
+// others (clientFoundRows=true in its Go driver).
+func CheckUpdated(result Affected, token int64) error {
+	n, err := result.RowsAffected()
+	switch {
+	case err != nil:
+		return fmt.Errorf("fence: rows affected: %w", err)
+	case n < 0:
+		return fmt.Errorf("fence: %d rows affected, expected 0 or more", n)
+	case n == 0:
+		return &StaleError{Token: token}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,188 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+)
+
+var (
+	// ErrNotHeld says that a condition was used without its lock: the lease has ended,
+	// whose reason the error then matches too, or it is one of another lock.
+	ErrNotHeld = errors.New("this needs the condition's lock, which the lease does not hold")
+
+	// ErrReentered says that there are other leases of the same hold, so that giving
+	// this one back would leave the lock held and its owner waiting for himself.
+	ErrReentered = errors.New("the lock was re-entered: its other leases would keep it while this one waits")
+)
+
+// waiterName is what the nodes of those who wait for a condition are named for.
+const waiterName = "wait-"
+
+// Condition lets who holds a lock wait for what another holder of it will bring
+// about: [Condition.Await] gives the lock back, waits for a signal, and takes the
+// lock again. It is java.util.concurrent's Condition across processes and machines,
+// as menagerie's ZkCondition was; Curator has none.
+//
+// A signal is for whoever has waited longest, and is not remembered when nobody
+// waits. It is never lost on the way: if its waiter gives up, dies or loses its
+// session before it has the lock again, the signal is the next waiter's.
+// Of the waiters told by one [Condition.SignalAll], each joins the lock's queue as
+// soon as it hears of it, behind those who are there already.
+//
+// Await may return without a signal, as after the end of a session, in which a signal
+// may have been missed. So it belongs in a loop around what is waited for:
+//
+//	lease, err := mutex.Acquire(ctx)
+//	for err == nil && !ready() {
+//		lease, err = condition.Await(ctx, lease)
+//	}
+//	if err != nil {
+//		return err // the lock is not held
+//	}
+//	defer lease.Release(context.WithoutCancel(ctx))
+//
+// Layout: <path>/_c_<uuid>-wait-<10 digits>, ephemeral, below a container node whose
+// data is the number of signals that wait for their waiters, in decimal digits; none
+// is 0. The first so many in the order of the digits are signalled. Everybody watches
+// his own node and the one before it. The number is changed only in transactions which
+// check that the lock is held.
+//
+// It is safe for concurrent use. Two Conditions on one path and lock are the same.
+type Condition struct {
+	lock   InterProcessLock
+	of     *LockInternals // lock's
+	queue  *LockInternals // of the waiters
+	client *framework.Framework
+	path   string
+}
+
+// NewCondition returns the condition at path, for holders of this mutex. The path
+// must not be that of the mutex, nor below it: what is in that folder are contenders,
+// also for Java. Everybody who uses the condition must name the same mutex. It
+// checks its arguments and sends nothing.
+func (m *InterProcessMutex) NewCondition(path string) (*Condition, error) {
+	return newCondition(m, m.internals, path)
+}
+
+// NewCondition returns the condition at path, for holders of the write lock; see
+// [InterProcessMutex.NewCondition]. A writer that was downgraded has to release its
+// read lease before it waits, as nobody could write meanwhile.
+func (w *WriteLock) NewCondition(path string) (*Condition, error) {
+	return newCondition(w, w.internals, path)
+}
+
+func newCondition(lock InterProcessLock, of *LockInternals, path string) (*Condition, error) {
+	c := &Condition{lock: lock, of: of, client: of.client, path: path}
+	driver := StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: waiterName}}
+	var err error
+	if c.queue, err = newInternals(of.client, driver, path, waiterName, signalCount{c}, nil); err != nil {
+		return nil, err
+	}
+	if path == of.path || strings.HasPrefix(path, of.path+"/") {
+		return nil, fmt.Errorf("locks: condition %s: expected a path that is not in the folder of its lock, %s", path, of.path)
+	}
+	c.queue.cfg.data, c.queue.wants = of.cfg.data, 0
+	return c, nil
+}
+
+// Path returns the path of the condition, the folder of its waiters.
+func (c *Condition) Path() string { return c.path }
+
+// Waiters returns who waits, those first who have waited longest. Holds says that
+// a waiter has been signalled and has not got the lock back yet; its Identity is then
+// no longer to be seen. Like [LockInternals.Participants], it needs no lock.
+func (c *Condition) Waiters(ctx context.Context) ([]Participant, error) {
+	return c.queue.Participants(ctx)
+}
+
+// Signal wakes the one that has waited longest, if anybody waits. The lease must
+// hold the condition's lock, or the error matches [ErrNotHeld]. Whoever is woken
+// goes on when the lock has been released and its turn has come.
+//
+// Signal blocks until the server has confirmed it, or ctx ends. After a lost reply it
+// is repeated and may then wake one more. When it fails, [framework.OutcomeUnknown]
+// says whether somebody may have been woken nevertheless.
+func (c *Condition) Signal(ctx context.Context, lease *Lease) error { return c.signal(ctx, lease, 1) }
+
+// SignalAll wakes everybody who waits; see [Condition.Signal]. It takes a
+// round trip for each hundred of them. When it fails some may have been woken.
+func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
+	return c.signal(ctx, lease, math.MaxInt)
+}
+
+// Await gives the lock back, waits for a signal, takes the lock again and returns
+// its new lease, which has a token of its own: others may have held the lock
+// meanwhile. The context bounds all of it together; it must not be one of the
+// lease, with which it would end ([Lease.Context]).
+//
+// Whatever happens, the given lease has been released when Await returns, and an
+// error means that its caller does not hold the lock. It matches
+//
+//   - [ErrNotAcquired] and the context's cause, when that has ended;
+//   - [ErrNotHeld] when the lease did not hold the lock in the first place, and
+//     [ErrReentered] when it was not the only one;
+//   - [LostError] when the lock was lost before the wait had begun.
+//
+// Nothing is left in the queue then, and a signal that was for this waiter is the next
+// one's. For an error with [framework.OutcomeUnknown] that is not certain: the context
+// has ended just when the signal was taken and the reply was lost.
+func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
+	again, err := c.await(ctx, lease)
+	if err != nil {
+		return nil, fmt.Errorf("locks: await %s: %w", c.path, errors.Join(err, unsettled(lease.Release(ctx))))
+	}
+	return again, nil
+}
+
+func (c *Condition) await(ctx context.Context, lease *Lease) (*Lease, error) {
+	lock, err := c.node(lease)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.of.owned(ctx) == lease.hold:
+		return nil, errors.New("the context ends with the lease, expected the one that the lease's was derived from")
+	case lease.hold.isShared():
+		return nil, ErrReentered
+	}
+	// While the lock is held, so that no signal can come between what the caller has
+	// seen and the wait.
+	w, err := c.join(ctx, lease.hold.session, lock)
+	if err != nil {
+		return nil, notAcquired(ctx, err)
+	}
+	var again *Lease
+	if err = lease.Release(ctx); err == nil {
+		err = w.wait(ctx)
+	}
+	if err == nil {
+		again, err = w.takeAgain(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(notAcquired(ctx, w.leave(ctx, err)), w.doubt)
+	}
+	return again, nil
+}
+
+// node returns the lock's node under this lease, which must hold it.
+func (c *Condition) node(lease *Lease) (string, error) {
+	if lease == nil || lease.hold.l.ownerKey() != c.of.ownerKey() {
+		return "", fmt.Errorf("%w: expected a lease of %s", ErrNotHeld, c.of.path)
+	}
+	if err := lease.Err(); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	_, name := framework.SplitPath(lease.hold.node.Path)
+	return framework.JoinPath(c.of.path, name), nil
+}
+
+// isShared tells whether the hold has more than one lease.
+func (h *hold) isShared() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leases > 1
+}

@@ -1,0 +1,155 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+)
+
+const (
+	// signalMessage is written to a waiter's node, for the sake of the watch on it.
+	signalMessage = "__SIGNAL__"
+
+	// signalBatch is how many waiters are told in one transaction.
+	signalBatch = 100
+)
+
+// waiting is what a condition's folder shows: who waits, and how many of them, from
+// the first on, have been signalled.
+//
+// A signal is one more, and a waiter that has the lock again takes one away together
+// with its node. A waiter that vanishes in any other way takes none away, and so
+// leaves its signal to the next.
+type waiting struct {
+	waiters []string
+	signals int
+	version int32 // of the number
+}
+
+// read returns what the folder shows. One that is not there has nobody in it.
+func (c *Condition) read(ctx context.Context, more ...framework.Read) (waiting, error) {
+	var children []string
+	var data []byte
+	var stat framework.Stat
+	err := c.client.Pipeline(ctx, append([]framework.Read{
+		framework.ReadChildren(c.path, &children),
+		framework.ReadData(c.path, &data, framework.StoringStatIn(&stat)),
+	}, more...)...)
+	if err != nil {
+		return waiting{}, err
+	}
+	signals, err := c.parse(data)
+	return waiting{c.queue.sorted(children), signals, stat.Version}, err
+}
+
+// parse reads the number of signals.
+func (c *Condition) parse(data []byte) (int, error) {
+	if len(data) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(string(data), 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("condition %s: data %.20q, expected a number of signals", c.path, data)
+	}
+	return int(n), nil
+}
+
+// signalCount is the number of signals as the number of those in the queue who have
+// what they wait for.
+type signalCount struct{ c *Condition }
+
+// MaxLeases reads the number.
+func (s signalCount) MaxLeases(ctx context.Context) (int, <-chan struct{}, error) {
+	data, err := s.c.client.Get(ctx, s.c.path)
+	if errors.Is(err, framework.ErrNoNode) {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	n, err := s.c.parse(data)
+	return n, nil, err
+}
+
+// change sets the number of signals, together with other changes, if the lock is
+// still held and the number is what it was.
+func (c *Condition) change(ctx context.Context, lock string, was waiting, signals int, more ...framework.Op) error {
+	_, err := c.client.Transact(ctx, append([]framework.Op{
+		framework.CheckOp(lock),
+		framework.SetDataOp(c.path, strconv.AppendInt(nil, int64(signals), 10), framework.WithVersion(was.version)),
+	}, more...)...)
+	var failed *framework.OpError
+	if errors.Is(err, framework.ErrNoNode) && errors.As(err, &failed) && failed.Path == lock {
+		return &LostError{Reason: framework.ReasonNodeDeleted}
+	}
+	return err
+}
+
+// signal tells the next n waiters.
+func (c *Condition) signal(ctx context.Context, lease *Lease, n int) error {
+	lock, err := c.node(lease)
+	for err == nil && n > 0 {
+		var told int
+		if told, err = c.tell(ctx, lock, min(n, signalBatch)); told == 0 {
+			break
+		}
+		n -= told
+	}
+	if err != nil {
+		return fmt.Errorf("locks: signal %s: %w", c.path, err)
+	}
+	return nil
+}
+
+// tell adds a signal for each of the next n waiters, and returns how many they are.
+// A try whose outcome is unknown is repeated.
+func (c *Condition) tell(ctx context.Context, lock string, n int) (told int, err error) {
+	err = retry.Do(ctx, c.client.RetryPolicy(), func(ctx context.Context) (err error) {
+		told, err = c.tellOnce(ctx, lock, n)
+		if framework.OutcomeUnknown(err) || errors.Is(err, framework.ErrBadVersion) {
+			return err // the latter comes from another lease of the same hold
+		}
+		return permanent(err)
+	})
+	return told, err
+}
+
+func (c *Condition) tellOnce(ctx context.Context, lock string, n int) (told int, err error) {
+	for {
+		now, err := c.read(ctx)
+		if err != nil {
+			return 0, absent(err)
+		}
+		signalled := min(now.signals, len(now.waiters))
+		next := now.waiters[signalled:min(signalled+n, len(now.waiters))]
+		if len(next) == 0 {
+			return 0, nil
+		}
+		// That one of them is not there says that it has just gone: look again.
+		err = c.change(ctx, lock, now, signalled+len(next), c.touch(next)...)
+		if !errors.Is(err, framework.ErrNoNode) {
+			return len(next), err
+		}
+	}
+}
+
+// touch wakes the waiters.
+func (c *Condition) touch(waiters []string) []framework.Op {
+	ops := make([]framework.Op, len(waiters))
+	for i, name := range waiters {
+		ops[i] = framework.SetDataOp(framework.JoinPath(c.path, name), []byte(signalMessage))
+	}
+	return ops
+}
+
+// absent makes of a node that is not there no error.
+func absent(err error) error {
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+)
+
+// waiter is one call to Await that has its node in the queue.
+type waiter struct {
+	c       *Condition
+	session *framework.Session
+	node    LockNode
+	name    string
+	own     *framework.Watch // on node; nil before the first look
+	gone    bool             // the node
+	now     waiting          // as of the last look
+	doubt   error            // of a try to take the signal whose outcome is unknown
+}
+
+// join makes the node of a waiter. Signals beyond those who wait already are left
+// from waiters that are no more, and are none for the new one.
+func (c *Condition) join(ctx context.Context, session *framework.Session, lock string) (*waiter, error) {
+	base, data := c.queue.basePath, c.queue.cfg.data
+	node, err := c.queue.driver.CreatesTheLock(ctx, c.client, session, base, data)
+	if err != nil {
+		return nil, err
+	}
+	w := &waiter{c: c, session: session, node: node}
+	_, w.name = framework.SplitPath(node.Path)
+	err = w.settling(ctx, func(ctx context.Context, place int) error {
+		if w.now.signals <= place {
+			return nil
+		}
+		err := c.change(ctx, lock, w.now, place)
+		if err == nil {
+			w.now.signals = place
+		}
+		return err
+	})
+	if err != nil {
+		return nil, w.leave(ctx, err)
+	}
+	return w, nil
+}
+
+// settling looks, and has fn change what is seen, as long as the outcome is unknown or
+// somebody else has been faster. The place of a node that is gone is negative.
+func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, place int) error) error {
+	return retry.Do(ctx, w.c.client.RetryPolicy(), func(ctx context.Context) error {
+		if err := w.look(ctx); err != nil {
+			return permanent(err)
+		}
+		err := fn(ctx, slices.Index(w.now.waiters, w.name))
+		if framework.OutcomeUnknown(err) || errors.Is(err, framework.ErrBadVersion) {
+			return err
+		}
+		return permanent(err)
+	})
+}
+
+// look reads the folder, and sees to it that the node is watched: whatever changes
+// for this waiter after this wakes it.
+func (w *waiter) look(ctx context.Context) (err error) {
+	var watch []framework.Read
+	if w.own == nil || fired(w.own) {
+		watch = []framework.Read{framework.ReadData(w.node.Path, nil, framework.Watched(&w.own))}
+	}
+	w.now, err = w.c.read(ctx, watch...)
+	if errors.Is(err, framework.ErrNoNode) {
+		w.gone, err = true, nil
+	}
+	return err
+}
+
+// wait returns nil when the waiter has been signalled, or may have been: it was, if
+// its node is gone or its session over.
+func (w *waiter) wait(ctx context.Context) error {
+	for {
+		place := slices.Index(w.now.waiters, w.name)
+		if w.gone || place < w.now.signals || w.isOver() {
+			return nil
+		}
+		if err := w.sleep(ctx, place); err != nil {
+			return err
+		}
+		if err := w.look(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// isOver tells whether the session has ended, and the node with it.
+func (w *waiter) isOver() bool { return w.session.Err() != nil }
+
+// sleep waits until the node was changed, or the one before it was. The latter may
+// have left its signal, and is where the news of any signal left further in front
+// comes from.
+func (w *waiter) sleep(ctx context.Context, place int) error {
+	var before <-chan struct{}
+	if place > 0 {
+		var watch *framework.Watch
+		_, err := w.c.client.Get(ctx, framework.JoinPath(w.c.path, w.now.waiters[place-1]), framework.Watched(&watch))
+		if err != nil {
+			return absent(err)
+		}
+		defer watch.Cancel()
+		before = watch.Fired()
+	}
+	select {
+	case <-w.own.Fired():
+	case <-before:
+	case <-w.session.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
+	}
+	return nil
+}
+
+// takeAgain takes the lock and, with it, the node and its signal away. If the lock is
+// lost while that is done, the signal may be taken and only the lock be missing: so it
+// is acquired once more.
+func (w *waiter) takeAgain(ctx context.Context) (*Lease, error) {
+	for {
+		lease, err := w.c.lock.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err = w.take(ctx, lease); err == nil {
+			w.own.Cancel()
+			return lease, nil
+		}
+		err = errors.Join(err, lease.Release(ctx))
+		var lost *LostError
+		if !errors.As(err, &lost) {
+			return nil, err
+		}
+	}
+}
+
+// take takes the signal, if there is one.
+func (w *waiter) take(ctx context.Context, lease *Lease) error {
+	return w.settling(ctx, func(ctx context.Context, place int) error {
+		lock, err := w.c.node(lease)
+		switch {
+		case err != nil:
+			return err
+		case place < 0: // the node went with its session, or by a try whose reply was lost
+			w.doubt = nil
+			return nil
+		case place >= w.now.signals:
+			return absent(w.c.client.Delete(ctx, w.node.Path, framework.Guaranteed()))
+		}
+		err = w.c.change(ctx, lock, w.now, w.now.signals-1, framework.DeleteOp(w.node.Path))
+		if framework.OutcomeUnknown(err) {
+			w.doubt = err
+		}
+		return absent(err)
+	})
+}
+
+// leave takes the node out of the queue after a failure, and returns the failure.
+func (w *waiter) leave(ctx context.Context, cause error) error {
+	defer w.own.Cancel()
+	return giveUp(ctx, w.c.client, w.node.Path, cause)
+}

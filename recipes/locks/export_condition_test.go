@@ -1,0 +1,4 @@
+package locks
+
+// SignalBatch is how many waiters of a condition are told in one transaction.
+const SignalBatch = signalBatch

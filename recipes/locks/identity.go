@@ -1,0 +1,71 @@
+package locks
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxLabel is the greatest length of a label in bytes.
+const maxLabel = 256
+
+// WithLabel sets a name for the owner, which Participants show besides host and
+// process: what people call the replica, the job or the person. It is part of the
+// node's data, after host name, slash, process id and a space, which Java tools show
+// as text. It is 1 to 256 bytes of printable characters, and not at once with
+// [WithLockData].
+func WithLabel(label string) Option {
+	return optionFunc(func(c *config) error {
+		if err := checkLabel(label); err != nil {
+			return fmt.Errorf("label %.40q: %w", label, err)
+		}
+		c.label = label
+		return nil
+	})
+}
+
+func checkLabel(label string) error {
+	switch {
+	case label == "" || len(label) > maxLabel:
+		return fmt.Errorf("%d bytes, expected 1 to %d", len(label), maxLabel)
+	case !utf8.ValidString(label) || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errors.New("expected printable characters")
+	case strings.TrimSpace(label) != label:
+		return errors.New("expected no space before or after it")
+	default:
+		return nil
+	}
+}
+
+// defaultLockData is host/pid, or host/pid and the label.
+func defaultLockData(label string) []byte {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	data := fmt.Appendf(nil, "%s/%d", host, os.Getpid())
+	if label != "" {
+		data = append(append(data, ' '), label...)
+	}
+	return data
+}
+
+// parseIdentity reads the default data, and an address, which is Curator's default.
+// From anything else it reads nothing.
+func parseIdentity(data string) (host string, pid int, label string) {
+	process, label, _ := strings.Cut(data, " ")
+	host, digits, found := strings.Cut(process, "/")
+	if !found && net.ParseIP(data) != nil {
+		return data, 0, ""
+	}
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if !found || host == "" || err != nil {
+		return "", 0, ""
+	}
+	return host, int(n), label
+}

@@ -1,0 +1,241 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestWhoIsWho: everything that Participants show of an owner, in our default data, in
+// Curator's, in data of one's own, and after a request to give the lock back.
+func TestWhoIsWho(t *testing.T) {
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	here := fmt.Sprintf("%s/%d", host, os.Getpid())
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		lease := acquire(t, newMutex(t, client, "/locks/who", locks.WithLabel("nightly report, Köln")))
+		for i, opt := range []locks.Option{
+			locks.WithRecipeName("mutex"), // the defaults
+			locks.WithLockData([]byte("10.1.2.3")),
+			locks.WithLockData([]byte("fe80::1")),
+			locks.WithLockData([]byte("replica 1")),
+			locks.WithLockData([]byte("host/-7 x")),
+			locks.WithLockData([]byte("/7")),
+			locks.WithLockData([]byte{}),
+		} {
+			acquireLater(cancelled(t), newMutex(t, client, "/locks/who", opt))
+			awaitQueue(t, newMutex(t, client, "/locks/who"), i+2)
+		}
+		m := newMutex(t, client, "/locks/who")
+		queue := awaitQueue(t, m, 8)
+		for i, want := range []locks.Participant{
+			{Identity: here + " nightly report, Köln", Host: host, PID: os.Getpid(), Label: "nightly report, Köln"},
+			{Identity: here, Host: host, PID: os.Getpid()},
+			{Identity: "10.1.2.3", Host: "10.1.2.3"},
+			{Identity: "fe80::1", Host: "fe80::1"},
+			{Identity: "replica 1"},
+			{Identity: "host/-7 x"},
+			{Identity: "/7"},
+			{},
+		} {
+			p := queue[i]
+			require.Equal(t, want, locks.Participant{Identity: p.Identity, Host: p.Host, PID: p.PID, Label: p.Label})
+			require.Equal(t, i, p.Position)
+			require.Equal(t, i == 0, p.Holds)
+			require.Equal(t, client.Session().ID(), p.Session)
+			require.False(t, p.Since.IsZero())
+			if i > 0 {
+				require.Equal(t, []string{queue[i-1].Path}, p.WaitsFor)
+			}
+		}
+		require.Equal(t, lease.Token(), queue[0].Token)
+
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), client, lease.Path()))
+		p := awaitQueue(t, m, 8)[0]
+		require.True(t, p.RevocationRequested())
+		require.Empty(t, p.Host+p.Label)
+		require.Equal(t, lease.Token(), p.Token)
+	})
+}
+
+func TestLabels(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	for label, message := range map[string]string{
+		"":                       `label "": 0 bytes, expected 1 to 256`,
+		strings.Repeat("x", 257): "257 bytes, expected 1 to 256",
+		"a\nb":                   `label "a\nb": expected printable characters`,
+		"a\xff":                  "expected printable characters",
+		strings.Repeat(" ", 2):   "expected no space before or after it",
+	} {
+		_, err := locks.NewInterProcessMutex(client, "/locks/a", locks.WithLabel(label))
+		require.ErrorContains(t, err, message)
+	}
+	for _, opts := range [][]locks.Option{
+		{locks.WithLabel("a"), locks.WithLockData([]byte("b"))},
+		{locks.WithLockData(nil), locks.WithLabel("a")},
+	} {
+		_, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/a", opts...)
+		require.ErrorContains(t, err, `WithLabel("a") and WithLockData, expected one of them`)
+	}
+}
+
+// TestEveryRecipeHasParticipants of its own and shows their label.
+func TestEveryRecipeHasParticipants(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		label := locks.WithLabel("me")
+		mutex := newMutex(t, client, "/locks/mutex", label)
+		rw := newReadWrite(t, client, "/locks/rw", label)
+		v1, err := locks.NewInterProcessSemaphore(client, "/locks/v1", locks.FixedLeases(1), label)
+		require.NoError(t, err)
+		v2 := newSemaphore(t, client, "/locks/v2", locks.FixedLeases(1), label)
+		single, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/single", label)
+		require.NoError(t, err)
+		for _, lock := range []locks.InterProcessLock{mutex, rw.ReadLock(), rw.WriteLock(), v1, v2, single} {
+			lease := acquire(t, lock)
+			queue := awaitQueue(t, lock.(queue), 1)
+			require.Equal(t, lease.Path(), queue[0].Path)
+			require.Equal(t, lease.Token(), queue[0].Token)
+			require.Equal(t, "me", queue[0].Label)
+			require.True(t, queue[0].Holds)
+			release(t, lease)
+		}
+
+		multi := newMulti(t, v2, mutex)
+		lease, err := multi.Acquire(withLimit(t))
+		require.NoError(t, err)
+		both := awaitQueue(t, multi, 2)
+		require.Equal(t, lease.Leases()[0].Path(), both[0].Path)
+		require.Equal(t, lease.Leases()[1].Path(), both[1].Path)
+
+		// Who waits for a lease of the second semaphore has a turn, or waits for one.
+		for n := range 2 {
+			acquireLater(cancelled(t), v2)
+			require.Equal(t, "me", awaitQueue(t, waitersFor{v2}, n+1)[n].Label)
+		}
+		leases := awaitQueue(t, v2, 2)
+		require.True(t, leases[0].Holds)
+		require.False(t, leases[1].Holds)
+		waiters := awaitQueue(t, waitersFor{v2}, 2)
+		require.True(t, waiters[0].Holds)
+		require.Equal(t, []string{waiters[0].Path}, waiters[1].WaitsFor)
+		require.NoError(t, lease.Release(withLimit(t)))
+	})
+}
+
+// waitersFor is the queue for the leases of a semaphore.
+type waitersFor struct {
+	*locks.InterProcessSemaphoreV2
+}
+
+func (w waitersFor) Participants(ctx context.Context) ([]locks.Participant, error) {
+	return w.Waiters(ctx)
+}
+
+// TestParticipantsAreReadTogether: no request for one of them waits for the reply to
+// another. Those that leave between the list and the reads are left out.
+func TestParticipantsAreReadTogether(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const n, leave = 20, 3
+		client := zktest.Client(t, server.ConnectString())
+		m := newMutex(t, client, "/locks/many")
+		lease := acquire(t, m)
+		for range n - 1 {
+			acquireLater(cancelled(t), m)
+		}
+		queue := awaitQueue(t, m, n)
+
+		link := zktest.NewProxy(t, server.Addr())
+		seen := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/many")
+		awaitQueue(t, seen, n)
+		var reads atomic.Int64
+		all := make(chan struct{})
+		var once sync.Once
+		defer link.Intercept(func(frame zkproxy.Frame) zkproxy.Verdict {
+			switch {
+			case frame.Kind == zkproxy.Request && frame.Op == opGetData:
+				if reads.Add(1) == n {
+					close(all)
+				}
+			case frame.Kind == zkproxy.Reply && frame.Op == opGetData:
+				awaitDone(t, all, "the request for the last of them")
+			case frame.Kind == zkproxy.Reply && frame.Op == opGetChildren:
+				once.Do(func() { // between the list and the reads
+					for _, p := range queue[n-leave:] {
+						require.NoError(t, client.Delete(withLimit(t), p.Path, framework.WithVersion(-1)))
+					}
+				})
+			}
+			return zkproxy.Pass
+		})()
+		got, err := seen.Participants(withLimit(t))
+		require.NoError(t, err)
+		require.Len(t, got, n-leave)
+		for i, p := range got {
+			require.Equal(t, queue[i], p)
+		}
+		release(t, lease)
+	})
+}
+
+// Opcodes of ZooKeeper's protocol.
+const (
+	opGetData     = 4
+	opGetChildren = 12 // getChildren2
+)
+
+// TestNodesHaveTheProvidersACL: the lock's nodes and their parents.
+func TestNodesHaveTheProvidersACL(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		credentials := framework.WithAuth("digest", []byte("locks:secret"))
+		owned := zk.DigestACL(zk.PermAll, "locks", "secret")
+		provider := framework.WithACLProvider(everywhere(owned))
+		client := zktest.Client(t, server.ConnectString(), credentials, provider)
+		stranger := zktest.Client(t, server.ConnectString())
+
+		m := newMutex(t, client, "/guarded/mutex")
+		v2 := newSemaphore(t, client, "/guarded/semaphore", locks.FixedLeases(2))
+		condition, err := m.NewCondition("/guarded/condition")
+		require.NoError(t, err)
+		leases := []*locks.Lease{acquire(t, m), acquire(t, v2)}
+		paths := []string{
+			"/guarded", "/guarded/mutex", "/guarded/semaphore", "/guarded/semaphore/leases",
+			"/guarded/semaphore/locks", leases[0].Path(), leases[1].Path(),
+		}
+		go func() { _, _ = condition.Await(cancelled(t), leases[0]) }()
+		paths = append(paths, "/guarded/condition", awaitQueue(t, waitersOf{condition}, 1)[0].Path)
+		for _, path := range append(paths[:5:5], paths[6:]...) { // the mutex was given back
+			acl, err := client.GetACL(withLimit(t), path)
+			require.NoError(t, err, path)
+			require.Equal(t, owned, acl, path)
+		}
+		_, err = newMutex(t, stranger, "/guarded/mutex").TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		_, err = newMutex(t, stranger, "/guarded/mutex").Participants(withLimit(t))
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+
+		// Whoever has the credentials shares the lock.
+		other := zktest.Client(t, server.ConnectString(), credentials, provider)
+		release(t, acquire(t, newMutex(t, other, "/guarded/mutex")))
+		release(t, leases[1])
+	})
+}
+
+// everywhere is an ACLProvider with one answer.
+type everywhere []framework.ACL
+
+func (e everywhere) DefaultACL() []framework.ACL         { return e }
+func (e everywhere) ACLForPath(_ string) []framework.ACL { return e }
