@@ -213,7 +213,7 @@ func statOf(s *stage, r *reader) string {
 	st := r.stat()
 	owner := "none"
 	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
-		if s.clients[name].session == st.owner {
+		if st.owner != 0 && s.clients[name].session == st.owner {
 			owner = name
 			break
 		}
@@ -261,4 +261,28 @@ func multiOf(ops ...any) body {
 		b = b.int(int32(ops[i].(int))).flag(false).int(-1).join(ops[i+1].(body))
 	}
 	return b.int(-1).flag(true).int(-1)
+}
+
+// replyFields tells what is in the reply to a request of each opcode.
+var replyFields = map[int32][]func(*stage, *reader) string{
+	1:   {path},
+	3:   {statOf},
+	4:   {data, statOf},
+	5:   {statOf},
+	6:   {acl, statOf},
+	7:   {statOf},
+	8:   {names},
+	9:   {path},
+	12:  {names, statOf},
+	13:  {statOf},
+	14:  {results},
+	15:  {path, statOf},
+	16:  {data, statOf},
+	19:  {path, statOf},
+	21:  {path, statOf},
+	22:  {results},
+	103: {names},
+	104: {number},
+	106: {number},
+	107: {identities},
 }

@@ -14,8 +14,14 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
+// Opcodes that the clients of these tests treat in a way of their own.
+const (
+	opPing  = 11
+	opClose = -11
+)
+
 // patience bounds every wait of these tests for something that must come.
-const patience = 20 * time.Second
+const patience = 3 * time.Second
 
 // body builds the fields of a request. It is written apart from the server's own codec, so that they check each other.
 type body struct{ b []byte }
@@ -196,11 +202,18 @@ func (c *rawClient) read() ([]byte, error) {
 	return frame, err
 }
 
-// send sends a request and returns its xid.
+// send sends a request and returns the xid that its reply has to carry.
 func (c *rawClient) send(op int32, b body) (int32, error) {
-	c.xid++
-	xid := c.xid
-	if op == 11 {
+	return c.sendAs(0, op, b)
+}
+
+// sendAs sends a request under an xid, 0 for the next. A ping is always answered as -2.
+func (c *rawClient) sendAs(xid, op int32, b body) (int32, error) {
+	if xid == 0 {
+		c.xid++
+		xid = c.xid
+	}
+	if op == opPing {
 		xid = -2
 	}
 	return xid, c.write(body{}.int(xid).int(op).join(b))

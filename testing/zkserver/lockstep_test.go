@@ -1,0 +1,282 @@
+package zkserver_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// keeper is who cleans up: no client of a program proves to be it, and every ACL there lets it do everything.
+const keeper = "keeper:secret"
+
+// subject is one of the two servers that a program is played to.
+type subject struct {
+	name, addr string
+	keeper     *rawClient
+}
+
+func newSubject(tb testing.TB, name, addr string) *subject {
+	tb.Helper()
+	nc, err := dialTCP(addr)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { nc.Close() })
+	c, err := handshake(nc, connection{timeoutMs: programTimeout})
+	require.NoError(tb, err)
+	c.must(tb, 100, body{}.int(0).str("digest").str(keeper))
+	return &subject{name: name, addr: addr, keeper: c}
+}
+
+// lockstep plays a program to both servers, action by action, and tells where their answers differ first: it is empty
+// if they never do. It leaves neither nodes nor sessions behind.
+func lockstep(tb testing.TB, p program, one, other *subject) string {
+	tb.Helper()
+	first, second := one.begin(tb, p), other.begin(tb, p)
+	defer one.clean(tb, first)
+	defer other.clean(tb, second)
+	var played []action
+	for _, batch := range p.batches() {
+		played = append(played, batch...)
+		if difference := compare(first.act(batch), second.act(batch)); difference != "" {
+			return tell(program{actions: played}, one, other, difference)
+		}
+	}
+	return tell(p, one, other, compare(first.finish(), second.finish()))
+}
+
+func compare(one, other []string) string {
+	if slices.Equal(one, other) {
+		return ""
+	}
+	return fmt.Sprintf("%%s:\n  %s\n%%s:\n  %s\n", strings.Join(one, "\n  "), strings.Join(other, "\n  "))
+}
+
+func tell(p program, one, other *subject, difference string) string {
+	if difference == "" {
+		return ""
+	}
+	return fmt.Sprint(p) + strings.Replace(strings.Replace(difference, "%s", one.name, 1), "%s", other.name, 1)
+}
+
+// begin creates the root of a program.
+func (s *subject) begin(tb testing.TB, p program) *stage {
+	tb.Helper()
+	reply := s.keeper.must(tb, 15, body{}.str(p.root).str("").join(openTo()).int(0))
+	return &stage{tb: tb, addr: s.addr, root: p.root, base: reply.zxid, clients: make(map[string]*rawClient)}
+}
+
+// clean closes the sessions of a program that are left and removes its nodes.
+func (s *subject) clean(tb testing.TB, st *stage) {
+	tb.Helper()
+	st.finish()
+	s.remove(tb, st.root)
+}
+
+// remove deletes a node and all below.
+func (s *subject) remove(tb testing.TB, node string) {
+	tb.Helper()
+	reply := s.keeper.must(tb, 8, body{}.str(node).flag(false))
+	list := reply.fields.strs()
+	slices.Sort(list)
+	for _, name := range list {
+		s.remove(tb, node+"/"+name)
+	}
+	s.keeper.must(tb, 2, body{}.str(node).int(-1))
+}
+
+// act does what a batch says and returns what came of it.
+func (s *stage) act(batch []action) []string {
+	s.lines = nil
+	name := batch[0].client
+	if s.clients[name] == nil {
+		s.attach(name, reconnects)
+	}
+	switch does := batch[0].does; does {
+	case asks:
+		s.ask(name, batch)
+	case hangsUp:
+		s.hangUp(name)
+	case reconnects, wrongPassword, emptyPassword, wrongSession, futureZxid:
+		s.attach(name, does)
+	}
+	return s.lines
+}
+
+// ask sends the requests of a batch and receives their replies.
+func (s *stage) ask(name string, batch []action) {
+	c := s.clients[name]
+	if c.nc == nil {
+		return
+	}
+	if batch[0].op == opClose {
+		s.flush() // so that the events to come are those of the close
+		defer s.flush()
+	}
+	var xids []int32
+	for _, a := range batch {
+		xid, err := c.sendAs(a.xid, a.op, a.encode(s.base))
+		if err != nil {
+			s.lost(name, err)
+			return
+		}
+		xids = append(xids, xid)
+	}
+	for i, a := range batch {
+		reply, err := c.receive()
+		if err != nil {
+			s.lost(name, err)
+			return
+		}
+		if a.op == opClose {
+			sortEvents(reply.events)
+		}
+		s.record(fmt.Sprintf("%s xid %t", name, reply.xid == xids[i]), reply, replyFields[a.op])
+	}
+	if batch[0].ends {
+		_, err := c.receive()
+		s.lost(name, err)
+	}
+	if batch[0].op == opClose {
+		c.session = 0
+	}
+}
+
+// lost records the end of a connection.
+func (s *stage) lost(name string, err error) {
+	if ended(err) {
+		err = nil
+	}
+	s.lines = append(s.lines, fmt.Sprintf("%s: connection ended, error %v", name, err))
+	s.clients[name].hangUp()
+}
+
+// hangUp closes the connection, if there is one.
+func (c *rawClient) hangUp() {
+	if c.nc != nil {
+		c.nc.Close()
+	}
+	c.nc, c.pending = nil, nil
+}
+
+// hangUp makes a client leave without closing its session.
+func (s *stage) hangUp(name string) {
+	s.flush()
+	s.clients[name].hangUp()
+}
+
+// flush collects the events that are on their way to all clients. Their order is not compared: it is called around the
+// end of a session, whose ephemeral nodes go in any order.
+func (s *stage) flush() {
+	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
+		c := s.clients[name]
+		if c.nc == nil {
+			continue
+		}
+		reply, err := c.call(opPing, body{})
+		if err != nil {
+			s.lost(name, err)
+			continue
+		}
+		sortEvents(reply.events)
+		s.record(name+" ping", reply, nil)
+	}
+}
+
+func sortEvents(events []rawEvent) {
+	slices.SortFunc(events, func(a, b rawEvent) int {
+		if a.path != b.path {
+			return strings.Compare(a.path, b.path)
+		}
+		return int(a.kind - b.kind)
+	})
+}
+
+// attach opens a connection for a client. It takes the place of the one that the client has, if the server gives it the
+// session.
+func (s *stage) attach(name string, how deed) {
+	s.flush()
+	old := s.clients[name]
+	want := connection{timeoutMs: programTimeout}
+	if old != nil {
+		want.session, want.password = old.session, old.password
+	}
+	if want.session == 0 {
+		want.password = nil
+	}
+	switch how {
+	case wrongPassword:
+		want.password = make([]byte, 16)
+	case emptyPassword:
+		want.password = []byte{}
+	case wrongSession:
+		want.session ^= 1 << 40
+	case futureZxid:
+		want.lastZxid = s.base + 1<<40
+	case reconnects, asks, hangsUp:
+	}
+	c, err := s.shake(want)
+	if old != nil && old.nc != nil {
+		s.stillThere(name)
+	}
+	if err != nil {
+		s.lines = append(s.lines, fmt.Sprintf("%s: refused without an answer %t", name, ended(err)))
+		return
+	}
+	same := old != nil && old.session == c.session
+	s.lines = append(s.lines, fmt.Sprintf("%s: connected, timeout %d, same session %t, none %t, same password %t, empty %t", name,
+		c.timeout, same, c.session == 0, old != nil && bytes.Equal(c.password, old.password), bytes.Equal(c.password, make([]byte, 16))))
+	if c.session == 0 {
+		_, err := c.receive()
+		s.lines = append(s.lines, fmt.Sprintf("%s: refused, connection ended %t", name, ended(err)))
+		c.hangUp()
+		return
+	}
+	if old != nil {
+		old.hangUp()
+	}
+	s.clients[name] = c
+}
+
+// shake connects.
+func (s *stage) shake(want connection) (*rawClient, error) {
+	nc, err := dialTCP(s.addr)
+	if err != nil {
+		return nil, err
+	}
+	c, err := handshake(nc, want)
+	if err != nil {
+		nc.Close()
+	}
+	return c, err
+}
+
+// stillThere records whether the server has ended the connection of a client.
+func (s *stage) stillThere(name string) {
+	reply, err := s.clients[name].call(opPing, body{})
+	if err != nil {
+		s.lost(name, err)
+		return
+	}
+	s.record(name+" ping", reply, nil)
+}
+
+// finish collects what is on its way and closes all sessions.
+func (s *stage) finish() []string {
+	s.lines = nil
+	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
+		c := s.clients[name]
+		if c.session != 0 && c.nc == nil {
+			s.attach(name, reconnects)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
+		if c := s.clients[name]; c.session != 0 {
+			s.ask(name, []action{{client: name, does: asks, request: request{op: opClose, ends: true}}})
+		}
+	}
+	return s.lines
+}
