@@ -97,8 +97,8 @@ var requests = []weighted{
 	{3, (*generator).auth},
 	{3, (*generator).setWatches},
 	{4, (*generator).addWatch},
-	{2, func(g *generator) request { return g.watchesOf(17, "checkWatches") }},
-	{2, func(g *generator) request { return g.watchesOf(18, "removeWatches") }},
+	{2, func(g *generator) request { return g.watchesOf(17, "checkWatches", g.private()) }},
+	{2, func(g *generator) request { return g.watchesOf(18, "removeWatches", g.node()) }},
 	{2, func(g *generator) request { return g.about(103, "getEphemerals") }},
 	{2, func(g *generator) request { return g.about(104, "getAllChildrenNumber") }},
 	{1, func(*generator) request { return request{op: 107, what: "whoAmI"} }},
@@ -150,8 +150,15 @@ func (g *generator) own() string {
 			g.root+"/\x01", g.root+"/\x7f", g.root+"/\ue000", g.root+"/日本", g.root+"/o k")
 	case n < 8:
 		return g.root
+	case n < 12:
+		return g.private()
 	}
 	return g.root + pick(g, below...)
+}
+
+// private is a path that no other client of the program names.
+func (g *generator) private() string {
+	return g.root + "/of-" + g.client
 }
 
 // version is one to expect, often any.
@@ -291,8 +298,7 @@ func (g *generator) addWatch() request {
 }
 
 // watchesOf is checkWatches or removeWatches. Of a watch that stays only the type any is known to 3.8.
-func (g *generator) watchesOf(op int32, name string) request {
-	p := g.node()
+func (g *generator) watchesOf(op int32, name, p string) request {
 	kind := int32(3)
 	if mode, ok := g.modes[g.client+" "+p]; !ok || mode == standardWatch {
 		kind = pick[int32](g, 1, 2, 3, 3, 0, 9)

@@ -165,13 +165,13 @@ func (x *call) whoAmI() code {
 	return codeOK
 }
 
-// sync has nothing to wait for on a server of its own. The path need not exist.
+// sync has nothing to wait for on a server of its own. It gives back the path, which need not exist, and may be null.
 func (x *call) sync() code {
-	path := x.in.string()
+	path := x.in.buffer()
 	if x.in.bad {
 		return codeMarshalling
 	}
-	x.out.string(path)
+	x.out.buffer(path)
 	return codeOK
 }
 
