@@ -207,7 +207,7 @@ func (g *generator) create(op int32) request {
 	case g.IntN(30) == 0:
 		flags = pick[int32](g, -1, 5, 6, 7, 100)
 	}
-	if (flags == 2 || flags == 3 || flags == 6) && g.IntN(2) == 0 {
+	if sequential := flags == 2 || flags == 3 || flags == 6; sequential && (p == g.root || g.IntN(2) == 0) {
 		p = pick(g, g.root, g.root+"/a", g.root+"/b") + "/s-"
 	}
 	name := map[int32]string{1: "create", 15: "create2", 19: "createContainer", 21: "createTTL"}[op]

@@ -48,7 +48,7 @@ func (x *call) delete() code {
 }
 
 func (x *call) setData() code {
-	path, data, version := x.in.string(), x.in.buffer(), x.in.int32()
+	path, data, version := x.in.path(), x.in.buffer(), x.in.int32()
 	t := x.begin()
 	if x.in.bad {
 		return codeMarshalling
@@ -61,7 +61,7 @@ func (x *call) setData() code {
 }
 
 func (x *call) setACL() code {
-	path, acl, version := x.in.string(), x.in.acl(), x.in.int32()
+	path, acl, version := x.in.path(), x.in.acl(), x.in.int32()
 	t := x.begin()
 	if x.in.bad {
 		return codeMarshalling
@@ -75,7 +75,7 @@ func (x *call) setACL() code {
 
 // check alone is not something clients send: they use it in a multi.
 func (x *call) check() code {
-	path, version := x.in.string(), x.in.int32()
+	path, version := x.in.path(), x.in.int32()
 	t := x.begin()
 	if x.in.bad {
 		return codeMarshalling
