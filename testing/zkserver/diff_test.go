@@ -2,6 +2,7 @@ package zkserver_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,6 +71,7 @@ type stage struct {
 	clients map[string]*rawClient
 	step    int
 	lines   []string
+	times   map[int64]int64 // of transactions that have been seen, by zxid
 }
 
 func perform(tb testing.TB, addr string, s script) []string {
@@ -221,9 +223,27 @@ func statOf(s *stage, r *reader) string {
 	if owner == "none" && st.owner != 0 {
 		owner = "unknown"
 	}
-	return fmt.Sprintf("stat{c %s m %s p %s v %d cv %d av %d owner %s len %d children %d modified later %t}",
+	return fmt.Sprintf("stat{c %s m %s p %s v %d cv %d av %d owner %s len %d children %d%s}",
 		s.zxid(st.czxid), s.zxid(st.mzxid), s.zxid(st.pzxid), st.version, st.cversion, st.aversion,
-		owner, st.dataLength, st.children, st.mtime >= st.ctime)
+		owner, st.dataLength, st.children, cmp.Or(s.time(st.czxid, st.ctime), s.time(st.mzxid, st.mtime)))
+}
+
+// time tells what is wrong with the time of a transaction, in milliseconds since the Unix epoch: every transaction has one,
+// which is the same wherever it shows, and is the present for those of the script.
+func (s *stage) time(zxid, ms int64) string {
+	if s.times == nil {
+		s.times = map[int64]int64{0: 0}
+	}
+	at, seen := s.times[zxid]
+	s.times[zxid] = ms
+	now := time.Now().UnixMilli()
+	switch {
+	case seen && at != ms:
+		return fmt.Sprintf(" time of zxid %s %+d ms later", s.zxid(zxid), ms-at)
+	case zxid >= s.base && (ms > now || ms < now-patience.Milliseconds()):
+		return fmt.Sprintf(" time of zxid %s %+d ms from now", s.zxid(zxid), ms-now)
+	}
+	return ""
 }
 
 func results(s *stage, r *reader) string {

@@ -3,7 +3,6 @@ package zkserver_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 )
 
 // generator makes a program from a seed. The same seed gives the same program.
@@ -17,11 +16,13 @@ type generator struct {
 	clients []string
 	secrets bool
 	modes   map[string]int32 // of the watches of a client on a path, as "client path"
+	away    map[string]bool  // clients that have lost their connections
 	client  string           // whose request is being made
+	model   model
 }
 
 // programLength is how many actions a program has.
-const programLength = 30
+const programLength = 40
 
 // generate returns the program of a seed.
 func generate(seed uint64) program {
@@ -29,7 +30,9 @@ func generate(seed uint64) program {
 		Rand:  rand.New(rand.NewPCG(seed, 0)),
 		root:  fmt.Sprintf("/p%d", seed),
 		modes: make(map[string]int32),
+		away:  make(map[string]bool),
 	}
+	g.model = newModel(g.root)
 	g.clients = []string{"a", "b", "c", "d"}[:2+g.IntN(3)]
 	g.secrets = g.IntN(8) == 0
 	p := program{root: g.root}
@@ -41,19 +44,24 @@ func generate(seed uint64) program {
 
 func (g *generator) action() action {
 	g.client = pick(g, g.clients...)
+	if g.away[g.client] && g.IntN(8) > 0 {
+		g.away[g.client] = false
+		return action{client: g.client, does: reconnects}
+	}
 	a := action{client: g.client, does: asks}
 	switch n := g.IntN(1000); {
-	case n < 20:
+	case n < 25:
 		a.request = request{op: opClose, what: "closeSession", ends: true}
-	case n < 60:
+		g.model.close(g.client)
+	case n < 50:
 		a.does = reconnects
-	case n < 65:
+	case n < 60:
 		a.does = hangsUp
-	case n < 80:
+	case n < 72:
 		a.does = pick(g, wrongPassword, emptyPassword, wrongSession, futureZxid)
-	case n < 95:
+	case n < 82:
 		a.request = g.ending()
-	case n < 130:
+	case n < 105:
 		a.request = g.malformed()
 	default:
 		a.request = g.request()
@@ -62,6 +70,7 @@ func (g *generator) action() action {
 			a.xid = pick[int32](g, -8, -4, -3, 0x7fffffff)
 		}
 	}
+	g.away[g.client] = a.ends || a.does == hangsUp || a.does == wrongPassword || a.does == emptyPassword
 	return a
 }
 
@@ -96,9 +105,9 @@ var requests = []weighted{
 	{3, (*generator).multiRead},
 	{3, (*generator).auth},
 	{3, (*generator).setWatches},
-	{4, (*generator).addWatch},
+	{5, (*generator).addWatch},
 	{2, func(g *generator) request { return g.watchesOf(17, "checkWatches", g.private()) }},
-	{2, func(g *generator) request { return g.watchesOf(18, "removeWatches", g.node()) }},
+	{3, func(g *generator) request { return g.watchesOf(18, "removeWatches", g.watched()) }},
 	{2, func(g *generator) request { return g.about(103, "getEphemerals") }},
 	{2, func(g *generator) request { return g.about(104, "getAllChildrenNumber") }},
 	{1, func(*generator) request { return request{op: 107, what: "whoAmI"} }},
@@ -123,285 +132,4 @@ func (g *generator) request() request {
 		}
 	}
 	panic("unreachable: n is below the sum of the weights")
-}
-
-// below are the nodes that programs are about: few, so that clients meet.
-var below = []string{
-	"/a", "/a", "/a", "/b", "/b", "/a/a", "/a/a", "/a/b", "/a/b", "/b/a", "/a/b/c", "/a/b/c", "/b/a/c/d", "/s-",
-	"/s-0000000000", "/s-0000000001", "/a/s-0000000000", "/a/s-0000000001", "/a/s-0000000002", "/ab", "/a/bc",
-}
-
-// elsewhere are paths outside of the program's root, which it only reads.
-var elsewhere = []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota", "/none", "/none/x"}
-
-// node is a path, mostly a good one. Now and then it is that of a system node, or no path at all.
-func (g *generator) node() string {
-	if g.IntN(30) == 0 {
-		return pick(g, elsewhere...)
-	}
-	return g.own()
-}
-
-// own is a path below the root, the root itself, or no path at all.
-func (g *generator) own() string {
-	switch n := g.IntN(60); {
-	case n == 0:
-		return pick(g, "", "x", "//", g.root+"/", g.root+"//a", g.root+"/./a", g.root+"/..", g.root+"/.a", g.root+"/a\x00b",
-			g.root+"/\x01", g.root+"/\x7f", g.root+"/\ue000", g.root+"/日本", g.root+"/o k")
-	case n < 8:
-		return g.root
-	case n < 12:
-		return g.private()
-	}
-	return g.root + pick(g, below...)
-}
-
-// private is a path that no other client of the program names.
-func (g *generator) private() string {
-	return g.root + "/of-" + g.client
-}
-
-// version is one to expect, often any.
-func (g *generator) version() int32 {
-	return pick[int32](g, -1, -1, -1, -1, 0, 0, 1, 1, 2, 3, 7, -2)
-}
-
-// content is some data: nil is null.
-func (g *generator) content() *string {
-	if g.IntN(12) == 0 {
-		return nil
-	}
-	s := pick(g, "", "x", "one", "\x00\xff", "längere Daten")
-	return &s
-}
-
-// nullable appends a buffer that may be null.
-func (b body) nullable(s *string) body {
-	if s == nil {
-		return b.null()
-	}
-	return b.str(*s)
-}
-
-func textOf(s *string) string {
-	if s == nil {
-		return "null"
-	}
-	return fmt.Sprintf("%q", *s)
-}
-
-// about is a request that has nothing but a path.
-func (g *generator) about(op int32, name string) request {
-	p := g.node()
-	return request{op: op, what: fmt.Sprintf("%s %q", name, p), body: body{}.str(p)}
-}
-
-func (g *generator) create(op int32) request {
-	p, content, acl := g.own(), g.content(), g.acl()
-	flags := pick[int32](g, 0, 0, 0, 1, 1, 2, 3, 4)
-	switch {
-	case op == 19:
-		flags = pick[int32](g, 4, 4, 4, 0, 2)
-	case op == 21:
-		flags = pick[int32](g, 5, 5, 6, 0, 2)
-	case g.IntN(30) == 0:
-		flags = pick[int32](g, -1, 5, 6, 7, 100)
-	}
-	if sequential := flags == 2 || flags == 3 || flags == 6; sequential && (p == g.root || g.IntN(2) == 0) {
-		p = pick(g, g.root, g.root+"/a", g.root+"/b") + "/s-"
-	}
-	name := map[int32]string{1: "create", 15: "create2", 19: "createContainer", 21: "createTTL"}[op]
-	r := request{op: op, what: fmt.Sprintf("%s %q %s %s flags %d", name, p, textOf(content), acl.what, flags)}
-	r.body = body{}.str(p).nullable(content).join(acl.body).int(flags)
-	if op == 21 {
-		ttl := pick[int64](g, 100_000, 100_000, 1<<40-1, 0, 1<<40)
-		r.what = fmt.Sprintf("%s ttl %d", r.what, ttl)
-		r.body = r.body.long(ttl)
-	}
-	return r
-}
-
-// remove spares the root, without which a program would have nothing left to do.
-func (g *generator) remove() request {
-	p, version := g.node(), g.version()
-	if p == g.root {
-		p += "/a"
-	}
-	return request{op: 2, what: fmt.Sprintf("delete %q %d", p, version), body: body{}.str(p).int(version)}
-}
-
-func (g *generator) setData() request {
-	p, content, version := g.own(), g.content(), g.version()
-	return request{
-		op: 5, what: fmt.Sprintf("setData %q %s %d", p, textOf(content), version),
-		body: body{}.str(p).nullable(content).int(version),
-	}
-}
-
-func (g *generator) setACL() request {
-	p, acl, version := g.own(), g.acl(), g.version()
-	return request{
-		op: 7, what: fmt.Sprintf("setACL %q %s %d", p, acl.what, version),
-		body: body{}.str(p).join(acl.body).int(version),
-	}
-}
-
-func (g *generator) check() request {
-	p, version := g.node(), g.version()
-	return request{op: 13, what: fmt.Sprintf("check %q %d", p, version), body: body{}.str(p).int(version)}
-}
-
-// failingCheck is a check outside of a multi. 3.8.0 never answers one that succeeds.
-func (g *generator) failingCheck() request {
-	p := g.node()
-	return request{op: 13, what: fmt.Sprintf("check %q 1000", p), body: body{}.str(p).int(1000)}
-}
-
-func (g *generator) exists() request {
-	if g.secrets {
-		return g.read(4, "getData")
-	}
-	return g.read(3, "exists")
-}
-
-// read is a request that may set a watch.
-func (g *generator) read(op int32, name string) request {
-	p := g.node()
-	watch := g.IntN(2) == 0 && g.mayWatch(p, standardWatch)
-	return request{op: op, what: fmt.Sprintf("%s %q watch %t", name, p, watch), body: body{}.str(p).flag(watch)}
-}
-
-// standardWatch stands beside the modes of addWatch.
-const standardWatch = -1
-
-// mayWatch tells whether the client may have a watch of this mode on p. The first one decides.
-func (g *generator) mayWatch(p string, mode int32) bool {
-	if g.secrets {
-		return false
-	}
-	key := g.client + " " + p
-	if has, ok := g.modes[key]; ok {
-		return has == mode
-	}
-	g.modes[key] = mode
-	return true
-}
-
-func (g *generator) addWatch() request {
-	p, mode := g.node(), pick[int32](g, 0, 1)
-	if g.IntN(20) == 0 {
-		mode = pick[int32](g, 2, -1)
-	} else if !g.mayWatch(p, mode) {
-		return g.read(4, "getData")
-	}
-	return request{op: 106, what: fmt.Sprintf("addWatch %q mode %d", p, mode), body: body{}.str(p).int(mode)}
-}
-
-// watchesOf is checkWatches or removeWatches. Of a watch that stays only the type any is known to 3.8.
-func (g *generator) watchesOf(op int32, name, p string) request {
-	kind := int32(3)
-	if mode, ok := g.modes[g.client+" "+p]; !ok || mode == standardWatch {
-		kind = pick[int32](g, 1, 2, 3, 3, 0, 9)
-	}
-	return request{op: op, what: fmt.Sprintf("%s %q type %d", name, p, kind), body: body{}.str(p).int(kind)}
-}
-
-func (g *generator) setWatches() request {
-	since := pick[int64](g, 0, 5, 10, 20, 1000)
-	r := request{op: pick[int32](g, 101, 105), since: &since, what: "setWatches"}
-	modes := []int32{standardWatch, standardWatch, standardWatch}
-	if r.op == 105 {
-		r.what, modes = "setWatches2", append(modes, 0, 1)
-	}
-	for _, mode := range modes {
-		var list []string
-		for range g.IntN(3) {
-			if p := g.node(); g.mayWatch(p, mode) {
-				list = append(list, p)
-			}
-		}
-		r.what = fmt.Sprintf("%s %q", r.what, list)
-		r.body = r.body.strs(list...)
-	}
-	return r
-}
-
-func (g *generator) multi() request {
-	r := request{op: 14, what: "multi"}
-	for range g.IntN(5) {
-		part := pick(g, (*generator).multiCreate, (*generator).multiCreate, (*generator).remove, (*generator).setData,
-			(*generator).check)(g)
-		r.parts = append(r.parts, part)
-	}
-	if g.IntN(40) == 0 {
-		r.parts = append(r.parts, request{op: 99, what: "op 99", body: body{}.str(g.own())})
-	}
-	return r
-}
-
-// multiCreate leaves out create2, which 3.8.0 fails on in a multi.
-func (g *generator) multiCreate() request {
-	return g.create(pick[int32](g, 1, 1, 1, 19, 21))
-}
-
-func (g *generator) multiRead() request {
-	r := request{op: 22, what: "multiRead"}
-	for range g.IntN(4) {
-		p := g.node()
-		part := request{op: 4, what: fmt.Sprintf("getData %q", p), body: body{}.str(p).flag(g.IntN(2) == 0)}
-		if g.IntN(2) == 0 {
-			part.op, part.what = 8, fmt.Sprintf("getChildren %q", p)
-		}
-		r.parts = append(r.parts, part)
-	}
-	return r
-}
-
-func (g *generator) auth() request {
-	who := pick(g, alice, alice, bob, bob, "plain", "a:b:c", "")
-	r := request{op: 100, what: "auth digest " + who, body: body{}.int(0).str("digest").str(who)}
-	if g.IntN(20) == 0 {
-		r = request{op: 100, what: "auth ip", body: body{}.int(0).str("ip").str("")}
-	}
-	return r
-}
-
-func (g *generator) config() request {
-	return request{op: 4, what: "getData of the config", body: body{}.str("/zookeeper/config").flag(false)}
-}
-
-func (g *generator) reconfig() request {
-	return request{op: 16, what: "reconfig", body: body{}.str("").str("").str("").long(-1)}
-}
-
-// ending is a request that costs the connection.
-func (g *generator) ending() request {
-	if g.IntN(3) == 0 {
-		scheme := pick(g, "world", "nosuch", "")
-		return request{op: 100, what: "auth scheme " + scheme, body: body{}.int(0).str(scheme).str("x"), ends: true}
-	}
-	op := pick[int32](g, 0, 10, 23, 24, 99, 108, 1000, -2, -100)
-	return request{op: op, what: fmt.Sprint("opcode ", op), body: body{}.str(g.own()), ends: true}
-}
-
-// malformed is a request that cannot be read, or that has too many bytes.
-func (g *generator) malformed() request {
-	r := g.request()
-	for r.op == 100 || r.op == opPing || r.op == 107 || r.op == 16 {
-		r = g.request()
-	}
-	b := slices.Clone(r.encode(0).b)
-	what := r.String()
-	r = request{op: r.op}
-	switch g.IntN(3) {
-	case 0:
-		n := g.IntN(len(b))
-		r.body, r.what = body{b[:n]}, fmt.Sprintf("%s, cut after %d bytes", what, n)
-	case 1:
-		r.body, r.what = body{append(b, "junk"...)}, what+", with junk"
-	default:
-		length := pick[int32](g, -1, -2, -1<<31, 1<<31-1, 1<<20, 1<<16)
-		r.body, r.what = body{append(body{}.int(length).b, b[4:]...)}, fmt.Sprintf("%s, %d first", what, length)
-	}
-	return r
 }

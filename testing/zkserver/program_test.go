@@ -114,9 +114,11 @@ func (p program) batches() [][]action {
 	return list
 }
 
-// follows tells whether a can be sent before what came just before it is answered.
+// follows tells whether a can be sent before what came just before it is answered. After setACL nothing can: until
+// ZooKeeper has applied one, it may check the next write by the ACL that was there before.
 func (a action) follows(before action) bool {
-	return a.joined && a.does == asks && before.does == asks && a.client == before.client && !before.ends && !a.ends
+	return a.joined && a.does == asks && before.does == asks && a.client == before.client && !before.ends && !a.ends &&
+		before.op != opSetACL
 }
 
 // without returns p less n actions from number i on.

@@ -48,6 +48,9 @@ func TestRandomProgramsRepeat(t *testing.T) {
 func comparePrograms(t *testing.T, one, other *subject, n uint64) {
 	t.Helper()
 	for seed := *firstSeed; seed < *firstSeed+n; seed++ {
+		if played := seed - *firstSeed; played%1000 == 0 && played > 0 {
+			t.Logf("%d programs played", played)
+		}
 		p := generate(seed)
 		difference := lockstep(t, p, one, other)
 		if difference == "" {

@@ -16,12 +16,13 @@ import (
 
 // Opcodes that the clients of these tests treat in a way of their own.
 const (
-	opPing  = 11
-	opClose = -11
+	opSetACL = 7
+	opPing   = 11
+	opClose  = -11
 )
 
 // patience bounds every wait of these tests for something that must come.
-const patience = 3 * time.Second
+const patience = 20 * time.Second
 
 // body builds the fields of a request. It is written apart from the server's own codec, so that they check each other.
 type body struct{ b []byte }
@@ -230,7 +231,7 @@ func (c *rawClient) receive() (rawReply, error) {
 		reply := rawReply{xid: r.int(), zxid: r.long(), err: r.int()}
 		if reply.xid == -1 {
 			kind, state, path := r.int(), r.int(), r.str()
-			if state != 3 || r.err != nil || len(r.b) != 0 {
+			if state != 3 || reply.zxid != -1 || reply.err != 0 || r.err != nil || len(r.b) != 0 {
 				return rawReply{}, fmt.Errorf("malformed event %x", frame)
 			}
 			c.pending = append(c.pending, rawEvent{kind, path})
