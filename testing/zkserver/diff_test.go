@@ -301,6 +301,7 @@ var replyFields = map[int32][]func(*stage, *reader) string{
 	19:  {path, statOf},
 	21:  {path, statOf},
 	22:  {results},
+	102: {data},
 	103: {names},
 	104: {number},
 	106: {number},

@@ -1,6 +1,7 @@
 package zkserver_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -202,32 +203,58 @@ func (g *generator) reconfig() request {
 
 // ending is a request that costs the connection.
 func (g *generator) ending() request {
-	if g.IntN(3) == 0 {
+	switch g.IntN(6) {
+	case 0:
+		r := pick(g, g.auth(), g.about(102, "sasl"))
+		n := g.IntN(len(r.body.b))
+		return request{op: r.op, what: fmt.Sprintf("%s, cut after %d bytes", r.what, n), body: body{r.body.b[:n]}, ends: true}
+	case 1, 2:
 		scheme := pick(g, "world", "nosuch", "")
 		return request{op: 100, what: "auth scheme " + scheme, body: body{}.int(0).str(scheme).str("x"), ends: true}
 	}
-	op := pick[int32](g, 0, 10, 23, 24, 99, 108, 1000, -2, -100)
+	op := pick[int32](g, 0, 10, 23, 24, 99, 108, 1000, -1, -2, -100)
 	return request{op: op, what: fmt.Sprint("opcode ", op), body: body{}.str(g.own()), ends: true}
 }
 
 // malformed is a request that cannot be read, or that has too many bytes.
 func (g *generator) malformed() request {
 	r := g.request()
-	for r.op == 100 || r.op == opPing || r.op == 107 || r.op == 16 {
+	for r.op == 100 || r.op == 102 || r.op == opPing || r.op == 107 || r.op == 16 {
 		r = g.request()
 	}
 	b := slices.Clone(r.encode(0).b)
 	what := r.String()
 	r = request{op: r.op}
-	switch g.IntN(3) {
+	switch g.IntN(5) {
 	case 0:
 		n := g.IntN(len(b))
 		r.body, r.what = body{b[:n]}, fmt.Sprintf("%s, cut after %d bytes", what, n)
 	case 1:
 		r.body, r.what = body{append(b, "junk"...)}, what+", with junk"
-	default:
-		length := pick[int32](g, -1, -2, -1<<31, 1<<31-1, 1<<20, 1<<16)
+	case 2:
+		length := g.length()
 		r.body, r.what = body{append(body{}.int(length).b, b[4:]...)}, fmt.Sprintf("%s, %d first", what, length)
+	default:
+		n, length := pick(g, lengthsIn(b)...), g.length()
+		copy(b[n:], body{}.int(length).b)
+		r.body, r.what = body{b}, fmt.Sprintf("%s, %d at %d", what, length, n)
 	}
 	return r
+}
+
+// lengthsIn finds where a body may have lengths. It finds some other numbers too, but nothing within a string: servers
+// need not agree on what is no UTF-8.
+func lengthsIn(b []byte) []int {
+	list := []int{0}
+	for i := range len(b) - 3 {
+		if binary.BigEndian.Uint32(b[i:]) <= 100 {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// length is one that no string has.
+func (g *generator) length() int32 {
+	return pick[int32](g, -1, -1, -1, -2, -1<<31, 1<<31-1, 1<<20, 1<<16)
 }

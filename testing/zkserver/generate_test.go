@@ -65,7 +65,7 @@ func (g *generator) action() action {
 		a.request = g.malformed()
 	default:
 		a.request = g.request()
-		a.joined = g.IntN(3) == 0 && a.op != 100
+		a.joined = g.IntN(3) == 0 && a.op != 100 && a.op != 102
 		if g.IntN(50) == 0 && a.op != opPing {
 			a.xid = pick[int32](g, -8, -4, -3, 0x7fffffff)
 		}
@@ -114,6 +114,8 @@ var requests = []weighted{
 	{1, func(*generator) request { return request{op: opPing, what: "ping"} }},
 	{1, (*generator).config},
 	{1, (*generator).reconfig},
+	{1, func(g *generator) request { return g.about(20, "deleteContainer") }},
+	{1, func(g *generator) request { return g.about(102, "sasl") }},
 }
 
 // weights is the sum of what is in requests.

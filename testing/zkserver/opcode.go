@@ -29,10 +29,12 @@ const (
 	OpCheckWatches         OpCode = 17
 	OpRemoveWatches        OpCode = 18
 	OpCreateContainer      OpCode = 19
+	OpDeleteContainer      OpCode = 20
 	OpCreateTTL            OpCode = 21
 	OpMultiRead            OpCode = 22
 	OpAuth                 OpCode = 100
 	OpSetWatches           OpCode = 101
+	OpSASL                 OpCode = 102
 	OpGetEphemerals        OpCode = 103
 	OpGetAllChildrenNumber OpCode = 104
 	OpSetWatches2          OpCode = 105
@@ -64,10 +66,12 @@ var opNames = map[OpCode]string{
 	OpCheckWatches:         "checkWatches",
 	OpRemoveWatches:        "removeWatches",
 	OpCreateContainer:      "createContainer",
+	OpDeleteContainer:      "deleteContainer",
 	OpCreateTTL:            "createTTL",
 	OpMultiRead:            "multiRead",
 	OpAuth:                 "auth",
 	OpSetWatches:           "setWatches",
+	OpSASL:                 "sasl",
 	OpGetEphemerals:        "getEphemerals",
 	OpGetAllChildrenNumber: "getAllChildrenNumber",
 	OpSetWatches2:          "setWatches2",

@@ -175,7 +175,7 @@ func (v serverVersion) String() string {
 func (v serverVersion) knows(op OpCode) bool {
 	since := serverVersion{3, 4, 0}
 	switch op {
-	case OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpCreateTTL:
+	case OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpDeleteContainer, OpCreateTTL:
 		since = serverVersion{3, 5, 0}
 	case OpMultiRead, OpGetEphemerals, OpGetAllChildrenNumber, OpSetWatches2, OpAddWatch:
 		since = serverVersion{3, 6, 0}

@@ -42,6 +42,7 @@ type call struct {
 	outside bool // the request is answered outside the order of transactions: its reply carries zxid
 	zxid    int64
 	end     bool // the connection ends with the reply
+	mute    bool // there is no reply
 }
 
 // begin opens the transaction of a write.
@@ -62,6 +63,7 @@ var handlers = map[OpCode]func(*call) code{
 	OpCreateContainer:      (*call).create,
 	OpCreateTTL:            (*call).create,
 	OpDelete:               (*call).delete,
+	OpDeleteContainer:      (*call).deleteContainer,
 	OpSetData:              (*call).setData,
 	OpSetACL:               (*call).setACL,
 	OpCheck:                (*call).check,
@@ -80,6 +82,7 @@ var handlers = map[OpCode]func(*call) code{
 	OpSync:                 (*call).sync,
 	OpPing:                 (*call).ping,
 	OpAuth:                 (*call).auth,
+	OpSASL:                 (*call).sasl,
 	OpAddWatch:             (*call).addWatch,
 	OpRemoveWatches:        (*call).removeWatches,
 	OpCheckWatches:         (*call).checkWatches,
@@ -138,11 +141,11 @@ func (s *Server) serve(c *conn, r request) {
 }
 
 // apply serves a request and returns the frame of the reply, which is valid until the next call, and whether the
-// connection ends with it.
+// connection ends with it. Without a reply the frame is empty.
 func (s *Server) apply(c *conn, r request) (answer []byte, end bool) {
 	x := &call{s: s, c: c, op: r.op, in: r.in, out: &s.scratch}
 	x.out.beginReply()
-	if r.op != OpAuth { // which proves nothing about the session
+	if r.op != OpAuth && r.op != OpSASL { // which prove nothing about the session
 		s.touch(c.session)
 	}
 	xid := r.xid
@@ -154,6 +157,9 @@ func (s *Server) apply(c *conn, r request) (answer []byte, end bool) {
 		err = handle(x)
 	} else {
 		x.end, x.outside, x.zxid = true, true, -1
+	}
+	if x.mute {
+		return nil, x.end
 	}
 	return x.out.endReply(xid, x.replyZxid(), err), x.end
 }
@@ -172,8 +178,11 @@ func (x *call) replyZxid() int64 {
 	return zxid
 }
 
-// reply queues a frame for the client of c and counts it.
+// reply queues a frame for the client of c and counts it. An empty one is none.
 func (s *Server) reply(c *conn, frame []byte) {
+	if len(frame) == 0 {
+		return
+	}
 	s.traffic.sent++
 	c.traffic.sent++
 	c.send(frame)
