@@ -17,7 +17,7 @@ var (
 )
 
 // shrinkTime bounds the search for a smaller program.
-const shrinkTime = 20 * time.Second
+const shrinkTime = 10 * time.Second
 
 // programTimeout is the session timeout of programs in milliseconds: nothing expires however slow the machine is.
 const programTimeout = 600_000
