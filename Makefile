@@ -6,13 +6,18 @@ GO ?= go
 BENCH ?= .
 COUNT ?= 1
 
+# How many random programs "make test-long" compares, from which seed on:
+# make test-long PROGRAMS=1000 SEED=20001
+PROGRAMS ?= 10000
+SEED ?= 1
+
 # What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
 MUTANTS ?=
 
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short lint fmt bench mutants
+.PHONY: help deps test test-short test-long lint fmt bench mutants
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -25,6 +30,9 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector
 
 test-short: ## run the tests that need no Java
 	$(GO) test -short -race -shuffle=on -timeout 5m ./...
+
+test-long: deps ## compare the test server with ZooKeeper by many more random programs, PROGRAMS=n SEED=n
+	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 
 lint: $(LINTER) ## check the code, its formatting and go.mod
 	$(LINTER) run ./...

@@ -73,6 +73,13 @@ func scriptAuth(s *stage) {
 	s.connect("c")
 	s.do("c", 100, body{}.int(0).str("nosuch").str("x"))
 	s.events("c")
+	s.connect("d")
+	s.do("d", 100, body{}.int(0).str("digest").int(9))
+	s.connect("e")
+	s.do("e", 102, body{}.null())
+	s.connect("f")
+	s.do("f", 100, body{}.int(0).null().null())
+	s.events("f")
 }
 
 func scriptClosing(s *stage) {
