@@ -86,7 +86,6 @@ func TestCreate2InMulti(t *testing.T) {
 		"stat{c +0 m +0 p +0 v 0 cv 0 av 0 owner none len 4 children 0} {15 false 0}/s-0000000001"+
 		"stat{c +0 m +0 p +0 v 0 cv 0 av 0 owner c len 0 children 0} {-1 true -1}",
 		results(st, &reply.fields))
-	require.EqualValues(t, -5, c.code(t, 14, multiOf(1, createBody("/b", "", 9))), "flags that no create has")
 }
 
 // TestCheckAlone is answered here with a Stat; Apache ZooKeeper fails on its own reply and sends none.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -38,28 +39,23 @@ func lockstep(tb testing.TB, p program, one, other *subject) string {
 	first, second := one.begin(tb, p), other.begin(tb, p)
 	defer one.clean(tb, first)
 	defer other.clean(tb, second)
-	var played []action
+	played := program{root: p.root}
 	for _, batch := range p.batches() {
-		played = append(played, batch...)
-		if difference := compare(first.act(batch), second.act(batch)); difference != "" {
-			return tell(program{actions: played}, one, other, difference)
+		played.actions = append(played.actions, batch...)
+		if difference := one.tell(played, first.act(batch), other, second.act(batch)); difference != "" {
+			return difference
 		}
 	}
-	return tell(p, one, other, compare(first.finish(), second.finish()))
+	return one.tell(p, first.finish(), other, second.finish())
 }
 
-func compare(one, other []string) string {
-	if slices.Equal(one, other) {
+// tell says how the answers to the end of a program differ, if they do.
+func (s *subject) tell(p program, lines []string, other *subject, otherLines []string) string {
+	if slices.Equal(lines, otherLines) {
 		return ""
 	}
-	return fmt.Sprintf("%%s:\n  %s\n%%s:\n  %s\n", strings.Join(one, "\n  "), strings.Join(other, "\n  "))
-}
-
-func tell(p program, one, other *subject, difference string) string {
-	if difference == "" {
-		return ""
-	}
-	return fmt.Sprint(p) + strings.Replace(strings.Replace(difference, "%s", one.name, 1), "%s", other.name, 1)
+	return fmt.Sprintf("%s%s:\n  %s\n%s:\n  %s\n", p,
+		s.name, strings.Join(lines, "\n  "), other.name, strings.Join(otherLines, "\n  "))
 }
 
 // begin creates the root of a program.
@@ -100,7 +96,9 @@ func (s *stage) act(batch []action) []string {
 		s.ask(name, batch)
 	case hangsUp:
 		s.hangUp(name)
-	case reconnects, wrongPassword, emptyPassword, wrongSession, futureZxid:
+	case counts:
+		s.counts()
+	default:
 		s.attach(name, does)
 	}
 	return s.lines
@@ -216,7 +214,13 @@ func (s *stage) attach(name string, how deed) {
 		want.session ^= 1 << 40
 	case futureZxid:
 		want.lastZxid = s.base + 1<<40
-	case reconnects, asks, hangsUp:
+	case shortTimeout:
+		want.timeoutMs = 1
+	case longTimeout:
+		want.timeoutMs = math.MaxInt32
+	case oldClient:
+		want.noReadOnly = true
+	case reconnects, asks, hangsUp, counts:
 	}
 	c, err := s.shake(want)
 	if old != nil && old.nc != nil {

@@ -31,6 +31,10 @@ const (
 	emptyPassword deed = "reconnects with an empty password"  // likewise
 	wrongSession  deed = "reconnects with another session id" // and keeps its connection
 	futureZxid    deed = "reconnects from the future"         // and keeps its connection
+	shortTimeout  deed = "reconnects with a timeout of 1 ms"
+	longTimeout   deed = "reconnects with the longest timeout"
+	counts        deed = "has mntr count"
+	oldClient     deed = "reconnects as a client that does not know of read-only servers"
 )
 
 // request is a request and what it says in words.
