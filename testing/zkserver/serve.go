@@ -18,7 +18,7 @@ func (r request) path() string {
 		if _, done := decodeMultiHeader(&in); done {
 			return ""
 		}
-	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig:
+	case OpAuth, OpSASL, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig:
 		return ""
 	default: // the others begin with a path, or are unknown and may begin with anything
 	}
