@@ -81,10 +81,10 @@ func (g *generator) noPath() string {
 // nodeNames are the last parts of paths: few, so that clients meet.
 var nodeNames = []string{"a", "a", "a", "b", "b", "ab", "s-"}
 
-// fresh is a path to create, which exists now and then.
+// fresh is a path to create, which exists now and then. With the number of a sequential node it is still below the root.
 func (g *generator) fresh(sequential bool) string {
-	if g.IntN(8) == 0 {
-		return g.own() + pick(g, "", "/x")
+	if p := g.own() + pick(g, "", "/x"); g.IntN(8) == 0 && !(sequential && p == g.root) {
+		return p
 	}
 	nodes := slices.DeleteFunc(g.model.nodes(), func(p string) bool {
 		return g.model.owners[p] != "" && g.IntN(10) > 0 || strings.Count(p, "/") > 4

@@ -37,8 +37,15 @@ func newSubject(tb testing.TB, name, addr string) *subject {
 func lockstep(tb testing.TB, p program, one, other *subject) string {
 	tb.Helper()
 	first, second := one.begin(tb, p), other.begin(tb, p)
-	defer one.clean(tb, first)
-	defer other.clean(tb, second)
+	difference := play(p, one, first, other, second)
+	for s, st := range map[*subject]*stage{one: first, other: second} {
+		st.finish()
+		require.NoError(tb, s.remove(p.root), "cleaning up at %s after\n%s", s.name, difference)
+	}
+	return difference
+}
+
+func play(p program, one *subject, first *stage, other *subject, second *stage) string {
 	played := program{root: p.root}
 	for _, batch := range p.batches() {
 		played.actions = append(played.actions, batch...)
@@ -65,23 +72,24 @@ func (s *subject) begin(tb testing.TB, p program) *stage {
 	return &stage{tb: tb, addr: s.addr, root: p.root, base: reply.zxid, clients: make(map[string]*rawClient)}
 }
 
-// clean closes the sessions of a program that are left and removes its nodes.
-func (s *subject) clean(tb testing.TB, st *stage) {
-	tb.Helper()
-	st.finish()
-	s.remove(tb, st.root)
-}
-
 // remove deletes a node and all below.
-func (s *subject) remove(tb testing.TB, node string) {
-	tb.Helper()
-	reply := s.keeper.must(tb, 8, body{}.str(node).flag(false))
+func (s *subject) remove(node string) error {
+	reply, err := s.keeper.call(8, body{}.str(node).flag(false))
+	if err != nil || reply.err != 0 {
+		return fmt.Errorf("children of %s: code %d, error %w", node, reply.err, err)
+	}
 	list := reply.fields.strs()
 	slices.Sort(list)
 	for _, name := range list {
-		s.remove(tb, node+"/"+name)
+		if err := s.remove(node + "/" + name); err != nil {
+			return err
+		}
 	}
-	s.keeper.must(tb, 2, body{}.str(node).int(-1))
+	reply, err = s.keeper.call(2, body{}.str(node).int(-1))
+	if err != nil || reply.err != 0 {
+		return fmt.Errorf("deleting %s: code %d, error %w", node, reply.err, err)
+	}
+	return nil
 }
 
 // act does what a batch says and returns what came of it.
