@@ -83,7 +83,7 @@ var nodeNames = []string{"a", "a", "a", "b", "b", "ab", "s-"}
 
 // fresh is a path to create, which exists now and then. With the number of a sequential node it is still below the root.
 func (g *generator) fresh(sequential bool) string {
-	if p := g.own() + pick(g, "", "/x"); g.IntN(8) == 0 && !(sequential && p == g.root) {
+	if p := g.own() + pick(g, "", "/x"); g.IntN(8) == 0 && (!sequential || p != g.root) {
 		return p
 	}
 	nodes := slices.DeleteFunc(g.model.nodes(), func(p string) bool {
