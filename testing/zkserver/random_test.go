@@ -19,8 +19,12 @@ var (
 // shrinkTime bounds the search for a smaller program.
 const shrinkTime = 10 * time.Second
 
-// programTimeout is the session timeout of programs in milliseconds: nothing expires however slow the machine is.
-const programTimeout = 600_000
+// programTick is the tick of both servers, and programTimeout the session timeout in milliseconds that clients ask for,
+// the longest there is: nothing expires however slow the machine is.
+const (
+	programTick    = 30 * time.Second
+	programTimeout = 600_000
+)
 
 // TestRandomProgramsAsApache plays random programs to Apache ZooKeeper and to this server, in lockstep, and fails with
 // the first difference between their answers, after it has made the program smaller. The program of a seed is always the
@@ -31,20 +35,25 @@ func TestRandomProgramsAsApache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache ZooKeeper")
 	}
-	const tick = programTimeout * time.Millisecond / 20
-	e, err := ensemble.Start(t.Context(), ensemble.WithTick(tick), ensemble.WithContainerCheckInterval(time.Hour))
+	e, err := ensemble.Start(t.Context(), ensemble.WithTick(programTick), ensemble.WithContainerCheckInterval(time.Hour))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	srv := start(t, zkserver.WithTick(tick), zkserver.WithContainerCheckInterval(time.Hour))
-	comparePrograms(t, newSubject(t, "Apache", e.Server(0).Addr()), newSubject(t, "zkserver", srv.Addr()), *programs)
+	comparePrograms(t, newSubject(t, "Apache", e.Server(0).Addr()), startSubject(t, "zkserver"), *programs)
 }
 
 // TestRandomProgramsRepeat plays programs to two servers of ours: what they answer must not depend on chance.
 func TestRandomProgramsRepeat(t *testing.T) {
-	one, other := start(t), start(t)
-	comparePrograms(t, newSubject(t, "one", one.Addr()), newSubject(t, "other", other.Addr()), min(*programs, 200))
+	comparePrograms(t, startSubject(t, "one"), startSubject(t, "other"), min(*programs, 200))
 }
 
+// startSubject starts a server of ours.
+func startSubject(t *testing.T, name string) *subject {
+	t.Helper()
+	srv := start(t, zkserver.WithTick(programTick), zkserver.WithContainerCheckInterval(time.Hour))
+	return newSubject(t, name, srv.Addr())
+}
+
+// comparePrograms plays n programs.
 func comparePrograms(t *testing.T, one, other *subject, n uint64) {
 	t.Helper()
 	for seed := *firstSeed; seed < *firstSeed+n; seed++ {
