@@ -72,8 +72,14 @@ func (g *generator) acl() request {
 
 // badACL is one that a server refuses.
 func (g *generator) badACL() request {
-	if g.IntN(3) == 0 {
+	switch g.IntN(6) {
+	case 0:
 		return request{what: "null ACL", body: body{}.null()}
+	case 1:
+		return request{what: "ACL without a scheme", body: body{}.int(1).int(31).null().str("x")}
+	case 2:
+		scheme := pick(g, "world", "auth", "digest", "ip", "scheme")
+		return request{what: "ACL with nobody of scheme " + scheme, body: body{}.int(1).int(31).str(scheme).null()}
 	}
 	bad := pick(g, []entry{}, []entry{{31, "ip", "300.0.0.1"}}, []entry{{31, "ip", "127.0.0.1/33"}},
 		[]entry{{31, "digest", "nohash"}}, []entry{{31, "digest", "a:b:c"}}, []entry{{31, "world", "nobody"}},

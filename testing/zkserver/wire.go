@@ -108,8 +108,8 @@ func (d *decoder) acl() []aclEntry {
 	for range d.count(12) {
 		perms := d.int32()
 		scheme, _ := d.text()
-		id, _ := d.text()
-		list = append(list, aclEntry{perms: perms, id: authID{scheme: scheme, id: id}})
+		id, null := d.text()
+		list = append(list, aclEntry{perms: perms, id: authID{scheme: scheme, id: id, null: null}})
 	}
 	return list
 }
