@@ -23,6 +23,13 @@ func (s *Server) sweep() {
 	}
 }
 
+// deleteContainer refuses what only ZooKeeper's own sweeper may ask for. ZooKeeper takes the whole frame for the path,
+// header included, and so finds that no client's request names a valid one.
+func (x *call) deleteContainer() code {
+	x.begin()
+	return codeBadArguments
+}
+
 // outlived tells whether a container or a TTL node has nothing left to exist for at the time now, in milliseconds since
 // the Unix epoch. A container that never had a child stays.
 func (n *node) outlived(now int64) bool {

@@ -1,5 +1,7 @@
 package zkserver
 
+import "slices"
+
 // finish commits the transaction of a single write, or undoes it.
 func (t *txn) finish(err code) code {
 	if err != codeOK {
@@ -43,13 +45,6 @@ func (x *call) delete() code {
 		return codeMarshalling
 	}
 	return t.finish(t.delete(path, version, x.caller()))
-}
-
-// deleteContainer is how ZooKeeper's own sweeper asks. From a client the server takes the whole frame for the path, which
-// is none, for it has bytes of zero in it.
-func (x *call) deleteContainer() code {
-	x.begin()
-	return codeBadArguments
 }
 
 func (x *call) setData() code {
@@ -104,5 +99,32 @@ func (x *call) closeSession() code {
 	x.s.log.Info("session closed", "session", hexID(x.c.session.id))
 	x.s.endSession(x.c.session)
 	x.s.detach(x.c)
+	return codeOK
+}
+
+// auth gives the connection another identity. A scheme that the server cannot check costs the connection, and so does a
+// request that cannot be read, without an answer.
+func (x *call) auth() code {
+	x.outside = true
+	x.in.int32() // type, always 0
+	scheme, _ := x.in.text()
+	credentials := x.in.buffer()
+	if x.in.bad {
+		x.s.cut(x.c)
+		return codeMarshalling
+	}
+	var id authID
+	switch scheme {
+	case "digest":
+		id = digestID(string(credentials))
+	case "ip":
+		return codeOK // every connection has its address from the start
+	default:
+		x.end = true
+		return codeAuthFailed
+	}
+	if !slices.Contains(x.c.ids, id) {
+		x.c.ids = append(x.c.ids, id)
+	}
 	return codeOK
 }

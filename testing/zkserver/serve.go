@@ -18,7 +18,7 @@ func (r request) path() string {
 		if _, done := decodeMultiHeader(&in); done {
 			return ""
 		}
-	case OpAuth, OpSASL, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig:
+	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig:
 		return ""
 	default: // the others begin with a path, or are unknown and may begin with anything
 	}
@@ -42,7 +42,6 @@ type call struct {
 	outside bool // the request is answered outside the order of transactions: its reply carries zxid
 	zxid    int64
 	end     bool // the connection ends with the reply
-	mute    bool // there is no reply
 }
 
 // begin opens the transaction of a write.
@@ -141,11 +140,11 @@ func (s *Server) serve(c *conn, r request) {
 }
 
 // apply serves a request and returns the frame of the reply, which is valid until the next call, and whether the
-// connection ends with it. Without a reply the frame is empty.
+// connection ends with it.
 func (s *Server) apply(c *conn, r request) (answer []byte, end bool) {
 	x := &call{s: s, c: c, op: r.op, in: r.in, out: &s.scratch}
 	x.out.beginReply()
-	if r.op != OpAuth && r.op != OpSASL { // which prove nothing about the session
+	if r.op != OpAuth { // which proves nothing about the session
 		s.touch(c.session)
 	}
 	xid := r.xid
@@ -157,9 +156,6 @@ func (s *Server) apply(c *conn, r request) (answer []byte, end bool) {
 		err = handle(x)
 	} else {
 		x.end, x.outside, x.zxid = true, true, -1
-	}
-	if x.mute {
-		return nil, x.end
 	}
 	return x.out.endReply(xid, x.replyZxid(), err), x.end
 }
@@ -178,11 +174,8 @@ func (x *call) replyZxid() int64 {
 	return zxid
 }
 
-// reply queues a frame for the client of c and counts it. An empty one is none.
+// reply queues a frame for the client of c and counts it.
 func (s *Server) reply(c *conn, frame []byte) {
-	if len(frame) == 0 {
-		return
-	}
 	s.traffic.sent++
 	c.traffic.sent++
 	c.send(frame)
