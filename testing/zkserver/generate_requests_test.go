@@ -163,6 +163,9 @@ func (g *generator) multi() request {
 	if g.IntN(40) == 0 {
 		r.parts = append(r.parts, request{op: 99, what: "op 99", body: body{}.str(g.own())})
 	}
+	if g.IntN(40) == 0 {
+		r.parts = append(r.parts, g.read(4, "getData"))
+	}
 	return r
 }
 
@@ -189,6 +192,9 @@ func (g *generator) multiRead() request {
 			part.op, part.what = 8, fmt.Sprintf("getChildren %q", p)
 		}
 		r.parts = append(r.parts, part)
+	}
+	if g.IntN(20) == 0 && len(r.parts) > 0 { // of writes alone, 3.8.0 answers with an error and a body
+		r.parts = append(r.parts, g.setData())
 	}
 	return r
 }
