@@ -67,6 +67,7 @@ type stage struct {
 	addr    string
 	root    string
 	base    int64 // zxid of the first reply: others are told relative to it
+	began   time.Time
 	clients map[string]*rawClient
 	step    int
 	lines   []string
@@ -75,7 +76,7 @@ type stage struct {
 
 func perform(tb testing.TB, addr string, s script) []string {
 	tb.Helper()
-	st := &stage{tb: tb, addr: addr, root: "/" + s.name, clients: make(map[string]*rawClient)}
+	st := &stage{tb: tb, addr: addr, root: "/" + s.name, began: time.Now(), clients: make(map[string]*rawClient)}
 	st.connect("a")
 	reply := st.client("a").must(tb, 15, createBody(st.root, "", 0))
 	st.base = reply.zxid

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -68,8 +69,9 @@ func (s *subject) tell(p program, lines []string, other *subject, otherLines []s
 // begin creates the root of a program.
 func (s *subject) begin(tb testing.TB, p program) *stage {
 	tb.Helper()
-	reply := s.keeper.must(tb, 15, body{}.str(p.root).str("").join(openTo()).int(0))
-	return &stage{tb: tb, addr: s.addr, root: p.root, base: reply.zxid, clients: make(map[string]*rawClient)}
+	st := &stage{tb: tb, addr: s.addr, root: p.root, began: time.Now(), clients: make(map[string]*rawClient)}
+	st.base = s.keeper.must(tb, 15, body{}.str(p.root).str("").join(openTo()).int(0)).zxid
+	return st
 }
 
 // remove deletes a node and all below.

@@ -56,19 +56,18 @@ func statOf(s *stage, r *reader) string {
 }
 
 // time tells what is wrong with the time of a transaction, in milliseconds since the Unix epoch: every transaction has one,
-// which is the same wherever it shows, and is the present for those of the script.
+// which is the same wherever it shows, and lies between the beginning and now for those of the script.
 func (s *stage) time(zxid, ms int64) string {
 	if s.times == nil {
 		s.times = map[int64]int64{0: 0}
 	}
 	at, seen := s.times[zxid]
 	s.times[zxid] = ms
-	now := time.Now().UnixMilli()
 	switch {
 	case seen && at != ms:
 		return fmt.Sprintf(" time of zxid %s %+d ms later", s.zxid(zxid), ms-at)
-	case zxid >= s.base && (ms > now || ms < now-patience.Milliseconds()):
-		return fmt.Sprintf(" time of zxid %s %+d ms from now", s.zxid(zxid), ms-now)
+	case zxid >= s.base && (ms < s.began.UnixMilli() || ms > time.Now().UnixMilli()):
+		return fmt.Sprintf(" time of zxid %s is %v", s.zxid(zxid), time.UnixMilli(ms))
 	}
 	return ""
 }
