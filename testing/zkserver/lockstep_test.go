@@ -76,9 +76,9 @@ func (s *subject) begin(tb testing.TB, p program) *stage {
 
 // remove deletes a node and all below.
 func (s *subject) remove(node string) error {
-	reply, err := s.keeper.call(8, body{}.str(node).flag(false))
-	if err != nil || reply.err != 0 {
-		return fmt.Errorf("children of %s: code %d, error %w", node, reply.err, err)
+	reply, err := s.keep(8, body{}.str(node).flag(false))
+	if err != nil {
+		return fmt.Errorf("children of %s: %w", node, err)
 	}
 	list := reply.fields.strs()
 	slices.Sort(list)
@@ -87,11 +87,19 @@ func (s *subject) remove(node string) error {
 			return err
 		}
 	}
-	reply, err = s.keeper.call(2, body{}.str(node).int(-1))
-	if err != nil || reply.err != 0 {
-		return fmt.Errorf("deleting %s: code %d, error %w", node, reply.err, err)
+	if _, err := s.keep(2, body{}.str(node).int(-1)); err != nil {
+		return fmt.Errorf("deleting %s: %w", node, err)
 	}
 	return nil
+}
+
+// keep sends a request of the keeper, which has to succeed.
+func (s *subject) keep(op int32, b body) (rawReply, error) {
+	reply, err := s.keeper.call(op, b)
+	if err == nil && reply.err != 0 {
+		err = fmt.Errorf("code %d", reply.err)
+	}
+	return reply, err
 }
 
 // act does what a batch says and returns what came of it.
