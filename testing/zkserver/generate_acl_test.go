@@ -43,7 +43,7 @@ func openTo() body {
 // acl is an ACL, mostly a valid one. The keeper may always do everything, and everybody may read but in a program with
 // secrets.
 func (g *generator) acl() request {
-	if g.IntN(3) > 0 {
+	if g.IntN(5) < 3 {
 		return request{what: "open", body: body{}.open()}
 	}
 	if g.IntN(10) == 0 {
