@@ -129,8 +129,8 @@ func (s *stage) ask(name string, batch []action) {
 		return
 	}
 	if batch[0].op == opClose {
-		s.flush() // so that the events to come are those of the close
-		defer s.flush()
+		s.flush(inOrder) // so that the events to come are those of the close
+		defer s.flush(inAnyOrder)
 	}
 	var xids []int32
 	for _, a := range batch {
@@ -180,13 +180,18 @@ func (c *rawClient) hangUp() {
 
 // hangUp makes a client leave without closing its session.
 func (s *stage) hangUp(name string) {
-	s.flush()
+	s.flush(inOrder)
 	s.clients[name].hangUp()
 }
 
-// flush collects the events that are on their way to all clients. Their order is not compared: it is called around the
-// end of a session, whose ephemeral nodes go in any order.
-func (s *stage) flush() {
+// How events are compared. Those of the end of a session are in any order, for so are its ephemeral nodes.
+const (
+	inOrder    = true
+	inAnyOrder = false
+)
+
+// flush collects the events that are on their way to all clients.
+func (s *stage) flush(ordered bool) {
 	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
 		c := s.clients[name]
 		if c.nc == nil {
@@ -197,7 +202,9 @@ func (s *stage) flush() {
 			s.lost(name, err)
 			continue
 		}
-		sortEvents(reply.events)
+		if !ordered {
+			sortEvents(reply.events)
+		}
 		s.record(name+" ping", reply, nil)
 	}
 }
@@ -214,14 +221,36 @@ func sortEvents(events []rawEvent) {
 // attach opens a connection for a client. It takes the place of the one that the client has, if the server gives it the
 // session.
 func (s *stage) attach(name string, how deed) {
-	s.flush()
+	s.flush(inOrder)
 	old := s.clients[name]
-	want := connection{timeoutMs: programTimeout}
-	if old != nil {
-		want.session, want.password = old.session, old.password
+	if old == nil {
+		old = &rawClient{}
 	}
-	if want.session == 0 {
-		want.password = nil
+	c, err := s.shake(s.wanted(old, how))
+	if old.nc != nil {
+		s.stillThere(name)
+	}
+	if err != nil {
+		s.lines = append(s.lines, fmt.Sprintf("%s: refused without an answer %t", name, ended(err)))
+		return
+	}
+	s.lines = append(s.lines, fmt.Sprintf("%s: timeout %d, same session %t, none %t, same password %t, empty %t", name, c.timeout,
+		c.session == old.session, c.session == 0, bytes.Equal(c.password, old.password), bytes.Equal(c.password, make([]byte, 16))))
+	if c.session == 0 {
+		_, err := c.receive()
+		s.lines = append(s.lines, fmt.Sprintf("%s: refused, connection ended %t", name, ended(err)))
+		c.hangUp()
+		return
+	}
+	old.hangUp()
+	s.clients[name] = c
+}
+
+// wanted is what a client asks for that has had the session of old.
+func (s *stage) wanted(old *rawClient, how deed) connection {
+	want := connection{timeoutMs: programTimeout, session: old.session}
+	if old.session != 0 {
+		want.password = old.password
 	}
 	switch how {
 	case wrongPassword:
@@ -240,27 +269,7 @@ func (s *stage) attach(name string, how deed) {
 		want.noReadOnly = true
 	case reconnects, asks, hangsUp, counts:
 	}
-	c, err := s.shake(want)
-	if old != nil && old.nc != nil {
-		s.stillThere(name)
-	}
-	if err != nil {
-		s.lines = append(s.lines, fmt.Sprintf("%s: refused without an answer %t", name, ended(err)))
-		return
-	}
-	same := old != nil && old.session == c.session
-	s.lines = append(s.lines, fmt.Sprintf("%s: connected, timeout %d, same session %t, none %t, same password %t, empty %t", name,
-		c.timeout, same, c.session == 0, old != nil && bytes.Equal(c.password, old.password), bytes.Equal(c.password, make([]byte, 16))))
-	if c.session == 0 {
-		_, err := c.receive()
-		s.lines = append(s.lines, fmt.Sprintf("%s: refused, connection ended %t", name, ended(err)))
-		c.hangUp()
-		return
-	}
-	if old != nil {
-		old.hangUp()
-	}
-	s.clients[name] = c
+	return want
 }
 
 // shake connects.
