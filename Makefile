@@ -9,13 +9,18 @@ COUNT ?= 1
 # What "make bench-peers" gets: make bench-peers PEERS='-scenario contended -out /tmp/bench'
 PEERS ?=
 
+# How many random programs "make test-long" compares, from which seed on:
+# make test-long PROGRAMS=1000 SEED=20001
+PROGRAMS ?= 10000
+SEED ?= 1
+
 # What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
 MUTANTS ?=
 
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short lint fmt bench bench-peers mutants
+.PHONY: help deps test test-short test-long lint fmt bench bench-peers mutants
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +34,9 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector
 
 test-short: ## run the tests that need no Java
 	$(GO) test -short -race -shuffle=on -timeout 5m ./...
+
+test-long: deps ## compare the test server with ZooKeeper by many more random programs, PROGRAMS=n SEED=n
+	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 
 lint: $(LINTER) ## check the code, its formatting and go.mod
 	$(LINTER) run ./...

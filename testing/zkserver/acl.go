@@ -22,6 +22,7 @@ const (
 // authID is somebody: in an ACL who may do something, on a connection who its client has proved to be.
 type authID struct {
 	scheme, id string
+	null       bool // the id is null, which no id of an accepted ACL is
 }
 
 type aclEntry struct {
@@ -78,6 +79,8 @@ func fixACL(acl []aclEntry, ids []authID) ([]aclEntry, code) {
 			continue
 		}
 		switch {
+		case a.id.null && a.id.trips():
+			return nil, codeMarshalling
 		case a.id == anyone:
 			fixed = append(fixed, a)
 		case a.id.scheme == "auth":
@@ -100,6 +103,11 @@ func fixACL(acl []aclEntry, ids []authID) ([]aclEntry, code) {
 		return nil, codeInvalidACL
 	}
 	return fixed, codeOK
+}
+
+// trips tells the schemes in which ZooKeeper trips over null.
+func (a authID) trips() bool {
+	return a.scheme == "world" || a.scheme == "digest" || a.scheme == "ip"
 }
 
 // valid tells whether an id may stand in an ACL.

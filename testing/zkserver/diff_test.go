@@ -67,14 +67,16 @@ type stage struct {
 	addr    string
 	root    string
 	base    int64 // zxid of the first reply: others are told relative to it
+	began   time.Time
 	clients map[string]*rawClient
 	step    int
 	lines   []string
+	times   map[int64]int64 // of transactions that have been seen, by zxid
 }
 
 func perform(tb testing.TB, addr string, s script) []string {
 	tb.Helper()
-	st := &stage{tb: tb, addr: addr, root: "/" + s.name, clients: make(map[string]*rawClient)}
+	st := &stage{tb: tb, addr: addr, root: "/" + s.name, began: time.Now(), clients: make(map[string]*rawClient)}
 	st.connect("a")
 	reply := st.client("a").must(tb, 15, createBody(st.root, "", 0))
 	st.base = reply.zxid
@@ -178,80 +180,6 @@ func (s *stage) zxid(z int64) string {
 		return fmt.Sprint(z)
 	}
 	return fmt.Sprintf("%+d", z-s.base)
-}
-
-// Decoders of reply fields.
-
-func path(_ *stage, r *reader) string   { return r.str() }
-func data(_ *stage, r *reader) string   { return fmt.Sprintf("data %q", r.str()) }
-func number(_ *stage, r *reader) string { return fmt.Sprint(r.int()) }
-
-func names(_ *stage, r *reader) string {
-	list := r.strs()
-	slices.Sort(list)
-	return fmt.Sprintf("%q", list)
-}
-
-func acl(_ *stage, r *reader) string {
-	var list []string
-	for range max(r.int(), 0) {
-		list = append(list, fmt.Sprintf("%d %s:%s", r.int(), r.str(), r.str()))
-	}
-	return fmt.Sprintf("%q", list)
-}
-
-func identities(_ *stage, r *reader) string {
-	var list []string
-	for range max(r.int(), 0) {
-		list = append(list, r.str()+":"+r.str())
-	}
-	slices.Sort(list)
-	return fmt.Sprintf("%q", list)
-}
-
-func statOf(s *stage, r *reader) string {
-	st := r.stat()
-	owner := "none"
-	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
-		if s.clients[name].session == st.owner {
-			owner = name
-			break
-		}
-	}
-	if owner == "none" && st.owner != 0 {
-		owner = "unknown"
-	}
-	return fmt.Sprintf("stat{c %s m %s p %s v %d cv %d av %d owner %s len %d children %d modified later %t}",
-		s.zxid(st.czxid), s.zxid(st.mzxid), s.zxid(st.pzxid), st.version, st.cversion, st.aversion,
-		owner, st.dataLength, st.children, st.mtime >= st.ctime)
-}
-
-func results(s *stage, r *reader) string {
-	var list []string
-	for r.err == nil {
-		op, done, err := r.int(), r.flag(), r.int()
-		one := fmt.Sprintf("{%d %t %d}", op, done, err)
-		if done {
-			list = append(list, one)
-			break
-		}
-		switch op {
-		case 1:
-			one += path(s, r)
-		case 15:
-			one += path(s, r) + statOf(s, r)
-		case 5:
-			one += statOf(s, r)
-		case 4:
-			one += data(s, r) + statOf(s, r)
-		case 8:
-			one += names(s, r)
-		case -1:
-			one += number(s, r)
-		}
-		list = append(list, one)
-	}
-	return strings.Join(list, " ")
 }
 
 // multiOf builds the request of a multi or a multiRead from pairs of opcode and body.

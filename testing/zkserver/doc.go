@@ -2,7 +2,8 @@
 //
 // It speaks ZooKeeper's own protocol over TCP, so any client can use it unmodified, and answers as Apache ZooKeeper 3.8
 // does in standalone mode: the same error for the same mistake, the same Stat, sequence numbers, watch events and their
-// order. Its tests play the same requests to both and compare. Starting one takes less than a millisecond.
+// order. Its tests play the same requests to both and compare: scripts, and random programs of several clients. Starting one
+// takes less than a millisecond.
 //
 //	srv, err := zkserver.Start()
 //	if err != nil { ... }
@@ -73,5 +74,7 @@
 // TTL nodes are always enabled, as are all four-letter words. Passwords of sessions are random, where ZooKeeper computes
 // them from the session's id. The names of children come in random order, for clients must sort them anyway. Where
 // ZooKeeper 3.8.0 has a fault that later versions do not have, the later ones are followed: watches of several modes on
-// one path do not disturb each other, create2 works in a multi, and who may not read a node gets no events of it.
+// one path do not disturb each other, a recursive watch is counted once, checkWatches finds only the client's own watches,
+// create2 works in a multi, and who may not read a node gets no events of it and cannot ask whether it exists. A check
+// that is not part of a multi is answered, with the node's Stat.
 package zkserver

@@ -45,9 +45,7 @@ func decodeMulti(in *decoder) []multiOp {
 		switch op {
 		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 			m.create = decodeCreate(in, op)
-			if !m.create.fitMulti() {
-				in.bad = true
-			}
+			m.create.fitMulti()
 		case OpDelete, OpCheck:
 			m.path, m.version = in.string(), in.int32()
 		case OpSetData:
@@ -59,25 +57,21 @@ func decodeMulti(in *decoder) []multiOp {
 	}
 }
 
-// fitMulti sets the kind of create from the flags, which decide it in a multi, and tells whether they can.
-func (r *createRequest) fitMulti() bool {
-	switch r.flags {
-	case flagContainer:
+// fitMulti sets the kind of create from the flags, which decide it in a multi. Flags that ask for a TTL decide nothing: a
+// request without one stays what it is, and fails when its turn comes.
+func (r *createRequest) fitMulti() {
+	switch {
+	case r.flags == flagContainer:
 		r.op = OpCreateContainer
-	case flagTTL, flagTTLSequential:
-		return r.op == OpCreateTTL // another request has no room for the TTL
-	case 0, flagEphemeral, flagSequential, flagEphemeral | flagSequential:
-		if r.op != OpCreate2 {
-			r.op, r.ttl = OpCreate, -1
-		}
-	default:
-		return false
+	case r.wantsTTL():
+	case r.op != OpCreate2:
+		r.op, r.ttl = OpCreate, -1
 	}
-	return true
 }
 
 // multi applies all operations in one transaction or none. It is a success even when it is not: the reply tells the
-// outcome of each operation, and that of the ones before the failure is 0.
+// outcome of each operation, and that of the ones before the failure is 0. Only a list that cannot be read, or that comes
+// to a create that is no whole request, fails as such.
 func (x *call) multi() code {
 	ops := decodeMulti(&x.in)
 	t := x.begin()
@@ -85,12 +79,17 @@ func (x *call) multi() code {
 		return codeMarshalling
 	}
 	for i, m := range ops {
-		if err := x.multiOp(t, m); err != codeOK {
-			t.rollback()
-			x.out.beginReply()
-			x.multiFailure(len(ops), i, err)
-			return codeOK
+		err := x.multiOp(t, m)
+		if err == codeOK {
+			continue
 		}
+		t.rollback()
+		if err == codeMarshalling {
+			return err
+		}
+		x.out.beginReply()
+		x.multiFailure(len(ops), i, err)
+		return codeOK
 	}
 	x.out.multiEnd()
 	t.commit()
@@ -120,6 +119,9 @@ func (x *call) multiOp(t *txn, m multiOp) code {
 
 // multiCreate answers every kind of create but the oldest as create2.
 func (x *call) multiCreate(t *txn, r createRequest) code {
+	if r.wantsTTL() && r.op != OpCreateTTL {
+		return codeMarshalling
+	}
 	path, n, err := t.create(r, x.caller())
 	switch {
 	case err != codeOK:

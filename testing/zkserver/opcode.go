@@ -34,6 +34,7 @@ const (
 	OpMultiRead            OpCode = 22
 	OpAuth                 OpCode = 100
 	OpSetWatches           OpCode = 101
+	OpSASL                 OpCode = 102
 	OpGetEphemerals        OpCode = 103
 	OpGetAllChildrenNumber OpCode = 104
 	OpSetWatches2          OpCode = 105
@@ -70,6 +71,7 @@ var opNames = map[OpCode]string{
 	OpMultiRead:            "multiRead",
 	OpAuth:                 "auth",
 	OpSetWatches:           "setWatches",
+	OpSASL:                 "sasl",
 	OpGetEphemerals:        "getEphemerals",
 	OpGetAllChildrenNumber: "getAllChildrenNumber",
 	OpSetWatches2:          "setWatches2",

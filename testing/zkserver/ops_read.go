@@ -115,7 +115,7 @@ func (x *call) getACL() code {
 	return codeOK
 }
 
-// getAllChildrenNumber counts the nodes below a path.
+// getAllChildrenNumber counts the nodes below a path. The root is below the empty path, its other name, as in ZooKeeper.
 func (x *call) getAllChildrenNumber() code {
 	path := x.in.string()
 	if x.in.bad {
@@ -126,10 +126,10 @@ func (x *call) getAllChildrenNumber() code {
 	}
 	total, prefix := 0, path+"/"
 	if path == rootPath {
-		prefix = path
+		total, prefix = -1, path
 	}
 	for p := range x.s.view(x.c).nodes {
-		if p != rootPath && strings.HasPrefix(p, prefix) {
+		if strings.HasPrefix(p, prefix) {
 			total++
 		}
 	}
@@ -165,13 +165,13 @@ func (x *call) whoAmI() code {
 	return codeOK
 }
 
-// sync has nothing to wait for on a server of its own. The path need not exist.
+// sync has nothing to wait for on a server of its own. It gives back the path, which need not exist, and may be null.
 func (x *call) sync() code {
-	path := x.in.string()
+	path := x.in.buffer()
 	if x.in.bad {
 		return codeMarshalling
 	}
-	x.out.string(path)
+	x.out.buffer(path)
 	return codeOK
 }
 

@@ -46,7 +46,7 @@ func (x *call) delete() code {
 }
 
 func (x *call) setData() code {
-	path, data, version := x.in.string(), x.in.buffer(), x.in.int32()
+	path, data, version := x.in.path(), x.in.buffer(), x.in.int32()
 	t := x.begin()
 	if x.in.bad {
 		return codeMarshalling
@@ -59,7 +59,7 @@ func (x *call) setData() code {
 }
 
 func (x *call) setACL() code {
-	path, acl, version := x.in.string(), x.in.acl(), x.in.int32()
+	path, acl, version := x.in.path(), x.in.acl(), x.in.int32()
 	t := x.begin()
 	if x.in.bad {
 		return codeMarshalling
@@ -73,7 +73,7 @@ func (x *call) setACL() code {
 
 // check alone is not something clients send: they use it in a multi.
 func (x *call) check() code {
-	path, version := x.in.string(), x.in.int32()
+	path, version := x.in.path(), x.in.int32()
 	t := x.begin()
 	if x.in.bad {
 		return codeMarshalling
@@ -101,16 +101,22 @@ func (x *call) closeSession() code {
 	return codeOK
 }
 
-// auth gives the connection another identity. A scheme that the server cannot check costs the connection.
+// auth gives the connection another identity. A scheme that the server cannot check costs the connection, and so does a
+// request that cannot be read, without an answer.
 func (x *call) auth() code {
 	x.outside = true
 	x.in.int32() // type, always 0
-	scheme, credentials := x.in.string(), x.in.buffer()
+	scheme, _ := x.in.text()
+	credentials := x.in.buffer()
+	if x.in.bad {
+		x.s.cut(x.c)
+		return codeMarshalling
+	}
 	var id authID
-	switch ok := !x.in.bad; {
-	case ok && scheme == "digest":
+	switch scheme {
+	case "digest":
 		id = digestID(string(credentials))
-	case ok && scheme == "ip":
+	case "ip":
 		return codeOK // every connection has its address from the start
 	default:
 		x.end = true

@@ -14,6 +14,13 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
+// Opcodes that the clients of these tests treat in a way of their own.
+const (
+	opSetACL = 7
+	opPing   = 11
+	opClose  = -11
+)
+
 // patience bounds every wait of these tests for something that must come.
 const patience = 20 * time.Second
 
@@ -196,11 +203,18 @@ func (c *rawClient) read() ([]byte, error) {
 	return frame, err
 }
 
-// send sends a request and returns its xid.
+// send sends a request and returns the xid that its reply has to carry.
 func (c *rawClient) send(op int32, b body) (int32, error) {
-	c.xid++
-	xid := c.xid
-	if op == 11 {
+	return c.sendAs(0, op, b)
+}
+
+// sendAs sends a request under an xid, 0 for the next. A ping is always answered as -2.
+func (c *rawClient) sendAs(xid, op int32, b body) (int32, error) {
+	if xid == 0 {
+		c.xid++
+		xid = c.xid
+	}
+	if op == opPing {
 		xid = -2
 	}
 	return xid, c.write(body{}.int(xid).int(op).join(b))
@@ -217,7 +231,7 @@ func (c *rawClient) receive() (rawReply, error) {
 		reply := rawReply{xid: r.int(), zxid: r.long(), err: r.int()}
 		if reply.xid == -1 {
 			kind, state, path := r.int(), r.int(), r.str()
-			if state != 3 || r.err != nil || len(r.b) != 0 {
+			if state != 3 || reply.zxid != -1 || reply.err != 0 || r.err != nil || len(r.b) != 0 {
 				return rawReply{}, fmt.Errorf("malformed event %x", frame)
 			}
 			c.pending = append(c.pending, rawEvent{kind, path})

@@ -191,6 +191,8 @@ func scriptMultiFailures(s *stage) {
 	s.do("a", 14, multiOf(13, body{}.str(s.root+"/none").int(-1)), results)
 	s.do("a", 14, multiOf(1, createBody("bad", "", 0)), results)
 	s.do("a", 14, multiOf(1, createBody(s.root+"/t", "", 5)), results)
+	s.do("a", 14, multiOf(1, createBody(p, "", 0), 1, createBody(s.root+"/t", "", 5)), results)
+	s.do("a", 14, multiOf(1, createBody(s.root+"/t", "", 7)), results)
 	s.do("a", 14, multiOf(21, createBody(s.root+"/t", "", 5).long(0)), results)
 	s.do("a", 14, multiOf(1, createBody(s.root+"/e", "", 1), 1, createBody(s.root+"/e/x", "", 0)), results)
 	s.do("a", 14, multiOf(4, body{}.str(p).flag(false), 2, body{}.str(p).int(-1)), results)

@@ -47,6 +47,7 @@ func scriptACL(s *stage) {
 		body{}.acl(31, "ip", "300.0.0.1"), body{}.acl(31, "ip", "127.0.0.1/33"), body{}.acl(31, "ip", "127.0.0.1/x"),
 		body{}.acl(31, "digest", "nohash"), body{}.acl(31, "digest", "a:b:c"), body{}.acl(31, "world", "nobody"),
 		body{}.acl(31, "scheme", "x"), body{}.acl(31, "", ""), body{}.acl(0, "world", "anyone"),
+		body{}.int(1).int(31).str("digest").null(), body{}.int(1).int(31).str("auth").null(), body{}.int(1).int(31).null().str("x"),
 	} {
 		s.do("b", 7, body{}.str(s.root).join(one).int(99), statOf)
 	}
@@ -73,6 +74,13 @@ func scriptAuth(s *stage) {
 	s.connect("c")
 	s.do("c", 100, body{}.int(0).str("nosuch").str("x"))
 	s.events("c")
+	s.connect("d")
+	s.do("d", 100, body{}.int(0).str("digest").int(9))
+	s.connect("e")
+	s.do("e", 102, body{}.null())
+	s.connect("f")
+	s.do("f", 100, body{}.int(0).null().null())
+	s.events("f")
 }
 
 func scriptClosing(s *stage) {

@@ -49,6 +49,8 @@ func scriptSystem(s *stage) {
 	s.do("a", 16, body{}.str("").str("").str("").long(-1), data, statOf)
 	s.do("a", 11, body{})
 	s.do("a", 9, body{}.str("/no/such"), path)
+	s.do("a", 20, body{}.str(s.root))
+	s.do("a", 102, body{}.str("token"), data)
 }
 
 func scriptMalformed(s *stage) {
@@ -59,6 +61,11 @@ func scriptMalformed(s *stage) {
 		s.do("b", op, body{}.int(1000).flag(true))
 		s.do("b", 11, body{})
 	}
+	s.do("b", 9, body{}.null(), path)
+	s.do("b", 5, body{}.null().str("x").int(-1), statOf)
+	s.do("b", 7, body{}.null().open().int(-1), statOf)
+	s.do("b", 13, body{}.null().int(0), statOf)
+	s.do("b", 2, body{}.null().int(0))
 }
 
 func scriptUnknown(s *stage) {
@@ -96,6 +103,8 @@ func scriptPipeline(s *stage) {
 
 func scriptCounts(s *stage) {
 	s.counts()
+	s.do("a", 104, body{}.str("/"), number)
+	s.do("a", 104, body{}.str(""), number)
 	s.connect("b")
 	for _, c := range []string{"a", "b"} {
 		s.do(c, 8, body{}.str(s.root).flag(true), names)

@@ -84,6 +84,7 @@ var handlers = map[OpCode]func(*call) code{
 	OpSync:                 (*call).sync,
 	OpPing:                 (*call).ping,
 	OpAuth:                 (*call).auth,
+	OpSASL:                 (*call).sasl,
 	OpAddWatch:             (*call).addWatch,
 	OpRemoveWatches:        (*call).removeWatches,
 	OpCheckWatches:         (*call).checkWatches,

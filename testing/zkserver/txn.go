@@ -66,18 +66,21 @@ func (r *createRequest) sequential() bool {
 	return r.flags == flagSequential || r.flags == flagEphemeral|flagSequential || r.flags == flagTTLSequential
 }
 
+func (r *createRequest) wantsTTL() bool {
+	return r.flags == flagTTL || r.flags == flagTTLSequential
+}
+
 // kind tells what kind of node is asked for. Outside a multi the opcode decides about containers: create with the
 // container flag makes a plain node, in ZooKeeper as here.
 func (r *createRequest) kind() (nodeKind, code) {
 	if r.flags < 0 || r.flags > flagTTLSequential {
 		return 0, codeBadArguments
 	}
-	wantsTTL := r.flags == flagTTL || r.flags == flagTTLSequential
-	if wantsTTL != (r.op == OpCreateTTL) {
+	if r.wantsTTL() != (r.op == OpCreateTTL) {
 		return 0, codeBadArguments
 	}
 	switch {
-	case wantsTTL:
+	case r.wantsTTL():
 		if r.ttl <= 0 || r.ttl > maxTTL {
 			return 0, codeBadArguments
 		}

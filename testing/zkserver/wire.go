@@ -59,6 +59,12 @@ func (d *decoder) string() string {
 	return s
 }
 
+// path reads a path that is going to be validated, which fails for null as for the empty string.
+func (d *decoder) path() string {
+	s, _ := d.text()
+	return s
+}
+
 // buffer reads bytes into memory of their own, since a frame's memory is used again for the next one. Null gives nil,
 // an empty buffer does not.
 func (d *decoder) buffer() []byte {
@@ -102,8 +108,8 @@ func (d *decoder) acl() []aclEntry {
 	for range d.count(12) {
 		perms := d.int32()
 		scheme, _ := d.text()
-		id, _ := d.text()
-		list = append(list, aclEntry{perms: perms, id: authID{scheme: scheme, id: id}})
+		id, null := d.text()
+		list = append(list, aclEntry{perms: perms, id: authID{scheme: scheme, id: id, null: null}})
 	}
 	return list
 }
