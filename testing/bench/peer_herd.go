@@ -19,7 +19,7 @@ import (
 func runSameName(ctx context.Context, at servers, l load, path string) (result, error) {
 	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
 		name := path + "/lock"
-		return func(context.Context, bool) (func(context.Context) error, error) {
+		return func(ctx context.Context, _ bool) (func(context.Context) error, error) {
 			for {
 				_, err := conn.Create(name, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 				if err == nil {
@@ -32,8 +32,11 @@ func runSameName(ctx context.Context, at servers, l load, path string) (result, 
 				if err != nil {
 					return nil, err
 				}
-				if there {
-					<-gone
+				if !there {
+					continue
+				}
+				if err := await(ctx, gone); err != nil {
+					return nil, err
 				}
 			}
 		}
@@ -44,18 +47,21 @@ func runSameName(ctx context.Context, at servers, l load, path string) (result, 
 // folder. With every change of it all wake up and list.
 func runChildrenWatchers(ctx context.Context, at servers, l load, path string) (result, error) {
 	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
-		return inQueue(conn, path, func(string, int, []string) (<-chan zk.Event, error) {
-			_, _, changed, err := conn.ChildrenW(path)
-			return changed, err
-		})
+		return inQueue(conn, path, func(path string) ([]string, <-chan zk.Event, error) {
+			names, _, changed, err := conn.ChildrenW(path)
+			return names, changed, err
+		}, nil)
 	})
 }
 
 // runTextbook has everybody queue up with a sequential node and watch the one before.
 func runTextbook(ctx context.Context, at servers, l load, path string) (result, error) {
 	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
-		return inQueue(conn, path, func(path string, place int, names []string) (<-chan zk.Event, error) {
-			there, _, gone, err := conn.ExistsW(path + "/" + names[place-1])
+		return inQueue(conn, path, func(path string) ([]string, <-chan zk.Event, error) {
+			names, _, err := conn.Children(path)
+			return names, nil, err
+		}, func(before string) (<-chan zk.Event, error) {
+			there, _, gone, err := conn.ExistsW(before)
 			if err == nil && !there {
 				return nil, errAgain
 			}
@@ -67,19 +73,20 @@ func runTextbook(ctx context.Context, at servers, l load, path string) (result, 
 // errAgain is for a watch that would wait for nothing.
 var errAgain = errors.New("look again")
 
-// inQueue is a lock by the order of sequential nodes. What differs is what it watches
-// when its place is not the first.
+// inQueue is a lock by the order of sequential nodes. What differs is what it waits for
+// when its place is not the first: a change of the list, or of the one before.
 func inQueue(
-	conn *zk.Conn, path string, watch func(path string, place int, names []string) (<-chan zk.Event, error),
+	conn *zk.Conn, path string, list func(path string) ([]string, <-chan zk.Event, error),
+	watch func(before string) (<-chan zk.Event, error),
 ) locker {
-	return func(context.Context, bool) (func(context.Context) error, error) {
+	return func(ctx context.Context, _ bool) (func(context.Context) error, error) {
 		node, err := conn.Create(path+"/node-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		if err != nil {
 			return nil, err
 		}
 		name := node[strings.LastIndex(node, "/")+1:]
 		for {
-			names, _, err := conn.Children(path)
+			names, changed, err := list(path)
 			if err != nil {
 				return nil, err
 			}
@@ -91,13 +98,25 @@ func inQueue(
 			if place == 0 {
 				return func(context.Context) error { return conn.Delete(node, -1) }, nil
 			}
-			changed, err := watch(path, place, names)
-			if err != nil && !errors.Is(err, errAgain) {
+			if watch != nil {
+				if changed, err = watch(path + "/" + names[place-1]); errors.Is(err, errAgain) {
+					continue
+				} else if err != nil {
+					return nil, err
+				}
+			}
+			if err := await(ctx, changed); err != nil {
 				return nil, err
 			}
-			if err == nil {
-				<-changed
-			}
 		}
+	}
+}
+
+func await(ctx context.Context, event <-chan zk.Event) error {
+	select {
+	case <-event:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
