@@ -961,8 +961,8 @@ var table = []mutant{
 		name:     "locks-place-kept-after-the-context",
 		property: "Whoever gives up waiting leaves the queue, though its context has ended.",
 		file:     "recipes/locks/lock_internals.go",
-		old:      "err := q.l.client.Delete(ctx, q.node.Path, framework.Guaranteed())",
-		new:      "err := q.l.client.Delete(ctx, q.node.Path)",
+		old:      "err := client.Delete(ctx, path, framework.Guaranteed())",
+		new:      "err := client.Delete(ctx, path)",
 		pkg:      "./recipes/locks",
 		test:     "^TestModels$/^mutex$",
 		flags:    []string{"-timeout=5m"}, // a thousand programs, and shrinking
