@@ -1045,9 +1045,9 @@ var table = []mutant{
 	{
 		name:     "locks-maximum-read-before-the-list",
 		property: "Nobody is let in by a maximum that was lowered before the leases were listed.",
-		file:     "recipes/locks/lock_internals.go",
-		old:      "	if children == nil {\n		var err error\n		if children, err = q.list(ctx); err != nil {",
-		new:      "	if err := q.max.read(ctx, q.l); err != nil {\n		return none, err\n	}\n	if changed := q.max.changed; changed != nil {\n		q.max.changed = nil\n		defer func() { q.max.changed = changed }()\n	}\n	if children == nil {\n		var err error\n		if children, err = q.list(ctx); err != nil {",
+		file:     "recipes/locks/queue.go",
+		old:      "	if err := q.max.read(ctx, q.l); err != nil {\n",
+		new:      "	if q.max.known {\n	} else if err := q.max.read(ctx, q.l); err != nil {\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestTheMaximumFallsDuringALook$/^zkserver$",
 	},
