@@ -303,12 +303,14 @@ func TestADowngradedWriterKeepsWritersOut(t *testing.T) {
 func TestAVandalLetsNobodyIn(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
+		before := server.Counts(t)
 		mutex := newMutex(t, client, handoverPath)
 		lease := acquire(t, mutex)
 		ours := acquireLater(withLimit(t), mutex)
 		victim := awaitQueue(t, mutex, 2)[1].Path
 		theirs := acquireLater(withLimit(t), newMutex(t, other, handoverPath))
 		awaitQueue(t, mutex, 3)
+		awaitWatches(t, server, before, 5) // three on their own nodes, two of the last on those before
 		require.NoError(t, other.Delete(t.Context(), victim))
 		for { // until it is in the queue again
 			queue := awaitQueue(t, mutex, 3)
