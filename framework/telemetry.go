@@ -226,6 +226,12 @@ var spanNames = map[string]string{
 	opTransact.name: "transact operations",
 	opPipeline.name: "pipeline reads",
 	opAddWatch.name: "add watch",
+
+	opGetACL.name:            "get access control list",
+	opSetACL.name:            "set access control list",
+	opReconfig.name:          "reconfigure ensemble",
+	opEphemerals.name:        "list ephemerals",
+	opAllChildrenNumber.name: "count descendants",
 }
 
 func spanName(op operation) string {
