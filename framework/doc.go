@@ -206,13 +206,17 @@
 //	get data, set data,                 curator.path with WithPathAttribute
 //	check existence, list children,     events: retry (curator.attempt)
 //	sync znode, transact operations,
-//	pipeline reads, add watch
+//	pipeline reads, add watch,
+//	get access control list,
+//	set access control list,
+//	reconfigure ensemble,
+//	list ephemerals, count descendants
 //
 // All are client spans. The status is an error with the error.type, except for
 // what a server answers about znodes in the ordinary course of things: no_node,
 // node_exists, bad_version, not_empty. No attribute, event or status has data, a
 // secret or the text of an error in it. Recipes add instruments and spans of their
-// own; their packages say which.
+// own; their packages say which. What [WithLogger] writes has the same keys.
 //
 // # What is not promised
 //
@@ -228,7 +232,9 @@
 //     be fenced where it takes effect, for instance with the czxid of a node.
 //   - Background deletions end with the client. What they would have deleted, if it
 //     is ephemeral, goes with the session.
-//   - Servers before 3.5 lack requests that are used here.
+//   - Servers before 3.5 lack requests that are used here, and those before 3.6 persistent
+//     watches, [Framework.Ephemerals] and [Framework.AllChildrenNumber], which answer
+//     with [ErrUnsupported] or the server's own error.
 //
 // # From Curator
 //

@@ -283,7 +283,9 @@ func TestThePasswordIsToldToNobody(t *testing.T) {
 	require.NoError(t, f.Close())
 
 	text := strings.ToLower(said.String())
-	require.Contains(t, text, first.String(), "the log names the session")
+	for _, pair := range []string{"curator.state=lost", "curator.session=" + first.String(), "curator.reason=session_expired"} {
+		require.Contains(t, text, pair, "the log has the keys of telemetry")
+	}
 	for _, session := range []*framework.Session{first, second} {
 		secret := session.Password()
 		require.Len(t, secret, 16)

@@ -92,7 +92,7 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, o
 	w := &PersistentWatch{
 		watches: f.watches, root: f.root, full: f.root.full(path), path: path, mode: mode, done: make(chan struct{}),
 		listeners: listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
-			f.cfg.log.Error("watch listener panicked", "panic", recovered, "stack", string(stack))
+			f.cfg.log.Error("watch listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}
 	err = f.measured(ctx, cfg.retry, opAddWatch, path, func(ctx context.Context) error {
