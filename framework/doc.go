@@ -233,8 +233,8 @@
 //   - Background deletions end with the client. What they would have deleted, if it
 //     is ephemeral, goes with the session.
 //   - Servers before 3.5 lack requests that are used here, and those before 3.6 persistent
-//     watches, [Framework.Ephemerals] and [Framework.AllChildrenNumber], which answer
-//     with [ErrUnsupported] or the server's own error.
+//     watches, [Framework.Ephemerals] and [Framework.AllChildrenNumber], which fail
+//     with [ErrUnsupported] there.
 //
 // # From Curator
 //

@@ -113,18 +113,10 @@ func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch) error {
 	if f.watches.join(w) {
 		return nil
 	}
-	server := f.watches.servedBy()
-	if err := f.checkPersistentWatches(ctx, server); err != nil {
-		return err
-	}
-	err := f.exchange(ctx, &call{
+	return f.exchangeNewer(ctx, &call{
 		operation: opAddWatch, path: w.path, body: addWatchBody(w.full, w.mode),
 		begin: func() func(conduit.Reply, error) { return f.watches.beginPersistent(w) },
 	})
-	if isUnimplemented(err) {
-		return f.watches.noteTooOld(server)
-	}
-	return err
 }
 
 func addWatchBody(full string, mode WatchMode) []byte {
