@@ -75,12 +75,14 @@
 //	if err != nil {
 //		return err // there is no watch
 //	}
-//	defer watch.Cancel()
-//	select {
-//	case <-watch.Fired(): // read again, also when watch.Event().Err is not nil
-//	case <-ctx.Done():
+//	event, err := watch.Wait(ctx) // cancels the watch if ctx ends before
+//	if err != nil {
+//		return err
 //	}
+//	... // read again, also when event.Err is not nil
 //
+// To wait for other things too there is [Watch.Fired]; who stops waiting calls
+// [Watch.Cancel].
 // However many watches a client has on one path, the server has one of each kind;
 // when the last is cancelled, it has none.
 //
@@ -289,7 +291,7 @@
 //	  .storingStatIn                            StoringStatIn
 //	  none                                      InSession, ListingSiblingsIn
 //	getData(), checkExists(), getChildren()     Framework.Get, Exists, Children
-//	  .usingWatcher                             Watched
+//	  .usingWatcher                             Watched, Watch.Wait
 //	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadChildren
 //	inBackground(callback)                      a goroutine
 //	WatcherRemoveCuratorFramework               Watch.Cancel
