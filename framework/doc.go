@@ -75,12 +75,14 @@
 //	if err != nil {
 //		return err // there is no watch
 //	}
-//	defer watch.Cancel()
-//	select {
-//	case <-watch.Fired(): // read again, also when watch.Event().Err is not nil
-//	case <-ctx.Done():
+//	event, err := watch.Wait(ctx) // cancels the watch if ctx ends before
+//	if err != nil {
+//		return err
 //	}
+//	... // read again, also when event.Err is not nil
 //
+// To wait for other things too there is [Watch.Fired]; who stops waiting calls
+// [Watch.Cancel].
 // However many watches a client has on one path, the server has one of each kind;
 // when the last is cancelled, it has none.
 //
@@ -206,13 +208,25 @@
 //	get data, set data,                 curator.path with WithPathAttribute
 //	check existence, list children,     events: retry (curator.attempt)
 //	sync znode, transact operations,
-//	pipeline reads, add watch
+//	pipeline reads, add watch,
+//	get access control list,
+//	set access control list,
+//	reconfigure ensemble,
+//	list ephemerals, count descendants
 //
 // All are client spans. The status is an error with the error.type, except for
 // what a server answers about znodes in the ordinary course of things: no_node,
 // node_exists, bad_version, not_empty. No attribute, event or status has data, a
 // secret or the text of an error in it. Recipes add instruments and spans of their
-// own; their packages say which.
+// own; their packages say which. What [WithLogger] writes has the same keys.
+//
+// # Build on it
+//
+// A recipe takes a [*Framework] and whatever its user has said already:
+// [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger], and for telemetry
+// [Framework.HasTelemetry], [Framework.TracerProvider], [Framework.MeterProvider],
+// [Framework.HasPathAttribute] and [Framework.ServerAttributes]. Package locks uses
+// nothing of the client that is not exported.
 //
 // # What is not promised
 //
@@ -228,7 +242,9 @@
 //     be fenced where it takes effect, for instance with the czxid of a node.
 //   - Background deletions end with the client. What they would have deleted, if it
 //     is ephemeral, goes with the session.
-//   - Servers before 3.5 lack requests that are used here.
+//   - Servers before 3.5 lack requests that are used here, and those before 3.6 persistent
+//     watches, [Framework.Ephemerals] and [Framework.AllChildrenNumber], which fail
+//     with [ErrUnsupported] there.
 //
 // # From Curator
 //
@@ -237,22 +253,34 @@
 //	EnsembleProvider, FixedEnsembleProvider     WithEnsembleProvider, FixedEnsembleProvider
 //	  .setConnectionString                      DynamicEnsembleProvider.SetConnectionString
 //	ensembleTracker                             WithEnsembleTracker, off by default
+//	zookeeperFactory                            WithDialer
+//	jute.maxbuffer (Java)                       WithMaxRequestSize, WithMaxReplySize
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
+//	maxCloseWaitMs                              none: Close takes two seconds at most
 //	getConnectionStateListenable                Framework.OnConnectionState
 //	canBeReadOnly, READ_ONLY                    WithReadOnly, ReadOnly
 //	CircuitBreakingConnectionStateListener      the same name, around a listener
 //	ConnectionStateListenerManagerFactory       a circuit breaker around each listener that is to have one
 //	getZookeeperClient().isConnected            Framework.State().IsConnected
-//	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider
+//	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider, WithPathAttribute
+//	logging, getUnhandledErrorListenable        WithLogger
+//	runSafe, executors of listeners             none: each listener has a goroutine, see package listen
 //	connectionStateErrorPolicy                  WithErrorPolicy
+//	  Standard-, SessionConnectionStateErrorPolicy  StandardErrorPolicy, SessionErrorPolicy
+//	  none                                      QuorumErrorPolicy, WithServerTiming
+//	simulatedSessionExpirationPercent           none: Lost comes by Session.Deadline
 //	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout
-//	retryPolicy                                 WithRetryPolicy, package retry
+//	retryPolicy                                 WithRetryPolicy, or WithRetry for one call; package retry
 //	RetryLoop.callWithRetry                     Framework.Retry
 //	ThreadLocalRetryLoop                        Framework.Retry, whose context carries the budget
+//	SessionFailRetryLoop                        Session.Context, InSession, retry.SessionFailed
 //	authorization                               WithAuth
 //	zookeeper.client.secure and ssl.* (Java)    WithTLS
 //	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string
+//	  getNamespace, usingNamespace(null)        Framework.Namespace, WithoutNamespace; FullPath for messages
 //	aclProvider                                 WithACLProvider
+//	schemaSet                                   none, see below
+//	defaultData                                 the data argument; nil is no data
 //	create()                                    Framework.Create
 //	  .withMode, .withTtl, .withACL             WithMode, WithTTL, WithACL
 //	  .withACL(list, true)                      WithACL, ApplyingACLToParents
@@ -261,8 +289,11 @@
 //	  .creatingParentsIfNeeded                  CreatingParentsIfNeeded
 //	  .creatingParentContainersIfNeeded         CreatingParentContainersIfNeeded
 //	  .storingStatIn                            StoringStatIn
+//	  none                                      InSession, ListingSiblingsIn
 //	getData(), checkExists(), getChildren()     Framework.Get, Exists, Children
-//	  .usingWatcher                             Watched
+//	  .usingWatcher                             Watched, Watch.Wait
+//	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadChildren
+//	inBackground(callback)                      a goroutine
 //	WatcherRemoveCuratorFramework               Watch.Cancel
 //	watchers().add().withMode, PersistentWatcher  Framework.AddWatch, PersistentWatch.OnEvent
 //	watchers().remove                           PersistentWatch.Cancel
@@ -275,6 +306,9 @@
 //	createContainers, EnsureContainers          Framework.CreateContainers
 //	getACL(), setACL()                          Framework.GetACL, SetACL
 //	getConfig(), reconfig()                     Framework.Config, Reconfig
+//	  .joining, .leaving                        Joining, Leaving
+//	  .withNewMembers, .fromConfig              WithNewMembers, FromConfig
+//	getEphemerals, getAllChildrenNumber (Java)  Framework.Ephemerals, AllChildrenNumber
 //	compressed(), decompressed()                Compressed, Decompressed
 //	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync
@@ -287,4 +321,11 @@
 //	PathUtils.validatePath                      ValidatePath
 //	ProtectedUtils.isProtectedZNode             IsProtectedName
 //	KillSession (curator-test)                  package zktest, KillSession
+//
+// Curator's schemas, rules for what may be at which path, are left out: they bind only
+// the clients that have the same ones. Who may do what at a path is for access control
+// lists ([WithACLProvider]), which servers enforce for everybody. What the data is like,
+// and which modes and operations there are, is for a type of the program's that keeps a
+// view of the client ([Framework.UsingNamespace]) to itself and has a method for each
+// thing that may be done below it.
 package framework

@@ -1,7 +1,9 @@
 package framework_test
 
 import (
+	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -89,6 +91,30 @@ func TestAConnectionStaysWhileItsServerDoes(t *testing.T) {
 func await(t *testing.T, f *framework.Framework, servers []string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return slices.Equal(f.Servers(), servers) }, patience, time.Millisecond)
+}
+
+// TestNamesAreResolvedAtEachAttempt: the dialer, which does that, is given the name
+// every time, so a server may come back at another address.
+func TestNamesAreResolvedAtEachAttempt(t *testing.T) {
+	const name = "zookeeper.example:2181"
+	server := zktest.NewServer(t)
+	before, after := zktest.NewProxy(t, server.Addr()), zktest.NewProxy(t, server.Addr())
+	var address atomic.Pointer[string]
+	resolve := func(to string) { address.Store(&to) }
+	resolve(before.Addr())
+	f := zktest.Client(t, name, framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr != name {
+			return nil, fmt.Errorf("asked for %s", addr)
+		}
+		return new(net.Dialer).DialContext(ctx, network, *address.Load())
+	}))
+	session, told := f.Session(), statesFromNow(f)
+	resolve(after.Addr())
+	require.NoError(t, before.Close())
+	told.expect(t, framework.Suspended, framework.Reconnected)
+	require.NoError(t, f.Sync(t.Context(), "/"))
+	require.NotZero(t, after.Requests())
+	require.Same(t, session, f.Session())
 }
 
 // counting is a provider without a notifier.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strconv"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // errorTypes are the names of the errors, the specific ones first.
@@ -18,6 +20,7 @@ var errorTypes = []struct {
 	{ErrBadVersion, "bad_version"},
 	{ErrNotEmpty, "not_empty"},
 	{ErrNoAuth, "no_auth"},
+	{ErrAuthFailed, "auth_failed"},
 	{ErrInvalidACL, "invalid_acl"},
 	{ErrNoChildrenForEphemerals, "no_children_for_ephemerals"},
 	{ErrClosed, "closed"},
@@ -32,6 +35,11 @@ var errorTypes = []struct {
 	{ErrConnectionLost, "connection_lost"},
 	{ErrInvalidPath, "invalid_path"},
 	{ErrInvalidOption, "invalid_option"},
+	{zk.ErrBadArguments, "bad_arguments"},
+	{zk.ErrAPIError, "api_error"},
+	{ErrCompression, "compression"},
+	{ErrUnsupported, "unsupported"},
+	{ErrCleanupPending, "cleanup_pending"},
 }
 
 // ErrorType names the class of an error of this package for the attribute

@@ -158,23 +158,17 @@ func ExampleWatched() {
 		fmt.Println(err)
 		return
 	}
-	defer watch.Cancel()
 	fmt.Printf("%s\n", data)
 
 	if err := client.Set(ctx, "/config", []byte("new")); err != nil {
 		fmt.Println(err)
 		return
 	}
-	select {
-	case <-watch.Fired():
-		event := watch.Event()
-		fmt.Println(event.Type == zk.EventNodeDataChanged, event.Path, event.Err)
-	case <-time.After(10 * time.Second):
-		fmt.Println("no event")
-	}
+	event, err := watch.Wait(ctx)
+	fmt.Println(event.Type == zk.EventNodeDataChanged, event.Path, event.Err, err)
 	// Output:
 	// old
-	// true /config <nil>
+	// true /config <nil> <nil>
 }
 
 func ExampleFramework_OnConnectionState() {

@@ -8,6 +8,16 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
+// sendNewer is send for a read that came with ZooKeeper 3.6.
+func (f *Framework) sendNewer(ctx context.Context, c *call) error {
+	return f.measured(ctx, c.retry, c.operation, c.path, func(ctx context.Context) error {
+		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, nil); err != nil {
+			return err
+		}
+		return f.exchangeNewer(ctx, c)
+	})
+}
+
 // pathCall is a request that has nothing but a path.
 func (f *Framework) pathCall(op operation, path string, policy retry.Policy) (*call, error) {
 	if err := ValidatePath(path); err != nil {
@@ -19,7 +29,8 @@ func (f *Framework) pathCall(op operation, path string, policy retry.Policy) (*c
 }
 
 // Ephemerals returns the paths of the ephemeral nodes of this client's session that
-// are at path or below it, in their order. It needs ZooKeeper 3.6.
+// are at path or below it, in their order. It needs ZooKeeper 3.6 and fails with
+// [ErrUnsupported] where the server is older.
 func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOption) ([]string, error) {
 	cfg, err := newCallConfig(opts)
 	if err != nil {
@@ -31,7 +42,7 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 	}
 	var found []string
 	c.decode = func(d *jute.Decoder) { found = d.Strings() }
-	if err := f.send(ctx, true, c); err != nil {
+	if err := f.sendNewer(ctx, c); err != nil {
 		return nil, failed(opEphemerals, path, err)
 	}
 	// The server goes by the beginning of the string: /a finds /ab, too.
@@ -45,7 +56,8 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 }
 
 // AllChildrenNumber returns how many znodes there are below a path, at any depth.
-// The server goes through its whole tree for it. It needs ZooKeeper 3.6.
+// The server goes through its whole tree for it. It needs ZooKeeper 3.6 and fails with
+// [ErrUnsupported] where the server is older.
 func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...CallOption) (int, error) {
 	cfg, err := newCallConfig(opts)
 	if err != nil {
@@ -57,7 +69,7 @@ func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...
 	}
 	var n int
 	c.decode = func(d *jute.Decoder) { n = int(d.Int32()) }
-	err = f.send(ctx, true, c)
+	err = f.sendNewer(ctx, c)
 	return n, failed(opAllChildrenNumber, path, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -40,6 +41,22 @@ func TestEphemeralsAndAllChildrenNumber(t *testing.T) {
 		_, err = f.Ephemerals(ctx, "")
 		require.ErrorIs(t, err, framework.ErrInvalidPath)
 	})
+}
+
+// TestOldServersAreNotAskedForDescendants: a request that a server does not know costs
+// the connection, and whatever is held with it.
+func TestOldServersAreNotAskedForDescendants(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
+	f := zktest.Client(t, server.Addr())
+	held := f.Session().Context(framework.StandardErrorPolicy)
+	_, err := f.Ephemerals(t.Context(), "/")
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	_, err = f.AllChildrenNumber(t.Context(), "/")
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	require.ErrorContains(t, err, "all children number /: ")
+	require.ErrorContains(t, err, "the version of "+server.Addr()+" is 3.5.9")
+	require.NoError(t, f.Sync(t.Context(), "/"))
+	require.NoError(t, held.Err())
 }
 
 func TestConfigAndReconfig(t *testing.T) {

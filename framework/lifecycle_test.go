@@ -142,6 +142,32 @@ func TestCloseIsIdempotentAndCutsCallsShort(t *testing.T) {
 	}
 }
 
+// TestCloseWhileTheServerHangs: with everything under way that runs in the background,
+// none of which TestMain may find running afterwards.
+func TestCloseWhileTheServerHangs(t *testing.T) {
+	server := zktest.NewServer(t)
+	f, err := framework.Connect(t.Context(), "", framework.WithEnsembleTracker(),
+		framework.WithEnsembleProvider(newDynamic(t, server.Addr())))
+	require.NoError(t, err)
+	mustCreate(t, f, "/a")
+	_, err = f.AddWatch(t.Context(), "/", framework.WatchPersistentRecursive)
+	require.NoError(t, err)
+	held, release, err := f.Session().Hold(t.Context(), framework.QuorumErrorPolicy)
+	require.NoError(t, err)
+	defer release()
+	heal := server.Blackhole(0, zkserver.ToClient)
+	defer heal()
+	require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
+	reading := make(chan error, 1)
+	go func() { reading <- f.Sync(context.WithoutCancel(t.Context()), "/") }()
+
+	began := time.Now()
+	require.ErrorContains(t, f.Close(), "framework: close: ")
+	require.Less(t, time.Since(began), 4*time.Second, "two seconds, and a busy machine")
+	require.ErrorIs(t, context.Cause(held), framework.ErrClosed)
+	require.ErrorIs(t, <-reading, framework.ErrClosed)
+}
+
 func TestThePolicyOfTheUserIsAsked(t *testing.T) {
 	server := zktest.NewServer(t)
 	type question struct {
@@ -283,7 +309,9 @@ func TestThePasswordIsToldToNobody(t *testing.T) {
 	require.NoError(t, f.Close())
 
 	text := strings.ToLower(said.String())
-	require.Contains(t, text, first.String(), "the log names the session")
+	for _, pair := range []string{"curator.state=lost", "curator.session=" + first.String(), "curator.reason=session_expired"} {
+		require.Contains(t, text, pair, "the log has the keys of telemetry")
+	}
 	for _, session := range []*framework.Session{first, second} {
 		secret := session.Password()
 		require.Len(t, secret, 16)

@@ -156,8 +156,11 @@ func WithErrorPolicy(p ErrorPolicy) Option {
 	})
 }
 
-// WithLogger sets where the client reports: Debug for go-zookeeper's messages,
-// Info for changes of state, Warn for a lost connection or session. Default:
+// WithLogger sets where the client and the recipes on it report: Debug for
+// go-zookeeper's messages, Info for changes of state, Warn for a lost connection or
+// session, Error for what is lost while it is held and for what panics. The keys are
+// those of telemetry, curator.state, curator.session, curator.reason, curator.path and
+// curator.fence, and "error". Paths are logged; data and secrets are not. Default:
 // silent.
 func WithLogger(log *slog.Logger) Option {
 	return optionFunc(func(c *config) error {

@@ -92,7 +92,7 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, o
 	w := &PersistentWatch{
 		watches: f.watches, root: f.root, full: f.root.full(path), path: path, mode: mode, done: make(chan struct{}),
 		listeners: listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
-			f.cfg.log.Error("watch listener panicked", "panic", recovered, "stack", string(stack))
+			f.cfg.log.Error("watch listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}
 	err = f.measured(ctx, cfg.retry, opAddWatch, path, func(ctx context.Context) error {
@@ -113,18 +113,10 @@ func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch) error {
 	if f.watches.join(w) {
 		return nil
 	}
-	server := f.watches.servedBy()
-	if err := f.checkPersistentWatches(ctx, server); err != nil {
-		return err
-	}
-	err := f.exchange(ctx, &call{
+	return f.exchangeNewer(ctx, &call{
 		operation: opAddWatch, path: w.path, body: addWatchBody(w.full, w.mode),
 		begin: func() func(conduit.Reply, error) { return f.watches.beginPersistent(w) },
 	})
-	if isUnimplemented(err) {
-		return f.watches.noteTooOld(server)
-	}
-	return err
 }
 
 func addWatchBody(full string, mode WatchMode) []byte {

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/retry"
@@ -46,7 +47,9 @@ func (o RetryOption) applyReconfig(c *reconfigConfig) (err error) {
 	c.retry, err = o.checked()
 	return err
 }
+
 func (o RetryOption) applyCall(c *callConfig) (err error) { c.retry, err = o.checked(); return err }
+
 func (o RetryOption) applyLoop(c *loopConfig) (err error) { c.retry, err = o.checked(); return err }
 
 // CallOption is an option of the verbs that have no others of their own.
@@ -83,12 +86,21 @@ func (IdempotentOption) applyLoop(c *loopConfig) error { c.idempotent = true; re
 // take no more time for them, than the policy allows a single call. So does a Retry
 // within op.
 //
-// The error is that of the last try. Retry blocks for as long as op does, and for the
-// pauses, which end with the context and with the client.
+// The error is that of the last try, as op has returned it. Retry blocks for as long
+// as op does, and for the pauses, which end with the context and with the client. Of a
+// client that is closed, or not started, it does not call op.
 func (f *Framework) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...LoopOption) error {
 	var cfg loopConfig
-	if err := applyAll(opts, func(o LoopOption) error { return o.applyLoop(&cfg) }); err != nil {
-		return errors.Join(errors.New("framework: retry"), err)
+	err := applyAll(opts, func(o LoopOption) error { return o.applyLoop(&cfg) })
+	switch {
+	case err != nil:
+	case op == nil:
+		err = fmt.Errorf("%w: op nil, expected a function", ErrInvalidOption)
+	default:
+		err = f.usable()
+	}
+	if err != nil {
+		return fmt.Errorf("framework: retry: %w", err)
 	}
 	ctx, end := f.withBudget(ctx, cfg.retry)
 	defer end()

@@ -274,5 +274,16 @@ func TestRetryOfAWriteInDoubt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, runs)
 	}
-	require.ErrorIs(t, f.Retry(t.Context(), nil, nil), framework.ErrInvalidOption)
+}
+
+func TestRetryThatMakesNoSense(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t).Addr())
+	never := func(context.Context) error { return errors.New("it is called") }
+	require.ErrorIs(t, f.Retry(t.Context(), never, nil), framework.ErrInvalidOption)
+	err := f.Retry(t.Context(), nil)
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	require.EqualError(t, err, "framework: retry: invalid option: op nil, expected a function")
+	require.ErrorIs(t, unstarted(t).Retry(t.Context(), never), framework.ErrNotStarted)
+	require.NoError(t, f.Close())
+	require.ErrorIs(t, f.Retry(t.Context(), never), framework.ErrClosed)
 }

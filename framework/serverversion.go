@@ -12,9 +12,23 @@ import (
 // unknownVersion is that of a server that does not tell it.
 const unknownVersion = "unknown"
 
-// checkPersistentWatches fails when it is known that the server is older than
-// ZooKeeper 3.6.
-func (f *Framework) checkPersistentWatches(ctx context.Context, server string) error {
+// exchangeNewer is exchange, over a connection that there is, for a request that came
+// with ZooKeeper 3.6. A server that does not know it cuts the connection, so it is asked
+// for its version first.
+func (f *Framework) exchangeNewer(ctx context.Context, c *call) error {
+	server := f.watches.servedBy()
+	if err := f.checkVersion(ctx, server); err != nil {
+		return err
+	}
+	err := f.exchange(ctx, c)
+	if isUnimplemented(err) {
+		return f.watches.noteTooOld(server)
+	}
+	return err
+}
+
+// checkVersion fails when it is known that the server is older than ZooKeeper 3.6.
+func (f *Framework) checkVersion(ctx context.Context, server string) error {
 	f.watches.mu.Lock()
 	version, refused := f.watches.version, f.watches.refused[server]
 	f.watches.mu.Unlock()
@@ -49,7 +63,7 @@ func (ws *watches) noteVersion(server, version string) {
 	}
 }
 
-// noteTooOld remembers that a server does not know persistent watches.
+// noteTooOld remembers that a server is older than ZooKeeper 3.6.
 func (ws *watches) noteTooOld(server string) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -63,7 +77,7 @@ func (ws *watches) tooOld(server string) error {
 }
 
 func unsupported(server, version string) error {
-	return fmt.Errorf("%w: persistent watches need ZooKeeper 3.6 or later, the version of %s is %s",
+	return fmt.Errorf("%w: it takes ZooKeeper 3.6 or later, the version of %s is %s",
 		ErrUnsupported, server, olderText(version))
 }
 

@@ -140,7 +140,7 @@ func (t *tracker) onDisconnected(reason error) {
 	if t.closed {
 		return
 	}
-	t.log.Warn("zookeeper connection suspended", "reason", reason)
+	t.log.Warn("zookeeper connection suspended", logSession, t.session, "error", reason)
 	t.session.suspend()
 	if t.state != Lost {
 		t.enter(Suspended)
@@ -191,7 +191,7 @@ func (t *tracker) endSession(reason LostReason) {
 	t.session.end(reason)
 	t.timer.Stop()
 	if !t.closed {
-		t.log.Warn("zookeeper session lost", "session", t.session, "reason", reason)
+		t.log.Warn("zookeeper session lost", logSession, t.session, logReason, string(reason))
 		t.enter(Lost)
 	}
 }
@@ -209,7 +209,7 @@ func (t *tracker) resetTimer() {
 
 func (t *tracker) enter(s ConnectionState) {
 	t.state = s
-	t.log.Info("zookeeper connection state", "state", s.String(), "session", t.session)
+	t.log.Info("zookeeper connection state", logState, s.String(), logSession, t.session)
 	t.listeners.Notify(s)
 }
 

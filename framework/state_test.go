@@ -366,13 +366,15 @@ func TestCloseEndsTheSession(t *testing.T) {
 func TestNames(t *testing.T) {
 	for want, s := range map[string]framework.ConnectionState{
 		"NOT_CONNECTED": framework.NotConnected, "CONNECTED": framework.Connected, "SUSPENDED": framework.Suspended,
-		"RECONNECTED": framework.Reconnected, "LOST": framework.Lost, "UNKNOWN": 99,
+		"RECONNECTED": framework.Reconnected, "LOST": framework.Lost, "READ_ONLY": framework.ReadOnly, "UNKNOWN": 99,
 	} {
 		require.Equal(t, want, s.String())
-		require.Equal(t, s == framework.Connected || s == framework.Reconnected, s.IsConnected())
+		connected := s == framework.Connected || s == framework.Reconnected || s == framework.ReadOnly
+		require.Equal(t, connected, s.IsConnected())
 	}
 	require.Equal(t, "standard", framework.StandardErrorPolicy.String())
 	require.Equal(t, "session", framework.SessionErrorPolicy.String())
+	require.Equal(t, "quorum", framework.QuorumErrorPolicy.String())
 	require.Equal(t, "unknown", framework.ErrorPolicy(9).String())
 	require.Equal(t, "none", (*framework.Session)(nil).String())
 }

@@ -1,6 +1,7 @@
 package framework_test
 
 import (
+	"context"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -215,13 +216,21 @@ var watchRows = []row{
 		}
 	}},
 	{"watch/cancelled", func(s *script) {
-		var cancelled, kept, failed *framework.Watch
+		var cancelled, kept, waited, failed *framework.Watch
 		s.data(s.f.Get(s.ctx, "/node", framework.Watched(&cancelled)))
 		s.data(s.f.Get(s.ctx, "/node", framework.Watched(&kept)))
 		cancelled.Cancel()
 		s.done(s.f.Set(s.ctx, "/node", nil))
 		s.fired(kept)
 		notFired(s.T, cancelled)
+		ended, end := context.WithCancel(s.ctx)
+		end()
+		event, err := kept.Wait(ended)
+		s.done(err)
+		s.event(event)
+		s.data(s.f.Get(s.ctx, "/node", framework.Watched(&waited)))
+		_, err = waited.Wait(ended)
+		s.done(err)
 		s.data(s.f.Get(s.ctx, "/none", framework.Watched(&failed)))
 		s.sayf("watch %t", failed != nil)
 		failed.Cancel()

@@ -34,6 +34,14 @@ const (
 	keyServerPort = attribute.Key("server.port")
 )
 
+// The keys of log records: those of telemetry, so that the two can be joined.
+const (
+	logState   = string(keyState)
+	logPath    = string(keyPath)
+	logSession = "curator.session"
+	logReason  = "curator.reason"
+)
+
 // WithTracerProvider makes the client and the recipes on it trace what they do; the
 // package documentation has the table of spans. Default: no spans. The global
 // provider of OpenTelemetry is used only if it is given here.
@@ -226,6 +234,12 @@ var spanNames = map[string]string{
 	opTransact.name: "transact operations",
 	opPipeline.name: "pipeline reads",
 	opAddWatch.name: "add watch",
+
+	opGetACL.name:            "get access control list",
+	opSetACL.name:            "set access control list",
+	opReconfig.name:          "reconfigure ensemble",
+	opEphemerals.name:        "list ephemerals",
+	opAllChildrenNumber.name: "count descendants",
 }
 
 func spanName(op operation) string {

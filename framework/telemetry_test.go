@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -135,6 +138,20 @@ func TestTelemetryOfVerbs(t *testing.T) {
 			}},
 			{"delete", "delete znode", "no_node", func() error {
 				return f.Delete(ctx, "/none", framework.Guaranteed())
+			}},
+			{"add watch", "add watch", "", func() error {
+				w, err := f.AddWatch(ctx, "/start", framework.WatchPersistent)
+				w.Cancel()
+				return err
+			}},
+			{"get ACL", "get access control list", "", func() error { _, err := f.GetACL(ctx, "/start"); return err }},
+			{"set ACL", "set access control list", "bad_version", func() error {
+				return f.SetACL(ctx, "/start", zk.WorldACL(zk.PermAll), framework.WithVersion(7))
+			}},
+			{"ephemerals", "list ephemerals", "", func() error { _, err := f.Ephemerals(ctx, "/"); return err }},
+			{"all children number", "count descendants", "", func() error {
+				_, err := f.AllChildrenNumber(ctx, "/")
+				return err
 			}},
 		} {
 			series := "curator.client.operation.duration{curator.operation=" + verb.operation
@@ -280,4 +297,9 @@ func TestErrorTypes(t *testing.T) {
 	require.Equal(t, "server_-6", framework.ErrorType(fmt.Errorf("wrapped: %w", framework.ServerError(-6))))
 	require.Equal(t, "canceled", framework.ErrorType(&framework.OpError{Err: context.Canceled}))
 	require.Equal(t, "session_expired", framework.ErrorType(&framework.LostError{Reason: framework.ReasonLeaseEnd}))
+	capital := regexp.MustCompile("([a-z])([A-Z])")
+	for _, k := range kinds {
+		name := strings.TrimPrefix(strings.TrimPrefix(k.name, "context."), "Err")
+		require.Equal(t, strings.ToLower(capital.ReplaceAllString(name, "${1}_$2")), framework.ErrorType(k.err))
+	}
 }

@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -53,6 +55,24 @@ func (w *Watch) Fired() <-chan struct{} { return w.fired }
 
 // Event returns what ended the watch. It is valid once Fired is closed.
 func (w *Watch) Event() Event { return w.event }
+
+// Wait blocks until the watch has ended as for Fired and returns its event, of which
+// Err may be set. If the context ends before, Wait cancels the watch, and the error
+// wraps the context's cause. A watch that was cancelled never ends.
+func (w *Watch) Wait(ctx context.Context) (Event, error) {
+	select {
+	case <-w.fired:
+		return w.event, nil
+	default: // what has happened counts, also when the context has ended, too
+	}
+	select {
+	case <-w.fired:
+		return w.event, nil
+	case <-ctx.Done():
+		w.Cancel()
+		return Event{}, fmt.Errorf("framework: watch %s: %w", w.path, context.Cause(ctx))
+	}
+}
 
 // OnFired has fn called when the watch ends as for Fired, on the goroutine that
 // receives from the server and before anything that follows the event in its

@@ -353,3 +353,25 @@ func TestWatchesUnderStress(t *testing.T) {
 	backend.AwaitCounts(t, zktest.Counts{Sessions: 2}, patience)
 	require.Zero(t, f.WatchedPaths())
 }
+
+// TestWaitEndsWithItsContext while it waits, and leaves no watch.
+func TestWaitEndsWithItsContext(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		mustCreate(t, f, "/a")
+		before := server.Counts(t)
+		var w *framework.Watch
+		_, err := f.Get(t.Context(), "/a", framework.Watched(&w))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := w.Wait(ctx)
+			done <- err
+		}()
+		cancel(errWhy)
+		err = <-done
+		require.ErrorIs(t, err, errWhy)
+		require.ErrorContains(t, err, "framework: watch /a: ")
+		server.AwaitCounts(t, before, patience)
+	})
+}

@@ -151,7 +151,8 @@ func (h *hold) abandon() {
 	h.l.handoff.pass()
 	h.unwatch()
 	h.l.client.Logger().Error("lock lost while held",
-		"path", h.node.Path, "token", h.node.token(), "reason", context.Cause(h.ctx))
+		string(keyPath), h.node.Path, string(keyFence), h.node.token(),
+		string(keySession), h.session.String(), string(keyReason), lossReason(context.Cause(h.ctx)))
 	// Refused when the client is closed: then the node goes with the session.
 	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
 }

@@ -40,7 +40,7 @@ type leak struct {
 }
 
 func reportLeak(l leak) {
-	l.log.Error("a lease was dropped without having been released: its lock stays held", "path", l.path)
+	l.log.Error("a lease was dropped without having been released: its lock stays held", string(keyPath), l.path)
 }
 
 // Done is closed when the lease ends: it was released, or lost.

@@ -439,7 +439,7 @@ func TestADroppedLeaseIsReported(t *testing.T) {
 		runtime.GC()
 		select {
 		case line := <-reports.lines:
-			require.Contains(t, line, path)
+			require.Contains(t, line, "curator.path="+path)
 			require.Contains(t, line, "dropped without having been released")
 			return
 		case <-deadline:

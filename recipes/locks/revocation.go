@@ -107,7 +107,7 @@ func (l *Lease) tell(fn func(*Lease)) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			l.hold.l.client.Logger().Error("a revocation listener panicked",
-				"path", l.Path(), "panic", recovered, "stack", string(debug.Stack()))
+				string(keyPath), l.Path(), "panic", recovered, "stack", string(debug.Stack()))
 		}
 	}()
 	fn(l)

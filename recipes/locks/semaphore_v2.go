@@ -198,7 +198,7 @@ func (s *InterProcessSemaphoreV2) wanting(n int) *LockInternals {
 		StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName},
 		tooMany: sync.OnceFunc(func() {
 			l.client.Logger().Warn("a semaphore has more leases than its maximum: "+
-				"its participants go by different ones, or the maximum was lowered", "path", s.path)
+				"its participants go by different ones, or the maximum was lowered", string(keyPath), s.path)
 		}),
 	}
 	return &l

@@ -202,12 +202,15 @@ func (t *telemetry) lost(h *hold, cause error) {
 	}
 	ctx := context.Background()
 	t.ended(ctx, h, "lost")
-	reason := "unknown"
-	var lost *LostError
-	if errors.As(cause, &lost) {
-		reason = string(lost.Reason)
+	t.losses.Add(ctx, 1, t.with(keyReason.String(lossReason(cause))))
+}
+
+// lossReason is the curator.reason of a hold that has ended.
+func lossReason(cause error) string {
+	if lost, ok := errors.AsType[*LostError](cause); ok {
+		return string(lost.Reason)
 	}
-	t.losses.Add(ctx, 1, t.with(keyReason.String(reason)))
+	return "unknown"
 }
 
 func (t *telemetry) ended(ctx context.Context, h *hold, how string) {
