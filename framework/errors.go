@@ -40,9 +40,10 @@ var (
 	// no sense. Nothing was sent.
 	ErrInvalidOption = errors.New("invalid option")
 
-	// ErrTooLarge reports a request above the size that the server would accept.
-	// Nothing was sent.
-	ErrTooLarge = errors.New("request too large")
+	// ErrTooLarge reports a request above the size that the server would accept, of which
+	// nothing was sent, or a reply above [WithMaxReplySize], such as a list of very many
+	// children, which has cost the connection. It is not repeated: it would be as large again.
+	ErrTooLarge = errors.New("too large")
 
 	// ErrMalformedReply reports a reply that does not have the fields its request
 	// asks for. The connection was cut.
@@ -169,6 +170,8 @@ func (f *Framework) requestError(ctx context.Context, err error, write bool) err
 		result = context.Cause(ctx)
 	case f.ctx.Err() != nil: // however the connection ended
 		result = f.ended()
+	case sent && errors.Is(err, conduit.ErrReplyTooLarge):
+		result = fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case sent:
 		result = fmt.Errorf("%w: %w", ErrConnectionLost, err)
 	default:

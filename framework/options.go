@@ -193,8 +193,9 @@ func WithMaxRequestSize(n int) Option {
 	})
 }
 
-// WithMaxReplySize sets the size in bytes above which a reply is taken for
-// garbage and the connection is cut. Default: [DefaultMaxReplySize].
+// WithMaxReplySize sets the size in bytes above which a reply is not read: its
+// call fails with [ErrTooLarge], and the connection is cut, since what follows cannot be
+// found. Default: [DefaultMaxReplySize].
 func WithMaxReplySize(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<10 {

@@ -121,7 +121,7 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 	wire := make([]*conduit.Call, len(calls))
 	for i, c := range calls {
 		if len(c.body) > f.cfg.maxRequest {
-			return &OpError{c.name, c.path, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
+			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
 		}
 		wire[i] = &conduit.Call{Op: c.code, Body: c.body, Confirms: c.confirm}
 		if c.session != nil {
