@@ -193,11 +193,12 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := connected(t, newNetwork(t))
 		first, second := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
-		done := start(t.Context(), c, first, second)
+		done := make(chan error, 1)
+		go func() { done <- c.Do(t.Context(), first, second) }()
 		<-p.frames
 		<-p.frames
 		p.send([]byte{0x01, 0, 0, 1})
-		<-done
+		require.Error(t, <-done)
 		_, err := first.Result()
 		require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
 		require.ErrorIs(t, err, conduit.ErrUnanswered)

@@ -24,6 +24,14 @@ func NewDecoder(buf []byte) *Decoder { return &Decoder{buf: buf} }
 // Err returns the first failure, an error that matches [ErrMalformed], or nil.
 func (d *Decoder) Err() error { return d.err }
 
+// Reject makes the decoder fail because of what the fields say, unless it has failed
+// before.
+func (d *Decoder) Reject(why string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s", ErrMalformed, why)
+	}
+}
+
 // Int32 reads a 32-bit integer.
 func (d *Decoder) Int32() int32 {
 	b := d.take(4, "int")
