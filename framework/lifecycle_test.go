@@ -61,22 +61,6 @@ func TestConnectStrings(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for name, o := range map[string]framework.Option{
-		"nil":             nil,
-		"short session":   framework.WithSessionTimeout(99 * time.Millisecond),
-		"long session":    framework.WithSessionTimeout(25 * time.Hour),
-		"no connection":   framework.WithConnectionTimeout(0),
-		"nil retry":       framework.WithRetryPolicy(nil),
-		"nil logger":      framework.WithLogger(nil),
-		"nil dialer":      framework.WithDialer(nil),
-		"small request":   framework.WithMaxRequestSize(1023),
-		"small reply":     framework.WithMaxReplySize(1023),
-		"unknown policy":  framework.WithErrorPolicy(3),
-		"negative policy": framework.WithErrorPolicy(-1),
-	} {
-		_, err := framework.New("a", o)
-		require.ErrorIs(t, err, framework.ErrInvalidOption, name)
-	}
 	policy, log := retry.None(), slog.New(slog.DiscardHandler)
 	f, err := framework.New("a", framework.WithRetryPolicy(policy), framework.WithLogger(log),
 		framework.WithErrorPolicy(framework.SessionErrorPolicy), framework.WithMaxReplySize(1024),

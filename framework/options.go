@@ -87,6 +87,12 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	if err := applyAll(opts, func(o Option) error { return o.apply(&c) }); err != nil {
 		return config{}, fmt.Errorf("framework: %w", err)
 	}
+	for _, a := range c.auth {
+		if n := len(a.Credential()); n > c.maxRequest { // whatever the order of the options
+			return config{}, fmt.Errorf("framework: %w: a credential of %d bytes, expected %d at most",
+				ErrInvalidOption, n, c.maxRequest)
+		}
+	}
 	if c.tls != nil {
 		c.dial = overTLS(c.dial, c.tls)
 	}

@@ -184,6 +184,9 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 // awaitConnection waits until there is a connection, the limit has passed (0 for
 // none), the context or the session (nil for any) ends, or the client is closed.
 func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, session *Session) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	if err := f.usable(); err != nil {
 		return err
 	}

@@ -178,6 +178,9 @@ func (t *telemetry) entered(s ConnectionState) {
 // measured is retry as the telemetry sees it: one span and one measurement for
 // all attempts together.
 func (f *Framework) measured(ctx context.Context, op operation, path string, attempt func(context.Context) error) error {
+	if ctx == nil {
+		return &OpError{op.name, path, errNilContext}
+	}
 	t := f.telemetry
 	if t == nil {
 		return f.retry(ctx, attempt)

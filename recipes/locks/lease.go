@@ -77,8 +77,12 @@ func (l *Lease) Path() string {
 // Context derives a context for work under the lock: it has the values of ctx,
 // ends with ctx and when the lease ends, and carries ownership, so that an
 // acquisition of the same lock with it re-enters. When the lease has ended
-// context.Cause is a [*LostError] or [ErrReleased].
+// context.Cause is a [*LostError] or [ErrReleased]. It panics if ctx is nil, as package
+// context does.
 func (l *Lease) Context(ctx context.Context) context.Context {
+	if ctx == nil {
+		panic("locks: Context of a lease and a nil context")
+	}
 	derived, cancel := context.WithCancelCause(l.ctx)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	context.AfterFunc(derived, func() { stop() })
@@ -108,9 +112,16 @@ func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.
 //
 // Release returns a [*LostError] when the lease had been lost: what was done under
 // it may have been done without the lock. It is idempotent: only the first call
-// does anything, all later ones return nil. It is safe on a nil lease.
+// does anything, all later ones return nil. It is safe on a nil lease. With a nil context
+// it only returns an error.
 func (l *Lease) Release(ctx context.Context) error {
-	if l == nil || l.released.Swap(true) {
+	if l == nil {
+		return nil
+	}
+	if ctx == nil {
+		return fmt.Errorf("locks: release %s: %w", l.Path(), errNilContext)
+	}
+	if l.released.Swap(true) {
 		return nil
 	}
 	l.cleanup.Stop()
@@ -160,6 +171,9 @@ func (c *leaseContext) Deadline() (time.Time, bool) { return c.values.Deadline()
 
 // owned returns the hold of this lock that ctx carries, or nil.
 func (l *LockInternals) owned(ctx context.Context) *hold {
+	if ctx == nil {
+		return nil // the acquisition will say so
+	}
 	h, _ := ctx.Value(l.ownerKey()).(*hold)
 	return h
 }
