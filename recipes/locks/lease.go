@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime"
 	"sync/atomic"
@@ -72,6 +73,21 @@ func (l *Lease) Path() string {
 	}
 	_, name := framework.SplitPath(l.hold.node.Path)
 	return framework.JoinPath(l.via.path, name)
+}
+
+// String names the lease by the path of its node, for messages.
+func (l *Lease) String() string {
+	if l == nil {
+		return "no lease"
+	}
+	return "lease " + l.Path()
+}
+
+// Format writes String for every verb. Without it fmt would follow pointers to what
+// changes while it reads.
+func (l *Lease) Format(s fmt.State, _ rune) {
+	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	_, _ = io.WriteString(s, l.String())
 }
 
 // Context derives a context for work under the lock: it has the values of ctx,
@@ -152,6 +168,12 @@ type ownerKey struct {
 
 func (l *LockInternals) ownerKey() ownerKey {
 	return ownerKey{l.client.WithoutNamespace(), l.client.FullPath(l.basePath)}
+}
+
+// Format names the context as package context names its own, for every verb.
+func (c *leaseContext) Format(s fmt.State, _ rune) {
+	// As in Lease.Format.
+	_, _ = fmt.Fprintf(s, "%v.WithLease(%s)", c.values, c.hold.node.Path)
 }
 
 // Value returns ownership, then the values of the context that Context was given.
