@@ -272,7 +272,7 @@ func noReply(t *testing.T) {
 func tooLongAList(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr(), framework.WithMaxReplySize(1024),
-		framework.WithRetryPolicy(retry.NTimes(100, time.Millisecond)))
+		framework.WithRetryPolicy(retry.NTimes(3, time.Millisecond)))
 	states := recordStates(f)
 	for i := range 30 {
 		mustCreate(t, f, fmt.Sprintf("/%030d", i))
