@@ -3,11 +3,13 @@ package framework_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -207,6 +209,22 @@ func TestNilFunctions(t *testing.T) {
 	require.Panics(t, func() { f.OnConnectionState(nil) })
 	persistent.Cancel()
 	w.Cancel()
+}
+
+// TestADialerThatReturnsNothing: the error says so, and no goroutine of the client
+// panics.
+func TestADialerThatReturnsNothing(t *testing.T) {
+	for _, over := range [][]framework.Option{nil, {framework.WithTLS(&tls.Config{})}} {
+		f, err := framework.New("a:1", append(over,
+			framework.WithConnectionTimeout(100*time.Millisecond), framework.WithRetryPolicy(retry.None()),
+			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, nil }))...)
+		require.NoError(t, err)
+		require.NoError(t, f.Start())
+		_, err = f.Get(t.Context(), "/")
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.ErrorContains(t, err, "neither a connection nor an error")
+		closeInTime(t, f)
+	}
 }
 
 // TestSplitPathOfNoPath: it has no error to return, and must not panic.

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -179,7 +180,13 @@ func WithDialer(dial Dialer) Option {
 		if dial == nil {
 			return fmt.Errorf("dialer nil, expected a function")
 		}
-		c.dial = dial
+		c.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err == nil && conn == nil {
+				err = errors.New("the dialer has returned neither a connection nor an error")
+			}
+			return conn, err
+		}
 		return nil
 	})
 }

@@ -207,7 +207,7 @@ func TestSecretsAreToldToNobody(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	require.Equal(t, "no lease", fmt.Sprint((*locks.Lease)(nil)))
+	require.Equal(t, "no lease", (*locks.Lease)(nil).String())
 	text := strings.ToLower(said.String())
 	require.Contains(t, text, "/bad/", "the test reads what is told")
 	for _, form := range []string{"%s", "%x", "%d"} {
