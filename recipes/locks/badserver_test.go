@@ -96,7 +96,7 @@ func TestALockAtABadServer(t *testing.T) {
 			within64MiB(t, func(t *testing.T) {
 				server := zktest.NewServer(t)
 				release(t, acquire(t, newMutex(t, zktest.Client(t, server.Addr()), path))) // makes the folder
-				client := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.NTimes(3, time.Millisecond)))
+				client := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.OneTime(time.Millisecond)))
 				before := zktest.Embedded(server).Counts(t)
 				remove := server.Intercept(test.fault)
 				lease, err := newMutex(t, client, path).Acquire(withLimit(t))
