@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
@@ -28,7 +27,7 @@ func WithAuth(scheme string, credential []byte) Option {
 		if scheme == "" {
 			return errors.New(`auth scheme "", expected one such as "digest"`)
 		}
-		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: bytes.Clone(credential)})
+		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: conduit.Hide(credential)})
 		return nil
 	})
 }

@@ -3,8 +3,11 @@ package framework
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 const defaultPort = "2181"
@@ -47,8 +50,20 @@ func parseServer(s string) (string, error) {
 	if host == "" {
 		return "", fmt.Errorf("server %q has no host", s)
 	}
+	if strings.ContainsFunc(host, neverInHost) {
+		return "", fmt.Errorf("server %q: host %q, expected a name or an address", s, host)
+	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
+		return "", fmt.Errorf("server %q: host %q, expected an IPv6 address where there are colons", s, host)
+	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("server %q: port %q, expected 1 to 65535", s, port)
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// neverInHost tells of characters that no name and no address of a server has: they
+// come from a list that was put together wrongly, and no connection would ever be made.
+func neverInHost(r rune) bool {
+	return r == '[' || r == ']' || r == '@' || r == utf8.RuneError || unicode.IsSpace(r) || unicode.IsControl(r)
 }

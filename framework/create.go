@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/jute"
@@ -158,12 +159,18 @@ func (c *creation) makesParents() bool {
 
 // requests returns what one try sends: the creation and, if asked for, the list.
 func (c *creation) requests() ([]*call, error) {
+	asked := c.f.root.below(c.target)
 	creation := &call{
 		operation: c.cfg.mode.operation(), path: c.path, session: c.cfg.session,
-		body: encodeCreate(c.f.root.below(c.target), c.data, &c.cfg),
+		body: encodeCreate(asked, c.data, &c.cfg),
 		decode: func(d *jute.Decoder) {
 			full := d.String()
 			decodeStat(d, &c.stat)
+			// The caller may delete what it is said to have created.
+			number, ok := strings.CutPrefix(full, asked)
+			if !ok || (number != "") != c.cfg.mode.isSequential() || strings.Contains(number, "/") {
+				d.Reject(fmt.Sprintf("%q as the path of the node %q", full, asked))
+			}
 			if d.Err() == nil {
 				c.created = c.f.root.own(full)
 			}

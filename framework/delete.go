@@ -85,6 +85,8 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 	}
 	d := &deletion{f: f, cfg: cfg, call: c}
 	switch {
+	case ctx == nil:
+		return failed(opDelete, path, errNilContext)
 	case cfg.background:
 		return failed(opDelete, path, d.later())
 	case cfg.guaranteed:

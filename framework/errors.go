@@ -36,13 +36,14 @@ var (
 	// below the reserved /zookeeper. Nothing was sent.
 	ErrInvalidPath = errors.New("invalid path")
 
-	// ErrInvalidOption reports an option, or a combination of options, that makes
-	// no sense. Nothing was sent.
+	// ErrInvalidOption reports an option, a combination of options or another argument
+	// that makes no sense, such as a nil context. Nothing was sent.
 	ErrInvalidOption = errors.New("invalid option")
 
-	// ErrTooLarge reports a request above the size that the server would accept.
-	// Nothing was sent.
-	ErrTooLarge = errors.New("request too large")
+	// ErrTooLarge reports a request above the size that the server would accept, of which
+	// nothing was sent, or a reply above [WithMaxReplySize], such as a list of very many
+	// children, which has cost the connection. It is not repeated: it would be as large again.
+	ErrTooLarge = errors.New("too large")
 
 	// ErrMalformedReply reports a reply that does not have the fields its request
 	// asks for. The connection was cut.
@@ -72,18 +73,24 @@ var (
 // See [WithReadOnly].
 const ErrNotReadOnly = ServerError(-119)
 
+// errNilContext reports a call without a context.
+var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", ErrInvalidOption)
+
 // errOutcomeUnknown marks a write that may or may not have been applied.
 var errOutcomeUnknown = errors.New("it may have been applied")
 
 // OpError is the error of every verb.
 type OpError struct {
 	Op   string // the verb: "create", "delete", "get", ...
-	Path string // as the caller named it, or the parent that could not be created
+	Path string // as the caller named it, or the parent that could not be created; "" for none
 	Err  error
 }
 
 // Error names the verb, the path and the cause.
 func (e *OpError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("framework: %s: %v", e.Op, e.Err)
+	}
 	return fmt.Sprintf("framework: %s %s: %v", e.Op, e.Path, e.Err)
 }
 
@@ -172,6 +179,8 @@ func (f *Framework) requestError(ctx context.Context, err error, write bool) err
 		result = context.Cause(ctx)
 	case f.ctx.Err() != nil: // however the connection ended
 		result = f.ended()
+	case sent && errors.Is(err, conduit.ErrReplyTooLarge):
+		result = fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case sent:
 		result = fmt.Errorf("%w: %w", ErrConnectionLost, err)
 	default:

@@ -1,13 +1,10 @@
 package framework_test
 
 import (
-	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,6 +49,15 @@ func closeInTime(t *testing.T, f *framework.Framework) {
 // read the first bytes. It hangs up only if the client does.
 func babbler(t *testing.T, says []byte) (addr string, connections *atomic.Int64) {
 	t.Helper()
+	return speaker(t, func(conn net.Conn) error {
+		_, err := conn.Write(says)
+		return err
+	})
+}
+
+// speaker is a babbler that answers in whatever way.
+func speaker(t *testing.T, speak func(net.Conn) error) (addr string, connections *atomic.Int64) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	connections = new(atomic.Int64)
@@ -73,7 +79,7 @@ func babbler(t *testing.T, says []byte) (addr string, connections *atomic.Int64)
 					if answered {
 						continue
 					}
-					if _, err := conn.Write(says); err != nil {
+					if err := speak(conn); err != nil {
 						return
 					}
 				}
@@ -100,14 +106,9 @@ func connectReply(timeout int32, password int) []byte {
 // can be closed.
 func TestGarbageInPlaceOfTheHandshake(t *testing.T) {
 	for name, says := range map[string][]byte{
-		"timeout 0":          connectReply(0, 16),
-		"timeout negative":   connectReply(-4000, 16),
 		"no password":        connectReply(4000, 0),
 		"long password":      connectReply(4000, 17),
-		"length 0xffffffff":  {0xff, 0xff, 0xff, 0xff},
-		"length 0x40000000":  {0x40, 0, 0, 0},
 		"length 0":           {0, 0, 0, 0},
-		"never the body":     connectReply(4000, 16)[:4],
 		"half the body":      connectReply(4000, 16)[:20],
 		"a TLS alert":        {0x15, 0x03, 0x01, 0, 2, 2, 0x46},
 		"text without frame": []byte("zookeeper\r\n"),
@@ -119,21 +120,6 @@ func TestGarbageInPlaceOfTheHandshake(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnHTTPServer(t *testing.T) {
-	withinBounds(t, func(t *testing.T) {
-		var connections atomic.Int64
-		server := httptest.NewUnstartedServer(http.NotFoundHandler())
-		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				connections.Add(1)
-			}
-		}
-		server.Start()
-		t.Cleanup(server.Close)
-		neverConnects(t, strings.TrimPrefix(server.URL, "http://"), &connections)
-	})
 }
 
 func neverConnects(t *testing.T, addr string, connections *atomic.Int64) {
@@ -161,6 +147,33 @@ func replyFrame(xid int32, zxid int64, body []byte) []byte {
 	return append(b, body...)
 }
 
+// TestAHandshakeByteByByte: each byte comes in time, the handshake does not.
+func TestAHandshakeByteByByte(t *testing.T) {
+	withinBounds(t, func(t *testing.T) {
+		addr, connections := speaker(t, func(conn net.Conn) error {
+			for _, b := range connectReply(4000, 16) {
+				if _, err := conn.Write([]byte{b}); err != nil {
+					return err
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			return nil
+		})
+		neverConnects(t, addr, connections)
+	})
+}
+
+// TestTLSToAServerWithout: the server waits for more, or hangs up; the error says
+// with whom the handshake was.
+func TestTLSToAServerWithout(t *testing.T) {
+	withinBounds(t, func(t *testing.T) {
+		addr := zktest.NewServer(t).Addr()
+		err := refused(t, addr, framework.WithTLS(&tls.Config{}), framework.WithConnectionTimeout(200*time.Millisecond))
+		require.ErrorContains(t, err, addr)
+		require.ErrorContains(t, err, "TLS handshake")
+	})
+}
+
 // TestAZxidFromTheFuture makes every server refuse the client, which it takes for
 // servers that are behind, but not for ever.
 func TestAZxidFromTheFuture(t *testing.T) {
@@ -184,45 +197,26 @@ func TestAZxidFromTheFuture(t *testing.T) {
 // TestGarbageInPlaceOfAReply: the call fails with an error that says what happened,
 // and the next one succeeds.
 func TestGarbageInPlaceOfAReply(t *testing.T) {
-	body := func(xid int32, body ...byte) []byte { return replyFrame(xid, 0, body) }
 	for name, c := range map[string]struct {
-		says func(xid int32) []byte
+		xid  func(requested int32) int32
+		body []byte
 		err  error
 	}{
-		"count 0x7fffffff":  {func(xid int32) []byte { return body(xid, 0x7f, 0xff, 0xff, 0xff) }, framework.ErrMalformedReply},
-		"count 0xfffffffe":  {func(xid int32) []byte { return body(xid, 0xff, 0xff, 0xff, 0xfe) }, framework.ErrMalformedReply},
-		"a null vector":     {func(xid int32) []byte { return body(xid, 0xff, 0xff, 0xff, 0xff) }, framework.ErrMalformedReply}, // and no Stat
-		"a long string":     {func(xid int32) []byte { return body(xid, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff) }, framework.ErrMalformedReply},
-		"an empty body":     {func(xid int32) []byte { return body(xid) }, framework.ErrMalformedReply},
-		"another xid":       {func(xid int32) []byte { return body(xid - 1) }, framework.ErrConnectionLost},
-		"length 0xffffffff": {func(int32) []byte { return []byte{0xff, 0xff, 0xff, 0xff} }, framework.ErrConnectionLost},
-		"length 0x40000000": {func(int32) []byte { return []byte{0x40, 0, 0, 0} }, framework.ErrConnectionLost},
-		"a short header":    {func(int32) []byte { return []byte{0, 0, 0, 2, 1, 1} }, framework.ErrConnectionLost},
-		"a broken event":    {func(int32) []byte { return body(-1, 0xff) }, framework.ErrConnectionLost},
+		"count 0xfffffffe": {same, []byte{0xff, 0xff, 0xff, 0xfe}, framework.ErrMalformedReply},
+		"a long string":    {same, []byte{0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff}, framework.ErrMalformedReply},
+		"an empty body":    {same, nil, framework.ErrMalformedReply},
+		"a broken event":   {func(int32) int32 { return -1 }, []byte{0xff}, framework.ErrConnectionLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withinBounds(t, func(t *testing.T) {
-				server := zktest.NewServer(t)
-				f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.None()))
-				remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-					if r.Op == zkserver.OpGetChildren2 {
-						return zkserver.RespondWith(c.says(r.Xid))
-					}
-					return zkserver.Pass
-				})
-				var w *framework.Watch
-				_, err := f.Children(t.Context(), "/", framework.Watched(&w))
+				err := childrenAnswered(t, func(xid int32) []byte { return replyFrame(c.xid(xid), 0, c.body) })
 				require.ErrorIs(t, err, c.err)
-				require.False(t, framework.OutcomeUnknown(err), "a read has none")
-				require.Nil(t, w)
-				remove()
-				require.NoError(t, f.Sync(t.Context(), "/")) // waits for the connection
-				require.NoError(t, verbs["children"](t.Context(), f, "/"))
-				closeInTime(t, f)
 			})
 		})
 	}
 }
+
+func same(xid int32) int32 { return xid }
 
 // TestAServerThatDeniesItsRoot once made the creation of parents go round in circles.
 func TestAServerThatDeniesItsRoot(t *testing.T) {
@@ -238,18 +232,5 @@ func TestAServerThatDeniesItsRoot(t *testing.T) {
 		_, err := f.Create(t.Context(), "/a/b", nil, framework.CreatingParentsIfNeeded())
 		require.ErrorIs(t, err, framework.ErrNoNode)
 		closeInTime(t, f)
-	})
-}
-
-func TestASilentServer(t *testing.T) {
-	withinBounds(t, func(t *testing.T) {
-		server := zktest.NewServer(t)
-		f := zktest.Client(t, server.Addr())
-		server.Pause()
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		require.ErrorIs(t, f.Set(ctx, "/a", nil), context.DeadlineExceeded)
-		closeInTime(t, f)
-		server.Resume()
 	})
 }

@@ -50,6 +50,13 @@ func TestConnectStrings(t *testing.T) {
 		"a:65536":   `port "65536"`,
 		"a:x":       `port "x"`,
 		"[::1]x":    "server",
+		"0[":        `host "0["`,
+		"a b:1":     `host "a b"`,
+		"a@b:1":     `host "a@b"`,
+		"a\xff":     "expected a name or an address",
+		"a:1:2":     "expected an IPv6 address",
+		"[a]:1:2":   "server",
+		"[a:b]:1":   "expected an IPv6 address",
 		"a:1/x/":    "chroot",
 		"a:1//":     "chroot",
 		"a:1/../b":  "chroot",
@@ -61,22 +68,6 @@ func TestConnectStrings(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for name, o := range map[string]framework.Option{
-		"nil":             nil,
-		"short session":   framework.WithSessionTimeout(99 * time.Millisecond),
-		"long session":    framework.WithSessionTimeout(25 * time.Hour),
-		"no connection":   framework.WithConnectionTimeout(0),
-		"nil retry":       framework.WithRetryPolicy(nil),
-		"nil logger":      framework.WithLogger(nil),
-		"nil dialer":      framework.WithDialer(nil),
-		"small request":   framework.WithMaxRequestSize(1023),
-		"small reply":     framework.WithMaxReplySize(1023),
-		"unknown policy":  framework.WithErrorPolicy(3),
-		"negative policy": framework.WithErrorPolicy(-1),
-	} {
-		_, err := framework.New("a", o)
-		require.ErrorIs(t, err, framework.ErrInvalidOption, name)
-	}
 	policy, log := retry.None(), slog.New(slog.DiscardHandler)
 	f, err := framework.New("a", framework.WithRetryPolicy(policy), framework.WithLogger(log),
 		framework.WithErrorPolicy(framework.SessionErrorPolicy), framework.WithMaxReplySize(1024),

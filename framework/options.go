@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -89,6 +90,12 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	}
 	if err := c.findEnsemble(connectString); err != nil {
 		return config{}, err
+	}
+	for _, a := range c.auth {
+		if n := len(a.Credential()); n > c.maxRequest { // whatever the order of the options
+			return config{}, fmt.Errorf("framework: %w: a credential of %d bytes, expected %d at most",
+				ErrInvalidOption, n, c.maxRequest)
+		}
 	}
 	if c.tls != nil {
 		c.dial = overTLS(c.dial, c.tls)
@@ -179,7 +186,13 @@ func WithDialer(dial Dialer) Option {
 		if dial == nil {
 			return fmt.Errorf("dialer nil, expected a function")
 		}
-		c.dial = dial
+		c.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err == nil && conn == nil {
+				err = errors.New("the dialer has returned neither a connection nor an error")
+			}
+			return conn, err
+		}
 		return nil
 	})
 }
@@ -199,8 +212,9 @@ func WithMaxRequestSize(n int) Option {
 	})
 }
 
-// WithMaxReplySize sets the size in bytes above which a reply is taken for
-// garbage and the connection is cut. Default: [DefaultMaxReplySize].
+// WithMaxReplySize sets the size in bytes above which a reply is not read: its
+// call fails with [ErrTooLarge], and the connection is cut, since what follows cannot be
+// found. Default: [DefaultMaxReplySize].
 func WithMaxReplySize(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<10 {

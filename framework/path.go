@@ -85,10 +85,14 @@ func PathNames(path string) []string {
 }
 
 // SplitPath returns the parent of a path and its last name. The parent of a node
-// at the top, and of the root, is "/".
+// at the top, and of the root, is "/". So is that of what is no path, for want of a
+// slash.
 func SplitPath(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '/')
-	return path[:max(i, 1)], path[i+1:]
+	if i <= 0 {
+		return "/", path[i+1:]
+	}
+	return path[:i], path[i+1:]
 }
 
 // chroot is the prefix that a connection string puts before every path, "" for

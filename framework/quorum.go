@@ -36,11 +36,17 @@ const heartbeatMinPause = 20 * time.Millisecond
 // may end although nothing is wrong. With the last hold the znode is deleted, in the
 // background. The client needs the permission to create children of its root.
 //
-// Under the other policies Hold is [Session.Context], blocks on nothing, returns no
-// error and leaves nothing.
+// Under the other two policies Hold is [Session.Context], blocks on nothing, returns no
+// error and leaves nothing. A policy that is none of the three is an error.
 func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Context, release func(), err error) {
+	if err := policy.validate(); err != nil {
+		return nil, nil, fmt.Errorf("framework: hold: %w: %w", ErrInvalidOption, err)
+	}
 	if policy != QuorumErrorPolicy {
 		return s.Context(policy), func() {}, nil
+	}
+	if ctx == nil {
+		return nil, nil, fmt.Errorf("framework: hold: %w", errNilContext)
 	}
 	return s.heart.hold(ctx)
 }

@@ -259,6 +259,9 @@ func (c *readConfig) storeStat(stat Stat) {
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	calls := make([]*call, len(reads))
 	for i, r := range reads {
+		if r.build == nil {
+			return &OpError{"pipeline", "", fmt.Errorf("%w: the zero Read, expected one of ReadData or ReadChildren", ErrInvalidOption)}
+		}
 		c, err := r.build(f)
 		if err != nil {
 			return failed(r.operation, r.path, err)

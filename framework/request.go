@@ -124,7 +124,7 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 	wire := make([]*conduit.Call, len(calls))
 	for i, c := range calls {
 		if len(c.body) > f.cfg.maxRequest {
-			return &OpError{c.name, c.path, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
+			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
 		}
 		wire[i] = &conduit.Call{Op: c.code, Body: c.body, Confirms: c.confirm}
 		if c.session != nil {
@@ -187,6 +187,9 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 // awaitConnection waits until there is a connection, the limit has passed (0 for
 // none), the context or the session (nil for any) ends, or the client is closed.
 func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, session *Session) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	if err := f.usable(); err != nil {
 		return err
 	}

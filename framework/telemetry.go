@@ -189,6 +189,9 @@ func (t *telemetry) entered(s ConnectionState) {
 func (f *Framework) measured(
 	ctx context.Context, policy retry.Policy, op operation, path string, attempt func(context.Context) error,
 ) error {
+	if ctx == nil {
+		return &OpError{op.name, path, errNilContext}
+	}
 	t := f.telemetry
 	if t == nil {
 		return f.retry(ctx, policy, attempt)

@@ -179,6 +179,9 @@ func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error)
 	}
 	var e jute.Encoder
 	for _, op := range ops {
+		if op.encode == nil {
+			return nil, failed(opTransact, "", fmt.Errorf("%w: the zero Op, expected one of CreateOp, SetDataOp, DeleteOp or CheckOp", ErrInvalidOption))
+		}
 		multiHeader(&e, op.code, false)
 		if err := op.encode(f, &e); err != nil {
 			return nil, &OpError{opTransact.name, op.path, fmt.Errorf("%s: %w", op.name, err)}

@@ -77,8 +77,12 @@ func (w *Watch) Wait(ctx context.Context) (Event, error) {
 // OnFired has fn called when the watch ends as for Fired, on the goroutine that
 // receives from the server and before anything that follows the event in its
 // stream; at once if the watch has ended already. So fn must not block nor make
-// requests. It is not called for a watch that was cancelled first.
+// requests. It is not called for a watch that was cancelled first. OnFired panics if
+// fn is nil, which would otherwise come to light only with the event.
 func (w *Watch) OnFired(fn func(Event)) {
+	if fn == nil {
+		panic("framework: OnFired of a nil function, expected a func(Event)")
+	}
 	if !w.watches.addHook(w, fn) {
 		fn(w.event)
 	}

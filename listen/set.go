@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -21,6 +22,9 @@ type Set[T any] struct {
 func New[T any](opts ...Option) *Set[T] {
 	var s settings
 	for _, opt := range opts {
+		if opt == nil {
+			panic("listen: New with a nil option, expected one such as OnPanic")
+		}
 		opt.apply(&s)
 	}
 	return &Set[T]{handler: s.handler}
@@ -67,6 +71,9 @@ func (s *Set[T]) Len() int {
 // If ctx ends before, Flush returns an error that wraps context.Cause(ctx); delivery goes on regardless. If there is nothing to wait
 // for, it returns nil whatever the state of ctx. A listener must not call Flush on its own set: it would wait for itself until ctx ends.
 func (s *Set[T]) Flush(ctx context.Context) error {
+	if ctx == nil {
+		return errors.New("listen: flush: context nil, expected one such as context.Background()")
+	}
 	for _, delivered := range s.pending() {
 		select {
 		case <-delivered:

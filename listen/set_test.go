@@ -119,6 +119,9 @@ func TestTheSameFunctionTwiceIsTwoListeners(t *testing.T) {
 func TestAddOfNilPanics(t *testing.T) {
 	var set listen.Set[int]
 	require.PanicsWithValue(t, "listen: Add of a nil listener, expected a func(int)", func() { set.Add(nil) })
+	require.PanicsWithValue(t, "listen: New with a nil option, expected one such as OnPanic", func() { listen.New[int](nil) })
+	var none context.Context
+	require.ErrorContains(t, set.Flush(none), "listen: flush: context nil, expected")
 	require.Zero(t, set.Len())
 }
 

@@ -28,6 +28,9 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error) 
 	if op == nil {
 		return errors.New("retry: op is nil, expected the function to run")
 	}
+	if ctx == nil {
+		return errors.New("retry: context is nil, expected one such as context.Background()")
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

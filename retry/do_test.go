@@ -66,6 +66,9 @@ func TestDoWithoutRetries(t *testing.T) {
 
 func TestDoWithoutOperation(t *testing.T) {
 	require.EqualError(t, retry.Do(t.Context(), retry.None(), nil), "retry: op is nil, expected the function to run")
+	var none context.Context
+	called := func(context.Context) error { panic("not reached") }
+	require.EqualError(t, retry.Do(none, retry.None(), called), "retry: context is nil, expected one such as context.Background()")
 }
 
 func TestDoTellsThePolicyWhatHappened(t *testing.T) {

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime"
 	"sync/atomic"
@@ -74,11 +75,30 @@ func (l *Lease) Path() string {
 	return framework.JoinPath(l.via.path, name)
 }
 
+// String names the lease by the path of its node, for messages.
+func (l *Lease) String() string {
+	if l == nil {
+		return "no lease"
+	}
+	return "lease " + l.Path()
+}
+
+// Format writes String for every verb. Without it fmt would follow pointers to what
+// changes while it reads.
+func (l *Lease) Format(s fmt.State, _ rune) {
+	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	_, _ = io.WriteString(s, l.String())
+}
+
 // Context derives a context for work under the lock: it has the values of ctx,
 // ends with ctx and when the lease ends, and carries ownership, so that an
 // acquisition of the same lock with it re-enters. When the lease has ended
-// context.Cause is a [*LostError] or [ErrReleased].
+// context.Cause is a [*LostError] or [ErrReleased]. It panics if ctx is nil, as package
+// context does.
 func (l *Lease) Context(ctx context.Context) context.Context {
+	if ctx == nil {
+		panic("locks: Context of a lease and a nil context")
+	}
 	derived, cancel := context.WithCancelCause(l.ctx)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	context.AfterFunc(derived, func() { stop() })
@@ -108,9 +128,16 @@ func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.
 //
 // Release returns a [*LostError] when the lease had been lost: what was done under
 // it may have been done without the lock. It is idempotent: only the first call
-// does anything, all later ones return nil. It is safe on a nil lease.
+// does anything, all later ones return nil. It is safe on a nil lease. With a nil context
+// it only returns an error.
 func (l *Lease) Release(ctx context.Context) error {
-	if l == nil || l.released.Swap(true) {
+	if l == nil {
+		return nil
+	}
+	if ctx == nil {
+		return fmt.Errorf("locks: release %s: %w", l.Path(), errNilContext)
+	}
+	if l.released.Swap(true) {
 		return nil
 	}
 	l.cleanup.Stop()
@@ -143,6 +170,12 @@ func (l *LockInternals) ownerKey() ownerKey {
 	return ownerKey{l.client.WithoutNamespace(), l.client.FullPath(l.basePath)}
 }
 
+// Format names the context as package context names its own, for every verb.
+func (c *leaseContext) Format(s fmt.State, _ rune) {
+	// As in Lease.Format.
+	_, _ = fmt.Fprintf(s, "%v.WithLease(%s)", c.values, c.hold.node.Path)
+}
+
 // Value returns ownership, then the values of the context that Context was given.
 // The embedded one comes first: package context finds its own there.
 func (c *leaseContext) Value(key any) any {
@@ -160,6 +193,9 @@ func (c *leaseContext) Deadline() (time.Time, bool) { return c.values.Deadline()
 
 // owned returns the hold of this lock that ctx carries, or nil.
 func (l *LockInternals) owned(ctx context.Context) *hold {
+	if ctx == nil {
+		return nil // the acquisition will say so
+	}
 	h, _ := ctx.Value(l.ownerKey()).(*hold)
 	return h
 }

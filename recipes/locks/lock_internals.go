@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -73,6 +74,9 @@ func newInternals(
 	if err := framework.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
+	if strings.Contains(lockName, "/") {
+		return nil, fmt.Errorf("locks: lock name %q, expected one without a slash", lockName)
+	}
 	basePath := framework.JoinPath(path, lockName)
 	if err := framework.ValidatePath(basePath + "0"); err != nil {
 		return nil, fmt.Errorf("locks: lock name %q: %w", lockName, err)
@@ -106,6 +110,9 @@ func (l *LockInternals) TryAcquire(ctx context.Context) (*Lease, error) {
 
 // attemptLock re-enters, or joins the queue until it gets through.
 func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, errNilContext)
+	}
 	if h := l.owned(ctx); h != nil && l.reenters {
 		lease, err := h.reenter()
 		if err != nil {

@@ -67,6 +67,9 @@ func (m *InterProcessMultiLock) acquire(
 // Do runs fn while all members are held; see [Do]. The context of fn ends when any
 // of them is lost.
 func (m *InterProcessMultiLock) Do(ctx context.Context, fn func(context.Context) error) (err error) {
+	if fn == nil {
+		return doNothing(m.members[0].Path())
+	}
 	lease, err := m.Acquire(ctx)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -98,6 +99,12 @@ const releaseTimeout = 10 * time.Second
 // The error is that of the acquisition, or of fn joined with that of the release. A
 // [*LostError] in it says that the lease was lost while fn ran.
 func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) error) (err error) {
+	if lock == nil {
+		return errors.New("locks: do: lock nil, expected an InterProcessLock")
+	}
+	if fn == nil {
+		return doNothing(lock.Path())
+	}
 	lease, err := lock.Acquire(ctx)
 	if err != nil {
 		return err
@@ -108,4 +115,9 @@ func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) err
 		err = errors.Join(err, lease.Release(release))
 	}()
 	return fn(lease.Context(ctx))
+}
+
+// doNothing is the error of a Do without a function, before it acquires anything.
+func doNothing(path string) error {
+	return fmt.Errorf("locks: do under %s: function nil, expected what to do", path)
 }

@@ -136,7 +136,10 @@ func (s *InterProcessSemaphoreV2) Waiters(ctx context.Context) ([]Participant, e
 }
 
 func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool) (leases []*Lease, err error) {
-	if n < 1 {
+	switch {
+	case ctx == nil:
+		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, errNilContext)
+	case n < 1:
 		return nil, fmt.Errorf("locks: acquire %s: %d leases, expected 1 or more", s.path, n)
 	}
 	ctx, seen := s.leases.telemetry.begin(ctx)

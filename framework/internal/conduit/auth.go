@@ -1,6 +1,7 @@
 package conduit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,17 @@ var ErrAuthFailed = errors.New("a server has refused the credential")
 // Auth is a credential that every connection presents.
 type Auth struct {
 	Scheme     string
-	Credential []byte
+	Credential Secret
+}
+
+// Secret gives bytes that must not be shown. It is a function because fmt cannot look
+// into one: of a field that is not exported, at whatever depth, it asks no Format method.
+type Secret func() []byte
+
+// Hide returns a copy of the bytes as a Secret.
+func Hide(b []byte) Secret {
+	b = bytes.Clone(b)
+	return func() []byte { return b }
 }
 
 // Format writes the scheme for every verb, and never the credential.
@@ -33,10 +44,11 @@ func (a Auth) Format(s fmt.State, _ rune) {
 
 // call is the request that presents the credential.
 func (a Auth) call() *Call {
-	e := jute.NewEncoder(2*lengthSize + lengthSize + len(a.Scheme) + len(a.Credential))
+	credential := a.Credential()
+	e := jute.NewEncoder(2*lengthSize + lengthSize + len(a.Scheme) + len(credential))
 	e.Int32(0) // the type, which no server looks at
 	e.String(a.Scheme)
-	e.Buffer(a.Credential)
+	e.Buffer(credential)
 	return &Call{Op: opAuth, Body: e.Bytes(), xid: xidAuth}
 }
 

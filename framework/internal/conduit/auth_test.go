@@ -19,8 +19,8 @@ const (
 
 func withAuth(c *conduit.Config) {
 	c.Auth = []conduit.Auth{
-		{Scheme: "digest", Credential: []byte("a:secret")},
-		{Scheme: "other", Credential: []byte("b")},
+		{Scheme: "digest", Credential: conduit.Hide([]byte("a:secret"))},
+		{Scheme: "other", Credential: conduit.Hide([]byte("b"))},
 	}
 }
 
@@ -164,7 +164,8 @@ func TestACredentialIsNeverPrinted(t *testing.T) {
 	var c conduit.Config
 	withAuth(&c)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		said := fmt.Sprintf(verb+verb, c, c.Auth[0])
+		within := struct{ hidden conduit.Config }{c}
+		said := fmt.Sprintf(verb+verb+verb, c, c.Auth[0], within)
 		require.NotContains(t, said, "secret", verb)
 		require.NotContains(t, said, hex.EncodeToString([]byte("secret")), verb)
 		require.NotContains(t, said, "115 101 99", verb)

@@ -25,6 +25,11 @@ var (
 	// ErrClosed is the reason of an [ErrNotSent] after Close.
 	ErrClosed = errors.New("conduit closed")
 
+	// ErrReplyTooLarge reports a reply above the limit, which has cost the
+	// connection. It comes with [ErrUnanswered], and to the oldest call under way only: the
+	// others are for the next connection.
+	ErrReplyTooLarge = errors.New("reply too large")
+
 	// ErrProtocol reports bytes that are not what a ZooKeeper server says.
 	ErrProtocol = errors.New("not ZooKeeper's protocol")
 )

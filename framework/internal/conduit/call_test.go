@@ -187,6 +187,27 @@ func stuck(t *testing.T, o *outcomes, underway func(p *peer)) (c *conduit.Condui
 	return c, p, first
 }
 
+// TestAReplyThatIsTooLarge: the call that it answers is told so, for it would be as
+// large over the next connection. The others are not to blame.
+func TestAReplyThatIsTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		first, second := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
+		done := make(chan error, 1)
+		go func() { done <- c.Do(t.Context(), first, second) }()
+		<-p.frames
+		<-p.frames
+		p.send([]byte{0x01, 0, 0, 1})
+		require.Error(t, <-done)
+		_, err := first.Result()
+		require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
+		require.ErrorIs(t, err, conduit.ErrUnanswered)
+		_, err = second.Result()
+		require.NotErrorIs(t, err, conduit.ErrReplyTooLarge)
+		require.ErrorIs(t, err, conduit.ErrUnanswered)
+	})
+}
+
 func TestACallThatWaitsToBeSent(t *testing.T) {
 	t.Run("is never sent once its context has ended", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

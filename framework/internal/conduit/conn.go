@@ -125,16 +125,19 @@ func (c *conn) readFrame() ([]byte, error) {
 	if _, err := io.ReadFull(c.in, length[:]); err != nil {
 		return nil, err
 	}
-	limit := c.c.cfg.MaxReply
+	limit, tooLarge := c.c.cfg.MaxReply, ErrReplyTooLarge
 	if !c.isEstablished() {
-		limit = maxHandshake
+		if length[0] == tlsAlert && length[1] == tlsMajor {
+			return nil, fmt.Errorf("%w: the server speaks TLS on this port", ErrProtocol)
+		}
+		limit, tooLarge = maxHandshake, ErrProtocol
 	}
 	n := int32(binary.BigEndian.Uint32(length[:]))
-	if limit == maxHandshake && length[0] == tlsAlert && length[1] == tlsMajor {
-		return nil, fmt.Errorf("%w: the server speaks TLS on this port", ErrProtocol)
+	if n < 0 {
+		tooLarge = ErrProtocol
 	}
 	if n < 0 || int(n) > limit {
-		return nil, fmt.Errorf("%w: a frame of %d bytes, at most %d are accepted", ErrProtocol, uint32(n), limit)
+		return nil, fmt.Errorf("%w: a frame of %d bytes, at most %d are accepted", tooLarge, uint32(n), limit)
 	}
 	frame := make([]byte, n)
 	if _, err := io.ReadFull(c.in, frame); err != nil {
@@ -498,7 +501,10 @@ func (c *conn) fail(reason error) {
 		reason = fmt.Errorf("handshake with %s: %w", c.server, reason)
 		c.c.lastFailure.Store(&reason)
 	}
-	for _, request := range pending {
+	for i, request := range pending {
+		if i > 0 && errors.Is(reason, ErrReplyTooLarge) { // it was for the first
+			reason = fmt.Errorf("%w: another call has failed: %s", ErrProtocol, reason.Error())
+		}
 		if request.call != nil {
 			c.settle(request.call, Reply{}, fmt.Errorf("%w: %w", ErrUnanswered, reason))
 		}

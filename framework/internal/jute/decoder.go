@@ -27,6 +27,14 @@ func (d *Decoder) Err() error { return d.err }
 // Len returns how many bytes have not been read.
 func (d *Decoder) Len() int { return len(d.buf) }
 
+// Reject makes the decoder fail because of what the fields say, unless it has failed
+// before.
+func (d *Decoder) Reject(why string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s", ErrMalformed, why)
+	}
+}
+
 // Int32 reads a 32-bit integer.
 func (d *Decoder) Int32() int32 {
 	b := d.take(4, "int")

@@ -1,0 +1,335 @@
+package framework_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestBadOptions: what New does not accept, and how it says so.
+func TestBadOptions(t *testing.T) {
+	for says, option := range map[string]framework.Option{
+		"a nil option":                                      nil,
+		"ACL provider nil, expected one":                    framework.WithACLProvider(nil),
+		"compression provider nil, expected one":            framework.WithCompressionProvider(nil),
+		"meter provider nil, expected a metric":             framework.WithMeterProvider(nil),
+		"tracer provider nil, expected a trace":             framework.WithTracerProvider(nil),
+		"TLS configuration nil, expected a *tls.Config":     framework.WithTLS(nil),
+		"retry policy nil, expected a policy":               framework.WithRetryPolicy(nil),
+		"logger nil, expected a *slog.Logger":               framework.WithLogger(nil),
+		"dialer nil, expected a function":                   framework.WithDialer(nil),
+		`auth scheme "", expected one such as "digest"`:     framework.WithAuth("", nil),
+		"a credential of 2097152 bytes, expected 1047552":   framework.WithAuth("digest", make([]byte, 2<<20)),
+		"server timing 0s and 0 ticks, expected 1ms":        framework.WithServerTiming(0, 0),
+		"server timing 1s and -5 ticks, expected 1ms":       framework.WithServerTiming(time.Second, -5),
+		"session timeout -1ns, expected 100ms to 24h":       framework.WithSessionTimeout(-1),
+		"session timeout 0s, expected 100ms to 24h":         framework.WithSessionTimeout(0),
+		"session timeout 25h0m0s, expected 100ms to 24h":    framework.WithSessionTimeout(25 * time.Hour),
+		"connection timeout -1ns, expected more than 0":     framework.WithConnectionTimeout(-1),
+		"maximal request size -1, expected 1024 or more":    framework.WithMaxRequestSize(-1),
+		"maximal reply size -1, expected 1024 or more":      framework.WithMaxReplySize(-1),
+		"error policy 9, expected StandardErrorPolicy":      framework.WithErrorPolicy(9),
+		"error policy -1, expected StandardErrorPolicy":     framework.WithErrorPolicy(-1),
+		"maximal reply size -922337203685477580":            framework.WithMaxReplySize(math.MinInt),
+		"session timeout -2562047h47m16.854775808s, expect": framework.WithSessionTimeout(math.MinInt64),
+	} {
+		_, err := framework.New("a", option)
+		require.ErrorIs(t, err, framework.ErrInvalidOption, says)
+		require.ErrorContains(t, err, "framework: ", says)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// TestBadInput: the error of each call says what was wrong and what was expected, and
+// nothing has been sent. Bad paths are in TestVerbsRefuseBadPaths, sizes in TestSizes, server
+// lists in TestConnectStrings.
+func TestBadInput(t *testing.T) {
+	create := func(opts ...framework.CreateOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error {
+			_, err := f.Create(ctx, "/x", nil, opts...)
+			return err
+		}
+	}
+	transact := func(ops ...framework.Op) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error {
+			_, err := f.Transact(ctx, ops...)
+			return err
+		}
+	}
+	get := func(opts ...framework.GetOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error {
+			_, err := f.Get(ctx, "/x", opts...)
+			return err
+		}
+	}
+	reconfig := func(opts ...framework.ReconfigOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error {
+			_, err := f.Reconfig(ctx, opts...)
+			return err
+		}
+	}
+	withTTL, sequential := framework.WithMode(framework.PersistentWithTTL), framework.WithMode(framework.PersistentSequential)
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server.Addr())
+	requests := countRequests(server)
+	for says, call := range map[string]func(context.Context, *framework.Framework) error{
+		"create /x: invalid option: a nil option":                   create(nil),
+		"create mode 99, expected one of the seven":                 create(framework.WithMode(99)),
+		"create mode -1, expected one of the seven":                 create(framework.WithMode(-1)),
+		"create mode 0 with time to live 1s":                        create(framework.WithTTL(time.Second)),
+		"create mode 5 with time to live 0s":                        create(withTTL),
+		"time to live 0s, expected 1ms to":                          create(withTTL, framework.WithTTL(0)),
+		"time to live -1s, expected 1ms to":                         create(withTTL, framework.WithTTL(-time.Second)),
+		"time to live 2562047h47m16.854775807s, expected 1ms to":    create(withTTL, framework.WithTTL(math.MaxInt64)),
+		"WithACL(), expected one entry or more":                     create(framework.WithACL()),
+		"InSession(nil), expected a session":                        create(framework.InSession(nil)),
+		"ListingSiblingsIn(nil), expected a place for the names":    create(framework.ListingSiblingsIn(nil)),
+		"create /x: invalid option: StoringStatIn(nil), expected":   create(framework.StoringStatIn(nil)),
+		"Idempotent with WithProtection or a sequential mode":       create(framework.Idempotent(), sequential),
+		"OrSetData with WithProtection or a sequential mode":        create(framework.OrSetData(), framework.WithProtection()),
+		"ApplyingACLToParents without WithACL":                      create(framework.ApplyingACLToParents()),
+		"get /x: invalid option: a nil option":                      get(nil),
+		"Watched(nil), expected a place for the *Watch":             get(framework.Watched(nil)),
+		"get /x: invalid option: StoringStatIn(nil), expected":      get(framework.StoringStatIn(nil)),
+		"transact: invalid option: the zero Op, expected":           transact(framework.CheckOp("/a"), framework.Op{}),
+		"transact /x: set: invalid option: a nil option":            transact(framework.SetDataOp("/x", nil, nil)),
+		"transact /x: delete: invalid option: not possible":         transact(framework.DeleteOp("/x", framework.Quietly())),
+		"Reconfig without Joining, Leaving or WithNewMembers":       reconfig(),
+		"WithNewMembers together with Joining or Leaving":           reconfig(framework.Joining("a"), framework.WithNewMembers("b")),
+		`server "", expected one server without a comma`:            reconfig(framework.Joining("")),
+		`server "1,2", expected one server without a comma`:         reconfig(framework.Leaving("1,2")),
+		"pipeline: invalid option: the zero Read, expected one of ": func(ctx context.Context, f *framework.Framework) error { return f.Pipeline(ctx, framework.Read{}) },
+		"delete /x: invalid option: a nil option":                   func(ctx context.Context, f *framework.Framework) error { return f.Delete(ctx, "/x", nil) },
+		"set /x: invalid option: a nil option":                      func(ctx context.Context, f *framework.Framework) error { return f.Set(ctx, "/x", nil, nil) },
+		"set ACL /x: invalid option: a nil option": func(ctx context.Context, f *framework.Framework) error {
+			return f.SetACL(ctx, "/x", zk.WorldACL(zk.PermAll), nil)
+		},
+		"watch mode 7, expected WatchPersistent or": func(ctx context.Context, f *framework.Framework) error {
+			_, err := f.AddWatch(ctx, "/x", 7)
+			return err
+		},
+		"hold: invalid option: error policy 9, expected Standard": func(ctx context.Context, f *framework.Framework) error {
+			_, _, err := f.Session().Hold(ctx, 9)
+			return err
+		},
+	} {
+		err := call(t.Context(), f)
+		require.ErrorIs(t, err, framework.ErrInvalidOption, says)
+		require.ErrorContains(t, err, "framework: ", says)
+		require.ErrorContains(t, err, says)
+		require.False(t, framework.Retryable(err), says)
+		require.False(t, framework.OutcomeUnknown(err), says)
+	}
+	for _, namespace := range []string{"", "/a", "a/", "a//b", "..", "\x00", "zookeeper"} {
+		_, err := f.UsingNamespace(namespace)
+		require.ErrorIs(t, err, framework.ErrInvalidPath, "%q", namespace)
+		require.ErrorContains(t, err, strconv.Quote(namespace))
+	}
+	require.Zero(t, requests(), "nothing was sent")
+}
+
+// TestNilContexts: an error for every call that can return one, before anything is sent.
+func TestNilContexts(t *testing.T) {
+	var none context.Context
+	calls := map[string]func(ctx context.Context, f *framework.Framework, path string) error{
+		"block": func(ctx context.Context, f *framework.Framework, _ string) error { return f.BlockUntilConnected(ctx) },
+		"connect": func(ctx context.Context, f *framework.Framework, _ string) error {
+			_, err := framework.Connect(ctx, f.String())
+			return err
+		},
+		"add watch": func(ctx context.Context, f *framework.Framework, path string) error {
+			_, err := f.AddWatch(ctx, path, framework.WatchPersistent)
+			return err
+		},
+		"config": func(ctx context.Context, f *framework.Framework, _ string) error {
+			_, err := f.Config(ctx)
+			return err
+		},
+		"reconfig": func(ctx context.Context, f *framework.Framework, _ string) error {
+			_, err := f.Reconfig(ctx, framework.Leaving("1"))
+			return err
+		},
+		"containers": func(ctx context.Context, f *framework.Framework, path string) error {
+			return f.CreateContainers(ctx, path)
+		},
+		"hold": func(ctx context.Context, f *framework.Framework, _ string) error {
+			_, _, err := f.Session().Hold(ctx, framework.QuorumErrorPolicy)
+			return err
+		},
+	}
+	for name, verb := range verbs {
+		calls["verb "+name] = verb
+	}
+	server := zktest.NewServer(t)
+	observed := newObserved()
+	for _, opts := range [][]framework.Option{nil, observed.options()} {
+		f := zktest.Client(t, server.Addr(), opts...)
+		requests := countRequests(server)
+		for name, call := range calls {
+			err := call(none, f, "/a")
+			require.ErrorIs(t, err, framework.ErrInvalidOption, name)
+			require.ErrorContains(t, err, "context nil, expected one such as context.Background()", name)
+			require.NotErrorIs(t, err, framework.ErrCleanupPending, name)
+		}
+		require.ErrorIs(t, unstarted(t).BlockUntilConnected(none), framework.ErrInvalidOption)
+		require.NoError(t, f.Close()) // waits for whatever goes on in the background
+		require.LessOrEqual(t, requests(), 2, "the session that Connect opened and that of this client have been closed")
+	}
+}
+
+// TestNilFunctions: what cannot return an error panics where the mistake is, and not
+// on a goroutine that calls it later.
+func TestNilFunctions(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t).Addr())
+	var w *framework.Watch
+	_, err := f.Get(t.Context(), "/", framework.Watched(&w))
+	require.NoError(t, err)
+	persistent, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
+	require.NoError(t, err)
+	require.PanicsWithValue(t, "framework: OnFired of a nil function, expected a func(Event)", func() { w.OnFired(nil) })
+	require.Panics(t, func() { persistent.OnEvent(nil) })
+	require.Panics(t, func() { f.OnConnectionState(nil) })
+	persistent.Cancel()
+	w.Cancel()
+}
+
+// TestADialerThatReturnsNothing: the error says so, and no goroutine of the client
+// panics.
+func TestADialerThatReturnsNothing(t *testing.T) {
+	for _, over := range [][]framework.Option{nil, {framework.WithTLS(&tls.Config{})}} {
+		f, err := framework.New("a:1", append(over,
+			framework.WithConnectionTimeout(100*time.Millisecond), framework.WithRetryPolicy(retry.None()),
+			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, nil }))...)
+		require.NoError(t, err)
+		require.NoError(t, f.Start())
+		_, err = f.Get(t.Context(), "/")
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.ErrorContains(t, err, "neither a connection nor an error")
+		closeInTime(t, f)
+	}
+}
+
+// TestSplitPathOfNoPath: it has no error to return, and must not panic.
+func TestSplitPathOfNoPath(t *testing.T) {
+	for path, name := range map[string]string{"": "", "a": "a", "/": ""} {
+		parent, last := framework.SplitPath(path)
+		require.Equal(t, "/", parent, "%q", path)
+		require.Equal(t, name, last, "%q", path)
+	}
+}
+
+// TestNoAuthIsSaidOnce: it is not repeated, and nothing is tried with fewer rights
+// or with none.
+func TestNoAuthIsSaidOnce(t *testing.T) {
+	server := zktest.NewServer(t)
+	owner := zktest.Client(t, server.Addr(), framework.WithAuth("digest", []byte(credential)))
+	mustCreate(t, owner, "/private", framework.WithACL(creatorOnly()...))
+	f := zktest.Client(t, server.Addr(), framework.WithAuth("digest", []byte("alice:x")),
+		framework.WithRetryPolicy(retry.NTimes(5, time.Millisecond)))
+	for name, path := range map[string]string{
+		"create": "/private/a", "create idempotent": "/private/a", "get": "/private", "set": "/private", "children": "/private",
+		"set ACL": "/private", "set idempotent": "/private",
+	} {
+		requests := countRequests(server)
+		err := verbs[name](t.Context(), f, path)
+		require.ErrorIs(t, err, framework.ErrNoAuth, name)
+		require.False(t, framework.Retryable(err), name)
+		require.Equal(t, 1, requests(), name)
+	}
+	names, err := owner.Children(t.Context(), "/private")
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+// TestSecretsAreToldToNobody gives a client a secret in each place that takes one, sends
+// it through good and bad times and looks for it in all that comes out: log, errors, spans,
+// metrics, health, and whatever fmt makes of the values that a program has.
+func TestSecretsAreToldToNobody(t *testing.T) {
+	const secret = "open-sesame"
+	said, observed := &safeBuffer{}, newObserved()
+	log := slog.New(slog.NewJSONHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
+	server := zktest.NewServer(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	auth := framework.WithAuth("digest", []byte("alice:"+secret))
+	f := zktest.Client(t, proxy.Addr(), observed.options(auth, framework.WithLogger(log), framework.WithPathAttribute(),
+		framework.WithRetryPolicy(retry.NTimes(2, time.Millisecond)))...)
+	states := recordStates(f)
+	tell := func(values ...any) {
+		for _, v := range values {
+			log.Info("value", "it", v)
+			for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+				_, err := fmt.Fprintf(said, format+"\n", v)
+				require.NoError(t, err)
+			}
+		}
+	}
+
+	data := []byte("data " + secret)
+	mustCreate(t, f, "/a", framework.WithACL(creatorOnly()...))
+	require.NoError(t, f.Set(t.Context(), "/a", data, framework.Compressed()))
+	_, exists := f.Create(t.Context(), "/a", data)
+	require.ErrorIs(t, exists, framework.ErrNodeExists)
+	tooLarge := f.Set(t.Context(), "/a", bytes.Repeat(data, 1<<17))
+	require.ErrorIs(t, tooLarge, framework.ErrTooLarge)
+	_, transaction := f.Transact(t.Context(), framework.SetDataOp("/a", data), framework.SetDataOp("/none", data))
+	require.ErrorIs(t, transaction, framework.ErrNoNode)
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpSetData {
+			return zkserver.LoseReply
+		}
+		return zkserver.Pass
+	})
+	inDoubt := f.Set(t.Context(), "/a", data)
+	require.True(t, framework.OutcomeUnknown(inDoubt))
+	remove()
+	states.expect(t, framework.Suspended, framework.Reconnected)
+	session := f.Session()
+	_, noScheme := framework.New("a", framework.WithAuth("", []byte(secret)))
+	_, tooLong := framework.New("a", framework.WithAuth("digest", bytes.Repeat([]byte(secret), 1<<17)))
+	_, refusal := framework.Connect(t.Context(), server.Addr(), framework.WithLogger(log),
+		framework.WithAuth("nosuchscheme", []byte(secret)), framework.WithRetryPolicy(retry.None()))
+	require.ErrorIs(t, refusal, framework.ErrAuthFailed)
+	tell(f, *f, session, f.Health(), auth, framework.SetDataOp("/a", data), f.ServerAttributes(),
+		exists, tooLarge, transaction, inDoubt, noScheme, tooLong, refusal, session.Context(framework.StandardErrorPolicy))
+	require.NoError(t, f.Close())
+	tell(f, session, session.Err())
+	for _, span := range observed.spans.Ended() {
+		tell(span.Name(), span.Attributes(), span.Events(), span.Status())
+	}
+	tell(observed.values(t))
+
+	text := said.String()
+	lower := strings.ToLower(text) // of %x and %#v
+	require.Contains(t, text, "/a", "the test reads what is told")
+	for _, secret := range []string{secret, string(session.Password())} {
+		for _, form := range []string{
+			secret, hex.EncodeToString([]byte(secret)), base64.RawStdEncoding.EncodeToString([]byte(secret)),
+			strings.Trim(fmt.Sprintf("%d", []byte(secret)), "[]"), strings.Trim(strconv.Quote(secret), `"`),
+			strings.Trim(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(secret)), "[]byte"), "{}"),
+		} {
+			for _, said := range []string{text, lower} {
+				if before, _, told := strings.Cut(said, form); told {
+					t.Fatalf("%q is told after %q", form, before[max(len(before)-300, 0):])
+				}
+			}
+		}
+	}
+}
