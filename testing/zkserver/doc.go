@@ -13,8 +13,8 @@
 // # Sessions and time
 //
 // Timeouts are bounded by 2 and 20 ticks; the tick is 500 ms unless [WithTick] says otherwise. A session expires when its
-// timeout T has passed since the last request on it, and at most one tick later: never before T. A request of the type
-// auth does not count. [Server.KillSession] ends a session at once, [Server.Stop] and [Server.Restart] take the server
+// timeout T has passed since the last request on it, and at most one tick later: never before T. Requests of the
+// types auth and sasl do not count. [Server.KillSession] ends a session at once, [Server.Stop] and [Server.Restart] take the server
 // away and bring it back with data and sessions, [Server.Pause] makes it silent.
 //
 // There is no clock to set: the fake one is that of testing/synctest. A server made [WithoutListener], whose clients

@@ -30,9 +30,10 @@ func (s *Server) touch(ss *session) {
 	ss.expires = (s.clock() + ss.timeout).Truncate(tick) + tick
 }
 
-// touchBy is touch for a request on a connection, of which nobody hears if that is cut off.
-func (s *Server) touchBy(c *conn) {
-	if c.cutOff == nil {
+// touchBy is touch for a request on a connection, of which nobody hears if that is cut off. Requests of the types auth
+// and sasl prove nothing about the session: ZooKeeper answers them before it comes to that.
+func (s *Server) touchBy(c *conn, op OpCode) {
+	if c.cutOff == nil && op != OpAuth && op != OpSASL {
 		s.touch(c.session)
 	}
 }
