@@ -2,6 +2,7 @@ package zktest_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,4 +35,21 @@ func TestKillSessionTriesAgain(t *testing.T) {
 			require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
 		})
 	}
+}
+
+// TestKillSessionInMemory reaches a server without a listener, on a fake clock.
+func TestKillSessionInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		client := zktest.Client(t, server)
+		_, err := client.Create(t.Context(), "/ephemeral", nil, framework.WithMode(framework.Ephemeral))
+		require.NoError(t, err)
+		session := client.Session()
+		zktest.KillSession(t, client)
+		require.Zero(t, server.Stats().Ephemerals, "gone when KillSession returns")
+		zktest.Await(t, session.Done(), "the end of the session")
+		require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
+		zktest.AwaitState(t, client, framework.Reconnected)
+	})
 }
