@@ -35,11 +35,8 @@ func (c *conn) isStuck(op OpCode) bool {
 	if c.cutOff == nil {
 		return false
 	}
-	switch op {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDeleteContainer, OpSetData, OpSetACL, OpCheck,
-		OpMulti, OpReconfig, OpSync, OpCloseSession:
+	if op.needsLeader() || op == OpCloseSession {
 		c.stuck = true
-	default: // a server answers the others by itself
 	}
 	return c.stuck
 }

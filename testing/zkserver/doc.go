@@ -56,6 +56,7 @@
 //	a session ends                          Server.KillSession
 //	reads are stale                         Server.FreezeReads: a follower that lags behind
 //	pings are answered, the session expires Server.CutOff: a follower that has lost its leader
+//	there is no quorum                      Server.LoseQuorum: reads only, for clients that can do with them
 //
 // Nothing of it is left to chance, and all of it can be seen: [Server.Log] lists in order what happened to connections,
 // sessions and requests, and [Server.Await] waits for something to get into that list, which is what a test should do

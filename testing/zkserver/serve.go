@@ -189,10 +189,13 @@ func (s *Server) apply(c *conn, r request) outcome {
 		xid = pingXid
 	}
 	err := codeUnimplemented
-	if handle := handlers[r.op]; handle != nil && s.cfg.version.knows(r.op) {
-		err = handle(x)
-	} else {
+	switch handle := handlers[r.op]; {
+	case handle == nil || !s.cfg.version.knows(r.op):
 		x.end, x.outside, x.zxid = true, true, -1
+	case s.readOnly && r.op.needsLeader():
+		err = codeNotReadOnly
+	default:
+		err = handle(x)
 	}
 	return outcome{answer: x.out.endReply(xid, x.replyZxid(), err), err: err, end: x.end}
 }
