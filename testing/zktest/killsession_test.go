@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -52,4 +53,20 @@ func TestKillSessionInMemory(t *testing.T) {
 		require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
 		zktest.AwaitState(t, client, framework.Reconnected)
 	})
+}
+
+// TestKillSessionInANetwork reaches a server from the client's host, the only place from
+// where it can be reached.
+func TestKillSessionInANetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a real server")
+	}
+	servers := zktest.NewEnsemble(t, 1, ensemble.WithNetwork())
+	host, err := servers.Network().Join("client")
+	require.NoError(t, err)
+	client := zktest.Client(t, servers, framework.WithDialer(host.DialContext))
+	session := client.Session()
+	zktest.KillSession(t, client)
+	zktest.Await(t, session.Done(), "the end of the session")
+	require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
 }
