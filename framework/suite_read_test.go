@@ -24,6 +24,22 @@ var readRows = []row{
 		s.data(s.f.Get(s.ctx, "/node", framework.Watched(nil)))
 		s.data(s.f.Get(s.ctx, "/node", nil))
 	}},
+	{"get/absent", func(s *script) {
+		var stat framework.Stat
+		for _, path := range []string{"/node", "/none"} {
+			var absent bool
+			var watch *framework.Watch
+			s.data(s.f.Get(s.ctx, path, framework.StoringAbsenceIn(&absent), framework.Watched(&watch)))
+			s.sayf("absent: %t, watched: %t", absent, watch != nil)
+			watch.Cancel()
+		}
+		var data []byte
+		var absent bool
+		s.done(s.f.Pipeline(s.ctx, framework.ReadData("/none", nil, framework.StoringAbsenceIn(&absent)),
+			framework.ReadData("/node", &data, framework.StoringStatIn(&stat))))
+		s.sayf("absent: %t, the other: %q", absent, data)
+		s.data(s.f.Get(s.ctx, "/none", framework.StoringAbsenceIn(nil)))
+	}},
 	{"get/decompressed", func(s *script) {
 		var stat framework.Stat
 		s.data(s.f.Get(s.ctx, "/node", framework.Decompressed()))

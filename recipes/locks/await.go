@@ -180,7 +180,10 @@ func (q *queued) interrupted() {
 // as nobody has watched the list that the driver has decided on.
 func (q *queued) awaitFolder(ctx context.Context) error {
 	if q.folder != nil {
-		if err := q.sleep(ctx, q.folder.Fired()); err != nil {
+		if _, err := q.watch(ctx); err != nil {
+			return err
+		}
+		if err := q.sleep(ctx, q.folder.Fired()); err != nil || !fired(q.folder) {
 			return err
 		}
 	}

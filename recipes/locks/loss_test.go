@@ -154,9 +154,11 @@ func (c *contest) run(
 	}
 	c.link = zktest.NewProxy(t, c.server.Addr())
 	defer c.link.Heal()
-	c.holder = zktest.Client(t, c.server.ConnectStringVia(c.link.Addr()), opts...)
+	seen := newObserved()
+	c.holder = zktest.Client(t, c.server.ConnectStringVia(c.link.Addr()), seen.options(opts...)...)
 	c.lease = p.hold(t, c.holder, path, locks.WithErrorPolicy(policy))
 	work := c.lease.Context(context.Background())
+	require.Eventually(t, func() bool { return seen.value(t, "watch.active{}") >= 1 }, limit, tick, "that it watches its node")
 
 	rivalLink := zktest.NewProxy(t, c.server.Addr())
 	defer rivalLink.Delay(0)

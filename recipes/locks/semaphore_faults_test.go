@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,22 +81,28 @@ func TestTheMaximumFallsDuringALook(t *testing.T) {
 		require.NoError(t, err)
 		s, err := locks.NewInterProcessSemaphore(client, "/semaphores/s", own)
 		require.NoError(t, err)
-		looking, look, watched := make(chan struct{}), make(chan struct{}), make(chan struct{}, 10)
+		looking, look, read := make(chan struct{}), make(chan struct{}), make(chan struct{}, 10)
 		var armed atomic.Bool
 		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
 			switch {
 			case f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpGetChildren2 && armed.Swap(false):
 				close(looking)
 				<-look
-			case f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpGetData && f.Path == server.Root()+leases[2].Path():
-				watched <- struct{}{}
+			case f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpGetData && f.Path == server.Root()+"/semaphores/max":
+				read <- struct{}{}
 			}
 			return zkproxy.Pass
 		})
+		ctx, giveUp := context.WithCancel(withLimit(t))
+		before := acquireLater(ctx, held)
+		awaitQueue(t, held, 4)
 		waiting := acquireLater(withLimit(t), s)
-		awaitSignal(t, watched)
+		awaitQueue(t, held, 5)
+		awaitSignal(t, read)
+		require.NoError(t, client.Sync(withLimit(t), "/"))
 		armed.Store(true)
-		require.NoError(t, admin.Set(withLimit(t), leases[0].Path(), []byte("a reason to look")))
+		giveUp() // a reason to look
+		require.ErrorIs(t, await(t, before).err, locks.ErrNotAcquired)
 		awaitSignal(t, looking)
 		require.NoError(t, shared.Set(withLimit(t), 1))
 		release(t, leases[0])
@@ -104,8 +111,10 @@ func TestTheMaximumFallsDuringALook(t *testing.T) {
 		case o := <-waiting:
 			require.NoError(t, o.err)
 			t.Fatal("let in as one of three, where there may be one")
-		case <-watched:
+		case <-read:
 		}
+		require.NoError(t, client.Sync(withLimit(t), "/"))
+		requireWaiting(t, waiting)
 		release(t, leases[1])
 		release(t, leases[2])
 		o := await(t, waiting)

@@ -40,7 +40,7 @@ func start(ctx context.Context, chosen []peer, size int, fsync bool) (s servers,
 		needed[p.store] = true
 	}
 	if needed[zookeeper] {
-		opts := []ensemble.Option{ensemble.WithSize(size)}
+		opts := []ensemble.Option{ensemble.WithSize(size), ensemble.WithJVMFlags("-Xmx512m", "-XX:TieredStopAtLevel=4")}
 		if fsync {
 			opts = append(opts, ensemble.WithFsync(true))
 		}

@@ -65,6 +65,7 @@ func (s *settings) command(cfg string) *exec.Cmd {
 		"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-XX:-UsePerfData", // a killed JVM would leave its counters behind in /tmp/hsperfdata_*
 	}
+	args = append(args, s.jvmFlags...)
 	properties := merged(defaults, s.properties)
 	for _, key := range slices.Sorted(maps.Keys(properties)) {
 		args = append(args, "-D"+key+"="+properties[key])

@@ -252,7 +252,7 @@ func TestFailedStartShowsOutputAndLeavesNothing(t *testing.T) {
 
 func TestOptionsReachTheServer(t *testing.T) {
 	e := start(t, ensemble.WithTick(250*time.Millisecond), ensemble.WithConfig("maxSessionTimeout", "1234"),
-		ensemble.WithProperty("zookeeper.snapCount", "4321"))
+		ensemble.WithProperty("zookeeper.snapCount", "4321"), ensemble.WithJVMFlags("-Xmx80m"))
 	conf, err := e.Server(0).FourLetterWord(t.Context(), "conf")
 	require.NoError(t, err)
 	require.Contains(t, conf, "tickTime=250\n")

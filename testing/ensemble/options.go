@@ -28,6 +28,7 @@ type settings struct {
 	parent         string // folder to create the ensemble's own folder in; empty: choose
 	java           string
 	classPath      string
+	jvmFlags       []string
 	network        bool              // every server on a host of its own
 	secure         bool              // a second port, with TLS
 	properties     map[string]string // JVM system properties that the caller adds or overrides
@@ -156,6 +157,20 @@ func WithProperty(key, value string) Option {
 			return fmt.Errorf("ensemble: property %q=%q is not a name and a value that java -D takes", key, value)
 		}
 		s.properties[key] = value
+		return nil
+	})
+}
+
+// WithJVMFlags adds flags of every server's JVM, such as -Xmx1g. They come after the package's own, -Xmx96m -XX:+UseSerialGC
+// -XX:TieredStopAtLevel=1, which make for a quick start and a slow server, and win over them.
+func WithJVMFlags(flags ...string) Option {
+	return optionFunc(func(s *settings) error {
+		for _, flag := range flags {
+			if !strings.HasPrefix(flag, "-X") || strings.ContainsRune(flag, 0) {
+				return fmt.Errorf("ensemble: JVM flag %q, expected one that begins with -X", flag)
+			}
+		}
+		s.jvmFlags = append(s.jvmFlags, flags...)
 		return nil
 	})
 }
