@@ -68,6 +68,13 @@
 //
 // Package zkproxy has the faults of the network for any server.
 //
+// # What it costs
+//
+// A server with its first session is there in half a millisecond. A client creates and deletes an ephemeral sequential
+// node some 20,000 times a second over loopback, on two cores that it shares with the server. A znode takes about 350
+// bytes of heap, with a path of 24 and data of 9 among them, a watch about as much, a session 800 (BenchmarkStart,
+// BenchmarkCreateAndDelete, BenchmarkMemory).
+//
 // # What differs from Apache ZooKeeper
 //
 // Nothing is written to disk, there is no ensemble, no SASL, no quota and no identity of the scheme x509, and reconfig is
