@@ -11,10 +11,13 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// ownDelay is the age at which a node is watched by its own acquisition, waiting or
-// held. A turn that is shorter saves the requests, and is told by its release whether the
-// node was there.
-const ownDelay = 20 * time.Millisecond
+// An acquisition watches its own node when that has waited for ownDelay, and a hold
+// does when it has lasted for holdDelay. A turn that is shorter saves the requests, and
+// is told by its release whether the node was there.
+const (
+	ownDelay  = 20 * time.Millisecond
+	holdDelay = time.Millisecond
+)
 
 // awaited is one before us whose end we wait for: at the server, or in this process.
 type awaited struct {

@@ -53,7 +53,7 @@ func newHold(parent context.Context, letGo func(), q *queued) *hold {
 	if q.own != nil {
 		h.heed(q.data)
 	}
-	h.watchOrExamine(q.own, time.Until(q.ownDue))
+	h.watchOrExamine(q.own)
 	return h
 }
 
@@ -66,7 +66,7 @@ func (h *hold) successor() *hold {
 	if h.revoked.Err() != nil {
 		s.revoke() // the request is for whoever has the node
 	}
-	s.watchOrExamine(h.own, ownDelay)
+	s.watchOrExamine(h.own)
 	return s
 }
 
@@ -79,15 +79,15 @@ func (h *hold) begin() {
 	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
 }
 
-// watchOrExamine goes on with the watch on the node, or sets one after the delay.
-func (h *hold) watchOrExamine(own *framework.Watch, delay time.Duration) {
+// watchOrExamine goes on with the watch on the node, or sets one in a while.
+func (h *hold) watchOrExamine(own *framework.Watch) {
 	if own != nil {
 		h.watch(own)
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.due = time.AfterFunc(delay, h.examineLater)
+	h.due = time.AfterFunc(holdDelay, h.examineLater)
 }
 
 // examineLater has the node examined, unless the hold is over.
