@@ -209,6 +209,12 @@ func (f *Framework) RetryPolicy() retry.Policy { return f.cfg.retry }
 // [WithEnsembleTracker] knows better.
 func (f *Framework) Servers() []string { return f.ensemble.current() }
 
+// Dialer returns what the client connects to servers with: what [WithDialer] was given,
+// or TCP, and TLS on top of either with [WithTLS]. It is for connections beside the
+// client's own, which ask one server a four-letter word, for instance. They belong to the
+// caller.
+func (f *Framework) Dialer() Dialer { return f.cfg.dial }
+
 // String returns the connection string, for messages.
 func (f *Framework) String() string { return strings.Join(f.Servers(), ",") + string(f.root) }
 

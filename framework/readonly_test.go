@@ -3,12 +3,14 @@ package framework_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -77,4 +79,26 @@ func TestReadOnlyMode(t *testing.T) {
 	data, err = fresh.Get(ctx, "/a")
 	require.NoError(t, err)
 	require.Equal(t, "after", string(data))
+}
+
+// TestReadOnlyModeOfOneServer is the same on a fake clock, with a server that has nobody
+// else to ask.
+func TestReadOnlyModeOfOneServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		f := zktest.Client(t, server, framework.WithReadOnly())
+		mustCreate(t, f, "/a")
+		told := statesFromNow(f)
+
+		regain := server.LoseQuorum()
+		require.Contains(t, told.until(t, framework.ReadOnly), framework.Lost)
+		_, err := f.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.ErrorIs(t, f.Set(t.Context(), "/a", nil), framework.ErrNotReadOnly)
+
+		regain()
+		require.Contains(t, told.until(t, framework.Reconnected), framework.Suspended)
+		require.NoError(t, f.Set(t.Context(), "/a", nil))
+	})
 }

@@ -23,6 +23,7 @@ var elsewhere = map[string]string{
 	"ErrSessionMoved":                           "TestErrors: it takes a session that is at two servers",
 	"ErrUnsupported":                            "TestAddWatchOnAnOldServer: it takes an old server",
 	"ErrorType":                                 "TestErrorTypes: it asks no server",
+	"Framework.Dialer":                          "TestTheDialerOfAClient: it is for others' connections",
 	"Framework.Format":                          "TestThePasswordIsToldToNobody: it asks no server",
 	"Framework.HasPathAttribute":                "TestThePathAttributeIsOptIn: it is told of by spans",
 	"Framework.HasTelemetry":                    "TestWithoutProvidersNothingIsTold: it asks no server",

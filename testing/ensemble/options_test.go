@@ -20,6 +20,7 @@ func TestOptionsRefuseBadValues(t *testing.T) {
 		"dir is empty":                   ensemble.WithDir(""),
 		"java is empty":                  ensemble.WithJava(""),
 		"class path is empty":            ensemble.WithClassPath(""),
+
 		`JVM flag "1g", expected one that begins with -X`:                       ensemble.WithJVMFlags("1g"),
 		`property "a=b"="c"`:                                                    ensemble.WithProperty("a=b", "c"),
 		`config line "a"="b\nc"`:                                                ensemble.WithConfig("a", "b\nc"),

@@ -47,4 +47,8 @@
 // holds of each; what kazoo does otherwise, and what keeps it from sharing more, has a
 // test of its own. All of kazoo's recipes come out the same on the embedded server as on
 // ZooKeeper.
+//
+// The program examples/devserver, which is the embedded server in a process of its own,
+// serves both as well: every lock of Java's, what it reads and writes, and all of kazoo's
+// recipes.
 package interop

@@ -58,16 +58,18 @@ func newKazoo(tb testing.TB, server zktest.Backend) actor {
 	return a
 }
 
-// Each recipe of kazoo's comes out the same on the embedded server as on real
-// ZooKeeper.
+// Each recipe of kazoo's comes out the same on the embedded server, in this process and
+// as the program devserver, as on real ZooKeeper.
 func TestTheRecipesOfKazoo(t *testing.T) {
 	outcomes := make(map[string][]string)
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a := actor{startKazoo(t).Actor("recipes")}
 		outcomes[server.Name()] = a.do(t, "recipes", server.ConnectString())
 	})
+	outcomes["devserver"] = actor{startKazoo(t).Actor("recipes")}.do(t, "recipes", onDevserver(t))
 	embedded, genuine := outcomes["zkserver"], outcomes["zookeeper"]
 	t.Logf("kazoo %s on ZooKeeper:\n%s", actor{startKazoo(t).Actor("recipes")}.do(t, "version"), strings.Join(genuine, "\n"))
 	require.GreaterOrEqual(t, len(genuine), 19)
 	require.Equal(t, genuine, embedded)
+	require.Equal(t, genuine, outcomes["devserver"])
 }

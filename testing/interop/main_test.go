@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(zktest.WithSharedServers(sharingKazoo{sharingJava{m}}))
+	goleak.VerifyTestMain(zktest.WithSharedServers(sharingDevserver{sharingKazoo{sharingJava{m}}}))
 }
 
 // sharedJava is the Java process that the tests of this package share.

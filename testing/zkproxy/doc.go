@@ -21,6 +21,9 @@
 //	proxy.Rate(10_000)                 // bytes per second of each direction of each connection
 //	proxy.SetTarget(other.Addr())      // for connections to come: a follower that lags behind, say
 //
+// The proxy needs sockets, which keep the fake clock of testing/synctest from advancing. Package zkserver has these faults too, and works
+// without.
+//
 // # Faults of single frames
 //
 // An interceptor sees every [Frame] and gives its [Verdict]. The classic one, "the create was applied and nobody knows", is:

@@ -40,8 +40,23 @@ func (s *Server) answerAdmin(c *conn, command func(*Server, *bytes.Buffer)) {
 	c.finish(sendQueued)
 }
 
-func (s *Server) adminOK(out *bytes.Buffer)       { out.WriteString("imok") }
-func (s *Server) adminReadOnly(out *bytes.Buffer) { out.WriteString("rw") }
+func (s *Server) adminOK(out *bytes.Buffer) { out.WriteString("imok") }
+
+func (s *Server) adminReadOnly(out *bytes.Buffer) {
+	if s.readOnly {
+		out.WriteString("ro")
+		return
+	}
+	out.WriteString("rw")
+}
+
+// mode is what the server is, as srvr and mntr tell.
+func (s *Server) mode() string {
+	if s.readOnly {
+		return "read-only"
+	}
+	return "standalone"
+}
 
 // fullVersion has the form that clients parse: version, build, date.
 func (s *Server) fullVersion() string {
@@ -67,7 +82,7 @@ func (s *Server) adminSummary(out *bytes.Buffer) {
 	fmt.Fprintf(out, "Latency min/avg/max: %d/%.1f/%d\n", l.least, l.average(), l.most)
 	fmt.Fprintf(out, "Received: %d\nSent: %d\n", s.traffic.received, s.traffic.sent)
 	fmt.Fprintf(out, "Connections: %d\nOutstanding: 0\n", len(s.conns()))
-	fmt.Fprintf(out, "Zxid: %s\nMode: standalone\nNode count: %d\n", hexID(s.tree.zxid), s.tree.znodeCount())
+	fmt.Fprintf(out, "Zxid: %s\nMode: %s\nNode count: %d\n", hexID(s.tree.zxid), s.mode(), s.tree.znodeCount())
 }
 
 // adminMonitor lists the metrics of a standalone server that make sense for one in memory, one a line, after a tab.
@@ -78,7 +93,7 @@ func (s *Server) adminMonitor(out *bytes.Buffer) {
 		value any
 	}{
 		{"version", s.fullVersion()},
-		{"server_state", "standalone"},
+		{"server_state", s.mode()},
 		{"ephemerals_count", s.tree.ephemeralCount()},
 		{"num_alive_connections", len(s.conns())},
 		{"avg_latency", fmt.Sprintf("%.1f", l.average())},

@@ -12,6 +12,7 @@ type connectRequest struct {
 	session     int64
 	password    []byte
 	hasReadOnly bool // the client knows of read-only servers, and wants to hear of it in the reply
+	readOnly    bool // and can do with one
 }
 
 func decodeConnect(in *decoder) connectRequest {
@@ -23,8 +24,7 @@ func decodeConnect(in *decoder) connectRequest {
 		password: in.buffer(),
 	}
 	if !in.bad && len(in.b) > 0 {
-		in.bool() // no server here is read-only
-		r.hasReadOnly = true
+		r.hasReadOnly, r.readOnly = true, in.bool()
 	}
 	return r
 }
@@ -72,12 +72,11 @@ func (s *Server) greet(c *conn, r connectRequest) {
 	}
 }
 
-// attach gives c the session that its client asks for, unless there is no such session. A client that has seen a later
-// zxid than the server's is hung up on: it must look for a server that knows what it knows.
+// attach gives c the session that its client asks for, unless there is no such session, or the client is hung up on.
 func (s *Server) attach(c *conn, r connectRequest) {
-	if r.lastZxid > s.tree.zxid {
-		s.log.Warn("client has seen a later zxid", "client", c.remote(), "client zxid", r.lastZxid, "zxid", s.tree.zxid)
-		s.noteConn(Ended, c, "its client has seen a later zxid")
+	if why := s.rejects(r); why != "" {
+		s.log.Warn("client hung up on", "client", c.remote(), "reason", why, "client zxid", r.lastZxid, "zxid", s.tree.zxid)
+		s.noteConn(Ended, c, why)
 		c.finish(sendQueued)
 		return
 	}
@@ -109,7 +108,7 @@ func (s *Server) answerConnect(c *conn, r connectRequest, ss *session) {
 	e.int64(ss.id)
 	e.buffer(ss.password[:])
 	if r.hasReadOnly {
-		e.bool(false)
+		e.bool(s.readOnly)
 	}
 	s.reply(c, e.sized())
 	if ss.id == 0 {

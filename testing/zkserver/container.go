@@ -11,6 +11,9 @@ import (
 func (s *Server) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.readOnly { // it is the leader who sweeps
+		return
+	}
 	now := time.Now().UnixMilli()
 	for _, path := range slices.Sorted(maps.Keys(s.tree.swept)) {
 		if !s.tree.nodes[path].outlived(now) {

@@ -29,17 +29,14 @@ func (s *Server) CutOff(sessionID int64) (rejoin func()) {
 	}
 }
 
-// stuck tells whether a request on a connection that is cut off gets no answer. Answers come in the order of requests:
+// isStuck tells whether a request on a connection that is cut off gets no answer. Answers come in the order of requests:
 // one that is missing holds back all after it.
 func (c *conn) isStuck(op OpCode) bool {
 	if c.cutOff == nil {
 		return false
 	}
-	switch op {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDeleteContainer, OpSetData, OpSetACL, OpCheck,
-		OpMulti, OpReconfig, OpSync, OpCloseSession:
+	if op.needsLeader() || op == OpCloseSession {
 		c.stuck = true
-	default: // a server answers the others by itself
 	}
 	return c.stuck
 }

@@ -13,8 +13,8 @@
 // # Sessions and time
 //
 // Timeouts are bounded by 2 and 20 ticks; the tick is 500 ms unless [WithTick] says otherwise. A session expires when its
-// timeout T has passed since the last request on it, and at most one tick later: never before T. A request of the type
-// auth does not count. [Server.KillSession] ends a session at once, [Server.Stop] and [Server.Restart] take the server
+// timeout T has passed since the last request on it, and at most one tick later: never before T. Requests of the
+// types auth and sasl do not count. [Server.KillSession] ends a session at once, [Server.Stop] and [Server.Restart] take the server
 // away and bring it back with data and sessions, [Server.Pause] makes it silent.
 //
 // There is no clock to set: the fake one is that of testing/synctest. A server made [WithoutListener], whose clients
@@ -56,6 +56,7 @@
 //	a session ends                          Server.KillSession
 //	reads are stale                         Server.FreezeReads: a follower that lags behind
 //	pings are answered, the session expires Server.CutOff: a follower that has lost its leader
+//	there is no quorum                      Server.LoseQuorum: reads only, for clients that can do with them
 //
 // Nothing of it is left to chance, and all of it can be seen: [Server.Log] lists in order what happened to connections,
 // sessions and requests, and [Server.Await] waits for something to get into that list, which is what a test should do
@@ -66,6 +67,13 @@
 //	})
 //
 // Package zkproxy has the faults of the network for any server.
+//
+// # What it costs
+//
+// A server with its first session is there in half a millisecond. A client creates and deletes an ephemeral sequential
+// node some 20,000 times a second over loopback, on two cores that it shares with the server. A znode takes about 350
+// bytes of heap, with a path of 24 and data of 9 among them, a watch about as much, a session 800 (BenchmarkStart,
+// BenchmarkCreateAndDelete, BenchmarkMemory).
 //
 // # What differs from Apache ZooKeeper
 //

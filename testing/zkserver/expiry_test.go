@@ -98,6 +98,9 @@ func (m *mortal) live() {
 	if _, err := m.call(100, body{}.int(0).str("digest").str("user:secret")); err != nil {
 		m.t.Error(err)
 	}
+	if _, err := m.call(102, body{}.str("token")); err != nil {
+		m.t.Error(err)
+	}
 }
 
 // touch sends something that proves its client alive, whatever becomes of it.

@@ -18,7 +18,7 @@ type Request struct {
 
 // Fault is what becomes of a request. The zero Fault is [Pass].
 //
-// A request that is not applied has not reached the server: it does not keep its session alive either. Where a
+// A request that is lost or ignored has not reached the server: it does not keep its session alive either. Where a
 // connection is cut, answers to earlier requests still arrive.
 type Fault struct {
 	kind  faultKind

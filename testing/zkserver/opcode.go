@@ -104,6 +104,7 @@ const (
 	codeNotEmpty                code = -111
 	codeInvalidACL              code = -114
 	codeAuthFailed              code = -115
+	codeNotReadOnly             code = -119
 	codeNoWatcher               code = -121
 	codeReconfigDisabled        code = -123
 )

@@ -134,6 +134,7 @@ type rawClient struct {
 	session  int64
 	password []byte
 	timeout  int32
+	readOnly bool // so the server says
 	pending  []rawEvent
 }
 
@@ -143,7 +144,8 @@ type connection struct {
 	timeoutMs  int32
 	session    int64
 	password   []byte
-	noReadOnly bool
+	noReadOnly bool // the client does not know of read-only servers
+	readOnly   bool // it can do with one
 }
 
 func dialTCP(addr string) (net.Conn, error) {
@@ -158,7 +160,7 @@ func handshake(nc net.Conn, want connection) (*rawClient, error) {
 	}
 	b := body{}.int(0).long(want.lastZxid).int(want.timeoutMs).long(want.session).str(string(want.password))
 	if !want.noReadOnly {
-		b = b.flag(false)
+		b = b.flag(want.readOnly)
 	}
 	if err := c.write(b); err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func handshake(nc net.Conn, want connection) (*rawClient, error) {
 	r.int()
 	c.timeout, c.session, c.password = r.int(), r.long(), []byte(r.str())
 	if !want.noReadOnly {
-		r.flag()
+		c.readOnly = r.flag()
 	}
 	if r.err != nil {
 		return nil, fmt.Errorf("connect response: %w", r.err)

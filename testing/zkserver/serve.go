@@ -21,7 +21,7 @@ func (r request) path() string {
 		if _, done := decodeMultiHeader(&in); done {
 			return ""
 		}
-	case OpAuth, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig, OpDeleteContainer:
+	case OpAuth, OpSASL, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig, OpDeleteContainer:
 		return ""
 	default: // the others begin with a path, or are unknown and may begin with anything
 	}
@@ -125,7 +125,7 @@ func (s *Server) serve(c *conn, r request) {
 		s.cut(c)
 	case faultNeverAnswer:
 	case faultFail:
-		s.touchBy(c)
+		s.touchBy(c, r.op)
 		s.scratch.beginReply()
 		s.reply(c, s.scratch.endReply(r.xid, s.tree.zxid, f.code))
 	case faultLoseReply:
@@ -183,18 +183,19 @@ func (s *Server) apply(c *conn, r request) outcome {
 		x.out.b = nil
 	}
 	x.out.beginReply()
-	if r.op != OpAuth { // which proves nothing about the session
-		s.touchBy(c)
-	}
+	s.touchBy(c, r.op)
 	xid := r.xid
 	if r.op == OpPing {
 		xid = pingXid
 	}
 	err := codeUnimplemented
-	if handle := handlers[r.op]; handle != nil && s.cfg.version.knows(r.op) {
-		err = handle(x)
-	} else {
+	switch handle := handlers[r.op]; {
+	case handle == nil || !s.cfg.version.knows(r.op):
 		x.end, x.outside, x.zxid = true, true, -1
+	case s.readOnly && r.op.needsLeader():
+		err = codeNotReadOnly
+	default:
+		err = handle(x)
 	}
 	return outcome{answer: x.out.endReply(xid, x.replyZxid(), err), err: err, end: x.end}
 }

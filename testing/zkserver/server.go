@@ -35,8 +35,9 @@ type Server struct {
 	sessions    map[int64]*session
 	nextSession int64
 	freezes     []*freeze
-	dialed      int // the port of the latest client in memory
-	accepted    int // connections so far
+	readOnly    bool // LoseQuorum is in force
+	dialed      int  // the port of the latest client in memory
+	accepted    int  // connections so far
 	net         network
 	journal     journal
 	scratch     encoder

@@ -16,6 +16,7 @@ type session struct {
 	timeout  time.Duration // as negotiated by its latest connection
 	expires  time.Duration // on the server's clock, a multiple of the tick
 	conn     *conn         // nil while its client is away
+	local    bool          // opened while LoseQuorum was in force, and no part of the transactions
 }
 
 // clock is the time since the server was created. It is monotonic, and a fake one under testing/synctest.
@@ -30,9 +31,10 @@ func (s *Server) touch(ss *session) {
 	ss.expires = (s.clock() + ss.timeout).Truncate(tick) + tick
 }
 
-// touchBy is touch for a request on a connection, of which nobody hears if that is cut off.
-func (s *Server) touchBy(c *conn) {
-	if c.cutOff == nil {
+// touchBy is touch for a request on a connection, of which nobody hears if that is cut off. Requests of the types auth
+// and sasl prove nothing about the session: ZooKeeper answers them before it comes to that.
+func (s *Server) touchBy(c *conn, op OpCode) {
+	if c.cutOff == nil && op != OpAuth && op != OpSASL {
 		s.touch(c.session)
 	}
 }
@@ -55,8 +57,10 @@ func newSessionID() int64 {
 
 // openSession makes a session for c.
 func (s *Server) openSession(c *conn, timeout time.Duration) *session {
-	s.tree.zxid++
-	ss := &session{id: s.nextSession, timeout: timeout, conn: c}
+	ss := &session{id: s.nextSession, timeout: timeout, conn: c, local: s.readOnly}
+	if !ss.local {
+		s.tree.zxid++
+	}
 	s.nextSession++
 	rand.Read(ss.password[:]) // never returns an error
 	s.sessions[ss.id] = ss
@@ -90,6 +94,10 @@ func (s *Server) takeSession(c *conn, id int64, password []byte, timeout time.Du
 
 // endSession removes a session and its ephemeral nodes in one transaction.
 func (s *Server) endSession(ss *session) {
+	if ss.local {
+		delete(s.sessions, ss.id)
+		return
+	}
 	t := s.begin()
 	for _, path := range s.tree.ephemeralsOf(ss.id) {
 		t.remove(path)
@@ -120,7 +128,7 @@ func (s *Server) expireSessions() time.Duration {
 	defer s.mu.Unlock()
 	now := s.clock()
 	for _, ss := range s.sessions {
-		if ss.expires <= now {
+		if ss.expires <= now && (ss.local || !s.readOnly) { // nobody but a leader expires the sessions of a quorum
 			s.note(Event{Kind: SessionExpired, SessionID: ss.id})
 			s.log.Info("session expired", "session", hexID(ss.id), "timeout", ss.timeout)
 			s.killSession(ss)

@@ -33,7 +33,9 @@ const (
 //
 // It goes to the client's servers, one after the other until one has ended the
 // session, or to those given: servers that the client reaches only through a proxy.
-// Where none can, the test fails.
+// Where none can, the test fails. It connects as the client does: in memory to a
+// server [zkserver.WithoutListener], from the client's host in an
+// [ensemble.Network], and with the client's TLS.
 func KillSession(tb testing.TB, client *framework.Framework, servers ...string) {
 	tb.Helper()
 	session := client.Session()
@@ -47,7 +49,7 @@ func KillSession(tb testing.TB, client *framework.Framework, servers ...string) 
 	defer cancel()
 	var failures []error
 	for _, server := range servers {
-		err := killSession(ctx, server, session.ID(), session.Password())
+		err := killSession(ctx, client.Dialer(), server, session)
 		if err == nil {
 			return
 		}
@@ -57,11 +59,11 @@ func KillSession(tb testing.TB, client *framework.Framework, servers ...string) 
 }
 
 // killSession makes several attempts at one server.
-func killSession(ctx context.Context, server string, id int64, password []byte) (err error) {
+func killSession(ctx context.Context, dial framework.Dialer, server string, session *framework.Session) (err error) {
 	taken := false // by an earlier attempt
 	for range killAttempts {
 		var known bool
-		known, err = takeAndClose(ctx, server, id, password)
+		known, err = takeAndClose(ctx, dial, server, session)
 		switch {
 		case err != nil:
 			taken = taken || known
@@ -71,13 +73,15 @@ func killSession(ctx context.Context, server string, id int64, password []byte) 
 			return fmt.Errorf("%s does not know the session", server)
 		}
 	}
-	return err
+	return fmt.Errorf("%s: %w", server, err)
 }
 
 // takeAndClose takes the session over and closes it, or returns that the server
 // does not know it.
-func takeAndClose(ctx context.Context, server string, id int64, password []byte) (known bool, err error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+func takeAndClose(
+	ctx context.Context, dial framework.Dialer, server string, session *framework.Session,
+) (known bool, err error) {
+	conn, err := dial(ctx, "tcp", server)
 	if err != nil {
 		return false, err
 	}
@@ -87,18 +91,18 @@ func takeAndClose(ctx context.Context, server string, id int64, password []byte)
 			return false, err
 		}
 	}
-	granted, err := handshake(conn, id, password)
+	granted, err := handshake(conn, session.ID(), session.Password())
 	if err != nil {
-		return false, fmt.Errorf("handshake with %s: %w", server, err)
+		return false, fmt.Errorf("handshake: %w", err)
 	}
-	if granted != id {
+	if granted != session.ID() {
 		return false, nil
 	}
 	const xid = 1
 	header := binary.BigEndian.AppendUint32(nil, xid)
 	header = binary.BigEndian.AppendUint32(header, opCloseSession)
 	if _, err := exchange(conn, header); err != nil {
-		return true, fmt.Errorf("close the session at %s: %w", server, err)
+		return true, fmt.Errorf("close the session: %w", err)
 	}
 	return true, nil
 }

@@ -2,10 +2,12 @@ package zktest_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -34,4 +36,37 @@ func TestKillSessionTriesAgain(t *testing.T) {
 			require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
 		})
 	}
+}
+
+// TestKillSessionInMemory reaches a server without a listener, on a fake clock.
+func TestKillSessionInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		client := zktest.Client(t, server)
+		_, err := client.Create(t.Context(), "/ephemeral", nil, framework.WithMode(framework.Ephemeral))
+		require.NoError(t, err)
+		session := client.Session()
+		zktest.KillSession(t, client)
+		require.Zero(t, server.Stats().Ephemerals, "gone when KillSession returns")
+		zktest.Await(t, session.Done(), "the end of the session")
+		require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
+		zktest.AwaitState(t, client, framework.Reconnected)
+	})
+}
+
+// TestKillSessionInANetwork reaches a server from the client's host, the only place from
+// where it can be reached.
+func TestKillSessionInANetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a real server")
+	}
+	servers := zktest.NewEnsemble(t, 1, ensemble.WithNetwork())
+	host, err := servers.Network().Join("client")
+	require.NoError(t, err)
+	client := zktest.Client(t, servers, framework.WithDialer(host.DialContext))
+	session := client.Session()
+	zktest.KillSession(t, client)
+	zktest.Await(t, session.Done(), "the end of the session")
+	require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
 }

@@ -41,6 +41,11 @@ func TestClientOverTLS(t *testing.T) {
 			data, err := super.Get(t.Context(), "/locked")
 			require.NoError(t, err)
 			require.Equal(t, "data", string(data))
+
+			session := client.Session()
+			zktest.KillSession(t, client) // it connects as the client does
+			zktest.Await(t, session.Done(), "the end of the session")
+			require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
 		})
 	}
 }

@@ -1,0 +1,112 @@
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// devserver is the program examples/devserver in a process of its own.
+type devserver struct {
+	addr   string
+	cmd    *exec.Cmd
+	folder string // of the program
+}
+
+// sharedDevserver is the one that the tests of this package share.
+var sharedDevserver struct {
+	sync.Mutex
+	server *devserver
+}
+
+// sharingDevserver ends the shared one after the tests.
+type sharingDevserver struct{ m zktest.TestRunner }
+
+func (s sharingDevserver) Run() int {
+	code := s.m.Run()
+	sharedDevserver.Lock()
+	defer sharedDevserver.Unlock()
+	if sharedDevserver.server != nil {
+		if err := sharedDevserver.server.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "devserver:", err)
+			code = max(code, 1)
+		}
+	}
+	return code
+}
+
+// onDevserver is the connection string of the devserver, with a chroot for the test.
+func onDevserver(t *testing.T) string {
+	t.Helper()
+	sharedDevserver.Lock()
+	defer sharedDevserver.Unlock()
+	if sharedDevserver.server == nil {
+		server, err := startDevserver(withLimit(t))
+		require.NoError(t, err)
+		sharedDevserver.server = server
+	}
+	root := "/" + strings.ReplaceAll(t.Name(), "/", "-")
+	_, err := zktest.Client(t, sharedDevserver.server.addr).Create(withLimit(t), root, nil)
+	require.NoError(t, err)
+	return sharedDevserver.server.addr + root
+}
+
+// startDevserver builds the program and starts it. The context bounds the building.
+func startDevserver(ctx context.Context) (*devserver, error) {
+	folder, err := os.MkdirTemp("", "devserver-")
+	if err != nil {
+		return nil, err
+	}
+	program := filepath.Join(folder, "devserver")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "../../examples/devserver")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w\n%s", err, output), os.RemoveAll(folder))
+	}
+	d := &devserver{cmd: exec.CommandContext(context.WithoutCancel(ctx), program, "-addr", "127.0.0.1:0"), folder: folder}
+	if err := d.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return d, nil
+}
+
+// start starts the process, whose first line tells its address.
+func (d *devserver) start() error {
+	d.cmd.Stderr = os.Stderr
+	stdout, err := d.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := d.cmd.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return errors.Join(err, d.cmd.Process.Kill(), d.cmd.Wait())
+	}
+	d.addr = strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
+	return nil
+}
+
+// stop ends the process as Ctrl-C does, and removes the program.
+func (d *devserver) stop() error {
+	return errors.Join(d.cmd.Process.Signal(os.Interrupt), d.cmd.Wait(), os.RemoveAll(d.folder))
+}
+
+// eachServer is eachBackend for tests that need no more than an address: they run against
+// the program devserver, too, as against any server.
+func eachServer(t *testing.T, test func(t *testing.T, connectString string)) {
+	t.Helper()
+	eachBackend(t, func(t *testing.T, server zktest.Backend) { test(t, server.ConnectString()) })
+	t.Run("devserver", func(t *testing.T) { test(t, onDevserver(t)) })
+}
