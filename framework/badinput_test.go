@@ -170,6 +170,21 @@ func TestNilContexts(t *testing.T) {
 		"containers": func(ctx context.Context, f *framework.Framework, path string) error {
 			return f.CreateContainers(ctx, path)
 		},
+		"mkdirs": func(ctx context.Context, f *framework.Framework, path string) error { return f.Mkdirs(ctx, path) },
+		"delete children": func(ctx context.Context, f *framework.Framework, path string) error {
+			return f.DeleteChildren(ctx, path)
+		},
+		"retry": func(ctx context.Context, f *framework.Framework, _ string) error {
+			return f.Retry(ctx, func(context.Context) error { return nil })
+		},
+		"ephemerals": func(ctx context.Context, f *framework.Framework, path string) error {
+			_, err := f.Ephemerals(ctx, path)
+			return err
+		},
+		"all children number": func(ctx context.Context, f *framework.Framework, path string) error {
+			_, err := f.AllChildrenNumber(ctx, path)
+			return err
+		},
 		"hold": func(ctx context.Context, f *framework.Framework, _ string) error {
 			_, _, err := f.Session().Hold(ctx, framework.QuorumErrorPolicy)
 			return err

@@ -226,7 +226,8 @@
 // [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger], and for telemetry
 // [Framework.HasTelemetry], [Framework.TracerProvider], [Framework.MeterProvider],
 // [Framework.HasPathAttribute] and [Framework.ServerAttributes]. Package locks uses
-// nothing of the client that is not exported.
+// nothing of the client that is not exported. A tool that asks servers by itself finds
+// them with [Framework.Servers], and connects with [Framework.Dialer].
 //
 // # What is not promised
 //

@@ -93,6 +93,9 @@ func (f *Framework) Exists(ctx context.Context, path string, opts ...ExistsOptio
 // existsWithParents reads first: a znode that is there needs no parents.
 func (f *Framework) existsWithParents(ctx context.Context, path string, cfg readConfig) (*Stat, error) {
 	full, err := f.writable(path)
+	if err == nil && ctx == nil {
+		err = errNilContext
+	}
 	if err != nil {
 		return nil, failed(opExists, path, err)
 	}

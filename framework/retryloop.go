@@ -94,6 +94,8 @@ func (f *Framework) Retry(ctx context.Context, op func(ctx context.Context) erro
 	err := applyAll(opts, func(o LoopOption) error { return o.applyLoop(&cfg) })
 	switch {
 	case err != nil:
+	case ctx == nil:
+		err = errNilContext
 	case op == nil:
 		err = fmt.Errorf("%w: op nil, expected a function", ErrInvalidOption)
 	default:
@@ -133,6 +135,9 @@ func (f *Framework) withBudget(ctx context.Context, policy retry.Policy) (contex
 
 // budgetOf returns that of the loop which the context is in, or nil.
 func (f *Framework) budgetOf(ctx context.Context) *retry.Budget {
+	if ctx == nil {
+		return nil // the call will say so
+	}
 	loop, found := ctx.Value(retryLoopKey{f.client}).(*retryLoop)
 	if !found || loop.over.Load() {
 		return nil

@@ -60,6 +60,9 @@ func (w *Watch) Event() Event { return w.event }
 // Err may be set. If the context ends before, Wait cancels the watch, and the error
 // wraps the context's cause. A watch that was cancelled never ends.
 func (w *Watch) Wait(ctx context.Context) (Event, error) {
+	if ctx == nil {
+		return Event{}, fmt.Errorf("framework: watch %s: %w", w.path, errNilContext)
+	}
 	select {
 	case <-w.fired:
 		return w.event, nil
