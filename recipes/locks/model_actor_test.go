@@ -117,6 +117,10 @@ func (w *world) granted(a *actor, owner string, call int64, grants []*grant) {
 	for _, g := range grants {
 		g.owner, g.acquired = owner, call
 		for _, lease := range g.leases {
+			stillborn := lease.Err() != nil
+			if w.isGhost(lease.Path()) {
+				continue
+			}
 			folder := path.Dir(lease.Path())
 			op, ok := got[folder]
 			if !ok {
@@ -127,7 +131,6 @@ func (w *world) granted(a *actor, owner string, call int64, grants []*grant) {
 			}
 			op.N++
 			got[folder] = op
-			stillborn := lease.Err() != nil
 			w.begun.Go(func() { w.watch(a.client, g, lease, stillborn) })
 		}
 	}

@@ -94,6 +94,16 @@ func (w *world) vandalized(node string) (at int64, ok bool) {
 	return at, ok
 }
 
+// isGhost tells of a hold that was entered again after somebody else had deleted its
+// node, and before its owner was told: nothing was acquired.
+func (w *world) isGhost(node string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, again := w.nodes[node]
+	w.nodes[node] = struct{}{}
+	return again && w.deleted[node] != 0
+}
+
 func (w *world) isVandalized() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

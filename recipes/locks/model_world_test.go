@@ -33,7 +33,8 @@ type world struct {
 
 	mu       sync.Mutex
 	owners   int
-	deleted  map[string]int64 // when a node was deleted, by path
+	nodes    map[string]struct{} // those of leases, by path
+	deleted  map[string]int64    // when a node was deleted, by path
 	problems []error
 }
 
@@ -59,7 +60,7 @@ type result struct {
 // run runs the program.
 func (p program) run(seen *tally) (r result) {
 	seen.programs.Add(1)
-	w := &world{program: p, seen: seen, history: checker.NewHistory(), deleted: make(map[string]int64)}
+	w := &world{program: p, seen: seen, history: checker.NewHistory(), nodes: make(map[string]struct{}), deleted: make(map[string]int64)}
 	if err := w.start(); err != nil {
 		return result{problems: []error{err}}
 	}
