@@ -83,7 +83,7 @@
 //	an ensemble is stopped, and a part of it comes back
 //		TestTurnsGoOnWithAMajority
 //	sessions end while permits are held: all of them are told, and all permits are back
-//		TestPermitsOfLostSessionsComeBack
+//		TestPermitsOfLostSessionsComeBack, TestPermitsOfTheDeadComeBackInTime
 //
 // What Curator has no tests for:
 //
