@@ -152,7 +152,8 @@
 //	curator.lock.waiting            updowncounter {waiter}   curator.recipe
 //	curator.lock.lost               counter {loss}           curator.recipe, curator.reason
 //
-//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for recipes of one's own
+//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for recipes of one's own;
+//	                  condition, of acquire.duration and waiting: from the call to Await to its result, with the lock's wait in it
 //	curator.outcome   acquired, not_acquired (TryAcquire), canceled (the context ended),
 //	                  lost (node or session, and the retry policy gave up), error
 //	curator.end       released, lost
