@@ -33,22 +33,22 @@ func TestPermitsOfTheDeadComeBackInTime(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithTick(tick))
 				for range permits {
 					client := zktest.Client(t, server, framework.WithSessionTimeout(timeout))
-					lease := acquire(t, open(t, client))
-					defer func() { require.Error(t, lease.Release(withLimit(t)), "it was lost") }()
-					heal := server.Blackhole(client.Session().ID(), zkserver.Both)
-					defer heal()
+					acquire(t, open(t, client))
+					server.Blackhole(client.Session().ID(), zkserver.Both)
 				}
 				died := time.Now()
 				heirs := open(t, zktest.Client(t, server))
 				ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
 				defer cancel()
+				var leases []*locks.Lease
 				for range permits {
 					lease, err := heirs.Acquire(ctx)
 					require.NoError(t, err)
-					defer release(t, lease)
+					leases = append(leases, lease)
 				}
 				require.GreaterOrEqual(t, time.Since(died), timeout)
 				require.LessOrEqual(t, time.Since(died), timeout+tick)
+				releaseAll(t, leases)
 			})
 		})
 	}
