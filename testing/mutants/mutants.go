@@ -1048,11 +1048,11 @@ var table = []mutant{
 	{
 		name:     "locks-maximum-read-before-the-list",
 		property: "Nobody is let in by a maximum that was lowered before the leases were listed.",
-		file:     "recipes/locks/lock_internals.go",
-		old:      "	if children == nil {\n		var err error\n		if children, err = q.list(ctx); err != nil {",
-		new:      "	if err := q.max.read(ctx, q.l); err != nil {\n		return none, err\n	}\n	if changed := q.max.changed; changed != nil {\n		q.max.changed = nil\n		defer func() { q.max.changed = changed }()\n	}\n	if children == nil {\n		var err error\n		if children, err = q.list(ctx); err != nil {",
+		file:     "recipes/locks/queue.go",
+		old:      "	children, err := q.list(ctx)\n	if err != nil {\n		return PredicateResults{}, err\n	}\n	q.learn",
+		new:      "	changed := q.max.changed\n	q.max.changed = nil\n	defer func() { q.max.changed = changed }()\n	children, err := q.list(ctx)\n	if err != nil {\n		return PredicateResults{}, err\n	}\n	q.learn",
 		pkg:      "./recipes/locks",
-		test:     "^TestTheMaximumFallsDuringALook$/^zkserver$",
+		test:     "^TestTheMaximumFallsDuringALook$",
 	},
 	{
 		name:     "framework-search-without-sync",
@@ -1183,5 +1183,14 @@ var table = []mutant{
 		new:      "row: h.row + 1, ownDue: time.Now().Add(ownDelay),",
 		pkg:      "./recipes/locks",
 		test:     "^TestARowOfShortHoldsIsWatched$",
+	},
+	{
+		name:     "locks-permit-passed-on-unasked",
+		property: "A permit is not passed on within the process where the maximum may have been lowered.",
+		file:     "recipes/locks/queue.go",
+		old:      "if _, fixed := q.l.maxLeases.(FixedLeases); fixed && q.shrinking != nil {",
+		new:      "if q.shrinking != nil {",
+		pkg:      "./recipes/locks",
+		test:     "^TestTheMaximumFallsBeforeARelease$",
 	},
 }
