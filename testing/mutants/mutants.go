@@ -1047,7 +1047,7 @@ var table = []mutant{
 		property: "Nobody is let in by a maximum that was lowered before the leases were listed.",
 		file:     "recipes/locks/queue.go",
 		old:      "	children, err := q.list(ctx)\n	if err != nil {\n		return PredicateResults{}, err\n	}\n	q.learn",
-		new:      "	changed := q.max.changed\n	q.max.changed = nil\n	defer func() { q.max.changed = changed }()\n	children, err := q.list(ctx)\n	if err != nil {\n		return PredicateResults{}, err\n	}\n	q.learn",
+		new:      "	heard, known := q.max.changed, &q.max\n	known.changed = nil\n	defer func() { known.changed = heard }()\n	children, err := q.list(ctx)\n	if err != nil {\n		return PredicateResults{}, err\n	}\n	q.learn",
 		pkg:      "./recipes/locks",
 		test:     "^TestTheMaximumFallsDuringALook$",
 	},
