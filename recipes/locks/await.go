@@ -110,9 +110,6 @@ func (q *queued) watch(ctx context.Context) (went bool, err error) {
 	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
 		return false, err
 	}
-	if absent[len(names)] {
-		return false, errOwnNodeGone
-	}
 	for i, name := range names {
 		if absent[i] {
 			q.gone(name)
@@ -121,6 +118,9 @@ func (q *queued) watch(ctx context.Context) (went bool, err error) {
 		}
 		q.awaited[name].watch = watches[i]
 		watches[i].OnFired(func(framework.Event) { q.poke() })
+	}
+	if absent[len(names)] { // after the watches have become ours, which close takes back
+		return false, errOwnNodeGone
 	}
 	return went, nil
 }
@@ -182,18 +182,17 @@ func (q *queued) interrupted() {
 // awaitFolder waits for any change of the folder. The first time it does not wait,
 // as nobody has watched the list that the driver has decided on.
 func (q *queued) awaitFolder(ctx context.Context) error {
+	q.settle(nil)
+	if _, err := q.watch(ctx); err != nil { // our own node
+		return err
+	}
 	if q.folder != nil {
-		if _, err := q.watch(ctx); err != nil {
-			return err
-		}
 		if err := q.sleep(ctx, q.folder.Fired()); err != nil || !fired(q.folder) {
 			return err
 		}
 	}
-	last := q.folder
 	children, err := q.list(ctx, framework.Watched(&q.folder))
 	if err == nil {
-		last.Cancel()
 		q.learn(children)
 	}
 	return err

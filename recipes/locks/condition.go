@@ -80,7 +80,7 @@ func newCondition(lock InterProcessLock, of *LockInternals, path string) (*Condi
 	c := &Condition{lock: lock, of: of, client: of.client, path: path}
 	driver := StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: waiterName}}
 	var err error
-	if c.queue, err = newInternals(of.client, driver, path, waiterName, signalCount{c}, nil); err != nil {
+	if c.queue, err = newInternals(of.client, driver, path, waiterName, signalCount{c}, named("condition", nil)); err != nil {
 		return nil, err
 	}
 	if path == of.path || strings.HasPrefix(path, of.path+"/") {
@@ -132,14 +132,16 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 // one's. For an error with [framework.OutcomeUnknown] that is not certain: the context
 // has ended just when the signal was taken and the reply was lost.
 func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
-	again, err := c.await(ctx, lease)
+	ctx, seen := c.queue.telemetry.begin(ctx)
+	again, err := c.await(ctx, lease, seen)
+	seen.end(ctx, err)
 	if err != nil {
 		return nil, fmt.Errorf("locks: await %s: %w", c.path, errors.Join(err, unsettled(lease.Release(ctx))))
 	}
 	return again, nil
 }
 
-func (c *Condition) await(ctx context.Context, lease *Lease) (*Lease, error) {
+func (c *Condition) await(ctx context.Context, lease *Lease, seen *acquisition) (*Lease, error) {
 	lock, err := c.node(lease)
 	switch {
 	case err != nil:
@@ -155,6 +157,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease) (*Lease, error) {
 	if err != nil {
 		return nil, notAcquired(ctx, err)
 	}
+	seen.waits(ctx)
 	var again *Lease
 	if err = lease.Release(ctx); err == nil {
 		err = w.wait(ctx)

@@ -19,7 +19,7 @@
 //	client-go#1155, kuberhealthy#1533: after a loss nobody contends any more
 //		TestAcquireAgainAfterALoss, TestTurnsGoOnAfterAnOutage
 //	CURATOR-595: permits of a semaphore that are lost with the session do not come back
-//		TestPermitsOfLostSessionsComeBack
+//		TestPermitsOfLostSessionsComeBack, TestPermitsOfTheDeadComeBackInTime
 //	a restart of the servers, one after the other, costs locks
 //		TestARollingRestartCostsNoLock
 //

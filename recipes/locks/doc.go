@@ -59,6 +59,9 @@
 //		lease, err = filled.Await(ctx, lease)
 //	}
 //
+// The lease that Await returns has a token of its own, greater than that of the one
+// given back: others may have had the lock in between.
+//
 // # Who is there
 //
 // Participants, which every recipe has, tell who holds and who waits for whom, since
@@ -88,13 +91,23 @@
 // Which policy is safe with which session timeout in which partition is said at
 // [framework.StandardErrorPolicy]. When somebody else ends the hold at the server,
 // by deleting its node or closing its session, the server tells the holder and the
-// next in the queue at the same time; the next one needs a round trip more. Who may
-// change a node's access control list can make it unreadable first, and then the server
+// next in the queue with the same transaction, and whose link is faster hears of it
+// first. A hold watches its node from its first millisecond on, or its wait's
+// twentieth, so that a short turn takes fewer requests: before, its deletion by hand
+// is noticed by so much later. Who may change a node's access control list can make it unreadable first, and then the server
 // tells the holder nothing (since the fix of CVE-2024-23944): [framework.WithACLProvider]
 // can leave the nodes of locks to their creators.
 //
 // The contexts of a lost lease end with a [*LostError] as their cause, Done is
 // closed, and Release returns the error.
+//
+// # A lock that is hot within one process
+//
+// With [WithLocalHandoff] goroutines that share a mutex pass it on in memory, several
+// holds in a row under one node. It saves round trips, makes others wait longer, and
+// gives the row one token:
+//
+//	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLocalHandoff(10))
 //
 // # Asking for a lock that is held
 //
@@ -138,7 +151,8 @@
 //	curator.lock.waiting            updowncounter {waiter}   curator.recipe
 //	curator.lock.lost               counter {loss}           curator.recipe, curator.reason
 //
-//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for recipes of one's own
+//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for recipes of one's own;
+//	                  condition, of acquire.duration and waiting: from the call to Await to its result, with the lock's wait in it
 //	curator.outcome   acquired, not_acquired (TryAcquire), canceled (the context ended),
 //	                  lost (node or session, and the retry policy gave up), error
 //	curator.end       released, lost
@@ -167,6 +181,10 @@
 //     from one that waits: whoever comes later must not come before a holder.
 //   - It cannot become our turn before one of PathsToWatch is gone. What else changes
 //     meanwhile need not wake anybody.
+//   - If nobody can come to stand before a contender that is there already, it is also a
+//     [ShrinkingQueue], as the standard driver is: then a waiter enters when those before
+//     it have gone, without another list. A driver that embeds the standard one and
+//     orders otherwise has to say no: Shrinks that returns false.
 //
 // The package's example "composing" is a lock whose operators wait at the front, made
 // of a driver, a mutex and a multi-lock.

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -214,4 +217,44 @@ func TestHandoffIsForOneLease(t *testing.T) {
 	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
 	_, err = locks.NewLockInternals(client, driver, "/a", "lock-", 1, row)
 	require.NoError(t, err)
+}
+
+// TestARowOfShortHoldsIsWatched: none of its holds is as long as it takes until a node is
+// watched, and yet the row hears that the lock is asked for, or that its node is deleted.
+func TestARowOfShortHoldsIsWatched(t *testing.T) {
+	const short = 15 * time.Millisecond
+	for name, trouble := range map[string]func(*testing.T, *framework.Framework, *locks.Lease){
+		"asked for": func(t *testing.T, admin *framework.Framework, lease *locks.Lease) {
+			require.NoError(t, locks.AttemptRevoke(withLimit(t), admin, lease.Path()))
+		},
+		"deleted": func(t *testing.T, admin *framework.Framework, lease *locks.Lease) {
+			require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				mutex := newMutex(t, zktest.Client(t, server), "/lock", locks.WithLocalHandoff(100))
+				admin := zktest.Client(t, server)
+				lease := acquire(t, mutex)
+				first := lease
+				for range 3 {
+					next := acquireLater(withLimit(t), mutex)
+					time.Sleep(short)
+					release(t, lease)
+					lease = await(t, next).lease
+					require.Equal(t, first.Token(), lease.Token(), "one row")
+				}
+				trouble(t, admin, lease)
+				synctest.Wait()
+				select {
+				case <-lease.Revoked():
+				case <-lease.Done():
+				default:
+					t.Fatal("the holder has not been told")
+				}
+				_ = lease.Release(withLimit(t)) // an error if it was lost
+			})
+		})
+	}
 }

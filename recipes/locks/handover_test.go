@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -105,33 +104,6 @@ func TestTheLastOneBeforeIsEnough(t *testing.T) {
 				require.NoError(t, o.err)
 				waiter.link.Heal()
 				release(t, o.lease)
-			})
-		})
-	}
-}
-
-// TestAWaiterIsQuiet counts what a wait asks of the server, however long it is.
-func TestAWaiterIsQuiet(t *testing.T) {
-	const wait, enough = 300 * time.Millisecond, 12
-	kinds := map[string]func(t *testing.T, client *framework.Framework) contended{
-		"mutex": aMutex, "writer": aWriter, "semaphore": aSemaphore,
-		"semaphore v2": func(t *testing.T, client *framework.Framework) contended {
-			t.Helper()
-			return newSemaphore(t, client, handoverPath, locks.FixedLeases(1))
-		},
-	}
-	for name, kind := range kinds {
-		t.Run(name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				lease := acquire(t, kind(t, zktest.Client(t, server.ConnectString())))
-				waiter := newLinked(t, server)
-				ctx, cancel := context.WithTimeout(withLimit(t), wait)
-				defer cancel()
-				before := waiter.link.Requests()
-				_, err := kind(t, waiter.Framework).Acquire(ctx)
-				require.ErrorIs(t, err, locks.ErrNotAcquired)
-				require.LessOrEqual(t, waiter.link.Requests()-before, enough)
-				release(t, lease)
 			})
 		})
 	}

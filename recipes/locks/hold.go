@@ -23,8 +23,9 @@ type hold struct {
 	parent  context.Context // of the session, while that is held
 	letGo   func()          // of the session
 	node    LockNode
-	self    *member // as those behind it see it
-	row     int     // how many holds the node has served, with this one
+	self    *member   // as those behind it see it
+	row     int       // how many holds the node has served, with this one
+	ownDue  time.Time // when the node is to be watched
 	since   time.Time
 
 	ctx      context.Context
@@ -41,13 +42,14 @@ type hold struct {
 	mu     sync.Mutex
 	leases int              // not released yet; 0 means that the hold is being released
 	own    *framework.Watch // on node; nil before the first
-	due    *time.Timer      // for the first; nil if it came with the hold
+	due    *time.Timer      // for the first; nil if it came with the hold or was due
 	over   bool             // released or lost: work does not grow any more
 	work   sync.WaitGroup   // of examine
 }
 
 func newHold(parent context.Context, letGo func(), q *queued) *hold {
 	h := &hold{l: q.l, session: q.session, parent: parent, letGo: letGo, node: q.node, self: q.self, row: 1}
+	h.ownDue = time.Now().Add(holdDelay)
 	q.seen.granted(h)
 	h.begin()
 	if q.own != nil {
@@ -58,10 +60,16 @@ func newHold(parent context.Context, letGo func(), q *queued) *hold {
 }
 
 // successor returns the hold that takes the place of one which has been released, and
-// takes over its node, session and watch.
+// takes over its node, session and watch. A watch that is being set is waited for, if it
+// does not take long: or a row of holds that are shorter than a round trip would have none.
 func (h *hold) successor() *hold {
-	h.stopWork()
-	s := &hold{l: h.l, session: h.session, parent: h.parent, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1}
+	limit := time.AfterFunc(examinePause, h.endWatching)
+	h.finishWork()
+	limit.Stop()
+	h.endWatching()
+	s := &hold{
+		l: h.l, session: h.session, parent: h.parent, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1, ownDue: h.ownDue,
+	}
 	s.begin()
 	if h.revoked.Err() != nil {
 		s.revoke() // the request is for whoever has the node
@@ -79,15 +87,19 @@ func (h *hold) begin() {
 	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
 }
 
-// watchOrExamine goes on with the watch on the node, or sets one in a while.
+// watchOrExamine goes on with the watch on the node, or sets one when it is due.
 func (h *hold) watchOrExamine(own *framework.Watch) {
-	if own != nil {
+	delay := time.Until(h.ownDue)
+	switch {
+	case own != nil:
 		h.watch(own)
-		return
+	case delay <= 0:
+		h.examineLater()
+	default:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.due = time.AfterFunc(delay, h.examineLater)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.due = time.AfterFunc(holdDelay, h.examineLater)
 }
 
 // examineLater has the node examined, unless the hold is over.
@@ -120,7 +132,7 @@ func (h *hold) onEvent(event framework.Event) {
 // and watches it: a while after the grant if nobody has yet, and after an event that
 // leaves it open.
 func (h *hold) examine() {
-	for h.ctx.Err() == nil {
+	for first := true; first || h.ctx.Err() == nil; first = false {
 		var own *framework.Watch
 		var stat framework.Stat
 		data, err := h.l.client.Get(h.watching, h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
@@ -165,13 +177,19 @@ func (h *hold) unwatch() {
 
 // stopWork ends what is going on to find out about the node.
 func (h *hold) stopWork() {
+	h.endWatching()
+	h.finishWork()
+}
+
+// finishWork waits for what is going on to find out about the node, and lets nothing more
+// begin.
+func (h *hold) finishWork() {
 	h.mu.Lock()
 	h.over = true
 	if h.due != nil {
 		h.due.Stop()
 	}
 	h.mu.Unlock()
-	h.endWatching()
 	h.work.Wait()
 }
 

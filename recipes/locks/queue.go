@@ -56,7 +56,8 @@ func (q *queued) close() {
 func (q *queued) learn(children []string) {
 	q.names = q.l.sorted(children)
 	q.companions, q.passed = nil, false
-	if q.shrinking != nil {
+	// A maximum that may change is to be heard of first: what the server tells comes in order.
+	if _, fixed := q.l.maxLeases.(FixedLeases); fixed && q.shrinking != nil {
 		q.companions = q.self.companions(q.names)
 		delete(q.companions, q.name)
 	}

@@ -33,6 +33,8 @@
 //		TestAMemberIsLost
 //	one of several locks cannot be acquired: those before are given back, those after are not tried
 //		TestTheFirstFailureStopsAMultiLock
+//	the nodes are not ephemeral: the lock is kept when its holder's client is closed, until the node is deleted
+//		TestALockThatOutlivesItsHolder
 //
 // Curator's schemas, which allow only certain nodes in a place, do not exist here.
 //
@@ -81,7 +83,7 @@
 //	an ensemble is stopped, and a part of it comes back
 //		TestTurnsGoOnWithAMajority
 //	sessions end while permits are held: all of them are told, and all permits are back
-//		TestPermitsOfLostSessionsComeBack
+//		TestPermitsOfLostSessionsComeBack, TestPermitsOfTheDeadComeBackInTime
 //
 // What Curator has no tests for:
 //
@@ -91,7 +93,8 @@
 //		interop.TestMutexContest, interop.TestReadWriteContest, interop.TestReadersAndWritersOfBothSides,
 //		interop.TestSemaphoreContest, interop.TestSemaphoreV2Contest, interop.TestSemaphoreMutexContest,
 //		interop.TestLeasesOfBothSides, interop.TestParticipantsOfBothSides, interop.TestTheOtherSideDies,
-//		interop.TestJavaAsksGo, interop.TestGoAsksJava
+//		interop.TestJavaAsksGo, interop.TestGoAsksJava, interop.TestJavaAsksGoForEveryLock,
+//		interop.TestGoAsksReadersAndWritersInJava
 //	the sequence number near its end
 //		TestTheOrderIsThatOfCreation, TestTheQueueKeepsItsOrderAcrossTheWrap,
 //		TestNobodyIsAdmittedWhenTheSequenceIsExhausted

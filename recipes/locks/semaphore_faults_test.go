@@ -1,7 +1,6 @@
 package locks_test
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -61,64 +60,5 @@ func TestTwoSetTheNumberThatIsNotThere(t *testing.T) {
 		n, _, err := second.MaxLeases(withLimit(t))
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
-	})
-}
-
-// The number is lowered while somebody who waits lists the leases: whoever saw both
-// in the order in which they were made would not let him in.
-func TestTheMaximumFallsDuringALook(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		admin := zktest.Client(t, server.ConnectString())
-		shared, err := locks.NewSharedLeases(admin, "/semaphores/max", 3)
-		require.NoError(t, err)
-		held, err := locks.NewInterProcessSemaphore(admin, "/semaphores/s", shared)
-		require.NoError(t, err)
-		leases := []*locks.Lease{acquire(t, held), acquire(t, held), acquire(t, held)}
-
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
-		own, err := locks.NewSharedLeases(client, "/semaphores/max", 3)
-		require.NoError(t, err)
-		s, err := locks.NewInterProcessSemaphore(client, "/semaphores/s", own)
-		require.NoError(t, err)
-		looking, look, read := make(chan struct{}), make(chan struct{}), make(chan struct{}, 10)
-		var armed atomic.Bool
-		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-			switch {
-			case f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpGetChildren2 && armed.Swap(false):
-				close(looking)
-				<-look
-			case f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpGetData && f.Path == server.Root()+"/semaphores/max":
-				read <- struct{}{}
-			}
-			return zkproxy.Pass
-		})
-		ctx, giveUp := context.WithCancel(withLimit(t))
-		before := acquireLater(ctx, held)
-		awaitQueue(t, held, 4)
-		waiting := acquireLater(withLimit(t), s)
-		awaitQueue(t, held, 5)
-		awaitSignal(t, read)
-		require.NoError(t, client.Sync(withLimit(t), "/"))
-		armed.Store(true)
-		giveUp() // a reason to look
-		require.ErrorIs(t, await(t, before).err, locks.ErrNotAcquired)
-		awaitSignal(t, looking)
-		require.NoError(t, shared.Set(withLimit(t), 1))
-		release(t, leases[0])
-		close(look)
-		select {
-		case o := <-waiting:
-			require.NoError(t, o.err)
-			t.Fatal("let in as one of three, where there may be one")
-		case <-read:
-		}
-		require.NoError(t, client.Sync(withLimit(t), "/"))
-		requireWaiting(t, waiting)
-		release(t, leases[1])
-		release(t, leases[2])
-		o := await(t, waiting)
-		require.NoError(t, o.err)
-		release(t, o.lease)
 	})
 }

@@ -143,7 +143,7 @@ func (a *acquisition) granted(h *hold) {
 		return
 	}
 	a.span.AddEvent("granted")
-	a.span.SetAttributes(keyFence.Int64(h.node.Stat.Czxid), keySession.String(h.session.String()))
+	a.span.SetAttributes(keyFence.Int64(h.node.token()), keySession.String(h.session.String()))
 	a.t.held.Add(context.Background(), 1, a.t.with())
 }
 

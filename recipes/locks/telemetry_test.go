@@ -230,3 +230,35 @@ func TestWaitingForATurnIsWaiting(t *testing.T) {
 		require.Equal(t, 3, o.value(t, "lock.acquire.duration{curator.outcome=acquired,curator.recipe=semaphore}"))
 	})
 }
+
+// TestTelemetryOfACondition: a wait is one from the release of the lock to its return, and
+// the lock's own waits and holds are measured as ever.
+func TestTelemetryOfACondition(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		o := newObserved()
+		p := newParty(t, server.ConnectString(), o.options()...)
+		ctx, cancel := context.WithCancel(withLimit(t))
+		defer cancel()
+		signalled := p.awaitLater(t, withLimit(t), 1)
+		o.awaitWaiting(t, "condition", 1)
+		givesUp := p.awaitLater(t, ctx, 2)
+		o.awaitWaiting(t, "condition", 2)
+		require.Zero(t, o.value(t, "lock.held{curator.recipe=mutex}"))
+
+		lease := acquire(t, p.mutex)
+		require.NoError(t, p.condition.Signal(withLimit(t), lease))
+		release(t, lease)
+		release(t, await(t, signalled).lease)
+		cancel()
+		require.ErrorIs(t, await(t, givesUp).err, context.Canceled)
+		_, err := p.condition.Await(withLimit(t), lease)
+		require.ErrorIs(t, err, locks.ErrNotHeld)
+
+		require.Zero(t, o.value(t, "lock.waiting{curator.recipe=condition}"))
+		require.Equal(t, 1, o.value(t, "lock.acquire.duration{curator.outcome=acquired,curator.recipe=condition}"))
+		require.Equal(t, 1, o.value(t,
+			"lock.acquire.duration{curator.outcome=canceled,curator.recipe=condition,error.type=canceled}"))
+		require.Equal(t, 4, o.value(t, "lock.acquire.duration{curator.outcome=acquired,curator.recipe=mutex}"))
+		require.Zero(t, o.value(t, "lock.held{curator.recipe=mutex}"))
+	})
+}

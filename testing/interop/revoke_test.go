@@ -78,6 +78,45 @@ func TestGoAsksJava(t *testing.T) {
 	})
 }
 
+// Curator's Revoker asks for any lock of ours, also for those that Curator's own side does
+// not give back when asked.
+func TestJavaAsksGoForEveryLock(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, java := zktest.Client(t, server.ConnectString()), newActor(t, server)
+		both := newReadWriteLock(t, client, "/locks/both")
+		for _, lock := range []locks.InterProcessLock{
+			both.ReadLock(), both.WriteLock(),
+			newSemaphore(t, client, "/locks/v1"), newSemaphoreV2(t, client, "/locks/v2"), newSemaphoreMutex(t, client, "/locks/mutex"),
+		} {
+			lease, err := lock.Acquire(withLimit(t))
+			require.NoError(t, err)
+			java.do(t, "revoke", lease.Path())
+			await(t, lease.Revoked(), "the request")
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Release(withLimit(t)))
+		}
+	})
+}
+
+// Java's readers and writers hear of a request of ours. Its semaphores have nobody who
+// would listen.
+func TestGoAsksReadersAndWritersInJava(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, java := zktest.Client(t, server.ConnectString()), newActor(t, server)
+		both := newReadWriteLock(t, client, "/locks/both")
+		java.do(t, "read-write", "m", "/locks/both")
+		for _, side := range []string{"m.read", "m.write"} {
+			java.do(t, "make-revocable", side)
+			node, _ := java.acquire(t, side)
+			require.NoError(t, locks.AttemptRevoke(withLimit(t), client, node))
+			java.do(t, "await-revocation", side)
+			require.True(t, awaitQueue(t, both, 1)[0].RevocationRequested())
+			java.do(t, "release", side)
+			require.Empty(t, awaitQueue(t, both, 0))
+		}
+	})
+}
+
 func await(t *testing.T, signal <-chan struct{}, what string) {
 	t.Helper()
 	select {

@@ -1,0 +1,100 @@
+package locks_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func newSharedSemaphore(t *testing.T, client *framework.Framework, n int) (*locks.InterProcessSemaphore, *locks.SharedLeases) {
+	t.Helper()
+	shared, err := locks.NewSharedLeases(client, "/max", n)
+	require.NoError(t, err)
+	s, err := locks.NewInterProcessSemaphore(client, "/permits", shared)
+	require.NoError(t, err)
+	return s, shared
+}
+
+// requireWaits sees that the acquisition has nothing to do but wait.
+func requireWaits(t *testing.T, waiting <-chan outcome) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case o := <-waiting:
+		t.Fatalf("let in by a number that was lowered before: %+v", o)
+	default:
+	}
+}
+
+// TestTheMaximumFallsDuringALook: the number is lowered while somebody who waits lists the
+// leases. Whoever saw both in the order in which they were made would not let him in.
+func TestTheMaximumFallsDuringALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		held, shared := newSharedSemaphore(t, zktest.Client(t, server), 3)
+		leases := []*locks.Lease{acquire(t, held), acquire(t, held), acquire(t, held)}
+		ctx, giveUp := context.WithCancel(context.Background())
+		defer giveUp()
+		before := acquireLater(ctx, held)
+		synctest.Wait()
+		client := zktest.Client(t, server)
+		s, _ := newSharedSemaphore(t, client, 3)
+		waiting := acquireLater(withLimit(t), s)
+		time.Sleep(time.Second)
+
+		look := make(chan struct{})
+		var looking atomic.Bool
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == client.Session().ID() && r.Op == zkserver.OpGetChildren2 {
+				looking.Store(true)
+				return zkserver.HoldUntil(look)
+			}
+			return zkserver.Pass
+		})
+		giveUp() // not the first in the queue: who comes after it lists
+		require.ErrorIs(t, await(t, before).err, locks.ErrNotAcquired)
+		synctest.Wait()
+		require.True(t, looking.Load())
+		require.NoError(t, shared.Set(withLimit(t), 1))
+		release(t, leases[0])
+		close(look)
+		requireWaits(t, waiting)
+		releaseAll(t, leases[1:])
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+// TestTheMaximumFallsBeforeARelease: the client that releases a permit has not heard yet
+// that there is one less, and does not give it to another goroutine of its own.
+func TestTheMaximumFallsBeforeARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		s, _ := newSharedSemaphore(t, client, 2)
+		leases := []*locks.Lease{acquire(t, s), acquire(t, s)}
+		waiting := acquireLater(withLimit(t), s)
+		time.Sleep(time.Second)
+		thaw := server.FreezeReads(client.Session().ID())
+		_, shared := newSharedSemaphore(t, zktest.Client(t, server), 2)
+		require.NoError(t, shared.Set(withLimit(t), 1))
+		release(t, leases[0])
+		requireWaits(t, waiting)
+		thaw()
+		requireWaits(t, waiting)
+		release(t, leases[1])
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}

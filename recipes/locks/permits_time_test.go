@@ -1,0 +1,55 @@
+package locks_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestPermitsOfTheDeadComeBackInTime: holders that die without a word are missed when the
+// session timeout has passed, and a tick of the server at most; on a fake clock.
+func TestPermitsOfTheDeadComeBackInTime(t *testing.T) {
+	const permits, timeout, tick = 3, 10 * time.Second, 2 * time.Second
+	for name, open := range map[string]func(*testing.T, *framework.Framework) locks.InterProcessLock{
+		"first": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
+			s, err := locks.NewInterProcessSemaphore(client, "/permits", locks.FixedLeases(permits))
+			require.NoError(t, err)
+			return s
+		},
+		"second": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
+			return newSemaphore(t, client, "/permits", locks.FixedLeases(permits))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithTick(tick))
+				for range permits {
+					client := zktest.Client(t, server, framework.WithSessionTimeout(timeout))
+					acquire(t, open(t, client))
+					server.Blackhole(client.Session().ID(), zkserver.Both)
+				}
+				died := time.Now()
+				heirs := open(t, zktest.Client(t, server))
+				ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
+				defer cancel()
+				var leases []*locks.Lease
+				for range permits {
+					lease, err := heirs.Acquire(ctx)
+					require.NoError(t, err)
+					leases = append(leases, lease)
+				}
+				require.GreaterOrEqual(t, time.Since(died), timeout)
+				require.LessOrEqual(t, time.Since(died), timeout+tick)
+				releaseAll(t, leases)
+			})
+		})
+	}
+}
