@@ -95,7 +95,7 @@ func TestBadInput(t *testing.T) {
 	check(nilContext, err)
 	contender := "/bad/_c_00000000-0000-0000-0000-000000000000-lock-0000000000"
 	check("client nil, expected", locks.AttemptRevoke(t.Context(), nil, contender))
-	check("context is nil, expected one such as", locks.AttemptRevoke(none, client, contender))
+	check("context nil, expected one such as", locks.AttemptRevoke(none, client, contender))
 	check("expected the path of a contender's node", locks.AttemptRevoke(t.Context(), client, "/bad"))
 	_, err = newMutex(t, client, "/bad/data", locks.WithLockData(make([]byte, 2<<20))).Acquire(t.Context())
 	check("too large: a request of", err)
