@@ -48,11 +48,12 @@ public final class Bench {
             client.start();
             client.blockUntilConnected();
             connected.add(client);
-            Locker locker = locker(client, path, reads);
             if (queue && c == 0) {
-                holder = locker.lock(false);
+                holder = locker(client, path, reads).lock(false);
             }
             for (int t = 0; t < threads; t++) {
+                // Each has an instance of its own: the release of one removes the watches of all that share it.
+                Locker locker = locker(client, path, reads);
                 int first = c * threads + t;
                 List<double[]> mine = new ArrayList<>();
                 turns.add(mine);
