@@ -160,16 +160,16 @@ func ExampleWithRevocationListener() {
 	client, closeAll := exampleClient()
 	defer closeAll()
 	ctx := context.Background()
+	released := make(chan error, 1)
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/report",
-		locks.WithRevocationListener(func(lease *locks.Lease) {
-			fmt.Println("asked for; released:", lease.Release(ctx))
-		}))
+		locks.WithRevocationListener(func(lease *locks.Lease) { released <- lease.Release(ctx) }))
 	check(err)
 	lease, err := mutex.Acquire(ctx)
 	check(err)
 	check(locks.AttemptRevoke(ctx, client, lease.Path()))
 	next, err := mutex.Acquire(ctx)
 	check(err)
+	fmt.Println("asked for; released:", <-released)
 	fmt.Println(next.Release(ctx))
 	// Output:
 	// asked for; released: <nil>
