@@ -284,7 +284,7 @@ func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 
 // After a loss, the same mutex works again, and the lost node does not stay.
 func TestAcquireAgainAfterALoss(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		proxy := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
