@@ -47,7 +47,7 @@ func runAll(
 					return all, fmt.Errorf("%v peer=%s: %w", s, p.name, err)
 				}
 				of[i].Rounds = append(of[i].Rounds, r)
-				say(progress, "# %v round=%d peer=%s turns=%d turns_per_s=%.0f turn_p50_us=%.0f overlaps=%d\n",
+				sayf(progress, "# %v round=%d peer=%s turns=%d turns_per_s=%.0f turn_p50_us=%.0f overlaps=%d\n",
 					s, round+1, p.name, r.Turns, r.turnsPerSecond(), r.TurnP50, r.Overlaps)
 				if r.Overlaps > 0 && (p.name == "self" || p.name == "self-handoff") {
 					return all, fmt.Errorf("%v peer=%s: %w %d times", s, p.name, errOverlap, r.Overlaps)
@@ -59,8 +59,8 @@ func runAll(
 	return all, nil
 }
 
-// say tells how far it is; that it cannot be told is no reason to stop.
-func say(progress io.Writer, format string, args ...any) {
+// sayf tells how far it is; that it cannot be told is no reason to stop.
+func sayf(progress io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(progress, format, args...)
 }
 
