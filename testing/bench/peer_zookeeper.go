@@ -84,7 +84,9 @@ func selfLocker(client *framework.Framework, l load, path string, opts []locks.O
 // runZKLock measures the lock of go-zookeeper.
 func runZKLock(ctx context.Context, at servers, l load, path string) (result, error) {
 	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
-		return func(context.Context, bool) (func(context.Context) error, error) {
+		return func(ctx context.Context, _ bool) (func(context.Context) error, error) {
+			stop := context.AfterFunc(ctx, conn.Close) // it knows no contexts: this ends its wait
+			defer stop()
 			lock := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)) // one is not for several goroutines
 			if err := lock.Lock(); err != nil {
 				return nil, err
