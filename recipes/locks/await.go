@@ -52,10 +52,13 @@ func (q *queued) await(ctx context.Context, names []string) error {
 	return err
 }
 
-// andTheOneBefore adds, where one is to be waited for, whom that one waits for. When that
-// one goes we are next, and see to it beforehand that nobody else is before us.
+// andTheOneBefore adds, where the one right before us is to be waited for, whom that one
+// waits for. When that one goes we are next, and see to it beforehand that nobody else is
+// before us. The others who wait for the same, as readers do for a writer, need not wake
+// up: they will be let in together.
 func (q *queued) andTheOneBefore(names []string) []string {
-	if len(names) != 1 || q.shrinking == nil {
+	ours := slices.Index(q.names, q.name)
+	if len(names) != 1 || q.shrinking == nil || ours < 1 || q.names[ours-1] != names[0] {
 		return names
 	}
 	result, err := q.l.driver.GetsTheLock(q.names, names[0], q.max.n)

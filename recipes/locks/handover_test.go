@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -323,5 +324,90 @@ func TestOrderAcrossProcesses(t *testing.T) {
 		require.Empty(t, in.overlaps)
 		before.Sessions += 3
 		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// TestOnlyTheNextLooksAhead has readers wait for a writer that waits for another one: the
+// end of the first wakes the second and one reader, not all of them.
+func TestOnlyTheNextLooksAhead(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		first := newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath)
+		release(t, acquire(t, first.ReadLock())) // with the number 0, which no writer has then
+		lease := acquire(t, first.WriteLock())
+		second := acquireLater(withLimit(t), newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath).WriteLock())
+		next := awaitQueue(t, first, 2)[1].Path
+		var readers []<-chan outcome
+		var clients []*framework.Framework
+		for i := range 5 {
+			clients = append(clients, zktest.Client(t, server.ConnectString()))
+			readers = append(readers, acquireLater(withLimit(t), newReadWrite(t, clients[i], handoverPath).ReadLock()))
+			awaitQueue(t, first, 3+i)
+		}
+		for ctx := withLimit(t); watchers(t, server, next) < 1+len(readers); { // and its own
+			require.NoError(t, ctx.Err(), "%d watch the second writer", watchers(t, server, next))
+		}
+		for _, client := range clients { // what was sent with these watches has been done
+			require.NoError(t, client.Sync(withLimit(t), "/"))
+		}
+		require.LessOrEqual(t, watchers(t, server, lease.Path()), 3, "itself, the second writer and one reader")
+		release(t, lease)
+		o := await(t, second)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+		for _, reader := range readers {
+			o := await(t, reader)
+			require.NoError(t, o.err)
+			release(t, o.lease)
+		}
+	})
+}
+
+// watchers counts the sessions that watch a path, named as in the chroot of the test.
+func watchers(t *testing.T, server zktest.Backend, path string) int {
+	t.Helper()
+	answer, err := server.FourLetterWord(withLimit(t), "wchp")
+	require.NoError(t, err)
+	n, there := 0, false
+	for line := range strings.Lines(answer) {
+		if strings.HasPrefix(line, "/") {
+			there = strings.TrimSpace(line) == server.Root()+path
+		} else if there && strings.TrimSpace(line) != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// replaceable is a mutex whose places may be taken by others.
+type replaceable struct {
+	locks.StandardLockInternalsDriver
+}
+
+func (replaceable) Shrinks(string) bool { return false }
+
+// TestADriverMayInsistOnTheServer: where a driver says that the end of a contender proves
+// nothing, that goes for those of the same process too.
+func TestADriverMayInsistOnTheServer(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := newLinked(t, server)
+		driver := replaceable{locks.StandardLockInternalsDriver{
+			StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "lock-"},
+		}}
+		lock, err := locks.NewLockInternals(client.Framework, driver, handoverPath, "lock-", 1)
+		require.NoError(t, err)
+		lease := acquire(t, lock)
+		result := acquireLater(withLimit(t), lock)
+		awaitQueue(t, lock, 2)
+		require.NoError(t, client.Sync(withLimit(t), "/"))
+		sent := client.requests()
+		release(t, lease)
+		o := await(t, result)
+		require.NoError(t, o.err)
+		listed := false
+		for len(sent) > 0 {
+			listed = <-sent == opGetChildren2 || listed
+		}
+		require.True(t, listed, "it has looked at a new list")
+		release(t, o.lease)
 	})
 }

@@ -20,7 +20,8 @@ import (
 // where ARCHITECTURE.md says so.
 //
 // What a recipe adds is its [LockInternalsDriver]. A LockInternals is safe for
-// concurrent use and holds no state of any acquisition.
+// concurrent use. It holds no state of any acquisition, but for what goroutines that
+// share it wait for under [WithLocalHandoff].
 type LockInternals struct {
 	client    *framework.Framework
 	driver    LockInternalsDriver

@@ -67,7 +67,9 @@ func (l *LockInternals) join(path string) *member {
 func (m *member) part() {
 	folders.Lock()
 	defer folders.Unlock()
-	delete(m.folder.members, m.name)
+	if m.folder.members[m.name] == m { // a driver without protection may use a name again
+		delete(m.folder.members, m.name)
+	}
 	if len(m.folder.members) == 0 && folders.byKey[m.folder.key] == m.folder {
 		delete(folders.byKey, m.folder.key)
 	}

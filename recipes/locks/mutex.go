@@ -30,7 +30,7 @@ const mutexName = "lock-"
 // the order in which the server has created their nodes.
 //
 // Layout: <path>/_c_<uuid>-lock-<10 digits>, ephemeral, below container nodes.
-// The first in the order of the digits has the lock; each of the others watches
+// The first in the order of the digits has the lock; each of the others waits for
 // the one before it.
 //
 // It is safe for concurrent use. Two InterProcessMutex on one path and client are

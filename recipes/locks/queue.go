@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,8 +60,16 @@ func (q *queued) learn(children []string) {
 	// A maximum that may change is to be heard of first: what the server tells comes in order.
 	if _, fixed := q.l.maxLeases.(FixedLeases); fixed && q.shrinking != nil {
 		q.companions = q.self.companions(q.names)
-		delete(q.companions, q.name)
+		maps.DeleteFunc(q.companions, func(name string, _ *member) bool { return name == q.name || !q.hearsOf(name) })
 	}
+}
+
+// hearsOf tells whether the word of a companion that it has let go proves that its
+// place is free: where the driver says so, and among writers, of which those whose place
+// a reader may have taken are marked as replaced.
+func (q *queued) hearsOf(name string) bool {
+	_, marked := q.l.driver.(writeDriver)
+	return marked || q.shrinking.Shrinks(name)
 }
 
 // list returns the names in the folder.

@@ -1307,4 +1307,22 @@ var table = []mutant{
 		pkg:      "./recipes/locks",
 		test:     "^TestTheMaximumFallsBeforeARelease$",
 	},
+	{
+		name:     "locks-all-look-ahead",
+		property: "The end of a writer does not wake the readers of the next one.",
+		file:     "recipes/locks/await.go",
+		old:      " || ours < 1 || q.names[ours-1] != names[0] {",
+		new:      " || ours < 1 {",
+		pkg:      "./recipes/locks",
+		test:     "^TestOnlyTheNextLooksAhead$",
+	},
+	{
+		name:     "locks-driver-unheard",
+		property: "Where a driver says that the end of a contender proves nothing, the process does not know better.",
+		file:     "recipes/locks/queue.go",
+		old:      "return marked || q.shrinking.Shrinks(name)",
+		new:      "return marked || q.shrinking != nil",
+		pkg:      "./recipes/locks",
+		test:     "^TestADriverMayInsistOnTheServer$",
+	},
 }
