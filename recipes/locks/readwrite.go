@@ -23,8 +23,8 @@ import (
 // digits>, ephemeral, numbered from one counter, below container nodes. A writer
 // waits for the node before it. A reader waits for the nearest writer before it,
 // so that the end of a writer wakes no readers but those which it has kept
-// waiting; Curator's wait for the first writer, and wake up for nothing while there
-// are others between.
+// waiting, and one that sees to its turn; Curator's wait for the first writer, and
+// wake up for nothing while there are others between.
 //
 // It is safe for concurrent use. Two InterProcessReadWriteLock on one path and
 // client are the same lock.
