@@ -20,13 +20,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// statesFromNow records what a connected client is told from now on. Whoever has asked
-// for the state knows that listeners have been told of it.
-func statesFromNow(f *framework.Framework) *stateLog {
-	_ = f.State()
-	return recordStates(f)
-}
-
 func newDynamic(t *testing.T, connectString string) *framework.DynamicEnsembleProvider {
 	t.Helper()
 	p, err := framework.NewDynamicEnsembleProvider(connectString)
@@ -40,7 +33,7 @@ func TestAClientMovesToWhereTheServersAre(t *testing.T) {
 		provider := newDynamic(t, server.ConnectStringVia(before.Addr()))
 		f := zktest.Client(t, "", framework.WithEnsembleProvider(provider))
 		mustCreate(t, f, "/a", framework.CreatingParentsIfNeeded())
-		session, told := f.Session(), statesFromNow(f)
+		session, told := f.Session(), recordStates(f)
 
 		require.NoError(t, provider.SetConnectionString(after.Addr()))
 		told.expect(t, framework.Suspended, framework.Reconnected)
@@ -64,7 +57,7 @@ func TestAConnectionStaysWhileItsServerDoes(t *testing.T) {
 	require.NoError(t, err)
 	provider := newDynamic(t, server.Addr()+"/x")
 	f := zktest.Client(t, "", framework.WithEnsembleProvider(provider))
-	told, linked := statesFromNow(f), f.Session().Context(framework.StandardErrorPolicy)
+	told, linked := recordStates(f), f.Session().Context(framework.StandardErrorPolicy)
 	other := zktest.NewServer(t)
 	for name, s := range map[string]string{
 		"one more":         server.Addr() + "," + other.Addr(),
@@ -108,7 +101,7 @@ func TestNamesAreResolvedAtEachAttempt(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, *address.Load())
 	}))
-	session, told := f.Session(), statesFromNow(f)
+	session, told := f.Session(), recordStates(f)
 	resolve(after.Addr())
 	require.NoError(t, before.Close())
 	told.expect(t, framework.Suspended, framework.Reconnected)
@@ -136,7 +129,7 @@ func TestAProviderIsAskedBeforeEachRound(t *testing.T) {
 	provider := new(counting)
 	provider.set(before.Addr() + "/root")
 	f := zktest.Client(t, "", framework.WithEnsembleProvider(provider))
-	session, told := f.Session(), statesFromNow(f)
+	session, told := f.Session(), recordStates(f)
 
 	provider.set("not:one")
 	before.Refuse(true)
@@ -220,7 +213,7 @@ func TestATrackerFollowsAReconfiguration(t *testing.T) {
 		}
 	}
 	f := zktest.Client(t, leaving.Addr()+"/orders", framework.WithEnsembleTracker())
-	session, told := f.Session(), statesFromNow(f)
+	session, told := f.Session(), recordStates(f)
 	await(t, f, slices.Sorted(slices.Values(all)))
 
 	before, err := f.Config(t.Context())
@@ -274,7 +267,7 @@ func TestATrackerOfAStandaloneServer(t *testing.T) {
 		before := server.Counts(t)
 		proxy := zktest.NewProxy(t, server.Addr())
 		f := zktest.Client(t, server.ConnectStringVia(proxy.Addr()), framework.WithEnsembleTracker())
-		told := statesFromNow(f)
+		told := recordStates(f)
 		watched := func() bool { return server.Counts(t).Watches == before.Watches+1 }
 		require.Eventually(t, watched, patience, time.Millisecond)
 		proxy.Cut()
@@ -302,7 +295,7 @@ func TestATrackerThatMayNotRead(t *testing.T) {
 	})
 	proxy := zktest.NewProxy(t, server.Addr())
 	f := zktest.Client(t, proxy.Addr(), framework.WithEnsembleTracker())
-	told := statesFromNow(f)
+	told := recordStates(f)
 	require.Eventually(t, func() bool { return asked.Load() == 1 }, patience, time.Millisecond)
 	proxy.Cut()
 	told.expect(t, framework.Suspended, framework.Reconnected)

@@ -150,6 +150,7 @@ type stateLog struct {
 }
 
 func recordStates(f *framework.Framework) *stateLog {
+	_ = f.State() // waits until the change that is being told now has been told to those before
 	l := &stateLog{told: make(chan framework.ConnectionState, 1000)}
 	f.OnConnectionState(func(s framework.ConnectionState) { l.told <- s })
 	return l

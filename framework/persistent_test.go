@@ -413,7 +413,7 @@ func TestAddWatchGivenUp(t *testing.T) {
 func TestAddWatchOnAnOldServer(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
 	f := zktest.Client(t, server.Addr())
-	states := statesFromNow(f)
+	states := recordStates(f)
 	for range 2 {
 		_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
 		require.ErrorIs(t, err, framework.ErrUnsupported)

@@ -33,7 +33,7 @@ func TestReadOnlyMode(t *testing.T) {
 	require.NoError(t, err)
 	mustCreate(t, f, "/todo")
 	require.NoError(t, zktest.Client(t, last.Addr()).Sync(ctx, "/a"), "so that it knows, too")
-	session, told := f.Session(), statesFromNow(f)
+	session, told := f.Session(), recordStates(f)
 
 	for _, s := range servers.Servers() {
 		if s != last {
@@ -89,7 +89,7 @@ func TestReadOnlyModeOfOneServer(t *testing.T) {
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
 		f := zktest.Client(t, server, framework.WithReadOnly())
 		mustCreate(t, f, "/a")
-		told := statesFromNow(f)
+		told := recordStates(f)
 
 		regain := server.LoseQuorum()
 		require.Contains(t, told.until(t, framework.ReadOnly), framework.Lost)
