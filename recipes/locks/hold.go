@@ -225,8 +225,8 @@ func (h *hold) leave(ctx context.Context) error {
 	h.mu.Lock()
 	h.leases--
 	last := h.leases == 0
+	lost := h.err() // before another lease of this hold can be the last one, and end it
 	h.mu.Unlock()
-	lost := h.err()
 	if !last {
 		return lost
 	}
