@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -126,4 +127,26 @@ func TestDoGivesBackAfterTheFunction(t *testing.T) {
 		require.NoError(t, o.err)
 		release(t, o.lease)
 	})
+}
+
+// TestTheLeasesOfAHoldAreReleasedAtOnce: whichever is the last one, each release succeeds.
+func TestTheLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
+	const trials, leases = 300, 4
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	m := newMutex(t, client, "/locks/together")
+	for range trials {
+		all := []*locks.Lease{acquire(t, m)}
+		for range leases - 1 {
+			again, err := m.Acquire(all[0].Context(withLimit(t)))
+			require.NoError(t, err)
+			all = append(all, again)
+		}
+		var released sync.WaitGroup
+		errs := make([]error, leases)
+		for i, lease := range all {
+			released.Go(func() { errs[i] = lease.Release(context.Background()) })
+		}
+		released.Wait()
+		require.NoError(t, errors.Join(errs...))
+	}
 }
