@@ -21,8 +21,16 @@
 //	proxy.Rate(10_000)                 // bytes per second of each direction of each connection
 //	proxy.SetTarget(other.Addr())      // for connections to come: a follower that lags behind, say
 //
-// The proxy needs sockets, which keep the fake clock of testing/synctest from advancing. Package zkserver has these faults too, and works
-// without.
+// # Without sockets
+//
+// Sockets keep the fake clock of testing/synctest from advancing. A proxy [WithoutListener], with a server in memory as its target, works
+// in a bubble together with them; a client gets [Proxy.Dial] as its dialer:
+//
+//	server, err := zkserver.Start(zkserver.WithoutListener())
+//	proxy, err := zkproxy.Start("memory:2181", zkproxy.WithoutListener(), zkproxy.WithDialer(server.Dial))
+//	client, err := framework.New("memory:2181", framework.WithDialer(proxy.Dial))
+//
+// There is no reset in memory: the other side reads the end of the connection.
 //
 // # Faults of single frames
 //
@@ -57,8 +65,8 @@
 //
 // # What happened
 //
-// [Proxy.Log] lists what was done to each frame and connection, in order. [Proxy.Await] waits for something to get into the list, which
-// is what a test should do in place of sleeping:
+// [Proxy.Log] lists in order what the proxy was told to do and what was done to each frame and connection. [Proxy.Await] waits for something
+// to get into the list, which is what a test should do in place of sleeping:
 //
 //	_, err := proxy.Await(ctx, func(e zkproxy.Event) bool { return e.Action == zkproxy.Swallowed })
 //

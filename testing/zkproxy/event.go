@@ -19,6 +19,9 @@ const (
 	Reset    Action = "reset"     // the connection was reset, by either side or the proxy; Detail tells why
 )
 
+// Commanded is a call of a method that changes what the proxy does; Detail names it.
+const Commanded Action = "commanded"
+
 // What happens to frames.
 const (
 	Forwarded  Action = "forwarded"  // handed to the other side; logged before it is, so a reply comes after its request
@@ -43,7 +46,10 @@ type Event struct {
 
 // String returns a line for failure messages.
 func (e Event) String() string {
-	s := fmt.Sprintf("%d %v %s: %v", e.Seq, e.At.Round(time.Microsecond), e.Action, e.Frame)
+	s := fmt.Sprintf("%d %v %s", e.Seq, e.At.Round(time.Microsecond), e.Action)
+	if e.Action != Commanded {
+		s += ": " + e.Frame.String()
+	}
 	if e.Detail != "" {
 		s += " (" + e.Detail + ")"
 	}
@@ -59,6 +65,11 @@ type journal struct {
 	events []Event
 	last   int           // Seq of the latest event
 	added  chan struct{} // closed and replaced at each event
+}
+
+// commandf notes a call of a method, with mu held.
+func (p *Proxy) commandf(format string, args ...any) {
+	p.journal.add(Commanded, Frame{}, fmt.Sprintf(format, args...))
 }
 
 func newJournal() journal { return journal{begun: time.Now(), added: make(chan struct{})} }

@@ -6,12 +6,18 @@ import (
 )
 
 // Cut resets all connections, on both sides. When it returns, the sockets are closed. New connections are accepted.
-func (p *Proxy) Cut() { p.resetAll("cut", func(*link) bool { return true }) }
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	p.commandf("Cut")
+	p.mu.Unlock()
+	p.resetAll("cut", func(*link) bool { return true })
+}
 
 // Refuse says whether new connections are reset as soon as they are accepted. Those that exist go on.
 func (p *Proxy) Refuse(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.commandf("Refuse %t", on)
 	p.refusing = on
 }
 
@@ -23,6 +29,7 @@ func (p *Proxy) Refuse(on bool) {
 func (p *Proxy) Blackhole(dir Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.commandf("Blackhole %v", dir)
 	p.blackhole |= dir
 }
 
@@ -31,6 +38,7 @@ func (p *Proxy) Blackhole(dir Direction) {
 // Refuse, Pause, CutNext, Delay, Rate and interceptors alone.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
+	p.commandf("Heal")
 	p.blackhole, p.cutOff = 0, false
 	close(p.healed)
 	p.healed = make(chan struct{})
@@ -43,6 +51,7 @@ func (p *Proxy) Heal() {
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.commandf("Delay %v", d)
 	p.delay = d
 }
 
@@ -51,6 +60,7 @@ func (p *Proxy) Delay(d time.Duration) {
 func (p *Proxy) Rate(bytesPerSecond int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.commandf("Rate %d", bytesPerSecond)
 	p.rate = max(0, bytesPerSecond)
 }
 

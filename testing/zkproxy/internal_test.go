@@ -31,6 +31,7 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "conn 1 ToClient reply 2 xid 3 op 1 /a zxid 0x10 err -110", reply.String())
 	require.Equal(t, "4 0s dropped: conn 1 ToServer request 2 xid 3 op 1 /a (why)",
 		Event{Seq: 4, Action: Dropped, Frame: request, Detail: "why"}.String())
+	require.Equal(t, "5 0s commanded (Cut)", Event{Seq: 5, Action: Commanded, Detail: "Cut"}.String())
 }
 
 func FuzzParseFrame(f *testing.F) {

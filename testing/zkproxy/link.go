@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 )
 
@@ -12,14 +11,14 @@ import (
 type link struct {
 	proxy  *Proxy
 	number int
-	client *net.TCPConn
+	client net.Conn
 	raw    atomic.Bool // carries a four letter word, so there are no frames
 
 	ctx    context.Context // ends with the link
 	cancel context.CancelFunc
 
 	// What follows is guarded by the proxy's mu.
-	server *net.TCPConn // nil until connected
+	server net.Conn // nil until connected
 	over   bool
 	open   Direction // the directions that have not ended
 	lost   Direction // the directions that lost something, and lose all that follows until Heal resets the link
@@ -27,7 +26,7 @@ type link struct {
 	zxid   int64 // of the latest reply that was forwarded
 	mute   bool  // a request was lost during CutOff, and nothing after it is answered
 
-	writing sync.Mutex // held while a frame is written to the client
+	writing chan struct{} // holds a token while a frame is written to the client
 }
 
 // call is a frame that was forwarded to the server and waits for its reply.
@@ -72,20 +71,17 @@ func (l *link) run() {
 	}
 }
 
-func (l *link) dial() (*net.TCPConn, error) {
+func (l *link) dial() (net.Conn, error) {
 	l.proxy.mu.Lock()
 	target := l.proxy.target
 	l.proxy.mu.Unlock()
-	dialer := net.Dialer{Timeout: l.proxy.dialTimeout}
-	conn, err := dialer.DialContext(l.ctx, "tcp", target)
-	if err != nil {
-		return nil, err
-	}
-	return conn.(*net.TCPConn), nil
+	ctx, cancel := context.WithTimeout(l.ctx, l.proxy.dialTimeout)
+	defer cancel()
+	return l.proxy.dialTarget(ctx, "tcp", target)
 }
 
 // attach gives the link its server side. It fails if the link is over.
-func (l *link) attach(server *net.TCPConn) bool {
+func (l *link) attach(server net.Conn) bool {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
 	l.server = server
@@ -119,7 +115,7 @@ func (l *link) drain() {
 func (l *link) reset(why string) { l.end(Reset, why, resetConn) }
 
 // end ends the link once, closing both sides as given.
-func (l *link) end(a Action, why string, closeConn func(*net.TCPConn)) {
+func (l *link) end(a Action, why string, closeConn func(net.Conn)) {
 	p := l.proxy
 	p.mu.Lock()
 	if l.over {
@@ -139,14 +135,24 @@ func (l *link) end(a Action, why string, closeConn func(*net.TCPConn)) {
 	}
 }
 
-// resetConn closes a connection with a reset. A failure means that it is closed already.
-func resetConn(conn *net.TCPConn) {
-	_ = conn.SetLinger(0)
+// resetConn closes a connection, with a reset where there is such a thing. A failure means that it is closed already.
+func resetConn(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
 	_ = conn.Close()
 }
 
 // closeConn closes a connection in good order. A failure means that it is closed already.
-func closeConn(conn *net.TCPConn) { _ = conn.Close() }
+func closeConn(conn net.Conn) { _ = conn.Close() }
+
+// endSending tells the other side of a connection that no more will come, with the end of the whole if there is no other way.
+func endSending(conn net.Conn) error {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return conn.Close()
+}
 
 // identify gives a request its index, and a reply that of its request; cut says that the reply is to be withheld.
 func (l *link) identify(f Frame) (identified Frame, cut bool) {

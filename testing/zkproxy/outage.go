@@ -10,6 +10,7 @@ import (
 func (p *Proxy) Pause(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.commandf("Pause %t", on)
 	switch {
 	case on && p.paused == nil:
 		p.paused = make(chan struct{})
@@ -42,6 +43,7 @@ func (s *stream) awaitResume() bool {
 func (p *Proxy) CutNext(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.commandf("CutNext %d", n)
 	p.toCut = max(0, n)
 }
 
@@ -60,6 +62,7 @@ func (l *link) isToBeCut(f Frame) bool {
 func (p *Proxy) CutOff() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.commandf("CutOff")
 	p.blackhole, p.cutOff = Both, true
 }
 

@@ -45,8 +45,10 @@ func WithDialTimeout(d time.Duration) Option {
 
 // Proxy forwards connections to a ZooKeeper server and does them harm. Its methods may be called from any goroutine.
 type Proxy struct {
-	listener    net.Listener
+	listens     bool
+	listener    net.Listener // nil without one
 	maxFrame    int
+	dialTarget  func(ctx context.Context, network, address string) (net.Conn, error)
 	dialTimeout time.Duration
 	close       func() error
 	closed      chan struct{}  // closed by Close, with mu held
@@ -73,14 +75,16 @@ type interceptor struct {
 	judge func(Frame) Verdict
 }
 
-// Start starts a proxy in front of the server at target, a host:port, which need not be up yet. It listens on a free port of 127.0.0.1
-// and is in use until [Proxy.Close].
+// Start starts a proxy in front of the server at target, a host:port, which need not be up yet. It listens on a free port of 127.0.0.1,
+// unless told not to, and is in use until [Proxy.Close].
 func Start(target string, opts ...Option) (*Proxy, error) {
 	if _, _, err := net.SplitHostPort(target); err != nil {
 		return nil, fmt.Errorf("zkproxy: target is %q, expected host:port: %w", target, err)
 	}
 	p := &Proxy{
+		listens:     true,
 		maxFrame:    4 << 20,
+		dialTarget:  new(net.Dialer).DialContext,
 		dialTimeout: 5 * time.Second,
 		target:      target,
 		closed:      make(chan struct{}),
@@ -93,25 +97,36 @@ func Start(target string, opts ...Option) (*Proxy, error) {
 			return nil, err
 		}
 	}
+	p.close = sync.OnceValue(p.shutDown)
+	if !p.listens {
+		return p, nil
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("zkproxy: %w", err)
 	}
 	p.listener = listener
-	p.close = sync.OnceValue(p.shutDown)
 	p.running.Go(p.acceptAll)
 	return p, nil
 }
 
-// Addr returns the host:port on which clients connect.
-func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+// Addr returns the host:port on which clients connect. It is empty for a proxy without a listener.
+func (p *Proxy) Addr() string {
+	if p.listener == nil {
+		return ""
+	}
+	return p.listener.Addr().String()
+}
 
 // Close stops listening, resets all connections, and returns when interceptors and goroutines have ended. Only the first call does
 // something; all return its result. The log remains.
 func (p *Proxy) Close() error { return p.close() }
 
 func (p *Proxy) shutDown() error {
-	err := p.listener.Close()
+	var err error
+	if p.listener != nil {
+		err = p.listener.Close()
+	}
 	p.mu.Lock()
 	close(p.closed)
 	p.mu.Unlock()
@@ -127,6 +142,7 @@ func (p *Proxy) shutDown() error {
 func (p *Proxy) SetTarget(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.commandf("SetTarget %s", addr)
 	p.target = addr
 }
 
@@ -151,9 +167,7 @@ func (p *Proxy) acceptAll() {
 			}
 			continue
 		}
-		if l := p.admit(conn.(*net.TCPConn)); l != nil {
-			p.running.Go(l.run)
-		}
+		p.admit(conn)
 	}
 }
 
@@ -167,8 +181,8 @@ func (p *Proxy) isClosed() bool {
 	}
 }
 
-// admit makes a link of a new connection, unless it is to be refused.
-func (p *Proxy) admit(client *net.TCPConn) *link {
+// admit makes a link of a new connection and starts it, unless the connection is to be refused.
+func (p *Proxy) admit(client net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.accepted++
@@ -176,13 +190,16 @@ func (p *Proxy) admit(client *net.TCPConn) *link {
 	if p.isClosed() || p.refusing {
 		p.journal.add(Refused, frame, "")
 		resetConn(client)
-		return nil
+		return false
 	}
 	p.journal.add(Accepted, frame, "")
-	l := &link{proxy: p, number: p.accepted, client: client, open: Both, calls: map[callKey][]call{}}
+	l := &link{
+		proxy: p, number: p.accepted, client: client, open: Both, calls: map[callKey][]call{}, writing: make(chan struct{}, 1),
+	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	p.links[l] = struct{}{}
-	return l
+	p.running.Go(l.run)
+	return true
 }
 
 // resetAll resets the connections that match accepts, which is called with mu held.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -100,7 +101,7 @@ func TestEndOfConnectionIsPassedOn(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 
 	resetting := connect(t, p.Addr())
-	require.NoError(t, resetting.conn.SetLinger(0))
+	require.NoError(t, resetting.conn.(*net.TCPConn).SetLinger(0))
 	require.NoError(t, resetting.conn.Close())
 	require.Equal(t, 3, await(t, p, zkproxy.Reset).Frame.Conn)
 }
@@ -232,4 +233,35 @@ func TestAwaitEndsWithContext(t *testing.T) {
 	cancel()
 	_, err := p.Await(ctx, func(zkproxy.Event) bool { return true })
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestCommandsAreInTheLog, among what they do.
+func TestCommandsAreInTheLog(t *testing.T) {
+	p := start(t, startServer(t).addr())
+	connect(t, p.Addr())
+	p.Delay(time.Second)
+	p.Delay(0)
+	p.Rate(1000)
+	p.Rate(0)
+	p.Pause(true)
+	p.Pause(false)
+	p.Blackhole(zkproxy.ToClient)
+	p.CutOff()
+	p.Heal()
+	p.SetTarget("other:2181")
+	p.CutNext(2)
+	p.Refuse(true)
+	p.Cut()
+	var commands []string
+	log := p.Log()
+	for _, e := range log {
+		if e.Action == zkproxy.Commanded {
+			commands = append(commands, e.Detail)
+		}
+	}
+	require.Equal(t, []string{
+		"Delay 1s", "Delay 0s", "Rate 1000", "Rate 0", "Pause true", "Pause false", "Blackhole ToClient", "CutOff", "Heal",
+		"SetTarget other:2181", "CutNext 2", "Refuse true", "Cut",
+	}, commands)
+	require.Equal(t, zkproxy.Reset, log[len(log)-1].Action, "what Cut does follows it")
 }

@@ -18,7 +18,7 @@ const queueLength = 1024
 type stream struct {
 	link      *link
 	direction Direction
-	from, to  *net.TCPConn
+	from, to  net.Conn
 	queue     chan piece
 	replies   *stream // of the stream of requests: the other one
 }
@@ -212,8 +212,8 @@ func (s *stream) stall(f Frame) bool {
 // write sends a frame with its length, all at once or, under a rate, in pieces.
 func (s *stream) write(f Frame) bool {
 	if s.direction == ToClient { // the other stream may have an answer
-		s.link.writing.Lock()
-		defer s.link.writing.Unlock()
+		s.link.writing <- struct{}{} // no mutex: whoever waits for one stops the fake clock of testing/synctest
+		defer func() { <-s.link.writing }()
 	}
 	b := f.Body
 	if f.Kind != Raw {
@@ -277,7 +277,7 @@ func (s *stream) finish(err error) {
 		s.link.end(Ended, "", closeConn)
 		return
 	}
-	if err := s.to.CloseWrite(); err != nil {
+	if err := endSending(s.to); err != nil {
 		s.fail(Both&^s.direction, err)
 	}
 }

@@ -134,7 +134,13 @@ func (s *fakeServer) end() error {
 // client speaks frames, one call after the other.
 type client struct {
 	t    *testing.T
-	conn *net.TCPConn
+	conn halfCloser
+}
+
+// halfCloser is a connection whose directions can end one by one.
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
 }
 
 // dial connects without a handshake.
@@ -142,18 +148,29 @@ func dial(t *testing.T, addr string) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
+	return newClient(t, conn)
+}
+
+func newClient(t *testing.T, conn net.Conn) *client {
+	t.Helper()
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
-	return &client{t: t, conn: conn.(*net.TCPConn)}
+	return &client{t: t, conn: conn.(halfCloser)}
 }
 
 // connect connects and shakes hands.
 func connect(t *testing.T, addr string) *client {
 	t.Helper()
 	c := dial(t, addr)
-	c.sendBody([]byte("connect"))
-	require.Equal(t, "hello connect", string(c.receive()))
+	c.greet()
 	return c
+}
+
+// greet shakes hands with a fakeServer.
+func (c *client) greet() {
+	c.t.Helper()
+	c.sendBody([]byte("connect"))
+	require.Equal(c.t, "hello connect", string(c.receive()))
 }
 
 func (c *client) sendBody(body []byte) {
