@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 )
@@ -26,20 +27,32 @@ const (
 // be the statement that the server is not serving. It fails when there is no answer by the end of the context, or after five seconds.
 // Asking counts as a connection of its own in the server's figures.
 func (s *Server) FourLetterWord(ctx context.Context, word string) (string, error) {
+	return sendWord(ctx, s.dial, s.Addr(), word, s)
+}
+
+// FourLetterWord is [Server.FourLetterWord] for any server, at a host:port, that takes four letter words there.
+func FourLetterWord(ctx context.Context, addr, word string) (string, error) {
+	return sendWord(ctx, new(net.Dialer).DialContext, addr, word, addr)
+}
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// sendWord sends a word to the server at addr; whom names that server in errors.
+func sendWord(ctx context.Context, dial dialer, addr, word string, whom any) (string, error) {
 	if len(word) != 4 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return "", fmt.Errorf("ensemble: four letter word is %q, expected four lower case letters", word)
 	}
-	answer, err := s.ask(ctx, word)
+	answer, err := ask(ctx, dial, addr, word)
 	if err != nil {
-		return "", fmt.Errorf("ensemble: %s to %v: %w", word, s, err)
+		return "", fmt.Errorf("ensemble: %s to %v: %w", word, whom, err)
 	}
 	return answer, nil
 }
 
-func (s *Server) ask(ctx context.Context, word string) (string, error) {
+func ask(ctx context.Context, dial dialer, addr, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	conn, err := s.dial(ctx, "tcp", s.Addr())
+	conn, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}

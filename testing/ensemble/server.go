@@ -25,7 +25,7 @@ type Server struct {
 	settings *settings
 	ip       string
 	host     *Host // in the ensemble's network; nil without one
-	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	dial     dialer
 
 	mu     sync.Mutex // guards what follows; held while a process is started, stopped or killed, never while one is asked
 	run    *process   // the latest; nil before the first

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// Backend is one server of either kind, for tests that must pass on both.
+// Backend is one server of any kind, for tests that must pass on all of them.
 type Backend struct {
 	Admin
 
@@ -29,7 +30,7 @@ type Counts struct {
 	Sessions   int // sessions alive, connected or not
 }
 
-// Name is "zkserver" or "zookeeper".
+// Name is "zkserver", "zookeeper" or what [At] was given.
 func (b Backend) Name() string { return b.name }
 
 // Addr is the server's host:port.
@@ -102,6 +103,20 @@ func Embedded(s *zkserver.Server) Backend {
 // Real is one server of an ensemble as a backend.
 func Real(s *ensemble.Server) Backend {
 	return Backend{Admin: s, name: "zookeeper", addr: s.Addr(), root: newRoot()}
+}
+
+// At is any other server as a backend, at a host:port: one that runs in a container, say. It must take four-letter
+// words there, mntr among them. The name is for messages. Its chroot has a random name, since such a server may
+// remember other processes; what the test leaves below it stays there.
+func At(name, addr string) Backend {
+	return Backend{Admin: address(addr), name: name, addr: addr, root: newRoot() + "-" + rand.Text()}
+}
+
+// address is a server of which nothing else is known.
+type address string
+
+func (a address) FourLetterWord(ctx context.Context, word string) (string, error) {
+	return ensemble.FourLetterWord(ctx, string(a), word)
 }
 
 // shared is the real server that the tests of a package share.

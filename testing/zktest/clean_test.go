@@ -105,3 +105,24 @@ func TestAssertCleanOfAServerThatDoesNotAnswer(t *testing.T) {
 		require.Contains(t, fails(t, func(tb testing.TB) { zktest.AssertClean(tb, answer) }), want)
 	}
 }
+
+// TestAt asks a server of which only the address is known.
+func TestAt(t *testing.T) {
+	embedded := zktest.NewServer(t)
+	server := zktest.At("mine", embedded.Addr())
+	require.Equal(t, "mine", server.Name())
+	require.Equal(t, embedded.Addr(), server.Addr())
+	require.NotEqual(t, server.Root(), zktest.At("mine", embedded.Addr()).Root())
+	client := zktest.Client(t, server)
+	_, err := client.Create(t.Context(), "/forgotten", nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	require.Equal(t, zktest.Counts{Ephemerals: 1, Sessions: 1}, server.Counts(t))
+	answer, err := server.FourLetterWord(t.Context(), "dump")
+	require.NoError(t, err)
+	require.Contains(t, answer, server.Root()+"/forgotten")
+	require.NoError(t, client.Close())
+	zktest.AssertClean(t, server)
+
+	require.NoError(t, embedded.Stop())
+	require.Contains(t, fails(t, func(tb testing.TB) { server.Counts(tb) }), "counts of mine: ensemble: mntr to "+server.Addr())
+}

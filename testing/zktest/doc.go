@@ -15,7 +15,8 @@
 // request or its reply, to fall silent, to stop and to restart. [NewEnsemble] returns
 // real servers, [ensemble.Ensemble], which can be killed and paused; they need the
 // packages that its error names. [NewProxy] stands between a client and any server and
-// cuts, delays and swallows what goes through.
+// cuts, delays and swallows what goes through. [At] is for servers of which there is only
+// an address.
 //
 // # Testing an application
 //

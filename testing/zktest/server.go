@@ -3,6 +3,7 @@ package zktest
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,11 +57,16 @@ func NewEnsemble(tb testing.TB, n int, opts ...ensemble.Option) *ensemble.Ensemb
 	return e
 }
 
-// NewProxy starts a proxy in front of the server at target, which is closed when
-// the test ends.
-func NewProxy(tb testing.TB, target string) *zkproxy.Proxy {
+// NewProxy starts a proxy in front of a server, or of the first one of an ensemble,
+// which is closed when the test ends. In front of a server [zkserver.WithoutListener]
+// it listens nowhere either: [Client] connects in memory to the one through the other.
+func NewProxy[T Target](tb testing.TB, server T, opts ...zkproxy.Option) *zkproxy.Proxy {
 	tb.Helper()
-	p, err := zkproxy.Start(target)
+	target, dial := locate(server)
+	if dial != nil {
+		opts = slices.Concat([]zkproxy.Option{zkproxy.WithoutListener(), zkproxy.WithDialer(dial)}, opts)
+	}
+	p, err := zkproxy.Start(first(target), opts...)
 	if err != nil {
 		tb.Fatalf("zktest: start a proxy for %s: %v", target, err)
 	}
@@ -72,21 +78,32 @@ func NewProxy(tb testing.TB, target string) *zkproxy.Proxy {
 	return p
 }
 
+// first is the first server of a connect string, without the chroot.
+func first(connectString string) string {
+	servers, _, _ := strings.Cut(connectString, "/")
+	server, _, _ := strings.Cut(servers, ",")
+	return server
+}
+
 // Target is what a client can be given to connect to: a connect string, an embedded
-// server, real ones, or a backend, of which it sees the chroot.
+// server, real ones, a backend, of which it sees the chroot, or a proxy.
 type Target interface {
-	string | *zkserver.Server | *ensemble.Ensemble | Backend
+	string | *zkserver.Server | *ensemble.Ensemble | Backend | *zkproxy.Proxy
 }
 
 // Client returns a client that is connected, and closed when the test ends. It
 // asks for a session timeout of ten seconds unless an option says otherwise. To a
-// server [zkserver.WithoutListener] it connects in memory.
+// server [zkserver.WithoutListener], or a proxy in front of one, it connects in memory.
 func Client[T Target](tb testing.TB, server T, opts ...framework.Option) *framework.Framework {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
-	connectString, dialing := locate(server)
-	opts = slices.Concat([]framework.Option{framework.WithSessionTimeout(sessionTimeout)}, dialing, opts)
+	connectString, dial := locate(server)
+	defaults := []framework.Option{framework.WithSessionTimeout(sessionTimeout)}
+	if dial != nil {
+		defaults = append(defaults, framework.WithDialer(dial))
+	}
+	opts = slices.Concat(defaults, opts)
 	client, err := framework.Connect(ctx, connectString, opts...)
 	if err != nil {
 		tb.Fatalf("zktest: connect to %s: %v", connectString, err)
@@ -99,12 +116,20 @@ func Client[T Target](tb testing.TB, server T, opts ...framework.Option) *framew
 	return client
 }
 
+// inMemory is the address of what has none. It is only for show.
+const inMemory = "memory:2181"
+
 // locate returns where a client finds the server, and how if not over TCP.
-func locate[T Target](server T) (connectString string, opts []framework.Option) {
+func locate[T Target](server T) (connectString string, dial framework.Dialer) {
 	switch s := any(server).(type) {
 	case *zkserver.Server:
 		if s.Addr() == "" {
-			return "memory:2181", []framework.Option{framework.WithDialer(s.Dial)}
+			return inMemory, s.Dial
+		}
+		return s.Addr(), nil
+	case *zkproxy.Proxy:
+		if s.Addr() == "" {
+			return inMemory, s.Dial
 		}
 		return s.Addr(), nil
 	case *ensemble.Ensemble:
