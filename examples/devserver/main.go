@@ -64,7 +64,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server, err := zkserver.Start(zkserver.WithAddr(cfg.addr), zkserver.WithTick(cfg.tick))
+	server, err := zkserver.Start(zkserver.WithAddr(cfg.addr), zkserver.WithTick(cfg.tick),
+		zkserver.WithContainerCheckInterval(cfg.containerCheck))
 	if err != nil {
 		return err
 	}
@@ -84,8 +85,9 @@ const (
 
 // config is what the flags say.
 type config struct {
-	addr string
-	tick time.Duration
+	addr           string
+	tick           time.Duration
+	containerCheck time.Duration
 }
 
 // usageError is a mistake in the flags, or the request for help.
@@ -106,6 +108,7 @@ func parseFlags(args []string) (config, error) {
 	flags.SetOutput(&text) // Parse writes what is wrong, and the usage
 	flags.StringVar(&cfg.addr, "addr", "127.0.0.1:2181", "`host:port` to listen on; port 0 is any free one")
 	flags.DurationVar(&cfg.tick, "tick", 500*time.Millisecond, "tickTime, a `duration`")
+	flags.DurationVar(&cfg.containerCheck, "container-check", time.Minute, "`duration` between two looks for empty containers")
 	if err := flags.Parse(args); err != nil {
 		return config{}, &usageError{err, strings.TrimSpace(text.String())}
 	}
@@ -126,6 +129,9 @@ func (c config) validate(rest []string) error {
 	}
 	if c.tick < time.Millisecond {
 		return fmt.Errorf("-tick is %v, expected 1ms or more", c.tick)
+	}
+	if c.containerCheck <= 0 {
+		return fmt.Errorf("-container-check is %v, expected more than 0", c.containerCheck)
 	}
 	return nil
 }

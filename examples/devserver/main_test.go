@@ -102,6 +102,7 @@ func TestWrongFlags(t *testing.T) {
 		"address, no port":    {[]string{"-addr", "127.0.0.1"}, `-addr "127.0.0.1", expected host:port`},
 		"port out of range":   {[]string{"-addr", ":70000"}, `-addr ":70000", expected host:port`},
 		"tick without a unit": {[]string{"-tick", "500"}, `invalid value "500" for flag -tick`},
+		"no container check":  {[]string{"-container-check", "0"}, "-container-check is 0s, expected more than 0"},
 		"tick too short":      {[]string{"-tick", "10us"}, "-tick is 10µs, expected 1ms or more"},
 	} {
 		t.Run(name, func(t *testing.T) {

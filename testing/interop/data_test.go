@@ -44,10 +44,10 @@ func TestProtectedNames(t *testing.T) {
 // What one side creates has the names, the parents and the data that the other
 // expects.
 func TestCreatedNodes(t *testing.T) {
-	eachServer(t, func(t *testing.T, server string) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server)
-		java := newActorAt(t, server)
+		java := newActor(t, server)
 
 		path := java.do(t, "create-protected", "/java/folder/job-", "EPHEMERAL_SEQUENTIAL")[0]
 		require.True(t, framework.IsProtectedName(path))
@@ -111,10 +111,10 @@ func awaitGone(t *testing.T, client *framework.Framework, path string) {
 }
 
 func TestTransactions(t *testing.T) {
-	eachServer(t, func(t *testing.T, server string) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server)
-		java := newActorAt(t, server)
+		java := newActor(t, server)
 
 		java.do(t, "transact",
 			"create", "/report", "draft", "set", "/report", "final", "check", "/report", "1",

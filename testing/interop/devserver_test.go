@@ -46,8 +46,8 @@ func (s sharingDevserver) Run() int {
 	return code
 }
 
-// onDevserver is the connection string of the devserver, with a chroot for the test.
-func onDevserver(t *testing.T) string {
+// onDevserver is the devserver as a backend.
+func onDevserver(t *testing.T) zktest.Backend {
 	t.Helper()
 	sharedDevserver.Lock()
 	defer sharedDevserver.Unlock()
@@ -56,10 +56,7 @@ func onDevserver(t *testing.T) string {
 		require.NoError(t, err)
 		sharedDevserver.server = server
 	}
-	root := "/" + strings.ReplaceAll(t.Name(), "/", "-")
-	_, err := zktest.Client(t, sharedDevserver.server.addr).Create(withLimit(t), root, nil)
-	require.NoError(t, err)
-	return sharedDevserver.server.addr + root
+	return zktest.At("devserver", sharedDevserver.server.addr)
 }
 
 // startDevserver builds the program and starts it. The context bounds the building.
@@ -73,7 +70,7 @@ func startDevserver(ctx context.Context) (*devserver, error) {
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, output), os.RemoveAll(folder))
 	}
-	d := &devserver{cmd: exec.CommandContext(context.WithoutCancel(ctx), program, "-addr", "127.0.0.1:0"), folder: folder}
+	d := &devserver{cmd: exec.CommandContext(context.WithoutCancel(ctx), program, "-addr", "127.0.0.1:0", "-container-check", "200ms"), folder: folder}
 	if err := d.start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
@@ -101,12 +98,4 @@ func (d *devserver) start() error {
 // stop ends the process as Ctrl-C does, and removes the program.
 func (d *devserver) stop() error {
 	return errors.Join(d.cmd.Process.Signal(os.Interrupt), d.cmd.Wait(), os.RemoveAll(d.folder))
-}
-
-// eachServer is eachBackend for tests that need no more than an address: they run against
-// the program devserver, too, as against any server.
-func eachServer(t *testing.T, test func(t *testing.T, connectString string)) {
-	t.Helper()
-	eachBackend(t, func(t *testing.T, server zktest.Backend) { test(t, server.ConnectString()) })
-	t.Run("devserver", func(t *testing.T) { test(t, onDevserver(t)) })
 }

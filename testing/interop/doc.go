@@ -48,7 +48,6 @@
 // test of its own. All of kazoo's recipes come out the same on the embedded server as on
 // ZooKeeper.
 //
-// The program examples/devserver, which is the embedded server in a process of its own,
-// serves both as well: every lock of Java's, what it reads and writes, and all of kazoo's
-// recipes.
+// All of it is tried on the program examples/devserver as well, which is the embedded
+// server in a process of its own, and which clients and tools in any language can use.
 package interop

@@ -59,8 +59,8 @@ func TestCloseEndsTheProcess(t *testing.T) {
 // What the tests of single recipes build on: each kind of lock does in Java what the
 // commands say, without anybody from Go.
 func TestTheLocksOfJava(t *testing.T) {
-	eachServer(t, func(t *testing.T, server string) {
-		one, other := newActorAt(t, server), newActorAt(t, server)
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		one, other := newActor(t, server), newActor(t, server)
 		for _, test := range []struct {
 			name, command, folder string
 			lock                  []string // to acquire, one after the other
@@ -99,14 +99,14 @@ func TestTheLocksOfJava(t *testing.T) {
 // Readers and writers, all of them in Java. Writers that go on reading are not among
 // them, see TestJavaDowngradesWithAGap.
 func TestAContestInJava(t *testing.T) {
-	eachServer(t, func(t *testing.T, server string) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const turns = 20
 		c := newContest(t)
 		want := map[string]int{}
 		var wg sync.WaitGroup
 		for command, lock := range map[string]string{"contend": "m.write", "share": "m.read"} {
 			for range 2 {
-				java := newActorAt(t, server)
+				java := newActor(t, server)
 				java.do(t, "read-write", "m", "/locks/java")
 				want[java.Name()] = turns
 				answer := java.Begin(command, lock, c.folder, strconv.Itoa(turns))
@@ -129,9 +129,9 @@ func TestAContestInJava(t *testing.T) {
 // a writer that waits gets in while it reads. With another version this test may fail,
 // and "downgrade" belongs into the contests.
 func TestJavaDowngradesWithAGap(t *testing.T) {
-	eachServer(t, func(t *testing.T, server string) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/gap"
-		one, other := newActorAt(t, server), newActorAt(t, server)
+		one, other := newActor(t, server), newActor(t, server)
 		one.do(t, "read-write", "m", path)
 		other.do(t, "read-write", "m", path)
 		one.acquire(t, "m.write")

@@ -45,7 +45,8 @@ func makeFolder(t *testing.T, server zktest.Backend, path, data string) {
 // the order in which the server has created their nodes.
 func TestKazooLockContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const each, turns = 4, 125
+		const each = 4
+		turns := turnsAt(server, 125)
 		const path = "/locks/contest"
 		makeFolder(t, server, path, "")
 		m := newMeeting(t, server)
@@ -125,7 +126,8 @@ func (kazooLeases) GetsTheLock(contenders []string, ours string, maxLeases int) 
 // Four clients of each side never have more leases together than there are.
 func TestKazooSemaphoreContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const each, turns = 4, 125
+		const each = 4
+		turns := turnsAt(server, 125)
 		const path = "/locks/contest"
 		makeFolder(t, server, path, strconv.Itoa(permits)) // where kazoo keeps the number
 		makeFolder(t, server, path+"-"+kazooName, "")

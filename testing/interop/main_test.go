@@ -55,14 +55,27 @@ func withLimit(tb testing.TB) context.Context {
 	return ctx
 }
 
-// eachBackend is zktest.EachBackend for tests that need Java on either backend.
+// eachBackend is zktest.EachBackend for tests that need Java on every backend. One of
+// those is the program devserver.
 func eachBackend(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	t.Helper()
 	needsJava(t)
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+	run := func(t *testing.T, server zktest.Backend) {
+		t.Helper()
 		makeChroot(t, server)
 		test(t, server)
-	})
+	}
+	zktest.EachBackend(t, run)
+	t.Run("devserver", func(t *testing.T) { run(t, onDevserver(t)) })
+}
+
+// turnsAt is how often a contender takes its turn: the devserver, which shows in other
+// tests that it is the embedded server, need not show again what takes thousands.
+func turnsAt(server zktest.Backend, turns int) int {
+	if server.Name() == "devserver" {
+		return turns / 5
+	}
+	return turns
 }
 
 // makeChroot makes the node of the chroot, which a Java client expects to find.

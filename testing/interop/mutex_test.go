@@ -17,7 +17,8 @@ import (
 // order in which the server has created their nodes.
 func TestMutexContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const each, turns = 4, 250
+		const each = 4
+		turns := turnsAt(server, 250)
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newMutex(t, m.observer(t), path)

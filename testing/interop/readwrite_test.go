@@ -17,7 +17,8 @@ import (
 // written; those in Java cannot, see TestJavaDowngradesWithAGap.
 func TestReadWriteContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const pairs, turns = 2, 170
+		const pairs = 2
+		turns := turnsAt(server, 170)
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newReadWriteLock(t, m.observer(t), path)

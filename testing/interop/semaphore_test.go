@@ -19,7 +19,8 @@ const permits = 3
 // are.
 func TestSemaphoreContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const each, turns = 4, 250
+		const each = 4
+		turns := turnsAt(server, 250)
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newSemaphore(t, m.observer(t), path)
@@ -41,7 +42,8 @@ func TestSemaphoreContest(t *testing.T) {
 // As TestSemaphoreContest, and every other client in Go takes two leases together.
 func TestSemaphoreV2Contest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const each, turns = 4, 200
+		const each = 4
+		turns := turnsAt(server, 200)
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newSemaphoreV2(t, m.observer(t), path)
@@ -67,7 +69,8 @@ func TestSemaphoreV2Contest(t *testing.T) {
 // One lease at a time, in the order in which the server has created them.
 func TestSemaphoreMutexContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const each, turns = 4, 250
+		const each = 4
+		turns := turnsAt(server, 250)
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newSemaphoreMutex(t, m.observer(t), path)

@@ -37,9 +37,9 @@ func get(t *testing.T, f *framework.Framework, path string, opts ...framework.Ge
 // What one side has compressed the other can read, from a create, a set or a
 // transaction.
 func TestCompressedData(t *testing.T) {
-	eachServer(t, func(t *testing.T, server string) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		java := newActorAt(t, server)
+		java := newActor(t, server)
 		for _, text := range []string{"", "x", strings.Repeat("r\u00e9sum\u00e9 ", 10_000)} {
 			size := "-" + strconv.Itoa(len(text))
 			java.do(t, "create-compressed", "/java"+size, text)
@@ -62,9 +62,9 @@ func TestCompressedData(t *testing.T) {
 
 // TestDefaultData: Java's is its address, ours is none, and each can read the other's.
 func TestDefaultData(t *testing.T) {
-	eachServer(t, func(t *testing.T, server string) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		java := newActorAt(t, server)
+		java := newActor(t, server)
 		java.do(t, "create", "/java", "PERSISTENT")
 		require.NotNil(t, net.ParseIP(get(t, client, "/java")))
 		create(t, client, "/go", "")
@@ -76,11 +76,11 @@ func TestDefaultData(t *testing.T) {
 // nobody's without.
 func TestAccessControl(t *testing.T) {
 	const alice, bob = "alice:wonderland", "bob:builder"
-	eachServer(t, func(t *testing.T, server string) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
-		nobody, javaNobody := zktest.Client(t, server), newActorAt(t, server)
+		nobody, javaNobody := zktest.Client(t, server), newActor(t, server)
 		client := zktest.Client(t, server, framework.WithAuth("digest", []byte(alice)))
-		java := newActorAt(t, server, alice)
+		java := newActorAt(t, server.ConnectString(), alice)
 		create(t, client, "/go", "secret", framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
 		java.do(t, "create-private", "/java", "secret")
 		for _, path := range []string{"/go", "/java"} {
@@ -98,7 +98,7 @@ func TestAccessControl(t *testing.T) {
 		require.NoError(t, client.SetACL(ctx, "/java", list))
 		java.do(t, "set-acl", "/go", "31", "digest", list[0].ID, "1", "world", "anyone")
 		builder, javaBuilder := zktest.Client(t, server, framework.WithAuth("digest", []byte(bob))),
-			newActorAt(t, server, bob)
+			newActorAt(t, server.ConnectString(), bob)
 		for _, path := range []string{"/go", "/java"} {
 			requireSameACL(t, builder, javaBuilder, path)
 			acl, err := builder.GetACL(ctx, path)
