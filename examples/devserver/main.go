@@ -10,10 +10,13 @@
 //
 // The tick is ZooKeeper's tickTime: session timeouts are negotiated to between 2
 // and 20 of them. It is shorter than on real servers, so that what happens when a
-// session expires can be seen without a long wait.
+// session expires can be seen without a long wait. How often empty containers and
+// outdated TTL nodes are looked for, ZooKeeper's znode.container.checkIntervalMs, is
+// -container-check. With -version 3.6.3, say, it claims to be an older ZooKeeper, and
+// knows no more than that.
 //
-// The exit status is 1 when the address cannot be listened on, and 2 when the
-// flags are wrong.
+// The exit status is 1 when the address cannot be listened on or no such version can
+// be, and 2 when the flags are wrong.
 package main
 
 import (
@@ -65,7 +68,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	server, err := zkserver.Start(zkserver.WithAddr(cfg.addr), zkserver.WithTick(cfg.tick),
-		zkserver.WithContainerCheckInterval(cfg.containerCheck))
+		zkserver.WithContainerCheckInterval(cfg.containerCheck), zkserver.WithVersion(cfg.version))
 	if err != nil {
 		return err
 	}
@@ -88,6 +91,7 @@ type config struct {
 	addr           string
 	tick           time.Duration
 	containerCheck time.Duration
+	version        string
 }
 
 // usageError is a mistake in the flags, or the request for help.
@@ -109,6 +113,7 @@ func parseFlags(args []string) (config, error) {
 	flags.StringVar(&cfg.addr, "addr", "127.0.0.1:2181", "`host:port` to listen on; port 0 is any free one")
 	flags.DurationVar(&cfg.tick, "tick", 500*time.Millisecond, "tickTime, a `duration`")
 	flags.DurationVar(&cfg.containerCheck, "container-check", time.Minute, "`duration` between two looks for empty containers")
+	flags.StringVar(&cfg.version, "version", "3.8.0", "the `version` of ZooKeeper that it claims to be")
 	if err := flags.Parse(args); err != nil {
 		return config{}, &usageError{err, strings.TrimSpace(text.String())}
 	}

@@ -40,7 +40,7 @@ func TestProgram(t *testing.T) {
 	})
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run("serves until "+sig.String(), func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), bin, "-addr", "127.0.0.1:0", "-tick", "100ms")
+			cmd := exec.CommandContext(t.Context(), bin, "-addr", "127.0.0.1:0", "-tick", "100ms", "-version", "3.6.3")
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			stdout, err := cmd.StdoutPipe()
@@ -49,6 +49,7 @@ func TestProgram(t *testing.T) {
 			addr := listeningOn(t, stdout)
 
 			require.Contains(t, srvr(t, addr), "Mode: standalone")
+			require.Contains(t, srvr(t, addr), "Zookeeper version: 3.6.3-")
 			client := zktest.Client(t, addr)
 			require.Equal(t, 2*time.Second, client.Session().Timeout(), "20 ticks")
 			_, err = client.Create(t.Context(), "/node", []byte("data"), framework.WithMode(framework.Ephemeral))
@@ -138,4 +139,10 @@ func TestAddressThatIsTaken(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	require.Equal(t, 1, exitStatus(err))
 	require.Empty(t, stdout.String(), "it does not claim to listen")
+}
+
+func TestNoSuchVersion(t *testing.T) {
+	err := run(t.Context(), []string{"-addr", "127.0.0.1:0", "-version", "3.8"}, io.Discard)
+	require.ErrorContains(t, err, `version "3.8": three numbers expected`)
+	require.Equal(t, 1, exitStatus(err))
 }

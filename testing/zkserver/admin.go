@@ -2,14 +2,12 @@ package zkserver
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 )
 
 // adminCommands are the four-letter words: sent alone as the first bytes of a connection, each is answered with text and
@@ -27,6 +25,8 @@ var adminCommands = map[string]func(*Server, *bytes.Buffer){
 	"wchs": (*Server).adminWatches,
 	"wchp": (*Server).adminWatchesByPath,
 	"wchc": (*Server).adminWatchesBySession,
+	"srst": (*Server).adminResetStats,
+	"crst": (*Server).adminResetConns,
 }
 
 // answerAdmin sends the answer to a four-letter word.
@@ -34,6 +34,7 @@ func (s *Server) answerAdmin(c *conn, command func(*Server, *bytes.Buffer)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.received(c)
+	c.word = true
 	var out bytes.Buffer
 	command(s, &out)
 	s.reply(c, out.Bytes())
@@ -58,9 +59,13 @@ func (s *Server) mode() string {
 	return "standalone"
 }
 
-// fullVersion has the form that clients parse: version, build, date.
+// fullVersion has the form that clients parse: version, build, date. The date was written in another way before 3.7.
 func (s *Server) fullVersion() string {
-	return s.cfg.version.String() + "-zkserver, built on 2022-02-25 08:49 UTC"
+	built := "2022-02-25 08:49 UTC"
+	if !s.cfg.version.atLeast(serverVersion{3, 7, 0}) {
+		built = "02/25/2022 08:49 GMT"
+	}
+	return s.cfg.version.String() + "-zkserver, built on " + built
 }
 
 func (s *Server) adminServer(out *bytes.Buffer) {
@@ -79,7 +84,7 @@ func (s *Server) adminStat(out *bytes.Buffer) {
 
 func (s *Server) adminSummary(out *bytes.Buffer) {
 	l := s.traffic.latency
-	fmt.Fprintf(out, "Latency min/avg/max: %d/%.1f/%d\n", l.least, l.average(), l.most)
+	fmt.Fprintf(out, "Latency min/avg/max: %d/%s/%d\n", l.least, l.average(), l.most)
 	fmt.Fprintf(out, "Received: %d\nSent: %d\n", s.traffic.received, s.traffic.sent)
 	fmt.Fprintf(out, "Connections: %d\nOutstanding: 0\n", len(s.conns()))
 	fmt.Fprintf(out, "Zxid: %s\nMode: %s\nNode count: %d\n", hexID(s.tree.zxid), s.mode(), s.tree.znodeCount())
@@ -96,7 +101,7 @@ func (s *Server) adminMonitor(out *bytes.Buffer) {
 		{"server_state", s.mode()},
 		{"ephemerals_count", s.tree.ephemeralCount()},
 		{"num_alive_connections", len(s.conns())},
-		{"avg_latency", fmt.Sprintf("%.1f", l.average())},
+		{"avg_latency", l.average()},
 		{"outstanding_requests", 0},
 		{"znode_count", s.tree.znodeCount()},
 		{"global_sessions", len(s.sessions)},
@@ -113,51 +118,10 @@ func (s *Server) adminMonitor(out *bytes.Buffer) {
 	}
 }
 
-func (s *Server) adminConns(out *bytes.Buffer) {
-	for _, c := range s.conns() {
-		fmt.Fprintf(out, " %s", c.brief())
-		if c.session != nil {
-			l := c.traffic.latency
-			fmt.Fprintf(out, ",sid=%s,lop=%s,est=%d,to=%d,lcxid=0x%x,lzxid=%s,minlat=%d,avglat=%.1f,maxlat=%d",
-				hexID(c.session.id), c.traffic.lastOp, c.established.UnixMilli(), c.session.timeout.Milliseconds(),
-				uint32(c.traffic.lastXid), hexID(c.lastZxid), l.least, l.average(), l.most)
-		}
-		out.WriteString(")\n")
-	}
-	out.WriteByte('\n')
-}
-
-func (c *conn) brief() string {
-	return fmt.Sprintf("/%s[1](queued=0,recved=%d,sent=%d", c.remote(), c.traffic.received, c.traffic.sent)
-}
-
-func (s *Server) adminDump(out *bytes.Buffer) {
-	fmt.Fprintf(out, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(s.sessions), len(s.sessions))
-	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
-		at := s.created.Add(s.sessions[id].expires)
-		fmt.Fprintf(out, "1 expire at %s:\n\t%s\n", at.UTC().Format(time.UnixDate), hexID(id))
-	}
-	fmt.Fprintf(out, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
-	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
-		fmt.Fprintf(out, "%s:\n", hexID(id))
-		for _, path := range s.tree.ephemeralsOf(id) {
-			fmt.Fprintf(out, "\t%s\n", path)
-		}
-	}
-	conns := s.conns()
-	fmt.Fprintf(out, "Connections dump:\nConnections Sets (%d)/(%d):\n", len(conns), len(conns))
-	for _, c := range conns {
-		var id int64
-		if c.session != nil {
-			id = c.session.id
-		}
-		fmt.Fprintf(out, "\tip: /%s sessionId: %s\n", c.remote(), hexID(id))
-	}
-}
-
 func (s *Server) adminConf(out *bytes.Buffer) {
 	port := s.addr[strings.LastIndexByte(s.addr, ':')+1:]
-	fmt.Fprintf(out, "clientPort=%s\nsecureClientPort=-1\ndataDir=\ndataLogDir=\n", port)
+	fmt.Fprintf(out, "clientPort=%s\nsecureClientPort=-1\n", port)
+	out.WriteString("dataDir=\ndataDirSize=0\ndataLogDir=\ndataLogSize=0\n")
 	fmt.Fprintf(out, "tickTime=%d\nmaxClientCnxns=%d\n", s.cfg.tick.Milliseconds(), s.cfg.maxClients)
 	fmt.Fprintf(out, "minSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=0\n",
 		s.cfg.minTimeout.Milliseconds(), s.cfg.maxTimeout.Milliseconds())
@@ -199,8 +163,4 @@ func (s *Server) adminWatchesBySession(out *bytes.Buffer) {
 		}
 	}
 	out.WriteByte('\n')
-}
-
-func bySession(a, b *conn) int {
-	return cmp.Compare(a.session.id, b.session.id)
 }

@@ -42,7 +42,7 @@ func TestAdminCommands(t *testing.T) {
 		"srvr": `^Zookeeper version: 3\.8\.0-.*, built on .*\nLatency min/avg/max: \d+/\d+\.\d/\d+\n` +
 			`Received: \d+\nSent: \d+\nConnections: 2\nOutstanding: 0\nZxid: 0x2\nMode: standalone\nNode count: 6\n$`,
 		"stat": `(?s)^Zookeeper version: .*\nClients:\n.* /` + local + `\[1\]\(queued=0,recved=4,sent=4\)\n.*Latency.*Mode: standalone`,
-		"cons": ` /` + local + `\[1\]\(queued=0,recved=4,sent=4,sid=` + id + `,lop=getChildren,est=\d+,to=2000,lcxid=0x3,lzxid=0x2,`,
+		"cons": ` /` + local + `\[1\]\(queued=0,recved=4,sent=4,sid=` + id + `,lop=GETC,est=\d+,to=2000,lcxid=0x3,lzxid=0x2,`,
 		"dump": `(?s)Session Sets \(1\)/\(1\):\n1 expire at .*:\n\t` + id + `\n.*Sessions with Ephemerals \(1\):\n` + id +
 			`:\n\t/e\nConnections dump:\nConnections Sets \(2\)/\(2\):.*sessionId: ` + id,
 		"conf": `(?s)^clientPort=` + port + `\n.*tickTime=100\n.*minSessionTimeout=200\nmaxSessionTimeout=2000\n.*serverId=0\n$`,

@@ -45,6 +45,7 @@ type conn struct {
 	cutOff      *freeze     // what it sees while it is cut off, or nil
 	stuck       bool        // a request has got no answer because it is cut off
 	established time.Time
+	word        bool // it has sent a four-letter word
 	traffic     traffic
 
 	outMu   sync.Mutex
@@ -67,6 +68,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		nc:          nc,
 		in:          bufio.NewReaderSize(nc, 16<<10),
 		established: time.Now(),
+		traffic:     newTraffic(),
 		wake:        make(chan struct{}, 1),
 		ended:       make(chan struct{}),
 		aborted:     make(chan struct{}),

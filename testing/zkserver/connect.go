@@ -31,6 +31,7 @@ func decodeConnect(in *decoder) connectRequest {
 
 // greet answers the connect request of c.
 func (s *Server) greet(c *conn, r connectRequest) {
+	arrived := time.Now()
 	asked := Request{SessionID: r.session, Op: OpCreateSession}
 	s.mu.Lock()
 	c.claims = r.session
@@ -67,6 +68,7 @@ func (s *Server) greet(c *conn, r connectRequest) {
 		s.attach(c, r)
 		s.answerConnect(c, r, c.session)
 		if c.attached {
+			s.answered(c, request{op: OpCreateSession}, codeOK, arrived)
 			s.cutAgain(c)
 		}
 	}

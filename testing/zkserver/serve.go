@@ -115,7 +115,6 @@ func (s *Server) serve(c *conn, r request) {
 		return
 	}
 	s.received(c)
-	c.traffic.lastOp, c.traffic.lastXid = r.op, r.xid
 	if c.isStuck(r.op) {
 		s.noteRequest(Stuck, c, asked)
 		return
@@ -144,7 +143,7 @@ func (s *Server) serve(c *conn, r request) {
 		done := s.apply(c, r)
 		s.note(Event{Kind: Served, Conn: c.number, SessionID: c.claims, Request: asked, Err: int32(done.err)})
 		s.reply(c, done.answer)
-		s.answered(c, arrived)
+		s.answered(c, r, done.err, arrived)
 		if done.end {
 			s.cut(c)
 		}

@@ -47,12 +47,13 @@ func (ss *session) sessionID() int64 {
 	return ss.id
 }
 
-// newSessionID lays ids out as ZooKeeper does, server 0: 40 bits of time in milliseconds, then a counter. The counter
-// starts anywhere, so that two servers of one process hardly ever give out the same id.
+// newSessionID lays ids out as ZooKeeper does: 8 bits of the server's id, which is 1 for a standalone one, 40 bits of
+// time in milliseconds, then a counter. The counter starts anywhere, so that two servers of one process hardly ever give
+// out the same id.
 func newSessionID() int64 {
 	var low [2]byte
 	rand.Read(low[:]) // never returns an error
-	return int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
+	return 1<<56 | int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
 }
 
 // openSession makes a session for c.

@@ -1,6 +1,10 @@
 package zkserver
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"time"
+)
 
 // Stats counts what a server holds. A test that leaves nothing behind sees the same before and after.
 type Stats struct {
@@ -48,13 +52,20 @@ type traffic struct {
 	received, sent int64
 	latency        latency
 
-	lastOp  OpCode // of a connection
-	lastXid int32
+	// Of the request of a connection that was answered last.
+	lastOp     string        // see statName
+	lastXid    int32         // of the last that its client gave a number, -1 for none
+	lastZxid   int64         // of the last transaction by then
+	lastAnswer time.Duration // when, on the server's clock
+}
+
+func newTraffic() traffic {
+	return traffic{lastOp: "NA", lastXid: -1, lastZxid: -1}
 }
 
 // latency sums up how long requests took, in whole milliseconds, as ZooKeeper counts it.
 type latency struct {
-	count, total, least, most int64
+	count, total, least, most, last int64
 }
 
 func (l *latency) add(d time.Duration) {
@@ -63,12 +74,18 @@ func (l *latency) add(d time.Duration) {
 		l.least = ms
 	}
 	l.most = max(l.most, ms)
+	l.last = ms
 	l.total += ms
 	l.count++
 }
 
-func (l *latency) average() float64 {
-	return float64(l.total) / float64(max(l.count, 1))
+// average has up to four decimals, and at least one.
+func (l *latency) average() string {
+	mean := math.Round(1e4*float64(l.total)/float64(max(l.count, 1))) / 1e4
+	if mean == math.Trunc(mean) {
+		return strconv.FormatFloat(mean, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(mean, 'f', -1, 64)
 }
 
 // received counts a request.
@@ -77,9 +94,18 @@ func (s *Server) received(c *conn) {
 	c.traffic.received++
 }
 
-// answered counts the time that a request took.
-func (s *Server) answered(c *conn, arrived time.Time) {
+// answered notes that the answer to a request has gone out, and how long that took. Credentials do not count.
+func (s *Server) answered(c *conn, r request, err code, arrived time.Time) {
+	if statNames[r.op] == "" {
+		return
+	}
 	took := time.Since(arrived)
 	s.traffic.latency.add(took)
-	c.traffic.latency.add(took)
+	t := &c.traffic
+	t.latency.add(took)
+	t.lastOp = statName(r.op, err)
+	if r.xid >= 0 { // the others are what clients do for themselves
+		t.lastXid = r.xid
+	}
+	t.lastZxid, t.lastAnswer = s.tree.zxid, s.clock()
 }

@@ -1,0 +1,117 @@
+package zkserver
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// statNames are ZooKeeper's names of requests in its figures of a connection (FinalRequestProcessor). Credentials are
+// not among them.
+var statNames = map[OpCode]string{
+	OpCreateSession: "SESS", OpCloseSession: "CLOS", OpPing: "PING",
+	OpCreate: "CREA", OpCreate2: "CREA", OpCreateContainer: "CREA", OpCreateTTL: "CREA",
+	OpDelete: "DELE", OpDeleteContainer: "DELE", OpSetData: "SETD", OpSetACL: "SETA", OpReconfig: "RECO",
+	OpMulti: "MULT", OpMultiRead: "MLTR", OpSync: "SYNC", OpCheck: "CHEC",
+	OpExists: "EXIS", OpGetData: "GETD", OpGetACL: "GETA", OpGetChildren: "GETC", OpGetChildren2: "GETC",
+	OpGetAllChildrenNumber: "GETACN", OpGetEphemerals: "GETE", OpWhoAmI: "HOMI",
+	OpSetWatches: "SETW", OpSetWatches2: "STW2", OpAddWatch: "ADDW", OpCheckWatches: "CHKW", OpRemoveWatches: "REMW",
+}
+
+// statName is NA for a write that has failed, which ZooKeeper sees before it comes to the name.
+func statName(op OpCode, err code) string {
+	if err != codeOK && op.needsLeader() && op != OpSync {
+		return "NA"
+	}
+	return statNames[op]
+}
+
+func (s *Server) adminConns(out *bytes.Buffer) {
+	for _, c := range s.conns() {
+		fmt.Fprintf(out, " %s", c.brief())
+		if t := c.traffic; c.session != nil {
+			fmt.Fprintf(out, ",sid=%s,lop=%s,est=%d,to=%d",
+				hexID(c.session.id), t.lastOp, c.established.UnixMilli(), c.session.timeout.Milliseconds())
+			if t.lastXid >= 0 {
+				fmt.Fprintf(out, ",lcxid=0x%x", t.lastXid)
+			}
+			l := t.latency
+			fmt.Fprintf(out, ",lzxid=%s,lresp=%d,llat=%d,minlat=%d,avglat=%d,maxlat=%d", hexID(t.lastZxid),
+				t.lastAnswer.Milliseconds(), l.last, l.least, l.total/max(l.count, 1), l.most)
+		}
+		out.WriteString(")\n")
+	}
+	out.WriteByte('\n')
+}
+
+// brief begins with what ZooKeeper waits for on the connection: 1 is more requests, which nobody expects after a word.
+func (c *conn) brief() string {
+	interest := 1
+	if c.word {
+		interest = 0
+	}
+	return fmt.Sprintf("/%s[%d](queued=0,recved=%d,sent=%d", c.remote(), interest, c.traffic.received, c.traffic.sent)
+}
+
+// adminDump shows sessions and connections by when they expire, as they are kept in ZooKeeper. Connections that have no
+// session do not expire here; there they do after the shortest timeout of a session.
+func (s *Server) adminDump(out *bytes.Buffer) {
+	sessions := make(map[time.Duration][]int64)
+	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+		at := s.sessions[id].expires
+		sessions[at] = append(sessions[at], id)
+	}
+	fmt.Fprintf(out, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(sessions), len(s.sessions))
+	for _, at := range slices.Sorted(maps.Keys(sessions)) {
+		s.adminExpiry(out, at, len(sessions[at]))
+		for _, id := range sessions[at] {
+			fmt.Fprintf(out, "\t%s\n", hexID(id))
+		}
+	}
+	fmt.Fprintf(out, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
+	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
+		fmt.Fprintf(out, "%s:\n", hexID(id))
+		for _, path := range s.tree.ephemeralsOf(id) {
+			fmt.Fprintf(out, "\t%s\n", path)
+		}
+	}
+	all, conns := s.conns(), make(map[time.Duration][]*conn)
+	for _, c := range all {
+		at := (s.clock() + s.cfg.minTimeout).Truncate(s.cfg.tick) + s.cfg.tick
+		if c.session != nil {
+			at = c.session.expires
+		}
+		conns[at] = append(conns[at], c)
+	}
+	fmt.Fprintf(out, "Connections dump:\nConnections Sets (%d)/(%d):\n", len(conns), len(all))
+	for _, at := range slices.Sorted(maps.Keys(conns)) {
+		s.adminExpiry(out, at, len(conns[at]))
+		for _, c := range conns[at] {
+			fmt.Fprintf(out, "\tip: /%s sessionId: %s\n", c.remote(), hexID(c.session.sessionID()))
+		}
+	}
+}
+
+// adminExpiry heads those that expire together.
+func (s *Server) adminExpiry(out *bytes.Buffer, at time.Duration, n int) {
+	fmt.Fprintf(out, "%d expire at %s:\n", n, s.created.Add(at).UTC().Format(time.UnixDate))
+}
+
+func (s *Server) adminResetStats(out *bytes.Buffer) {
+	s.traffic = traffic{}
+	out.WriteString("Server stats reset.\n")
+}
+
+func (s *Server) adminResetConns(out *bytes.Buffer) {
+	for _, c := range s.conns() {
+		c.traffic = newTraffic()
+	}
+	out.WriteString("Connection stats reset.\n")
+}
+
+func bySession(a, b *conn) int {
+	return cmp.Compare(a.session.id, b.session.id)
+}
