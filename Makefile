@@ -35,7 +35,8 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector
 test-short: ## run the tests that need no Java
 	$(GO) test -short -race -shuffle=on -parallel 8 -timeout 5m ./...
 
-test-long: deps ## compare the test server with ZooKeeper by many more random programs, PROGRAMS=n SEED=n
+test-long: deps ## compare the test server with ZooKeeper by many more random programs, PROGRAMS=n SEED=n; kazoo's own tests
+	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/interop -kazoos-own
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 
 lint: $(LINTER) ## check the code, its formatting and go.mod

@@ -50,4 +50,5 @@
 //
 // All of it is tried on the program examples/devserver as well, which is the embedded
 // server in a process of its own, and which clients and tools in any language can use.
+// With -kazoos-own, kazoo's own tests are run on it, too.
 package interop

@@ -236,3 +236,25 @@ func TestManyClients(t *testing.T) {
 	require.Zero(t, srv.Stats().Ephemerals)
 	require.Zero(t, srv.Stats().Watches)
 }
+
+// TestGoZookeeperFourLetterWords has go-zookeeper parse what the words say. Of the date of the build it knows the form of
+// ZooKeeper 3.6 and before only.
+func TestGoZookeeperFourLetterWords(t *testing.T) {
+	srv := start(t, zkserver.WithVersion("3.6.3"))
+	addr := []string{srv.Addr()}
+	require.Equal(t, []bool{true}, zk.FLWRuok(addr, patience))
+	c := rawTo(t, srv, connection{}) // which sends no pings in between
+	c.must(t, 4, body{}.str("/").flag(false))
+
+	servers, ok := zk.FLWSrvr(addr, patience)
+	require.True(t, ok, "%+v", servers[0])
+	require.Equal(t, zk.ModeStandalone, servers[0].Mode)
+	require.EqualValues(t, 5, servers[0].NodeCount)
+	require.EqualValues(t, 2, servers[0].Connections)
+
+	conns, _ := zk.FLWCons(addr, patience) // which cannot make anything of the connection that asks
+	require.Len(t, conns[0].Clients, 1)
+	require.Equal(t, c.session, conns[0].Clients[0].SessionID)
+	require.Equal(t, "GETD", conns[0].Clients[0].LastOperation)
+	require.EqualValues(t, 1, conns[0].Clients[0].Lzxid)
+}
