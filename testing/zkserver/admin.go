@@ -75,7 +75,7 @@ func (s *Server) adminServer(out *bytes.Buffer) {
 
 func (s *Server) adminStat(out *bytes.Buffer) {
 	fmt.Fprintf(out, "Zookeeper version: %s\nClients:\n", s.fullVersion())
-	for _, c := range s.conns() {
+	for _, c := range s.connsOf(0) {
 		fmt.Fprintf(out, " %s)\n", c.brief())
 	}
 	out.WriteByte('\n')

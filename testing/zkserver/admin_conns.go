@@ -30,7 +30,7 @@ func statName(op OpCode, err code) string {
 }
 
 func (s *Server) adminConns(out *bytes.Buffer) {
-	for _, c := range s.conns() {
+	for _, c := range s.connsOf(0) {
 		fmt.Fprintf(out, " %s", c.brief())
 		if t := c.traffic; c.session != nil {
 			fmt.Fprintf(out, ",sid=%s,lop=%s,est=%d,to=%d",
@@ -56,21 +56,8 @@ func (c *conn) brief() string {
 	return fmt.Sprintf("/%s[%d](queued=0,recved=%d,sent=%d", c.remote(), interest, c.traffic.received, c.traffic.sent)
 }
 
-// adminDump shows sessions and connections by when they expire, as they are kept in ZooKeeper. Connections that have no
-// session do not expire here; there they do after the shortest timeout of a session.
 func (s *Server) adminDump(out *bytes.Buffer) {
-	sessions := make(map[time.Duration][]int64)
-	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
-		at := s.sessions[id].expires
-		sessions[at] = append(sessions[at], id)
-	}
-	fmt.Fprintf(out, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(sessions), len(s.sessions))
-	for _, at := range slices.Sorted(maps.Keys(sessions)) {
-		s.adminExpiry(out, at, len(sessions[at]))
-		for _, id := range sessions[at] {
-			fmt.Fprintf(out, "\t%s\n", hexID(id))
-		}
-	}
+	s.adminDumpSessions(out)
 	fmt.Fprintf(out, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
 	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
 		fmt.Fprintf(out, "%s:\n", hexID(id))
@@ -78,18 +65,43 @@ func (s *Server) adminDump(out *bytes.Buffer) {
 			fmt.Fprintf(out, "\t%s\n", path)
 		}
 	}
-	all, conns := s.conns(), make(map[time.Duration][]*conn)
+	s.adminDumpConns(out)
+}
+
+// adminDumpSessions shows together what expires together.
+func (s *Server) adminDumpSessions(out *bytes.Buffer) {
+	sets := make(map[time.Duration][]int64)
+	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+		at := s.sessions[id].expires
+		sets[at] = append(sets[at], id)
+	}
+	fmt.Fprintf(out, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(sets), len(s.sessions))
+	for _, at := range slices.Sorted(maps.Keys(sets)) {
+		s.adminExpiry(out, at, len(sets[at]))
+		for _, id := range sets[at] {
+			fmt.Fprintf(out, "\t%s\n", hexID(id))
+		}
+	}
+}
+
+// sessionlessTimeout is how long ZooKeeper leaves a connection alone that has no session, and what it rounds the expiry of
+// all connections up to (zookeeper.nio.sessionlessCnxnTimeout). Here it is for show.
+const sessionlessTimeout = 10 * time.Second
+
+func (s *Server) adminDumpConns(out *bytes.Buffer) {
+	all, sets := s.connsOf(0), make(map[time.Duration][]*conn)
 	for _, c := range all {
-		at := (s.clock() + s.cfg.minTimeout).Truncate(s.cfg.tick) + s.cfg.tick
+		at := s.clock() + sessionlessTimeout
 		if c.session != nil {
 			at = c.session.expires
 		}
-		conns[at] = append(conns[at], c)
+		at = at.Truncate(sessionlessTimeout) + sessionlessTimeout
+		sets[at] = append(sets[at], c)
 	}
-	fmt.Fprintf(out, "Connections dump:\nConnections Sets (%d)/(%d):\n", len(conns), len(all))
-	for _, at := range slices.Sorted(maps.Keys(conns)) {
-		s.adminExpiry(out, at, len(conns[at]))
-		for _, c := range conns[at] {
+	fmt.Fprintf(out, "Connections dump:\nConnections Sets (%d)/(%d):\n", len(sets), len(all))
+	for _, at := range slices.Sorted(maps.Keys(sets)) {
+		s.adminExpiry(out, at, len(sets[at]))
+		for _, c := range sets[at] {
 			fmt.Fprintf(out, "\tip: /%s sessionId: %s\n", c.remote(), hexID(c.session.sessionID()))
 		}
 	}
@@ -106,7 +118,7 @@ func (s *Server) adminResetStats(out *bytes.Buffer) {
 }
 
 func (s *Server) adminResetConns(out *bytes.Buffer) {
-	for _, c := range s.conns() {
+	for _, c := range s.connsOf(0) {
 		c.traffic = newTraffic()
 	}
 	out.WriteString("Connection stats reset.\n")

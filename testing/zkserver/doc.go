@@ -78,11 +78,11 @@
 // # What differs from Apache ZooKeeper
 //
 // Nothing is written to disk, there is no ensemble, no SASL, no quota and no identity of the scheme x509, and reconfig is
-// refused.
-// TTL nodes are always enabled, as are all four-letter words. Passwords of sessions are random, where ZooKeeper computes
-// them from the session's id. The names of children come in random order, for clients must sort them anyway. Where
-// ZooKeeper 3.8.0 has a fault that later versions do not have, the later ones are followed: watches of several modes on
-// one path do not disturb each other, a recursive watch is counted once, checkWatches finds only the client's own watches,
-// create2 works in a multi, and who may not read a node gets no events of it and cannot ask whether it exists. A check
-// that is not part of a multi is answered, with the node's Stat.
+// refused, in the way of a server that is alone. TTL nodes are always enabled, as are all four-letter words. A connection
+// that never asks for a session is kept. Passwords of sessions are random, where ZooKeeper computes them from the session's
+// id. The names of children come in random order, for clients must sort them anyway. Where ZooKeeper 3.8.0 has a fault
+// that later versions do not have, the later ones are followed: watches of several modes on one path do not disturb each
+// other, a recursive watch is counted once, checkWatches finds only the client's own watches, create2 works in a multi, and
+// who may not read a node gets no events of it and cannot ask whether it exists. A check that is not part of a multi is
+// answered, with the node's Stat.
 package zkserver

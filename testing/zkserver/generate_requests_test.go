@@ -234,7 +234,7 @@ func (g *generator) ending() request {
 // malformed is a request that cannot be read, or that has too many bytes.
 func (g *generator) malformed() request {
 	r := g.request()
-	for r.op == 100 || r.op == 102 || r.op == opPing || r.op == 107 || r.op == 16 {
+	for r.op == 100 || r.op == 102 || r.op == opPing || r.op == 107 {
 		r = g.request()
 	}
 	b := slices.Clone(r.encode(0).b)

@@ -85,9 +85,20 @@ func (x *call) check() code {
 	return t.finish(err)
 }
 
-// reconfig is refused, as by any server that was not configured to allow it.
+// reconfig is refused, as by any server that was not configured to allow it, or is alone. Unlike other writes it is no
+// transaction if it cannot be read.
 func (x *call) reconfig() code {
+	for range 3 { // joining, leaving and new members
+		x.in.text()
+	}
+	x.in.int64() // the version of the configuration
+	if x.in.bad {
+		return codeMarshalling
+	}
 	x.begin()
+	if x.s.cfg.reconfig {
+		return codeUnimplemented
+	}
 	return codeReconfigDisabled
 }
 

@@ -34,6 +34,7 @@ type config struct {
 	log            *slog.Logger
 	tls            *tls.Config // nil for plain connections
 	superDigest    string      // empty for no super user
+	reconfig       bool        // reconfig is allowed, for which it takes more than one server
 }
 
 func newConfig(opts []Option) (config, error) {
@@ -156,6 +157,15 @@ func WithVersion(version string) Option {
 		v, err := parseVersion(version)
 		c.version = v
 		return err
+	})
+}
+
+// WithReconfigEnabled answers reconfig as a standalone server does whose configuration says reconfigEnabled=true: with -6
+// (unimplemented), since there is no ensemble to change. Without it the answer is -123 (reconfig is disabled).
+func WithReconfigEnabled() Option {
+	return optionFunc(func(c *config) error {
+		c.reconfig = true
+		return nil
 	})
 }
 
