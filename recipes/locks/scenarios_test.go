@@ -75,7 +75,7 @@
 //	the node of a waiter is deleted: it makes another, and in the end there is none
 //		TestALeaseDeletedWhileItIsWaitedFor
 //	a waiter is cancelled: its node is gone, and the next can have the permit
-//		TestCancelledAtEveryRequest, TestAllLeasesOrNone
+//		TestEveryFaultAtEveryRequest, TestAllLeasesOrNone
 //	the server is away until all sessions are lost: then turns are taken again
 //		TestTurnsGoOnAfterAnOutage
 //	clients are led to other servers that know nothing: first nobody has the permit, then one
@@ -99,7 +99,9 @@
 //		TestTheOrderIsThatOfCreation, TestTheQueueKeepsItsOrderAcrossTheWrap,
 //		TestNobodyIsAdmittedWhenTheSequenceIsExhausted
 //	a context that ends at each step of each call
-//		TestCancelledAtEveryRequest
+//		TestEveryFaultAtEveryRequest, TestCancelledAtEveryRequest
+//	a connection that is lost, or an answer that does not come, at each step of each call
+//		TestEveryFaultAtEveryRequest
 //	two multi-locks with the same members in opposite orders
 //		TestMultiLocksDoNotWaitInACircle
 //	two that want more than half of the permits together; one that wants more than there are

@@ -1,0 +1,309 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// otherCalls are those that not all recipes have.
+var otherCalls = []faultedCall{
+	{name: "ReadLock: Acquire beside a reader", of: []string{"ReadLock.Acquire"}, requests: 3, prepare: readBesideAReader},
+	{name: "ReadLock: Acquire by the writer", of: []string{"ReadLock.Acquire"}, requests: 4, prepare: readByTheWriter, may: losing},
+	{name: "InterProcessMutex with local handoff: Acquire behind a goroutine", of: []string{"InterProcessMutex.Acquire"}, requests: 1, prepare: acquireByHandoff},
+	{name: "InterProcessReadWriteLock: Participants", of: []string{"InterProcessReadWriteLock.Participants"}, requests: 2, prepare: readWriteParticipants},
+
+	{name: "InterProcessSemaphoreV2: AcquireN of two free ones", of: []string{"InterProcessSemaphoreV2.AcquireN"}, requests: 17, prepare: acquireTwo(false)},
+	{name: "InterProcessSemaphoreV2: AcquireN of two, one of them held", of: []string{"InterProcessSemaphoreV2.AcquireN"}, requests: 14, prepare: acquireTwo(true)},
+	{name: "InterProcessSemaphoreV2: TryAcquireN of two free ones", of: []string{"InterProcessSemaphoreV2.TryAcquireN"}, requests: 17, prepare: tryTwo(false)},
+	{
+		name: "InterProcessSemaphoreV2: TryAcquireN of two, one of them held", of: []string{"InterProcessSemaphoreV2.TryAcquireN"}, requests: 9,
+		prepare: tryTwo(true), fails: true, may: failing,
+	},
+	{name: "InterProcessSemaphoreV2: Waiters", of: []string{"InterProcessSemaphoreV2.Waiters", "InterProcessSemaphoreMutex.Waiters"}, requests: 2, prepare: waitersOfASemaphore},
+	{name: "SharedLeases: Acquire by a number that is not there yet", of: []string{"SharedLeases.MaxLeases"}, requests: 10, prepare: acquireShared},
+	{name: "SharedLeases: Set", of: []string{"SharedLeases.Set"}, requests: 1, prepare: setShared, may: unknown},
+
+	{name: "InterProcessMultiLock: Acquire of free members", of: []string{"InterProcessMultiLock.Acquire"}, requests: 12, prepare: multiAcquire(false), may: losing},
+	{name: "InterProcessMultiLock: Acquire behind the holder of a member", of: []string{"InterProcessMultiLock.Acquire"}, requests: 11, prepare: multiAcquire(true), may: losing},
+	{name: "InterProcessMultiLock: TryAcquire of free members", of: []string{"InterProcessMultiLock.TryAcquire"}, requests: 12, prepare: multiTry(false), may: losing},
+	{
+		name: "InterProcessMultiLock: TryAcquire of a held member", of: []string{"InterProcessMultiLock.TryAcquire"}, requests: 9,
+		prepare: multiTry(true), fails: true, may: failing,
+	},
+	{name: "InterProcessMultiLock: Release", of: []string{"MultiLease.Release"}, requests: 4, prepare: multiRelease, may: losing},
+	{name: "InterProcessMultiLock: Do", of: []string{"InterProcessMultiLock.Do"}, requests: 12, prepare: multiDo, may: losing},
+	{name: "InterProcessMultiLock: Participants", of: []string{"InterProcessMultiLock.Participants"}, requests: 3, prepare: multiParticipants},
+
+	{name: "AttemptRevoke", of: []string{"AttemptRevoke"}, requests: 1, prepare: attemptRevoke},
+	{name: "Lease: Transact", of: []string{"Lease.Transact"}, requests: 1, prepare: transact, may: []func(error) bool{isLost, framework.OutcomeUnknown}},
+
+	{name: "Condition: Await until there is a signal", of: []string{"Condition.Await"}, requests: 19, prepare: awaitFaulted(false), may: losing},
+	{name: "Condition: Await of a write lock", of: []string{"Condition.Await"}, requests: 20, prepare: awaitFaulted(true), may: losing},
+	{name: "Condition: Signal", of: []string{"Condition.Signal"}, requests: 3, prepare: signal((*locks.Condition).Signal), may: losing},
+	{name: "Condition: SignalAll", of: []string{"Condition.SignalAll"}, requests: 5, prepare: signal((*locks.Condition).SignalAll), may: losing},
+	{name: "Condition: Waiters", of: []string{"Condition.Waiters"}, requests: 3, prepare: waitersOfACondition},
+}
+
+var (
+	losing  = []func(error) bool{isLost}
+	failing = []func(error) bool{isNotAcquired}
+	unknown = []func(error) bool{framework.OutcomeUnknown}
+)
+
+func readBesideAReader(c *faultCell) func(context.Context) error {
+	rw := newReadWrite(c.t, c.theirs, c.path)
+	reader := acquire(c.t, rw.ReadLock())
+	c.tidy = func() { release(c.t, reader) }
+	ours, _ := lockKind{open: openRead, rival: openWrite}.both(c)
+	return func(ctx context.Context) error { return c.hold(ours.Acquire(ctx)) }
+}
+
+// readByTheWriter keeps the writer's lease too.
+func readByTheWriter(c *faultCell) func(context.Context) error {
+	ours, _ := lockKind{open: openWrite}.both(c)
+	writer := acquire(c.t, ours)
+	c.held = []*locks.Lease{writer}
+	reader := newReadWrite(c.t, c.ours, c.path).ReadLock()
+	c.again = append(c.again, reader)
+	return func(ctx context.Context) error { return c.hold(reader.Acquire(writer.Context(ctx))) }
+}
+
+// acquireByHandoff waits for a goroutine of the same process, whose hold may get lost.
+func acquireByHandoff(c *faultCell) func(context.Context) error {
+	ours, _ := lockKind{open: openHandoff}.both(c)
+	lease := acquire(c.t, ours)
+	c.later = func() { _ = lease.Release(context.Background()) } // lost, if the fault was in what it does by itself
+	return func(ctx context.Context) error { return c.hold(ours.Acquire(ctx)) }
+}
+
+func readWriteParticipants(c *faultCell) func(context.Context) error {
+	_, theirs := lockKind{open: openWrite}.both(c)
+	ours := newReadWrite(c.t, c.ours, c.path)
+	return c.participantsOf(ours.Participants, acquire(c.t, theirs))
+}
+
+// participantsOf asks who is there, which is one.
+func (c *faultCell) participantsOf(ask func(context.Context) ([]locks.Participant, error), lease *locks.Lease) func(context.Context) error {
+	var participants []locks.Participant
+	c.tidy = func() { release(c.t, lease) }
+	c.check = func(err error) {
+		if err == nil {
+			require.Len(c.t, participants, 1, c.name)
+			require.Equal(c.t, lease.Path(), participants[0].Path, c.name)
+		}
+	}
+	return func(ctx context.Context) (err error) {
+		participants, err = ask(ctx)
+		return err
+	}
+}
+
+// two opens a semaphore of two leases, one of which the rival may hold. That one wants both.
+func (c *faultCell) two(held bool) (ours *locks.InterProcessSemaphoreV2, theirs *locks.Lease) {
+	ours = newSemaphore(c.t, c.ours, c.path, locks.FixedLeases(2))
+	rival := newSemaphore(c.t, c.theirs, c.path, locks.FixedLeases(2))
+	c.rivals, c.again = []locks.InterProcessLock{bothLeases{rival}}, []locks.InterProcessLock{bothLeases{ours}}
+	if held {
+		theirs = acquire(c.t, rival)
+	}
+	return ours, theirs
+}
+
+// bothLeases acquires the two leases of a semaphore, and keeps one of them.
+type bothLeases struct{ *locks.InterProcessSemaphoreV2 }
+
+func (b bothLeases) Acquire(ctx context.Context) (*locks.Lease, error) {
+	return keepOne(ctx)(b.AcquireN(ctx, 2))
+}
+
+func (b bothLeases) TryAcquire(ctx context.Context) (*locks.Lease, error) {
+	return keepOne(ctx)(b.TryAcquireN(ctx, 2))
+}
+
+func keepOne(ctx context.Context) func([]*locks.Lease, error) (*locks.Lease, error) {
+	return func(leases []*locks.Lease, err error) (*locks.Lease, error) {
+		if err != nil {
+			return nil, err
+		}
+		return leases[0], leases[1].Release(ctx)
+	}
+}
+
+func (c *faultCell) holdAll(leases []*locks.Lease, err error) error {
+	c.held = append(c.held, leases...)
+	return err
+}
+
+func acquireTwo(behind bool) func(*faultCell) func(context.Context) error {
+	return func(c *faultCell) func(context.Context) error {
+		ours, lease := c.two(behind)
+		c.later = func() { release(c.t, lease) }
+		return func(ctx context.Context) error { return c.holdAll(ours.AcquireN(ctx, 2)) }
+	}
+}
+
+func tryTwo(held bool) func(*faultCell) func(context.Context) error {
+	return func(c *faultCell) func(context.Context) error {
+		ours, lease := c.two(held)
+		c.tidy = func() { release(c.t, lease) }
+		return func(ctx context.Context) error { return c.holdAll(ours.TryAcquireN(ctx, 2)) }
+	}
+}
+
+func waitersOfASemaphore(c *faultCell) func(context.Context) error {
+	ours, lease := c.two(true)
+	waiting := acquireLater(context.Background(), bothLeases{newSemaphore(c.t, c.theirs, c.path, locks.FixedLeases(2))})
+	var waiters []locks.Participant
+	c.check = func(err error) {
+		if err == nil {
+			require.Len(c.t, waiters, 1, c.name)
+		}
+	}
+	c.tidy = func() {
+		release(c.t, lease)
+		o := await(c.t, waiting)
+		require.NoError(c.t, o.err)
+		release(c.t, o.lease)
+	}
+	return func(ctx context.Context) (err error) {
+		time.Sleep(whileItHolds) // they wait by now
+		waiters, err = ours.Waiters(ctx)
+		return err
+	}
+}
+
+// shared opens a semaphore whose number is at a path of its own.
+func (c *faultCell) shared(client *framework.Framework) (*locks.InterProcessSemaphore, *locks.SharedLeases) {
+	n, err := locks.NewSharedLeases(client, c.path+"-number", 1)
+	require.NoError(c.t, err)
+	s, err := locks.NewInterProcessSemaphore(client, c.path, n)
+	require.NoError(c.t, err)
+	return s, n
+}
+
+func acquireShared(c *faultCell) func(context.Context) error {
+	ours, _ := c.shared(c.ours)
+	theirs, _ := c.shared(c.theirs)
+	c.again, c.rivals = []locks.InterProcessLock{ours}, []locks.InterProcessLock{theirs}
+	return func(ctx context.Context) error { return c.hold(ours.Acquire(ctx)) }
+}
+
+// setShared lets one more in, who waits.
+func setShared(c *faultCell) func(context.Context) error {
+	_, ours := c.shared(c.ours)
+	theirs, _ := c.shared(c.theirs)
+	lease := acquire(c.t, theirs)
+	waiting := acquireLater(context.Background(), theirs)
+	c.check = func(err error) {
+		if err != nil {
+			release(c.t, lease)
+			lease = nil
+		}
+	}
+	c.tidy = func() {
+		o := await(c.t, waiting)
+		require.NoError(c.t, o.err, c.name)
+		release(c.t, o.lease)
+		release(c.t, lease)
+	}
+	return func(ctx context.Context) error {
+		time.Sleep(whileItHolds) // they wait by now
+		return ours.Set(ctx, 2)
+	}
+}
+
+// multi opens a multi-lock of a mutex and a write lock, the second of which the rival may hold.
+func (c *faultCell) multi(held bool) (ours *locks.InterProcessMultiLock, theirs *locks.Lease) {
+	members := func(client *framework.Framework) []locks.InterProcessLock {
+		return []locks.InterProcessLock{openMutex(c.t, client, c.path+"-a"), openWrite(c.t, client, c.path+"-b")}
+	}
+	c.again, c.rivals = members(c.ours), members(c.theirs)
+	if held {
+		theirs = acquire(c.t, c.rivals[1])
+	}
+	return newMulti(c.t, members(c.ours)...), theirs
+}
+
+func (c *faultCell) holdMembers(lease *locks.MultiLease, err error) error {
+	if err == nil {
+		c.held = append(c.held, lease.Leases()...)
+	}
+	return err
+}
+
+func multiAcquire(behind bool) func(*faultCell) func(context.Context) error {
+	return func(c *faultCell) func(context.Context) error {
+		ours, lease := c.multi(behind)
+		c.later = func() { release(c.t, lease) }
+		return func(ctx context.Context) error { return c.holdMembers(ours.Acquire(ctx)) }
+	}
+}
+
+func multiTry(held bool) func(*faultCell) func(context.Context) error {
+	return func(c *faultCell) func(context.Context) error {
+		ours, lease := c.multi(held)
+		c.tidy = func() { release(c.t, lease) }
+		return func(ctx context.Context) error { return c.holdMembers(ours.TryAcquire(ctx)) }
+	}
+}
+
+func multiRelease(c *faultCell) func(context.Context) error {
+	ours, _ := c.multi(false)
+	lease, err := ours.Acquire(context.Background())
+	require.NoError(c.t, err)
+	time.Sleep(whileItHolds)
+	return lease.Release
+}
+
+func multiDo(c *faultCell) func(context.Context) error {
+	ours, _ := c.multi(false)
+	return func(ctx context.Context) error {
+		return ours.Do(ctx, func(ctx context.Context) error { return ctx.Err() })
+	}
+}
+
+func multiParticipants(c *faultCell) func(context.Context) error {
+	ours, lease := c.multi(true)
+	return c.participantsOf(ours.Participants, lease)
+}
+
+func attemptRevoke(c *faultCell) func(context.Context) error {
+	_, theirs := lockKind{open: openMutex}.both(c)
+	lease := acquire(c.t, theirs)
+	c.check = func(err error) {
+		if err == nil {
+			awaitDone(c.t, lease.Revoked(), "the request")
+		}
+	}
+	c.tidy = func() { release(c.t, lease) }
+	return func(ctx context.Context) error { return locks.AttemptRevoke(ctx, c.ours, lease.Path()) }
+}
+
+// transact creates a node, if the lease holds.
+func transact(c *faultCell) func(context.Context) error {
+	ours, _ := lockKind{open: openMutex}.both(c)
+	lease := acquire(c.t, ours)
+	time.Sleep(whileItHolds)
+	c.held = []*locks.Lease{lease}
+	made := c.path + "-made"
+	c.check = func(err error) {
+		if err != nil && !errors.Is(err, context.Canceled) && framework.OutcomeUnknown(err) {
+			return
+		}
+		stat, readErr := c.theirs.Exists(context.Background(), made)
+		require.NoError(c.t, readErr, c.name)
+		if err == nil {
+			require.NotNil(c.t, stat, c.name)
+		}
+	}
+	return func(ctx context.Context) error {
+		_, err := lease.Transact(ctx, framework.CreateOp(made, nil))
+		return err
+	}
+}

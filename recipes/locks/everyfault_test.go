@@ -1,0 +1,263 @@
+package locks_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// requestFate is what becomes of one request of a call.
+type requestFate struct {
+	name  string
+	fault zkserver.Fault
+	ends  bool // the caller's context ends at the same moment
+}
+
+// requestFates are all of them. Where the context goes on, the call has to get over the
+// fault; where it ends, the call has to leave nothing.
+var requestFates = []requestFate{
+	{"lost with the connection", zkserver.LoseRequest, false},
+	{"applied, and the reply lost with the connection", zkserver.LoseReply, false},
+	{"never answered", zkserver.NeverAnswer, false},
+	{"applied and never answered", zkserver.ApplyNeverAnswer, false},
+	{"answered, and the context ends", zkserver.Pass, true},
+	{"lost with the connection, and the context ends", zkserver.LoseRequest, true},
+	{"applied, the reply lost with the connection, and the context ends", zkserver.LoseReply, true},
+	{"never answered, and the context ends", zkserver.NeverAnswer, true},
+	{"applied and never answered, and the context ends", zkserver.ApplyNeverAnswer, true},
+}
+
+// faultedCall is a call of a recipe, in one situation.
+type faultedCall struct {
+	name     string
+	of       []string // the methods that it calls, as Type.Method
+	requests int      // that it makes, with those of what it has acquired, when nothing goes wrong
+	prepare  func(c *faultCell) func(ctx context.Context) error
+	may      []func(error) bool // how it may end, other than with success, although its context goes on
+	fails    bool               // it never succeeds
+}
+
+// faultCell is one run of a call: its caller is a client of its own, as is the rival.
+type faultCell struct {
+	t      *testing.T
+	name   string
+	path   string // which no other cell uses
+	server *zkserver.Server
+	ours   *framework.Framework
+	theirs *framework.Framework
+
+	routines int // of the bubble, at rest
+
+	held   []*locks.Lease           // what the caller has, before the call and by it
+	rivals []locks.InterProcessLock // of theirs; kept out as long as anything held is valid
+	again  []locks.InterProcessLock // of ours; to be acquired afterwards
+	later  func()                   // what the rival does while the call waits; may be nil
+	tidy   func()                   // what the rival does afterwards; may be nil
+	check  func(err error)          // what else follows from the outcome; may be nil
+}
+
+const (
+	whileItWaits = 100 * time.Millisecond // long enough for all that a waiter does by itself
+	whileItHolds = 10 * time.Millisecond  // and for what a holder does
+	forACall     = 2 * time.Minute        // no call takes longer, whatever becomes of its requests
+)
+
+// TestEveryFaultAtEveryRequest makes every call that a recipe has, in every situation,
+// with every fate of every request that it makes. Each time the call ends as it
+// is documented to, nobody else holds what it holds, the rival gets it afterwards, as does
+// the caller, and neither znode nor watch nor goroutine is left.
+//
+// How many requests a call makes is part of the table: one that makes others is noticed.
+func TestEveryFaultAtEveryRequest(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // nothing in a bubble waits for another processor: it saves a third of the time
+	cells, calls := 0, faultedCalls()
+	for _, call := range calls {
+		t.Run(call.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { cells += call.runAll(t) })
+		})
+	}
+	t.Logf("L0: %d cells of %d calls, their requests and %d fates", cells, len(calls), len(requestFates))
+	if !t.Failed() {
+		require.Equal(t, requestsOfAllCalls*len(requestFates), cells)
+	}
+}
+
+// runAll runs the cells of a call, one after the other: a client that has got over one
+// fault has to get over the next.
+func (f faultedCall) runAll(t *testing.T) (cells int) {
+	server := zktest.NewServer(t, zkserver.WithoutListener())
+	ours, theirs := zktest.Client(t, server), zktest.Client(t, server)
+	syncAll(t, ours, theirs)
+	routines, _ := goroutinesOfBubbles()
+	run := func(k int, fate requestFate) int {
+		cells++
+		c := &faultCell{
+			t: t, routines: routines, name: fmt.Sprintf("request %d %s", k, fate.name), path: fmt.Sprintf("/cell-%d", cells),
+			server: server, ours: ours, theirs: theirs,
+		}
+		return c.run(f, k, fate)
+	}
+	require.Equal(t, f.requests, run(0, requestFate{name: "(none)"}), "requests of the call when nothing goes wrong")
+	for k := range f.requests {
+		for _, fate := range requestFates {
+			require.GreaterOrEqual(t, run(k+1, fate), k+1, "requests of the call")
+		}
+	}
+	return cells - 1
+}
+
+// run runs one cell and returns how many requests the call has made.
+func (c *faultCell) run(f faultedCall, k int, fate requestFate) (requests int) {
+	before := c.server.Stats()
+	call := f.prepare(c)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	remove, count := c.intercept(k, fate, cancel)
+
+	result := make(chan error, 1)
+	go func() { result <- call(ctx) }()
+	time.Sleep(whileItWaits)
+	synctest.Wait()
+	if c.later != nil {
+		c.later()
+	}
+	select {
+	case err := <-result:
+		time.Sleep(whileItHolds)
+		requests = count()
+		remove()
+		require.True(c.t, f.allows(err, fate), "%s: the call ended with %v", c.name, err)
+		c.requireAlone()
+		if c.check != nil {
+			c.check(err)
+		}
+	case <-time.After(forACall):
+		require.FailNow(c.t, "the call has not returned", c.name)
+	}
+	c.end()
+	c.requireNothingLeft(before)
+	return requests
+}
+
+// ofTheConnection are the requests that keep a session alive or come with a connection,
+// whoever calls what.
+var ofTheConnection = []zkserver.OpCode{zkserver.OpPing, zkserver.OpCreateSession, zkserver.OpSetWatches, zkserver.OpSetWatches2}
+
+// intercept gives the k-th request of the call its fate.
+func (c *faultCell) intercept(k int, fate requestFate, cancel context.CancelFunc) (remove func(), count func() int) {
+	requests, session := 0, c.ours.Session().ID()
+	remove = c.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID != session || slices.Contains(ofTheConnection, r.Op) {
+			return zkserver.Pass
+		}
+		if requests++; requests != k {
+			return zkserver.Pass
+		}
+		if fate.ends {
+			cancel()
+		}
+		return fate.fault
+	})
+	return remove, func() int {
+		synctest.Wait() // no hook is running
+		return requests
+	}
+}
+
+// allows tells whether the call may end so.
+func (f faultedCall) allows(err error, fate requestFate) bool {
+	if err == nil {
+		return !f.fails
+	}
+	if fate.ends && (errors.Is(err, context.Canceled) || errors.Is(err, framework.ErrCleanupPending)) {
+		return true
+	}
+	return slices.ContainsFunc(f.may, func(is func(error) bool) bool { return is(err) })
+}
+
+// isLost allows for a lease that was lost with the connection.
+func isLost(err error) bool {
+	var lost *locks.LostError
+	return errors.As(err, &lost)
+}
+
+func isNotAcquired(err error) bool { return errors.Is(err, locks.ErrNotAcquired) }
+
+// requireAlone checks that a rival gets the lock only when nothing that was held is valid
+// any more.
+func (c *faultCell) requireAlone() {
+	for _, rival := range c.rivals {
+		lease, err := rival.TryAcquire(context.Background())
+		if err != nil {
+			require.ErrorIs(c.t, err, locks.ErrNotAcquired, c.name)
+			continue
+		}
+		for _, held := range c.held {
+			require.Error(c.t, held.Err(), "%s: %v is held, and so is %v", c.name, held, lease)
+		}
+		require.NoError(c.t, lease.Release(context.Background()), c.name)
+	}
+}
+
+// end releases what is held and has first the rivals and then the caller acquire.
+func (c *faultCell) end() {
+	for _, lease := range slices.Backward(c.held) {
+		valid := lease.Err() == nil
+		if err := lease.Release(context.Background()); valid || err != nil && !isLost(err) {
+			require.NoError(c.t, err, c.name)
+		}
+	}
+	if c.tidy != nil {
+		c.tidy()
+	}
+	for _, lock := range slices.Concat(c.rivals, c.again) {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		lease, err := lock.Acquire(ctx)
+		require.NoError(c.t, err, "%s: afterwards", c.name)
+		require.NoError(c.t, lease.Release(ctx), "%s: afterwards", c.name)
+		cancel()
+	}
+}
+
+// requireNothingLeft checks that there is not more than before.
+func (c *faultCell) requireNothingLeft(before zkserver.Stats) {
+	syncAll(c.t, c.ours, c.theirs) // a reply that never comes is noticed with the next one
+	time.Sleep(time.Second)
+	synctest.Wait()
+	after := c.server.Stats()
+	require.Equal(c.t, []int{before.Ephemerals, before.Watches, before.Sessions},
+		[]int{after.Ephemerals, after.Watches, after.Sessions}, "%s: ephemeral nodes, watches and sessions", c.name)
+	if left, stacks := goroutinesOfBubbles(); left > c.routines {
+		require.FailNow(c.t, "goroutines are left", "%s: %d, before it were %d\n%s", c.name, left, c.routines, stacks)
+	}
+}
+
+var stacks = make([]byte, 1<<20)
+
+// goroutinesOfBubbles counts without those that the garbage collector begins, for one.
+func goroutinesOfBubbles() (n int, dump []byte) {
+	dump = stacks[:runtime.Stack(stacks, true)]
+	return bytes.Count(dump, []byte(", synctest bubble ")), dump
+}
+
+// syncAll has the clients talk to the server, so that all their goroutines run.
+func syncAll(t *testing.T, clients ...*framework.Framework) {
+	t.Helper()
+	for _, client := range clients {
+		require.NoError(t, client.Sync(context.Background(), "/"))
+	}
+	synctest.Wait()
+}
