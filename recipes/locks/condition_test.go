@@ -190,6 +190,7 @@ func TestSignalAll(t *testing.T) {
 
 // TestMoreWaitersThanOneTransactionTells wakes more than are told at once.
 func TestMoreWaitersThanOneTransactionTells(t *testing.T) {
+	besideOthers(t)
 	server := zktest.Embedded(zktest.NewServer(t))
 	p := newParty(t, server.ConnectString())
 	ctx := withLimit(t)
@@ -497,6 +498,7 @@ func TestProducersAndConsumers(t *testing.T) {
 // TestAConditionInTroubledWaters loses the reply to each request in turn, of Signal
 // and of the waiter that takes the signal: the waiter is woken all the same.
 func TestAConditionInTroubledWaters(t *testing.T) {
+	besideOthers(t)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for _, who := range []string{"signaller", "waiter"} {
 			for k := 1; ; k++ {
@@ -565,6 +567,7 @@ func TestTheFolderIsReaped(t *testing.T) {
 // up, in the end exactly those return that come first among those who are left, as many
 // as there are signals which found somebody waiting.
 func TestSignalsAndTheirWaiters(t *testing.T) {
+	besideOthers(t)
 	p := newParty(t, zktest.NewServer(t).Addr())
 	rapid.Check(t, func(rt *rapid.T) {
 		type waiting struct {

@@ -60,7 +60,7 @@
 //
 //	zk-ruby#49, #51, aiozk#34, kazoo#429, CURATOR-315, -335, -462, etcd#21128: a wait that is given up
 //	leaves its node, which blocks everybody after it
-//		TestCancelledAtEveryRequest, TestAFailureAfterTheCreationLeavesNoNode
+//		TestEveryFaultAtEveryRequest, TestCancelledAtEveryRequest, TestAFailureAfterTheCreationLeavesNoNode
 //	CURATOR-678: a release without a connection fails, and nobody knows who has the lock
 //		TestReleaseWhileDisconnected
 //	a release on a context that has ended does nothing
@@ -97,6 +97,7 @@ import (
 // twentyTimes runs the test twenty times on each backend, or until it fails.
 func twentyTimes(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	t.Helper()
+	besideOthers(t)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for range trials {
 			if !t.Run("trial", func(t *testing.T) { test(t, server) }) {
@@ -110,6 +111,7 @@ func twentyTimes(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 // own: for tests that wait more than they work, and do not count what is left.
 func twentyAtOnce(t *testing.T, test func(t *testing.T, server zktest.Backend, path string)) {
 	t.Helper()
+	besideOthers(t)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		runTrials(t, func(t *testing.T, trial int) { test(t, server, fmt.Sprintf("/locks/%d", trial)) })
 	})

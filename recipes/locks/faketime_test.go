@@ -22,6 +22,7 @@ import (
 // share a fake clock, so that no busy machine can hide or feign a loss that comes
 // late. (While only replies are lost, the reconnecting client keeps its session.)
 func TestTheHolderKnowsFirstOnFakeTime(t *testing.T) {
+	besideOthers(t)
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	const phases = 25

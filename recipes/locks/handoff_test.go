@@ -75,6 +75,7 @@ func TestARowOfHolds(t *testing.T) {
 
 // TestARowEnds ends rows by other means than their length.
 func TestARowEnds(t *testing.T) {
+	besideOthers(t)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		o := newObserved()

@@ -22,6 +22,7 @@ import (
 // is asked next has not yet seen the end of that session: it lists the old node,
 // first in the queue (CURATOR-498, CURATOR-604).
 func TestANodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
+	besideOthers(t)
 	runTrials(t, func(t *testing.T, _ int) { oldSessionsNodeIsListed(t) })
 }
 

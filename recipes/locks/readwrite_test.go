@@ -326,6 +326,7 @@ func TestAWriterWhoseSessionIsKilled(t *testing.T) {
 		stat, err := other.Exists(withLimit(t), writer.Path())
 		require.NoError(t, err)
 		require.Nil(t, stat)
+		awaitDone(t, writer.Done(), "the loss") // a release before it could not tell who has deleted the node
 		var lost *locks.LostError
 		require.ErrorAs(t, writer.Release(withLimit(t)), &lost)
 		release(t, o.lease)
