@@ -1,5 +1,7 @@
 package locks
 
+import "sync"
+
 // ReadWriteDrivers returns the drivers of the read side and of the write side.
 func ReadWriteDrivers() [2]LockInternalsDriver {
 	return [2]LockInternalsDriver{readDriver{}, writeDriver{}}
@@ -9,3 +11,6 @@ func ReadWriteDrivers() [2]LockInternalsDriver {
 func SemaphoreV2Driver() LockInternalsDriver {
 	return leaseDriver{StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName}}
 }
+
+// MutexOfHold is what guards the count of the leases of the lease's hold.
+func MutexOfHold(l *Lease) sync.Locker { return &l.hold.mu }

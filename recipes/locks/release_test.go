@@ -1,11 +1,13 @@
 package locks_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -130,23 +132,55 @@ func TestDoGivesBackAfterTheFunction(t *testing.T) {
 }
 
 // TestTheLeasesOfAHoldAreReleasedAtOnce: whichever is the last one, each release succeeds.
+//
+// It has each of them stop where it has counted itself out and let go of the hold's
+// mutex, until the last one has ended the hold: the releases have waited for the mutex
+// for more than a millisecond, so it is handed from one to the next (see sync.Mutex on
+// starvation), and there is one processor, which goes with it.
 func TestTheLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
-	const trials, leases = 300, 4
-	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	m := newMutex(t, client, "/locks/together")
-	for range trials {
+	const rounds, leases = 5, 4
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	server := zktest.NewServer(t)
+	m := newMutex(t, zktest.Client(t, server.Addr()), "/locks/together")
+	for range rounds {
 		all := []*locks.Lease{acquire(t, m)}
+		for deadline := time.Now().Add(limit); server.Stats().Watches == 0; time.Sleep(time.Millisecond) {
+			require.Less(t, time.Now(), deadline, "the hold has not examined its node, for which it needs the mutex too")
+		}
 		for range leases - 1 {
 			again, err := m.Acquire(all[0].Context(withLimit(t)))
 			require.NoError(t, err)
 			all = append(all, again)
 		}
+		held := locks.MutexOfHold(all[0])
+		held.Lock()
 		var released sync.WaitGroup
 		errs := make([]error, leases)
 		for i, lease := range all {
 			released.Go(func() { errs[i] = lease.Release(context.Background()) })
 		}
+		awaitStacks(t, "locks.(*hold).leave(", leases)
+		time.Sleep(2 * time.Millisecond) // no signal comes of it: they have to wait for so long
+		held.Unlock()
+		held.Lock()       // before the first of them wakes up, who then
+		runtime.Gosched() // asks for the mutex to be handed on
+		held.Unlock()
 		released.Wait()
 		require.NoError(t, errors.Join(errs...))
+	}
+}
+
+// awaitStacks waits until so many goroutines are in the function.
+func awaitStacks(t *testing.T, function string, n int) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	for deadline := time.Now().Add(limit); ; runtime.Gosched() {
+		in := bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(function))
+		if in == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines are in %s, want %d", in, function, n)
+		}
 	}
 }
