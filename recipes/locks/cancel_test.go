@@ -52,7 +52,13 @@ type cell struct {
 // in turn, with each fate of that request, and checks that nothing is left:
 // neither znode nor watch within a second of the link being whole again, nor
 // goroutine.
+//
+// With -short that is left to TestEveryFaultAtEveryRequest, which has all calls, on the
+// embedded server and without a network.
 func TestCancelledAtEveryRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("everyfault_test.go has these cells, and more, on a fake clock")
+	}
 	calls := []struct {
 		name     string
 		requests int // at least; the real number is found by going on until the call needs no more

@@ -1362,15 +1362,6 @@ var table = []mutant{
 		test:     "^TestEveryFaultAtEveryRequest$/^InterProcessMutex:",
 	},
 	{
-		name:     "locks-turn-lost-and-leases-with-it",
-		property: "A turn that was lost after the leases of a semaphore had been acquired takes none of them away.",
-		file:     "recipes/locks/semaphore_v2.go",
-		old:      "	if errors.As(err, &lost) || errors.Is(err, framework.ErrCleanupPending)",
-		new:      "	if errors.Is(err, framework.ErrCleanupPending)",
-		pkg:      "./recipes/locks",
-		test:     "^TestEveryFaultAtEveryRequest$/^InterProcessSemaphoreV2:",
-	},
-	{
 		name:     "locks-waiter-of-a-condition-left",
 		property: "A wait for a condition that fails takes its node away.",
 		file:     "recipes/locks/condition_waiter.go",
