@@ -24,20 +24,22 @@ type requestFate struct {
 	name  string
 	fault zkserver.Fault
 	ends  bool // the caller's context ends at the same moment
+	kills bool // its session ends before
 }
 
 // requestFates are all of them. Where the context goes on, the call has to get over the
-// fault; where it ends, the call has to leave nothing.
+// fault, and over the end of its session; where it ends, the call has to leave nothing.
 var requestFates = []requestFate{
-	{"lost with the connection", zkserver.LoseRequest, false},
-	{"applied, and the reply lost with the connection", zkserver.LoseReply, false},
-	{"never answered", zkserver.NeverAnswer, false},
-	{"applied and never answered", zkserver.ApplyNeverAnswer, false},
-	{"answered, and the context ends", zkserver.Pass, true},
-	{"lost with the connection, and the context ends", zkserver.LoseRequest, true},
-	{"applied, the reply lost with the connection, and the context ends", zkserver.LoseReply, true},
-	{"never answered, and the context ends", zkserver.NeverAnswer, true},
-	{"applied and never answered, and the context ends", zkserver.ApplyNeverAnswer, true},
+	{name: "lost with the connection", fault: zkserver.LoseRequest},
+	{name: "applied, and the reply lost with the connection", fault: zkserver.LoseReply},
+	{name: "never answered", fault: zkserver.NeverAnswer},
+	{name: "applied and never answered", fault: zkserver.ApplyNeverAnswer},
+	{name: "lost with the connection and the session", fault: zkserver.LoseRequest, kills: true},
+	{name: "answered, and the context ends", fault: zkserver.Pass, ends: true},
+	{name: "lost with the connection, and the context ends", fault: zkserver.LoseRequest, ends: true},
+	{name: "applied, the reply lost with the connection, and the context ends", fault: zkserver.LoseReply, ends: true},
+	{name: "never answered, and the context ends", fault: zkserver.NeverAnswer, ends: true},
+	{name: "applied and never answered, and the context ends", fault: zkserver.ApplyNeverAnswer, ends: true},
 }
 
 // faultedCall is a call of a recipe, in one situation.
@@ -169,6 +171,9 @@ func (c *faultCell) intercept(k int, fate requestFate, cancel context.CancelFunc
 		}
 		if fate.ends {
 			cancel()
+		}
+		if fate.kills {
+			c.server.KillSession(session)
 		}
 		return fate.fault
 	})
