@@ -60,9 +60,10 @@ type Call struct {
 	// returned, or while Do or Send runs, and must not block.
 	OnDone func(Reply, error)
 
-	done chan struct{}
+	done chan struct{} // closed when it is settled; nil if nobody waits for that
 
-	// Guarded by the connection's queue mutex until done is closed or Do returns.
+	// Guarded by the connection's queue mutex until done of the last call that was
+	// sent with it is closed, or Do returns.
 	xid     int32
 	settled bool
 	reply   Reply

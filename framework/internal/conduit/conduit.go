@@ -107,14 +107,13 @@ func Open(cfg Config) (*Conduit, error) {
 	return c, nil
 }
 
-// Do sends the calls in one write and waits for their outcomes or the end of the
+// Do sends the calls, at least one, in one write and waits for their outcomes or the end of the
 // context. It returns an error when not all calls have been answered; each
 // call's own Result is valid in every case. A call whose context ended before it was
 // written will not be written.
 func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
-	for _, call := range calls {
-		call.done = make(chan struct{})
-	}
+	last := calls[len(calls)-1] // it is settled after all others
+	last.done = make(chan struct{})
 	if ctx.Err() != nil {
 		return refuse(calls, notSent(context.Cause(ctx)))
 	}
@@ -122,14 +121,14 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 	if err != nil {
 		return refuse(calls, err)
 	}
+	select {
+	case <-last.done:
+	case <-ctx.Done():
+		return conn.abandon(calls, context.Cause(ctx))
+	}
 	for _, call := range calls {
-		select {
-		case <-call.done:
-			if call.err != nil {
-				err = call.err
-			}
-		case <-ctx.Done():
-			return conn.abandon(calls, context.Cause(ctx))
+		if call.err != nil {
+			err = call.err
 		}
 	}
 	return err
@@ -137,9 +136,6 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 
 // Send is Do without waiting: outcomes are told to OnDone only.
 func (c *Conduit) Send(calls ...*Call) error {
-	for _, call := range calls {
-		call.done = make(chan struct{})
-	}
 	if _, err := c.enqueue(calls); err != nil {
 		return refuse(calls, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,8 +46,9 @@ type conn struct {
 
 	// Used by go-zookeeper's receiving goroutine only.
 	in      *bufio.Reader
-	rest    []byte // of the frame go-zookeeper is reading
-	expired bool   // close when rest has been read
+	length  [lengthSize]byte // of the frame that is being read
+	rest    []byte           // of the frame go-zookeeper is reading
+	expired bool             // close when rest has been read
 	idle    time.Duration
 	idleSet time.Time
 
@@ -66,20 +68,12 @@ type conn struct {
 	session int64
 	nextXid int32
 	unsent  []*Call
-	pending []pendingRequest // written, in order
+	pending requests // written, in order
 
 	presented []string // schemes of the credentials that wait for an answer
 
 	wake chan struct{} // tells the writer that unsent has something
 	done chan struct{} // closed by fail
-}
-
-// pendingRequest is a request on the wire, ours (call is set) or go-zookeeper's.
-type pendingRequest struct {
-	xid  int32
-	op   int32
-	sent time.Time
-	call *Call
 }
 
 func newConn(c *Conduit, socket net.Conn, server string, handshakeBy time.Time) *conn {
@@ -121,8 +115,8 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) readFrame() ([]byte, error) {
-	var length [lengthSize]byte
-	if _, err := io.ReadFull(c.in, length[:]); err != nil {
+	length := c.length[:]
+	if _, err := io.ReadFull(c.in, length); err != nil {
 		return nil, err
 	}
 	limit, tooLarge := c.c.cfg.MaxReply, ErrReplyTooLarge
@@ -132,7 +126,7 @@ func (c *conn) readFrame() ([]byte, error) {
 		}
 		limit, tooLarge = maxHandshake, ErrProtocol
 	}
-	n := int32(binary.BigEndian.Uint32(length[:]))
+	n := int32(binary.BigEndian.Uint32(length))
 	if n < 0 {
 		tooLarge = ErrProtocol
 	}
@@ -242,16 +236,16 @@ func (c *conn) receiveNotification(body []byte) error {
 
 func (c *conn) receiveReply(xid int32, reply Reply) ([]byte, error) {
 	c.queue.Lock()
-	if len(c.pending) == 0 || c.pending[0].xid != xid {
+	request, any := c.pending.first()
+	if !any || request.xid != xid {
 		c.queue.Unlock()
 		return nil, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
 	}
-	request := c.pending[0]
 	if request.call != nil && len(c.presented) > 0 {
 		c.queue.Unlock()
 		return nil, fmt.Errorf("%w: a reply before that to the credentials", ErrProtocol)
 	}
-	c.pending = c.pending[1:]
+	c.pending.pop()
 	c.queue.Unlock()
 
 	c.c.sawZxid(reply.Zxid)
@@ -302,7 +296,7 @@ func (c *conn) Write(frame []byte) (int, error) {
 	}
 	d := jute.NewDecoder(frame[lengthSize:])
 	c.queue.Lock()
-	c.pending = append(c.pending, pendingRequest{xid: d.Int32(), op: d.Int32(), sent: now})
+	c.pending.push(pendingRequest{xid: d.Int32(), op: d.Int32(), sent: now})
 	c.queue.Unlock()
 	return c.write(frame, now.Add(c.writeLimit()))
 }
@@ -364,9 +358,10 @@ func (c *conn) flush() error {
 	}
 	for _, call := range c.unsent {
 		batch = appendFrame(batch, call)
-		c.pending = append(c.pending, pendingRequest{xid: call.xid, op: call.Op, sent: now, call: call})
+		c.pending.push(pendingRequest{xid: call.xid, op: call.Op, sent: now, call: call})
 	}
-	c.unsent = nil
+	clear(c.unsent)
+	c.unsent = c.unsent[:0]
 	c.queue.Unlock()
 	if cap(batch) <= maxHandshake*64 {
 		c.batch = batch
@@ -462,7 +457,7 @@ func (c *conn) abandon(calls []*Call, reason error) error {
 func (c *conn) unqueue(call *Call) bool {
 	for i, queued := range c.unsent {
 		if queued == call {
-			c.unsent = append(c.unsent[:i:i], c.unsent[i+1:]...)
+			c.unsent = slices.Delete(c.unsent, i, i+1)
 			return true
 		}
 	}
@@ -478,7 +473,9 @@ func (c *conn) settle(call *Call, reply Reply, err error) {
 	defer c.queue.Unlock()
 	if !call.settled {
 		call.settled, call.reply, call.err = true, reply, err
-		close(call.done)
+		if call.done != nil {
+			close(call.done)
+		}
 	}
 }
 
@@ -492,8 +489,8 @@ func (c *conn) fail(reason error) {
 	c.failed = true
 	close(c.done)
 	c.queue.Lock()
-	pending, unsent := c.pending, c.unsent
-	c.pending, c.unsent, c.open = nil, nil, false
+	pending, unsent := c.pending.all(), c.unsent
+	c.pending, c.unsent, c.open = requests{}, nil, false
 	c.queue.Unlock()
 	if c.established {
 		c.c.cfg.Events.Disconnected(reason)
