@@ -198,8 +198,8 @@
 //
 // The state is the number of a [ConnectionState], curator.state the name of the one
 // that was entered. An operation is a call of a verb with all its retries:
-// create, delete, get, set, exists, children, sync, transact, add watch, or pipeline for
-// several reads in one write. What is refused for its arguments is not
+// create, delete, get, set, exists, children, sync, transact, watch data, add watch, or
+// pipeline for several reads in one write. What is refused for its arguments is not
 // measured, what runs in the background is seen in curator.cleanup.pending only.
 // error.type is an [ErrorType], and absent from what succeeded.
 //
@@ -208,7 +208,7 @@
 //	get data, set data,                 curator.path with WithPathAttribute
 //	check existence, list children,     events: retry (curator.attempt)
 //	sync znode, transact operations,
-//	pipeline reads, add watch,
+//	pipeline reads, watch data, add watch,
 //	get access control list,
 //	set access control list,
 //	reconfigure ensemble,
@@ -293,7 +293,8 @@
 //	  none                                      InSession, ListingSiblingsIn
 //	getData(), checkExists(), getChildren()     Framework.Get, Exists, Children
 //	  .usingWatcher                             Watched, Watch.Wait
-//	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadChildren
+//	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadChildren,
+//	                                            WatchData
 //	inBackground(callback)                      a goroutine
 //	WatcherRemoveCuratorFramework               Watch.Cancel
 //	watchers().add().withMode, PersistentWatcher  Framework.AddWatch, PersistentWatch.OnEvent

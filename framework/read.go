@@ -282,6 +282,9 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 		if c.watch != nil {
 			c.watch.deliver(err == nil)
 		}
+		if c.deliver != nil {
+			c.deliver(err == nil)
+		}
 	}
 	return failed(reads[0].operation, reads[0].path, err)
 }

@@ -34,6 +34,7 @@ var (
 	opCheck           = operation{13, "check", false}
 	opTransact        = operation{14, "transact", true}
 	opRemoveWatches   = operation{18, "remove watches", false}
+	opSetWatches      = operation{101, "watch data", false}
 
 	opGetACL            = operation{6, "get ACL", false}
 	opSetACL            = operation{7, "set ACL", true}
@@ -51,6 +52,7 @@ type call struct {
 	session *Session // when set, the only one to run in
 	watch   *watchRequest
 	begin   func() func(conduit.Reply, error) // when set, called before each try for its OnDone
+	deliver func(ok bool)                     // when set, called with the outcome of a pipeline
 	decode  func(*jute.Decoder)
 	confirm bool   // a write whose acknowledgement proves that a majority keeps the session
 	absent  func() // when set, NoNode is an answer and not an error

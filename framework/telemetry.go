@@ -238,6 +238,8 @@ var spanNames = map[string]string{
 	opPipeline.name: "pipeline reads",
 	opAddWatch.name: "add watch",
 
+	opSetWatches.name: "watch data",
+
 	opGetACL.name:            "get access control list",
 	opSetACL.name:            "set access control list",
 	opReconfig.name:          "reconfigure ensemble",

@@ -40,10 +40,13 @@ type Watch struct {
 	path    string
 	fired   chan struct{}
 	set     bool // by its request; valid once that has succeeded
+	absent  bool // there was no znode
 
 	// Guarded by watches.mu.
 	armed     bool // the server has it
 	asked     bool // the request has asked the server for it
+	early     bool // its end may come in front of the reply, see WatchData
+	ended     bool
 	cancelled bool
 	event     Event
 	onFired   []func(Event)
@@ -145,7 +148,8 @@ type watchEntry struct {
 //
 // A watch joins its entry before its request is sent and is armed, in stream
 // order, by the reply. An event ends the armed ones only: a request that was
-// answered after the event has set the server's watch anew.
+// answered after the event has set the server's watch anew. But for those of
+// [WatchData], to which the server tells in front of the reply that there is no znode.
 type watches struct {
 	f *Framework
 
@@ -173,7 +177,7 @@ type watchRequest struct {
 	path     string
 	onAbsent bool // the server sets the watch although there is no znode
 	into     **Watch
-	flag     *byte  // in the request: asks the server for a watch
+	flag     *byte  // in the request: asks the server for a watch; nil if it always does
 	current  *Watch // of the last try
 }
 
@@ -194,9 +198,13 @@ func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 	r.current = w
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w.asked, *r.flag = true, 1
-	if ws.serves(r.key.full) {
-		w.asked, *r.flag = false, 0
+	switch {
+	case r.flag == nil:
+		w.asked, w.early = true, true
+	case ws.serves(r.key.full):
+		*r.flag = 0
+	default:
+		w.asked, *r.flag = true, 1
 	}
 	entry := ws.entries[r.key]
 	if entry == nil {
@@ -205,7 +213,8 @@ func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 	}
 	entry.waiting[w] = struct{}{}
 	return func(reply conduit.Reply, err error) {
-		w.set = err == nil && (reply.Code == 0 || r.onAbsent && reply.Code == codeNoNode)
+		w.absent = err == nil && r.onAbsent && reply.Code == codeNoNode
+		w.set = err == nil && reply.Code == 0 || w.absent
 		if !ws.answered(w, w.set) {
 			ws.fire(Event{Type: zk.EventNotWatching, Err: ErrConnectionLost}, w.key)
 		}
@@ -217,6 +226,9 @@ func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 func (ws *watches) answered(w *Watch, set bool) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	if w.ended {
+		return true
+	}
 	entry := ws.entries[w.key]
 	if set {
 		w.armed, entry.armed = true, true
@@ -271,13 +283,11 @@ func (ws *watches) removeAtServer(key watchKey) {
 func (ws *watches) addHook(w *Watch, fn func(Event)) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	select {
-	case <-w.fired:
+	if w.ended {
 		return false
-	default:
-		w.onFired = append(w.onFired, fn)
-		return true
 	}
+	w.onFired = append(w.onFired, fn)
+	return true
 }
 
 // onNotified passes an event on to the persistent watches, and ends the one-shot
@@ -343,11 +353,12 @@ func (ws *watches) end(ended []*Watch, key watchKey, event Event) []*Watch {
 	}
 	entry.armed = false
 	for w := range entry.waiting {
-		if !w.armed {
+		if !w.endsBy(event) {
+			entry.armed = entry.armed || w.armed
 			continue
 		}
 		delete(entry.waiting, w)
-		w.armed = false
+		w.armed, w.ended = false, true
 		w.event = event
 		w.event.Path = w.path // as its view of the client names it
 		close(w.fired)
@@ -358,4 +369,16 @@ func (ws *watches) end(ended []*Watch, key watchKey, event Event) []*Watch {
 		ws.settle(key.full)
 	}
 	return ended
+}
+
+// endsBy tells whether an event is for this watch; callers hold mu.
+func (w *Watch) endsBy(event Event) bool {
+	switch {
+	case event.Type != zk.EventNodeDeleted:
+		return w.armed
+	case w.armed:
+		return !w.absent // or it is the answer to a WatchData
+	default:
+		return w.early
+	}
 }

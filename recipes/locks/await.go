@@ -44,7 +44,7 @@ func (q *queued) await(ctx context.Context, names []string) error {
 		q.awaited, q.wake = make(map[string]*awaited), make(chan struct{}, 1)
 	}
 	q.settle(q.andTheOneBefore(names))
-	if went, err := q.watch(ctx); went || err != nil {
+	if err := q.watch(ctx); err != nil {
 		return err
 	}
 	err := q.sleep(ctx, q.wake)
@@ -91,41 +91,40 @@ func (q *queued) settle(names []string) {
 	}
 }
 
-// watch asks the server for what it is to tell us, in one round trip, and reports
-// whether some of those awaited have gone already. It uses getData: with exists, a
-// watch would be left on a node that has gone meanwhile.
-func (q *queued) watch(ctx context.Context) (went bool, err error) {
+// watch asks the server for what it is to tell us, in one round trip, and with one
+// request for all who are awaited. Those who have gone already are told as those who
+// go later.
+func (q *queued) watch(ctx context.Context) error {
 	names := q.unwatched()
 	own := q.own == nil && !time.Now().Before(q.ownDue)
-	if len(names) == 0 && !own {
-		return false, nil
-	}
-	watches, absent := make([]*framework.Watch, len(names)), make([]bool, len(names)+1)
-	reads := make([]framework.Read, len(names), len(names)+1)
-	for i, name := range names {
-		reads[i] = framework.ReadData(framework.JoinPath(q.l.path, name), nil,
-			framework.Watched(&watches[i]), framework.StoringAbsenceIn(&absent[i]))
+	var reads []framework.Read
+	watches, absent := make([]*framework.Watch, len(names)), false
+	if len(names) > 0 {
+		reads = append(reads, framework.WatchData(q.l.pathsOf(names), watches))
 	}
 	if own {
-		reads = append(reads, framework.ReadData(q.node.Path, &q.data,
-			framework.Watched(&q.own), framework.StoringAbsenceIn(&absent[len(names)])))
+		reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own), framework.StoringAbsenceIn(&absent)))
 	}
 	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
-		return false, err
+		return err
 	}
 	for i, name := range names {
-		if absent[i] {
-			q.gone(name)
-			went = true
-			continue
-		}
 		q.awaited[name].watch = watches[i]
 		watches[i].OnFired(func(framework.Event) { q.poke() })
 	}
-	if absent[len(names)] { // after the watches have become ours, which close takes back
-		return false, errOwnNodeGone
+	if absent { // after the watches have become ours, which close takes back
+		return errOwnNodeGone
 	}
-	return went, nil
+	return nil
+}
+
+// pathsOf returns the paths of nodes in the folder.
+func (l *LockInternals) pathsOf(names []string) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = framework.JoinPath(l.path, name)
+	}
+	return paths
 }
 
 // unwatched returns those awaited whose end only the server can tell, and has not
@@ -186,7 +185,7 @@ func (q *queued) interrupted() {
 // as nobody has watched the list that the driver has decided on.
 func (q *queued) awaitFolder(ctx context.Context) error {
 	q.settle(nil)
-	if _, err := q.watch(ctx); err != nil { // our own node
+	if err := q.watch(ctx); err != nil { // our own node
 		return err
 	}
 	if q.folder != nil {

@@ -238,22 +238,26 @@ var table = []mutant{
 		test:     "^TestReleaseWithAnEndedContext$",
 	},
 	{
-		name:     "locks-exists-for-get",
+		name:     "locks-exists-for-the-watch",
 		property: "No watch is left on a predecessor that has vanished before it was set.",
 		file:     "recipes/locks/await.go",
 		old: `	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
-		return false, err
+		return err
 	}
 `,
 		new: `	for i, name := range names {
 		stat, err := q.l.client.Exists(ctx, framework.JoinPath(q.l.path, name), framework.Watched(&watches[i]))
 		if err != nil {
-			return false, err
+			return err
 		}
-		absent[i] = stat == nil
+		if stat == nil {
+			q.gone(name)
+			q.poke()
+			return nil
+		}
 	}
-	if err := q.l.client.Pipeline(ctx, reads[len(names):]...); err != nil {
-		return false, err
+	if err := q.l.client.Pipeline(ctx, reads[min(len(names), 1):]...); err != nil {
+		return err
 	}
 `,
 		pkg:  "./recipes/locks",
@@ -695,6 +699,15 @@ var table = []mutant{
 		test:     "^TestOldServersAreNotAskedForDescendants$",
 	},
 	{
+		name:     "framework-watch-ended-by-an-answer",
+		property: "Who waits for a znode to come is not told of the end of one that has not been there.",
+		file:     "framework/watch.go",
+		old:      "return !w.absent // or it is the answer to a WatchData",
+		new:      "return true",
+		pkg:      "./framework",
+		test:     "^TestSuite$/^zkserver$/^watch$/^several$",
+	},
+	{
 		name:     "framework-watch-outlives-its-wait",
 		property: "Whoever gives up waiting for a watch leaves none at the server.",
 		file:     "framework/watch.go",
@@ -1117,9 +1130,9 @@ var table = []mutant{
 	{
 		name:     "locks-predecessor-gone-unseen",
 		property: "A predecessor that goes between the list and the watch is not waited for.",
-		file:     "recipes/locks/await.go",
-		old:      "			q.gone(name)\n			went = true\n			continue\n",
-		new:      "			continue\n",
+		file:     "framework/watch.go",
+		old:      "	default:\n		return w.early\n",
+		new:      "	default:\n		return false\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestThePredecessorGoesBeforeTheWatch$/^zkserver$",
 		flags:    []string{"-timeout=15s"},
@@ -1293,8 +1306,8 @@ var table = []mutant{
 		name:     "locks-waiter-never-rests",
 		property: "Who waits for a change of the folder sends nothing while there is none.",
 		file:     "recipes/locks/await.go",
-		old:      "if _, err := q.watch(ctx); err != nil { // our own node",
-		new:      "if _, err := false, error(nil); err != nil {",
+		old:      "if err := q.watch(ctx); err != nil { // our own node",
+		new:      "if err := error(nil); err != nil {",
 		pkg:      "./recipes/locks",
 		test:     "^TestAWaiterIsQuiet$",
 	},
@@ -1302,8 +1315,8 @@ var table = []mutant{
 		name:     "locks-watch-left-at-the-predecessor",
 		property: "A waiter that starts again takes its watches back.",
 		file:     "recipes/locks/await.go",
-		old:      "	for i, name := range names {\n		if absent[i] {\n			q.gone(name)",
-		new:      "	if absent[len(names)] {\n		return false, errOwnNodeGone\n	}\n	for i, name := range names {\n		if absent[i] {\n			q.gone(name)",
+		old:      "	for i, name := range names {\n		q.awaited[name].watch = watches[i]",
+		new:      "	if absent {\n		return errOwnNodeGone\n	}\n	for i, name := range names {\n		q.awaited[name].watch = watches[i]",
 		pkg:      "./recipes/locks",
 		test:     "^TestAWaiterThatStartsAgainTakesItsWatchesBack$",
 	},

@@ -65,7 +65,7 @@ type Frame struct {
 
 	Xid  int32  // -1 for notifications, -2 for pings, 0 for handshakes
 	Op   int32  // opcode; of a reply, the opcode of its request
-	Path string // of the request where its body begins with one, its reply, or the notification; else empty
+	Path string // of the request where its body begins with one, its reply, or the notification; of setWatches the first; else empty
 	Zxid int64  // of replies
 	Err  int32  // error code of replies, 0 for success
 
@@ -121,8 +121,11 @@ func parseRequest(f *Frame) error {
 	if f.Xid == xidPing {
 		f.Kind = Ping
 	}
-	if opsWithPath[f.Op] {
+	switch {
+	case opsWithPath[f.Op]:
 		f.Path = stringAt(f.Body, requestHeader)
+	case f.Op == OpSetWatches:
+		f.Path = stringAt(f.Body, requestHeader+12) // after zxid and count
 	}
 	return nil
 }

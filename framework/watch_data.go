@@ -1,0 +1,73 @@
+package framework
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// WatchData sets watches on the data of several znodes in one request, as part of a
+// [Framework.Pipeline], and reads nothing. The watches go to into, which must be as
+// long as paths, and are the caller's as those of [Watched] are. A znode that is not
+// there leaves no watch: the one for it has ended with EventNodeDeleted by the time
+// Pipeline returns.
+//
+// It is for names that are not used again: of a znode that is deleted and created
+// anew while the request is under way, the end may be told and the server keep a watch
+// that nobody waits for; and persistent watches hear again of the end of one that is
+// not there. It needs no permission to read. It is the request with which
+// ZooKeeper's own clients set their watches again after a reconnect.
+func WatchData(paths []string, into []*Watch) Read {
+	first := ""
+	if len(paths) > 0 {
+		first = paths[0]
+	}
+	return Read{opSetWatches, first, func(f *Framework) (*call, error) { return f.watchDataCall(paths, into) }}
+}
+
+func (f *Framework) watchDataCall(paths []string, into []*Watch) (*call, error) {
+	if len(paths) == 0 || len(paths) != len(into) {
+		return nil, fmt.Errorf("%w: WatchData of %d paths into %d places, expected as many, and one at least",
+			ErrInvalidOption, len(paths), len(into))
+	}
+	requests := make([]watchRequest, len(paths))
+	e := jute.NewEncoder(32 + 80*len(paths))
+	e.Int64(math.MaxInt64) // the data has not changed since then
+	e.Int32(int32(len(paths)))
+	for i, path := range paths {
+		if err := ValidatePath(path); err != nil {
+			return nil, err
+		}
+		key := watchKey{f.root.full(path), watchData}
+		e.String(key.full)
+		requests[i] = watchRequest{watches: f.watches, key: key, path: path, into: &into[i]}
+	}
+	e.Int32(0) // paths without a znode
+	e.Int32(0) // lists of children
+	return &call{
+		operation: opSetWatches, path: paths[0], body: e.Bytes(),
+		begin:   func() func(conduit.Reply, error) { return f.watches.beginAll(requests) },
+		deliver: func(ok bool) { deliverAll(requests, ok) },
+	}, nil
+}
+
+// beginAll is begin for requests that are sent as one.
+func (ws *watches) beginAll(requests []watchRequest) func(conduit.Reply, error) {
+	done := make([]func(conduit.Reply, error), len(requests))
+	for i := range requests {
+		done[i] = ws.begin(&requests[i])
+	}
+	return func(reply conduit.Reply, err error) {
+		for _, fn := range done {
+			fn(reply, err)
+		}
+	}
+}
+
+func deliverAll(requests []watchRequest, ok bool) {
+	for i := range requests {
+		requests[i].deliver(ok)
+	}
+}
