@@ -236,8 +236,8 @@ func (c *conn) receiveNotification(body []byte) error {
 
 func (c *conn) receiveReply(xid int32, reply Reply) ([]byte, error) {
 	c.queue.Lock()
-	request, any := c.pending.first()
-	if !any || request.xid != xid {
+	request, found := c.pending.first()
+	if !found || request.xid != xid {
 		c.queue.Unlock()
 		return nil, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
 	}
