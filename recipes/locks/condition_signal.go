@@ -43,7 +43,7 @@ func (c *Condition) read(ctx context.Context, more ...framework.Read) (waiting, 
 		return waiting{}, err
 	}
 	signals, err := c.parse(data)
-	return waiting{c.queue.sorted(children), signals, stat.Version}, err
+	return waiting{c.queue.sorted(children, c.queue.driver.Contends), signals, stat.Version}, err
 }
 
 // parse reads the number of signals.

@@ -35,7 +35,8 @@ type LockInternalsDriver interface {
 // ShrinkingQueue is what a driver implements in addition if nobody can come to stand
 // before a contender in the queue that is there already. Then those before it only
 // ever go, and an acquisition that has seen all go for which it had to wait has the
-// lock, without another list of names. Without it each wake-up leads to a new list.
+// lock, without another list of names. Without it each wake-up leads to a new list. With
+// it GetsTheLock is asked about the contenders up to ours only.
 type ShrinkingQueue interface {
 	// Shrinks tells whether the end of the contender with this name proves that its
 	// place is free: that no other has taken it.

@@ -245,9 +245,9 @@ func giveUp(ctx context.Context, client *framework.Framework, path string, cause
 	}
 }
 
-// sorted returns the contenders among the children in the order of the queue.
-func (l *LockInternals) sorted(children []string) []string {
-	contenders := slices.DeleteFunc(children, func(name string) bool { return !l.driver.Contends(name) })
+// sorted returns those of the children that contend in the order of the queue.
+func (l *LockInternals) sorted(children []string, contends func(string) bool) []string {
+	contenders := slices.DeleteFunc(children, func(name string) bool { return !contends(name) })
 	slices.SortFunc(contenders, l.driver.Compare)
 	return contenders
 }

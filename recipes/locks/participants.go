@@ -64,7 +64,7 @@ func (l *LockInternals) inspect(ctx context.Context, side func(name string) *Loc
 	if err != nil {
 		return nil, err
 	}
-	contenders := l.sorted(children)
+	contenders := l.sorted(children, l.driver.Contends)
 	var nodes []*contender
 	for i, name := range contenders {
 		if of := side(name); of != nil {

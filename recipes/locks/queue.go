@@ -53,9 +53,13 @@ func (q *queued) close() {
 	q.folder.Cancel()
 }
 
-// learn takes over a list of names.
+// learn takes over a list of names. Where the queue shrinks those behind ours play no part.
 func (q *queued) learn(children []string) {
-	q.names = q.l.sorted(children)
+	contends := q.l.driver.Contends
+	if q.shrinking != nil {
+		contends = func(name string) bool { return q.l.driver.Contends(name) && q.l.driver.Compare(name, q.name) <= 0 }
+	}
+	q.names = q.l.sorted(children, contends)
 	q.companions, q.passed = nil, false
 	// A maximum that may change is to be heard of first: what the server tells comes in order.
 	if _, fixed := q.l.maxLeases.(FixedLeases); fixed && q.shrinking != nil {

@@ -86,12 +86,18 @@ func (d *Decoder) Count(elemSize int) int {
 	return int(n)
 }
 
-// Strings reads a vector of strings.
+// Strings reads a vector of strings, which share their memory.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4)
 	out := make([]string, 0, n)
+	if n == 0 && d.err == nil {
+		return out
+	}
+	all := string(d.buf)
 	for range n {
-		out = append(out, d.String())
+		length := len(d.Buffer())
+		end := len(all) - len(d.buf)
+		out = append(out, all[end-length:end])
 	}
 	if d.err != nil {
 		return nil
