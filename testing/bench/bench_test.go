@@ -51,8 +51,11 @@ func shorten(t *testing.T) {
 	t.Cleanup(func() { scenarios = whole })
 	scenarios = nil
 	for _, s := range whole {
-		if s.kind == queue {
+		switch s.kind {
+		case queue:
 			s.load.Goroutines = 5
+		case many:
+			s.load.Locks = 100
 		}
 		if s.kind != herd || s.load.Clients <= 8 {
 			scenarios = append(scenarios, s)

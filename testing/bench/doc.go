@@ -24,9 +24,11 @@
 //	rw            8 clients, eight turns of ten read
 //	semaphore     8 clients, 3 leases
 //	herd          2 to 256 clients, against the three locks of the tutorials
+//	many          one client acquires 10,000 locks, holds all of them, and releases them
 //
 // Requests and notifications are counted by the server (mntr), bytes by the loopback
-// interface.
+// interface. What a turn costs the clients is the time that their process has had the
+// processor, and how often it has allocated; Java and Python do not tell the latter.
 //
 // Mutual exclusion is checked while measuring. That a lock of ours lets in too many ends
 // the run; of the others it is reported.

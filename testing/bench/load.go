@@ -15,6 +15,7 @@ type load struct {
 	Goroutines int           // of each client; threads, or what the peer has
 	Leases     int           // how many may be in together; 0 is a lock for one
 	Readers    int           // how many of ten turns read; the others write
+	Locks      int           // instead of turns at one: so many are acquired, and held together
 	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
 	Duration   time.Duration // otherwise turns are counted for so long, after half of it to warm up
 }
@@ -28,6 +29,11 @@ type result struct {
 	WaitP99  float64 `json:"wait_p99_us"`
 	TurnP50  float64 `json:"turn_p50_us"` // of acquisition and release together
 	Overlaps int     `json:"overlaps"`    // entries while others were in who exclude them
+
+	// Of the clients, for each turn; kazoo and Curator tell no allocations.
+	CPU    float64 `json:"client_cpu_us_per_turn,omitempty"`
+	Allocs float64 `json:"allocs_per_turn,omitempty"`
+	Heap   float64 `json:"heap_bytes_per_lock,omitempty"` // while all are held
 
 	// Of the servers, for each turn; pings and the warm-up are included.
 	Requests      float64 `json:"requests_per_turn,omitempty"`
@@ -44,7 +50,7 @@ type locker func(ctx context.Context, read bool) (unlock func(context.Context) e
 // measurement is the turns of all goroutines of a load.
 type measurement struct {
 	load    load
-	begun   atomic.Pointer[time.Time] // nil while warming up
+	begun   atomic.Pointer[warm] // nil while warming up
 	readers atomic.Int64
 	others  atomic.Int64
 	overlap atomic.Int64
@@ -132,8 +138,7 @@ func (m *measurement) run(ctx context.Context, lockers []locker, over func() boo
 }
 
 func (m *measurement) begin() {
-	now := time.Now()
-	m.begun.Store(&now)
+	m.begun.Store(&warm{time.Now(), costSoFar()})
 }
 
 func (m *measurement) turn(ctx context.Context, lock locker, read bool) error {
@@ -149,13 +154,18 @@ func (m *measurement) turn(ctx context.Context, lock locker, read bool) error {
 		return fmt.Errorf("release: %w", err)
 	}
 	m.all.Add(1)
-	if begun := m.begun.Load(); begun != nil && entered.After(*begun) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.waits = append(m.waits, microseconds(entered.Sub(began)))
-		m.turns = append(m.turns, microseconds(time.Since(began)))
+	if begun := m.begun.Load(); begun != nil && entered.After(begun.at) {
+		m.count(began, entered)
 	}
 	return nil
+}
+
+// count counts a turn that ends now.
+func (m *measurement) count(began, entered time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waits = append(m.waits, microseconds(entered.Sub(began)))
+	m.turns = append(m.turns, microseconds(time.Since(began)))
 }
 
 func (m *measurement) enter(read bool) {
@@ -180,11 +190,11 @@ func (m *measurement) leave(read bool) {
 }
 
 func (m *measurement) result() result {
-	return result{
-		All: int(m.all.Load()), Turns: len(m.turns), Seconds: time.Since(*m.begun.Load()).Seconds(),
-		WaitP50: percentile(m.waits, 50), WaitP99: percentile(m.waits, 99), TurnP50: percentile(m.turns, 50),
-		Overlaps: int(m.overlap.Load()),
-	}
+	begun := m.begun.Load()
+	r := result{All: int(m.all.Load()), Turns: len(m.turns), Seconds: time.Since(begun.at).Seconds(), Overlaps: int(m.overlap.Load())}
+	r.spent(begun)
+	r.WaitP50, r.WaitP99, r.TurnP50 = percentile(m.waits, 50), percentile(m.waits, 99), percentile(m.turns, 50)
+	return r
 }
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

@@ -23,19 +23,21 @@ type options struct {
 	fsync     bool
 	json      bool
 	out       string
+	profile   string
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.peers, "peers", "", "comma-separated, of "+peerNames()+" (default all)")
 	flag.StringVar(&o.scenarios, "scenario", "",
-		"comma-separated, of uncontended, contended, one-process, queue, rw, semaphore, herd (default all)")
+		"comma-separated, of uncontended, contended, one-process, queue, rw, semaphore, herd, many (default all)")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each peer runs, by turns")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long turns are counted, after half of it to warm up")
 	flag.IntVar(&o.servers, "servers", 1, "ZooKeeper servers, 1 or 3")
 	flag.BoolVar(&o.fsync, "fsync", false, "have ZooKeeper force what it writes to disk")
 	flag.BoolVar(&o.json, "json", false, "print the figures of every round as JSON, and no lines")
 	flag.StringVar(&o.out, "out", "", "folder for bench.json, bench.md and charts (default none)")
+	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of this process, of all peers together (default none)")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected %q\n", flag.Args())
@@ -71,8 +73,12 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
-	all, err := runAll(ctx, at, chosen, under, o.rounds, progress)
+	stop, err := startProfile(o.profile)
 	if err != nil {
+		return err
+	}
+	all, err := runAll(ctx, at, chosen, under, o.rounds, progress)
+	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
 	if err := save(o.out, all); err != nil {

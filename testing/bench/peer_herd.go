@@ -17,7 +17,7 @@ import (
 // runSameName has everybody try to create one node, and watch it where it exists.
 // Whenever it goes, all wake up and one succeeds.
 func runSameName(ctx context.Context, at servers, l load, path string) (result, error) {
-	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
+	return overConns(ctx, at, l, path, func(conn *zk.Conn, path string) locker {
 		name := path + "/lock"
 		return func(ctx context.Context, _ bool) (func(context.Context) error, error) {
 			for {
@@ -46,7 +46,7 @@ func runSameName(ctx context.Context, at servers, l load, path string) (result, 
 // runChildrenWatchers has everybody queue up with a sequential node and watch the
 // folder. With every change of it all wake up and list.
 func runChildrenWatchers(ctx context.Context, at servers, l load, path string) (result, error) {
-	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
+	return overConns(ctx, at, l, path, func(conn *zk.Conn, path string) locker {
 		return inQueue(conn, path, func(path string) ([]string, <-chan zk.Event, error) {
 			names, _, changed, err := conn.ChildrenW(path)
 			return names, changed, err
@@ -56,7 +56,7 @@ func runChildrenWatchers(ctx context.Context, at servers, l load, path string) (
 
 // runTextbook has everybody queue up with a sequential node and watch the one before.
 func runTextbook(ctx context.Context, at servers, l load, path string) (result, error) {
-	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
+	return overConns(ctx, at, l, path, func(conn *zk.Conn, path string) locker {
 		return inQueue(conn, path, func(path string) ([]string, <-chan zk.Event, error) {
 			names, _, err := conn.Children(path)
 			return names, nil, err

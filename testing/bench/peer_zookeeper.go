@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -44,7 +45,12 @@ func selfWith(ctx context.Context, at servers, l load, path string, opts ...lock
 			lockers = append(lockers, lock)
 		}
 	}
-	if !l.Queue {
+	switch {
+	case l.Locks > 0:
+		return holdMany(ctx, l, func(i int) (locker, error) {
+			return selfLocker(clients[0], l, fmt.Sprintf("%s/%d", path, i), opts)
+		})
+	case !l.Queue:
 		return drive(ctx, l, lockers)
 	}
 	return drain(ctx, l, lockers[0], lockers, func() (int, error) {
@@ -83,7 +89,7 @@ func selfLocker(client *framework.Framework, l load, path string, opts []locks.O
 
 // runZKLock measures the lock of go-zookeeper.
 func runZKLock(ctx context.Context, at servers, l load, path string) (result, error) {
-	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
+	return overConns(ctx, at, l, path, func(conn *zk.Conn, path string) locker {
 		return func(ctx context.Context, _ bool) (func(context.Context) error, error) {
 			stop := context.AfterFunc(ctx, conn.Close) // it knows no contexts: this ends its wait
 			defer stop()
@@ -99,7 +105,7 @@ func runZKLock(ctx context.Context, at servers, l load, path string) (result, er
 // runRaw measures what the server needs for the two writes that no lock can do
 // without, one after the other on one connection.
 func runRaw(ctx context.Context, at servers, l load, path string) (result, error) {
-	return overConns(ctx, at, l, path, func(conn *zk.Conn) locker {
+	return overConns(ctx, at, l, path, func(conn *zk.Conn, path string) locker {
 		return func(context.Context, bool) (func(context.Context) error, error) {
 			node, err := conn.Create(path+"/node-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			if err != nil {
@@ -111,7 +117,7 @@ func runRaw(ctx context.Context, at servers, l load, path string) (result, error
 }
 
 // overConns runs a load over connections of go-zookeeper.
-func overConns(ctx context.Context, at servers, l load, path string, of func(*zk.Conn) locker) (_ result, err error) {
+func overConns(ctx context.Context, at servers, l load, path string, of func(conn *zk.Conn, path string) locker) (_ result, err error) {
 	var lockers []locker
 	var first *zk.Conn
 	var open closers
@@ -129,10 +135,13 @@ func overConns(ctx context.Context, at servers, l load, path string, of func(*zk
 			}
 		}
 		for range l.Goroutines {
-			lockers = append(lockers, of(conn))
+			lockers = append(lockers, of(conn, path))
 		}
 	}
-	if !l.Queue {
+	switch {
+	case l.Locks > 0:
+		return holdMany(ctx, l, func(i int) (locker, error) { return of(first, fmt.Sprintf("%s/%d", path, i)), nil })
+	case !l.Queue:
 		return drive(ctx, l, lockers)
 	}
 	return drain(ctx, l, lockers[0], lockers, func() (int, error) {

@@ -38,16 +38,17 @@ const (
 	readWrite   = "rw"
 	semaphore   = "semaphore"
 	herd        = "herd"
+	many        = "many"
 )
 
 // peers are all there are, in the order in which they are shown. The last three are
 // what "herd" stands for.
 var peers = []peer{
-	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore, herd}, runSelf, nil},
+	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore, herd, many}, runSelf, nil},
 	{"self-handoff", zookeeper, []string{oneProcess}, runSelfHandoff, nil},
 	{"curator", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore}, runJava, javaMissing},
 	{"kazoo", zookeeper, []string{uncontended, contended, oneProcess, semaphore}, runPython, pythonMissing},
-	{"zklock", zookeeper, []string{uncontended, contended, oneProcess, queue}, runZKLock, nil},
+	{"zklock", zookeeper, []string{uncontended, contended, oneProcess, queue, many}, runZKLock, nil},
 	{"etcd", etcd, []string{uncontended, contended, oneProcess}, runEtcd, etcdMissing},
 	{"redsync", redis, []string{uncontended}, runRedsync, redisMissing},
 	{"redislock", redis, []string{uncontended}, runRedislock, redisMissing},

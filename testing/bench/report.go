@@ -27,13 +27,19 @@ func spread(values []float64) float64 {
 	return 0
 }
 
+// told tells whether a peer tells of the metric: only those in this process do of what
+// they allocate.
+func (of metric) told(m *measured) bool { return of.name != allocs.name || median(m.values(of)) > 0 }
+
 // line is one plain line for a metric of a scenario: the medians, and what ours is in
 // relation to the others'.
 func line(of metric, peers []*measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v metric=%s", peers[0].scenario, of.name)
 	for _, m := range peers {
-		fmt.Fprintf(&b, " %s=%s", m.Peer, number(median(m.values(of))))
+		if of.told(m) {
+			fmt.Fprintf(&b, " %s=%s", m.Peer, number(median(m.values(of))))
+		}
 	}
 	ours := peers[0]
 	for _, m := range peers[1:] {

@@ -28,22 +28,26 @@ var (
 	waitTail       = metric{"wait_p99_us", true, func(r *result) float64 { return r.WaitP99 }}
 	requests       = metric{"requests_per_turn", true, func(r *result) float64 { return r.Requests }}
 	notifications  = metric{"notifications_per_turn", true, func(r *result) float64 { return r.Notifications }}
+	clientCPU      = metric{"client_cpu_us_per_turn", true, func(r *result) float64 { return r.CPU }}
+	allocs         = metric{"allocs_per_turn", true, func(r *result) float64 { return r.Allocs }}
+	heapPerLock    = metric{"heap_bytes_per_lock", true, func(r *result) float64 { return r.Heap }}
 	bytesPerTurn   = metric{"bytes_per_turn", true, func(r *result) float64 { return r.Bytes }}
 )
 
 var scenarios = []scenario{
-	{uncontended, load{Clients: 1, Goroutines: 1}, []metric{turnMedian, requests}},
-	{contended, load{Clients: 8, Goroutines: 1}, []metric{turnsPerSecond, waitTail, notifications}},
-	{oneProcess, load{Clients: 1, Goroutines: 8}, []metric{turnsPerSecond, requests}},
-	{oneProcess, load{Clients: 1, Goroutines: 64}, []metric{turnsPerSecond, requests}},
-	{queue, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, notifications}},
-	{readWrite, load{Clients: 8, Goroutines: 1, Readers: 8}, []metric{turnsPerSecond, waitTail}},
-	{semaphore, load{Clients: 8, Goroutines: 1, Leases: 3}, []metric{turnsPerSecond, waitTail}},
+	{uncontended, load{Clients: 1, Goroutines: 1}, []metric{turnMedian, requests, clientCPU, allocs}},
+	{contended, load{Clients: 8, Goroutines: 1}, []metric{turnsPerSecond, waitTail, requests, notifications, clientCPU, allocs}},
+	{oneProcess, load{Clients: 1, Goroutines: 8}, []metric{turnsPerSecond, requests, clientCPU, allocs}},
+	{oneProcess, load{Clients: 1, Goroutines: 64}, []metric{turnsPerSecond, requests, clientCPU, allocs}},
+	{queue, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, notifications, bytesPerTurn, clientCPU}},
+	{readWrite, load{Clients: 8, Goroutines: 1, Readers: 8}, []metric{turnsPerSecond, waitTail, clientCPU}},
+	{semaphore, load{Clients: 8, Goroutines: 1, Leases: 3}, []metric{turnsPerSecond, waitTail, clientCPU}},
 	{herd, load{Clients: 2, Goroutines: 1}, herdMetrics},
 	{herd, load{Clients: 8, Goroutines: 1}, herdMetrics},
 	{herd, load{Clients: 32, Goroutines: 1}, herdMetrics},
 	{herd, load{Clients: 128, Goroutines: 1}, herdMetrics},
 	{herd, load{Clients: 256, Goroutines: 1}, herdMetrics},
+	{many, load{Clients: 1, Goroutines: 64, Locks: 10_000}, []metric{turnsPerSecond, requests, bytesPerTurn, allocs, heapPerLock}},
 }
 
 var herdMetrics = []metric{turnsPerSecond, notifications, requests, bytesPerTurn}
@@ -60,7 +64,7 @@ func selectScenarios(kinds string, duration time.Duration) ([]scenario, error) {
 	for kind := range strings.SplitSeq(kinds, ",") {
 		known := func(s scenario) bool { return s.kind == kind }
 		if kind != "" && !slices.ContainsFunc(scenarios, known) {
-			return nil, fmt.Errorf("scenario %q, expected one of uncontended, contended, one-process, queue, rw, semaphore, herd", kind)
+			return nil, fmt.Errorf("scenario %q, expected one of uncontended, contended, one-process, queue, rw, semaphore, herd, many", kind)
 		}
 	}
 	return chosen, nil

@@ -1,3 +1,5 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -75,14 +77,18 @@ public final class Bench {
                 thread.start();
             }
         }
+        OperatingSystemMXBean used = ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
+        long cpu;
         if (queue) {
             while (connected.get(0).getChildren().forPath(path).size() <= started.size()) {
                 Thread.sleep(1);
             }
+            cpu = used.getProcessCpuTime();
             begun = System.nanoTime();
             holder.close();
         } else {
             Thread.sleep(duration / 2);
+            cpu = used.getProcessCpuTime();
             begun = System.nanoTime();
             Thread.sleep(duration);
             over = true;
@@ -91,14 +97,16 @@ public final class Bench {
             thread.join();
         }
         double seconds = (System.nanoTime() - begun) / 1e9;
+        cpu = used.getProcessCpuTime() - cpu;
         if (!failures.isEmpty()) {
             throw new Exception(failures.size() + " threads failed", failures.get(0));
         }
         double[] waits = turns.stream().flatMap(List::stream).mapToDouble(t -> t[0]).sorted().toArray();
         double[] whole = turns.stream().flatMap(List::stream).mapToDouble(t -> t[1]).sorted().toArray();
         System.out.printf(Locale.ROOT, "{\"all\":%d,\"turns\":%d,\"seconds\":%f,\"wait_p50_us\":%f,\"wait_p99_us\":%f,"
-                        + "\"turn_p50_us\":%f,\"overlaps\":%d}%n",
-                all.get(), waits.length, seconds, percentile(waits, 50), percentile(waits, 99), percentile(whole, 50), overlaps.get());
+                        + "\"turn_p50_us\":%f,\"overlaps\":%d,\"client_cpu_us_per_turn\":%f}%n",
+                all.get(), waits.length, seconds, percentile(waits, 50), percentile(waits, 99), percentile(whole, 50), overlaps.get(),
+                cpu / 1e3 / Math.max(waits.length, 1));
         for (CuratorFramework client : connected) {
             client.close();
         }

@@ -65,12 +65,14 @@ def main():
     for thread in started:
         thread.start()
     time.sleep(seconds / 2)
+    cpu = time.process_time()
     state["begun"] = time.perf_counter()
     time.sleep(seconds)
     state["over"] = True
     for thread in started:
         thread.join()
     elapsed = time.perf_counter() - state["begun"]
+    cpu = time.process_time() - cpu
     if failures:
         raise failures[0]
     waits = sorted(t[0] * 1e6 for t in turns)
@@ -82,7 +84,7 @@ def main():
     print(json.dumps({
         "all": len(everything), "turns": len(turns), "seconds": elapsed, "overlaps": count.overlaps,
         "wait_p50_us": percentile(waits, 50), "wait_p99_us": percentile(waits, 99),
-        "turn_p50_us": percentile(whole, 50),
+        "turn_p50_us": percentile(whole, 50), "client_cpu_us_per_turn": cpu * 1e6 / max(len(turns), 1),
     }))
     for client in connected:
         client.stop()
