@@ -1,14 +1,17 @@
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
@@ -18,6 +21,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * connect ADDRESS/CHROOT TIMEOUT [USER:PASSWORD]
  *                                    session id; the timeout in milliseconds
  * close
+ * await-state STATE                  answers when the client has been in this state; not on the thread
+ * states                             those that it has been in, in order; not on the thread
  * mutex NAME PATH                    makes a lock that later commands call NAME
  * read-write NAME PATH               makes two: NAME.read and NAME.write
  * semaphore NAME PATH MAX            InterProcessSemaphoreV2
@@ -37,9 +42,13 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * What has nothing to do with locks is in {@link Data}.
  */
 final class Actor {
+    /** What does not wait for the commands before it. */
+    private static final Set<String> AT_ONCE = Set.of("await-revocation", "await-state", "states");
+
     private final String name;
     private final ExecutorService thread;
     private final Map<String, Lock> locks = new HashMap<>();
+    private final List<String> states = new ArrayList<>();
     private CuratorFramework client;
 
     Actor(String name) {
@@ -61,7 +70,7 @@ final class Actor {
                 Peer.error(number, failure);
             }
         };
-        if (command.equals("await-revocation")) {
+        if (AT_ONCE.contains(command)) {
             daemon(work, name + " " + command).start();
         } else {
             thread.execute(work);
@@ -72,6 +81,8 @@ final class Actor {
         return switch (command) {
             case "connect" -> connect(args);
             case "close" -> done(client::close);
+            case "await-state" -> done(() -> awaitState(args.get(0)));
+            case "states" -> states();
             case "mutex" -> add(args.get(0), Lock.mutex(client, args.get(1)));
             case "read-write" -> addReadWrite(args.get(0), args.get(1));
             case "semaphore" -> add(args.get(0), Lock.semaphoreV2(client, args.get(1), Integer.parseInt(args.get(2))));
@@ -110,9 +121,31 @@ final class Actor {
             builder.authorization("digest", args.get(2).getBytes(StandardCharsets.UTF_8));
         }
         client = builder.build();
+        client.getConnectionStateListenable().addListener((on, state) -> note(state));
         client.start();
         client.blockUntilConnected();
         return List.of(Long.toString(client.getZookeeperClient().getZooKeeper().getSessionId()));
+    }
+
+    private void note(ConnectionState state) {
+        synchronized (states) {
+            states.add(state.name());
+            states.notifyAll();
+        }
+    }
+
+    private void awaitState(String state) throws InterruptedException {
+        synchronized (states) {
+            while (!states.contains(state)) {
+                states.wait();
+            }
+        }
+    }
+
+    private List<String> states() {
+        synchronized (states) {
+            return List.copyOf(states);
+        }
     }
 
     private List<String> add(String lockName, Lock lock) {
