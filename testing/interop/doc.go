@@ -51,4 +51,12 @@
 // All of it is tried on the program examples/devserver as well, which is the embedded
 // server in a process of its own, and which clients and tools in any language can use.
 // With -kazoos-own, kazoo's own tests are run on it, too.
+//
+// # Known peers
+//
+// The situations in which recipes/locks is tested, a holder that is cut off, a reply that
+// gets lost, a foreign node in the folder, are also put to zk.Lock, which go-zookeeper
+// comes with, and to Curator's InterProcessMutex. peers_test.go lists the tests. They
+// assert what the peer does, right or wrong: a situation that nobody fails in would prove
+// little, and a peer that has been mended fails its test here.
 package interop

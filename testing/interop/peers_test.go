@@ -6,7 +6,8 @@
 // In the files beside this one, by what happens:
 //
 //	the holder is cut off, or its node deleted, and a rival enters
-//		TestPeerZKLockHolderIsCutOff, TestPeerCuratorHolderIsCutOff, TestPeerCuratorHoldersNodeIsDeleted
+//		TestPeerZKLockHolderIsCutOff, TestPeerZKLockIsOfNoUseAfterALoss,
+//		TestPeerCuratorHolderIsCutOff, TestPeerCuratorHolderHearsNothing
 //	the reply to the creation of the node is lost
 //		TestPeerZKLockLostCreate, TestPeerZKLockLostCreateWithAForeignChild, TestPeerCuratorLostCreate
 //	a node of the session before is still listed

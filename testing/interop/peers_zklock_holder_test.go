@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ var zkTroubles = []struct {
 	},
 	{
 		"its node is deleted",
-		func(t *testing.T, server *zkserver.Server, holder *zkPeer) func() {
+		func(t *testing.T, server *zkserver.Server, _ *zkPeer) func() {
 			t.Helper()
 			admin := newZKPeer(t, server)
 			require.NoError(t, admin.Delete(zkFolder+"/"+holderOf(t, admin), -1))
@@ -88,7 +89,7 @@ func TestPeerZKLockHolderIsCutOff(t *testing.T) {
 
 				require.NoError(t, zktest.Await(t, entry, "the rival's turn"))
 				heard := holder.states()
-				if lock.Lock() == zk.ErrDeadlock {
+				if errors.Is(lock.Lock(), zk.ErrDeadlock) {
 					outcomes.note("the lock takes itself to be held")
 				}
 				if len(heard) == 0 {

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -20,6 +21,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * <pre>
  * connect ADDRESS/CHROOT TIMEOUT [USER:PASSWORD]
  *                                    session id; the timeout in milliseconds
+ * retries NUMBER                     how often from now on the client repeats what fails, 5 times if not told
  * close
  * await-state STATE                  answers when the client has been in this state; not on the thread
  * states                             those that it has been in, in order; not on the thread
@@ -80,6 +82,7 @@ final class Actor {
     private List<String> obey(String command, List<String> args) throws Exception {
         return switch (command) {
             case "connect" -> connect(args);
+            case "retries" -> done(() -> client.getZookeeperClient().setRetryPolicy(retry(Integer.parseInt(args.get(0)))));
             case "close" -> done(client::close);
             case "await-state" -> done(() -> awaitState(args.get(0)));
             case "states" -> states();
@@ -116,7 +119,7 @@ final class Actor {
                 .connectString(args.get(0))
                 .sessionTimeoutMs(timeout)
                 .connectionTimeoutMs(timeout)
-                .retryPolicy(new ExponentialBackoffRetry(100, 5));
+                .retryPolicy(retry(5));
         if (args.size() > 2) {
             builder.authorization("digest", args.get(2).getBytes(StandardCharsets.UTF_8));
         }
@@ -125,6 +128,10 @@ final class Actor {
         client.start();
         client.blockUntilConnected();
         return List.of(Long.toString(client.getZookeeperClient().getZooKeeper().getSessionId()));
+    }
+
+    private static RetryPolicy retry(int times) {
+        return new ExponentialBackoffRetry(100, times);
     }
 
     private void note(ConnectionState state) {
