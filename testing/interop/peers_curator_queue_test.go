@@ -156,6 +156,52 @@ func TestPeerCuratorLosesARequest(t *testing.T) {
 	require.Equal(t, len(cases), outcomes.of("nothing is left"))
 }
 
+// Every list of the folder is lost until the acquisition fails: Curator deletes its
+// node once there is a connection again.
+func TestPeerCuratorFailsWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	eachTrial(t, func(t *testing.T, server *zkserver.Server) {
+		peer := newCuratorPeer(t, server, longSession)
+		peer.do(t, "retries", "1") // for the end to come sooner
+		whole := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Path == curatorFolder || r.Op == zkserver.OpDelete {
+				return zkserver.LoseRequest
+			}
+			return zkserver.Pass
+		})
+		peer.throws(t, connectionLoss, "acquire", "m")
+		require.Equal(t, 1, server.Stats().Ephemerals)
+		whole()
+		awaitEphemerals(t, server, 0)
+	})
+}
+
+// The holder leaves between the list and the watch of one who waits, which enters.
+func TestPeerCuratorHolderLeavesBeforeTheWatch(t *testing.T) {
+	t.Parallel()
+	eachTrial(t, func(t *testing.T, server *zkserver.Server) {
+		lease, err := rivalOf(t, server).Acquire(withLimit(t))
+		require.NoError(t, err)
+		waiter := newCuratorPeer(t, server, longSession)
+		goOn := make(chan struct{})
+		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == waiter.session && r.Op == zkserver.OpGetData && r.Path == lease.Path() {
+				return zkserver.HoldUntil(goOn)
+			}
+			return zkserver.Pass
+		}))
+		turn := waiter.Begin("acquire", "m")
+		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+			return e.Kind == zkserver.Faulted && e.SessionID == waiter.session
+		})
+		require.NoError(t, lease.Release(withLimit(t)))
+		close(goOn)
+		hold, err := turn(withLimit(t))
+		require.NoError(t, err)
+		aliveAt(t, server, hold[0])
+	})
+}
+
 // What happens to one who waits: it gets its turn.
 func TestPeerCuratorWaiter(t *testing.T) {
 	t.Parallel()

@@ -67,17 +67,21 @@ func (p curatorPeer) try(t *testing.T) (node string, acquired bool) {
 	return hold[0], true
 }
 
-// releaseThrows has the actor release the lock, which fails with an exception.
-func (p curatorPeer) releaseThrows(t *testing.T, class string) {
+// throws has the actor obey a command, which ends with an exception.
+func (p curatorPeer) throws(t *testing.T, class, command string, args ...string) {
 	t.Helper()
-	_, err := p.Do(withLimit(t), "release", "m")
+	_, err := p.Do(withLimit(t), command, args...)
 	var thrown *interop.JavaError
 	require.ErrorAs(t, err, &thrown)
 	require.Equal(t, class, thrown.Class)
 }
 
-// notHeld is what Curator throws at who releases what it does not hold.
-const notHeld = "java.lang.IllegalMonitorStateException"
+const (
+	// notHeld is what Curator throws at who releases what it does not hold.
+	notHeld = "java.lang.IllegalMonitorStateException"
+
+	connectionLoss = "org.apache.zookeeper.KeeperException$ConnectionLossException"
+)
 
 // atOnce runs the test for all cases at a time, each with a server of its own, on
 // which there is the folder of the lock.
@@ -170,9 +174,9 @@ func TestPeerCuratorRelease(t *testing.T) {
 	eachTrial(t, func(t *testing.T, server *zkserver.Server) {
 		peer, other := newCuratorPeer(t, server, longSession), newCuratorPeer(t, server, longSession)
 		peer.acquire(t, "m")
-		other.releaseThrows(t, notHeld)
+		other.throws(t, notHeld, "release", "m")
 		peer.do(t, "release", "m")
-		peer.releaseThrows(t, notHeld)
+		peer.throws(t, notHeld, "release", "m")
 
 		peer.acquire(t, "m")
 		peer.do(t, "retries", "1") // for the end to come sooner
@@ -182,8 +186,8 @@ func TestPeerCuratorRelease(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		peer.releaseThrows(t, "org.apache.zookeeper.KeeperException$ConnectionLossException")
-		peer.releaseThrows(t, notHeld)
+		peer.throws(t, connectionLoss, "release", "m")
+		peer.throws(t, notHeld, "release", "m")
 		require.Equal(t, 1, server.Stats().Ephemerals)
 		whole()
 		awaitEphemerals(t, server, 0)

@@ -13,9 +13,10 @@
 //	a node of the session before is still listed
 //		TestPeerZKLockNodeOfTheOldSession, TestPeerCuratorNodeOfTheOldSession
 //	requests or replies of an acquisition are lost
-//		TestPeerZKLockLosesARequest, TestPeerCuratorLosesARequest
+//		TestPeerZKLockLosesARequest, TestPeerCuratorLosesARequest, TestPeerCuratorFailsWithoutAConnection
 //	something happens to one who waits
-//		TestPeerZKLockWaiter, TestPeerZKLockWaitersNodeIsDeleted, TestPeerCuratorWaiter
+//		TestPeerZKLockWaiter, TestPeerZKLockWaitersNodeIsDeleted,
+//		TestPeerCuratorWaiter, TestPeerCuratorHolderLeavesBeforeTheWatch
 //	there is a foreign node in the folder
 //		TestPeerZKLockForeignChild, TestPeerCuratorForeignChild
 //	a release is repeated, somebody else's, or without a connection
