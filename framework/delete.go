@@ -32,8 +32,9 @@ type deleteOption func(*deleteConfig)
 func (o deleteOption) applyDelete(c *deleteConfig) error { o(c); return nil }
 
 // Guaranteed makes a delete that could not be completed go on in the background,
-// until it has succeeded or the client is closed. The call then returns an error
-// that matches [ErrCleanupPending]. The context of the call, even one that has
+// until it has succeeded or the client is closed; also one that is refused for lack
+// of rights, which may be given back. The call then returns an error that
+// matches [ErrCleanupPending]. The context of the call, even one that has
 // ended before it, bounds only how long the caller waits. It is Curator's
 // guaranteed().
 //
@@ -232,7 +233,7 @@ func (d *deletion) guaranteed(ctx context.Context) error {
 		return err
 	})
 	err = failed(opDelete, d.call.path, err)
-	undecided := Retryable(err) || errors.Is(err, ErrNotReadOnly) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	undecided := mayPass(err) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 	if !undecided || d.later() != nil {
 		return err // when closed, the session takes its ephemeral nodes along
 	}

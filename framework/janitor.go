@@ -14,8 +14,15 @@ const (
 )
 
 // cleanup is one deletion that must not be forgotten. It is repeated while it
-// fails with a Retryable error.
+// fails with an error that later may not be.
 type cleanup func(ctx context.Context) error
+
+// mayPass reports whether what failed with this error may succeed later. Rights that
+// were taken away count: they may be given back, and until then nobody but this
+// client knows that the znode has to go.
+func mayPass(err error) bool {
+	return Retryable(err) || errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth)
+}
 
 // janitor runs cleanups in the background, one after the other, until each has
 // succeeded or the client is closed. It has a goroutine only while there is
@@ -71,7 +78,7 @@ func (j *janitor) run() {
 		switch {
 		case j.f.ctx.Err() != nil:
 			return
-		case Retryable(err), errors.Is(err, ErrNotReadOnly):
+		case mayPass(err):
 			j.again(task)
 			j.sleep(pause)
 			pause = min(2*pause, janitorMaxPause)

@@ -44,7 +44,7 @@ func (q *queued) await(ctx context.Context, names []string) error {
 		q.awaited, q.wake = make(map[string]*awaited), make(chan struct{}, 1)
 	}
 	q.settle(q.andTheOneBefore(names))
-	if err := q.watch(ctx); err != nil {
+	if err := q.watch(ctx, names); err != nil {
 		return err
 	}
 	err := q.sleep(ctx, q.wake)
@@ -94,16 +94,23 @@ func (q *queued) settle(names []string) {
 // watch asks the server for what it is to tell us, in one round trip, and with one
 // request for all who are awaited. Those who have gone already are told as those who
 // go later.
-func (q *queued) watch(ctx context.Context) error {
+//
+// Some servers tell nothing of a node to those who may not read it, without refusing the
+// watch. So with our own node, when the wait is no short one, the needed ones are read,
+// which is refused then.
+func (q *queued) watch(ctx context.Context, needed []string) error {
 	names := q.unwatched()
 	own := q.own == nil && !time.Now().Before(q.ownDue)
 	var reads []framework.Read
-	watches, absent := make([]*framework.Watch, len(names)), false
+	watches, absent, gone := make([]*framework.Watch, len(names)), false, false
 	if len(names) > 0 {
 		reads = append(reads, framework.WatchData(q.l.pathsOf(names), watches))
 	}
 	if own {
 		reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own), framework.StoringAbsenceIn(&absent)))
+		for _, path := range q.l.pathsOf(needed) {
+			reads = append(reads, framework.ReadData(path, nil, framework.StoringAbsenceIn(&gone)))
+		}
 	}
 	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
 		return err
@@ -185,7 +192,7 @@ func (q *queued) interrupted() {
 // as nobody has watched the list that the driver has decided on.
 func (q *queued) awaitFolder(ctx context.Context) error {
 	q.settle(nil)
-	if err := q.watch(ctx); err != nil { // our own node
+	if err := q.watch(ctx, nil); err != nil { // our own node
 		return err
 	}
 	if q.folder != nil {

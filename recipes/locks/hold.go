@@ -249,8 +249,13 @@ func (h *hold) leave(ctx context.Context) error {
 	h.l.handoff.pass()
 	h.unwatch() // or the deletion would be told to us too
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
-	if errors.Is(err, framework.ErrNoNode) {
+	switch ended := h.session.Err(); {
+	case ended != nil && (err == nil || errors.Is(err, framework.ErrNoNode)):
+		lost = ended // the node may have gone with the session, and before the release: nobody can tell
+	case errors.Is(err, framework.ErrNoNode):
 		lost = &LostError{Reason: framework.ReasonNodeDeleted}
+	}
+	if lost != nil {
 		h.l.telemetry.lost(h, lost)
 		return lost
 	}

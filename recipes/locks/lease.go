@@ -126,8 +126,9 @@ func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.
 // already the deletion is made, in the background, and the error then matches
 // [framework.ErrCleanupPending].
 //
-// Release returns a [*LostError] when the lease had been lost: what was done under
-// it may have been done without the lock. It is idempotent: only the first call
+// Release returns a [*LostError] when the lease had been lost, or its session has
+// ended before the deletion came through: what was done under it may have been done
+// without the lock. It is idempotent: only the first call
 // does anything, all later ones return nil. It is safe on a nil lease. With a nil context
 // it only returns an error.
 func (l *Lease) Release(ctx context.Context) error {

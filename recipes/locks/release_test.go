@@ -7,12 +7,16 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -168,6 +172,53 @@ func TestTheLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 		released.Wait()
 		require.NoError(t, errors.Join(errs...))
 	}
+}
+
+// A hold whose session ends while its release waits for a connection is reported as
+// lost with its session: somebody may have closed that before the release.
+func TestASessionThatEndsDuringTheRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
+		lease := acquire(t, newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
+		waiting := acquireLater(context.Background(), newMutex(t, zktest.Client(t, server), "/lock"))
+		synctest.Wait()
+		allow := server.Refuse()
+		require.Equal(t, 1, server.Cut(client.Session().ID(), 1))
+		zktest.AwaitState(t, client, framework.Suspended)
+		require.NoError(t, lease.Err())
+		released := make(chan error, 1)
+		go func() { released <- lease.Release(context.Background()) }()
+		next := <-waiting // the session has ended
+		require.NoError(t, next.err)
+		allow()
+		var lost *locks.LostError
+		require.ErrorAs(t, <-released, &lost)
+		require.Equal(t, framework.ReasonLeaseEnd, lost.Reason)
+		release(t, next.lease)
+	})
+}
+
+// TestAReleaseThatIsRefused, because somebody has taken the right to delete away, is
+// made as soon as there is the right again, and does not block the lock until the
+// session ends.
+func TestAReleaseThatIsRefused(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		holder, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
+		lease := acquire(t, newMutex(t, holder, "/locks/refused"))
+		waiting := acquireLater(withLimit(t), newMutex(t, other, "/locks/refused"))
+		awaitQueue(t, newMutex(t, other, "/locks/refused"), 2)
+		require.NoError(t, other.SetACL(withLimit(t), "/locks/refused", zk.WorldACL(zk.PermRead|zk.PermAdmin)))
+		err := lease.Release(withLimit(t))
+		require.ErrorIs(t, err, framework.ErrCleanupPending)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.Empty(t, waiting)
+		require.NoError(t, other.SetACL(withLimit(t), "/locks/refused", zk.WorldACL(zk.PermAll)))
+		next := await(t, waiting)
+		require.NoError(t, next.err)
+		release(t, next.lease)
+	})
 }
 
 // awaitStacks waits until so many goroutines are in the function.
