@@ -14,13 +14,18 @@ PEERS ?=
 PROGRAMS ?= 10000
 SEED ?= 1
 
+# How long "make nemesis" has faults, and what else it gets:
+# make nemesis DURATION=30m NEMESIS='-report /tmp/run'
+DURATION ?= 90s
+NEMESIS ?=
+
 # What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
 MUTANTS ?=
 
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short test-long lint fmt bench bench-peers mutants
+.PHONY: help deps test test-short test-long lint fmt bench bench-peers mutants nemesis
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +64,9 @@ bench-peers: deps ## measure the locks beside those that people use, PEERS=flags
 
 mutants: deps ## break the code on purpose and see that tests notice, MUTANTS=flags
 	$(GO) run ./testing/mutants $(MUTANTS)
+
+nemesis: deps ## hurt servers and clients at random and check the locks, DURATION=time NEMESIS=flags
+	$(GO) run ./testing/nemesis -duration $(DURATION) $(NEMESIS)
 
 # The linter is built from the versions that tools/ pins, so that its
 # dependencies stay out of go.mod and everybody runs the same one.

@@ -220,5 +220,11 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 	return conn, nil
 }
 
+// Inside returns the command changed so that its process runs on the host, with all its connections: a client of its own that a test
+// can kill and stop. It takes over the path, arguments, folder and environment of cmd, which is not to be started itself; input and output are for
+// the caller to set in what is returned. The process keeps its id, and dies with the thread that starts it. It has no other network than
+// this one, while files and Unix sockets are those of the machine.
+func (h *Host) Inside(cmd *exec.Cmd) *exec.Cmd { return h.inside(cmd) }
+
 // inside changes a command to run on the host.
 func (h *Host) inside(cmd *exec.Cmd) *exec.Cmd { return h.network.keeper.inside(h.space, cmd) }

@@ -5,7 +5,7 @@
 // text to put there instead, and the test that has to fail then. The command
 // applies the rows one at a time and reports which test caught each of them:
 //
-//	go run ./testing/mutants                 # every mutant, once
+//	go run ./testing/mutants                 # every mutant, as often as its row says: once, or 20 times
 //	go run ./testing/mutants -run mutex -n 20  # mutants whose name matches, 20 times each
 //	go run ./testing/mutants -list           # names and properties, nothing is run
 //
@@ -22,7 +22,8 @@
 // is an error, as is one with which no test runs. go vet is switched off, so
 // that it cannot take the place of a test.
 //
-// Races are a matter of chance, so -n repeats every mutant. The command exits
+// Races are a matter of chance, so the mutants of the properties that matter most
+// are tried 20 times, and -n repeats all as often as it says. The command exits
 // with status 0 only if each mutant was caught in at least 95 % of its tries,
 // with status 1 if one was not or could not be judged, and with status 2 if the
 // command line is wrong.

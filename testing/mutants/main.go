@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -32,7 +33,13 @@ func run(ctx context.Context, args []string, rows []mutant, stdout, stderr io.Wr
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	pattern := flags.String("run", "", "try only the mutants whose name matches this `regexp`")
-	tries := flags.Int("n", 1, "try each mutant `n` times")
+	tries := 0
+	flags.Func("n", "try each mutant `n` times, and not as often as its row says", func(text string) (err error) {
+		if tries, err = strconv.Atoi(text); err == nil && tries < 1 {
+			err = errors.New("want at least 1")
+		}
+		return err
+	})
 	onlyList := flags.Bool("list", false, "print the mutants and their properties, run nothing")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return statusOK
@@ -42,9 +49,6 @@ func run(ctx context.Context, args []string, rows []mutant, stdout, stderr io.Wr
 	if flags.NArg() > 0 {
 		return complain(stderr, statusUsage, fmt.Errorf("mutants: unexpected argument %q", flags.Arg(0)))
 	}
-	if *tries < 1 {
-		return complain(stderr, statusUsage, fmt.Errorf("mutants: -n is %d, want at least 1", *tries))
-	}
 	chosen, err := choose(rows, *pattern)
 	if err != nil {
 		return complain(stderr, statusUsage, err)
@@ -52,7 +56,7 @@ func run(ctx context.Context, args []string, rows []mutant, stdout, stderr io.Wr
 	if *onlyList {
 		return complain(stderr, statusFailed, list(stdout, chosen))
 	}
-	return complain(stderr, statusFailed, try(ctx, chosen, *tries, stdout, stderr))
+	return complain(stderr, statusFailed, try(ctx, chosen, tries, stdout, stderr))
 }
 
 // try runs the chosen mutants on the module of the working directory and

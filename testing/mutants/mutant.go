@@ -19,6 +19,7 @@ type mutant struct {
 	pkg      string   // the package to test, as "./recipes/locks"
 	test     string   // which of its tests to run: go test's -run
 	flags    []string // further flags of go test, as "-race" or "-timeout=30s"
+	tries    int      // how often it is tried unless -n says so, 0 is once
 }
 
 // apply returns the text of m's file with the defect in it. It only reads the

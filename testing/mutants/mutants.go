@@ -1,5 +1,9 @@
 package main
 
+// often is how many times a mutant is tried that decides whether two can hold a lock at the
+// same time, or whether anything is left behind.
+const often = 20
+
 // table is the list of mutants. Names are in kebab case and start with the
 // package they break. A property is one sentence about the unbroken code.
 var table = []mutant{
@@ -227,6 +231,7 @@ var table = []mutant{
 		new:      "owner == -1 {",
 		pkg:      "./recipes/locks",
 		test:     "^TestTheNodeMustBelongToTheSession$",
+		tries:    often,
 	},
 	{
 		name:     "locks-release-on-the-cancelled-context",
@@ -236,6 +241,7 @@ var table = []mutant{
 		new:      "err := h.l.client.Delete(ctx, h.node.Path)",
 		pkg:      "./recipes/locks",
 		test:     "^TestReleaseWithAnEndedContext$",
+		tries:    often,
 	},
 	{
 		name:     "locks-exists-for-the-watch",
@@ -260,8 +266,9 @@ var table = []mutant{
 		return err
 	}
 `,
-		pkg:  "./recipes/locks",
-		test: "^TestThePredecessorGoesBeforeTheWatch$",
+		pkg:   "./recipes/locks",
+		test:  "^TestThePredecessorGoesBeforeTheWatch$",
+		tries: often,
 	},
 	{
 		name:     "locks-node-left-on-error",
@@ -271,6 +278,7 @@ var table = []mutant{
 		new:      "return nil, err",
 		pkg:      "./recipes/locks",
 		test:     "^TestTryAcquireDoesNotWait$",
+		tries:    often,
 	},
 	{
 		name:     "locks-loss-by-the-expired-event-only",
@@ -280,6 +288,7 @@ var table = []mutant{
 		new:      "	if !over || session != nil {\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestTheHolderKnowsFirst$/^blackhole,_held",
+		tries:    often,
 	},
 	{
 		name:     "locks-suspended-means-nothing",
@@ -289,6 +298,7 @@ var table = []mutant{
 		new:      "func (s *Session) suspend() {}",
 		pkg:      "./recipes/locks",
 		test:     "^TestAcquireAgainAfterALoss$/^zkserver$",
+		tries:    often,
 	},
 	{
 		name:     "locks-watch-without-a-look",
@@ -298,6 +308,7 @@ var table = []mutant{
 		new:      "			q.gone(name)\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestAChangedPredecessorIsNoReasonToEnter$/^zkserver$",
+		tries:    often,
 	},
 	{
 		name:     "locks-enter-after-any-end",
@@ -307,6 +318,7 @@ var table = []mutant{
 		new:      "		q.names = slices.Delete(q.names, 0, i+1)\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestOneWhoGivesUpLetsNobodyIn$/false",
+		tries:    often,
 	},
 	{
 		name:     "locks-handed-to-one-who-is-not-next",
@@ -320,8 +332,9 @@ var table = []mutant{
 		}
 	}
 `,
-		pkg:  "./recipes/locks",
-		test: "^TestAnotherProcessIsNotOvertaken$",
+		pkg:   "./recipes/locks",
+		test:  "^TestAnotherProcessIsNotOvertaken$",
+		tries: often,
 	},
 	{
 		name:     "locks-handed-on-while-held",
@@ -377,8 +390,9 @@ var table = []mutant{
 	n, _ := StandardLockInternalsSorter{mutexName}.Sequence(l.Path())
 	return int64(n) + 1
 }`,
-		pkg:  "./recipes/locks",
-		test: "^TestTheTokenRisesWhenTheFolderIsMadeAnew$",
+		pkg:   "./recipes/locks",
+		test:  "^TestTheTokenRisesWhenTheFolderIsMadeAnew$",
+		tries: often,
 	},
 	{
 		name:     "locks-order-by-text",
@@ -478,6 +492,7 @@ var table = []mutant{
 		new:      "GetsTheLock: len(contenders) <= maxLeases+1}",
 		pkg:      "./recipes/locks",
 		test:     "^TestAPermitIsAPermit$/v2/zkserver",
+		tries:    often,
 	},
 	{
 		name:     "locks-semaphore-part-kept",
@@ -606,6 +621,7 @@ var table = []mutant{
 		pkg:      "./framework",
 		test:     "^TestOnlyWritesKeepAQuorumHold$",
 		flags:    []string{"-timeout=20s"}, // on the fake clock the hold never ends
+		tries:    often,
 	},
 	{
 		name:     "framework-reads-confirm-a-follower",
@@ -1110,6 +1126,96 @@ var table = []mutant{
 		test:     "^TestModels$",
 	},
 	{
+		name:     "nemesis-reader-beside-a-writer",
+		property: "The check of overlaps finds a writer among readers.",
+		file:     "testing/nemesis/check_overlap.go",
+		old:      "return a.shared && b.shared ||",
+		new:      "return a.shared || b.shared ||",
+		pkg:      "./testing/nemesis",
+		test:     "^TestReadersAreTogether$",
+	},
+	{
+		name:     "nemesis-only-the-last-hold",
+		property: "The check of overlaps knows every hold that is still valid, not only the last.",
+		file:     "testing/nemesis/check_overlap.go",
+		old:      "\t\t\tvalid = append(valid, h)\n",
+		new:      "\t\t\tvalid = []*hold{h}\n",
+		pkg:      "./testing/nemesis",
+		test:     "^TestOverlaps$",
+	},
+	{
+		name:     "nemesis-a-permit-more",
+		property: "The check of permits finds one holder too many.",
+		file:     "testing/nemesis/check_overlap.go",
+		old:      "if len(valid) > limit {",
+		new:      "if len(valid) > limit+1 {",
+		pkg:      "./testing/nemesis",
+		test:     "^TestPermits$",
+	},
+	{
+		name:     "nemesis-same-token",
+		property: "The check of tokens finds a token that was given twice.",
+		file:     "testing/nemesis/check_tokens.go",
+		old:      "return later.token > earlier.token ||",
+		new:      "return later.token >= earlier.token ||",
+		pkg:      "./testing/nemesis",
+		test:     "^TestTokens$",
+	},
+	{
+		name:     "nemesis-refused-update-there",
+		property: "The check of sets finds an update that was refused and applied.",
+		file:     "testing/nemesis/check_set.go",
+		old:      "\t\t\t\tif n > 0 {",
+		new:      "\t\t\t\tif n > 1 {",
+		pkg:      "./testing/nemesis",
+		test:     "^TestSets$",
+	},
+	{
+		name:     "nemesis-uncommitted",
+		property: "Of the servers' logs only that counts which a majority has.",
+		file:     "testing/nemesis/transactionlog.go",
+		old:      "if seen[zxid] > len(servers)/2 {",
+		new:      "if seen[zxid] > 0 {",
+		pkg:      "./testing/nemesis",
+		test:     "^TestTransactionLog$",
+	},
+	{
+		name:     "nemesis-deleted-some-time",
+		property: "A hold that was granted before the node ahead was deleted is found in the servers' log.",
+		file:     "testing/nemesis/transactionlog.go",
+		old:      "other.deleted == 0 || other.ended > at {",
+		new:      "other.deleted == 0 {",
+		pkg:      "./testing/nemesis",
+		test:     "^TestServerOrder$",
+	},
+	{
+		name:     "nemesis-call-without-end",
+		property: "An acquisition that never returns is found.",
+		file:     "testing/nemesis/check_end.go",
+		old:      "for _, e := range open {",
+		new:      "for _, e := range map[string]event{} {",
+		pkg:      "./testing/nemesis",
+		test:     "^TestStuck$",
+	},
+	{
+		name:     "nemesis-outside-forgives-all",
+		property: "What hurt a hold from outside excuses only what comes after.",
+		file:     "testing/nemesis/hold.go",
+		old:      "\t\treturn min(h.lastValid, h.outside)\n",
+		new:      "\t\treturn h.acquired\n",
+		pkg:      "./testing/nemesis",
+		test:     "^TestHoldsThatWereHurtFromOutside$",
+	},
+	{
+		name:     "nemesis-floor-not-needed",
+		property: "A campaign in which too little has happened is not passed.",
+		file:     "testing/nemesis/report.go",
+		old:      "for _, f := range s.Floors {\n\t\tif !f.met() {\n\t\t\twrong",
+		new:      "for _, f := range s.Floors {\n\t\tif false {\n\t\t\twrong",
+		pkg:      "./testing/nemesis",
+		test:     "^TestJudgeWantsFloorsAndBounds$",
+	},
+	{
 		name:     "locks-maximum-read-before-the-list",
 		property: "Nobody is let in by a maximum that was lowered before the leases were listed.",
 		file:     "recipes/locks/queue.go",
@@ -1126,6 +1232,7 @@ var table = []mutant{
 		new:      "if err := f.exchange(ctx, []*call{sync, list}[1:]...); err != nil {",
 		pkg:      "./recipes/locks",
 		test:     "^TestOneNodeAlthoughTheNextServerIsBehind$",
+		tries:    often,
 	},
 	{
 		name:     "locks-predecessor-gone-unseen",
@@ -1306,7 +1413,7 @@ var table = []mutant{
 		name:     "locks-waiter-never-rests",
 		property: "Who waits for a change of the folder sends nothing while there is none.",
 		file:     "recipes/locks/await.go",
-		old:      "if err := q.watch(ctx); err != nil { // our own node",
+		old:      "if err := q.watch(ctx, nil); err != nil { // our own node",
 		new:      "if err := error(nil); err != nil {",
 		pkg:      "./recipes/locks",
 		test:     "^TestAWaiterIsQuiet$",

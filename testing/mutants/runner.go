@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ const outputTail = 4 << 10
 // runner tries mutants one after another. It is not safe for concurrent use.
 type runner struct {
 	root      string           // the module root, absolute
-	tries     int              // how often each mutant is tried, at least once
+	tries     int              // how often each mutant is tried, 0 for as often as its row says
 	progress  io.Writer        // gets a line as each mutant is done
 	scratch   string           // where overlays are written
 	baselines map[string]error // why the unbroken code fails, by baselineKey
@@ -41,7 +42,7 @@ func (v verdict) ok() bool {
 	return v.err == nil && v.tries > 0 && v.caught*100 >= v.tries*requiredPercent
 }
 
-// runMutants tries each of rows tries times on the module in root and returns
+// runMutants tries each of rows so many times, or as often as it says if tries is 0, on the module in root and returns
 // their verdicts in order. It blocks until all have been run or ctx has ended.
 // The error is about the run as a whole; what went wrong with a mutant is in
 // its verdict. The temporary files are gone when it returns.
@@ -70,7 +71,7 @@ func runMutants(ctx context.Context, root string, rows []mutant, tries int, prog
 	return verdicts, nil
 }
 
-// judge runs m's test without m, then r.tries times with it.
+// judge runs m's test without m, then as often as it is to be tried with it.
 func (r *runner) judge(ctx context.Context, m mutant) verdict {
 	v := verdict{mutant: m}
 	overlay, err := writeOverlay(r.root, r.scratch, m)
@@ -83,7 +84,7 @@ func (r *runner) judge(ctx context.Context, m mutant) verdict {
 		return v
 	}
 	by := make(map[string]bool)
-	for range r.tries {
+	for range cmp.Or(r.tries, m.tries, 1) {
 		failed, err := r.try(ctx, m, overlay)
 		if err != nil {
 			v.err = fmt.Errorf("mutants: %s: with the mutant: %w", m.name, err)

@@ -38,24 +38,32 @@ const (
 // [ensemble.Network], and with the client's TLS.
 func KillSession(tb testing.TB, client *framework.Framework, servers ...string) {
 	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	if _, err := EndSession(ctx, client, servers...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// EndSession is KillSession for programs that are no tests. It returns the session
+// that it was about. The context bounds all attempts.
+func EndSession(ctx context.Context, client *framework.Framework, servers ...string) (*framework.Session, error) {
 	session := client.Session()
 	if session == nil {
-		tb.Fatal("zktest: the client has no session to kill")
+		return nil, errors.New("zktest: the client has no session to kill")
 	}
 	if len(servers) == 0 {
 		servers = client.Servers()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
-	defer cancel()
 	var failures []error
 	for _, server := range servers {
 		err := killSession(ctx, client.Dialer(), server, session)
 		if err == nil {
-			return
+			return session, nil
 		}
 		failures = append(failures, err)
 	}
-	tb.Fatalf("zktest: kill session %v: %v", session, errors.Join(failures...))
+	return session, fmt.Errorf("zktest: kill session %v: %w", session, errors.Join(failures...))
 }
 
 // killSession makes several attempts at one server.

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// bound is a time or a growth that must not exceed a limit.
+type bound struct {
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`
+	Actual float64 `json:"actual"`
+	Limit  float64 `json:"limit"`
+	Least  bool    `json:"least,omitempty"` // Limit is what it must not fall below
+	Cases  int     `json:"cases"`           // in which it was measured; with none, nothing is known
+	None   bool    `json:"none,omitempty"`  // it is printed only
+}
+
+func (b bound) met() bool {
+	switch {
+	case b.None || b.Cases == 0:
+		return true
+	case b.Least:
+		return b.Actual >= b.Limit
+	default:
+		return b.Actual <= b.Limit
+	}
+}
+
+// measurements are all bounds of a campaign, as they are measured round by round.
+type measurements struct {
+	margin, recovery, takeover, memory, goroutines bound
+
+	handovers []float64 // milliseconds
+	soak      bool      // there are no faults, so nothing may grow
+	crowded   bool      // there are so many locks that hand-overs wait for the processors
+}
+
+// oneWorkload is how many locks there are at most if there is one workload: one for each
+// error policy.
+const oneWorkload = 3
+
+func newMeasurements(record *campaignRecord) *measurements {
+	return &measurements{
+		soak: record.Soak,
+		// Who looks at a lease is told by the clock. The signal here wakes a goroutine, which on a busy machine notes it late.
+		margin:     bound{Name: "from the loss signal to the entry of the next, least", Unit: "ms", Least: true, None: true},
+		recovery:   bound{Name: "from the end of a fault to the next acquisition, most", Unit: "s", Limit: 10},
+		takeover:   bound{Name: "take-over from a holder that was killed or stopped, most", Unit: "s"},
+		memory:     bound{Name: "growth of resident memory", Unit: "MiB/h", Limit: 1},
+		goroutines: bound{Name: "growth of goroutines", Unit: "1/h", Limit: 1},
+	}
+}
+
+// add measures a round.
+func (m *measurements) add(r *roundReport) {
+	m.margin = m.margin.with(r.margins(), float64(time.Millisecond))
+	m.recovery = m.recovery.with(r.recoveries(), float64(time.Second))
+	m.takeover = m.takeover.with(r.takeovers(), float64(time.Second))
+	m.takeover.Limit = max(m.takeover.Limit, r.takeoverLimit().Seconds())
+	for _, d := range r.handovers() {
+		m.handovers = append(m.handovers, d/float64(time.Millisecond))
+	}
+	m.crowded = m.crowded || len(r.record.Locks) > oneWorkload
+	memory, goroutines := r.growth()
+	m.memory, m.goroutines = m.memory.with(memory, 1), m.goroutines.with(goroutines, 1)
+}
+
+// bounds are the results.
+func (m *measurements) bounds() []bound {
+	handover := bound{Name: "graceful hand-over of a mutex, 99th percentile", Unit: "ms", Limit: 25, Cases: len(m.handovers), None: m.crowded}
+	if len(m.handovers) > 0 {
+		slices.Sort(m.handovers)
+		handover.Actual = m.handovers[(len(m.handovers)*99-1)/100]
+	}
+	all := []bound{m.margin, m.recovery, m.takeover, handover}
+	if m.soak {
+		all = append(all, m.memory, m.goroutines)
+	}
+	return all
+}
+
+// with counts cases, and keeps the worst.
+func (b bound) with(cases []float64, unit float64) bound {
+	for _, value := range cases {
+		value /= unit
+		switch {
+		case b.Cases == 0:
+			b.Actual = value
+		case b.Least:
+			b.Actual = min(b.Actual, value)
+		default:
+			b.Actual = max(b.Actual, value)
+		}
+		b.Cases++
+	}
+	return b
+}
+
+// successions calls a function for each two holds of a lock that is held by one at a time which
+// followed each other, in different processes.
+func (r *roundReport) successions(f func(before, next *hold)) {
+	for _, all := range r.locks {
+		var before *hold
+		for _, h := range all {
+			if h.spec.Permits > 0 || h.shared || !h.sure() {
+				continue
+			}
+			if before != nil && before.client != h.client {
+				f(before, h)
+			}
+			before = h
+		}
+	}
+}
+
+// margins are how long before the next one's entry a holder was told that it had lost the lock.
+// Losses that no lock can foresee do not count.
+func (r *roundReport) margins() (all []float64) {
+	r.successions(func(before, next *hold) {
+		if before.lost != 0 && before.outside == 0 {
+			all = append(all, float64(next.acquired-before.lost))
+		}
+	})
+	return all
+}
+
+// recoveries are how long it took from the end of a fault until anybody acquired anything, if no
+// other fault came in between.
+func (r *roundReport) recoveries() (all []float64) {
+	for _, f := range r.record.Faults {
+		if f.Error != "" {
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(r.holds, f.End, func(h *hold, at int64) int { return compareTimes(h.acquired, at) })
+		next := r.record.End
+		if i < len(r.holds) {
+			next = r.holds[i].acquired
+		}
+		if !r.disturbed(f, f.End, next) {
+			all = append(all, float64(next-f.End))
+		}
+	}
+	return all
+}
+
+func compareTimes(a, b int64) int {
+	if a < b {
+		return -1
+	}
+	return 1 // an equal one is found as the first that is not before
+}
+
+// disturbed reports whether there was a fault beside the given one between two moments.
+func (r *roundReport) disturbed(by faultRecord, from, to int64) bool {
+	for _, f := range r.record.Faults {
+		same := f.Fault == by.Fault && f.Start == by.Start && f.Detail == by.Detail
+		if f.Error == "" && !same && f.Start <= to && from <= f.End {
+			return true
+		}
+	}
+	return false
+}
+
+// takeoverLimit is when a lock must have a new holder after its holder has died: the session
+// timeout, which servers count in ticks, and the time to take it.
+func (r *roundReport) takeoverLimit() time.Duration {
+	return time.Duration(r.record.SessionTimeout+2*r.record.Tick) + 500*time.Millisecond
+}
+
+// aftermath is how long servers may be busy with each other after a fault.
+const aftermath = time.Second
+
+// takeovers are how long it took after a holder was killed, or stopped for longer than it may
+// take, until the next who waited had the lock.
+func (r *roundReport) takeovers() (all []float64) {
+	r.successions(func(before, next *hold) {
+		for _, f := range r.record.Faults {
+			died := f.Killed || time.Duration(f.End-f.Start) > r.takeoverLimit()
+			held := before.acquired < f.Start && (before.releasing == 0 || f.Start < before.releasing) && f.Start < before.endedBy()
+			waited := next.called < f.Start && f.Start < next.acquired && !slices.Contains(f.Clients, next.client)
+			if died && held && waited && f.Error == "" && slices.Contains(f.Clients, before.client) &&
+				!r.disturbed(f, f.Start-int64(aftermath), next.acquired) {
+				all = append(all, float64(next.acquired-f.Start))
+			}
+		}
+	})
+	return all
+}
+
+// handovers are how long it took from the call of Release of a plain mutex until the next who
+// waited had it, at times when nothing else was going on.
+func (r *roundReport) handovers() (all []float64) {
+	r.successions(func(before, next *hold) {
+		if before.spec.Workload != "mutex" || before.lost != 0 || before.releasing == 0 || next.called > before.releasing {
+			return
+		}
+		if len(r.active(before.releasing, next.acquired)) == 0 {
+			all = append(all, float64(next.acquired-before.releasing))
+		}
+	})
+	return all
+}
+
+// growth is by how much the memory, in MiB, and the number of goroutines of each process have grown,
+// in an hour. They are bounds of a soak, where they must be flat; a campaign of faults is
+// too short.
+func (r *roundReport) growth() (memory, goroutines []float64) {
+	const least = 10 // measurements
+	for _, events := range r.events {
+		var times, resident, running []float64
+		for _, e := range events {
+			if e.Kind == measured && e.Error == "" {
+				times = append(times, time.Duration(e.At-r.record.Start).Hours())
+				resident = append(resident, float64(e.Figures.Resident)/(1<<20))
+				running = append(running, float64(e.Figures.Goroutines))
+			}
+		}
+		if warm := len(times) / 4; len(times)-warm >= least { // a process has what it needs after a while
+			memory = append(memory, slope(times[warm:], resident[warm:]))
+			goroutines = append(goroutines, slope(times[warm:], running[warm:]))
+		}
+	}
+	return memory, goroutines
+}
+
+// slope is that of the line that fits best: linear regression by least squares.
+func slope(x, y []float64) float64 {
+	var meanX, meanY float64
+	for i := range x {
+		meanX += x[i] / float64(len(x))
+		meanY += y[i] / float64(len(y))
+	}
+	var above, below float64
+	for i := range x {
+		above += (x[i] - meanX) * (y[i] - meanY)
+		below += (x[i] - meanX) * (x[i] - meanX)
+	}
+	if below == 0 {
+		return 0
+	}
+	return above / below
+}
+
+// String is the line of a report.
+func (b bound) String() string {
+	if b.Cases == 0 {
+		return b.Name + ": no case"
+	}
+	limit := fmt.Sprintf("at most %g %s", b.Limit, b.Unit)
+	switch {
+	case b.None:
+		limit = "no limit"
+	case b.Least:
+		limit = fmt.Sprintf("at least %g %s", b.Limit, b.Unit)
+	}
+	return fmt.Sprintf("%s: %.3g %s in %d cases (%s)", b.Name, b.Actual, b.Unit, b.Cases, limit)
+}

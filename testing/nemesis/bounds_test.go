@@ -1,0 +1,133 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// slow is a plan whose round lasts for a minute.
+func slow(faults []faultRecord, histories ...[]event) *plan {
+	p := only(mutexSpec, faults, histories...)
+	p.record.End, p.round().End = at(60_000), at(60_000)
+	return p
+}
+
+// boundsOf measures a plan: margin, recovery, take-over, hand-over, memory, goroutines.
+func boundsOf(t *testing.T, p *plan) []bound {
+	t.Helper()
+	m := newMeasurements(&p.record)
+	m.add(p.load(t))
+	return m.bounds()
+}
+
+// figure requires a bound to have been measured once.
+func figure(t *testing.T, b bound, want float64, met bool) {
+	t.Helper()
+	require.Equal(t, 1, b.Cases, b.Name)
+	require.InDelta(t, want, b.Actual, 1e-9, b.Name)
+	require.Equal(t, met, b.met(), b.Name)
+}
+
+func TestNothingIsMeasured(t *testing.T) {
+	t.Parallel()
+	for _, b := range boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10))) {
+		require.Zero(t, b.Cases)
+		require.Zero(t, b.Actual)
+		require.True(t, b.met())
+		require.Equal(t, b.Name+": no case", b.String())
+	}
+}
+
+func TestMargin(t *testing.T) {
+	t.Parallel()
+	lostIt := take("a", "mutex-s", 1, 5, 400)[:3]
+	lostIt[2].Kind, lostIt[2].LastValid = lost, at(300)
+	figure(t, boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 750, 800)))[0], 350, true)
+	figure(t, boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 390, 800)))[0], -10, true)
+	byHand := faultRecord{Fault: "N14", Nodes: []string{lostIt[1].Node}, Start: at(300), End: at(310)}
+	require.Zero(t, boundsOf(t, slow([]faultRecord{byHand}, lostIt, take("b", "mutex-s", 2, 390, 800)))[0].Cases)
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	fault, undone := faultRecord{Fault: "N1", Start: at(100), End: at(2000)}, faultRecord{Fault: "N3", Start: at(90), End: at(3000), Error: "cannot"}
+	figure(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[1], 3, true)
+	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 13_000, 13_010)))[1], 11, false)
+	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 50, 60)))[1], 58, false) // never
+	other := faultRecord{Fault: "N2", Start: at(4000), End: at(20_000)}
+	figure(t, boundsOf(t, slow([]faultRecord{fault, other}, take("a", "mutex-s", 1, 21_000, 21_010)))[1], 1, true)
+}
+
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	killed := take("a", "mutex-s", 1, 5, 10)[:2]
+	fault := faultRecord{Fault: "N9", Clients: []string{"client0"}, Killed: true, Start: at(3000), End: at(3001)}
+	next := func(acquired int64) []event {
+		return change(take("b", "mutex-s", 2, acquired, acquired+10), func(e *event) { e.Called = at(1000) })
+	}
+	for acquired, met := range map[int64]bool{5500: true, 6400: true, 6600: false} {
+		p := slow([]faultRecord{fault}, killed, next(acquired))
+		delete(p.events, "client0")
+		p.add("client0", killed...) // nothing that was closed
+		for _, name := range []string{"client0", "client1"} {
+			for i := range p.events[name] {
+				p.events[name][i].Client = name
+			}
+		}
+		figure(t, boundsOf(t, p)[2], float64(acquired-3000)/1000, met)
+	}
+	stopped := fault
+	stopped.Killed = false
+	lostIt := []event{killed[0], killed[1], {At: at(3000), Kind: lost, Hold: killed[1].Hold, LastValid: at(2999)}}
+	require.Zero(t, boundsOf(t, slow([]faultRecord{stopped}, lostIt, next(6000)))[2].Cases, "it was stopped for a moment only")
+}
+
+func TestHandover(t *testing.T) {
+	t.Parallel()
+	next := func(called, acquired int64) []event {
+		return change(take("b", "mutex-s", 2, acquired, acquired+1), func(e *event) { e.Called = at(called) })
+	}
+	figure(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 20)))[3], 10, true)
+	figure(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50)))[3], 40, false)
+	require.Zero(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(11, 50)))[3].Cases, "nobody waited")
+	fault := faultRecord{Fault: "N1", Start: at(1), End: at(2)}
+	require.Zero(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 5, 10), next(6, 50)))[3].Cases, "after a fault")
+	crowd := slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50))
+	crowd.round().Locks = append(crowd.round().Locks, handoffSpec, readWriteSpec, semaphoreSpec)
+	figure(t, boundsOf(t, crowd)[3], 40, true)
+}
+
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	p := slow(nil, take("a", "mutex-s", 1, 5, 10))
+	p.record.Soak = true
+	grow := func(perMinute int64) *plan {
+		p.events["client1"] = nil
+		for n := range int64(40) {
+			settled := max(n, 10) // what is needed at the beginning is no growth
+			p.add("client1", event{At: at(n * 60_000), Kind: measured, Figures: figures{
+				Resident: (64 << 20) + settled*perMinute, Goroutines: 30,
+			}})
+		}
+		return p
+	}
+	memory := boundsOf(t, grow(1<<20))[4]
+	figure(t, memory, 60, false)
+	require.Contains(t, memory.String(), "growth of resident memory: 60 MiB/h in 1 cases (at most 1 MiB/h)")
+	all := boundsOf(t, grow(1<<10))
+	figure(t, all[4], 60.0/1024, true)
+	figure(t, all[5], 0, true)
+	p.record.Soak = false
+	require.Len(t, boundsOf(t, p), 4)
+}
+
+func TestSlope(t *testing.T) {
+	t.Parallel()
+	require.InDelta(t, 2, slope([]float64{0, 1, 2, 3}, []float64{1, 3, 5, 7}), 1e-9)
+	require.Zero(t, slope([]float64{1, 1}, []float64{1, 2}))
+	require.Equal(t, time.Duration(3500)*time.Millisecond, (&roundReport{record: roundRecord{
+		SessionTimeout: int64(2 * time.Second), Tick: int64(500 * time.Millisecond),
+	}}).takeoverLimit())
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	campaignTime = flag.Duration("campaign", 90*time.Second, "how long TestCampaign has faults")
+	campaignSeed = flag.Uint64("seed", rand.Uint64(), "what TestCampaign chooses them by")
+)
+
+// TestCampaign runs a campaign of all faults against all recipes, and judges it twice:
+// as it ends, and from what it has saved.
+func TestCampaign(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs Java: an ensemble of three real servers")
+	}
+	folder := filepath.Join(t.TempDir(), "report")
+	var out, again strings.Builder
+	c := campaign{duration: *campaignTime, seed: *campaignSeed, faults: "all", locks: strings.Join(workloadNames(), ","), clients: 12, pause: 100 * time.Millisecond, report: folder}
+	err := c.run(t.Context(), &out)
+	t.Log(out.String())
+	require.NoError(t, err)
+	require.NoError(t, run(context.Background(), &again, []string{"-replay", folder}))
+	require.Equal(t, lastLine(out.String()), lastLine(again.String()))
+}
+
+// lastLine is the line by which campaigns are compared.
+func lastLine(report string) string {
+	lines := strings.Split(strings.TrimSpace(report), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestBadFlags are named before anything is started.
+func TestBadFlags(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a fault":                {[]string{"-faults", "N1,N99"}, `nemesis: fault "N99", expected all, none, or some of N1 to N15`},
+		"a workload":             {[]string{"-workload", "mutex,leader"}, `nemesis: workload "leader", expected some of mutex,`},
+		"a word":                 {[]string{"now"}, `nemesis: "now", expected flags only`},
+		"a flag":                 {[]string{"-loud"}, "flag provided but not defined: -loud"},
+		"no time":                {[]string{"-duration", "0s"}, "nemesis: duration 0s, expected more"},
+		"no clients":             {[]string{"-clients", "1"}, "nemesis: 1 clients, expected at least 2, and at most 200"},
+		"a folder that is there": {[]string{"-report", t.TempDir()}, "expected a folder that does not exist"},
+		"nothing to replay":      {[]string{"-replay", t.TempDir()}, "campaign.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			require.ErrorContains(t, run(t.Context(), &out, c.args), c.want)
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// leftBehind finds what was still there when all was closed, or when the workers had stopped: by
+// what the servers say, and by their log.
+func leftBehind(r *roundReport) (found []violation) {
+	left := func(p promise, n int, what string) {
+		if n > 0 {
+			found = append(found, violation{promise: p, count: n, round: r, what: fmt.Sprintf("%d %s", n, what)})
+		}
+	}
+	quiet, after := r.record.Left, r.record.After
+	left(noOrphan, quiet.Ephemerals+quiet.LockNodes, "ephemeral nodes or nodes of locks were left when all workers had stopped")
+	left(noOrphan, after.Ephemerals+after.LockNodes, "ephemeral nodes or nodes of locks were left when all sessions were closed")
+	left(noForgottenWatch, quiet.Watches, "watches were left when all workers had stopped")
+	left(noForgottenWatch, after.Watches, "watches were left when all sessions were closed")
+	if r.log == nil {
+		return found
+	}
+	for _, n := range r.log.all {
+		if n.deleted == 0 {
+			found = append(found, violation{
+				promise: noOrphan, round: r, what: fmt.Sprintf("%s of session %#x, created by %#x, was never deleted", n.path, n.session, n.czxid),
+			})
+		}
+	}
+	return found
+}
+
+// haunted reports whether a client could not get a lock, named as in the record, because one
+// server has nodes in its folders that the others have not.
+func (r *roundReport) haunted(stuck string) bool {
+	_, name, _ := strings.Cut(stuck, " ")
+	for _, spec := range r.record.Locks {
+		for _, phantom := range append(r.record.Left.Phantoms, r.record.After.Phantoms...) {
+			if spec.Name == name && slices.Contains(spec.folders(), path.Dir(phantom)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// stuck finds what did not end: locks that nobody could get in the end, processes that could not be
+// closed or have left something behind, and calls that never returned.
+func stuck(r *roundReport) (found []violation) {
+	add := func(at int64, format string, args ...any) {
+		found = append(found, violation{promise: nobodyStuck, round: r, at: at, what: fmt.Sprintf(format, args...)})
+	}
+	for _, lock := range r.record.Stuck {
+		if r.haunted(lock) {
+			continue
+		}
+		add(0, "%s could not be acquired after the last fault", lock)
+	}
+	killed := r.killed()
+	for _, client := range slices.Sorted(maps.Keys(r.events)) {
+		if killed[client] {
+			continue
+		}
+		open := make(map[string]event) // acquisitions that were called
+		isClosed := false
+		for _, e := range r.events[client] {
+			switch e.Kind {
+			case called:
+				open[e.Hold] = e
+			case acquired, failed:
+				delete(open, acquisition(e.Hold))
+			case closed:
+				isClosed = true
+				if e.Error != "" {
+					add(e.At, "client %s has left something behind: %s", client, e.Error)
+				}
+			default: // neither begins nor ends anything
+			}
+		}
+		if !isClosed {
+			add(0, "client %s was not closed, and not killed", client)
+			continue
+		}
+		for _, e := range open {
+			add(e.At, "acquisition %s of %s was called and has never returned", e.Hold, e.Lock)
+		}
+	}
+	return found
+}

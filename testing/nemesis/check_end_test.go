@@ -1,0 +1,70 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLeftBehind(t *testing.T) {
+	t.Parallel()
+	kept(t, leftBehind, goodPlan())
+	for want, spoil := range map[string]func(*roundRecord){
+		"orphans: round round1: 2 ephemeral nodes or nodes of locks were left when all workers had stopped":  func(r *roundRecord) { r.Left.LockNodes = 2 },
+		"orphans: round round1: 3 ephemeral nodes or nodes of locks were left when all sessions were closed": func(r *roundRecord) { r.After.Ephemerals = 3 },
+		"watches: round round1: 4 watches were left when all workers had stopped":                            func(r *roundRecord) { r.Left.Watches = 4 },
+		"watches: round round1: 5 watches were left when all sessions were closed":                           func(r *roundRecord) { r.After.Watches = 5 },
+	} {
+		p := goodPlan()
+		spoil(p.round())
+		found := leftBehind(p.load(t))
+		require.Len(t, found, 1)
+		require.Equal(t, want, found[0].String())
+		require.Contains(t, found[0].what, string(rune('0'+found[0].count)))
+	}
+	p := goodPlan()
+	p.commit(txnCreate2, 'b', 20, 50, node("mutex-s", "lock-", 9))
+	require.Contains(t, broken(t, leftBehind, noOrphan, p), "lock-0000000009 of session 0x62, created by 0x14, was never deleted")
+}
+
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	kept(t, stuck, goodPlan())
+
+	p := goodPlan()
+	p.round().Stuck = []string{"mutex-s"}
+	require.Contains(t, broken(t, stuck, nobodyStuck, p), "mutex-s could not be acquired after the last fault")
+
+	p = goodPlan()
+	p.add("a", event{At: at(50), Kind: called, Hold: "a/mutex-s/4", Lock: "mutex-s"})
+	require.Contains(t, broken(t, stuck, nobodyStuck, p), "acquisition a/mutex-s/4 of mutex-s was called and has never returned")
+	p.add("a", event{At: at(51), Kind: failed, Hold: "a/mutex-s/4", Lock: "mutex-s", Error: "not acquired"})
+	kept(t, stuck, p)
+
+	p = goodPlan()
+	last := len(p.events["b"]) - 1
+	p.events["b"][last].Error = "a goroutine"
+	require.Contains(t, broken(t, stuck, nobodyStuck, p), "client b has left something behind: a goroutine")
+
+	p.events["b"] = p.events["b"][:last]
+	require.Contains(t, broken(t, stuck, nobodyStuck, p), "client b was not closed, and not killed")
+	p.round().Faults[0].Clients = []string{"b"}
+	broken(t, stuck, nobodyStuck, p) // it was only stopped
+	p.round().Faults[0].Killed = true
+	kept(t, stuck, p)
+}
+
+// TestPhantoms tells the nodes of one server alone from those that were left behind.
+func TestPhantoms(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	p.round().Stuck = []string{"c1.1 mutex-s"}
+	p.round().Left.Phantoms = []string{"/nemesis/locks/mutex-s/_c_0-lock-0000000007"}
+	kept(t, stuck, p)
+	p.round().Left.Phantoms = []string{"/nemesis/locks/another/_c_0-lock-0000000007"}
+	require.Contains(t, broken(t, stuck, nobodyStuck, p), "mutex-s could not be acquired after the last fault")
+
+	dump := "SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at Fri Nov 20 12:00:00 UTC 2026:\n\t0x1000\n" +
+		"ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x1000:\n\t/a/b\n\t/c\nConnections dump:\n"
+	require.Equal(t, []string{"/a/b", "/c"}, ephemerals(dump))
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSets(t *testing.T) {
+	t.Parallel()
+	kept(t, sets, goodPlan())
+	for what, test := range map[string]struct {
+		outcome outcome
+		there   []string
+		ok      bool
+	}{
+		"":                              {accepted, []string{"x", "y"}, true},
+		"was accepted and is not there": {accepted, []string{"x"}, false},
+		"is there more than once":       {accepted, []string{"x", "y", "y"}, false},
+		"was refused and is there":      {refused, []string{"x", "y"}, false},
+		"refused":                       {refused, []string{"x"}, true},
+		"stale":                         {stale, []string{"x"}, true},
+		"unknown, and there":            {unknown, []string{"x", "y"}, true},
+		"unknown, and not there":        {unknown, []string{"x"}, true},
+	} {
+		p := goodPlan()
+		p.add("a", event{At: at(50), Kind: appended, Hold: "a/mutex-s/3#0", Lock: "mutex-s", Value: "y", Outcome: test.outcome})
+		p.round().Sets["mutex-s"] = test.there
+		if test.ok {
+			kept(t, sets, p)
+			continue
+		}
+		require.Contains(t, broken(t, sets, noLostUpdate, p), `set of mutex-s: value "y" `+what)
+	}
+	p := goodPlan()
+	p.round().Sets = nil
+	require.Contains(t, broken(t, sets, noLostUpdate, p), `value "x" was accepted and is not there`)
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// event is one line of the history that a client process writes: what one of its
+// workers did or was told. A line is written before anything that depends on it is
+// done, so that a process that is killed leaves a history that is complete.
+type event struct {
+	At   int64     `json:"at"` // monotonic, see there
+	Kind eventKind `json:"kind"`
+
+	Client string `json:"client"`         // the process: c3.2 is the second that was started as c3
+	Hold   string `json:"hold,omitempty"` // the acquisition, unique in the campaign
+	Lock   string `json:"lock,omitempty"` // name of its lockSpec
+
+	// Of an acquisition.
+	Owner   string `json:"owner,omitempty"` // who can re-enter
+	Shared  bool   `json:"shared,omitempty"`
+	Called  int64  `json:"called,omitempty"` // when the call was made; At is when it returned
+	Token   int64  `json:"token,omitempty"`
+	Node    string `json:"node,omitempty"` // path of the lease's znode
+	Session int64  `json:"session,omitempty"`
+
+	// LastValid is the last moment at which the holder looked and its lease was valid.
+	LastValid int64 `json:"lastValid,omitempty"`
+
+	// Value is what was written, and Outcome what became of it.
+	Value   string  `json:"value,omitempty"`
+	Outcome outcome `json:"outcome,omitempty"`
+
+	Error   string  `json:"error,omitempty"`
+	Figures figures `json:"figures,omitzero"`
+}
+
+// eventKind is what has happened.
+type eventKind string
+
+const (
+	connected   eventKind = "connected"   // the process has its session
+	called      eventKind = "called"      // an acquisition begins
+	acquired    eventKind = "acquired"    // it has ended well
+	failed      eventKind = "failed"      // it has ended otherwise
+	lost        eventKind = "lost"        // the lease has ended by itself
+	releasing   eventKind = "releasing"   // the holder calls Release
+	released    eventKind = "released"    // which has returned
+	written     eventKind = "written"     // a write to the fenced register
+	appended    eventKind = "appended"    // a write to the guarded set
+	expired     eventKind = "expired"     // a session has ended that was not closed
+	intercepted eventKind = "intercepted" // a request or reply has met its fate
+	measured    eventKind = "measured"    // what the process uses
+	quiet       eventKind = "quiet"       // all workers have stopped, the session is there
+	closed      eventKind = "closed"      // so has everything else; Error tells what is left
+)
+
+// outcome is what became of a write.
+type outcome string
+
+const (
+	accepted outcome = "accepted"
+	refused  outcome = "refused" // and certainly not applied
+	stale    outcome = "stale"   // refused because of a newer token, and the holder knows by then that it lost the lock
+	usurped  outcome = "usurped" // the same, but the holder's lease is still valid
+	unknown  outcome = "unknown" // applied or not
+)
+
+// figures are what a process uses.
+type figures struct {
+	Goroutines int   `json:"goroutines"`
+	Files      int   `json:"files"`    // open file descriptors
+	Resident   int64 `json:"resident"` // bytes
+}
+
+// history is the file that a client process writes its events to.
+type history struct {
+	client string
+
+	mu   sync.Mutex
+	file *os.File
+	err  error // the first
+}
+
+func createHistory(path, client string) (*history, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("nemesis: history: %w", err)
+	}
+	return &history{client: client, file: file}, nil
+}
+
+// add writes an event. It stamps the time if the caller has not.
+func (h *history) add(e event) {
+	e.Client = h.client
+	if e.At == 0 {
+		e.At = monotonic()
+	}
+	line, err := json.Marshal(e)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		_, err = h.file.Write(append(line, '\n')) // the system has it then, whatever becomes of the process
+	}
+	if h.err == nil {
+		h.err = err
+	}
+}
+
+// close returns the first error of all that was written.
+func (h *history) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return errors.Join(h.err, h.file.Close())
+}
+
+// readEvents reads a history. The last line may be cut short if the process was
+// killed; anything else that is no event is an error.
+func readEvents(path string) ([]event, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("nemesis: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	var events []event
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return events, nil
+		}
+		var e event
+		if err == nil {
+			err = json.Unmarshal(line, &e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("nemesis: %s: line %d: %w", path, len(events)+1, err)
+		}
+		events = append(events, e)
+	}
+}

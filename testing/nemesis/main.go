@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// roundLength is how long one ensemble lives at most. A long campaign has many, each set up
+// in another way.
+const roundLength = 5 * time.Minute
+
+// mostClients is how many the ensemble's network has room for.
+const mostClients = 200
+
+func main() {
+	if os.Getenv(clientEnv) != "" {
+		if err := runClient(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Stdout, os.Args[1:])
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// campaign is what the flags ask for.
+type campaign struct {
+	duration time.Duration
+	seed     uint64
+	faults   string
+	locks    string
+	clients  int
+	pause    time.Duration
+	report   string
+	dir      string
+	replay   string
+}
+
+// run is the program: it runs a campaign, or takes one that was saved, and judges it.
+func run(ctx context.Context, out io.Writer, args []string) error {
+	var c campaign
+	flags := flag.NewFlagSet("nemesis", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.DurationVar(&c.duration, "duration", 90*time.Second, "how long there are faults")
+	flags.Uint64Var(&c.seed, "seed", rand.Uint64(), "what the faults are chosen by")
+	flags.StringVar(&c.faults, "faults", "all", "which faults: all, none, or some of N1 to N15, separated by commas")
+	flags.StringVar(&c.locks, "workload", strings.Join(workloadNames(), ","), "which recipes")
+	flags.IntVar(&c.clients, "clients", 12, "how many client processes")
+	flags.DurationVar(&c.pause, "pause", 100*time.Millisecond, "how long a worker pauses at most between two turns")
+	flags.StringVar(&c.report, "report", "", "folder for the histories, a new one; a temporary one by default")
+	flags.StringVar(&c.dir, "dir", "", "folder for the servers' files; memory, or a disk where writes are forced to it, by default")
+	flags.StringVar(&c.replay, "replay", "", "folder of a campaign to judge again")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("nemesis: %q, expected flags only", flags.Arg(0))
+	}
+	if c.replay != "" {
+		return judge(out, c.replay)
+	}
+	return c.run(ctx, out)
+}
+
+// run runs the campaign and judges it.
+func (c *campaign) run(ctx context.Context, out io.Writer) (err error) {
+	specs, err1 := specs(strings.Split(c.locks, ","))
+	chosen, pair, err2 := choose(c.faults)
+	if err := errors.Join(c.validate(), err1, err2, c.makeFolder()); err != nil {
+		return err
+	}
+	progress := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(out, format+"\n", args...) // there is nobody else to tell
+	}
+	progress("seed %d, report in %s", c.seed, c.report)
+	record := campaignRecord{
+		Seed: c.seed, Versions: versions(), Start: monotonic(), Duration: int64(c.duration), Soak: len(chosen) == 0, Kinds: kindsOf(chosen, pair),
+	}
+	rounds := 1 // for a soak, whose processes are to grow old
+	if !record.Soak {
+		rounds = int((c.duration + roundLength - 1) / roundLength)
+	}
+	for n := 0; n < rounds && err == nil; n++ {
+		s := setup{
+			clients: c.clients, pause: c.pause, tls: n%2 == 1, fsync: n/2%2 == 1, seed: c.seed + uint64(n), locks: specs, dir: c.dir,
+		}
+		s.frames = len(chosen) > 0 && !s.tls
+		folder := filepath.Join(c.report, fmt.Sprintf("round-%d", n+1))
+		var round roundRecord
+		round, err = runRound(ctx, progress, folder, s, chosen, pair, c.duration/time.Duration(rounds))
+		record.Rounds = append(record.Rounds, round)
+	}
+	record.End = monotonic()
+	return errors.Join(err, record.save(c.report), judge(out, c.report))
+}
+
+// validate says what is wrong with the flags.
+func (c *campaign) validate() error {
+	var errs []error
+	if c.duration <= 0 {
+		errs = append(errs, fmt.Errorf("nemesis: duration %v, expected more", c.duration))
+	}
+	if c.pause <= 0 {
+		errs = append(errs, fmt.Errorf("nemesis: pause %v, expected more", c.pause))
+	}
+	if c.clients < 2 || c.clients > mostClients {
+		errs = append(errs, fmt.Errorf("nemesis: %d clients, expected at least 2, and at most %d", c.clients, mostClients))
+	}
+	return errors.Join(errs...)
+}
+
+// makeFolder makes the folder of the report, which must not be there yet.
+func (c *campaign) makeFolder() (err error) {
+	if c.report == "" {
+		c.report, err = os.MkdirTemp("", "nemesis-report-")
+	} else if err = os.MkdirAll(filepath.Dir(c.report), 0o700); err == nil {
+		err = os.Mkdir(c.report, 0o700)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("nemesis: report %s, expected a folder that does not exist", c.report)
+	case err != nil:
+		return fmt.Errorf("nemesis: %w", err)
+	}
+	return nil
+}
+
+// save writes the record into the folder of the report.
+func (r campaignRecord) save(folder string) error {
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "campaign.json"), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("nemesis: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// The time between two faults, in which things may recover or not, and how long it may
+// take to undo one.
+const (
+	leastPause = 500 * time.Millisecond
+	mostPause  = 2500 * time.Millisecond
+	undoTime   = time.Minute
+)
+
+// combined is the fault that consists of two at the same time.
+const combined = "N15"
+
+// progress tells people what goes on.
+type progress func(format string, args ...any)
+
+// schedule chooses faults at random, but so that each comes about as often as any other:
+// it goes through all of them, in a new order each time.
+type schedule struct {
+	random   *rand.Rand
+	chosen   []fault // what may come
+	pair     bool    // also two together
+	left     []int   // of this time through; the pair is one more
+	progress progress
+	start    int64
+}
+
+// choose returns what the names, by id and separated by commas, stand for; all is every one. The
+// pair is among them if N15 is.
+func choose(list string) (chosen []fault, pair bool, err error) {
+	switch list {
+	case "all":
+		return faults, true, nil
+	case "none":
+		return nil, false, nil
+	}
+	for id := range strings.SplitSeq(list, ",") {
+		if id == combined {
+			pair = true
+			continue
+		}
+		i := slices.IndexFunc(faults, func(f fault) bool { return f.id == id })
+		if i < 0 {
+			return nil, false, fmt.Errorf("nemesis: fault %q, expected all, none, or some of N1 to N15", id)
+		}
+		chosen = append(chosen, faults[i])
+	}
+	if pair && len(chosen) == 0 {
+		chosen = faults
+	}
+	return chosen, pair, nil
+}
+
+// kindsOf lists them for the record.
+func kindsOf(chosen []fault, pair bool) []kindRecord {
+	var kinds []kindRecord
+	for _, f := range chosen {
+		kinds = append(kinds, kindRecord{Fault: f.id, Name: f.name})
+	}
+	if pair {
+		kinds = append(kinds, kindRecord{Fault: combined, Name: "two at the same time"})
+	}
+	return kinds
+}
+
+// run hurts the cluster until the context ends, and returns what it did. All is undone
+// then. A fault that could not be done or undone is in the record.
+func (s *schedule) run(ctx context.Context, c *cluster) []faultRecord {
+	var records []faultRecord
+	for s.sleep(ctx, between(leastPause, mostPause)(s.random)) {
+		for _, r := range s.strike(ctx, c, s.next(c)) {
+			records = append(records, r)
+			s.progress("%s", r.line(s.start))
+		}
+	}
+	return records
+}
+
+// line is the record's in the time line.
+func (r *faultRecord) line(start int64) string {
+	since := func(at int64) time.Duration { return time.Duration(at - start).Round(time.Millisecond) }
+	line := fmt.Sprintf("%10v %10v  %-4s %s: %s", since(r.Start), since(r.End), r.Fault, r.Name, r.Detail)
+	if r.Error != "" {
+		line += " (" + r.Error + ")"
+	}
+	return line
+}
+
+// next returns the faults that come next: one, or two that hurt different parts.
+func (s *schedule) next(c *cluster) []fault {
+	all := slices.DeleteFunc(slices.Clone(s.chosen), func(f fault) bool { return f.frames && !c.setup.frames })
+	if len(s.left) == 0 {
+		n := len(all)
+		if s.pair {
+			n++
+		}
+		s.left = s.random.Perm(n)
+	}
+	i := s.left[0]
+	s.left = s.left[1:]
+	if i < len(all) {
+		return all[i : i+1]
+	}
+	first := oneOf(s.random, all...)
+	for range 100 {
+		if second := oneOf(s.random, all...); second.what != first.what {
+			return []fault{first, second}
+		}
+	}
+	return []fault{first} // all that were chosen hurt the same part
+}
+
+// strike does the faults at the same time and undoes them when their time has come.
+func (s *schedule) strike(ctx context.Context, c *cluster, all []fault) []faultRecord {
+	records, undos := make([]faultRecord, len(all)), make([]undo, len(all))
+	var length time.Duration
+	for i, f := range all {
+		r := &records[i]
+		r.Fault, r.Name, r.Start = f.id, f.name, monotonic()
+		var err error
+		undos[i], err = f.strike(ctx, c, s.random, r)
+		r.Error = text(err)
+		length = max(length, f.length(s.random))
+	}
+	if len(all) > 1 {
+		combine(records)
+	}
+	s.sleep(ctx, length)
+	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	for _, atServers := range []bool{false, true} { // a server that is cut off would not come up
+		for i, f := range all {
+			if undos[i] != nil && (f.what == servers) == atServers {
+				records[i].fail(undos[i](undoing))
+			}
+		}
+	}
+	for i := range records {
+		records[i].End = monotonic()
+	}
+	return records
+}
+
+// fail notes an error of undoing.
+func (r *faultRecord) fail(err error) {
+	if err != nil {
+		r.Error = text(errors.Join(errors.New(r.Error), err))
+	}
+}
+
+// combine says that faults come together. A server that is cut off and then does not
+// answer either tells its clients too late for StandardErrorPolicy.
+func combine(records []faultRecord) {
+	voids := false
+	for _, r := range records {
+		voids = voids || len(r.Voids) > 0
+	}
+	for i := range records {
+		records[i].Fault = combined + " " + records[i].Fault
+		if voids {
+			records[i].Voids = []framework.ErrorPolicy{framework.SessionErrorPolicy, framework.StandardErrorPolicy}
+		}
+	}
+}
+
+// sleep reports whether the time has passed before the context has ended.
+func (s *schedule) sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

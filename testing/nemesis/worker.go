@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// How workers pass their time. Most holds are short, so that there are many, and the
+// locks are nevertheless held nearly all the time by the few that are long, so that
+// every fault meets some.
+const (
+	afterFailure  = 50 * time.Millisecond
+	shortHold     = 4 * time.Millisecond
+	middleHold    = 100 * time.Millisecond
+	longHold      = 3 * time.Second
+	patience      = 30 * time.Second       // of an acquisition that is meant to succeed
+	impatience    = 200 * time.Millisecond // of one that may be given up
+	releaseTime   = 30 * time.Second
+	lookEvery     = time.Millisecond     // how often a holder looks at its lease
+	lookEveryLong = 5 * time.Millisecond // in a long hold
+	signalTime    = 5 * time.Second      // of a wait for a signal
+	registerEvery = 40 * time.Millisecond
+)
+
+// worker takes turns at one lock.
+type worker struct {
+	client *client
+	spec   lockSpec
+	kind   workload
+	name   string
+	random *rand.Rand
+	turns  int
+	last   bool // this turn must succeed
+}
+
+// run takes turns until the workers are to stop, and then one more that has to succeed.
+func (w *worker) run() {
+	turn, err := w.kind.prepare(w)
+	if err != nil {
+		w.client.history.add(event{Kind: failed, Lock: w.spec.Name, Error: err.Error()})
+		w.client.giveUpOn(w.spec.Name)
+		return
+	}
+	for {
+		turn(w.client.ctx)
+		if !w.pause(w.upTo(w.client.cfg.Pause)) {
+			break
+		}
+	}
+	w.last = true
+	turn(w.client.ctx)
+}
+
+// pause reports whether the workers go on.
+func (w *worker) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-w.client.stopping:
+		return false
+	}
+}
+
+// bounds returns a context for an acquisition. A part of them is given up soon.
+func (w *worker) bounds(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !w.last && w.random.IntN(5) == 0 {
+		return context.WithTimeout(ctx, w.upTo(impatience))
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
+// upTo is a random time below d.
+func (w *worker) upTo(d time.Duration) time.Duration { return time.Duration(w.random.Int64N(int64(d))) }
+
+// length is how long a hold lasts.
+func (w *worker) length() time.Duration {
+	switch n := w.random.IntN(100); {
+	case w.last || n < 90:
+		return w.upTo(shortHold)
+	case n < 98:
+		return w.upTo(middleHold)
+	default:
+		return w.upTo(longHold)
+	}
+}
+
+// acquire makes one acquisition and records it: as holds of the named locks, in
+// the order of the leases. It returns nil if there is none.
+func (w *worker) acquire(
+	ctx context.Context, owner string, shared bool, names []string, acquire func(context.Context) ([]*locks.Lease, error),
+) []*held {
+	ctx, cancel := w.bounds(ctx)
+	defer cancel()
+	w.turns++
+	id := fmt.Sprintf("%s/%d", w.name, w.turns)
+	session := w.session()
+	begun := monotonic()
+	w.client.history.add(event{At: begun, Kind: called, Hold: id, Lock: w.spec.Name, Shared: shared})
+	leases, err := acquire(ctx)
+	returned := monotonic()
+	if err != nil {
+		w.client.history.add(event{At: returned, Kind: failed, Hold: id, Lock: w.spec.Name, Shared: shared, Error: err.Error()})
+		if w.last {
+			w.client.giveUpOn(w.spec.Name)
+		}
+		w.pause(afterFailure)
+		return nil
+	}
+	if session != w.session() {
+		session = 0 // it can be either
+	}
+	var all []*held
+	for i, lease := range leases {
+		h := &held{worker: w, id: fmt.Sprintf("%s#%d", id, i), lock: names[i], shared: shared, lease: lease}
+		h.owner = cmp.Or(owner, h.id)
+		w.client.history.add(event{
+			At: returned, Kind: acquired, Hold: h.id, Lock: h.lock, Owner: h.owner, Shared: shared, Called: begun,
+			Token: lease.Token(), Node: lease.Path(), Session: session,
+		})
+		go h.listen()
+		all = append(all, h)
+	}
+	return all
+}
+
+// session is the client's at the moment, 0 if it has none.
+func (w *worker) session() int64 {
+	session := w.client.framework.Session()
+	if session == nil {
+		return 0
+	}
+	return session.ID()
+}
+
+// tryToo returns an acquisition that is now and then only tried.
+func (w *worker) tryToo(lock locks.InterProcessLock) func(context.Context) ([]*locks.Lease, error) {
+	return func(ctx context.Context) ([]*locks.Lease, error) {
+		acquire := lock.Acquire
+		if !w.last && w.random.IntN(10) == 0 {
+			acquire = lock.TryAcquire
+		}
+		lease, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []*locks.Lease{lease}, nil
+	}
+}
+
+// work is what a holder does: it looks at its leases all the time, and writes to what an
+// exclusive lock protects. It returns when it has worked for long enough, or has to stop.
+func (w *worker) work(ctx context.Context, all ...*held) {
+	until := time.Now().Add(w.length())
+	every := lookEvery
+	if time.Until(until) > middleHold {
+		every = lookEveryLong
+	}
+	exclusive := w.kind.exclusive && !all[0].shared
+	if exclusive && w.random.IntN(4) == 0 {
+		all[0].appendToSet(ctx)
+	}
+	var wrote time.Time
+	for {
+		for _, h := range all {
+			if !h.valid() {
+				return
+			}
+			if exclusive && time.Since(wrote) > registerEvery {
+				h.write()
+			}
+		}
+		if time.Since(wrote) > registerEvery {
+			wrote = time.Now()
+		}
+		if !time.Now().Before(until) {
+			return
+		}
+		select {
+		case <-time.After(every):
+		case <-all[0].lease.Revoked():
+			return
+		}
+	}
+}
