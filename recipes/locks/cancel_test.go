@@ -48,6 +48,10 @@ type cell struct {
 	routines int
 }
 
+// requestsOfAWait is how many requests one who waits makes at least: create, list, watch,
+// and a look at the own node.
+const requestsOfAWait = 4
+
 // TestCancelledAtEveryRequest ends the context of a call at each of its requests
 // in turn, with each fate of that request, and checks that nothing is left:
 // neither znode nor watch within a second of the link being whole again, nor
@@ -66,14 +70,14 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 		fates    int // the first so many, if not all
 	}{
 		{"acquire a free lock", 3, prepareFree, 0},
-		{"wait for a lock", 4, prepareWait, 0},
+		{"wait for a lock", requestsOfAWait, prepareWait, 0},
 		{"try a held lock", 3, prepareTry, 0},
 		{"release", 1, prepareRelease, 0},
-		{"read behind a writer", 4, prepareRead, 0},
-		{"write behind a reader", 4, prepareWrite, 0},
+		{"read behind a writer", requestsOfAWait, prepareRead, 0},
+		{"write behind a reader", requestsOfAWait, prepareWrite, 0},
 		{"downgrade", 2, prepareDowngrade, 0},
 		{"acquire two leases", 4, prepareLeases, 0},
-		{"wait for a lease of a semaphore", 4, prepareLease, 0},
+		{"wait for a lease of a semaphore", requestsOfAWait, prepareLease, 0},
 		{"acquire two locks as one", 4, prepareMulti, 0},
 		{"wait for a condition and be signalled", 9, prepareCondition, 1},
 	}
@@ -227,13 +231,26 @@ func heldByAnother(t *testing.T, c *cell) (tidy func()) {
 	})
 }
 
-// waitFor waits for a lock that is held. The requests end with the watch; the call
-// that has no k-th request must end too.
-func waitFor(t *testing.T, lock locks.InterProcessLock) func(context.Context) error {
+// waitFor waits for a lock that is held. The call that has no k-th request must end too:
+// when it has made the requests that it makes in any case, and no more for a while.
+func waitFor(t *testing.T, c *cell, lock locks.InterProcessLock) func(context.Context) error {
 	t.Helper()
 	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
+		go func() {
+			last := c.link.Requests()
+			for least := last + requestsOfAWait; ; last = c.link.Requests() {
+				select {
+				case <-time.After(200 * time.Millisecond):
+				case <-ctx.Done():
+					return
+				}
+				if last >= least && c.link.Requests() == last {
+					cancel()
+				}
+			}
+		}()
 		lease, err := lock.Acquire(ctx)
 		require.Error(t, err)
 		require.Nil(t, lease)
@@ -243,21 +260,21 @@ func waitFor(t *testing.T, lock locks.InterProcessLock) func(context.Context) er
 
 func prepareWait(t *testing.T, c *cell) (func(context.Context) error, func()) {
 	tidy := heldByAnother(t, c)
-	return waitFor(t, c.mutex), tidy
+	return waitFor(t, c, c.mutex), tidy
 }
 
 func prepareRead(t *testing.T, c *cell) (func(context.Context) error, func()) {
 	tidy := byAnother(t, c, func(other *framework.Framework) *locks.Lease {
 		return acquire(t, newReadWrite(t, other, "/locks/cell").WriteLock())
 	})
-	return waitFor(t, c.rw.ReadLock()), tidy
+	return waitFor(t, c, c.rw.ReadLock()), tidy
 }
 
 func prepareWrite(t *testing.T, c *cell) (func(context.Context) error, func()) {
 	tidy := byAnother(t, c, func(other *framework.Framework) *locks.Lease {
 		return acquire(t, newReadWrite(t, other, "/locks/cell").ReadLock())
 	})
-	return waitFor(t, c.rw.WriteLock()), tidy
+	return waitFor(t, c, c.rw.WriteLock()), tidy
 }
 
 // prepareDowngrade has the writer's lease survive the call, if the link does.
@@ -294,7 +311,7 @@ func prepareLease(t *testing.T, c *cell) (func(context.Context) error, func()) {
 		second = leases[1]
 		return leases[0]
 	})
-	return waitFor(t, c.leases), func() { tidy(); release(t, second) }
+	return waitFor(t, c, c.leases), func() { tidy(); release(t, second) }
 }
 
 func prepareMulti(t *testing.T, c *cell) (func(context.Context) error, func()) {
