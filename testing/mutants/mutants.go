@@ -1263,6 +1263,15 @@ var table = []mutant{
 		test:     "^TestRefusedCleanupsKeepNobodyWaiting$",
 	},
 	{
+		name:     "locks-doubt-is-no-loss",
+		property: "A release that was given up in doubt, of a session that has ended, is reported as a loss.",
+		file:     "recipes/locks/hold.go",
+		old:      "		return fmt.Errorf(\"%w: %w\", ended, outcome)\n",
+		new:      "		return fmt.Errorf(\"%v: %w\", ended, outcome)\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestASessionThatEndsDuringTheRelease$",
+	},
+	{
 		name:     "locks-name-for-the-node",
 		property: "A node of the same name that is not the one it created does not keep a hold alive.",
 		file:     "recipes/locks/hold.go",
