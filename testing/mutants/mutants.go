@@ -1273,7 +1273,7 @@ var table = []mutant{
 	},
 	{
 		name:     "locks-kept-end-unheeded",
-		property: "One before whose end the server has kept to itself is not waited for for ever.",
+		property: "One before whose end the server has kept to itself does not keep the waiter for ever.",
 		file:     "recipes/locks/await.go",
 		old:      "q.awaited[name].read = true; gone[i] {",
 		new:      "q.awaited[name].read = true; gone[i] && q.shrinking == nil {",
