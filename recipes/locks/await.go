@@ -24,6 +24,7 @@ type awaited struct {
 	watch *framework.Watch
 	local *member
 	stop  func() bool // of the word from local
+	read  bool        // the server lets us read it
 }
 
 func (a awaited) cancel() {
@@ -96,21 +97,24 @@ func (q *queued) settle(names []string) {
 // go later.
 //
 // Some servers tell nothing of a node to those who may not read it, without refusing the
-// watch. So with our own node, when the wait is no short one, the needed ones are read,
-// which is refused then.
+// watch. So those that are needed are each read once, when the wait is no short one: that
+// is refused then, and tells of one whose end has been kept from us.
 func (q *queued) watch(ctx context.Context, needed []string) error {
-	names := q.unwatched()
-	own := q.own == nil && !time.Now().Before(q.ownDue)
+	names, unread := q.unwatched(), []string(nil)
 	var reads []framework.Read
-	watches, absent, gone := make([]*framework.Watch, len(names)), false, false
+	watches, absent := make([]*framework.Watch, len(names)), false
 	if len(names) > 0 {
 		reads = append(reads, framework.WatchData(q.l.pathsOf(names), watches))
 	}
-	if own {
-		reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own), framework.StoringAbsenceIn(&absent)))
-		for _, path := range q.l.pathsOf(needed) {
-			reads = append(reads, framework.ReadData(path, nil, framework.StoringAbsenceIn(&gone)))
+	if !time.Now().Before(q.ownDue) {
+		unread = q.unread(needed)
+		if q.own == nil {
+			reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own), framework.StoringAbsenceIn(&absent)))
 		}
+	}
+	gone := make([]bool, len(unread))
+	for i, path := range q.l.pathsOf(unread) {
+		reads = append(reads, framework.ReadData(path, nil, framework.StoringAbsenceIn(&gone[i])))
 	}
 	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
 		return err
@@ -118,6 +122,12 @@ func (q *queued) watch(ctx context.Context, needed []string) error {
 	for i, name := range names {
 		q.awaited[name].watch = watches[i]
 		watches[i].OnFired(func(framework.Event) { q.poke() })
+	}
+	for i, name := range unread {
+		if q.awaited[name].read = true; gone[i] {
+			q.gone(name)
+			q.poke()
+		}
 	}
 	if absent { // after the watches have become ours, which close takes back
 		return errOwnNodeGone
@@ -144,6 +154,18 @@ func (q *queued) unwatched() []string {
 		}
 	}
 	return names
+}
+
+// unread returns those of the names whose end only the server can tell, and that have
+// not been read.
+func (q *queued) unread(names []string) []string {
+	var unread []string
+	for _, name := range names {
+		if a := q.awaited[name]; a.local == nil && !a.read {
+			unread = append(unread, name)
+		}
+	}
+	return unread
 }
 
 // collect brings what is known of the queue up to date with what has been told.

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -249,18 +250,32 @@ func (h *hold) leave(ctx context.Context) error {
 	h.l.handoff.pass()
 	h.unwatch() // or the deletion would be told to us too
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
-	switch ended := h.session.Err(); {
-	case ended != nil && (err == nil || errors.Is(err, framework.ErrNoNode)):
-		lost = ended // the node may have gone with the session, and before the release: nobody can tell
-	case errors.Is(err, framework.ErrNoNode):
-		lost = &LostError{Reason: framework.ReasonNodeDeleted}
-	}
-	if lost != nil {
+	if lost := h.lostBefore(err); lost != nil {
 		h.l.telemetry.lost(h, lost)
 		return lost
 	}
 	h.l.telemetry.released(ctx, h)
 	return err
+}
+
+// lostBefore returns how the hold may have been lost before its node was deleted, with
+// the given outcome, or nil. When the session has ended meanwhile, nobody can tell whether
+// it went before the release did, and with it the node: unless the end is our own doing,
+// as Close comes after the release.
+func (h *hold) lostBefore(outcome error) error {
+	ended := h.session.Err()
+	lived := ended == nil || errors.Is(ended, framework.ErrClosed)
+	gone := errors.Is(outcome, framework.ErrNoNode)
+	switch {
+	case lived && gone:
+		return &LostError{Reason: framework.ReasonNodeDeleted}
+	case lived:
+		return nil
+	case outcome == nil || gone:
+		return ended
+	default:
+		return fmt.Errorf("%w: %w", ended, outcome)
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -175,28 +175,63 @@ func TestTheLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 }
 
 // A hold whose session ends while its release waits for a connection is reported as
-// lost with its session: somebody may have closed that before the release.
+// lost with its session: somebody may have closed that before the release. So it is when
+// the caller waits no longer.
 func TestASessionThatEndsDuringTheRelease(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			t.Cleanup(func() { zktest.AssertClean(t, server) })
+			client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
+			lease := acquire(t, newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
+			waiting := acquireLater(context.Background(), newMutex(t, zktest.Client(t, server), "/lock"))
+			synctest.Wait()
+			allow := server.Refuse()
+			require.Equal(t, 1, server.Cut(client.Session().ID(), 1))
+			zktest.AwaitState(t, client, framework.Suspended)
+			require.NoError(t, lease.Err())
+			ctx, stop := context.WithCancel(context.Background())
+			defer stop()
+			released := make(chan error, 1)
+			go func() { released <- lease.Release(ctx) }()
+			next := <-waiting // the session has ended
+			require.NoError(t, next.err)
+			if !patient {
+				stop()
+				synctest.Wait()
+			}
+			allow()
+			err := <-released
+			var lost *locks.LostError
+			require.ErrorAs(t, err, &lost)
+			require.Equal(t, framework.ReasonLeaseEnd, lost.Reason)
+			require.Equal(t, !patient, errors.Is(err, framework.ErrCleanupPending))
+			release(t, next.lease)
+		})
+	}
+}
+
+// A release that is answered while the client is being closed has come first: it is no loss.
+func TestTheClientIsClosedDuringTheRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
-		t.Cleanup(func() { zktest.AssertClean(t, server) })
-		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
-		lease := acquire(t, newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
-		waiting := acquireLater(context.Background(), newMutex(t, zktest.Client(t, server), "/lock"))
-		synctest.Wait()
-		allow := server.Refuse()
-		require.Equal(t, 1, server.Cut(client.Session().ID(), 1))
-		zktest.AwaitState(t, client, framework.Suspended)
-		require.NoError(t, lease.Err())
+		client := zktest.Client(t, server)
+		lease := acquire(t, newMutex(t, client, "/lock"))
+		ended := client.Session().Done()
+		arrived := make(chan struct{})
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpDelete {
+				return zkserver.Pass
+			}
+			close(arrived)
+			return zkserver.HoldUntil(ended)
+		})
+		defer remove()
 		released := make(chan error, 1)
 		go func() { released <- lease.Release(context.Background()) }()
-		next := <-waiting // the session has ended
-		require.NoError(t, next.err)
-		allow()
-		var lost *locks.LostError
-		require.ErrorAs(t, <-released, &lost)
-		require.Equal(t, framework.ReasonLeaseEnd, lost.Reason)
-		release(t, next.lease)
+		<-arrived
+		require.NoError(t, client.Close())
+		require.NoError(t, <-released)
 	})
 }
 

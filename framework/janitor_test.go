@@ -1,0 +1,48 @@
+package framework_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// TestRefusedCleanupsKeepNobodyWaiting, however many there are. Each is in the log once,
+// and is made when there is the right again.
+func TestRefusedCleanupsKeepNobodyWaiting(t *testing.T) {
+	const refused = 100
+	inMemory(t, func(t *testing.T, n *memnet) {
+		log := new(strings.Builder) // one handler writes at a time
+		f, admin := n.client(t, framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), n.client(t)
+		mustCreate(t, f, "/free")
+		for i := range refused {
+			mustCreate(t, f, fmt.Sprintf("/closed/%d", i), framework.CreatingParentsIfNeeded())
+		}
+		require.NoError(t, admin.SetACL(t.Context(), "/closed", zk.WorldACL(zk.PermRead|zk.PermAdmin)))
+		for i := range refused {
+			require.NoError(t, f.Delete(t.Context(), fmt.Sprintf("/closed/%d", i), framework.InBackground()))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, refused, strings.Count(log.String(), "cleanup refused"))
+
+		require.NoError(t, f.Delete(t.Context(), "/free", framework.InBackground()))
+		synctest.Wait() // in which no time passes
+		requireNone(t, admin, "/free")
+
+		require.NoError(t, admin.SetACL(t.Context(), "/closed", zk.WorldACL(zk.PermAll)))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		children, err := admin.Children(t.Context(), "/closed")
+		require.NoError(t, err)
+		require.Empty(t, children)
+		require.Equal(t, refused, strings.Count(log.String(), "level=ERROR"))
+	})
+}

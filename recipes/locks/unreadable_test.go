@@ -1,0 +1,70 @@
+package locks_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// hide takes away the right to read a node, so that the server tells nobody of its end.
+func hide(t *testing.T, admin *framework.Framework, path string) {
+	t.Helper()
+	require.NoError(t, admin.SetACL(withLimit(t), path, []framework.ACL{{Perms: permDelete, Scheme: "world", ID: "anyone"}}))
+}
+
+// TestAnEndThatIsKeptFromTheWaiter: the one before it goes in the first milliseconds, in which
+// nobody has asked yet whether the waiter may read it. It is let in when it asks.
+func TestAnEndThatIsKeptFromTheWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		admin := zktest.Client(t, server)
+		lease := acquire(t, newMutex(t, admin, "/lock"))
+		hide(t, admin, lease.Path())
+		waiting := acquireLater(withLimit(t), newMutex(t, zktest.Client(t, server), "/lock"))
+		synctest.Wait()
+		require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
+		synctest.Wait()
+		require.Empty(t, waiting, "the server tells of it")
+		time.Sleep(time.Second)
+		require.Len(t, waiting, 1)
+		next := await(t, waiting)
+		require.NoError(t, next.err)
+		release(t, next.lease)
+		var lost *locks.LostError
+		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+	})
+}
+
+// TestALaterPredecessorThatIsUnreadable: after a long wait, the one before gives up. The one
+// before that was made unreadable meanwhile, so that its end would not be told.
+func TestALaterPredecessorThatIsUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		admin := zktest.Client(t, server)
+		holder := newMutex(t, admin, "/lock")
+		lease := acquire(t, holder)
+		ctx, giveUp := context.WithCancel(context.Background())
+		defer giveUp()
+		var waiting [3]<-chan outcome
+		for i, ctx := range []context.Context{withLimit(t), ctx, withLimit(t)} {
+			waiting[i] = acquireLater(ctx, newMutex(t, zktest.Client(t, server), "/lock"))
+			time.Sleep(time.Second)
+		}
+		hide(t, admin, awaitQueue(t, holder, 4)[1].Path)
+		giveUp()
+		require.ErrorIs(t, await(t, waiting[1]).err, context.Canceled)
+		require.ErrorIs(t, await(t, waiting[2]).err, framework.ErrNoAuth)
+		release(t, lease)
+		next := await(t, waiting[0])
+		require.NoError(t, next.err)
+		require.NoError(t, next.lease.Release(withLimit(t)))
+	})
+}
