@@ -17,8 +17,10 @@ func leftBehind(r *roundReport) (found []violation) {
 		}
 	}
 	quiet, after := r.record.Left, r.record.After
-	left(noOrphan, quiet.Ephemerals+quiet.LockNodes, "ephemeral nodes or nodes of locks were left when all workers had stopped")
-	left(noOrphan, after.Ephemerals+after.LockNodes, "ephemeral nodes or nodes of locks were left when all sessions were closed")
+	if r.log == nil || !r.diverged() { // otherwise what follows asks their log
+		left(noOrphan, quiet.Ephemerals+quiet.LockNodes, "ephemeral nodes or nodes of locks were left when all workers had stopped")
+		left(noOrphan, after.Ephemerals+after.LockNodes, "ephemeral nodes or nodes of locks were left when all sessions were closed")
+	}
 	left(noForgottenWatch, quiet.Watches, "watches were left when all workers had stopped")
 	left(noForgottenWatch, after.Watches, "watches were left when all sessions were closed")
 	if r.log == nil {
@@ -32,6 +34,37 @@ func leftBehind(r *roundReport) (found []violation) {
 		}
 	}
 	return found
+}
+
+// diverged reports whether the servers did not have the same nodes in the end.
+func (r *roundReport) diverged() bool {
+	return len(r.record.Left.Phantoms)+len(r.record.After.Phantoms) > 0
+}
+
+// faultsOfServers tells what the servers of a round have lost, or kept for themselves: nothing that a
+// client can help.
+func faultsOfServers(r *roundReport) []string {
+	if !r.diverged() {
+		return nil
+	}
+	there := make(map[string]bool)
+	for _, values := range r.record.Sets {
+		for _, value := range values {
+			there[value] = true
+		}
+	}
+	updates := 0
+	for _, events := range r.events {
+		for _, e := range events {
+			if e.Kind == appended && e.Outcome == accepted && !there[e.Value] && r.lostByServers(e.Value) {
+				updates++
+			}
+		}
+	}
+	phantoms := slices.Concat(r.record.Left.Phantoms, r.record.After.Phantoms)
+	return []string{fmt.Sprintf("fault of the servers in round %s: %d nodes that one of them had and the others had not, such as %s; "+
+		"%d updates that a majority has in its logs were not there in the end",
+		r.record.Folder, len(phantoms), phantoms[0], updates)}
 }
 
 // haunted reports whether a client could not get a lock, named as in the record, because one

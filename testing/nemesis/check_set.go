@@ -22,7 +22,7 @@ func sets(r *roundReport) (found []violation) {
 			n := there[e.Lock][e.Value]
 			switch e.Outcome {
 			case accepted:
-				if n == 0 {
+				if n == 0 && !r.lostByServers(e.Value) {
 					found = append(found, lostUpdate(r, e, "was accepted and is not there"))
 				}
 			case refused, stale, usurped:
@@ -34,6 +34,12 @@ func sets(r *roundReport) (found []violation) {
 		}
 	}
 	return found
+}
+
+// lostByServers reports whether an update was lost by the servers, and not by the lock: a majority of
+// them has it in its logs, and in the end they did not have the same data.
+func (r *roundReport) lostByServers(value string) bool {
+	return r.log != nil && r.log.appended[value] && r.diverged()
 }
 
 func lostUpdate(r *roundReport, e event, what string) violation {

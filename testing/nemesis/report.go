@@ -29,6 +29,7 @@ type summary struct {
 	Bounds     []bound         `json:"bounds"`
 	Breaches   map[promise]int `json:"breaches"`
 	Violations []string        `json:"violations"`
+	Servers    []string        `json:"servers"` // what they did wrong themselves
 }
 
 // judge runs all checkers on the report of a campaign, prints what they find, and saves a summary
@@ -56,6 +57,7 @@ func judge(w io.Writer, folder string) error {
 			}
 			s.add(found)
 		}
+		s.Servers = append(s.Servers, faultsOfServers(r)...)
 		happened.add(r)
 		measured.add(r)
 	}
@@ -145,10 +147,8 @@ func (s *summary) write(b *strings.Builder, record *campaignRecord) {
 	for _, bound := range s.Bounds {
 		fmt.Fprintf(b, "  %v %s\n", bound, mark(bound.met()))
 	}
-	for _, r := range record.Rounds {
-		for _, phantom := range r.Left.Phantoms {
-			fmt.Fprintf(b, "\nfault of a server in round %s: one of three has %s, the others have not\n", r.Folder, phantom)
-		}
+	for _, told := range s.Servers {
+		fmt.Fprintf(b, "\n%s\n", told)
 	}
 	for _, v := range s.Violations {
 		fmt.Fprintf(b, "\nviolation of %s\n", v)

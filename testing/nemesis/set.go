@@ -18,10 +18,11 @@ type guardedSet struct {
 	path      string
 }
 
+// setsFolder is where all sets are.
+const setsFolder = "/nemesis/sets/"
+
 // setOf is the set of a lock.
-func setOf(f *framework.Framework, lock string) guardedSet {
-	return guardedSet{f, "/nemesis/sets/" + lock}
-}
+func setOf(f *framework.Framework, lock string) guardedSet { return guardedSet{f, setsFolder + lock} }
 
 // create makes the set, empty.
 func (s guardedSet) create(ctx context.Context) error {

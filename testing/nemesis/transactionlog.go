@@ -12,12 +12,15 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // transactionLog is what an ensemble has committed, in the order in which it did.
 type transactionLog struct {
 	nodes map[string]*lockNode // every ephemeral node there was, by its path; the paths of locks do not come twice
 	all   []*lockNode          // in the order of creation
+
+	appended map[string]bool // the values that were written to guarded sets
 }
 
 // lockNode is the life of an ephemeral node.
@@ -42,6 +45,7 @@ type transaction struct {
 const (
 	txnCreate          = 1
 	txnDelete          = 2
+	txnSetData         = 5
 	txnMulti           = 14
 	txnCreate2         = 15
 	txnDeleteContainer = 20
@@ -144,7 +148,7 @@ func decodeLog(data []byte) (all []transaction, err error) {
 
 // replay applies the transactions, as far as they concern ephemeral nodes.
 func replay(committed []transaction) (*transactionLog, error) {
-	l := &transactionLog{nodes: make(map[string]*lockNode)}
+	l := &transactionLog{nodes: make(map[string]*lockNode), appended: make(map[string]bool)}
 	bySession := make(map[int64][]*lockNode)
 	for _, t := range committed {
 		if err := l.apply(t, bySession); err != nil {
@@ -158,11 +162,19 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 	in := &jute{in: bytes.NewReader(t.record)}
 	switch t.kind {
 	case txnCreate, txnCreate2:
-		if node, ephemeral := in.create(); ephemeral && in.err == nil {
+		node, data, ephemeral := in.create()
+		if strings.HasPrefix(node, setsFolder) {
+			l.append(data)
+		}
+		if ephemeral && in.err == nil {
 			n := &lockNode{path: node, session: t.session, czxid: t.zxid}
 			l.nodes[node] = n
 			l.all = append(l.all, n)
 			bySession[t.session] = append(bySession[t.session], n)
+		}
+	case txnSetData:
+		if path := in.string(); strings.HasPrefix(path, setsFolder) {
+			l.append(in.buffer())
 		}
 	case txnDelete, txnDeleteContainer:
 		l.end(l.nodes[in.string()], t)
@@ -181,6 +193,13 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 		delete(bySession, t.session)
 	}
 	return in.err
+}
+
+// append notes the newest value in the data of a part of a set.
+func (l *transactionLog) append(data []byte) {
+	if values := bytes.Fields(data); len(values) > 0 {
+		l.appended[string(values[len(values)-1])] = true
+	}
 }
 
 // end notes that a node was deleted, if it was there.
@@ -263,13 +282,12 @@ func (j *jute) buffer() []byte {
 }
 
 // create reads a CreateTxn: path, data, ACL, whether it is ephemeral.
-func (j *jute) create() (node string, ephemeral bool) {
-	node = j.string()
-	j.buffer()
+func (j *jute) create() (node string, data []byte, ephemeral bool) {
+	node, data = j.string(), j.buffer()
 	for range j.int() {
 		j.int() // permissions
 		j.string()
 		j.string()
 	}
-	return node, j.bool()
+	return node, data, j.bool()
 }
