@@ -156,7 +156,7 @@ func compareTimes(a, b int64) int {
 func (r *roundReport) disturbed(by faultRecord, from, to int64) bool {
 	for _, f := range r.record.Faults {
 		same := f.Fault == by.Fault && f.Start == by.Start && f.Detail == by.Detail
-		if f.Error == "" && !same && f.Start <= to && from <= f.End {
+		if !same && f.Start <= to && from <= f.End {
 			return true
 		}
 	}

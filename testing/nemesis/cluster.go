@@ -135,7 +135,7 @@ func (c *cluster) startClients() error {
 		p, err := startProcess(clientConfig{
 			Name: fmt.Sprintf("c%d.1", i+1), Servers: c.serversOf(i), SessionTimeout: sessionTimeout, Locks: c.share(i), Pause: c.setup.pause,
 			Seed: random.Uint64(), History: filepath.Join(c.folder, fmt.Sprintf("c%d.1.jsonl", i+1)),
-			Registers: c.registers.socket(), Proxied: c.setup.frames && !c.setup.tls, Certificates: c.clientCertificates(),
+			Registers: c.registers.socket(), Proxied: c.setup.frames, Certificates: c.clientCertificates(),
 		}, host, c.log)
 		if err != nil {
 			return err

@@ -13,6 +13,9 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
+// errNothingThere is why nothing was done: nobody had or wanted the lock.
+var errNothingThere = errors.New("there was nothing")
+
 // vandalise does to the folder of a lock what somebody with all rights can do.
 func vandalise(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	ctx, cancel := context.WithTimeout(ctx, electionTime)
@@ -22,9 +25,8 @@ func vandalise(ctx context.Context, c *cluster, random *rand.Rand, record *fault
 	act := oneOf(random, vandalisms...)
 	record.Detail = spec.Name + ": " + act.name
 	revert, err := act.do(ctx, c, folder, random, record)
-	if errors.Is(err, zk.ErrNoNode) { // nobody was there
-		err = nil
-		record.Detail += ", which was not there"
+	if errors.Is(err, zk.ErrNoNode) {
+		err = errNothingThere
 	}
 	return revert, err
 }
@@ -63,8 +65,11 @@ func numberOf(name string) string {
 
 func deleteFirst(ctx context.Context, c *cluster, folder string, _ *rand.Rand, record *faultRecord) (undo, error) {
 	nodes, err := nodesOf(ctx, c, folder)
-	if err != nil || len(nodes) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, errNothingThere
 	}
 	record.Nodes = nodes[:1]
 	return nil, c.admin.Delete(ctx, nodes[0])

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -98,17 +99,24 @@ func (c *campaign) run(ctx context.Context, out io.Writer) (err error) {
 		rounds = int((c.duration + roundLength - 1) / roundLength)
 	}
 	for n := 0; n < rounds && err == nil; n++ {
-		s := setup{
-			clients: c.clients, pause: c.pause, tls: n%2 == 1, fsync: n/2%2 == 1, seed: c.seed + uint64(n), locks: specs, dir: c.dir,
-		}
-		s.frames = len(chosen) > 0 && !s.tls
 		folder := filepath.Join(c.report, fmt.Sprintf("round-%d", n+1))
 		var round roundRecord
-		round, err = runRound(ctx, progress, folder, s, chosen, pair, c.duration/time.Duration(rounds))
+		round, err = runRound(ctx, progress, folder, c.setup(n, specs, chosen), chosen, pair, c.duration/time.Duration(rounds))
 		record.Rounds = append(record.Rounds, round)
 	}
 	record.End = monotonic()
 	return errors.Join(err, record.save(c.report), judge(out, c.report))
+}
+
+// setup is how the n-th round is set up. With TLS a proxy sees no frames, so that is left out if
+// nothing but frames is to be hurt.
+func (c *campaign) setup(n int, specs []lockSpec, chosen []fault) setup {
+	otherThanFrames := slices.ContainsFunc(chosen, func(f fault) bool { return !f.frames })
+	s := setup{
+		clients: c.clients, pause: c.pause, tls: n%2 == 1 && otherThanFrames, fsync: n/2%2 == 1, seed: c.seed + uint64(n), locks: specs, dir: c.dir,
+	}
+	s.frames = len(chosen) > 0 && !s.tls
+	return s
 }
 
 // validate says what is wrong with the flags.
@@ -146,7 +154,7 @@ func (c *campaign) makeFolder() (err error) {
 func (r campaignRecord) save(folder string) error {
 	text, err := json.MarshalIndent(r, "", "\t")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "campaign.json"), text, 0o600)
+		err = os.WriteFile(filepath.Join(folder, campaignFile), text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("nemesis: %w", err)
