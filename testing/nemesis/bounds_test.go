@@ -121,6 +121,11 @@ func TestGrowth(t *testing.T) {
 	all := boundsOf(t, grow(1<<10))
 	figure(t, all[4], 60.0/1024, true)
 	figure(t, all[5], 0, true)
+	figure(t, all[6], 0, true)
+	for i := range p.events["client1"] {
+		p.events["client1"][i].Figures.Files = 10 + i
+	}
+	figure(t, boundsOf(t, p)[6], 60, false)
 	p.record.Soak = false
 	require.Len(t, boundsOf(t, p), 4)
 }

@@ -45,8 +45,8 @@
 //	stuck              who could not get a lock in the end, or did not come to an end
 //
 // All of these must be zero. So that a zero means something there are floors: so many
-// acquisitions, faults, expired sessions and losses at least. The exit status is 0 only
-// with all zeros and above all floors.
+// acquisitions, faults, ended sessions and losses at least, and so many uses of each lock. The exit
+// status is 0 only with all zeros, above all floors and within all bounds.
 //
 // # What ends a hold from outside
 //

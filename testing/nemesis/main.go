@@ -21,8 +21,12 @@ import (
 // in another way.
 const roundLength = 5 * time.Minute
 
-// mostClients is how many the ensemble's network has room for.
-const mostClients = 200
+// leastClients is with how many each lock has two, and mostClients how many the ensemble's
+// network has room for.
+const (
+	leastClients = 4
+	mostClients  = 200
+)
 
 func main() {
 	if os.Getenv(clientEnv) != "" {
@@ -128,8 +132,8 @@ func (c *campaign) validate() error {
 	if c.pause <= 0 {
 		errs = append(errs, fmt.Errorf("nemesis: pause %v, expected more", c.pause))
 	}
-	if c.clients < 2 || c.clients > mostClients {
-		errs = append(errs, fmt.Errorf("nemesis: %d clients, expected at least 2, and at most %d", c.clients, mostClients))
+	if c.clients < leastClients || c.clients > mostClients {
+		errs = append(errs, fmt.Errorf("nemesis: %d clients, expected at least %d, and at most %d", c.clients, leastClients, mostClients))
 	}
 	return errors.Join(errs...)
 }
