@@ -25,6 +25,7 @@ type totals struct {
 	registerWrites, setUpdates int            // that were accepted
 	perLock                    map[string]int // acquisitions, by the names of all locks
 	exclusive                  bool           // there are locks whose holders write
+	guarded, refused           int            // vandals without rights, and those of them that were refused
 
 	// byKind is how many faults there were, by their ids. Two that came together count
 	// as what they are, and as one combination.
@@ -66,6 +67,12 @@ func (t *totals) addFaults(all []faultRecord) {
 			continue
 		}
 		t.faults++
+		if f.Guarded {
+			t.guarded++
+		}
+		if f.Refused {
+			t.refused++
+		}
 		id, isPart := strings.CutPrefix(f.Fault, combined+" ")
 		t.byKind[id]++
 		if isPart {
@@ -180,6 +187,9 @@ func (t *totals) work(duration time.Duration) []floor {
 	all := []floor{{"acquisitions of the lock that had fewest", share(10), t.fewest()}}
 	if t.exclusive {
 		all = append(all, floor{"accepted register writes", share(200), t.registerWrites}, floor{"accepted set updates", share(20), t.setUpdates})
+	}
+	if t.guarded > 0 {
+		all = append(all, floor{"vandals without rights that were refused", t.guarded, t.refused})
 	}
 	return all
 }

@@ -139,6 +139,11 @@ type faultRecord struct {
 	Nodes    []string `json:"nodes,omitempty"`
 	Sessions []int64  `json:"sessions,omitempty"`
 
+	// Guarded says that it was done by somebody without rights to what belongs to others,
+	// and Refused that the servers have not let it happen, as they must.
+	Guarded bool `json:"guarded,omitempty"`
+	Refused bool `json:"refused,omitempty"`
+
 	// Voids are the error policies that promise nothing while it lasts, and for a
 	// session timeout after it.
 	Voids []framework.ErrorPolicy `json:"voids,omitempty"`

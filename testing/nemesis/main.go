@@ -119,7 +119,7 @@ func (c *campaign) setup(n int, specs []lockSpec, chosen []fault) setup {
 	s := setup{
 		clients: c.clients, pause: c.pause, tls: n%2 == 1 && otherThanFrames, fsync: n/2%2 == 1, seed: c.seed + uint64(n), locks: specs, dir: c.dir,
 	}
-	s.frames = len(chosen) > 0 && !s.tls
+	s.frames, s.guarded = len(chosen) > 0 && !s.tls, s.tls
 	return s
 }
 
