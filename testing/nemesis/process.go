@@ -55,7 +55,10 @@ func startProcess(config clientConfig, host *ensemble.Host, log io.Writer) (*pro
 		return nil, errors.Join(fmt.Errorf("nemesis: client %s: %w", config.Name, err), output.Close())
 	}
 	go p.read(output)
-	return p, p.send(config)
+	if err := p.send(config); err != nil {
+		return nil, errors.Join(err, p.kill())
+	}
+	return p, nil
 }
 
 // read passes the answers on until there are no more.
