@@ -30,7 +30,7 @@ func (b bound) met() bool {
 
 // measurements are all bounds of a campaign, as they are measured round by round.
 type measurements struct {
-	margin, recovery, takeover, memory, goroutines bound
+	margin, recovery, takeover, memory, goroutines, files bound
 
 	handovers []float64 // milliseconds
 	soak      bool      // there are no faults, so nothing may grow
@@ -50,6 +50,7 @@ func newMeasurements(record *campaignRecord) *measurements {
 		takeover:   bound{Name: "take-over from a holder that was killed or stopped, most", Unit: "s"},
 		memory:     bound{Name: "growth of resident memory", Unit: "MiB/h", Limit: 1},
 		goroutines: bound{Name: "growth of goroutines", Unit: "1/h", Limit: 1},
+		files:      bound{Name: "growth of open files", Unit: "1/h", Limit: 1},
 	}
 }
 
@@ -63,8 +64,8 @@ func (m *measurements) add(r *roundReport) {
 		m.handovers = append(m.handovers, d/float64(time.Millisecond))
 	}
 	m.crowded = m.crowded || len(r.record.Locks) > oneWorkload
-	memory, goroutines := r.growth()
-	m.memory, m.goroutines = m.memory.with(memory, 1), m.goroutines.with(goroutines, 1)
+	memory, goroutines, files := r.growth()
+	m.memory, m.goroutines, m.files = m.memory.with(memory, 1), m.goroutines.with(goroutines, 1), m.files.with(files, 1)
 }
 
 // bounds are the results.
@@ -76,7 +77,7 @@ func (m *measurements) bounds() []bound {
 	}
 	all := []bound{m.margin, m.recovery, m.takeover, handover}
 	if m.soak {
-		all = append(all, m.memory, m.goroutines)
+		all = append(all, m.memory, m.goroutines, m.files)
 	}
 	return all
 }
@@ -156,7 +157,7 @@ func compareTimes(a, b int64) int {
 func (r *roundReport) disturbed(by faultRecord, from, to int64) bool {
 	for _, f := range r.record.Faults {
 		same := f.Fault == by.Fault && f.Start == by.Start && f.Detail == by.Detail
-		if f.Error == "" && !same && f.Start <= to && from <= f.End {
+		if !same && f.Start <= to && from <= f.End {
 			return true
 		}
 	}
@@ -203,26 +204,28 @@ func (r *roundReport) handovers() (all []float64) {
 	return all
 }
 
-// growth is by how much the memory, in MiB, and the number of goroutines of each process have grown,
-// in an hour. They are bounds of a soak, where they must be flat; a campaign of faults is
-// too short.
-func (r *roundReport) growth() (memory, goroutines []float64) {
+// growth is by how much the memory, in MiB, and the numbers of goroutines and open files of each
+// process have grown, in an hour. They are bounds of a soak, where they must be flat; a campaign
+// of faults is too short.
+func (r *roundReport) growth() (memory, goroutines, files []float64) {
 	const least = 10 // measurements
 	for _, events := range r.events {
-		var times, resident, running []float64
+		var times, resident, running, open []float64
 		for _, e := range events {
 			if e.Kind == measured && e.Error == "" {
 				times = append(times, time.Duration(e.At-r.record.Start).Hours())
 				resident = append(resident, float64(e.Figures.Resident)/(1<<20))
 				running = append(running, float64(e.Figures.Goroutines))
+				open = append(open, float64(e.Figures.Files))
 			}
 		}
 		if warm := len(times) / 4; len(times)-warm >= least { // a process has what it needs after a while
 			memory = append(memory, slope(times[warm:], resident[warm:]))
 			goroutines = append(goroutines, slope(times[warm:], running[warm:]))
+			files = append(files, slope(times[warm:], open[warm:]))
 		}
 	}
-	return memory, goroutines
+	return memory, goroutines, files
 }
 
 // slope is that of the line that fits best: linear regression by least squares.

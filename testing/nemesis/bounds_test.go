@@ -52,8 +52,10 @@ func TestMargin(t *testing.T) {
 
 func TestRecovery(t *testing.T) {
 	t.Parallel()
-	fault, undone := faultRecord{Fault: "N1", Start: at(100), End: at(2000)}, faultRecord{Fault: "N3", Start: at(90), End: at(3000), Error: "cannot"}
+	fault, undone := faultRecord{Fault: "N1", Start: at(100), End: at(2000)}, faultRecord{Fault: "N3", Start: at(90), End: at(1900), Error: "cannot"}
 	figure(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[1], 3, true)
+	undone.End = at(3000) // a part of it may have been done, and lasts
+	require.Zero(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[1].Cases)
 	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 13_000, 13_010)))[1], 11, false)
 	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 50, 60)))[1], 58, false) // never
 	other := faultRecord{Fault: "N2", Start: at(4000), End: at(20_000)}
@@ -119,6 +121,11 @@ func TestGrowth(t *testing.T) {
 	all := boundsOf(t, grow(1<<10))
 	figure(t, all[4], 60.0/1024, true)
 	figure(t, all[5], 0, true)
+	figure(t, all[6], 0, true)
+	for i := range p.events["client1"] {
+		p.events["client1"][i].Figures.Files = 10 + i
+	}
+	figure(t, boundsOf(t, p)[6], 60, false)
 	p.record.Soak = false
 	require.Len(t, boundsOf(t, p), 4)
 }

@@ -50,7 +50,7 @@ func TestBadFlags(t *testing.T) {
 		"a word":                 {[]string{"now"}, `nemesis: "now", expected flags only`},
 		"a flag":                 {[]string{"-loud"}, "flag provided but not defined: -loud"},
 		"no time":                {[]string{"-duration", "0s"}, "nemesis: duration 0s, expected more"},
-		"no clients":             {[]string{"-clients", "1"}, "nemesis: 1 clients, expected at least 2, and at most 200"},
+		"no clients":             {[]string{"-clients", "3"}, "nemesis: 3 clients, expected at least 4, and at most 200"},
 		"a folder that is there": {[]string{"-report", t.TempDir()}, "expected a folder that does not exist"},
 		"nothing to replay":      {[]string{"-replay", t.TempDir()}, "campaign.json"},
 	} {

@@ -77,6 +77,19 @@ func TestHoldsThatWereHurtFromOutside(t *testing.T) {
 	// One that was stopped while it asked may be told too late that it has the lock.
 	stopped := faultRecord{Clients: []string{"client0"}, Start: at(4), End: at(6)}
 	kept(t, overlaps, only(mutexSpec, []faultRecord{stopped}, lostIt, take("b", "mutex-s", 2, 4, 30)))
+	// One that asks after it went on is told in time.
+	stopped.Start, stopped.End = at(1), at(3)
+	broken(t, overlaps, noOverlap, only(mutexSpec, []faultRecord{stopped}, lostIt, take("b", "mutex-s", 2, 9, 30)))
+}
+
+// A client that gets a new session while it acquires does not know whose its node is. The servers do.
+func TestSessionsAreCompleted(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	change(p.events["b"][1:], func(e *event) { e.Session = 0 })
+	require.EqualValues(t, 'b', p.load(t).holds[1].session)
+	p.committed = nil
+	require.Zero(t, p.load(t).holds[1].session)
 }
 
 func TestPermits(t *testing.T) {

@@ -108,7 +108,7 @@ func newClient(cfg clientConfig) (c *client, err error) {
 	return c, nil
 }
 
-// onState records the end of sessions, and new ones.
+// onState records that a session may have ended, and which there is afterwards.
 func (c *client) onState(state framework.ConnectionState) {
 	session := c.framework.Session()
 	switch {

@@ -34,6 +34,7 @@ type cluster struct {
 	network   *ensemble.Network
 	registers *registers
 	admin     *framework.Framework
+	vandal    *framework.Framework // the same, but without rights in a guarded round
 	adminHost *ensemble.Host
 	locks     []lockSpec
 	log       *os.File // what client processes say of errors
@@ -48,6 +49,7 @@ type setup struct {
 	clients int
 	pause   time.Duration // between the turns of a worker, at most
 	tls     bool
+	guarded bool // nodes are for those only who present the credential
 	fsync   bool
 	frames  bool // proxies that see frames; not with TLS, and not in a run without faults
 	seed    uint64
@@ -102,11 +104,14 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 	if c.adminHost, err = c.network.Join("administrator"); err != nil {
 		return err
 	}
-	c.admin, err = framework.Connect(ctx, c.ensemble.ConnectString(), framework.WithDialer(c.adminHost.DialContext),
-		framework.WithSessionTimeout(2*sessionTimeout), framework.WithServerTiming(tick, syncLimit),
-		framework.WithRetryPolicy(retry.UntilElapsed(time.Minute, 100*time.Millisecond)))
-	if err != nil {
+	if c.vandal, err = c.connect(ctx); err != nil {
 		return err
+	}
+	c.admin = c.vandal
+	if c.setup.guarded {
+		if c.admin, err = c.connect(ctx, guarded()...); err != nil {
+			return err
+		}
 	}
 	if err := c.admin.Mkdirs(ctx, "/nemesis/locks"); err != nil {
 		return err
@@ -124,6 +129,13 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
+// connect connects somebody on the administrator's host.
+func (c *cluster) connect(ctx context.Context, options ...framework.Option) (*framework.Framework, error) {
+	return framework.Connect(ctx, c.ensemble.ConnectString(), append(options, framework.WithDialer(c.adminHost.DialContext),
+		framework.WithSessionTimeout(2*sessionTimeout), framework.WithServerTiming(tick, syncLimit),
+		framework.WithRetryPolicy(retry.UntilElapsed(time.Minute, 100*time.Millisecond)))...)
+}
+
 // startClients starts a process on each of as many hosts.
 func (c *cluster) startClients() error {
 	random := rand.New(rand.NewPCG(c.setup.seed, 1))
@@ -135,7 +147,7 @@ func (c *cluster) startClients() error {
 		p, err := startProcess(clientConfig{
 			Name: fmt.Sprintf("c%d.1", i+1), Servers: c.serversOf(i), SessionTimeout: sessionTimeout, Locks: c.share(i), Pause: c.setup.pause,
 			Seed: random.Uint64(), History: filepath.Join(c.folder, fmt.Sprintf("c%d.1.jsonl", i+1)),
-			Registers: c.registers.socket(), Proxied: c.setup.frames && !c.setup.tls, Certificates: c.clientCertificates(),
+			Registers: c.registers.socket(), Proxied: c.setup.frames, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
 		}, host, c.log)
 		if err != nil {
 			return err
@@ -231,7 +243,10 @@ func (c *cluster) close() (err error) {
 	for _, p := range c.clients {
 		err = errors.Join(err, p.kill())
 	}
-	if c.admin != nil {
+	if c.vandal != nil {
+		err = errors.Join(err, c.vandal.Close())
+	}
+	if c.admin != nil && c.admin != c.vandal {
 		err = errors.Join(err, c.admin.Close())
 	}
 	if c.ensemble != nil {

@@ -14,7 +14,8 @@
 // # A campaign
 //
 // A campaign is one round or more, of five minutes at most, each with servers of its own: with and
-// without TLS, with and without fsync. In a round, client processes on hosts of their
+// without TLS, with and without fsync. With TLS the nodes are guarded: clients present a digest, only they have
+// rights, and the vandal must be refused (guard.go). In a round, client processes on hosts of their
 // own take turns at locks of every recipe under every error policy (workloads.go). A
 // holder looks at its lease all the time, writes to a register that refuses old
 // tokens, and adds to a set that only a transaction of its lease may change (worker.go, held.go).
@@ -45,8 +46,8 @@
 //	stuck              who could not get a lock in the end, or did not come to an end
 //
 // All of these must be zero. So that a zero means something there are floors: so many
-// acquisitions, faults, expired sessions and losses at least. The exit status is 0 only
-// with all zeros and above all floors.
+// acquisitions, faults, ended sessions and losses at least, and so many uses of each lock. The exit
+// status is 0 only with all zeros, above all floors and within all bounds.
 //
 // # What ends a hold from outside
 //

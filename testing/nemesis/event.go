@@ -53,7 +53,7 @@ const (
 	released    eventKind = "released"    // which has returned
 	written     eventKind = "written"     // a write to the fenced register
 	appended    eventKind = "appended"    // a write to the guarded set
-	expired     eventKind = "expired"     // a session has ended that was not closed
+	expired     eventKind = "expired"     // a session has ended, or has gone unconfirmed for so long that it may have
 	intercepted eventKind = "intercepted" // a request or reply has met its fate
 	measured    eventKind = "measured"    // what the process uses
 	quiet       eventKind = "quiet"       // all workers have stopped, the session is there

@@ -15,6 +15,9 @@ type fault struct {
 	// frames says that it needs clients with a proxy.
 	frames bool
 
+	// silent says that clients may hear nothing, or too late, of what their server says.
+	silent bool
+
 	// length is how long it lasts. Faults that are over at once have none.
 	length func(*rand.Rand) time.Duration
 
@@ -50,15 +53,15 @@ func oneOf[T any](random *rand.Rand, all ...T) T { return all[random.IntN(len(al
 // other files that are named fault_*.
 var faults = []fault{
 	{id: "N1", name: "servers killed", what: servers, length: between(500*time.Millisecond, 3*time.Second), strike: killServers},
-	{id: "N2", name: "server paused", what: servers, length: between(time.Second, 8*time.Second), strike: pauseServer},
+	{id: "N2", name: "server paused", what: servers, silent: true, length: between(time.Second, 8*time.Second), strike: pauseServer},
 	{id: "N3", name: "server unreachable", what: links, length: between(time.Second, 6*time.Second), strike: unplugServer},
 	{id: "N4", name: "server cut off with its clients", what: links, length: between(2*time.Second, 6*time.Second), strike: cutOffServer},
 	{id: "N5", name: "link between servers cut", what: links, length: between(time.Second, 6*time.Second), strike: cutLink},
-	{id: "N6", name: "client cut off", what: clients, length: sessions(0.5, 0.9, 1.1, 2, 3), strike: cutOffClient},
+	{id: "N6", name: "client cut off", what: clients, silent: true, length: sessions(0.5, 0.9, 1.1, 2, 3), strike: cutOffClient},
 	{id: "N7", name: "connections reset", what: clients, length: moment, strike: resetConnections},
 	{id: "N8", name: "frames lost", what: clients, frames: true, length: between(500*time.Millisecond, 2*time.Second), strike: loseFrames},
-	{id: "N9", name: "client killed or stopped", what: clients, length: sessions(0.5, 1, 1.5, 2, 3), strike: haltClient},
-	{id: "N10", name: "network slow", what: clients, length: between(time.Second, 5*time.Second), strike: slowDown},
+	{id: "N9", name: "client killed or stopped", what: clients, silent: true, length: sessions(0.5, 1, 1.5, 2, 3), strike: haltClient},
+	{id: "N10", name: "network slow", what: clients, silent: true, length: between(time.Second, 5*time.Second), strike: slowDown},
 	{id: "N11", name: "servers restarted one by one, or all down", what: servers, length: sessions(1, 2, 3), strike: restartServers},
 	{id: "N12", name: "disk full", what: servers, length: between(time.Second, 4*time.Second), strike: exhaustDisk},
 	{id: "N13", name: "session closed by another", what: clients, length: moment, strike: closeSession},

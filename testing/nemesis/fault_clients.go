@@ -65,6 +65,8 @@ func closeSession(_ context.Context, c *cluster, random *rand.Rand, record *faul
 	p := c.client(random.IntN(len(c.clients)))
 	record.Detail = "that of " + p.config.Name
 	answer, err := p.order(order{Do: doExpire})
-	record.Clients, record.Sessions = []string{p.config.Name}, []int64{answer.Session}
+	if answer.Session != 0 {
+		record.Sessions = []int64{answer.Session}
+	}
 	return nil, err
 }

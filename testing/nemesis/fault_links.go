@@ -114,10 +114,8 @@ func cutOffClient(_ context.Context, c *cluster, random *rand.Rand, record *faul
 func slowDown(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	delay := between(50*time.Millisecond, 400*time.Millisecond)(random)
 	var slow []*process
-	for i := range c.clients {
-		if random.IntN(2) == 0 {
-			slow = append(slow, c.client(i))
-		}
+	for _, i := range random.Perm(len(c.clients))[:1+random.IntN(len(c.clients))] {
+		slow = append(slow, c.client(i))
 	}
 	if random.IntN(2) == 0 && c.setup.frames {
 		record.Detail = fmt.Sprintf("%d clients, 10 kB/s, and everything in small pieces", len(slow))

@@ -13,7 +13,11 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// vandalise does to the folder of a lock what somebody with all rights can do.
+// errNothingThere is why nothing was done: nobody had or wanted the lock.
+var errNothingThere = errors.New("there was nothing")
+
+// vandalise does to the folder of a lock what somebody with all rights can do. In a guarded round
+// it has none, but knows all names.
 func vandalise(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	ctx, cancel := context.WithTimeout(ctx, electionTime)
 	defer cancel()
@@ -22,9 +26,14 @@ func vandalise(ctx context.Context, c *cluster, random *rand.Rand, record *fault
 	act := oneOf(random, vandalisms...)
 	record.Detail = spec.Name + ": " + act.name
 	revert, err := act.do(ctx, c, folder, random, record)
-	if errors.Is(err, zk.ErrNoNode) { // nobody was there
-		err = nil
-		record.Detail += ", which was not there"
+	if errors.Is(err, zk.ErrNoNode) {
+		err = errNothingThere
+	}
+	if c.setup.guarded {
+		err = record.refuse(err)
+		if record.Refused {
+			revert = nil
+		}
 	}
 	return revert, err
 }
@@ -63,11 +72,14 @@ func numberOf(name string) string {
 
 func deleteFirst(ctx context.Context, c *cluster, folder string, _ *rand.Rand, record *faultRecord) (undo, error) {
 	nodes, err := nodesOf(ctx, c, folder)
-	if err != nil || len(nodes) == 0 {
+	if err != nil {
 		return nil, err
 	}
+	if len(nodes) == 0 {
+		return nil, errNothingThere
+	}
 	record.Nodes = nodes[:1]
-	return nil, c.admin.Delete(ctx, nodes[0])
+	return nil, c.vandal.Delete(ctx, nodes[0])
 }
 
 func deleteFolder(ctx context.Context, c *cluster, folder string, _ *rand.Rand, record *faultRecord) (undo, error) {
@@ -77,11 +89,11 @@ func deleteFolder(ctx context.Context, c *cluster, folder string, _ *rand.Rand, 
 	}
 	record.Nodes = nodes
 	for _, node := range nodes {
-		if err := c.admin.Delete(ctx, node, framework.Quietly()); err != nil && !errors.Is(err, zk.ErrNotEmpty) {
+		if err := c.vandal.Delete(ctx, node, framework.Quietly()); err != nil && !errors.Is(err, zk.ErrNotEmpty) {
 			return nil, err
 		}
 	}
-	err = c.admin.Delete(ctx, folder)
+	err = c.vandal.Delete(ctx, folder)
 	if errors.Is(err, zk.ErrNotEmpty) { // somebody else was quicker, who now has it alone
 		err = nil
 	}
@@ -98,7 +110,7 @@ func rewriteData(ctx context.Context, c *cluster, folder string, random *rand.Ra
 		garbage[i] = byte(random.Uint32())
 	}
 	for _, node := range append(nodes, folder) {
-		if err := c.admin.Set(ctx, node, garbage); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := c.vandal.Set(ctx, node, garbage); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return nil, err
 		}
 	}
@@ -108,12 +120,12 @@ func rewriteData(ctx context.Context, c *cluster, folder string, random *rand.Ra
 func denyRights(ctx context.Context, c *cluster, folder string, _ *rand.Rand, _ *faultRecord) (undo, error) {
 	read, all := zk.WorldACL(zk.PermRead|zk.PermAdmin), zk.WorldACL(zk.PermAll)
 	return func(ctx context.Context) error {
-		err := c.admin.SetACL(ctx, folder, all)
+		err := c.vandal.SetACL(ctx, folder, all)
 		if errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}
 		return err
-	}, c.admin.SetACL(ctx, folder, read)
+	}, c.vandal.SetACL(ctx, folder, read)
 }
 
 // addForeigners puts children into the folder that are nobody's, among them names
@@ -121,7 +133,7 @@ func denyRights(ctx context.Context, c *cluster, folder string, _ *rand.Rand, _ 
 func addForeigners(ctx context.Context, c *cluster, folder string, random *rand.Rand, _ *faultRecord) (undo, error) {
 	names := []string{"README", "_c_a", "lock-", "lock--1", "0000000000", fmt.Sprintf("x-%d", random.Uint32())}
 	for _, name := range names {
-		_, err := c.admin.Create(ctx, folder+"/"+name, []byte("nobody's"))
+		_, err := c.vandal.Create(ctx, folder+"/"+name, []byte("nobody's"))
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return nil, err
 		}
@@ -129,7 +141,7 @@ func addForeigners(ctx context.Context, c *cluster, folder string, random *rand.
 	return func(ctx context.Context) error {
 		var err error
 		for _, name := range names {
-			err = errors.Join(err, c.admin.Delete(ctx, folder+"/"+name, framework.Quietly()))
+			err = errors.Join(err, c.vandal.Delete(ctx, folder+"/"+name, framework.Quietly()))
 		}
 		return err
 	}, nil

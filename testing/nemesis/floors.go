@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,6 +22,11 @@ func (f floor) met() bool { return f.Actual >= f.Want }
 type totals struct {
 	acquisitions, faults, expirations, lostWhileHeld, staleRefused, lostCreateReplies int
 
+	registerWrites, setUpdates int            // that were accepted
+	perLock                    map[string]int // acquisitions, by the names of all locks
+	exclusive                  bool           // there are locks whose holders write
+	guarded, refused           int            // vandals without rights, and those of them that were refused
+
 	// byKind is how many faults there were, by their ids. Two that came together count
 	// as what they are, and as one combination.
 	byKind map[string]int
@@ -27,20 +34,45 @@ type totals struct {
 
 // add counts what has happened in a round.
 func (t *totals) add(r *roundReport) {
+	for _, spec := range r.record.Locks {
+		t.perLock[spec.Name] += 0
+		t.exclusive = t.exclusive || workloadOf(spec).exclusive
+	}
 	calls := make(map[string]bool)
 	for _, h := range r.holds {
-		calls[acquisition(h.id)] = true
+		if id := acquisition(h.id); !calls[id] {
+			calls[id] = true
+			t.perLock[h.spec.Name]++
+		}
 		if h.lost != 0 {
 			t.lostWhileHeld++
 		}
 	}
 	t.acquisitions += len(calls)
+	t.addFaults(r.record.Faults)
+	killed := r.killed()
+	for client, events := range r.events {
+		t.expirations += endedSessions(events, killed[client])
+		for _, e := range events {
+			t.addEvent(e)
+		}
+	}
+}
+
+// addFaults counts those that could be done.
+func (t *totals) addFaults(all []faultRecord) {
 	parts := 0 // of combinations, which have two: "N15 N4" and "N15 N7"
-	for _, f := range r.record.Faults {
+	for _, f := range all {
 		if f.Error != "" {
 			continue
 		}
 		t.faults++
+		if f.Guarded {
+			t.guarded++
+		}
+		if f.Refused {
+			t.refused++
+		}
 		id, isPart := strings.CutPrefix(f.Fault, combined+" ")
 		t.byKind[id]++
 		if isPart {
@@ -50,18 +82,43 @@ func (t *totals) add(r *roundReport) {
 	if parts > 0 {
 		t.byKind[combined] += parts / 2
 	}
-	for _, events := range r.events {
-		for _, e := range events {
-			switch {
-			case e.Kind == expired:
-				t.expirations++
-			case e.Outcome == stale, e.Outcome == usurped:
-				t.staleRefused++
-			case e.Kind == intercepted && e.Value == "create" && (e.Error == string(replyCut) || e.Error == string(replyDropped)):
-				t.lostCreateReplies++
-			}
+}
+
+// addEvent counts an event that counts by itself.
+func (t *totals) addEvent(e event) {
+	switch {
+	case e.Outcome == stale, e.Outcome == usurped:
+		t.staleRefused++
+	case e.Kind == written && e.Outcome == accepted:
+		t.registerWrites++
+	case e.Kind == appended && e.Outcome == accepted:
+		t.setUpdates++
+	case e.Kind == intercepted && e.Value == "create" && (e.Error == string(replyCut) || e.Error == string(replyDropped)):
+		t.lostCreateReplies++
+	}
+}
+
+// endedSessions is how many sessions of a client process the servers have ended: all but the last, and
+// that too if the process was killed.
+func endedSessions(events []event, killed bool) int {
+	sessions := make(map[int64]bool)
+	for _, e := range events {
+		if e.Kind == connected {
+			sessions[e.Session] = true
 		}
 	}
+	if len(sessions) > 0 && !killed {
+		return len(sessions) - 1
+	}
+	return len(sessions)
+}
+
+// fewest is how often the lock was acquired that was acquired least often.
+func (t *totals) fewest() int {
+	if len(t.perLock) == 0 {
+		return 0
+	}
+	return slices.Min(slices.Collect(maps.Values(t.perLock)))
 }
 
 // kinds is how many kinds of faults there were.
@@ -94,13 +151,13 @@ func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
 	}
 	if duration < longCampaign {
 		share := inProportion(duration, shortCampaign)
-		return []floor{
+		return append([]floor{
 			{"acquisitions", share(3000), t.acquisitions},
 			{"faults", share(15), t.faults},
 			{"kinds", min(share(5), 5, possible), t.kinds()},
 			{"expirations", share(5), t.expirations},
 			{"lost_while_held", share(3), t.lostWhileHeld},
-		}
+		}, t.work(duration)...)
 	}
 	share := inProportion(duration, longCampaign)
 	all := []floor{
@@ -121,7 +178,27 @@ func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
 			all = append(all, floor{fmt.Sprintf("%s %s", kind.Fault, kind.Name), share(10), t.byKind[kind.Fault]})
 		}
 	}
+	return append(all, t.work(duration)...)
+}
+
+// work are the floors of what clients do with each lock, and with what the locks protect.
+func (t *totals) work(duration time.Duration) []floor {
+	share := inProportion(duration, shortCampaign)
+	all := []floor{{"acquisitions of the lock that had fewest", share(10), t.fewest()}}
+	if t.exclusive {
+		all = append(all, floor{"accepted register writes", share(200), t.registerWrites}, floor{"accepted set updates", share(20), t.setUpdates})
+	}
+	if t.guarded > 0 {
+		all = append(all, floor{"vandals without rights that were refused", t.guarded, t.refused})
+	}
 	return all
+}
+
+// soakFloors are those of a campaign without faults, in which the growth of so many processes was measured.
+func (t *totals) soakFloors(duration time.Duration, measured int) []floor {
+	share := inProportion(duration, shortCampaign)
+	all := append([]floor{{"acquisitions", share(300), t.acquisitions}}, t.work(duration)...)
+	return append(all, floor{"processes whose growth was measured", min(share(1), 1), measured})
 }
 
 // inProportion scales what is asked of a campaign of one length to that of another.

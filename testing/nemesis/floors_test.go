@@ -11,7 +11,11 @@ var someKinds = []kindRecord{{Fault: "N1", Name: "kill"}, {Fault: "N12", Name: "
 
 // missed are the floors of a campaign of this length in which everything has happened so often.
 func missed(length time.Duration, often int) (names []string) {
-	t := totals{often, often, often, often, often, often, map[string]int{"N1": often, "N15": often}}
+	t := totals{
+		acquisitions: often, faults: often, expirations: often, lostWhileHeld: often, staleRefused: often, lostCreateReplies: often,
+		registerWrites: often, setUpdates: often, perLock: map[string]int{"a": 100_000, "b": often}, exclusive: true,
+		byKind: map[string]int{"N1": often, "N15": often},
+	}
 	for _, f := range t.floors(length, someKinds) {
 		if !f.met() {
 			names = append(names, f.Name)
@@ -24,13 +28,22 @@ func TestFloors(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, missed(90*time.Second, 3000))
 	require.Equal(t, []string{"acquisitions"}, missed(90*time.Second, 2999))
-	require.Equal(t, []string{"acquisitions", "faults", "expirations", "lost_while_held"}, missed(90*time.Second, 2))
-	require.Equal(t, []string{"acquisitions", "faults", "kinds", "expirations", "lost_while_held"}, missed(90*time.Second, 0))
+	require.Equal(t, []string{
+		"acquisitions", "faults", "expirations", "lost_while_held",
+		"acquisitions of the lock that had fewest", "accepted register writes", "accepted set updates",
+	}, missed(90*time.Second, 2))
+	require.Equal(t, []string{
+		"acquisitions", "faults", "kinds", "expirations", "lost_while_held",
+		"acquisitions of the lock that had fewest", "accepted register writes", "accepted set updates",
+	}, missed(90*time.Second, 0))
 	require.Empty(t, missed(9*time.Second, 300))
 	require.Empty(t, missed(0, 0))
 
 	require.Empty(t, missed(30*time.Minute, 100_000))
-	require.Equal(t, []string{"acquisitions", "faults", "expirations", "lost_while_held", "lost create replies", "N1 kill", "N15 two"},
+	require.Equal(t, []string{
+		"acquisitions", "faults", "expirations", "lost_while_held", "lost create replies", "N1 kill", "N15 two",
+		"acquisitions of the lock that had fewest", "accepted register writes", "accepted set updates",
+	},
 		missed(30*time.Minute, 9))
 	require.Contains(t, missed(30*time.Minute, 0), "stale_refused")
 }
@@ -43,6 +56,24 @@ func TestFloorsOfANight(t *testing.T) {
 	require.Equal(t, floor{"expirations", 1280, 0}, all[3])
 }
 
+// A soak has to be one of clients that work, and that are looked at.
+func TestFloorsOfASoak(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []floor{
+		{"acquisitions", 600, 0}, {"acquisitions of the lock that had fewest", 20, 0}, {"processes whose growth was measured", 1, 12},
+	}, (&totals{perLock: map[string]int{"a": 7, "b": 0}}).soakFloors(3*time.Minute, 12))
+}
+
+// A client that gives a session up, and then finds it alive, has not lost it.
+func TestEndedSessions(t *testing.T) {
+	t.Parallel()
+	events := []event{{Kind: connected, Session: 1}, {Kind: expired}, {Kind: connected, Session: 1}}
+	require.Zero(t, endedSessions(events, false))
+	require.Equal(t, 1, endedSessions(events, true))
+	require.Equal(t, 2, endedSessions(append(events, event{Kind: connected, Session: 2}, event{Kind: connected, Session: 3}), false))
+	require.Zero(t, endedSessions(nil, true))
+}
+
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
@@ -50,16 +81,19 @@ func TestTotals(t *testing.T) {
 	two := change(take("a", "semaphore-s", 4, 40, 45), func(e *event) { e.Hold = "a/semaphore-s/4#1" }) // of the same call
 	p.add("a", append(take("a", "semaphore-s", 4, 40, 45), two[1], event{At: at(44), Kind: lost, Hold: two[1].Hold})...)
 	p.add("b",
-		event{Kind: expired}, event{Kind: written, Outcome: stale}, event{Kind: appended, Outcome: refused},
+		event{Kind: expired}, event{Kind: connected, Session: 'c'}, event{Kind: written, Outcome: stale}, event{Kind: appended, Outcome: refused},
 		event{Kind: intercepted, Value: "create", Error: string(replyCut)},
 		event{Kind: intercepted, Value: "create", Error: string(replyDropped)},
 		event{Kind: intercepted, Value: "create", Error: string(requestDropped)},
 		event{Kind: intercepted, Value: "delete", Error: string(replyCut)})
-	total := totals{byKind: map[string]int{"N12": 0}}
+	total := totals{byKind: map[string]int{"N12": 0}, perLock: map[string]int{}}
 	total.add(p.load(t))
 	require.Equal(t, totals{
 		acquisitions: 4, faults: 2, expirations: 1, lostWhileHeld: 1, staleRefused: 1, lostCreateReplies: 2,
-		byKind: map[string]int{"N1": 1, "N7": 1, "N12": 0, "N15": 1},
+		registerWrites: 1, setUpdates: 1, exclusive: true,
+		perLock: map[string]int{"mutex-s": 3, "reentrant-s": 0, "handoff-s": 0, "readwrite-s": 0, "semaphore-s": 1},
+		byKind:  map[string]int{"N1": 1, "N7": 1, "N12": 0, "N15": 1},
 	}, total)
 	require.Equal(t, 3, total.kinds())
+	require.Zero(t, total.fewest())
 }

@@ -130,7 +130,7 @@ type faultRecord struct {
 	Start  int64  `json:"start"`           // before it began to take effect
 	End    int64  `json:"end"`             // after it was undone
 
-	// Clients are the processes that were stopped, or Killed.
+	// Clients are the processes that were stopped, or Killed. They are hurt until the End only.
 	Clients []string `json:"clients,omitempty"`
 	Killed  bool     `json:"killed,omitempty"`
 
@@ -138,6 +138,11 @@ type faultRecord struct {
 	// closed by somebody else.
 	Nodes    []string `json:"nodes,omitempty"`
 	Sessions []int64  `json:"sessions,omitempty"`
+
+	// Guarded says that it was done by somebody without rights to what belongs to others,
+	// and Refused that the servers have not let it happen, as they must.
+	Guarded bool `json:"guarded,omitempty"`
+	Refused bool `json:"refused,omitempty"`
 
 	// Voids are the error policies that promise nothing while it lasts, and for a
 	// session timeout after it.
@@ -169,7 +174,8 @@ func (f *faultRecord) mayEnd(h *hold) bool {
 	case slices.Contains(f.Voids, h.spec.Policy):
 		return true
 	default:
-		// One that was stopped and then releases in good order has had its lock all the time.
-		return slices.Contains(f.Clients, h.client) && (h.released == 0 || h.lost != 0 || h.failed != "")
+		// One that was stopped and then releases in good order has had its lock all the time. One that
+		// asked after it went on was not stopped in the call, and knows the time.
+		return slices.Contains(f.Clients, h.client) && h.called <= f.End && (h.released == 0 || h.lost != 0 || h.failed != "")
 	}
 }

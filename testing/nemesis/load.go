@@ -22,7 +22,7 @@ type roundReport struct {
 	events map[string][]event // by client, in the order in which it has written them
 	holds  []*hold            // in the order of acquisition
 	locks  map[string][]*hold // the same by lock
-	log    *transactionLog    // what the servers have committed; nil if it was not saved
+	log    *transactionLog    // what the servers have committed; nil if their clock is not known either
 }
 
 // loadCampaign reads the record of a campaign back.
@@ -74,13 +74,32 @@ func loadRound(folder string, record roundRecord) (*roundReport, error) {
 		r.events[client] = events
 		r.holds = append(r.holds, all...)
 	}
-	endFromOutside(r.holds, record.Faults, record.SessionTimeout)
 	slices.SortStableFunc(r.holds, byAcquired)
 	for _, h := range r.holds {
 		r.locks[h.lock] = append(r.locks[h.lock], h)
 	}
-	r.log, err = readTransactionLog(filepath.Join(folder, "log"))
-	return r, err
+	if r.log, err = readTransactionLog(filepath.Join(folder, "log")); err != nil {
+		return nil, err
+	}
+	if r.log == nil && record.WallOffset != 0 {
+		return nil, fmt.Errorf("nemesis: %s has no log, the servers' transactions", folder)
+	}
+	r.completeSessions()
+	endFromOutside(r.holds, record.Faults, record.SessionTimeout)
+	return r, nil
+}
+
+// completeSessions asks the servers' log for the sessions of holds whose clients got a new one while
+// they acquired them, and so do not know which it is.
+func (r *roundReport) completeSessions() {
+	if r.log == nil {
+		return
+	}
+	for _, h := range r.holds {
+		if n := r.log.nodes[h.node]; h.session == 0 && n != nil {
+			h.session = n.session
+		}
+	}
 }
 
 func byAcquired(a, b *hold) int { return cmp.Compare(a.acquired, b.acquired) }
@@ -99,10 +118,11 @@ func (r *roundReport) killed() map[string]bool {
 }
 
 // active are the faults that had not ended at a moment between the two, and those
-// that had ended no longer than a session timeout before.
+// that had ended no longer than a session timeout before. One that could not be done as a whole
+// may have been done in part.
 func (r *roundReport) active(from, to int64) (all []faultRecord) {
 	for _, f := range r.record.Faults {
-		if f.Error == "" && f.Start <= to && from <= f.End+r.record.SessionTimeout {
+		if f.Start <= to && from <= f.End+r.record.SessionTimeout {
 			all = append(all, f)
 		}
 	}

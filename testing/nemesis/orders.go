@@ -19,6 +19,7 @@ type clientConfig struct {
 	Registers      string        `json:"registers"`              // the Unix socket
 	Proxied        bool          `json:"proxied"`                // with a proxy for frames before each server
 	Certificates   string        `json:"certificates,omitempty"` // PEM file with authority, certificate and key: TLS
+	Guarded        bool          `json:"guarded,omitempty"`      // presents the credential, and keeps its nodes for those who do
 }
 
 // order is what it is told to do afterwards, one line each. It answers with a reply.

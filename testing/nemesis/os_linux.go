@@ -31,14 +31,23 @@ func stop(process *os.Process) error {
 	var info unix.Siginfo
 	for {
 		err := unix.Waitid(unix.P_PID, process.Pid, &info, unix.WSTOPPED|unix.WNOWAIT, nil)
-		if err != unix.EINTR {
-			return err
+		switch err {
+		case nil:
+			return nil
+		case unix.EINTR:
+		default:
+			return fmt.Errorf("nemesis: wait for process %d to stop: %w", process.Pid, err)
 		}
 	}
 }
 
 // goOn lets a stopped process go on.
-func goOn(process *os.Process) error { return process.Signal(syscall.SIGCONT) }
+func goOn(process *os.Process) error {
+	if err := process.Signal(syscall.SIGCONT); err != nil {
+		return fmt.Errorf("nemesis: let process %d go on: %w", process.Pid, err)
+	}
+	return nil
+}
 
 // fillDisk makes every write of a process to a file fail from now on, as on a disk that
 // is full: by the limit on the size of files, which only a new process is rid of.

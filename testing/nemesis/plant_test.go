@@ -124,6 +124,9 @@ func (p *plan) save(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	p.round().Clients = slices.Sorted(maps.Keys(p.events))
+	if p.committed == nil {
+		p.round().WallOffset = 0
+	}
 	data, err := json.Marshal(p.record)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, campaignFile), data, 0o600))

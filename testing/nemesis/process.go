@@ -27,6 +27,7 @@ type process struct {
 	host   *ensemble.Host
 
 	ordering sync.Mutex // one order after the other
+	silent   bool       // it has once not answered, so the next answer may be the one to another order
 	cmd      *exec.Cmd
 	in       io.WriteCloser
 	answers  chan reply // closed with the process' output
@@ -54,7 +55,10 @@ func startProcess(config clientConfig, host *ensemble.Host, log io.Writer) (*pro
 		return nil, errors.Join(fmt.Errorf("nemesis: client %s: %w", config.Name, err), output.Close())
 	}
 	go p.read(output)
-	return p, p.send(config)
+	if err := p.send(config); err != nil {
+		return nil, errors.Join(err, p.kill())
+	}
+	return p, nil
 }
 
 // read passes the answers on until there are no more.
@@ -85,6 +89,9 @@ func (p *process) send(message any) error {
 func (p *process) order(o order) (reply, error) {
 	p.ordering.Lock()
 	defer p.ordering.Unlock()
+	if p.silent {
+		return reply{}, fmt.Errorf("nemesis: client %s gets no order %q, as it has not answered to another", p.config.Name, o.Do)
+	}
 	if err := p.send(o); err != nil {
 		return reply{}, err
 	}
@@ -98,6 +105,7 @@ func (p *process) order(o order) (reply, error) {
 		}
 		return answer, nil
 	case <-time.After(answerTime):
+		p.silent = true
 		return reply{}, fmt.Errorf("nemesis: client %s has not answered to %q within %v", p.config.Name, o.Do, answerTime)
 	}
 }

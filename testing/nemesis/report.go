@@ -44,7 +44,7 @@ func judge(w io.Writer, folder string) error {
 		return err
 	}
 	s := newSummary(record)
-	happened, measured := totals{byKind: s.Kinds}, newMeasurements(record)
+	happened, measured := totals{byKind: s.Kinds, perLock: map[string]int{}}, newMeasurements(record)
 	for _, round := range record.Rounds {
 		r, err := loadRound(filepath.Join(folder, round.Folder), round)
 		if err != nil {
@@ -105,7 +105,9 @@ func (s *summary) add(found []violation) {
 // conclude puts floors against what has happened, and writes the last line.
 func (s *summary) conclude(record *campaignRecord, t totals, m *measurements) {
 	s.Bounds = m.bounds()
-	if !record.Soak {
+	if record.Soak {
+		s.Floors = t.soakFloors(s.Duration, m.memory.Cases)
+	} else {
 		s.Floors = t.floors(s.Duration, record.Kinds)
 	}
 	var line strings.Builder

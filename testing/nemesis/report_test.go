@@ -116,8 +116,9 @@ func TestJudgeWantsAWholeReport(t *testing.T) {
 		"is missing, the history of a client": func(f string) error {
 			return errors.Join(os.Remove(f+"/round1/a.jsonl"), os.Remove(f+"/round1/b.jsonl"))
 		},
-		"a.jsonl: line 1: invalid character": func(f string) error { return os.WriteFile(f+"/round1/a.jsonl", []byte("?\n"), 0o600) },
-		"log.1: not a transaction log":       func(f string) error { return os.WriteFile(f+"/round1/log/2/log.1", []byte("?"), 0o600) },
+		"a.jsonl: line 1: invalid character":    func(f string) error { return os.WriteFile(f+"/round1/a.jsonl", []byte("?\n"), 0o600) },
+		"has no log, the servers' transactions": func(f string) error { return os.RemoveAll(f + "/round1/log") },
+		"log.1: not a transaction log":          func(f string) error { return os.WriteFile(f+"/round1/log/2/log.1", []byte("?"), 0o600) },
 		"of hold h, which was not acquired": func(f string) error {
 			return os.WriteFile(f+"/round1/a.jsonl", []byte(`{"kind":"lost","hold":"h"}`+"\n"), 0o600)
 		},

@@ -42,7 +42,8 @@ type roundRecord struct {
 	Left  leftovers `json:"left"`
 	After leftovers `json:"after"`
 
-	// Stuck are the locks that nobody could get in the end.
+	// Stuck are the locks that could not be had in the end, each after the client that
+	// tried: "c1.2 mutex-standard".
 	Stuck []string `json:"stuck"`
 }
 

@@ -64,6 +64,9 @@ func (s setup) String() string {
 	if s.fsync {
 		words[1] = "fsync"
 	}
+	if s.guarded {
+		words = append(words, "guarded")
+	}
 	return strings.Join(words, ", ")
 }
 

@@ -135,7 +135,7 @@ func (s *schedule) strike(ctx context.Context, c *cluster, all []fault) []faultR
 		length = max(length, f.length(s.random))
 	}
 	if len(all) > 1 {
-		combine(records)
+		combine(all, records)
 	}
 	s.sleep(ctx, length)
 	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
@@ -160,16 +160,14 @@ func (r *faultRecord) fail(err error) {
 	}
 }
 
-// combine says that faults come together. A server that is cut off and then does not
-// answer either tells its clients too late for StandardErrorPolicy.
-func combine(records []faultRecord) {
-	voids := false
-	for _, r := range records {
-		voids = voids || len(r.Voids) > 0
-	}
+// combine says that faults come together. A server that is cut off and then falls silent, for
+// some of its clients at least, tells them too late for StandardErrorPolicy.
+func combine(all []fault, records []faultRecord) {
+	cut := slices.ContainsFunc(records, func(r faultRecord) bool { return len(r.Voids) > 0 })
+	silent := slices.ContainsFunc(all, func(f fault) bool { return f.silent })
 	for i := range records {
 		records[i].Fault = combined + " " + records[i].Fault
-		if voids {
+		if cut && silent {
 			records[i].Voids = []framework.ErrorPolicy{framework.SessionErrorPolicy, framework.StandardErrorPolicy}
 		}
 	}

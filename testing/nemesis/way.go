@@ -72,6 +72,9 @@ func (w *way) options(cfg clientConfig) []framework.Option {
 	if w.tls != nil {
 		options = append(options, framework.WithTLS(w.tls))
 	}
+	if cfg.Guarded {
+		options = append(options, guarded()...)
+	}
 	return options
 }
 
