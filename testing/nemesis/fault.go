@@ -18,6 +18,10 @@ type fault struct {
 	// silent says that clients may hear nothing, or too late, of what their server says.
 	silent bool
 
+	// cannot says why this machine does not let it be done; nil is that any does which can run an
+	// ensemble with a network.
+	cannot func() error
+
 	// length is how long it lasts. Faults that are over at once have none.
 	length func(*rand.Rand) time.Duration
 
@@ -63,7 +67,10 @@ var faults = []fault{
 	{id: "N9", name: "client killed or stopped", what: clients, silent: true, length: sessions(0.5, 1, 1.5, 2, 3), strike: haltClient},
 	{id: "N10", name: "network slow", what: clients, silent: true, length: between(time.Second, 5*time.Second), strike: slowDown},
 	{id: "N11", name: "servers restarted one by one, or all down", what: servers, length: sessions(1, 2, 3), strike: restartServers},
-	{id: "N12", name: "disk full", what: servers, length: between(time.Second, 4*time.Second), strike: exhaustDisk},
+	{
+		id: "N12", name: "disk full", what: servers, cannot: cannotFillDisk,
+		length: between(time.Second, 4*time.Second), strike: exhaustDisk,
+	},
 	{id: "N13", name: "session closed by another", what: clients, length: moment, strike: closeSession},
 	{id: "N14", name: "vandal", what: data, length: between(200*time.Millisecond, 1500*time.Millisecond), strike: vandalise},
 }

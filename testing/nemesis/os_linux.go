@@ -59,6 +59,16 @@ func fillDisk(pid int) error {
 	return nil
 }
 
+// cannotFillDisk is an error where the limits of processes are out of reach, as in some
+// containers.
+func cannotFillDisk() error {
+	var limit unix.Rlimit
+	if err := unix.Prlimit(os.Getpid(), unix.RLIMIT_FSIZE, nil, &limit); err != nil {
+		return fmt.Errorf("nemesis: prlimit: %w", err)
+	}
+	return nil
+}
+
 // measure tells what this process uses.
 func measure() (figures, error) {
 	files, err := os.ReadDir("/proc/self/fd")

@@ -19,5 +19,6 @@ func monotonic() int64                          { return int64(time.Since(start)
 func stop(*os.Process) error                    { return errNeedsLinux }
 func goOn(*os.Process) error                    { return errNeedsLinux }
 func fillDisk(int) error                        { return errNeedsLinux }
+func cannotFillDisk() error                     { return errNeedsLinux }
 func measure() (figures, error)                 { return figures{}, errNeedsLinux }
 func startTied(*exec.Cmd) (<-chan error, error) { return nil, errNeedsLinux }

@@ -67,12 +67,20 @@ func choose(list string) (chosen []fault, pair bool, err error) {
 func kindsOf(chosen []fault, pair bool) []kindRecord {
 	var kinds []kindRecord
 	for _, f := range chosen {
-		kinds = append(kinds, kindRecord{Fault: f.id, Name: f.name})
+		kinds = append(kinds, kindRecord{Fault: f.id, Name: f.name, Cannot: f.impossible()})
 	}
 	if pair {
 		kinds = append(kinds, kindRecord{Fault: combined, Name: "two at the same time"})
 	}
 	return kinds
+}
+
+// impossible says why the fault cannot be done here, or nothing.
+func (f fault) impossible() string {
+	if f.cannot == nil {
+		return ""
+	}
+	return text(f.cannot())
 }
 
 // run hurts the cluster until the context ends, and returns what it did. All is undone
@@ -100,7 +108,7 @@ func (r *faultRecord) line(start int64) string {
 
 // next returns the faults that come next: one, or two that hurt different parts.
 func (s *schedule) next(c *cluster) []fault {
-	all := slices.DeleteFunc(slices.Clone(s.chosen), func(f fault) bool { return f.frames && !c.setup.frames })
+	all := slices.DeleteFunc(slices.Clone(s.chosen), func(f fault) bool { return f.frames && !c.setup.frames || f.impossible() != "" })
 	if len(s.left) == 0 {
 		n := len(all)
 		if s.pair {
