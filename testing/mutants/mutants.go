@@ -437,7 +437,7 @@ var table = []mutant{
 		old:      "		h.heed(q.data)\n",
 		new:      "",
 		pkg:      "./recipes/locks",
-		test:     "^TestTheReadOfAWaiterIsEnough$",
+		test:     "^TestARequestDuringALongWait$",
 	},
 	{
 		name:     "locks-downgrade-without-its-writer",
@@ -510,7 +510,7 @@ var table = []mutant{
 		old:      "contenders[i-maxLeases : i : i]",
 		new:      "contenders[i-maxLeases : i-maxLeases+1]",
 		pkg:      "./recipes/locks",
-		test:     "^TestNoPermitStaysUnused$/v1/zkserver",
+		test:     "^TestAnyPermitEndsALongWait$/^v1$",
 	},
 	{
 		name:     "locks-semaphore-deaf-to-the-maximum",
@@ -519,7 +519,7 @@ var table = []mutant{
 		old:      "	case <-q.max.changed:\n",
 		new:      "",
 		pkg:      "./recipes/locks",
-		test:     "^TestMorePermitsWhilePeopleWait$/v2/zkserver",
+		test:     "^TestAGreaterMaximumEndsALongWait$/^v2$",
 	},
 	{
 		name:     "locks-multi-in-the-order-of-the-arguments",
