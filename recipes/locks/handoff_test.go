@@ -223,7 +223,7 @@ func TestHandoffIsForOneLease(t *testing.T) {
 // TestARowOfShortHoldsIsWatched: none of its holds is as long as it takes until a node is
 // watched, and yet the row hears that the lock is asked for, or that its node is deleted.
 func TestARowOfShortHoldsIsWatched(t *testing.T) {
-	const short = 15 * time.Millisecond
+	const short = 400 * time.Microsecond
 	for name, trouble := range map[string]func(*testing.T, *framework.Framework, *locks.Lease){
 		"asked for": func(t *testing.T, admin *framework.Framework, lease *locks.Lease) {
 			require.NoError(t, locks.AttemptRevoke(withLimit(t), admin, lease.Path()))

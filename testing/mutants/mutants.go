@@ -1240,9 +1240,9 @@ var table = []mutant{
 		file:     "framework/watch.go",
 		old:      "	default:\n		return w.early\n",
 		new:      "	default:\n		return false\n",
-		pkg:      "./recipes/locks",
-		test:     "^TestThePredecessorGoesBeforeTheWatch$/^zkserver$",
-		flags:    []string{"-timeout=15s"},
+		pkg:      "./framework",
+		test:     "^TestSuite$/^zkserver$/^watch$/^several$",
+		flags:    []string{"-timeout=30s"},
 	},
 	{
 		name:     "framework-refused-cleanup-forgotten",
