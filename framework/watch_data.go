@@ -17,9 +17,8 @@ import (
 // It is for names that are not used again: of a znode that is deleted and created
 // anew while the request is under way, the end may be told and the server keep a watch
 // that nobody waits for; and persistent watches hear again of the end of one that is
-// not there, and are told to resync. It needs no permission to read: but newer servers
-// (3.8.4, 3.9.2) tell nothing of a znode to those who do not have it. It is the request
-// with which ZooKeeper's own clients set their watches again after a reconnect.
+// not there. It needs no permission to read. It is the request with which
+// ZooKeeper's own clients set their watches again after a reconnect.
 func WatchData(paths []string, into []*Watch) Read {
 	first := ""
 	if len(paths) > 0 {

@@ -51,12 +51,6 @@ var watchers = map[string]func(ctx context.Context, f *framework.Framework, path
 		_, err := f.Children(ctx, path, framework.Watched(w))
 		return err
 	},
-	"data of several": func(ctx context.Context, f *framework.Framework, path string, w **framework.Watch) error {
-		watches := make([]*framework.Watch, 1)
-		err := f.Pipeline(ctx, framework.WatchData([]string{path}, watches))
-		*w = watches[0]
-		return err
-	},
 }
 
 func watch(t *testing.T, f *framework.Framework, kind, path string) *framework.Watch {
@@ -214,7 +208,7 @@ func TestACancelledReadLeavesNoWatch(t *testing.T) {
 			mustCreate(t, f, "/a")
 			release, arrived := make(chan struct{}), make(chan struct{}, 1)
 			remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Path != "/a" && r.Op != zkserver.OpSetWatches {
+				if r.Path != "/a" {
 					return zkserver.Pass
 				}
 				arrived <- struct{}{}
@@ -336,13 +330,13 @@ func TestWatchesUnderStress(t *testing.T) {
 	for i := range 8 {
 		readers.Go(func() {
 			for round := range 200 {
-				kind := []string{"get", "exists", "data of several"}[(round+i)%3]
+				kind := []string{"get", "exists"}[round%2]
 				var w *framework.Watch
 				if err := watchers[kind](t.Context(), f, fmt.Sprintf("/p%d", i%paths), &w); err != nil {
 					t.Errorf("round %d: %v", round, err)
 					return
 				}
-				if round%4 == 0 {
+				if round%3 == 0 {
 					fired(t, w)
 				}
 				w.Cancel()

@@ -1290,15 +1290,6 @@ var table = []mutant{
 		test:     "^TestALaterPredecessorThatIsUnreadable$",
 	},
 	{
-		name:     "framework-early-end-costs-a-persistent-watch",
-		property: "A watch that has ended before its reply does not take the place of a persistent one.",
-		file:     "framework/watch.go",
-		old:      "if set && w.asked && ws.serves(w.key.full) {",
-		new:      "if set && !w.ended && w.asked && ws.serves(w.key.full) {",
-		pkg:      "./framework",
-		test:     "^TestWatchDataOfANameThatIsUsedAgain$",
-	},
-	{
 		name:     "locks-name-for-the-node",
 		property: "A node of the same name that is not the one it created does not keep a hold alive.",
 		file:     "recipes/locks/hold.go",
