@@ -106,9 +106,9 @@ func TestOutagesWithBackgroundTrafficOnly(t *testing.T) {
 			pause time.Duration // between two tries of what was sent in vain
 			told  []framework.ConnectionState
 		}{
-			{n.setDown, time.Second, 0, []framework.ConnectionState{framework.Suspended, framework.Reconnected}},
-			{n.setDown, 2 * memSession, 0, []framework.ConnectionState{framework.Suspended, framework.Lost, framework.Reconnected}},
-			{n.setDown, time.Second, 0, []framework.ConnectionState{framework.Suspended, framework.Reconnected}},
+			{n.setDown, time.Second, 100 * time.Millisecond, []framework.ConnectionState{framework.Suspended, framework.Reconnected}},
+			{n.setDown, 2 * memSession, 100 * time.Millisecond, []framework.ConnectionState{framework.Suspended, framework.Lost, framework.Reconnected}},
+			{n.setDown, time.Second, 100 * time.Millisecond, []framework.ConnectionState{framework.Suspended, framework.Reconnected}},
 			{
 				n.setHole, 2 * memSession, time.Second,
 				[]framework.ConnectionState{framework.Suspended, framework.Lost, framework.Reconnected},
