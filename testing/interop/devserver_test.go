@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,8 @@ import (
 type devserver struct {
 	addr   string
 	cmd    *exec.Cmd
-	folder string // of the program
+	in     io.Closer // the program ends with it, and so with this process, whatever ends that
+	folder string    // of the program
 }
 
 // sharedDevserver is the one that the tests of this package share.
@@ -59,6 +61,10 @@ func onDevserver(t *testing.T) zktest.Backend {
 	return zktest.At("devserver", sharedDevserver.server.addr)
 }
 
+// untilInputEnds is a script that runs a command, its name and its arguments, and asks it to end when the input does. The
+// output is the command's alone.
+const untilInputEnds = `"$0" "$@" & exec >&-; read -r _; kill $!; wait $!`
+
 // startDevserver builds the program and starts it. The context bounds the building.
 func startDevserver(ctx context.Context) (*devserver, error) {
 	folder, err := os.MkdirTemp("", "devserver-")
@@ -70,7 +76,9 @@ func startDevserver(ctx context.Context) (*devserver, error) {
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, output), os.RemoveAll(folder))
 	}
-	d := &devserver{cmd: exec.CommandContext(context.WithoutCancel(ctx), program, "-addr", "127.0.0.1:0", "-container-check", "200ms"), folder: folder}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", untilInputEnds,
+		program, "-addr", "127.0.0.1:0", "-container-check", "200ms")
+	d := &devserver{cmd: cmd, folder: folder}
 	if err := d.start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
@@ -80,22 +88,24 @@ func startDevserver(ctx context.Context) (*devserver, error) {
 // start starts the process, whose first line tells its address.
 func (d *devserver) start() error {
 	d.cmd.Stderr = os.Stderr
-	stdout, err := d.cmd.StdoutPipe()
-	if err != nil {
+	in, err1 := d.cmd.StdinPipe()
+	stdout, err2 := d.cmd.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
+	d.in = in
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		return errors.Join(err, d.cmd.Process.Kill(), d.cmd.Wait())
+		return errors.Join(err, d.in.Close(), d.cmd.Wait())
 	}
 	d.addr = strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
 	return nil
 }
 
-// stop ends the process as Ctrl-C does, and removes the program.
+// stop ends the process, with SIGTERM, and removes the program.
 func (d *devserver) stop() error {
-	return errors.Join(d.cmd.Process.Signal(os.Interrupt), d.cmd.Wait(), os.RemoveAll(d.folder))
+	return errors.Join(d.in.Close(), d.cmd.Wait(), os.RemoveAll(d.folder))
 }
