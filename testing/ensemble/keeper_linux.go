@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -183,7 +184,7 @@ func (k *keeper) inside(space *os.File, cmd *exec.Cmd) *exec.Cmd {
 		files = append(files, k.user)
 	}
 	args = append(args, "--", "setpriv", "--pdeathsig", "KILL", "--")
-	inside := exec.Command("nsenter", append(args, cmd.Args...)...)
+	inside := exec.Command("nsenter", slices.Concat(args, []string{cmd.Path}, cmd.Args[min(1, len(cmd.Args)):])...)
 	inside.Dir, inside.Env, inside.ExtraFiles = cmd.Dir, cmd.Env, files
 	return inside
 }

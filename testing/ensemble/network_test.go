@@ -177,6 +177,29 @@ func TestIsolatedLeaderIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestInside runs a command on a host, in its own folder and environment and under the id that it was given, and by its path
+// whatever it is called.
+func TestInside(t *testing.T) {
+	e := start(t, ensemble.WithNetwork())
+	host, err := e.Network().Join("client")
+	require.NoError(t, err)
+	shell, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	folder := t.TempDir()
+	cmd := host.Inside(&exec.Cmd{
+		Path: shell,
+		Args: []string{"a name that is in no folder", "-c", `echo "$$ $PWD $VALUE $1"; ip -brief -4 address show eth0`, "sh", "one two"},
+		Dir:  folder,
+		Env:  append(os.Environ(), "VALUE=three"),
+	})
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	require.NoError(t, cmd.Run(), "%s", said.String())
+	first, second, _ := strings.Cut(said.String(), "\n")
+	require.Equal(t, fmt.Sprintf("%d %s three one two", cmd.Process.Pid, folder), first)
+	require.Contains(t, second, host.Addr().String()+"/24")
+}
+
 // namespaceOf is the network namespace of a process, as the kernel names it.
 func namespaceOf(t *testing.T, pid int) string {
 	t.Helper()
