@@ -12,7 +12,7 @@ type Action string
 // What happens to connections. The Frame of such an [Event] has only Conn.
 const (
 	Accepted Action = "accepted"  // a client connected
-	Refused  Action = "refused"   // a client connected and was reset because of Refuse
+	Refused  Action = "refused"   // a client connected and was reset, because of Refuse or after Close
 	Unserved Action = "unserved"  // the target could not be reached, so the client was reset; Detail tells why
 	HalfShut Action = "half shut" // one side ended its sending, which the other was told; Detail tells the direction
 	Ended    Action = "ended"     // both sides ended their sending, or CutAfter a reply: closed in good order

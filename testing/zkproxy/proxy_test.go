@@ -225,6 +225,8 @@ func TestStartRefusesBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "longest frame is 15 bytes")
 	_, err = zkproxy.Start("localhost:1", zkproxy.WithDialTimeout(0))
 	require.ErrorContains(t, err, "dial timeout is 0s")
+	_, err = zkproxy.Start("localhost:1", zkproxy.WithDialer(nil))
+	require.ErrorContains(t, err, "nil dialer")
 }
 
 func TestAwaitEndsWithContext(t *testing.T) {
