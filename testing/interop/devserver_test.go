@@ -10,10 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -26,39 +23,11 @@ type devserver struct {
 	folder string    // of the program
 }
 
-// sharedDevserver is the one that the tests of this package share.
-var sharedDevserver struct {
-	sync.Mutex
-	server *devserver
-}
-
-// sharingDevserver ends the shared one after the tests.
-type sharingDevserver struct{ m zktest.TestRunner }
-
-func (s sharingDevserver) Run() int {
-	code := s.m.Run()
-	sharedDevserver.Lock()
-	defer sharedDevserver.Unlock()
-	if sharedDevserver.server != nil {
-		if err := sharedDevserver.server.stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "devserver:", err)
-			code = max(code, 1)
-		}
-	}
-	return code
-}
-
 // onDevserver is the devserver as a backend.
 func onDevserver(t *testing.T) zktest.Backend {
 	t.Helper()
-	sharedDevserver.Lock()
-	defer sharedDevserver.Unlock()
-	if sharedDevserver.server == nil {
-		server, err := startDevserver(withLimit(t))
-		require.NoError(t, err)
-		sharedDevserver.server = server
-	}
-	return zktest.At("devserver", sharedDevserver.server.addr)
+	server := sharedDevserver.get(t, func() (*devserver, error) { return startDevserver(withLimit(t)) })
+	return zktest.At("devserver", server.addr)
 }
 
 // untilInputEnds is a script that runs a command, its name and its arguments, and asks it to end when the input does. The
@@ -105,7 +74,11 @@ func (d *devserver) start() error {
 	return nil
 }
 
-// stop ends the process, with SIGTERM, and removes the program.
-func (d *devserver) stop() error {
-	return errors.Join(d.in.Close(), d.cmd.Wait(), os.RemoveAll(d.folder))
+// Close ends the process, with SIGTERM, and removes the program.
+func (d *devserver) Close() error {
+	err := errors.Join(d.in.Close(), d.cmd.Wait(), os.RemoveAll(d.folder))
+	if err != nil {
+		return fmt.Errorf("devserver: %w", err)
+	}
+	return nil
 }

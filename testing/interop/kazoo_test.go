@@ -1,11 +1,8 @@
 package interop_test
 
 import (
-	"fmt"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,38 +11,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// sharedKazoo is the Python process that the tests of this package share.
-var sharedKazoo struct {
-	sync.Mutex
-	process *interop.Kazoo
-}
-
-// sharingKazoo ends the shared Python process after the tests.
-type sharingKazoo struct{ m zktest.TestRunner }
-
-func (s sharingKazoo) Run() int {
-	code := s.m.Run()
-	sharedKazoo.Lock()
-	defer sharedKazoo.Unlock()
-	if sharedKazoo.process != nil {
-		if err := sharedKazoo.process.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
-		}
-	}
-	return code
-}
-
 func startKazoo(tb testing.TB) *interop.Kazoo {
 	tb.Helper()
-	sharedKazoo.Lock()
-	defer sharedKazoo.Unlock()
-	if sharedKazoo.process == nil {
-		process, err := interop.StartKazoo()
-		require.NoError(tb, err)
-		sharedKazoo.process = process
-	}
-	return sharedKazoo.process
+	return sharedKazoo.get(tb, interop.StartKazoo)
 }
 
 // newKazoo returns an actor in Python that is connected, and closed when the test

@@ -2,7 +2,9 @@ package interop_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -20,27 +22,51 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(zktest.WithSharedServers(sharingDevserver{sharingKazoo{sharingJava{m}}}))
+	goleak.VerifyTestMain(zktest.WithSharedServers(sharing{m}))
 }
 
-// sharedJava is the Java process that the tests of this package share.
-var sharedJava struct {
-	sync.Mutex
-	process *interop.Java
+// shared is a process that the tests of this package share: it is started for the first
+// that needs it, and ended after the last.
+type shared[P io.Closer] struct {
+	mu      sync.Mutex
+	process *P // nil before it is needed
 }
 
-// sharingJava ends the shared Java process after the tests.
-type sharingJava struct{ m *testing.M }
+var (
+	sharedJava      shared[*interop.Java]
+	sharedKazoo     shared[*interop.Kazoo]
+	sharedDevserver shared[*devserver]
+)
 
-func (s sharingJava) Run() int {
+func (s *shared[P]) get(tb testing.TB, start func() (P, error)) P {
+	tb.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		process, err := start()
+		require.NoError(tb, err)
+		s.process = &process
+	}
+	return *s.process
+}
+
+func (s *shared[P]) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return nil
+	}
+	return (*s.process).Close()
+}
+
+// sharing ends the shared processes after the tests.
+type sharing struct{ m *testing.M }
+
+func (s sharing) Run() int {
 	code := s.m.Run()
-	sharedJava.Lock()
-	defer sharedJava.Unlock()
-	if sharedJava.process != nil {
-		if err := sharedJava.process.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
-		}
+	if err := errors.Join(sharedJava.close(), sharedKazoo.close(), sharedDevserver.close()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
 	}
 	return code
 }
@@ -94,14 +120,7 @@ func needsJava(t *testing.T) {
 
 func startJava(tb testing.TB) *interop.Java {
 	tb.Helper()
-	sharedJava.Lock()
-	defer sharedJava.Unlock()
-	if sharedJava.process == nil {
-		process, err := interop.Start(withLimit(tb))
-		require.NoError(tb, err)
-		sharedJava.process = process
-	}
-	return sharedJava.process
+	return sharedJava.get(tb, func() (*interop.Java, error) { return interop.Start(withLimit(tb)) })
 }
 
 var actors atomic.Int64
