@@ -176,6 +176,20 @@ func newMutex(tb testing.TB, client *framework.Framework, path string, opts ...l
 	return m
 }
 
+// acquireLater returns where the lease will be, nil if none can be had.
+func acquireLater(tb testing.TB, lock locks.InterProcessLock) <-chan *locks.Lease {
+	tb.Helper()
+	got := make(chan *locks.Lease, 1)
+	go func() {
+		lease, err := lock.Acquire(withLimit(tb))
+		if err != nil {
+			tb.Errorf("acquire: %v", err)
+		}
+		got <- lease
+	}()
+	return got
+}
+
 // queue is what every lock can tell.
 type queue interface {
 	Participants(ctx context.Context) ([]locks.Participant, error)

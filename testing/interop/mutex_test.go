@@ -51,14 +51,7 @@ func TestParticipantsOfBothSides(t *testing.T) {
 		node, czxid := alice.acquire(t, "m")
 		again, _ := alice.acquire(t, "m")
 		require.Equal(t, node, again, "a re-entrant hold has one node")
-		got := make(chan *locks.Lease, 1)
-		go func() {
-			lease, err := mutex.Acquire(withLimit(t))
-			if err != nil {
-				t.Errorf("acquire: %v", err)
-			}
-			got <- lease
-		}()
+		got := acquireLater(t, mutex)
 		awaitQueue(t, mutex, 2)
 		bobsTurn := bob.Begin("acquire", "m")
 		queue := awaitQueue(t, mutex, 3)
@@ -121,14 +114,7 @@ func TestTheOtherSideDies(t *testing.T) {
 		<-lease.Done()
 		require.Error(t, lease.Err())
 
-		got := make(chan *locks.Lease, 1)
-		go func() {
-			lease, err := mutex.Acquire(withLimit(t))
-			if err != nil {
-				t.Errorf("acquire: %v", err)
-			}
-			got <- lease
-		}()
+		got := acquireLater(t, mutex)
 		awaitQueue(t, mutex, 2)
 		java.close(t)
 		next := <-got

@@ -53,14 +53,7 @@ func TestGoAsksJava(t *testing.T) {
 		require.Equal(t, node, queue[0].Path)
 		require.Empty(t, queue[0].Identity, "Curator's revocable nodes are empty")
 
-		got := make(chan *locks.Lease, 1)
-		go func() {
-			lease, err := mutex.Acquire(withLimit(t))
-			if err != nil {
-				t.Errorf("acquire: %v", err)
-			}
-			got <- lease
-		}()
+		got := acquireLater(t, mutex)
 		awaitQueue(t, mutex, 2)
 		// Java misses a request that comes between its creation of the node and its look
 		// at it, but acquire has returned, and with it that look.
