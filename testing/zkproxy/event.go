@@ -15,7 +15,7 @@ const (
 	Refused  Action = "refused"   // a client connected and was reset, because of Refuse or after Close
 	Unserved Action = "unserved"  // the target could not be reached, so the client was reset; Detail tells why
 	HalfShut Action = "half shut" // one side ended its sending, which the other was told; Detail tells the direction
-	Ended    Action = "ended"     // both sides ended their sending, or CutAfter a reply: closed in good order
+	Ended    Action = "ended"     // both sides ended their sending, or CutAfter a reply, or CutNext: closed in good order
 	Reset    Action = "reset"     // the connection was reset, by either side or the proxy; Detail tells why
 )
 
