@@ -22,20 +22,21 @@ func TestCommandReportsSurvivors(t *testing.T) {
 		doorMutant("strict", condition, anyKey, "^TestStrict$"),
 		doorMutant("stale", "key == 43", anyKey, "^TestStrict$"),
 	}
+	rows[1].tries = 2
 
 	status, stdout, stderr := invoke(t, rows)
 	require.Equal(t, statusFailed, status)
 	require.Equal(t, `MUTANT  PROPERTY                                CAUGHT BY         RESULT
 lax     The door opens for the right key only.  -                 SURVIVED, caught 0/1
-strict  The door opens for the right key only.  TestStrict/wrong  caught 1/1
+strict  The door opens for the right key only.  TestStrict/wrong  caught 2/2
 stale   The door opens for the right key only.  -                 ERROR
 `, stdout)
 	require.Contains(t, stderr, "mutants: stale: the old text occurs 0 times")
 	require.Contains(t, stderr, "mutants: 2 of 3 were not caught in at least 95 % of their tries")
 
-	status, stdout, _ = invoke(t, rows, "-run", "^strict$", "-n", "2")
+	status, stdout, _ = invoke(t, rows, "-run", "^strict$", "-n", "3")
 	require.Equal(t, statusOK, status)
-	require.Contains(t, stdout, "caught 2/2")
+	require.Contains(t, stdout, "caught 3/3")
 }
 
 func TestCommandLists(t *testing.T) {
