@@ -70,7 +70,7 @@ func TestPeerCuratorHolderHearsNothing(t *testing.T) {
 		}
 	}
 	atOnce(t, cases, func(t *testing.T, server *zkserver.Server, begin trouble) {
-		holder := newCuratorPeer(t, server, shortSession)
+		holder := newCuratorPeer(t, server, longSession) // a short one may end before a busy machine has run its client
 		node, _ := holder.acquire(t, "m")
 		entered := enterLater(t, rivalOf(t, server))
 		begin(t, server, holder, node)
