@@ -29,8 +29,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.peers, "peers", "", "comma-separated, of "+peerNames()+" (default all)")
-	flag.StringVar(&o.scenarios, "scenario", "",
-		"comma-separated, of uncontended, contended, one-process, queue, rw, semaphore, herd, many (default all)")
+	flag.StringVar(&o.scenarios, "scenario", "", "comma-separated, of "+scenarioNames()+" (default all)")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each peer runs, by turns")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long turns are counted, after half of it to warm up")
 	flag.IntVar(&o.servers, "servers", 1, "ZooKeeper servers, 1 or 3")

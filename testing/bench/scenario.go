@@ -64,10 +64,19 @@ func selectScenarios(kinds string, duration time.Duration) ([]scenario, error) {
 	for kind := range strings.SplitSeq(kinds, ",") {
 		known := func(s scenario) bool { return s.kind == kind }
 		if kind != "" && !slices.ContainsFunc(scenarios, known) {
-			return nil, fmt.Errorf("scenario %q, expected one of uncontended, contended, one-process, queue, rw, semaphore, herd, many", kind)
+			return nil, fmt.Errorf("scenario %q, expected one of %s", kind, scenarioNames())
 		}
 	}
 	return chosen, nil
+}
+
+// scenarioNames are the kinds, each once.
+func scenarioNames() string {
+	var names []string
+	for _, s := range scenarios {
+		names = append(names, s.kind)
+	}
+	return strings.Join(slices.Compact(names), ", ")
 }
 
 func (s scenario) String() string {
