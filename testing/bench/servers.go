@@ -73,14 +73,11 @@ func commandMissing(command, debian string) error {
 }
 
 func (s *servers) startEtcd(ctx context.Context) error {
-	folder, client, err := s.place()
+	folder, addrs, err := s.place(2)
 	if err != nil {
 		return err
 	}
-	_, internal, err := s.place()
-	if err != nil {
-		return err
-	}
+	client, internal := addrs[0], addrs[1]
 	s.etcd = "http://" + client
 	return s.run(ctx, client, "etcd", "--data-dir", folder, "--log-level", "error",
 		"--listen-client-urls", s.etcd, "--advertise-client-urls", s.etcd,
@@ -89,29 +86,35 @@ func (s *servers) startEtcd(ctx context.Context) error {
 }
 
 func (s *servers) startRedis(ctx context.Context) error {
-	folder, addr, err := s.place()
+	folder, addrs, err := s.place(1)
 	if err != nil {
 		return err
 	}
-	s.redis = addr
-	host, port, err := net.SplitHostPort(addr)
+	s.redis = addrs[0]
+	host, port, err := net.SplitHostPort(s.redis)
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, addr, "redis-server", "--dir", folder, "--bind", host, "--port", port, "--save", "")
+	return s.run(ctx, s.redis, "redis-server", "--dir", folder, "--bind", host, "--port", port, "--save", "")
 }
 
-// place returns a folder and a free address on the loopback interface.
-func (s *servers) place() (folder, addr string, err error) {
+// place returns a folder and free addresses on the loopback interface, no two of which are the same.
+func (s *servers) place(n int) (folder string, addrs []string, err error) {
 	if folder, err = os.MkdirTemp("", "bench-"); err != nil {
-		return "", "", err
+		return "", nil, err
 	}
 	s.folders = append(s.folders, folder)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
+	var open closers // until all are found
+	defer func() { err = errors.Join(err, open.close()) }()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", nil, err
+		}
+		open = append(open, l.Close)
+		addrs = append(addrs, l.Addr().String())
 	}
-	return folder, l.Addr().String(), l.Close()
+	return folder, addrs, nil
 }
 
 // run starts a server and waits until it takes connections.
