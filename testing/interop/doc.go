@@ -48,8 +48,9 @@
 // test of its own. All of kazoo's recipes come out the same on the embedded server as on
 // ZooKeeper.
 //
-// All of it is tried on the program examples/devserver as well, which is the embedded
-// server in a process of its own, and which clients and tools in any language can use.
+// All of it is tried on the program examples/devserver as well, with fewer holds: that is
+// the embedded server in a process of its own, which clients and tools in any language can
+// use.
 // With -kazoos-own, kazoo's own tests are run on it, too.
 //
 // # Known peers
