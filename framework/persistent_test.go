@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -443,6 +444,32 @@ func TestAddWatchOnAnOldServerThatDoesNotSay(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrUnsupported)
 	require.NoError(t, f.Sync(t.Context(), "/"))
 	states.none(t)
+}
+
+// TestCloseEndsTheQuestionForTheVersion, to which no answer comes.
+func TestCloseEndsTheQuestionForTheVersion(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		asked := make(chan struct{})
+		var dials atomic.Int32
+		f := n.client(t, framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dials.Add(1) > 1 {
+				close(asked)
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			return n.dial(ctx, network, addr)
+		}))
+		done := make(chan error, 1)
+		go func() {
+			_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
+			done <- err
+		}()
+		<-asked
+		require.NoError(t, f.Close())
+		synctest.Wait() // in which no time passes
+		require.Len(t, done, 1)
+		require.ErrorIs(t, <-done, framework.ErrClosed)
+	})
 }
 
 // TestAPersistentWatchEndsOnAnOldServer, to which the client reconnects.

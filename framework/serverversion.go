@@ -88,10 +88,14 @@ func olderText(version string) string {
 	return version
 }
 
-// askVersion asks a server for its version with the four-letter word srvr.
+// askVersion asks a server for its version with the four-letter word srvr, for no longer
+// than the client lives.
 func (f *Framework) askVersion(ctx context.Context, server string) string {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.connectionTimeout)
 	defer cancel()
+	//nolint:contextcheck // it is the client's, on top of the caller's
+	unbind := context.AfterFunc(f.ctx, cancel)
+	defer unbind()
 	conn, err := f.cfg.dial(ctx, "tcp", server)
 	if err != nil {
 		return unknownVersion
