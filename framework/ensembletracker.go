@@ -60,7 +60,7 @@ func (e *ensemble) readConfig(ctx context.Context) (*Watch, error) {
 		return nil, err
 	}
 	err = e.f.exchange(ctx, c)
-	c.watch.deliver(err == nil)
+	c.deliver(err == nil)
 	if err != nil {
 		return nil, err
 	}

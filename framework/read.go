@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/jute"
 	"github.com/gocurator/curator/retry"
 )
@@ -279,9 +280,6 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	}
 	err := f.send(ctx, true, calls...)
 	for _, c := range calls {
-		if c.watch != nil {
-			c.watch.deliver(err == nil)
-		}
 		if c.deliver != nil {
 			c.deliver(err == nil)
 		}
@@ -300,10 +298,12 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	e.Bool(cfg.watch != nil)
 	c := &call{operation: op, path: path, body: e.Bytes(), retry: cfg.retry}
 	if cfg.watch != nil {
-		c.watch = &watchRequest{
-			watches: f.watches, key: watchKey{full, kind}, path: path,
+		r := &watchRequest{
+			key: watchKey{full, kind}, path: path,
 			onAbsent: op == opExists, into: cfg.watch, flag: &c.body[len(c.body)-1],
 		}
+		c.begin = func() func(conduit.Reply, error) { return f.watches.begin(r) }
+		c.deliver = r.deliver
 	}
 	return c, nil
 }

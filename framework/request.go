@@ -50,12 +50,11 @@ type call struct {
 	path    string // as the caller named it
 	body    []byte
 	session *Session // when set, the only one to run in
-	watch   *watchRequest
-	begin   func() func(conduit.Reply, error) // when set, called before each try for its OnDone
-	deliver func(ok bool)                     // when set, called with the outcome of a pipeline
 	decode  func(*jute.Decoder)
-	confirm bool   // a write whose acknowledgement proves that a majority keeps the session
-	absent  func() // when set, NoNode is an answer and not an error
+	begin   func() func(conduit.Reply, error) // when set, called before each try for its OnDone
+	deliver func(ok bool)                     // when set, to be called with the outcome of the last try
+	confirm bool                              // a write whose acknowledgement proves that a majority keeps the session
+	absent  func()                            // when set, NoNode is an answer and not an error
 
 	// refused, when set, says what an error of the server's means to the call.
 	refused func(error) error
@@ -134,9 +133,6 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 		}
 	}
 	for i, c := range calls {
-		if c.watch != nil {
-			wire[i].OnDone = f.watches.begin(c.watch)
-		}
 		if c.begin != nil {
 			wire[i].OnDone = c.begin()
 		}

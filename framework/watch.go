@@ -172,7 +172,6 @@ func newWatches(f *Framework) *watches {
 
 // watchRequest is a read that asks for a watch.
 type watchRequest struct {
-	watches  *watches
 	key      watchKey
 	path     string
 	onAbsent bool // the server sets the watch although there is no znode

@@ -42,7 +42,7 @@ func (f *Framework) watchDataCall(paths []string, into []*Watch) (*call, error) 
 		}
 		key := watchKey{f.root.full(path), watchData}
 		e.String(key.full)
-		requests[i] = watchRequest{watches: f.watches, key: key, path: path, into: &into[i]}
+		requests[i] = watchRequest{key: key, path: path, into: &into[i]}
 	}
 	e.Int32(0) // paths without a znode
 	e.Int32(0) // lists of children
