@@ -264,7 +264,7 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	calls := make([]*call, len(reads))
 	for i, r := range reads {
 		if r.build == nil {
-			return &OpError{"pipeline", "", fmt.Errorf("%w: the zero Read, expected one of ReadData or ReadChildren", ErrInvalidOption)}
+			return &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadChildren or WatchData", ErrInvalidOption)}
 		}
 		c, err := r.build(f)
 		if err != nil {
