@@ -225,15 +225,15 @@ func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 func (ws *watches) answered(w *Watch, set bool) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	if set && w.asked && ws.serves(w.key.full) {
+		ws.rearm(w.key.full)
+	}
 	if w.ended {
 		return true
 	}
 	entry := ws.entries[w.key]
 	if set {
 		w.armed, entry.armed = true, true
-	}
-	if set && w.asked && ws.serves(w.key.full) {
-		ws.rearm(w.key.full)
 	}
 	if !set || w.cancelled {
 		ws.drop(w)

@@ -17,8 +17,10 @@ import (
 // It is for names that are not used again: of a znode that is deleted and created
 // anew while the request is under way, the end may be told and the server keep a watch
 // that nobody waits for; and persistent watches hear again of the end of one that is
-// not there. It needs no permission to read. It is the request with which
-// ZooKeeper's own clients set their watches again after a reconnect.
+// not there. Those on one of the paths are told to resync. It is never refused for lack
+// of rights, but ZooKeeper 3.8.4, 3.9.2 and later tell nothing of a znode to those who
+// may not read it. It is the request with which ZooKeeper's own clients set their watches
+// again after a reconnect.
 func WatchData(paths []string, into []*Watch) Read {
 	first := ""
 	if len(paths) > 0 {

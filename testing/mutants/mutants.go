@@ -724,6 +724,15 @@ var table = []mutant{
 		test:     "^TestSuite$/^zkserver$/^watch$/^several$",
 	},
 	{
+		name:     "framework-early-end-costs-a-persistent-watch",
+		property: "A watch that has ended before its reply does not take the place of a persistent one.",
+		file:     "framework/watch.go",
+		old:      "if set && w.asked && ws.serves(w.key.full) {",
+		new:      "if set && !w.ended && w.asked && ws.serves(w.key.full) {",
+		pkg:      "./framework",
+		test:     "^TestWatchDataOfANameThatIsUsedAgain$",
+	},
+	{
 		name:     "framework-watch-outlives-its-wait",
 		property: "Whoever gives up waiting for a watch leaves none at the server.",
 		file:     "framework/watch.go",
