@@ -126,7 +126,8 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 	return stat, nil
 }
 
-// Children returns the names of a znode's children, in no particular order.
+// Children returns the names of a znode's children, in no particular order. They share
+// their memory: of a long list, what is kept for long is better cloned (strings.Clone).
 func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenOption) ([]string, error) {
 	var names []string
 	err := f.Pipeline(ctx, ReadChildren(path, &names, opts...))
