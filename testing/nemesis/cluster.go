@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -37,11 +35,9 @@ type cluster struct {
 	vandal    *framework.Framework // the same, but without rights in a guarded round
 	adminHost *ensemble.Host
 	locks     []lockSpec
-	log       *os.File // what client processes say of errors
-
-	mu      sync.Mutex
-	clients []*process // that run
-	started []string   // the names of all that ever did
+	log       *os.File   // what client processes say
+	clients   []*process // that run
+	started   []string   // the names of all that ever did
 }
 
 // setup is how servers and clients of a round are set up.
@@ -197,8 +193,6 @@ func (c *cluster) share(i int) []lockSpec {
 
 // restartClient starts a client anew that was killed.
 func (c *cluster) restartClient(i int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	old := c.clients[i]
 	config := old.config
 	var number, run int
@@ -217,25 +211,14 @@ func (c *cluster) restartClient(i int) error {
 	return nil
 }
 
-// client is the process that runs at place i now.
-func (c *cluster) client(i int) *process {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.clients[i]
-}
-
-// each runs f for all clients at the same time, and returns all errors.
-func (c *cluster) each(f func(i int, p *process) error) error {
-	c.mu.Lock()
-	clients := slices.Clone(c.clients)
-	c.mu.Unlock()
-	errs := make([]error, len(clients))
-	var done sync.WaitGroup
-	for i, p := range clients {
-		done.Go(func() { errs[i] = f(i, p) })
+// endClients has all clients close what they have open, and waits until they have ended.
+func (c *cluster) endClients() error {
+	_, err := orderAll(c.clients, order{Do: doClose})
+	for _, p := range c.clients {
+		err = errors.Join(err, p.end())
 	}
-	done.Wait()
-	return errors.Join(errs...)
+	c.clients = nil
+	return err
 }
 
 // close ends what still runs.

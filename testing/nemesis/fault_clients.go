@@ -2,30 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
 	"github.com/gocurator/curator/testing/zkproxy"
 )
 
-// orderAll gives an order to several clients. One that was killed meanwhile does not
-// count.
-func orderAll(all []*process, o order) (err error) {
-	for _, p := range all {
-		_, failure := p.order(o)
-		err = errors.Join(err, failure)
+// healClients ends what clients do to frames and connections.
+func healClients(all []*process) undo {
+	return func(context.Context) error {
+		_, err := orderAll(all, order{Do: doHeal})
+		return err
 	}
-	return err
 }
 
 // resetConnections resets the connections of all clients.
 func resetConnections(_ context.Context, c *cluster, _ *rand.Rand, record *faultRecord) (undo, error) {
 	record.Detail = "all"
-	return nil, c.each(func(_ int, p *process) error {
-		_, err := p.order(order{Do: doReset})
-		return err
-	})
+	_, err := orderAll(c.clients, order{Do: doReset})
+	return nil, err
 }
 
 // loseFrames loses one of the next requests of each client, or its reply.
@@ -36,20 +31,15 @@ func loseFrames(_ context.Context, c *cluster, random *rand.Rand, record *faultR
 			zkproxy.OpDelete, zkproxy.OpGetChildren2, zkproxy.OpGetData, zkproxy.OpMulti),
 	}
 	record.Detail = fmt.Sprintf("%s %d of each client: %s", operationName(o.Op), o.K, o.Which)
-	all := func(o order) func(int, *process) error {
-		return func(_ int, p *process) error {
-			_, err := p.order(o)
-			return err
-		}
-	}
-	return func(context.Context) error { return c.each(all(order{Do: doHeal})) }, c.each(all(o))
+	_, err := orderAll(c.clients, o)
+	return healClients(c.clients), err
 }
 
 // haltClient kills a client process, which is started anew later, or stops it for
 // a while.
 func haltClient(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	i := random.IntN(len(c.clients))
-	p := c.client(i)
+	p := c.clients[i]
 	record.Clients = []string{p.config.Name}
 	if random.IntN(2) == 0 {
 		record.Killed = true
@@ -62,7 +52,7 @@ func haltClient(_ context.Context, c *cluster, random *rand.Rand, record *faultR
 
 // closeSession has the session of a client closed by another connection.
 func closeSession(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
-	p := c.client(random.IntN(len(c.clients)))
+	p := oneOf(random, c.clients...)
 	record.Detail = "that of " + p.config.Name
 	answer, err := p.order(order{Do: doExpire})
 	if answer.Session != 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -70,8 +69,7 @@ func cutOffServer(ctx context.Context, c *cluster, random *rand.Rand, record *fa
 			return mend, err
 		}
 	}
-	restarted := restart(c, others(c, s)...)(ctx)
-	return mend, restarted
+	return mend, restart(c, others(c, s)...)(ctx)
 }
 
 // cutLink cuts the link between two servers, both ways or one way.
@@ -91,7 +89,7 @@ func cutLink(_ context.Context, c *cluster, random *rand.Rand, record *faultReco
 
 // cutOffClient cuts a client off from all servers, both ways or one way.
 func cutOffClient(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
-	p := c.client(random.IntN(len(c.clients)))
+	p := oneOf(random, c.clients...)
 	way := oneOf(random, "both ways", "nothing gets out", "nothing gets in")
 	record.Detail = p.config.Name + ", " + way
 	var hosts []*ensemble.Host
@@ -115,16 +113,12 @@ func slowDown(_ context.Context, c *cluster, random *rand.Rand, record *faultRec
 	delay := between(50*time.Millisecond, 400*time.Millisecond)(random)
 	var slow []*process
 	for _, i := range random.Perm(len(c.clients))[:1+random.IntN(len(c.clients))] {
-		slow = append(slow, c.client(i))
+		slow = append(slow, c.clients[i])
 	}
 	if random.IntN(2) == 0 && c.setup.frames {
 		record.Detail = fmt.Sprintf("%d clients, 10 kB/s, and everything in small pieces", len(slow))
-		var err error
-		for _, p := range slow {
-			_, failure := p.order(order{Do: doSlow, Rate: 10_000})
-			err = errors.Join(err, failure)
-		}
-		return func(context.Context) error { return orderAll(slow, order{Do: doHeal}) }, err
+		_, err := orderAll(slow, order{Do: doSlow, Rate: 10_000})
+		return healClients(slow), err
 	}
 	record.Detail = fmt.Sprintf("%d clients, %v each way", len(slow), delay.Round(time.Millisecond))
 	set := func(p *process, d time.Duration) {

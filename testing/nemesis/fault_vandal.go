@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
 )
+
+// vandalTime bounds what a vandal does. Without a connection it gives up.
+const vandalTime = 3 * time.Second
 
 // errNothingThere is why nothing was done: nobody had or wanted the lock.
 var errNothingThere = errors.New("there was nothing")
@@ -19,7 +23,7 @@ var errNothingThere = errors.New("there was nothing")
 // vandalise does to the folder of a lock what somebody with all rights can do. In a guarded round
 // it has none, but knows all names.
 func vandalise(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
-	ctx, cancel := context.WithTimeout(ctx, electionTime)
+	ctx, cancel := context.WithTimeout(ctx, vandalTime)
 	defer cancel()
 	spec := oneOf(random, c.locks...)
 	folder := oneOf(random, spec.folders()...)

@@ -21,6 +21,9 @@ const clientEnv = "CURATOR_NEMESIS_CLIENT"
 // the last turns of its workers.
 const answerTime = 2 * time.Minute
 
+// maxAnswer bounds an answer, in bytes. The longest has the stacks of all goroutines that are left.
+const maxAnswer = 16 << 20
+
 // process is a client process as the campaign sees it.
 type process struct {
 	config clientConfig
@@ -65,7 +68,9 @@ func startProcess(config clientConfig, host *ensemble.Host, log io.Writer) (*pro
 func (p *process) read(output *os.File) {
 	defer close(p.answers)
 	defer func() { _ = output.Close() }() // it was only read
-	for lines := bufio.NewScanner(output); lines.Scan(); {
+	lines := bufio.NewScanner(output)
+	lines.Buffer(nil, maxAnswer)
+	for lines.Scan() {
 		var answer reply
 		if err := json.Unmarshal(lines.Bytes(), &answer); err != nil {
 			answer.Error = err.Error()
@@ -108,6 +113,18 @@ func (p *process) order(o order) (reply, error) {
 		p.silent = true
 		return reply{}, fmt.Errorf("nemesis: client %s has not answered to %q within %v", p.config.Name, o.Do, answerTime)
 	}
+}
+
+// orderAll has processes carry an order out at the same time, and returns their answers, in the same
+// order, and all errors.
+func orderAll(all []*process, o order) ([]reply, error) {
+	answers, errs := make([]reply, len(all)), make([]error, len(all))
+	var done sync.WaitGroup
+	for i, p := range all {
+		done.Go(func() { answers[i], errs[i] = p.order(o) })
+	}
+	done.Wait()
+	return answers, errors.Join(errs...)
 }
 
 // kill ends the process as the system does when there is no memory.

@@ -71,36 +71,24 @@ func (s setup) String() string {
 }
 
 // end brings the round to its end, and collects what is left.
-func (r *round) end(ctx context.Context) (err error) {
+func (r *round) end(ctx context.Context) error {
 	c := r.cluster
 	r.record.Clients = c.started
 	c.network.HealAll()
 	r.record.Calm = monotonic()
 	<-time.After(calmTime)
-	errs := []error{c.each(func(_ int, p *process) error {
-		answer, err := p.order(order{Do: doFinish})
-		c.mu.Lock()
-		defer c.mu.Unlock()
+	answers, err := orderAll(c.clients, order{Do: doFinish})
+	for i, answer := range answers {
 		for _, lock := range answer.Stuck {
-			r.record.Stuck = append(r.record.Stuck, p.config.Name+" "+lock)
+			r.record.Stuck = append(r.record.Stuck, c.clients[i].config.Name+" "+lock)
 		}
-		return err
-	})}
-	errs = append(errs, r.readSets(ctx))
-	defer func() { err = errors.Join(err, r.copyLogs()) }()
-	if r.record.Left, err = r.settle(ctx); err != nil {
-		errs = append(errs, err)
 	}
-	errs = append(errs, c.each(func(_ int, p *process) error {
-		_, err := p.order(order{Do: doClose})
-		return errors.Join(err, p.end())
-	}))
-	c.clients = nil
-	if r.record.After, err = r.settle(ctx); err != nil {
-		errs = append(errs, err)
-	}
+	errs := []error{err, r.readSets(ctx)}
+	r.record.Left, err = r.settle(ctx)
+	errs = append(errs, err, c.endClients())
+	r.record.After, err = r.settle(ctx)
 	r.record.End = monotonic()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, err, r.copyLogs())...)
 }
 
 // readSets reads what the holders have written.
