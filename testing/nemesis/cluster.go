@@ -47,7 +47,7 @@ type setup struct {
 	tls     bool
 	guarded bool // nodes are for those only who present the credential
 	fsync   bool
-	frames  bool // proxies that see frames; not with TLS, and not in a run without faults
+	frames  int // how often a fault of frames comes for once of any other; 0: there are no proxies that see frames
 	seed    uint64
 	locks   []lockSpec
 	dir     string // for the servers' files
@@ -143,7 +143,7 @@ func (c *cluster) startClients() error {
 		p, err := startProcess(clientConfig{
 			Name: fmt.Sprintf("c%d.1", i+1), Servers: c.serversOf(i), SessionTimeout: sessionTimeout, Locks: c.share(i), Pause: c.setup.pause,
 			Seed: random.Uint64(), History: filepath.Join(c.folder, fmt.Sprintf("c%d.1.jsonl", i+1)),
-			Registers: c.registers.socket(), Proxied: c.setup.frames, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
+			Registers: c.registers.socket(), Proxied: c.setup.frames > 0, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
 		}, host, c.log)
 		if err != nil {
 			return err

@@ -115,7 +115,7 @@ func slowDown(_ context.Context, c *cluster, random *rand.Rand, record *faultRec
 	for _, i := range random.Perm(len(c.clients))[:1+random.IntN(len(c.clients))] {
 		slow = append(slow, c.clients[i])
 	}
-	if random.IntN(2) == 0 && c.setup.frames {
+	if random.IntN(2) == 0 && c.setup.frames > 0 {
 		record.Detail = fmt.Sprintf("%d clients, 10 kB/s, and everything in small pieces", len(slow))
 		_, err := orderAll(slow, order{Do: doSlow, Rate: 10_000})
 		return healClients(slow), err

@@ -98,29 +98,44 @@ func (c *campaign) run(ctx context.Context, out io.Writer) (err error) {
 	record := campaignRecord{
 		Seed: c.seed, Versions: versions(), Start: monotonic(), Duration: int64(c.duration), Soak: len(chosen) == 0, Kinds: kindsOf(chosen, pair),
 	}
-	rounds := 1 // for a soak, whose processes are to grow old
-	if !record.Soak {
-		rounds = int((c.duration + roundLength - 1) / roundLength)
-	}
-	for n := 0; n < rounds && err == nil; n++ {
+	setups := c.setups(specs, chosen)
+	for n := 0; n < len(setups) && err == nil; n++ {
 		folder := filepath.Join(c.report, fmt.Sprintf("round-%d", n+1))
 		var round roundRecord
-		round, err = runRound(ctx, progress, folder, c.setup(n, specs, chosen), chosen, pair, c.duration/time.Duration(rounds))
+		round, err = runRound(ctx, progress, folder, setups[n], chosen, pair, c.duration/time.Duration(len(setups)))
 		record.Rounds = append(record.Rounds, round)
 	}
 	record.End = monotonic()
 	return errors.Join(err, record.save(c.report), judge(out, c.report))
 }
 
-// setup is how the n-th round is set up. With TLS a proxy sees no frames, so that is left out if
-// nothing but frames is to be hurt.
-func (c *campaign) setup(n int, specs []lockSpec, chosen []fault) setup {
-	otherThanFrames := slices.ContainsFunc(chosen, func(f fault) bool { return !f.frames })
-	s := setup{
-		clients: c.clients, pause: c.pause, tls: n%2 == 1 && otherThanFrames, fsync: n/2%2 == 1, seed: c.seed + uint64(n), locks: specs, dir: c.dir,
+// setups are how the rounds are set up. Every other one has TLS, half of all have fsync, so that each
+// comes with and without the other: plain, both, fsync, TLS, and so on, or from the middle of that by an
+// odd seed. With TLS a proxy sees no frames. So there is none if nothing but frames is to be hurt, and
+// otherwise frames are hurt the more often without it.
+func (c *campaign) setups(specs []lockSpec, chosen []fault) []setup {
+	all := make([]setup, 1) // for a soak, whose processes are to grow old
+	if len(chosen) > 0 {
+		all = make([]setup, (c.duration+roundLength-1)/roundLength)
 	}
-	s.frames, s.guarded = len(chosen) > 0 && !s.tls, s.tls
-	return s
+	otherThanFrames := slices.ContainsFunc(possible(chosen), func(f fault) bool { return !f.frames })
+	plain := 0
+	for n := range all {
+		kind := n + 2*int(c.seed%2)
+		tls := kind%2 == 1 && otherThanFrames
+		if !tls {
+			plain++
+		}
+		all[n] = setup{
+			clients: c.clients, pause: c.pause, tls: tls, guarded: tls, fsync: (kind+1)/2%2 == 1, seed: c.seed + uint64(n), locks: specs, dir: c.dir,
+		}
+	}
+	for n := range all {
+		if len(chosen) > 0 && !all[n].tls {
+			all[n].frames = (len(all) + plain - 1) / plain
+		}
+	}
+	return all
 }
 
 // validate says what is wrong with the flags.

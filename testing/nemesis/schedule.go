@@ -26,8 +26,8 @@ const combined = "N15"
 // progress tells people what goes on.
 type progress func(format string, args ...any)
 
-// schedule chooses faults at random, but so that each comes about as often as any other:
-// it goes through all of them, in a new order each time.
+// schedule chooses faults at random, but so that each comes about as often as any other in a
+// campaign: it goes through all of them, in a new order each time.
 type schedule struct {
 	random   *rand.Rand
 	chosen   []fault // what may come
@@ -60,6 +60,9 @@ func choose(list string) (chosen []fault, pair bool, err error) {
 	if pair && len(chosen) == 0 {
 		chosen = faults
 	}
+	if len(possible(chosen)) == 0 {
+		return nil, false, fmt.Errorf("nemesis: fault %s cannot be done here: %s", chosen[0].id, chosen[0].impossible())
+	}
 	return chosen, pair, nil
 }
 
@@ -81,6 +84,11 @@ func (f fault) impossible() string {
 		return ""
 	}
 	return text(f.cannot())
+}
+
+// possible are those that can be done here.
+func possible(all []fault) []fault {
+	return slices.DeleteFunc(slices.Clone(all), func(f fault) bool { return f.impossible() != "" })
 }
 
 // run hurts the cluster until the context ends, and returns what it did. All is undone
@@ -108,7 +116,14 @@ func (r *faultRecord) line(start int64) string {
 
 // next returns the faults that come next: one, or two that hurt different parts.
 func (s *schedule) next(c *cluster) []fault {
-	all := slices.DeleteFunc(slices.Clone(s.chosen), func(f fault) bool { return f.frames && !c.setup.frames || f.impossible() != "" })
+	var all []fault
+	for _, f := range possible(s.chosen) {
+		times := 1
+		if f.frames {
+			times = c.setup.frames
+		}
+		all = append(all, slices.Repeat([]fault{f}, times)...)
+	}
 	if len(s.left) == 0 {
 		n := len(all)
 		if s.pair {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -32,30 +33,67 @@ func TestCombine(t *testing.T) {
 	require.Empty(t, records[0].Voids, "no server was cut off")
 }
 
-// Every fault that was chosen comes about as often as any other, in rounds of every kind.
+// Every fault that was chosen comes about as often as any other, over all rounds of a campaign. Frames
+// cannot be hurt in rounds with TLS, so that they are twice as often in the others.
 func TestScheduleIsFair(t *testing.T) {
 	t.Parallel()
 	for list, want := range map[string]map[string]int{
-		"N1,N8":     {"N1": 10, "N8": 10},
-		"N8":        {"N8": 20}, // not without a proxy: no round is with TLS then
-		"N1,N4,N15": {"N1": 20, "N4": 20},
+		"N1,N8":     {"N1": 60, "N8": 60},
+		"N1,N2,N8":  {"N1": 60, "N2": 60, "N8": 60},
+		"N8":        {"N8": 60}, // no round has TLS then
+		"N1,N4,N15": {"N1": 120, "N4": 120},
 	} {
 		chosen, pair, err := choose(list)
 		require.NoError(t, err)
-		for n := range 4 {
-			c := &cluster{setup: (&campaign{clients: 2}).setup(n, nil, chosen)}
-			s := schedule{random: rand.New(rand.NewPCG(uint64(n), 2)), chosen: chosen, pair: pair}
+		for seed := range uint64(2) {
 			got := make(map[string]int)
-			for range 20 * len(kindsOf(chosen, pair)) / len(chosen) {
-				for _, f := range s.next(c) {
-					got[f.id]++
+			for _, setup := range (&campaign{duration: longCampaign, seed: seed}).setups(nil, chosen) {
+				s := schedule{random: rand.New(rand.NewPCG(setup.seed, 2)), chosen: chosen, pair: pair}
+				for range 10 {
+					for more := true; more; more = len(s.left) > 0 {
+						for _, f := range s.next(&cluster{setup: setup}) {
+							require.False(t, f.frames && setup.tls, "a proxy sees no frames")
+							got[f.id]++
+						}
+					}
 				}
 			}
-			if c.setup.tls && list == "N1,N8" {
-				require.Equal(t, map[string]int{"N1": 20}, got)
-				continue
-			}
-			require.Equal(t, want, got, "%s in round %d", list, n)
+			require.Equal(t, want, got, list)
 		}
 	}
+}
+
+// Half of the rounds of a long campaign have TLS, half have fsync, and some have both, whatever the
+// seed. A short campaign has frames to hurt.
+func TestSetups(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2) {
+		names := make(map[string]int)
+		for _, s := range (&campaign{duration: longCampaign, seed: seed}).setups(nil, faults) {
+			names[s.String()]++
+		}
+		require.Len(t, names, 4, "all combinations: %v", names)
+		require.Equal(t, 3, names["tls, fsync, guarded"]+names["tls, no fsync, guarded"])
+		require.Equal(t, 3, names["plain, fsync"]+names["tls, fsync, guarded"])
+
+		short := (&campaign{duration: shortCampaign, seed: seed}).setups(nil, faults)
+		require.Len(t, short, 1)
+		require.Equal(t, seed == 1, short[0].fsync)
+		require.Equal(t, 1, short[0].frames)
+	}
+	soak := (&campaign{duration: longCampaign}).setups(nil, nil)
+	require.Len(t, soak, 1)
+	require.Zero(t, soak[0].frames, "no proxies")
+}
+
+// What cannot be done here is left out.
+func TestPossible(t *testing.T) {
+	t.Parallel()
+	cannot := fault{id: "N1", cannot: func() error { return errors.New("no such thing here") }}
+	require.Empty(t, possible([]fault{cannot}))
+	s := schedule{random: rand.New(rand.NewPCG(1, 2)), chosen: []fault{cannot, {id: "N2"}}}
+	for range 10 {
+		require.Equal(t, "N2", s.next(&cluster{})[0].id)
+	}
+	require.Len(t, kindsOf(s.chosen, false), 2, "both are in the record")
 }
