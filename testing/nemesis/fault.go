@@ -22,7 +22,7 @@ type fault struct {
 	// ensemble with a network.
 	cannot func() error
 
-	// length is how long it lasts. Faults that are over at once have none.
+	// length is how long it lasts if there is anything to undo.
 	length func(*rand.Rand) time.Duration
 
 	// strike does it. What it learns about the victims goes into the record; undo,
@@ -32,23 +32,21 @@ type fault struct {
 
 type undo func(ctx context.Context) error
 
-// part is what a fault hurts. Faults of different parts can be combined.
+// part is what a fault hurts. Faults of different parts can be combined, and are then done in this order:
+// servers cannot be restarted one by one while their links are cut, but while clients are in trouble.
 type part int
 
 const (
-	servers part = iota
-	links        // between servers, and between a server and everybody
+	data part = iota // what is in ZooKeeper
 	clients
-	data // what is in ZooKeeper
+	servers
+	links // between servers, and between a server and everybody
 )
 
 // between returns a length from a range, evenly.
 func between(least, most time.Duration) func(*rand.Rand) time.Duration {
 	return func(random *rand.Rand) time.Duration { return least + time.Duration(random.Int64N(int64(most-least))) }
 }
-
-// moment is the length of a fault that is over at once.
-func moment(*rand.Rand) time.Duration { return 0 }
 
 // oneOf chooses.
 func oneOf[T any](random *rand.Rand, all ...T) T { return all[random.IntN(len(all))] }
@@ -62,7 +60,7 @@ var faults = []fault{
 	{id: "N4", name: "server cut off with its clients", what: links, length: between(2*time.Second, 6*time.Second), strike: cutOffServer},
 	{id: "N5", name: "link between servers cut", what: links, length: between(time.Second, 6*time.Second), strike: cutLink},
 	{id: "N6", name: "client cut off", what: clients, silent: true, length: sessions(0.5, 0.9, 1.1, 2, 3), strike: cutOffClient},
-	{id: "N7", name: "connections reset", what: clients, length: moment, strike: resetConnections},
+	{id: "N7", name: "connections reset", what: clients, strike: resetConnections},
 	{id: "N8", name: "frames lost", what: clients, frames: true, length: between(500*time.Millisecond, 2*time.Second), strike: loseFrames},
 	{id: "N9", name: "client killed or stopped", what: clients, silent: true, length: sessions(0.5, 1, 1.5, 2, 3), strike: haltClient},
 	{id: "N10", name: "network slow", what: clients, silent: true, length: between(time.Second, 5*time.Second), strike: slowDown},
@@ -71,7 +69,7 @@ var faults = []fault{
 		id: "N12", name: "disk full", what: servers, cannot: cannotFillDisk,
 		length: between(time.Second, 4*time.Second), strike: exhaustDisk,
 	},
-	{id: "N13", name: "session closed by another", what: clients, length: moment, strike: closeSession},
+	{id: "N13", name: "session closed by another", what: clients, strike: closeSession},
 	{id: "N14", name: "vandal", what: data, length: between(200*time.Millisecond, 1500*time.Millisecond), strike: vandalise},
 }
 

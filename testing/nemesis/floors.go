@@ -153,7 +153,7 @@ func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
 		share := inProportion(duration, shortCampaign)
 		return append([]floor{
 			{"acquisitions", share(3000), t.acquisitions},
-			{"faults", share(15), t.faults},
+			{"faults", share(12), t.faults},
 			{"kinds", min(share(5), 5, possible), t.kinds()},
 			{"expirations", share(5), t.expirations},
 			{"lost_while_held", share(3), t.lostWhileHeld},

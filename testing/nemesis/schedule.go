@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -114,7 +114,8 @@ func (r *faultRecord) line(start int64) string {
 	return line
 }
 
-// next returns the faults that come next: one, or two that hurt different parts.
+// next returns the faults that come next: one, or two that hurt different parts, in the order in which
+// they are to be done.
 func (s *schedule) next(c *cluster) []fault {
 	var all []fault
 	for _, f := range possible(s.chosen) {
@@ -138,15 +139,26 @@ func (s *schedule) next(c *cluster) []fault {
 	}
 	first := oneOf(s.random, all...)
 	for range 100 {
-		if second := oneOf(s.random, all...); second.what != first.what {
+		switch second := oneOf(s.random, all...); cmp.Compare(first.what, second.what) {
+		case -1:
 			return []fault{first, second}
+		case 1:
+			return []fault{second, first}
 		}
 	}
 	return []fault{first} // all that were chosen hurt the same part
 }
 
-// strike does the faults at the same time and undoes them when their time has come.
+// strike does the faults at the same time and undoes them when their time has come. It does
+// nothing if the context ends before the servers are ready for it.
 func (s *schedule) strike(ctx context.Context, c *cluster, all []fault) []faultRecord {
+	var unready error
+	if slices.ContainsFunc(all, func(f fault) bool { return f.what == servers || f.what == links }) {
+		unready = awaitSync(ctx, c.ensemble)
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
 	records, undos := make([]faultRecord, len(all)), make([]undo, len(all))
 	var length time.Duration
 	for i, f := range all {
@@ -154,8 +166,11 @@ func (s *schedule) strike(ctx context.Context, c *cluster, all []fault) []faultR
 		r.Fault, r.Name, r.Start = f.id, f.name, monotonic()
 		var err error
 		undos[i], err = f.strike(ctx, c, s.random, r)
-		r.Error = text(err)
-		length = max(length, f.length(s.random))
+		r.fail(err)
+		r.unready(unready)
+		if undos[i] != nil {
+			length = max(length, f.length(s.random))
+		}
 	}
 	if len(all) > 1 {
 		combine(all, records)
@@ -176,11 +191,12 @@ func (s *schedule) strike(ctx context.Context, c *cluster, all []fault) []faultR
 	return records
 }
 
-// fail notes an error of undoing.
+// fail notes why it could not be done or undone.
 func (r *faultRecord) fail(err error) {
-	if err != nil {
-		r.Error = text(errors.Join(errors.New(r.Error), err))
+	if err != nil && r.Error != "" {
+		r.Error += "; "
 	}
+	r.Error += text(err)
 }
 
 // combine says that faults come together. A server that is cut off and then falls silent, for

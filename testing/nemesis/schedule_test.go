@@ -86,6 +86,34 @@ func TestSetups(t *testing.T) {
 	require.Zero(t, soak[0].frames, "no proxies")
 }
 
+// Of two faults at the same time that of links is the last to be done.
+func TestLinksAreCutLast(t *testing.T) {
+	t.Parallel()
+	s := schedule{random: rand.New(rand.NewPCG(1, 2)), chosen: faults, pair: true}
+	pairs := 0
+	for range 1000 {
+		if both := s.next(&cluster{}); len(both) == 2 {
+			pairs++
+			require.Less(t, both[0].what, both[1].what)
+			require.NotEqual(t, links, both[0].what)
+		}
+	}
+	require.Positive(t, pairs)
+}
+
+// What went wrong with a fault is told whole.
+func TestFaultFails(t *testing.T) {
+	t.Parallel()
+	var r faultRecord
+	r.fail(nil)
+	require.Empty(t, r.Error)
+	r.fail(errors.New("it cannot be done"))
+	require.Equal(t, "it cannot be done", r.Error)
+	r.fail(nil)
+	r.fail(errors.New("nor undone"))
+	require.Equal(t, "it cannot be done; nor undone", r.Error)
+}
+
 // What cannot be done here is left out.
 func TestPossible(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/ensemble"
+)
+
+// telling returns the figures of a server, one pair of queued and written transactions after the other.
+func telling(pairs ...[2]int) (figures func(context.Context) (map[string]string, error), asked *int) {
+	asked = new(int)
+	return func(context.Context) (map[string]string, error) {
+		pair := pairs[min(*asked, len(pairs)-1)]
+		*asked++
+		return map[string]string{
+			"zk_sync_processor_request_queued":              fmt.Sprint(pair[0]),
+			"zk_cnt_sync_processor_queue_and_flush_time_ms": fmt.Sprint(pair[1]),
+		}, nil
+	}, asked
+}
+
+// A server is waited for until it has written what it had queued when it was asked first, and no longer:
+// under load there is always more.
+func TestAwaitWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		figures, asked := telling([2]int{7, 7})
+		require.NoError(t, awaitWritten(t.Context(), figures))
+		require.Equal(t, 1, *asked)
+
+		figures, asked = telling([2]int{7, 3}, [2]int{9, 6}, [2]int{12, 7}, [2]int{20, 8})
+		require.NoError(t, awaitWritten(t.Context(), figures))
+		require.Equal(t, 3, *asked)
+
+		ctx, cancel := context.WithTimeout(t.Context(), syncTime)
+		defer cancel()
+		figures, _ = telling([2]int{7, 3})
+		err := awaitWritten(ctx, figures)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "3 of 7 transactions are written")
+
+		require.Error(t, awaitWritten(t.Context(), func(context.Context) (map[string]string, error) { return nil, nil }), "no such figures")
+	})
+}
+
+// A fault of servers that were not ready for it says so, once.
+func TestUnready(t *testing.T) {
+	t.Parallel()
+	r := faultRecord{Detail: "server 2"}
+	r.unready(nil)
+	require.Equal(t, "server 2", r.Detail)
+	r.unready(errors.New("server 1 starts"))
+	r.unready(errors.New("server 3 starts"))
+	require.Equal(t, "server 2, not all servers in sync before", r.Detail)
+}
+
+// Real servers tell what is asked, and are in sync if all of them run.
+func TestAwaitSync(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test starts Java processes")
+	}
+	t.Parallel()
+	e, err := ensemble.Start(t.Context(), ensemble.WithSize(3))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close()) }()
+	require.NoError(t, awaitSync(t.Context(), e))
+	followers, err := e.Followers(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, followers[0].Kill())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.ErrorContains(t, awaitSync(ctx, e), "not all of them run")
+	require.NoError(t, followers[0].Restart(t.Context()))
+	require.NoError(t, awaitSync(t.Context(), e))
+}
