@@ -23,6 +23,9 @@ const (
 	sessionTimeout = 3 * time.Second
 )
 
+// clientsLog is the file that gets what client processes say, in the folder of a round.
+const clientsLog = "clients.log"
+
 // cluster is what a round works with: servers, client processes on hosts of their own,
 // what they protect, and somebody who sees to it that there are folders.
 type cluster struct {
@@ -64,7 +67,7 @@ func startCluster(ctx context.Context, folder string, s setup) (c *cluster, err 
 			err = errors.Join(err, c.close())
 		}
 	}()
-	if c.log, err = os.Create(filepath.Join(folder, "clients.log")); err != nil {
+	if c.log, err = os.Create(filepath.Join(folder, clientsLog)); err != nil {
 		return c, fmt.Errorf("nemesis: %w", err)
 	}
 	if c.registers, err = serveRegisters(); err != nil {

@@ -15,7 +15,8 @@
 //
 // A campaign is one round or more, of five minutes at most, each with servers of its own: with and
 // without TLS, with and without fsync. With TLS the nodes are guarded: clients present a digest, only they have
-// rights, and the vandal must be refused (guard.go). In a round, client processes on hosts of their
+// rights, and the vandal must be refused (guard.go). Neither the digest's password nor the key may be in
+// anything that the clients have written (secrets.go). In a round, client processes on hosts of their
 // own take turns at locks of every recipe under every error policy (workloads.go). A
 // holder looks at its lease all the time, writes to a register that refuses old
 // tokens, and adds to a set that only a transaction of its lease may change (worker.go, held.go).

@@ -8,8 +8,12 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// credential is the digest by which clients and the administrator are known in a guarded round.
-const credential = "nemesis:retribution"
+// credential is the digest by which clients and the administrator are known in a guarded round. The
+// password is what nobody else knows.
+const (
+	credential = "nemesis:" + password
+	password   = "retribution"
+)
 
 // guarded are the options of a client that presents the credential, and whose nodes are for those
 // only who do. The vandal of such a round has no credential.

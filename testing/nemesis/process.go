@@ -37,7 +37,7 @@ type process struct {
 	exited   <-chan error
 }
 
-// startProcess starts a client on a host. What it says of errors goes to the log.
+// startProcess starts a client on a host. What it has to say goes to the log.
 func startProcess(config clientConfig, host *ensemble.Host, log io.Writer) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {

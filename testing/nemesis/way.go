@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +70,7 @@ func (w *way) options(cfg clientConfig) []framework.Option {
 		framework.WithRetryPolicy(retry.BoundedExponentialBackoff(20*time.Millisecond, time.Second, 1000)),
 		framework.WithServerTiming(tick, syncLimit),
 		framework.WithDialer(w.dial),
+		framework.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("client", cfg.Name)),
 	}
 	if w.tls != nil {
 		options = append(options, framework.WithTLS(w.tls))
