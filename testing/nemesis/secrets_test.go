@@ -47,6 +47,7 @@ func TestLeaks(t *testing.T) {
 			err := r.leaks()
 			require.ErrorContains(t, err, "a secret of the clients is in line 2 of "+filepath.Join(r.cluster.folder, name), form)
 			require.NotContains(t, err.Error(), password)
+			require.NotContains(t, err.Error(), "\n", "one file, one find")
 		}
 	}
 	r := guardedRound(t)
