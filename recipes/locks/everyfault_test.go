@@ -157,7 +157,7 @@ func (c *faultCell) run(f faultedCall, k int, fate requestFate) (requests int) {
 
 // ofTheConnection are the requests that keep a session alive or come with a connection,
 // whoever calls what.
-var ofTheConnection = []zkserver.OpCode{zkserver.OpPing, zkserver.OpCreateSession, zkserver.OpSetWatches, zkserver.OpSetWatches2}
+var ofTheConnection = []zkserver.OpCode{zkserver.OpPing, zkserver.OpCreateSession}
 
 // intercept gives the k-th request of the call its fate.
 func (c *faultCell) intercept(k int, fate requestFate, cancel context.CancelFunc) (remove func(), count func() int) {
