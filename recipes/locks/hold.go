@@ -57,6 +57,7 @@ func newHold(parent context.Context, letGo func(), q *queued) *hold {
 		h.heed(q.data)
 	}
 	h.watchOrExamine(q.own)
+	h.abandonLater()
 	return h
 }
 
@@ -76,6 +77,7 @@ func (h *hold) successor() *hold {
 		s.revoke() // the request is for whoever has the node
 	}
 	s.watchOrExamine(h.own)
+	s.abandonLater()
 	return s
 }
 
@@ -85,8 +87,11 @@ func (h *hold) begin() {
 	h.ctx, h.end = context.WithCancelCause(h.parent)
 	h.watching, h.endWatching = context.WithCancel(context.Background())
 	h.revoked, h.revoke = context.WithCancel(context.Background())
-	h.keepNode = context.AfterFunc(h.ctx, h.abandon)
 }
+
+// abandonLater has the hold abandoned when it is lost. It comes last, as abandon takes back
+// the watch that the hold begins with.
+func (h *hold) abandonLater() { h.keepNode = context.AfterFunc(h.ctx, h.abandon) }
 
 // watchOrExamine goes on with the watch on the node, or sets one when it is due.
 func (h *hold) watchOrExamine(own *framework.Watch) {
