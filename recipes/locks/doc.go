@@ -94,9 +94,10 @@
 // next in the queue with the same transaction, and whose link is faster hears of it
 // first. A hold watches its node from its first millisecond on, or its wait's
 // twentieth, so that a short turn takes fewer requests: before, its deletion by hand
-// is noticed by so much later. Who may change a node's access control list can make it unreadable first, and then the server
-// tells the holder nothing (since the fix of CVE-2024-23944): [framework.WithACLProvider]
-// can leave the nodes of locks to their creators.
+// is noticed by so much later. Who may change a node's access control list can make it
+// unreadable first, and then the server tells the holder nothing (since the fix of
+// CVE-2024-23944): [framework.WithACLProvider] can leave the nodes of locks to their
+// creators.
 //
 // The contexts of a lost lease end with a [*LostError] as their cause, Done is
 // closed, and Release returns the error.
@@ -132,6 +133,13 @@
 // give it [Lease.Token], and let it refuse a token below the greatest it has seen, as
 // package fence does in memory, in SQL and over HTTP. If what is protected is in
 // ZooKeeper, [Lease.Transact] does that.
+//
+// A waiter hears no more than the holder of what it may not read. If that is so when it
+// comes to wait, it is refused with [framework.ErrNoAuth]. If the right to read what it
+// watches (the node before it, or the folder of an [InterProcessSemaphoreV2]'s leases) is
+// taken away during the wait, it may sleep on when its turn has come, until its connection
+// changes or its context ends. So whoever may change access control lists there leaves the
+// right to read with all who share the lock.
 //
 // # Nothing is left behind
 //

@@ -33,6 +33,9 @@ var errTurnLost = errors.New("the turn or a lease was lost before all leases wer
 // own maximum allows reports it as a warning in the client's log, and waits: the
 // others have another maximum, or the number was lowered.
 //
+// Whoever waits for a lease watches the folder <path>/leases. It must stay readable for
+// as long: a server says nothing of what may not be read (see the package comment).
+//
 // It is not re-entrant: every acquisition is for another lease. It is safe for
 // concurrent use.
 type InterProcessSemaphoreV2 struct {

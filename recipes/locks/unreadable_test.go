@@ -68,3 +68,34 @@ func TestALaterPredecessorThatIsUnreadable(t *testing.T) {
 		require.NoError(t, next.lease.Release(withLimit(t)))
 	})
 }
+
+// TestTheRightToReadIsTakenAwayDuringTheWait, which nobody is told of, nor then of the end
+// of the one before. With the next connection the waiter looks for itself.
+func TestTheRightToReadIsTakenAwayDuringTheWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		open func(testing.TB, *framework.Framework, string) locks.InterProcessLock
+		hide func(held *locks.Lease) string
+		err  error
+	}{
+		"of the node before":      {openMutex, func(held *locks.Lease) string { return held.Path() }, nil},
+		"of the folder of leases": {openSemaphoreOf1, func(*locks.Lease) string { return "/lock/leases" }, framework.ErrNoAuth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				held := acquire(t, c.open(t, w.holder, "/lock"))
+				waiting := acquireLater(context.Background(), c.open(t, w.waiter, "/lock"))
+				time.Sleep(time.Second)
+				hide(t, w.holder, c.hide(held))
+				release(t, held)
+				time.Sleep(time.Minute)
+				require.Empty(t, waiting, "the server tells of it")
+				require.Equal(t, 1, w.server.Cut(w.waiter.Session().ID(), 1))
+				next := await(t, waiting)
+				require.ErrorIs(t, next.err, c.err)
+				if next.err == nil {
+					release(t, next.lease)
+				}
+			})
+		})
+	}
+}
