@@ -43,10 +43,7 @@ func (r *roundReport) diverged() bool {
 
 // faultsOfServers tells what the servers of a round have lost, or kept for themselves: nothing that a
 // client can help.
-func faultsOfServers(r *roundReport) []string {
-	if !r.diverged() {
-		return nil
-	}
+func faultsOfServers(r *roundReport) (told []string) {
 	there := make(map[string]bool)
 	for _, values := range r.record.Sets {
 		for _, value := range values {
@@ -61,10 +58,15 @@ func faultsOfServers(r *roundReport) []string {
 			}
 		}
 	}
-	phantoms := slices.Concat(r.record.Left.Phantoms, r.record.After.Phantoms)
-	return []string{fmt.Sprintf("fault of the servers in round %s: %d nodes that one of them had and the others had not, such as %s; "+
-		"%d updates that a majority has in its logs were not there in the end",
-		r.record.Folder, len(phantoms), phantoms[0], updates)}
+	if updates > 0 {
+		told = append(told, fmt.Sprintf("fault of the servers in round %s: %d updates that a majority has in its logs were not there in the end, "+
+			"and nobody has written over them who could have read them", r.record.Folder, updates))
+	}
+	if phantoms := slices.Concat(r.record.Left.Phantoms, r.record.After.Phantoms); len(phantoms) > 0 {
+		told = append(told, fmt.Sprintf("fault of the servers in round %s: %d nodes that one of them had and the others had not, such as %s",
+			r.record.Folder, len(phantoms), phantoms[0]))
+	}
+	return told
 }
 
 // haunted reports whether a client could not get a lock, named as in the record, because one

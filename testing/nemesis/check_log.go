@@ -62,14 +62,13 @@ func serverOrder(r *roundReport) (found []violation) {
 	if r.log == nil || r.record.WallOffset == 0 {
 		return nil
 	}
-	queues := r.log.queues()
 	for _, h := range r.holds {
 		own := r.log.nodes[h.node]
 		if h.spec.Permits > 0 || own == nil {
 			continue
 		}
-		granted := (h.acquired + r.record.WallOffset + clockTolerance) / int64(time.Millisecond)
-		for _, ahead := range queues[path.Dir(h.node)].ahead(h.token, granted) {
+		granted := r.wall(h.acquired + clockTolerance)
+		for _, ahead := range r.log.queues[path.Dir(h.node)].ahead(h.token, granted) {
 			if ahead.session != own.session && excludes(ahead.path, h) {
 				found = append(found, violation{
 					promise: noOverlap, round: r, at: h.acquired, holds: []*hold{h},

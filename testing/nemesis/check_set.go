@@ -36,10 +36,10 @@ func sets(r *roundReport) (found []violation) {
 	return found
 }
 
-// lostByServers reports whether an update was lost by the servers, and not by the lock: a majority of
-// them has it in its logs, and in the end they did not have the same data.
+// lostByServers reports whether their logs prove that an update was lost by the servers, and not by the
+// lock.
 func (r *roundReport) lostByServers(value string) bool {
-	return r.log != nil && r.log.appended[value] && r.diverged()
+	return r.log != nil && r.log.sets.forgotten(value)
 }
 
 func lostUpdate(r *roundReport, e event, what string) violation {

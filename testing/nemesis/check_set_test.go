@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/binary"
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,29 +38,33 @@ func TestSets(t *testing.T) {
 	require.Contains(t, broken(t, sets, noLostUpdate, p), `value "x" was accepted and is not there`)
 }
 
-// TestWhatServersLose is no lost update of a lock: their own logs have it, and they do not
-// have the same nodes.
+// setEntry is a transaction that writes to the set of mutex-s.
+func setEntry(kind int32, zxid int64, version int32, data string) entry {
+	const part = setsFolder + "mutex-s/0000000000"
+	var b bytes.Buffer
+	if kind == txnSetData {
+		put(&b, part, data, version)
+	} else {
+		put(&b, part, data, int32(0), false, int32(1))
+	}
+	return entry{transaction{zxid: zxid, kind: kind, record: b.Bytes()}, part}
+}
+
+// TestWhatServersLose is no lost update of a lock, if their own logs prove that they have lost it.
 func TestWhatServersLose(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
-	p.add("a", event{At: at(50), Kind: appended, Hold: "a/mutex-s/3#0", Lock: "mutex-s", Value: "a/lost#0", Outcome: accepted})
-	r := p.load(t)
-	require.Len(t, sets(r), 1)
-	r.log.appended["a/lost#0"] = true
-	require.Len(t, sets(r), 1, "servers that agree have lost nothing")
-	r.record.Left.Phantoms = []string{"/nemesis/locks/mutex-s/_c_0-lock-0000000001"}
-	require.Empty(t, sets(r))
-	require.Contains(t, faultsOfServers(r)[0], "1 nodes that one of them had and the others had not, such as /nemesis/locks/mutex-s/_c_0-lock-0000000001; 1 updates")
-	delete(r.log.appended, "a/lost#0")
-	require.Len(t, sets(r), 1, "no server has ever had it")
-	r.record.Left.LockNodes = 1
-	require.Empty(t, leftBehind(r), "the log knows of none")
+	p.add("a", event{At: at(50), Kind: appended, Hold: "a/mutex-s/3#0", Lock: "mutex-s", Value: "y", Outcome: accepted})
+	broken(t, sets, noLostUpdate, p)
+	require.Empty(t, faultsOfServers(p.load(t)))
 
-	record := binary.BigEndian.AppendUint32(nil, uint32(len(setsFolder)+1))
-	record = append(record, setsFolder+"x"...)
-	record = binary.BigEndian.AppendUint32(record, 8)
-	record = append(record, "one\ntwo\n"...)
-	log, err := replay([]transaction{{kind: txnSetData, record: record}})
-	require.NoError(t, err)
-	require.Equal(t, map[string]bool{"two": true}, log.appended)
+	p.committed = append(p.committed, setEntry(txnCreate, 21, 0, ""), setEntry(txnSetData, 22, 1, "x\n"), setEntry(txnSetData, 23, 2, "x\ny\n"))
+	kept(t, sets, p)
+	require.Contains(t, faultsOfServers(p.load(t))[0], "1 updates that a majority has in its logs were not there in the end")
+
+	p.committed = append(p.committed, setEntry(txnSetData, 24, 3, "x\nz\n"))
+	require.Contains(t, broken(t, sets, noLostUpdate, p), `value "y" was accepted and is not there`)
+	require.Empty(t, faultsOfServers(p.load(t)))
+	p.round().Left.Phantoms = []string{node("mutex-s", "lock-", 7)}
+	broken(t, sets, noLostUpdate, p) // that servers do not agree proves nothing
 }

@@ -104,6 +104,9 @@ func (r *roundReport) completeSessions() {
 
 func byAcquired(a, b *hold) int { return cmp.Compare(a.acquired, b.acquired) }
 
+// wall is a moment as the servers' logs have it: in milliseconds of the wall clock, cut off.
+func (r *roundReport) wall(at int64) int64 { return (at + r.record.WallOffset) / int64(time.Millisecond) }
+
 // killed are the clients whose processes were killed.
 func (r *roundReport) killed() map[string]bool {
 	all := make(map[string]bool)
