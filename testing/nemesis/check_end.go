@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 )
 
 // leftBehind finds what was still there when all was closed, or when the workers had stopped: by
@@ -17,70 +15,72 @@ func leftBehind(r *roundReport) (found []violation) {
 		}
 	}
 	quiet, after := r.record.Left, r.record.After
-	if r.log == nil || !r.diverged() { // otherwise what follows asks their log
-		left(noOrphan, quiet.Ephemerals+quiet.LockNodes, "ephemeral nodes or nodes of locks were left when all workers had stopped")
-		left(noOrphan, after.Ephemerals+after.LockNodes, "ephemeral nodes or nodes of locks were left when all sessions were closed")
-	}
+	left(noOrphan, r.orphans(quiet), "ephemeral nodes or nodes of locks were left when all workers had stopped")
+	left(noOrphan, r.orphans(after), "ephemeral nodes or nodes of locks were left when all sessions were closed")
 	left(noForgottenWatch, quiet.Watches, "watches were left when all workers had stopped")
 	left(noForgottenWatch, after.Watches, "watches were left when all sessions were closed")
 	if r.log == nil {
 		return found
 	}
+	settled := r.settled()
 	for _, n := range r.log.all {
-		if n.deleted == 0 {
-			found = append(found, violation{
-				promise: noOrphan, round: r, what: fmt.Sprintf("%s of session %#x, created by %#x, was never deleted", n.path, n.session, n.czxid),
-			})
+		what := "was deleted only when all was closed"
+		switch {
+		case n.deleted == 0:
+			what = "was never deleted"
+		case n.ended <= settled:
+			continue
 		}
+		found = append(found, violation{
+			promise: noOrphan, round: r, what: fmt.Sprintf("%s of session %#x, created by %#x, %s", n.path, n.session, n.czxid, what),
+		})
 	}
 	return found
 }
 
-// diverged reports whether the servers did not have the same nodes in the end.
-func (r *roundReport) diverged() bool {
-	return len(r.record.Left.Phantoms)+len(r.record.After.Phantoms) > 0
+// orphans is how many of the nodes that were left the servers do not have by a fault of their own. Of a
+// record that does not name them, where servers did not agree, only the log can tell.
+func (r *roundReport) orphans(left leftovers) (n int) {
+	switch {
+	case left.Nodes != nil:
+		for _, node := range left.Nodes {
+			if !r.resurrected(node) {
+				n++
+			}
+		}
+		return n
+	case r.log != nil && r.diverged():
+		return 0
+	default:
+		return left.Ephemerals + left.LockNodes
+	}
 }
 
-// faultsOfServers tells what the servers of a round have lost, or kept for themselves: nothing that a
-// client can help.
-func faultsOfServers(r *roundReport) (told []string) {
-	there := make(map[string]bool)
-	for _, values := range r.record.Sets {
-		for _, value := range values {
-			there[value] = true
-		}
+// resurrected reports whether servers had a node in the end that a majority of them, by their logs, had
+// deleted before the last fault was over. It was not left behind by any client.
+func (r *roundReport) resurrected(node string) bool {
+	if r.log == nil || r.record.WallOffset == 0 {
+		return false
 	}
-	updates := 0
+	n := r.log.nodes[node]
+	return n != nil && n.deleted != 0 && n.ended < r.wall(r.record.Calm)
+}
+
+// settled is when, by the clock of the log, everything has to be deleted that is deleted in the
+// background after the workers have stopped.
+func (r *roundReport) settled() int64 {
+	var last int64
 	for _, events := range r.events {
 		for _, e := range events {
-			if e.Kind == appended && e.Outcome == accepted && !there[e.Value] && r.lostByServers(e.Value) {
-				updates++
+			if e.Kind == quiet {
+				last = max(last, e.At)
 			}
 		}
 	}
-	if updates > 0 {
-		told = append(told, fmt.Sprintf("fault of the servers in round %s: %d updates that a majority has in its logs were not there in the end, "+
-			"and nobody has written over them who could have read them", r.record.Folder, updates))
+	if last == 0 || r.record.WallOffset == 0 {
+		return forever // it is not known
 	}
-	if phantoms := slices.Concat(r.record.Left.Phantoms, r.record.After.Phantoms); len(phantoms) > 0 {
-		told = append(told, fmt.Sprintf("fault of the servers in round %s: %d nodes that one of them had and the others had not, such as %s",
-			r.record.Folder, len(phantoms), phantoms[0]))
-	}
-	return told
-}
-
-// haunted reports whether a client could not get a lock, named as in the record, because one
-// server has nodes in its folders that the others have not.
-func (r *roundReport) haunted(stuck string) bool {
-	_, name, _ := strings.Cut(stuck, " ")
-	for _, spec := range r.record.Locks {
-		for _, phantom := range append(r.record.Left.Phantoms, r.record.After.Phantoms...) {
-			if spec.Name == name && slices.Contains(spec.folders(), path.Dir(phantom)) {
-				return true
-			}
-		}
-	}
-	return false
+	return r.wall(last + int64(settleTime))
 }
 
 // stuck finds what did not end: locks that nobody could get in the end, processes that could not be
@@ -90,7 +90,7 @@ func stuck(r *roundReport) (found []violation) {
 		found = append(found, violation{promise: nobodyStuck, round: r, at: at, what: fmt.Sprintf(format, args...)})
 	}
 	for _, lock := range r.record.Stuck {
-		if r.haunted(lock) {
+		if r.inVain(lock) {
 			continue
 		}
 		add(0, "%s could not be acquired after the last fault", lock)

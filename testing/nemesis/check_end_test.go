@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,17 +55,42 @@ func TestStuck(t *testing.T) {
 	kept(t, stuck, p)
 }
 
-// TestPhantoms tells the nodes of one server alone from those that were left behind.
-func TestPhantoms(t *testing.T) {
+// Of what servers still have in the end, that is no orphan which their logs had deleted before.
+func TestWhatServersDeleted(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
-	p.round().Stuck = []string{"c1.1 mutex-s"}
-	p.round().Left.Phantoms = []string{"/nemesis/locks/mutex-s/_c_0-lock-0000000007"}
-	kept(t, stuck, p)
-	p.round().Left.Phantoms = []string{"/nemesis/locks/another/_c_0-lock-0000000007"}
-	require.Contains(t, broken(t, stuck, nobodyStuck, p), "mutex-s could not be acquired after the last fault")
+	deleted := node("mutex-s", "lock-", 1)
+	p.round().Left = leftovers{Ephemerals: 1, LockNodes: 1, Nodes: []string{deleted}}
+	kept(t, leftBehind, p)
+	require.Contains(t, faultsOfServers(p.load(t))[0], "1 nodes that they had deleted, or that one of them had and the others had not, such as "+deleted)
+	p.round().Calm = at(10) // which does not show that they have it back: they were deleting it
+	broken(t, leftBehind, noOrphan, p)
+	require.Empty(t, faultsOfServers(p.load(t)))
 
-	dump := "SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at Fri Nov 20 12:00:00 UTC 2026:\n\t0x1000\n" +
-		"ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x1000:\n\t/a/b\n\t/c\nConnections dump:\n"
-	require.Equal(t, []string{"/a/b", "/c"}, ephemerals(dump))
+	p = goodPlan()
+	p.round().Left = leftovers{LockNodes: 1, Nodes: []string{"/nemesis/locks/mutex-s/README"}, Phantoms: []string{deleted}}
+	broken(t, leftBehind, noOrphan, p) // that one has a node of its own excuses no other node
+
+	p = goodPlan() // a record that names none
+	p.round().Left = leftovers{Ephemerals: 1, LockNodes: 1}
+	require.Equal(t, 2, leftBehind(p.load(t))[0].count)
+	p.round().Left.Phantoms = []string{deleted}
+	kept(t, leftBehind, p)
+	require.Contains(t, strings.Join(faultsOfServers(p.load(t)), "\n"), "does not name the 1 ephemeral nodes that a majority of the servers still had")
+	p.commit(txnCreate2, 'b', 20, 50, node("mutex-s", "lock-", 9))
+	broken(t, leftBehind, noOrphan, p)
+}
+
+// A node that goes with its session, long after the workers have stopped, was left behind.
+func TestDeletedOnlyWhenAllWasClosed(t *testing.T) {
+	t.Parallel()
+	settled := 90 + settleTime.Milliseconds()
+	p := goodPlan()
+	p.commit(txnCreate2, 'b', 20, 50, node("mutex-s", "lock-", 9))
+	p.commit(txnCloseSession, 'b', 21, settled, "")
+	kept(t, leftBehind, p)
+	p = goodPlan()
+	p.commit(txnCreate2, 'b', 20, 50, node("mutex-s", "lock-", 9))
+	p.commit(txnCloseSession, 'b', 21, settled+1, "")
+	require.Contains(t, broken(t, leftBehind, noOrphan, p), "was deleted only when all was closed")
 }

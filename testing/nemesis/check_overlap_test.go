@@ -72,6 +72,24 @@ func TestHoldsThatWereHurtFromOutside(t *testing.T) {
 		f.Start, f.End = at(36), at(38) // too late to be the cause
 		broken(t, overlaps, noOverlap, only(spec, []faultRecord{f}, lostIt, second))
 	}
+	// A policy promises nothing only to clients of the servers that were cut off.
+	for server, excused := range map[string]bool{"s1": true, "s2": false} {
+		spec := mutexSpec
+		spec.Policy = framework.SessionErrorPolicy
+		cut := faultRecord{Voids: []framework.ErrorPolicy{framework.SessionErrorPolicy}, Servers: []string{"s1"}, Start: at(20), End: at(25)}
+		p := only(spec, []faultRecord{cut}, lostIt, second)
+		p.dial("client1", "s2", 2, 50)
+		p.dial("client0", server, 2, 50)
+		require.Equal(t, excused, len(overlaps(p.load(t))) == 0, server)
+		p.dial("client0", "s1", 3, 19)
+		p.dial("client0", "s1", 26, 30)
+		require.Equal(t, excused, len(overlaps(p.load(t))) == 0, server)
+	}
+	// A node that was created after it was over is not concerned. One that was handed on is.
+	over := faultRecord{Sessions: []int64{'a'}, Start: at(2), End: at(3)}
+	broken(t, overlaps, noOverlap, only(handoffSpec, []faultRecord{over}, take("a", "handoff-s", 1, 5, 40), take("b", "handoff-s", 2, 30, 35)))
+	handedOn := change(take("a", "handoff-s", 2, 5, 40), func(e *event) { e.Token, e.Node = 1, node("handoff-s", "lock-", 1) })
+	kept(t, overlaps, only(handoffSpec, []faultRecord{over}, append(take("a", "handoff-s", 1, 2, 4), handedOn...), take("b", "handoff-s", 2, 30, 35)))
 	// One that was stopped and releases in good order has had the lock all the time.
 	broken(t, overlaps, noOverlap, only(mutexSpec, []faultRecord{{Clients: []string{"client0"}, Start: at(20), End: at(25)}}, first, second))
 	// One that was stopped while it asked may be told too late that it has the lock.

@@ -55,5 +55,14 @@
 //
 // No lock can keep a promise to a process that is stopped or killed, whose session somebody else
 // closes, or whose node somebody deletes. Such a hold counts up to the moment at which that
-// began. The same is true where an error policy promises nothing: see README.md (hold.go).
+// began. The same is true where an error policy promises nothing, of clients that may have been connected
+// to a server that was cut off: see README.md (hold.go).
+//
+// # What servers do wrong
+//
+// Servers that lose what they have acknowledged make locks look bad, and the report tells of it. It excuses
+// only what is proved: an update, if the versions in their logs say that a leader did not have it, or
+// nobody wrote over it (setlog.go); a node that is left, if a majority had deleted it before the last fault
+// was over (check_end.go); and a client that gets no lock in the end, if one server has a node that the others
+// have not, and the client was connected to that one, or stood behind somebody who was (phantoms.go).
 package main

@@ -36,6 +36,10 @@ type event struct {
 	Value   string  `json:"value,omitempty"`
 	Outcome outcome `json:"outcome,omitempty"`
 
+	// Server is the host of the server that a connection leads to, and Conn which connection it is.
+	Server string `json:"server,omitempty"`
+	Conn   string `json:"conn,omitempty"`
+
 	Error   string  `json:"error,omitempty"`
 	Figures figures `json:"figures,omitzero"`
 }
@@ -44,6 +48,8 @@ type event struct {
 type eventKind string
 
 const (
+	dialed      eventKind = "dialed"      // there is a connection, on which nothing was sent yet
+	hungUp      eventKind = "hungUp"      // it is over
 	connected   eventKind = "connected"   // the process has its session
 	called      eventKind = "called"      // an acquisition begins
 	acquired    eventKind = "acquired"    // it has ended well

@@ -145,17 +145,26 @@ type faultRecord struct {
 	Refused bool `json:"refused,omitempty"`
 
 	// Voids are the error policies that promise nothing while it lasts, and for a
-	// session timeout after it.
-	Voids []framework.ErrorPolicy `json:"voids,omitempty"`
+	// session timeout after it, to clients of the Servers that may have been cut off. These are named by
+	// their hosts; records of older campaigns do not have them.
+	Voids   []framework.ErrorPolicy `json:"voids,omitempty"`
+	Servers []string                `json:"servers,omitempty"`
 }
 
 // endFromOutside sets outside of every hold that a fault may have ended without any
-// fault of the lock. The grace is how long after its end a fault has effects: a
-// session timeout.
-func endFromOutside(all []*hold, faults []faultRecord, grace int64) {
-	for _, f := range faults {
-		for _, h := range all {
-			if h.acquired > f.End+grace || h.endedBy() < f.Start || !f.mayEnd(h) {
+// fault of the lock. A fault has effects for a session timeout after its end, but not on a node
+// that was created after it: that the servers have done this shows that they know the session.
+func (r *roundReport) endFromOutside() {
+	asked := make(map[string]int64) // when each node was asked for, which several holds may share
+	for _, h := range r.holds {
+		if at, known := asked[h.node]; !known || h.called < at {
+			asked[h.node] = h.called
+		}
+	}
+	for _, f := range r.record.Faults {
+		until := f.End + r.record.SessionTimeout
+		for _, h := range r.holds {
+			if h.acquired > until || asked[h.node] > f.End || h.endedBy() < f.Start || !r.mayEnd(f, h) {
 				continue
 			}
 			if h.outside == 0 || f.Start < h.outside {
@@ -167,11 +176,11 @@ func endFromOutside(all []*hold, faults []faultRecord, grace int64) {
 
 // mayEnd reports whether the fault, if it comes while the hold lasts, takes away
 // what the lock promises to its holder.
-func (f *faultRecord) mayEnd(h *hold) bool {
+func (r *roundReport) mayEnd(f faultRecord, h *hold) bool {
 	switch {
 	case slices.Contains(f.Nodes, h.node), slices.Contains(f.Sessions, h.session):
 		return true
-	case slices.Contains(f.Voids, h.spec.Policy):
+	case slices.Contains(f.Voids, h.spec.Policy) && r.mayReach(h.client, f.Servers, f.Start, f.End):
 		return true
 	default:
 		// One that was stopped and then releases in good order has had its lock all the time. One that

@@ -23,6 +23,9 @@ type roundReport struct {
 	holds  []*hold            // in the order of acquisition
 	locks  map[string][]*hold // the same by lock
 	log    *transactionLog    // what the servers have committed; nil if their clock is not known either
+
+	links   map[string][]link // the connections of each client; older records have none
+	clients map[int64]string  // whose each session was
 }
 
 // loadCampaign reads the record of a campaign back.
@@ -44,7 +47,10 @@ func loadCampaign(folder string) (*campaignRecord, error) {
 // loadRound reads the histories of a round back. One that is missing or damaged is an error: a
 // round of which a part is not known has proved nothing.
 func loadRound(folder string, record roundRecord) (*roundReport, error) {
-	r := &roundReport{folder: folder, record: record, events: map[string][]event{}, locks: map[string][]*hold{}}
+	r := &roundReport{
+		folder: folder, record: record, events: map[string][]event{}, locks: map[string][]*hold{},
+		links: map[string][]link{}, clients: map[int64]string{},
+	}
 	specs := make(map[string]lockSpec)
 	for _, spec := range record.Locks {
 		specs[spec.Name] = spec
@@ -72,6 +78,7 @@ func loadRound(folder string, record roundRecord) (*roundReport, error) {
 			return nil, fmt.Errorf("%w: in %s", err, file)
 		}
 		r.events[client] = events
+		r.connect(client, events)
 		r.holds = append(r.holds, all...)
 	}
 	slices.SortStableFunc(r.holds, byAcquired)
@@ -85,7 +92,7 @@ func loadRound(folder string, record roundRecord) (*roundReport, error) {
 		return nil, fmt.Errorf("nemesis: %s has no log, the servers' transactions", folder)
 	}
 	r.completeSessions()
-	endFromOutside(r.holds, record.Faults, record.SessionTimeout)
+	r.endFromOutside()
 	return r, nil
 }
 
@@ -105,7 +112,9 @@ func (r *roundReport) completeSessions() {
 func byAcquired(a, b *hold) int { return cmp.Compare(a.acquired, b.acquired) }
 
 // wall is a moment as the servers' logs have it: in milliseconds of the wall clock, cut off.
-func (r *roundReport) wall(at int64) int64 { return (at + r.record.WallOffset) / int64(time.Millisecond) }
+func (r *roundReport) wall(at int64) int64 {
+	return (at + r.record.WallOffset) / int64(time.Millisecond)
+}
 
 // killed are the clients whose processes were killed.
 func (r *roundReport) killed() map[string]bool {

@@ -29,7 +29,7 @@ type summary struct {
 	Bounds     []bound         `json:"bounds"`
 	Breaches   map[promise]int `json:"breaches"`
 	Violations []string        `json:"violations"`
-	Servers    []string        `json:"servers"` // what they did wrong themselves
+	Servers    []string        `json:"servers"` // what they did wrong themselves, and what is not known of them
 }
 
 // judge runs all checkers on the report of a campaign, prints what they find, and saves a summary

@@ -53,10 +53,15 @@ type leftovers struct {
 	Watches    int `json:"watches"`
 	LockNodes  int `json:"lockNodes"` // below the folders of all locks
 
+	// Nodes are the paths of what Ephemerals and LockNodes count. Records of older campaigns
+	// do not have them.
+	Nodes []string `json:"nodes,omitempty"`
+
 	// Phantoms are the paths of ephemeral nodes that one server has and the others
 	// have not: a fault of that server, and no fault of ours. Whoever is connected to it waits for
-	// them in vain.
-	Phantoms []string `json:"phantoms,omitempty"`
+	// them in vain. Haunted are its host and what it has, which older records do not tell.
+	Phantoms []string            `json:"phantoms,omitempty"`
+	Haunted  map[string][]string `json:"haunted,omitempty"`
 }
 
 // none reports whether nothing is left.

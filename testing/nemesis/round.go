@@ -134,7 +134,7 @@ func (r *round) settle(ctx context.Context) (left leftovers, err error) {
 // count asks the servers what they have.
 func (r *round) count(ctx context.Context) (left leftovers, err error) {
 	servers := r.cluster.ensemble.Servers()
-	have := make(map[string]int) // how many servers have an ephemeral node
+	have := make(map[string][]string) // the hosts of the servers that have an ephemeral node
 	for _, s := range servers {
 		figures, err := s.Mntr(ctx)
 		if err != nil {
@@ -150,18 +150,27 @@ func (r *round) count(ctx context.Context) (left leftovers, err error) {
 			return left, err
 		}
 		for _, path := range ephemerals(dump) {
-			have[path]++
+			have[path] = append(have[path], hostOf(s.Addr()))
 		}
 	}
-	for path, n := range have {
-		if 2*n > len(servers) {
-			left.Ephemerals++
-		} else {
-			left.Phantoms = append(left.Phantoms, path)
+	left.Haunted = make(map[string][]string)
+	for path, hosts := range have {
+		if 2*len(hosts) > len(servers) {
+			left.Nodes = append(left.Nodes, path)
+			continue
+		}
+		left.Phantoms = append(left.Phantoms, path)
+		for _, host := range hosts {
+			left.Haunted[host] = append(left.Haunted[host], path)
 		}
 	}
 	slices.Sort(left.Phantoms)
-	left.LockNodes, err = r.countLockNodes(ctx, left.Phantoms)
+	left.Ephemerals = len(left.Nodes)
+	lockNodes, err := r.lockNodes(ctx, left.Phantoms)
+	left.LockNodes = len(lockNodes)
+	left.Nodes = append(left.Nodes, lockNodes...)
+	slices.Sort(left.Nodes)
+	left.Nodes = slices.Compact(left.Nodes)
 	return left, err
 }
 
@@ -177,22 +186,22 @@ func ephemerals(dump string) (paths []string) {
 	return paths
 }
 
-// countLockNodes counts what is below the folders of all locks, without the phantoms.
-func (r *round) countLockNodes(ctx context.Context, phantoms []string) (n int, err error) {
+// lockNodes are the paths of what is below the folders of all locks, without the phantoms.
+func (r *round) lockNodes(ctx context.Context, phantoms []string) (paths []string, err error) {
 	for _, spec := range r.cluster.locks {
 		for _, folder := range spec.folders() {
 			names, err := r.cluster.admin.Children(ctx, folder)
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				return 0, err
+				return nil, err
 			}
 			for _, name := range names {
-				if !slices.Contains(phantoms, folder+"/"+name) {
-					n++
+				if node := folder + "/" + name; !slices.Contains(phantoms, node) {
+					paths = append(paths, node)
 				}
 			}
 		}
 	}
-	return n, nil
+	return paths, nil
 }
 
 // copyLogs copies the transaction logs of all servers beside the histories.

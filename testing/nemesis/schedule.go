@@ -202,11 +202,10 @@ func (r *faultRecord) fail(err error) {
 // combine says that faults come together. A server that is cut off and then falls silent, for
 // some of its clients at least, tells them too late for StandardErrorPolicy.
 func combine(all []fault, records []faultRecord) {
-	cut := slices.ContainsFunc(records, func(r faultRecord) bool { return len(r.Voids) > 0 })
 	silent := slices.ContainsFunc(all, func(f fault) bool { return f.silent })
 	for i := range records {
 		records[i].Fault = combined + " " + records[i].Fault
-		if cut && silent {
+		if silent && len(records[i].Voids) > 0 {
 			records[i].Voids = []framework.ErrorPolicy{framework.SessionErrorPolicy, framework.StandardErrorPolicy}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,17 +82,32 @@ func (w *way) options(cfg clientConfig) []framework.Option {
 	return options
 }
 
-// dial is the client's dialer. It remembers the connection.
+// dial is the client's dialer. It remembers the connection, and records where it leads.
 func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
+	w.history.add(event{Kind: dialed, Server: w.hostBehind(address), Conn: conn.LocalAddr().String()})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	tcp := conn.(*net.TCPConn)
 	w.conns[tcp] = true
 	return &trackedConn{TCPConn: tcp, way: w}, nil
+}
+
+// hostBehind is the host of the server at an address, or behind the proxy that is there.
+func (w *way) hostBehind(address string) string {
+	if i := slices.IndexFunc(w.proxies, func(p *zkproxy.Proxy) bool { return p.Addr() == address }); i >= 0 {
+		address = w.servers[i]
+	}
+	return hostOf(address)
+}
+
+// hostOf is the host of an address, by which records name a server: its ports are several.
+func hostOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	return host
 }
 
 // trackedConn is forgotten when it is closed.
@@ -104,7 +120,9 @@ func (c *trackedConn) Close() error {
 	c.way.mu.Lock()
 	delete(c.way.conns, c.TCPConn)
 	c.way.mu.Unlock()
-	return c.TCPConn.Close()
+	err := c.TCPConn.Close()
+	c.way.history.add(event{Kind: hungUp, Conn: c.LocalAddr().String()})
+	return err
 }
 
 // obey carries out an order that concerns the way.
