@@ -1288,6 +1288,15 @@ var table = []mutant{
 		test:     "^TestHoldsThatWereHurtFromOutside$",
 	},
 	{
+		name:     "nemesis-tried-is-done",
+		property: "A node that its own session deleted was not deleted by hand.",
+		file:     "testing/nemesis/hold.go",
+		old:      " && !r.deletedByOwner(h.node)",
+		new:      "",
+		pkg:      "./testing/nemesis",
+		test:     "^TestHoldsThatWereHurtFromOutside$",
+	},
+	{
 		name:     "nemesis-gone-with-its-session",
 		property: "A node that only the end of its session deletes was left behind.",
 		file:     "testing/nemesis/check_end.go",

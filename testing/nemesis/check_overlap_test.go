@@ -90,6 +90,14 @@ func TestHoldsThatWereHurtFromOutside(t *testing.T) {
 	broken(t, overlaps, noOverlap, only(handoffSpec, []faultRecord{over}, take("a", "handoff-s", 1, 5, 40), take("b", "handoff-s", 2, 30, 35)))
 	handedOn := change(take("a", "handoff-s", 2, 5, 40), func(e *event) { e.Token, e.Node = 1, node("handoff-s", "lock-", 1) })
 	kept(t, overlaps, only(handoffSpec, []faultRecord{over}, append(take("a", "handoff-s", 1, 2, 4), handedOn...), take("b", "handoff-s", 2, 30, 35)))
+	// A node that its own session deleted was not deleted by hand, even if somebody tried.
+	for session, excused := range map[int64]bool{'a': false, 'v': true} {
+		p := only(mutexSpec, []faultRecord{{Nodes: []string{first[1].Node}, Start: at(20), End: at(25)}}, lostIt, second)
+		p.commit(txnCreate2, 'a', 1, 4, first[1].Node)
+		p.commit(txnCreate2, 'b', 2, 4, second[1].Node)
+		p.commit(txnDelete, session, 3, 22, first[1].Node)
+		require.Equal(t, excused, len(overlaps(p.load(t))) == 0, "session %#x", session)
+	}
 	// One that was stopped and releases in good order has had the lock all the time.
 	broken(t, overlaps, noOverlap, only(mutexSpec, []faultRecord{{Clients: []string{"client0"}, Start: at(20), End: at(25)}}, first, second))
 	// One that was stopped while it asked may be told too late that it has the lock.

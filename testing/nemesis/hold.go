@@ -178,7 +178,7 @@ func (r *roundReport) endFromOutside() {
 // what the lock promises to its holder.
 func (r *roundReport) mayEnd(f faultRecord, h *hold) bool {
 	switch {
-	case slices.Contains(f.Nodes, h.node), slices.Contains(f.Sessions, h.session):
+	case slices.Contains(f.Nodes, h.node) && !r.deletedByOwner(h.node), slices.Contains(f.Sessions, h.session):
 		return true
 	case slices.Contains(f.Voids, h.spec.Policy) && r.mayReach(h.client, f.Servers, f.Start, f.End):
 		return true
@@ -187,4 +187,14 @@ func (r *roundReport) mayEnd(f faultRecord, h *hold) bool {
 		// asked after it went on was not stopped in the call, and knows the time.
 		return slices.Contains(f.Clients, h.client) && h.called <= f.End && (h.released == 0 || h.lost != 0 || h.failed != "")
 	}
+}
+
+// deletedByOwner reports whether, by the log, a node was deleted by the session that had created it: nobody
+// else has succeeded, even if he tried.
+func (r *roundReport) deletedByOwner(node string) bool {
+	if r.log == nil {
+		return false
+	}
+	n := r.log.nodes[node]
+	return n != nil && n.deleted != 0 && n.by == n.session
 }

@@ -26,6 +26,7 @@ type lockNode struct {
 	session int64
 	czxid   int64
 	deleted int64 // zxid; 0 is never
+	by      int64 // the session that deleted it
 	ended   int64 // when the leader began to delete it: milliseconds of the wall clock, cut off
 }
 
@@ -108,7 +109,7 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 // end notes that a node was deleted, if it was there.
 func (l *transactionLog) end(n *lockNode, t transaction) {
 	if n != nil && n.deleted == 0 {
-		n.deleted, n.ended = t.zxid, t.time
+		n.deleted, n.by, n.ended = t.zxid, t.session, t.time
 	}
 }
 

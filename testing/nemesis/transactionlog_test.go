@@ -87,8 +87,8 @@ func TestTransactionLog(t *testing.T) {
 	l, err := readTransactionLog(folder)
 	require.NoError(t, err)
 	require.Equal(t, []*lockNode{
-		{path: "/l/a", session: 1, czxid: 10, deleted: 12, ended: 500},
-		{path: "/l/b", session: 2, czxid: 11, deleted: 13, ended: 600},
+		{path: "/l/a", session: 1, czxid: 10, deleted: 12, by: 3, ended: 500},
+		{path: "/l/b", session: 2, czxid: 11, deleted: 13, by: 2, ended: 600},
 		{path: "/l/c", session: 3, czxid: 14},
 	}, l.all)
 
