@@ -32,10 +32,7 @@ func TestForgottenBySetLog(t *testing.T) {
 		l := newSetLog()
 		l.write("/nemesis/locks/mutex/_c_0-lock-0000000001", 0, []byte("elsewhere\n"))
 		for _, w := range test.log {
-			data := ""
-			for value := range strings.FieldsSeq(w.values) {
-				data += value + "\n"
-			}
+			data := strings.TrimLeft(strings.ReplaceAll(w.values, " ", "\n")+"\n", "\n")
 			l.write(setsFolder+"mutex/0000000000", w.version, []byte(data))
 		}
 		for value := range strings.FieldsSeq(test.servers) {
