@@ -31,7 +31,6 @@ func TestCampaign(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, run(context.Background(), &again, []string{"-replay", folder}))
 	require.Equal(t, lastLine(out.String()), lastLine(again.String()))
-	require.NotContains(t, again.String(), "the record of round", "which tells everything")
 }
 
 // lastLine is the line by which campaigns are compared.

@@ -15,8 +15,8 @@ func leftBehind(r *roundReport) (found []violation) {
 		}
 	}
 	quiet, after := r.record.Left, r.record.After
-	left(noOrphan, r.orphans(quiet), "ephemeral nodes or nodes of locks were left when all workers had stopped")
-	left(noOrphan, r.orphans(after), "ephemeral nodes or nodes of locks were left when all sessions were closed")
+	left(noOrphan, quiet.Ephemerals+quiet.LockNodes, "ephemeral nodes or nodes of locks were left when all workers had stopped")
+	left(noOrphan, after.Ephemerals+after.LockNodes, "ephemeral nodes or nodes of locks were left when all sessions were closed")
 	left(noForgottenWatch, quiet.Watches, "watches were left when all workers had stopped")
 	left(noForgottenWatch, after.Watches, "watches were left when all sessions were closed")
 	if r.log == nil {
@@ -38,34 +38,6 @@ func leftBehind(r *roundReport) (found []violation) {
 	return found
 }
 
-// orphans is how many of the nodes that were left the servers do not have by a fault of their own. Of a
-// record that does not name them, where servers did not agree, only the log can tell.
-func (r *roundReport) orphans(left leftovers) (n int) {
-	switch {
-	case left.Nodes != nil:
-		for _, node := range left.Nodes {
-			if !r.resurrected(node) {
-				n++
-			}
-		}
-		return n
-	case r.log != nil && r.diverged():
-		return 0
-	default:
-		return left.Ephemerals + left.LockNodes
-	}
-}
-
-// resurrected reports whether servers had a node in the end that a majority of them, by their logs, had
-// deleted before the last fault was over. It was not left behind by any client.
-func (r *roundReport) resurrected(node string) bool {
-	if r.log == nil || r.record.WallOffset == 0 {
-		return false
-	}
-	n := r.log.nodes[node]
-	return n != nil && n.deleted != 0 && n.ended < r.wall(r.record.Calm)
-}
-
 // settled is when, by the clock of the log, everything has to be deleted that is deleted in the
 // background after the workers have stopped.
 func (r *roundReport) settled() int64 {
@@ -83,17 +55,19 @@ func (r *roundReport) settled() int64 {
 	return r.wall(last + int64(settleTime))
 }
 
-// stuck finds what did not end: locks that nobody could get in the end, processes that could not be
-// closed or have left something behind, and calls that never returned.
+// stuck finds the locks that somebody could not get in the end.
 func stuck(r *roundReport) (found []violation) {
+	for _, lock := range r.record.Stuck {
+		found = append(found, violation{promise: nobodyStuck, round: r, what: lock + " could not be acquired after the last fault"})
+	}
+	return found
+}
+
+// unfinished finds processes that could not be closed or have left something behind, and calls that
+// never returned.
+func unfinished(r *roundReport) (found []violation) {
 	add := func(at int64, format string, args ...any) {
 		found = append(found, violation{promise: nobodyStuck, round: r, at: at, what: fmt.Sprintf(format, args...)})
-	}
-	for _, lock := range r.record.Stuck {
-		if r.inVain(lock) {
-			continue
-		}
-		add(0, "%s could not be acquired after the last fault", lock)
 	}
 	killed := r.killed()
 	for _, client := range slices.Sorted(maps.Keys(r.events)) {

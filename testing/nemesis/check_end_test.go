@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,50 +34,29 @@ func TestStuck(t *testing.T) {
 	p := goodPlan()
 	p.round().Stuck = []string{"mutex-s"}
 	require.Contains(t, broken(t, stuck, nobodyStuck, p), "mutex-s could not be acquired after the last fault")
+}
 
-	p = goodPlan()
+func TestUnfinished(t *testing.T) {
+	t.Parallel()
+	kept(t, unfinished, goodPlan())
+
+	p := goodPlan()
 	p.add("a", event{At: at(50), Kind: called, Hold: "a/mutex-s/4", Lock: "mutex-s"})
-	require.Contains(t, broken(t, stuck, nobodyStuck, p), "acquisition a/mutex-s/4 of mutex-s was called and has never returned")
+	require.Contains(t, broken(t, unfinished, nobodyStuck, p), "acquisition a/mutex-s/4 of mutex-s was called and has never returned")
 	p.add("a", event{At: at(51), Kind: failed, Hold: "a/mutex-s/4", Lock: "mutex-s", Error: "not acquired"})
-	kept(t, stuck, p)
+	kept(t, unfinished, p)
 
 	p = goodPlan()
 	last := len(p.events["b"]) - 1
 	p.events["b"][last].Error = "a goroutine"
-	require.Contains(t, broken(t, stuck, nobodyStuck, p), "client b has left something behind: a goroutine")
+	require.Contains(t, broken(t, unfinished, nobodyStuck, p), "client b has left something behind: a goroutine")
 
 	p.events["b"] = p.events["b"][:last]
-	require.Contains(t, broken(t, stuck, nobodyStuck, p), "client b was not closed, and not killed")
+	require.Contains(t, broken(t, unfinished, nobodyStuck, p), "client b was not closed, and not killed")
 	p.round().Faults[0].Clients = []string{"b"}
-	broken(t, stuck, nobodyStuck, p) // it was only stopped
+	broken(t, unfinished, nobodyStuck, p) // it was only stopped
 	p.round().Faults[0].Killed = true
-	kept(t, stuck, p)
-}
-
-// Of what servers still have in the end, that is no orphan which their logs had deleted before.
-func TestWhatServersDeleted(t *testing.T) {
-	t.Parallel()
-	p := goodPlan()
-	deleted := node("mutex-s", "lock-", 1)
-	p.round().Left = leftovers{Ephemerals: 1, LockNodes: 1, Nodes: []string{deleted}}
-	kept(t, leftBehind, p)
-	require.Contains(t, faultsOfServers(p.load(t))[0], "1 nodes that they had deleted, or that one of them had and the others had not, such as "+deleted)
-	p.round().Calm = at(10) // which does not show that they have it back: they were deleting it
-	broken(t, leftBehind, noOrphan, p)
-	require.Empty(t, faultsOfServers(p.load(t)))
-
-	p = goodPlan()
-	p.round().Left = leftovers{LockNodes: 1, Nodes: []string{"/nemesis/locks/mutex-s/README"}, Phantoms: []string{deleted}}
-	broken(t, leftBehind, noOrphan, p) // that one has a node of its own excuses no other node
-
-	p = goodPlan() // a record that names none
-	p.round().Left = leftovers{Ephemerals: 1, LockNodes: 1}
-	require.Equal(t, 2, leftBehind(p.load(t))[0].count)
-	p.round().Left.Phantoms = []string{deleted}
-	kept(t, leftBehind, p)
-	require.Contains(t, strings.Join(faultsOfServers(p.load(t)), "\n"), "does not name the 1 ephemeral nodes that a majority of the servers still had")
-	p.commit(txnCreate2, 'b', 20, 50, node("mutex-s", "lock-", 9))
-	broken(t, leftBehind, noOrphan, p)
+	kept(t, unfinished, p)
 }
 
 // A node that goes with its session, long after the workers have stopped, was left behind.

@@ -22,7 +22,7 @@ func sets(r *roundReport) (found []violation) {
 			n := there[e.Lock][e.Value]
 			switch e.Outcome {
 			case accepted:
-				if n == 0 && !r.lostByServers(e.Value) {
+				if n == 0 {
 					found = append(found, lostUpdate(r, e, "was accepted and is not there"))
 				}
 			case refused, stale, usurped:
@@ -34,12 +34,6 @@ func sets(r *roundReport) (found []violation) {
 		}
 	}
 	return found
-}
-
-// lostByServers reports whether their logs prove that an update was lost by the servers, and not by the
-// lock.
-func (r *roundReport) lostByServers(value string) bool {
-	return r.log != nil && r.log.sets.forgotten(value)
 }
 
 func lostUpdate(r *roundReport, e event, what string) violation {

@@ -8,7 +8,7 @@ type link struct {
 	from, to int64
 }
 
-// connect notes the connections and sessions of a client by its events.
+// connect notes the connections of a client by its events.
 func (r *roundReport) connect(client string, events []event) {
 	open := make(map[string]int) // the links of connections that have not ended
 	for _, e := range events {
@@ -21,8 +21,6 @@ func (r *roundReport) connect(client string, events []event) {
 				r.links[client][i].to = e.At
 				delete(open, e.Conn)
 			}
-		case connected:
-			r.clients[e.Session] = client
 		default: // says nothing of connections
 		}
 	}
@@ -38,14 +36,4 @@ func (r *roundReport) mayReach(client string, servers []string, from, to int64) 
 	return slices.ContainsFunc(r.links[client], func(l link) bool {
 		return l.from <= to && from <= l.to && slices.Contains(servers, l.server)
 	})
-}
-
-// locates reports whether the record tells of every client with a session where its connections led.
-func (r *roundReport) locates() bool {
-	for _, client := range r.clients {
-		if len(r.links[client]) == 0 {
-			return false
-		}
-	}
-	return true
 }

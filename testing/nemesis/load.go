@@ -24,8 +24,7 @@ type roundReport struct {
 	locks  map[string][]*hold // the same by lock
 	log    *transactionLog    // what the servers have committed; nil if their clock is not known either
 
-	links   map[string][]link // the connections of each client; older records have none
-	clients map[int64]string  // whose each session was
+	links map[string][]link // the connections of each client; older records have none
 }
 
 // loadCampaign reads the record of a campaign back.
@@ -49,7 +48,7 @@ func loadCampaign(folder string) (*campaignRecord, error) {
 func loadRound(folder string, record roundRecord) (*roundReport, error) {
 	r := &roundReport{
 		folder: folder, record: record, events: map[string][]event{}, locks: map[string][]*hold{},
-		links: map[string][]link{}, clients: map[int64]string{},
+		links: map[string][]link{},
 	}
 	specs := make(map[string]lockSpec)
 	for _, spec := range record.Locks {

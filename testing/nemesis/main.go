@@ -99,14 +99,33 @@ func (c *campaign) run(ctx context.Context, out io.Writer) (err error) {
 		Seed: c.seed, Versions: versions(), Start: monotonic(), Duration: int64(c.duration), Soak: len(chosen) == 0, Kinds: kindsOf(chosen, pair),
 	}
 	setups := c.setups(specs, chosen)
+	length, most := c.duration/time.Duration(len(setups)), 2*len(setups)
 	for n := 0; n < len(setups) && err == nil; n++ {
 		folder := filepath.Join(c.report, fmt.Sprintf("round-%d", n+1))
 		var round roundRecord
-		round, err = runRound(ctx, progress, folder, setups[n], chosen, pair, c.duration/time.Duration(len(setups)))
+		round, err = runRound(ctx, progress, folder, setups[n], chosen, pair, length)
 		record.Rounds = append(record.Rounds, round)
+		if err == nil && len(setups) < most {
+			setups, err = again(progress, folder, round, setups, n)
+		}
 	}
 	record.End = monotonic()
 	return errors.Join(err, record.save(c.report), judge(out, c.report))
+}
+
+// again adds another round like the n-th, with another seed, if that one turns out to be void.
+func again(progress progress, folder string, record roundRecord, setups []setup, n int) ([]setup, error) {
+	r, err := loadRound(folder, record)
+	if err != nil {
+		return setups, err
+	}
+	if lost := r.losses(); len(lost) > 0 {
+		progress("%s; there will be another in its place", void(r, lost))
+		next := setups[n]
+		next.seed = setups[len(setups)-1].seed + 1
+		setups = append(setups, next)
+	}
+	return setups, nil
 }
 
 // setups are how the rounds are set up. Every other one has TLS, half of all have fsync, so that each

@@ -47,6 +47,7 @@ type plan struct {
 	record    campaignRecord
 	events    map[string][]event
 	committed []entry // of the transaction log
+	alone     []entry // that one server has besides
 }
 
 // add adds events to the history of a client.
@@ -143,9 +144,10 @@ func (p *plan) save(t *testing.T) string {
 	if p.committed == nil {
 		return folder
 	}
-	for _, server := range []string{"1", "2", "3"} {
+	for _, server := range []string{"1", "2"} {
 		saveLog(t, filepath.Join(round, "log", server), p.committed)
 	}
+	saveLog(t, filepath.Join(round, "log", "3"), slices.Concat(p.committed, p.alone))
 	return folder
 }
 

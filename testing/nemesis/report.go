@@ -29,7 +29,7 @@ type summary struct {
 	Bounds     []bound         `json:"bounds"`
 	Breaches   map[promise]int `json:"breaches"`
 	Violations []string        `json:"violations"`
-	Servers    []string        `json:"servers"` // what they did wrong themselves, and what is not known of them
+	Void       []string        `json:"void"` // the rounds that do not count, and why
 }
 
 // judge runs all checkers on the report of a campaign, prints what they find, and saves a summary
@@ -50,14 +50,20 @@ func judge(w io.Writer, folder string) error {
 		if err != nil {
 			return err
 		}
+		lost := r.losses()
 		for _, check := range checks {
-			found, err := check(r)
+			found, err := check.find(r)
 			if err != nil {
 				return err
 			}
-			s.add(found)
+			if len(lost) == 0 || !check.servers {
+				s.add(found)
+			}
 		}
-		s.Servers = append(s.Servers, faultsOfServers(r)...)
+		if len(lost) > 0 {
+			s.Void = append(s.Void, void(r, lost))
+			continue
+		}
 		happened.add(r)
 		measured.add(r)
 	}
@@ -75,6 +81,11 @@ func judge(w io.Writer, folder string) error {
 		return fmt.Errorf("nemesis: summary: %w", err)
 	}
 	return s.verdict()
+}
+
+// void tells why a round does not count.
+func void(r *roundReport, lost []string) string {
+	return fmt.Sprintf("%s is void, for its servers have lost what they had acknowledged: %s", r.record.Folder, strings.Join(lost, "; "))
 }
 
 func newSummary(record *campaignRecord) *summary {
@@ -149,7 +160,7 @@ func (s *summary) write(b *strings.Builder, record *campaignRecord) {
 	for _, bound := range s.Bounds {
 		fmt.Fprintf(b, "  %v %s\n", bound, mark(bound.met()))
 	}
-	for _, told := range s.Servers {
+	for _, told := range s.Void {
 		fmt.Fprintf(b, "\n%s\n", told)
 	}
 	for _, v := range s.Violations {

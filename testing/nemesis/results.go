@@ -53,18 +53,14 @@ type leftovers struct {
 	Watches    int `json:"watches"`
 	LockNodes  int `json:"lockNodes"` // below the folders of all locks
 
-	// Nodes are the paths of what Ephemerals and LockNodes count. Records of older campaigns
-	// do not have them.
+	// Nodes are the paths of what Ephemerals and LockNodes count.
 	Nodes []string `json:"nodes,omitempty"`
 
-	// Phantoms are the paths of ephemeral nodes that one server has and the others
-	// have not: a fault of that server, and no fault of ours. Whoever is connected to it waits for
-	// them in vain. Haunted are its host and what it has, which older records do not tell.
-	Phantoms []string            `json:"phantoms,omitempty"`
-	Haunted  map[string][]string `json:"haunted,omitempty"`
+	// Phantoms are the paths of ephemeral nodes that one server has and the others have not.
+	Phantoms []string `json:"phantoms,omitempty"`
 }
 
 // none reports whether nothing is left.
 func (l leftovers) none() bool {
-	return l.Ephemerals == 0 && l.Watches == 0 && l.LockNodes == 0
+	return l.Ephemerals == 0 && l.Watches == 0 && l.LockNodes == 0 && len(l.Phantoms) == 0
 }

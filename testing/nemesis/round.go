@@ -134,7 +134,7 @@ func (r *round) settle(ctx context.Context) (left leftovers, err error) {
 // count asks the servers what they have.
 func (r *round) count(ctx context.Context) (left leftovers, err error) {
 	servers := r.cluster.ensemble.Servers()
-	have := make(map[string][]string) // the hosts of the servers that have an ephemeral node
+	have := make(map[string]int) // how many servers have an ephemeral node
 	for _, s := range servers {
 		figures, err := s.Mntr(ctx)
 		if err != nil {
@@ -150,18 +150,14 @@ func (r *round) count(ctx context.Context) (left leftovers, err error) {
 			return left, err
 		}
 		for _, path := range ephemerals(dump) {
-			have[path] = append(have[path], hostOf(s.Addr()))
+			have[path]++
 		}
 	}
-	left.Haunted = make(map[string][]string)
-	for path, hosts := range have {
-		if 2*len(hosts) > len(servers) {
+	for path, n := range have {
+		if 2*n > len(servers) {
 			left.Nodes = append(left.Nodes, path)
-			continue
-		}
-		left.Phantoms = append(left.Phantoms, path)
-		for _, host := range hosts {
-			left.Haunted[host] = append(left.Haunted[host], path)
+		} else {
+			left.Phantoms = append(left.Phantoms, path)
 		}
 	}
 	slices.Sort(left.Phantoms)

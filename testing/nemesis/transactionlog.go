@@ -18,6 +18,8 @@ type transactionLog struct {
 	all    []*lockNode          // in the order of creation
 	queues map[string]*queue    // the same by folder
 	sets   setLog
+
+	minority map[string]bool // ephemeral nodes of which no majority has heard, by their paths
 }
 
 // lockNode is the life of an ephemeral node.
@@ -43,27 +45,45 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 	}
 	servers := slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Type().IsRegular() }) // such as what they printed
 	seen := make(map[identity]int)                                                                  // by how many servers
-	var committed []transaction
+	byID := make(map[identity]transaction)
 	for _, server := range servers {
 		own, err := readServerLog(filepath.Join(folder, server.Name()))
 		if err != nil {
 			return nil, err
 		}
 		for id, t := range own {
-			if seen[id]++; seen[id] == len(servers)/2+1 {
-				committed = append(committed, t)
-			}
+			seen[id]++
+			byID[id] = t
 		}
 	}
-	slices.SortFunc(committed, func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
-	return replay(committed)
+	var committed, others []transaction
+	for id, t := range byID {
+		if seen[id] > len(servers)/2 {
+			committed = append(committed, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	l, err := replay(committed)
+	if err != nil {
+		return nil, err
+	}
+	few, err := replay(others)
+	if err != nil {
+		return nil, err
+	}
+	for node := range few.nodes {
+		l.minority[node] = true
+	}
+	return l, nil
 }
 
-// replay applies the transactions, as far as they concern ephemeral nodes and guarded sets.
-func replay(committed []transaction) (*transactionLog, error) {
-	l := &transactionLog{nodes: make(map[string]*lockNode), sets: newSetLog()}
+// replay applies transactions in their order, as far as they concern ephemeral nodes and guarded sets.
+func replay(all []transaction) (*transactionLog, error) {
+	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
+	l := &transactionLog{nodes: make(map[string]*lockNode), sets: newSetLog(), minority: make(map[string]bool)}
 	bySession := make(map[int64][]*lockNode)
-	for _, t := range committed {
+	for _, t := range all {
 		if err := l.apply(t, bySession); err != nil {
 			return nil, fmt.Errorf("nemesis: transaction %#x: %w", t.zxid, err)
 		}

@@ -39,16 +39,24 @@ type violation struct {
 }
 
 // check looks for violations in one round.
-type check func(*roundReport) ([]violation, error)
+type check struct {
+	find func(*roundReport) ([]violation, error)
+
+	// servers says that it relies on what the servers have in the end, or in their logs; the others
+	// on what the clients saw only.
+	servers bool
+}
 
 // checks are all that there are.
 var checks = []check{
-	without(overlaps), without(permits), without(tokens), without(fifo), without(writes), without(sets),
-	models, without(serverTokens), without(serverOrder), without(leftBehind), without(stuck),
+	{find: without(overlaps)}, {find: without(permits)}, {find: without(tokens)}, {find: without(fifo)}, {find: without(writes)},
+	{find: models}, {find: without(unfinished)},
+	{find: without(sets), servers: true}, {find: without(serverTokens), servers: true}, {find: without(serverOrder), servers: true},
+	{find: without(leftBehind), servers: true}, {find: without(stuck), servers: true},
 }
 
-// without makes a check of one that cannot fail.
-func without(c func(*roundReport) []violation) check {
+// without makes a search of one that cannot fail.
+func without(c func(*roundReport) []violation) func(*roundReport) ([]violation, error) {
 	return func(r *roundReport) ([]violation, error) { return c(r), nil }
 }
 

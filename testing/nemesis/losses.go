@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// losses tells what the servers of a round have provably not kept although they had acknowledged it. There
+// is none as a rule. A client cannot make up such a proof:
+//
+//   - nodes on which the servers do not agree, long after all is over;
+//   - nodes that they have in the end, and had deleted by the logs of a majority before the last fault was over;
+//   - updates of a set that a majority has in its logs, and nobody has written over (setlog.go);
+//   - holds by nodes that no majority has in its logs, but at least one server: nodes whose creation was
+//     acknowledged, and then cut off a log when another server became leader.
+//
+// Servers that lose a deletion have a lock's old holder back in its queue, and servers that lose a creation let
+// the next one in. No lock can keep its promises on them. So such a round is void: only that
+// is judged which the clients know among themselves, and the campaign has another round in its place.
+func (r *roundReport) losses() (told []string) {
+	tell := func(what string, all []string) {
+		if len(all) > 0 {
+			told = append(told, fmt.Sprintf("%d %s, such as %s", len(all), what, all[0]))
+		}
+	}
+	tell("nodes on which the servers do not agree", slices.Concat(r.record.Left.Phantoms, r.record.After.Phantoms))
+	tell("nodes that they had deleted", r.resurrected())
+	tell("updates that a majority has in its logs, and that are not there", r.forgotten())
+	tell("holds by nodes that were cut off the logs", r.cutOff())
+	return told
+}
+
+// resurrected are the nodes that the servers had in the end, and a majority of them, by their logs, had
+// deleted before the last fault was over.
+func (r *roundReport) resurrected() (nodes []string) {
+	if r.log == nil || r.record.WallOffset == 0 {
+		return nil
+	}
+	for _, node := range r.record.Left.Nodes {
+		if n := r.log.nodes[node]; n != nil && n.deleted != 0 && n.ended < r.wall(r.record.Calm) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// forgotten are the accepted updates of sets that the servers have lost.
+func (r *roundReport) forgotten() (values []string) {
+	if r.log == nil {
+		return nil
+	}
+	there := make(map[string]bool)
+	for _, set := range r.record.Sets {
+		for _, value := range set {
+			there[value] = true
+		}
+	}
+	for _, events := range r.events {
+		for _, e := range events {
+			if e.Kind == appended && e.Outcome == accepted && !there[e.Value] && r.log.sets.forgotten(e.Value) {
+				values = append(values, e.Value)
+			}
+		}
+	}
+	slices.Sort(values)
+	return values
+}
+
+// cutOff are the nodes of holds that only a minority of the servers has in its logs.
+func (r *roundReport) cutOff() (nodes []string) {
+	if r.log == nil {
+		return nil
+	}
+	for _, h := range r.holds {
+		if r.log.nodes[h.node] == nil && r.log.minority[h.node] {
+			nodes = append(nodes, h.node)
+		}
+	}
+	return nodes
+}

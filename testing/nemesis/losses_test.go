@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// hasLost requires that the servers of a round have lost something, in this text, or nothing.
+func hasLost(t *testing.T, p *plan, want string) {
+	t.Helper()
+	found := p.load(t).losses()
+	if want == "" {
+		require.Empty(t, found)
+		return
+	}
+	require.Len(t, found, 1)
+	require.Equal(t, want, found[0])
+}
+
+func TestServersThatDoNotAgree(t *testing.T) {
+	t.Parallel()
+	hasLost(t, goodPlan(), "")
+	p := goodPlan()
+	p.round().After.Phantoms = []string{"/a", "/b"}
+	hasLost(t, p, "2 nodes on which the servers do not agree, such as /a")
+}
+
+// What servers still have in the end was left behind, unless their logs had deleted it before.
+func TestWhatServersDeleted(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	deleted := node("mutex-s", "lock-", 1)
+	p.round().Left = leftovers{Ephemerals: 1, LockNodes: 1, Nodes: []string{deleted}}
+	hasLost(t, p, "1 nodes that they had deleted, such as "+deleted)
+	p.round().Calm = at(10) // which does not show that they have it back: they were deleting it
+	hasLost(t, p, "")
+	p.round().Calm = at(80)
+	p.round().Left.Nodes = []string{node("mutex-s", "lock-", 9)} // of which their logs know nothing
+	hasLost(t, p, "")
+}
+
+// A hold by a node that no majority has in its logs shows that one had it: nobody else creates nodes.
+func TestWhatServersCutOff(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	p.add("a", take("a", "mutex-s", 9, 50, 60)...)
+	hasLost(t, p, "") // no server has ever had it
+	own := node("mutex-s", "lock-", 9)
+	p.alone = []entry{{transaction{session: 'a', zxid: 30, kind: txnCreate2}, own}}
+	hasLost(t, p, "1 holds by nodes that were cut off the logs, such as "+own)
+	p.committed = append(p.committed, p.alone...)
+	hasLost(t, p, "")
+
+	p = goodPlan()
+	p.alone = []entry{{transaction{session: 'a', zxid: 30, kind: txnCreate2}, own}}
+	hasLost(t, p, "") // proposed by a leader that fell, and acknowledged to nobody
+}
+
+// setEntry is a transaction that writes to the set of mutex-s.
+func setEntry(kind int32, zxid int64, version int32, data string) entry {
+	const part = setsFolder + "mutex-s/0000000000"
+	var b bytes.Buffer
+	if kind == txnSetData {
+		put(&b, part, data, version)
+	} else {
+		put(&b, part, data, int32(0), false, int32(1))
+	}
+	return entry{transaction{zxid: zxid, kind: kind, record: b.Bytes()}, part}
+}
+
+// An update is lost by the servers if their own logs prove it, and by the lock otherwise.
+func TestWhatServersForget(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	p.add("a", event{At: at(50), Kind: appended, Hold: "a/mutex-s/3#0", Lock: "mutex-s", Value: "y", Outcome: accepted})
+	hasLost(t, p, "")
+	p.committed = append(p.committed, setEntry(txnCreate, 21, 0, ""), setEntry(txnSetData, 22, 1, "x\n"), setEntry(txnSetData, 23, 2, "x\ny\n"))
+	hasLost(t, p, "1 updates that a majority has in its logs, and that are not there, such as y")
+	p.committed = append(p.committed, setEntry(txnSetData, 24, 3, "x\nz\n"))
+	hasLost(t, p, "") // somebody has written over it who had not read it
+	broken(t, sets, noLostUpdate, p)
+}
+
+// Of a round whose servers have lost something nothing counts but what clients know among themselves.
+func TestAVoidRound(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	p.round().Left.Phantoms = []string{"/a"}
+	p.round().Sets["mutex-s"] = nil
+	p.round().Stuck = []string{"a mutex-s"}
+	p.round().After.LockNodes = 1
+	p.committed = p.committed[:1]
+	var page strings.Builder
+	require.EqualError(t, judge(&page, p.save(t)), "nemesis: acquisitions is 0, must be at least 3", "which is what must be done in another round")
+	require.Contains(t, page.String(), "round1 is void, for its servers have lost what they had acknowledged: 1 nodes on which the servers do not agree, such as /a\n")
+	require.Equal(t, "acquisitions=0 faults=0 kinds=0 expirations=0 lost_while_held=0 stale_refused=0"+zeros, lastLine(page.String()))
+
+	p = goodPlan()
+	p.round().Left.Phantoms = []string{"/a"}
+	p.add("b", event{At: at(13), Kind: written, Hold: "b/mutex-s/2#0", Lock: "mutex-s", Outcome: usurped})
+	require.ErrorContains(t, judge(&page, p.save(t)), "nemesis: overlaps is 1, must be 0")
+}
+
+// A campaign has another round in the place of one that is void.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	var told []string
+	progress := func(format string, _ ...any) { told = append(told, format) }
+	setups := []setup{{seed: 7, tls: true}, {seed: 8}}
+	for _, void := range []bool{false, true} {
+		p := goodPlan()
+		if void {
+			p.round().Left.Phantoms = []string{"/a"}
+		}
+		folder := filepath.Join(p.save(t), p.round().Folder)
+		next, err := again(progress, folder, *p.round(), setups, 0)
+		require.NoError(t, err)
+		if !void {
+			require.Equal(t, setups, next)
+			require.Empty(t, told)
+			continue
+		}
+		require.Equal(t, append(setups, setup{seed: 9, tls: true}), next)
+		require.Len(t, told, 1)
+	}
+	_, err := again(progress, t.TempDir(), *goodPlan().round(), setups, 0)
+	require.ErrorContains(t, err, "has no history")
+}
+
+func TestEphemerals(t *testing.T) {
+	t.Parallel()
+	dump := "SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at Fri Nov 20 12:00:00 UTC 2026:\n\t0x1000\n" +
+		"ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x1000:\n\t/a/b\n\t/c\nConnections dump:\n"
+	require.Equal(t, []string{"/a/b", "/c"}, ephemerals(dump))
+}
