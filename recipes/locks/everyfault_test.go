@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,26 +22,68 @@ import (
 
 // requestFate is what becomes of one request of a call.
 type requestFate struct {
-	name  string
-	fault zkserver.Fault
-	ends  bool // the caller's context ends at the same moment
-	kills bool // its session ends before
+	name   string
+	fault  zkserver.Fault
+	ends   bool                              // the caller's context ends at the same moment
+	before func(c *faultCell, session int64) // what else is done to the caller before; may be nil
+	may    func(error) bool                  // how any call may end because of it; may be nil
 }
 
 // requestFates are all of them. Where the context goes on, the call has to get over the
-// fault, and over the end of its session; where it ends, the call has to leave nothing.
+// fault, and over the end of its session, but for what no client may get over; where it
+// ends, the call has to leave nothing.
 var requestFates = []requestFate{
 	{name: "lost with the connection", fault: zkserver.LoseRequest},
 	{name: "applied, and the reply lost with the connection", fault: zkserver.LoseReply},
 	{name: "never answered", fault: zkserver.NeverAnswer},
 	{name: "applied and never answered", fault: zkserver.ApplyNeverAnswer},
-	{name: "lost with the connection and the session", fault: zkserver.LoseRequest, kills: true},
+	{name: "lost with the connection and the session", fault: zkserver.LoseRequest, before: (*faultCell).kill},
+	{name: "applied, the reply lost with the connection, and then the session ends", fault: zkserver.LoseReply, before: (*faultCell).killLater},
+	{name: "applied, the reply lost with the connection, and the next server is behind", fault: zkserver.LoseReply, before: (*faultCell).fallBehind},
+	{name: "refused", fault: zkserver.FailWith(noAuth), may: isRefused},
+	{name: "throttled", fault: zkserver.FailWith(throttled)},
+	{name: "answered that the session has expired", fault: zkserver.FailWith(sessionExpired)},
+	{name: "answered that the session has moved", fault: zkserver.FailWith(sessionMoved)},
 	{name: "answered, and the context ends", fault: zkserver.Pass, ends: true},
 	{name: "lost with the connection, and the context ends", fault: zkserver.LoseRequest, ends: true},
 	{name: "applied, the reply lost with the connection, and the context ends", fault: zkserver.LoseReply, ends: true},
 	{name: "never answered, and the context ends", fault: zkserver.NeverAnswer, ends: true},
 	{name: "applied and never answered, and the context ends", fault: zkserver.ApplyNeverAnswer, ends: true},
 }
+
+// The error codes that a server answers with.
+const (
+	noAuth         = -102
+	sessionExpired = -112
+	sessionMoved   = -118
+	throttled      = -127
+)
+
+// kill ends the session before the request.
+func (c *faultCell) kill(session int64) { c.server.KillSession(session) }
+
+// killLater ends the session after the request, before its client is connected again.
+func (c *faultCell) killLater(session int64) {
+	allow := c.server.Refuse()
+	time.AfterFunc(time.Millisecond, func() {
+		c.server.KillSession(session)
+		allow()
+	})
+}
+
+// fallBehind has the session read what was true before the request, as the server that it is
+// connected to next has not heard more, until that has caught up.
+func (c *faultCell) fallBehind(session int64) {
+	c.thaw = c.server.FreezeReads(session)
+	time.AfterFunc(catchingUp, c.thaw)
+}
+
+func isRefused(err error) bool { return errors.Is(err, framework.ErrNoAuth) }
+
+// faultedPolicies are those of the caller: with every connection its holds end, or they
+// outlive it with the session, and what has happened meanwhile is to be found out. What
+// QuorumErrorPolicy adds is an earlier end by the clock, which faketime_test.go has.
+var faultedPolicies = []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy}
 
 // faultedCall is a call of a recipe, in one situation.
 type faultedCall struct {
@@ -63,6 +106,8 @@ type faultCell struct {
 
 	routines int // of the bubble, at rest
 
+	thaw func() // lets the caller's server catch up; nil while that is not behind
+
 	held   []*locks.Lease           // what the caller has, before the call and by it
 	rivals []locks.InterProcessLock // of theirs; kept out as long as anything held is valid
 	again  []locks.InterProcessLock // of ours; to be acquired afterwards
@@ -75,6 +120,8 @@ const (
 	whileItWaits = 100 * time.Millisecond // long enough for all that a waiter does by itself
 	whileItHolds = 10 * time.Millisecond  // and for what a holder does
 	forACall     = 2 * time.Minute        // no call takes longer, whatever becomes of its requests
+	atOnce       = time.Second            // whoever comes afterwards waits no longer
+	catchingUp   = 3 * time.Second        // of a server that is behind
 )
 
 // TestEveryFaultAtEveryRequest makes every call that a recipe has, in every situation,
@@ -88,21 +135,25 @@ func TestEveryFaultAtEveryRequest(t *testing.T) {
 	cells, made, calls := 0, 0, faultedCalls()
 	for _, call := range calls {
 		t.Run(call.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { cells += call.runAll(t) })
-			made++
+			for _, policy := range faultedPolicies {
+				t.Run(policy.String(), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { cells += call.runAll(t, policy) })
+					made++
+				})
+			}
 		})
 	}
-	t.Logf("L0: %d cells of %d calls, their requests and %d fates", cells, made, len(requestFates))
-	if made == len(calls) { // unless -run has left some out
-		require.Equal(t, requestsOfAllCalls*len(requestFates), cells)
+	zktest.Measuredf(t, "%d cells of %d calls, their requests, %d fates and %d policies", cells, len(calls), len(requestFates), len(faultedPolicies))
+	if made == len(calls)*len(faultedPolicies) { // unless -run has left some out
+		require.Equal(t, requestsOfAllCalls*len(requestFates)*len(faultedPolicies), cells)
 	}
 }
 
 // runAll runs the cells of a call, one after the other: a client that has got over one
 // fault has to get over the next.
-func (f faultedCall) runAll(t *testing.T) (cells int) {
+func (f faultedCall) runAll(t *testing.T, policy framework.ErrorPolicy) (cells int) {
 	server := zktest.NewServer(t, zkserver.WithoutListener())
-	ours, theirs := zktest.Client(t, server), zktest.Client(t, server)
+	ours, theirs := zktest.Client(t, server, framework.WithErrorPolicy(policy)), zktest.Client(t, server)
 	syncAll(t, ours, theirs)
 	routines, _ := goroutinesOfBubbles()
 	run := func(k int, fate requestFate) int {
@@ -142,7 +193,13 @@ func (c *faultCell) run(f faultedCall, k int, fate requestFate) (requests int) {
 		time.Sleep(whileItHolds)
 		requests = count()
 		remove()
+		if c.thaw != nil {
+			c.thaw()
+		}
 		require.True(c.t, f.allows(err, fate), "%s: the call ended with %v", c.name, err)
+		if fate.before != nil { // what was done at the server is told with the next connection
+			syncAll(c.t, c.ours)
+		}
 		c.requireAlone()
 		if c.check != nil {
 			c.check(err)
@@ -159,6 +216,12 @@ func (c *faultCell) run(f faultedCall, k int, fate requestFate) (requests int) {
 // whoever calls what.
 var ofTheConnection = []zkserver.OpCode{zkserver.OpPing, zkserver.OpCreateSession}
 
+// ofAFollower are the requests that a server answers which is behind. For any other it has to
+// catch up first.
+var ofAFollower = []zkserver.OpCode{
+	zkserver.OpExists, zkserver.OpGetData, zkserver.OpGetACL, zkserver.OpGetChildren, zkserver.OpGetChildren2,
+}
+
 // intercept gives the k-th request of the call its fate.
 func (c *faultCell) intercept(k int, fate requestFate, cancel context.CancelFunc) (remove func(), count func() int) {
 	requests, session := 0, c.ours.Session().ID()
@@ -166,14 +229,17 @@ func (c *faultCell) intercept(k int, fate requestFate, cancel context.CancelFunc
 		if r.SessionID != session || slices.Contains(ofTheConnection, r.Op) {
 			return zkserver.Pass
 		}
+		if c.thaw != nil && !slices.Contains(ofAFollower, r.Op) {
+			c.thaw()
+		}
 		if requests++; requests != k {
 			return zkserver.Pass
 		}
 		if fate.ends {
 			cancel()
 		}
-		if fate.kills {
-			c.server.KillSession(session)
+		if fate.before != nil {
+			fate.before(c, session)
 		}
 		return fate.fault
 	})
@@ -188,10 +254,22 @@ func (f faultedCall) allows(err error, fate requestFate) bool {
 	if err == nil {
 		return !f.fails
 	}
-	if fate.ends && (errors.Is(err, context.Canceled) || errors.Is(err, framework.ErrCleanupPending)) {
+	if fate.may != nil && fate.may(err) {
+		return true
+	}
+	if fate.ends && f.tellsOfTheEnd(err) {
 		return true
 	}
 	return slices.ContainsFunc(f.may, func(is func(error) bool) bool { return is(err) })
+}
+
+// tellsOfTheEnd tells whether the error is that of a call whose context has ended: an
+// acquisition was not made then, and of whatever deletes something the rest is pending.
+func (f faultedCall) tellsOfTheEnd(err error) bool {
+	if strings.Contains(f.of[0], "Acquire") {
+		return errors.Is(err, locks.ErrNotAcquired) && errors.Is(err, context.Canceled)
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, framework.ErrCleanupPending)
 }
 
 // isLost allows for a lease that was lost with the connection.
@@ -230,7 +308,7 @@ func (c *faultCell) end() {
 		c.tidy()
 	}
 	for _, lock := range slices.Concat(c.rivals, c.again) {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ctx, cancel := context.WithTimeout(context.Background(), atOnce)
 		lease, err := lock.Acquire(ctx)
 		require.NoError(c.t, err, "%s: afterwards", c.name)
 		require.NoError(c.t, lease.Release(ctx), "%s: afterwards", c.name)
