@@ -1,13 +1,19 @@
 // What went wrong in known implementations of locks, and the tests which show that
 // it does not go wrong here: each trial leads into the trouble on purpose, and there
-// are twenty, unless every case is tried instead. TestTablesNameTests keeps the names
-// in this table, and in that of scenarios_test.go, true.
+// are twenty of each, but for those that inOtherNumbers lists. TestTablesNameTests keeps
+// the names in this table, and in that of scenarios_test.go, true, and
+// TestTwentyTrialsUnlessSaidOtherwise the number.
 //
 // The holder and the end of its hold:
 //
 //	etcd#10811, CURATOR-206, redisson#3636: a holder that is cut off works on beside the next one
 //	consul#18271: a holder that is cut off learns of it minutes later
-//		TestTheHolderKnowsFirst, TestTheHolderKnowsFirstWhateverTheLock
+//		TestTheHolderKnowsFirst, TestTheHolderKnowsFirstWhateverTheLock, TestTheHolderKnowsFirstOnFakeTime
+//	found here: a holder is cut off together with its server, which goes on answering
+//		TestCutOffWithAFollower, TestCutOffFromTheFollowerToo, TestAFollowerWithoutAQuorum,
+//		framework.TestTheWarningOfTooShortATimeout
+//	found here: a holder is cut off together with the leader, and the others elect another at once
+//		TestCutOffWithTheLeader
 //	an administrator deletes the holder's node, changes its data, forbids to read it
 //		TestTheHolderKnowsFirst, TestAChangedPredecessorIsNoReasonToEnter, TestTheHoldersNodeIsMadeUnreadable
 //	its node is deleted and another of the same name created while it is away
@@ -22,6 +28,8 @@
 //		TestPermitsOfLostSessionsComeBack, TestPermitsOfTheDeadComeBackInTime
 //	a restart of the servers, one after the other, costs locks
 //		TestARollingRestartCostsNoLock
+//	go-zookeeper: a server that hangs costs those their sessions who come to it when they reconnect
+//		framework.TestAPausedServerCostsNoSession
 //
 // The creation of the node:
 //
@@ -32,7 +40,8 @@
 //		TestANodeOfTheOldSessionIsNotTakenForOurs, TestTheNodeMustBelongToTheSession,
 //		framework.TestTheNodeOfAnEarlierSessionIsNotOurs
 //	CURATOR-180, -436: the server removes the empty folder under an acquisition, which fails because it is not there
-//		TestContainerReapedUnderTheLock, TestEveryExclusiveLockSurvivesTheEndOfItsFolders
+//		TestTheFolderGoesBeforeTheNodeIsThere, TestContainerReapedUnderTheLock,
+//		TestEveryExclusiveLockSurvivesTheEndOfItsFolders
 //
 // The wait:
 //
@@ -83,6 +92,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -134,6 +145,52 @@ func runTrials(t *testing.T, test func(t *testing.T, trial int)) {
 	wg.Wait()
 }
 
+// inOtherNumbers are the tests of the table that do not have twenty trials of each case.
+var inOtherNumbers = map[string]string{
+	"TestTablesNameTests":                              "is about the table",
+	"TestEveryFaultAtEveryRequest":                     "has every case once: call, request, fate and policy",
+	"TestCancelledAtEveryRequest":                      "has every case once: call, request and fate",
+	"TestSequence":                                     "has every kind of name once",
+	"TestForeignChildrenAreIgnored":                    "has every kind of name at once",
+	"TestTheQueueKeepsItsOrderAcrossTheWrap":           "has one queue, with a place for every number at the wrap",
+	"TestReadWriteAcrossTheWrap":                       "has every kind of node at the wrap, of which there is one",
+	"TestNobodyIsAdmittedWhenTheSequenceIsExhausted":   "asks ten times for the one number that there is no more",
+	"TestReadWriteWhenTheSequenceIsExhausted":          "asks twice on each side, likewise",
+	"TestAReaderWaitsForTheNearestWriter":              "has one queue; TestReadWriteQueue has random ones, 1,000 and more",
+	"TestContainerReapedUnderTheLock":                  "acquires 1,000 times",
+	"TestEveryExclusiveLockSurvivesTheEndOfItsFolders": "acquires each kind 100 times",
+	"TestTenThousandTriesLeaveNothing":                 "tries 10,000 times, 2,000 with -short",
+	"TestWatchesDoNotPileUp":                           "has 100 waiters",
+	"TestAMutexUnderQuorumErrorPolicy":                 "acquires twenty times",
+	"TestTurnsGoOnAfterAnOutage":                       "has an outage under 18 clients: each takes a session timeout and a restart",
+	"TestCutOffWithAFollower":                          "cuts off 20 holders at once for each policy that claims to be safe: each cut takes three servers of its own",
+	"TestCutOffFromTheFollowerToo":                     "likewise",
+	"TestCutOffWithTheLeader":                          "likewise",
+	"TestAFollowerWithoutAQuorum":                      "has one holder: it takes three servers, and 20 are in TestCutOffWithAFollower",
+}
+
+// A test of the table has its twenty trials by one of the means of this package, or it is
+// in the list of the others. Those of other packages are not looked at.
+func TestTwentyTrialsUnlessSaidOtherwise(t *testing.T) {
+	means := regexp.MustCompile(`\b(twentyTimes|twentyAtOnce|runTrials|trials|phases|rapid\.Check)\b`)
+	sources := make(map[string]string)
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		maps.Copy(sources, testsIn(t, file))
+	}
+	named := namedIn(t, "directed_test.go")
+	for _, name := range named {
+		if name, ours := strings.CutPrefix(name, "."); ours {
+			_, isListed := inOtherNumbers[name]
+			require.NotEqual(t, isListed, means.MatchString(sources[name]), "%s has twenty trials, or else is in inOtherNumbers", name)
+		}
+	}
+	for name := range inOtherNumbers {
+		require.Contains(t, named, "."+name)
+	}
+}
+
 // folders are the packages whose tests the tables name.
 var folders = map[string]string{"": ".", "framework": "../../framework", "interop": "../../testing/interop"}
 
@@ -144,7 +201,7 @@ func TestTablesNameTests(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 		require.NoError(t, err)
 		for _, file := range files {
-			for _, name := range testsIn(t, file) {
+			for name := range testsIn(t, file) {
 				exist[pkg+"."+name] = true
 			}
 		}
@@ -158,18 +215,21 @@ func TestTablesNameTests(t *testing.T) {
 	}
 }
 
-// testsIn returns the names of the tests of a file.
-func testsIn(t *testing.T, file string) []string {
+// testsIn returns the tests of a file, and their source.
+func testsIn(t *testing.T, file string) map[string]string {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	source, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var names []string
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, file, source, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	tests := make(map[string]string)
 	for _, d := range parsed.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
-			names = append(names, f.Name.Name)
+			tests[f.Name.Name] = string(source[files.Position(f.Pos()).Offset:files.Position(f.End()).Offset])
 		}
 	}
-	return names
+	return tests
 }
 
 // namedIn returns the tests that are named before the package clause of a file, with

@@ -98,6 +98,45 @@ func TestEveryExclusiveLockSurvivesTheEndOfItsFolders(t *testing.T) {
 	wg.Wait()
 }
 
+// The folder has been made, and is removed before the node is in it: it is made again, and
+// nobody is told. Each trial does so to every folder of the lock.
+func TestTheFolderGoesBeforeTheNodeIsThere(t *testing.T) {
+	for name, create := range exclusive {
+		t.Run(name, func(t *testing.T) {
+			runTrials(t, func(t *testing.T, _ int) { folderGoes(t, create) })
+		})
+	}
+}
+
+func folderGoes(t *testing.T, create func(*testing.T, *framework.Framework, string, ...locks.Option) doer) {
+	t.Helper()
+	server := zktest.NewServer(t)
+	admin, client := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
+	ours := client.Session().ID()
+	created, deleted := make(map[string]int), make(chan error, 10)
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID != ours || r.Op != zkserver.OpCreate2 {
+			return zkserver.Pass
+		}
+		folder, _ := framework.SplitPath(r.Path)
+		if created[folder]++; created[folder] != 2 { // the first finds no folder, and the second comes after it was made
+			return zkserver.Pass
+		}
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			deleted <- admin.Delete(withLimit(t), folder)
+		}()
+		return zkserver.HoldUntil(gone)
+	})
+	defer remove()
+	require.NoError(t, create(t, client, "/locks/reaped").Do(withLimit(t), func(context.Context) error { return nil }))
+	require.NotEmpty(t, deleted, "no folder was there when its node was to be created")
+	for len(deleted) > 0 {
+		require.NoError(t, <-deleted)
+	}
+}
+
 // ownerOnly gives what is created to whoever has created it, and parents to all.
 type ownerOnly struct{ folder string }
 

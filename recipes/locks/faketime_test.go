@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,7 @@ func TestTheHolderKnowsFirstOnFakeTime(t *testing.T) {
 	besideOthers(t)
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
-	const phases = 25
+	const phases = trials
 	try := func(name string, test lossByTime) {
 		t.Run(fmt.Sprintf("%s, %v", name, test.policy), func(t *testing.T) {
 			t.Logf("seed %d", seed)
@@ -43,8 +44,49 @@ func TestTheHolderKnowsFirstOnFakeTime(t *testing.T) {
 	try("requests lost", lossByTime{mutexes, standard, lostRequests, framework.ReasonSuspended})
 	try("requests lost", lossByTime{mutexes, session, lostRequests, framework.ReasonLeaseEnd})
 	try("follower cut off", lossByTime{mutexes, quorum, cutOff, framework.ReasonLeaseEnd})
-	for _, p := range pairings {
+	for _, p := range slices.Concat(pairings, []pairing{handoffs, alone("first semaphore"), alone("semaphore mutex")}) {
+		try(p.name, lossByTime{p, standard, silence, framework.ReasonSuspended})
 		try(p.name, lossByTime{p, session, lostRequests, framework.ReasonLeaseEnd})
+		try(p.name, lossByTime{p, quorum, cutOff, framework.ReasonLeaseEnd})
+	}
+}
+
+// handoffs are mutexes that are passed on within the process, of which the rival is not a part.
+var handoffs = pairing{
+	"mutex with local handoff",
+	func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
+		t.Helper()
+		m := newMutex(t, client, path, append(opts, locks.WithLocalHandoff(10))...)
+		first := acquire(t, m)
+		second := acquireLater(withLimit(t), m)
+		synctest.Wait() // it waits for the first
+		release(t, first)
+		o := await(t, second)
+		require.NoError(t, o.err)
+		require.Equal(t, first.Path(), o.lease.Path(), "handed on")
+		return o.lease
+	},
+	mutexes.rival,
+}
+
+// alone is a lock of one of the exclusive kinds, and a rival of the same kind.
+func alone(kind string) pairing {
+	open := func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) contended {
+		t.Helper()
+		lock, ok := exclusive[kind](t, client, path, opts...).(contended)
+		require.True(t, ok)
+		return lock
+	}
+	return pairing{
+		kind,
+		func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
+			t.Helper()
+			return acquire(t, open(t, client, path, opts...))
+		},
+		func(t *testing.T, client *framework.Framework, path string) contended {
+			t.Helper()
+			return open(t, client, path)
+		},
 	}
 }
 

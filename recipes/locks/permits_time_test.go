@@ -14,42 +14,52 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+const permitsOfTheDead = 3
+
 // TestPermitsOfTheDeadComeBackInTime: holders that die without a word are missed when the
-// session timeout has passed, and a tick of the server at most; on a fake clock.
+// session timeout has passed, and a tick of the server at most; on a fake clock, wherever
+// between two ticks they die.
 func TestPermitsOfTheDeadComeBackInTime(t *testing.T) {
-	const permits, timeout, tick = 3, 10 * time.Second, 2 * time.Second
 	for name, open := range map[string]func(*testing.T, *framework.Framework) locks.InterProcessLock{
 		"first": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
-			s, err := locks.NewInterProcessSemaphore(client, "/permits", locks.FixedLeases(permits))
+			s, err := locks.NewInterProcessSemaphore(client, "/permits", locks.FixedLeases(permitsOfTheDead))
 			require.NoError(t, err)
 			return s
 		},
 		"second": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
-			return newSemaphore(t, client, "/permits", locks.FixedLeases(permits))
+			return newSemaphore(t, client, "/permits", locks.FixedLeases(permitsOfTheDead))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithTick(tick))
-				for range permits {
-					client := zktest.Client(t, server, framework.WithSessionTimeout(timeout))
-					acquire(t, open(t, client))
-					server.Blackhole(client.Session().ID(), zkserver.Both)
-				}
-				died := time.Now()
-				heirs := open(t, zktest.Client(t, server))
-				ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
-				defer cancel()
-				var leases []*locks.Lease
-				for range permits {
-					lease, err := heirs.Acquire(ctx)
-					require.NoError(t, err)
-					leases = append(leases, lease)
-				}
-				require.GreaterOrEqual(t, time.Since(died), timeout)
-				require.LessOrEqual(t, time.Since(died), timeout+tick)
-				releaseAll(t, leases)
-			})
+			for trial := range trials {
+				synctest.Test(t, func(t *testing.T) { permitsComeBack(t, float64(trial)/trials, open) })
+			}
 		})
 	}
+}
+
+// permitsComeBack has holders die when the server is in this phase of its tick, from 0 to 1.
+func permitsComeBack(t *testing.T, phase float64, open func(*testing.T, *framework.Framework) locks.InterProcessLock) {
+	t.Helper()
+	const timeout, tick = 10 * time.Second, 2 * time.Second
+	server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithTick(tick))
+	time.Sleep(time.Duration(phase * float64(tick)))
+	for range permitsOfTheDead {
+		client := zktest.Client(t, server, framework.WithSessionTimeout(timeout))
+		acquire(t, open(t, client))
+		server.Blackhole(client.Session().ID(), zkserver.Both)
+	}
+	died := time.Now()
+	heirs := open(t, zktest.Client(t, server))
+	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
+	defer cancel()
+	var leases []*locks.Lease
+	for range permitsOfTheDead {
+		lease, err := heirs.Acquire(ctx)
+		require.NoError(t, err)
+		leases = append(leases, lease)
+	}
+	require.GreaterOrEqual(t, time.Since(died), timeout)
+	require.LessOrEqual(t, time.Since(died), timeout+tick)
+	releaseAll(t, leases)
 }

@@ -385,6 +385,11 @@ func TestSemaphoreV2Layout(t *testing.T) {
 }
 
 func TestDisagreementOnTheMaximumIsReported(t *testing.T) {
+	runTrials(t, func(t *testing.T, _ int) { disagreementIsReported(t) })
+}
+
+func disagreementIsReported(t *testing.T) {
+	t.Helper()
 	server := zktest.NewServer(t)
 	reports := &reportWriter{lines: make(chan string, 100)}
 	client := zktest.Client(t, server.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(reports, nil))))

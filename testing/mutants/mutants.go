@@ -1671,6 +1671,15 @@ var table = []mutant{
 		test:     "^TestEveryFaultAtEveryRequest$/^InterProcessMutex:",
 	},
 	{
+		name:     "locks-folder-made-once",
+		property: "A folder that is removed again before the node is in it is made again.",
+		file:     "framework/create.go",
+		old:      "			if err = c.createParents(ctx); err == nil {\n				err = errAgain\n",
+		new:      "			if err = c.createParents(ctx); err == nil {\n				err = c.f.exchange(ctx, calls...)\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestTheFolderGoesBeforeTheNodeIsThere$",
+	},
+	{
 		name:     "locks-waiter-of-a-condition-left",
 		property: "A wait for a condition that fails takes its node away.",
 		file:     "recipes/locks/condition_waiter.go",
