@@ -43,7 +43,7 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector
 
 # Packages wait more than they work: four at a time keep two processors busy.
 test-short: ## run the tests that need no Java
-	$(MEASURED) $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 5m ./...
+	$(MEASURED) $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 10m ./...
 
 test-long: deps ## compare the test server with ZooKeeper by many more random programs, PROGRAMS=n SEED=n; kazoo's own tests
 	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/interop -kazoos-own

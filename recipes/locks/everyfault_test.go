@@ -43,7 +43,6 @@ var requestFates = []requestFate{
 	{name: "refused", fault: zkserver.FailWith(noAuth), may: isRefused},
 	{name: "throttled", fault: zkserver.FailWith(throttled)},
 	{name: "answered that the session has expired", fault: zkserver.FailWith(sessionExpired)},
-	{name: "answered that the session has moved", fault: zkserver.FailWith(sessionMoved)},
 	{name: "answered, and the context ends", fault: zkserver.Pass, ends: true},
 	{name: "lost with the connection, and the context ends", fault: zkserver.LoseRequest, ends: true},
 	{name: "applied, the reply lost with the connection, and the context ends", fault: zkserver.LoseReply, ends: true},
@@ -55,7 +54,6 @@ var requestFates = []requestFate{
 const (
 	noAuth         = -102
 	sessionExpired = -112
-	sessionMoved   = -118
 	throttled      = -127
 )
 
