@@ -118,7 +118,20 @@ func (g *holders) letRivalsWait(t *testing.T, rival *framework.Framework, entere
 		})
 	}
 	for _, h := range g.all {
-		awaitQueue(t, newMutex(t, rival, h.path), 2)
+		h.awaitRival(t, newMutex(t, rival, h.path))
+	}
+}
+
+// awaitRival waits until the rival is in the queue, which it may have passed through already
+// if the hold was lost before the cut.
+func (h *holder) awaitRival(t *testing.T, mutex queue) {
+	t.Helper()
+	for ctx := withLimit(t); h.lease.Err() == nil; pause() {
+		contenders, err := mutex.Participants(ctx)
+		require.NoError(t, err)
+		if len(contenders) == 2 {
+			return
+		}
 	}
 }
 
