@@ -267,7 +267,7 @@ var table = []mutant{
 	}
 `,
 		pkg:   "./recipes/locks",
-		test:  "^TestThePredecessorGoesBeforeTheWatch$",
+		test:  "^TestNoWatchStaysOnAPredecessorThatHasGone$",
 		tries: often,
 	},
 	{
@@ -620,7 +620,6 @@ var table = []mutant{
 		new:      "	l.quorum = l.deadline\n",
 		pkg:      "./framework",
 		test:     "^TestOnlyWritesKeepAQuorumHold$",
-		flags:    []string{"-timeout=20s"}, // on the fake clock the hold never ends
 		tries:    often,
 	},
 	{
@@ -630,11 +629,31 @@ var table = []mutant{
 		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
 		new:      "		e = jute.NewEncoder(len(full) + 5)\n		e.String(full)\n		e.Bool(false)\n		c.operation, c.body = opExists, e.Bytes()\n",
 		pkg:      "./recipes/locks",
-		test:     "^TestCutOffWithAFollower$",
+		test:     "^TestTheHolderKnowsFirstOnFakeTime$/^follower_cut_off",
+		tries:    often,
 	},
 	{
 		name:     "framework-syncs-confirm-a-leader",
 		property: "What a leader without a quorum acknowledges keeps no hold under QuorumErrorPolicy.",
+		file:     "framework/quorum.go",
+		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
+		new:      "		e = jute.NewEncoder(len(full) + 4)\n		e.String(full)\n		c.operation, c.body = opSync, e.Bytes()\n",
+		pkg:      "./framework",
+		test:     "^TestOnlyWritesKeepAQuorumHold$",
+		tries:    often,
+	},
+	{
+		name:     "framework-reads-confirm-a-real-follower",
+		property: "So it is with a follower of ZooKeeper that is cut off together with the holders.",
+		file:     "framework/quorum.go",
+		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
+		new:      "		e = jute.NewEncoder(len(full) + 5)\n		e.String(full)\n		e.Bool(false)\n		c.operation, c.body = opExists, e.Bytes()\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestCutOffWithAFollower$",
+	},
+	{
+		name:     "framework-syncs-confirm-a-real-leader",
+		property: "So it is with a leader of ZooKeeper that is cut off together with the holders.",
 		file:     "framework/quorum.go",
 		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
 		new:      "		e = jute.NewEncoder(len(full) + 4)\n		e.String(full)\n		c.operation, c.body = opSync, e.Bytes()\n",
@@ -1642,6 +1661,7 @@ var table = []mutant{
 		new:      " || ours < 1 {",
 		pkg:      "./recipes/locks",
 		test:     "^TestOnlyTheNextLooksAhead$",
+		tries:    often,
 	},
 	{
 		name:     "locks-driver-unheard",
@@ -1651,6 +1671,7 @@ var table = []mutant{
 		new:      "return marked || q.shrinking != nil",
 		pkg:      "./recipes/locks",
 		test:     "^TestADriverMayInsistOnTheServer$",
+		tries:    often,
 	},
 	{
 		name:     "locks-lease-ended-by-the-last-one",
