@@ -3,10 +3,11 @@
 // A test of a safety property is worth what it catches. Each row of the table
 // in mutants.go names one way to break one property: a file, a text in it, the
 // text to put there instead, and the test that has to fail then. The command
-// applies the rows one at a time and reports which test caught each of them:
+// applies the rows and reports which test caught each of them:
 //
 //	go run ./testing/mutants                 # every mutant, as often as its row says: once, or 20 times
 //	go run ./testing/mutants -run mutex -n 20  # mutants whose name matches, 20 times each
+//	go run ./testing/mutants -p 1            # one at a time, and not as many as there are processors
 //	go run ./testing/mutants -list           # names and properties, nothing is run
 //
 // # What counts
@@ -14,13 +15,14 @@
 // First the named test runs on the code as it is. It has to match at least one
 // test, at least one of them has to pass rather than be skipped, and none may
 // fail: a test that fails anyway would catch every mutant. This baseline is run
-// once for each distinct package, test and set of flags.
+// once for each distinct package, test and set of flags, and printed.
 //
-// Then the same test runs with the mutant. A mutant is caught when the test
-// fails: by an assertion, by a panic, by go test's -timeout, or by a check that
-// TestMain makes at the end. A mutant that does not compile proves nothing and
-// is an error, as is one with which no test runs. go vet is switched off, so
-// that it cannot take the place of a test.
+// Then the tests are compiled with the mutant, once, and the same test runs as
+// often as it is to be tried, in a process of its own each time. A mutant is
+// caught when the test fails: by an assertion, by a panic, by the timeout of the
+// tests, or by a check that TestMain makes at the end. A mutant that does not
+// compile proves nothing and is an error, as is one with which no test runs. go
+// vet is not run, so that it cannot take the place of a test.
 //
 // Races are a matter of chance, so the mutants of the properties that matter most
 // are tried 20 times, and -n repeats all as often as it says. The command exits
@@ -30,8 +32,8 @@
 //
 // # The tree is never touched
 //
-// The changed file is written to a temporary directory, and go test reads it
-// through its -overlay flag. An interrupted run leaves the sources as they were.
+// The changed file is written to a temporary directory, and the compiler reads it
+// through the -overlay flag. An interrupted run leaves the sources as they were.
 //
 // # Adding a mutant
 //

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 // minutes to be caught.
 const defaultTimeout = 2 * time.Minute
 
-// interruptGrace is how long go test may take to end after an interrupt before
+// interruptGrace is how long a command may take to end after an interrupt before
 // it is killed.
 const interruptGrace = 10 * time.Second
 
@@ -27,62 +28,88 @@ const interruptGrace = 10 * time.Second
 // as it does when TestMain finds a leaked goroutine.
 const testMain = "TestMain"
 
-// testRun is what one run of go test reported.
+// testRun is what one run of a test reported.
 type testRun struct {
-	passed   int      // tests and subtests that passed
-	ran      int      // tests and subtests that started
-	failed   []string // those that failed, the innermost only, or testMain
-	noBuild  bool     // the package or its tests did not compile
-	finished bool     // go test reported a result for the package
-	output   string   // everything that was printed
+	passed int      // tests and subtests that passed
+	ran    int      // tests and subtests that started
+	failed []string // those that failed, the innermost only, or testMain
+	output string   // everything that was printed
 }
 
-// goTest runs m's test below root, through the overlay unless that is empty,
-// and waits for it. A failing test is a result, not an error: errors are a go
-// command that cannot be run, output that is not understood, and a ctx that
-// ended, which interrupts the test.
-func goTest(ctx context.Context, root, overlay string, m mutant) (testRun, error) {
-	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=" + defaultTimeout.String()}
-	args = append(args, m.flags...)
+// buildTest compiles the tests of a package below root, through the overlay unless
+// that is empty, to the file binary. The error says what does not compile.
+func buildTest(ctx context.Context, root, overlay, pkg, binary string) error {
+	// Without the tables of the debugger, linking takes a fraction of the time.
+	args := []string{"test", "-c", "-ldflags=-s -w", "-o=" + binary}
 	if overlay != "" {
 		args = append(args, "-overlay="+overlay)
 	}
-	args = append(args, "-run="+m.test, m.pkg)
-
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = root
-	interruptible(cmd)
-	cmd.WaitDelay = interruptGrace
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if ctx.Err() != nil {
-		return testRun{}, fmt.Errorf("go test: %w", context.Cause(ctx))
+	output, ok, err := runCommand(ctx, cmd)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s does not compile:\n%s", pkg, tail(output.String()))
 	}
-	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
-		return testRun{}, fmt.Errorf("go test: %w", err)
-	}
-	run, err := readEvents(&stdout)
-	if err != nil {
-		return testRun{}, fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
-	}
-	if !run.finished {
-		return testRun{}, fmt.Errorf("go %s: no result for the package: %s",
-			strings.Join(args, " "), strings.TrimSpace(stderr.String()))
-	}
-	return run, nil
+	return err
 }
 
-// event is the part of a "go test -json" record that matters here. The records
-// are described in "go doc test2json" and "go help buildjson".
+// runTest runs m's test, which binary has, in its place below root and waits for it.
+// A failing test is a result, not an error: errors are a command that cannot be run,
+// output that is not understood, and a ctx that ended, which interrupts the test.
+func runTest(ctx context.Context, root, binary string, m mutant) (testRun, error) {
+	args := []string{
+		"-test.v=test2json", "-test.paniconexit0",
+		"-test.run=" + m.test, "-test.timeout=" + defaultTimeout.String(),
+	}
+	for _, flag := range m.flags {
+		args = append(args, "-test."+strings.TrimPrefix(flag, "-"))
+	}
+	test := exec.CommandContext(ctx, binary, args...)
+	test.Dir = filepath.Join(root, filepath.FromSlash(m.pkg))
+	output, ok, err := runCommand(ctx, test)
+	if err != nil {
+		return testRun{}, err
+	}
+	convert := exec.CommandContext(ctx, "go", "tool", "test2json")
+	convert.Stdin = output
+	records, _, err := runCommand(ctx, convert)
+	if err != nil {
+		return testRun{}, err
+	}
+	return readEvents(records, ok)
+}
+
+// runCommand runs cmd, which is ctx's, and returns what it printed, and whether it
+// succeeded. The end of ctx interrupts it and all that it has started.
+func runCommand(ctx context.Context, cmd *exec.Cmd) (output *bytes.Buffer, ok bool, err error) {
+	output = new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = output, output
+	interruptible(cmd)
+	cmd.WaitDelay = interruptGrace
+	err = cmd.Run()
+	name := filepath.Base(cmd.Path)
+	if ctx.Err() != nil {
+		return nil, false, fmt.Errorf("%s: %w", name, context.Cause(ctx))
+	}
+	if _, failed := errors.AsType[*exec.ExitError](err); failed {
+		return output, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", name, err)
+	}
+	return output, true, nil
+}
+
+// event is the part of a record of test2json that matters here. "go doc test2json"
+// describes them.
 type event struct {
 	Action string
 	Test   string
 	Output string
 }
 
-// readEvents reads the records of one package.
-func readEvents(r io.Reader) (testRun, error) {
+// readEvents reads the records of one run, which was ok or not by its exit status.
+func readEvents(r io.Reader, ok bool) (testRun, error) {
 	var (
 		run    testRun
 		output strings.Builder
@@ -94,23 +121,17 @@ func readEvents(r io.Reader) (testRun, error) {
 		if err := decoder.Decode(&e); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return testRun{}, fmt.Errorf("reading the records of go test: %w", err)
+			return testRun{}, fmt.Errorf("reading the records of the test: %w", err)
 		}
 		switch e.Action {
-		case "output", "build-output":
+		case "output":
 			output.WriteString(e.Output)
-		case "build-fail":
-			run.noBuild = true
 		case "run":
 			run.ran++
 			open[e.Test] = true
 		case "pass", "skip", "fail":
 			if e.Test == "" {
-				run.finished = true
-				if e.Action == "fail" {
-					failed[testMain] = true
-				}
-				continue
+				continue // the exit status is more certain
 			}
 			delete(open, e.Test)
 			switch e.Action {
@@ -124,6 +145,9 @@ func readEvents(r io.Reader) (testRun, error) {
 	// A test without a result was running when the process died: of a panic in
 	// another goroutine, or of the timeout.
 	maps.Copy(failed, open)
+	if !ok {
+		failed[testMain] = true
+	}
 	run.failed = innermost(failed)
 	run.output = output.String()
 	return run, nil

@@ -19,11 +19,11 @@ func TestReadEventsNamesTheInnermostFailures(t *testing.T) {
 		{"Action":"pass","Package":"p","Test":"TestAB"}
 		{"Action":"run","Package":"p","Test":"TestC"}
 		{"Action":"skip","Package":"p","Test":"TestC"}
-		{"Action":"fail","Package":"p"}`))
+		{"Action":"fail","Package":"p"}`), false)
 
 	require.NoError(t, err)
 	require.Equal(t, testRun{
-		passed: 1, ran: 4, failed: []string{"TestA/x"}, finished: true, output: "got 1, want 2\n",
+		passed: 1, ran: 4, failed: []string{"TestA/x"}, output: "got 1, want 2\n",
 	}, run)
 }
 
@@ -33,14 +33,14 @@ func TestReadEventsBlamesTestsThatNeverEnded(t *testing.T) {
 		{"Action":"run","Test":"TestB"}
 		{"Action":"run","Test":"TestB/x"}
 		{"Action":"pass","Test":"TestA"}
-		{"Action":"fail"}`))
+		{"Action":"fail"}`), false)
 
 	require.NoError(t, err)
 	require.Equal(t, []string{"TestB/x"}, run.failed)
 }
 
 func TestReadEventsRefusesWhatIsNotARecord(t *testing.T) {
-	_, err := readEvents(strings.NewReader("PASS\n"))
+	_, err := readEvents(strings.NewReader("PASS\n"), true)
 
-	require.ErrorContains(t, err, "reading the records of go test")
+	require.ErrorContains(t, err, "reading the records of the test")
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -33,13 +34,9 @@ func run(ctx context.Context, args []string, rows []mutant, stdout, stderr io.Wr
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	pattern := flags.String("run", "", "try only the mutants whose name matches this `regexp`")
-	tries := 0
-	flags.Func("n", "try each mutant `n` times, and not as often as its row says", func(text string) (err error) {
-		if tries, err = strconv.Atoi(text); err == nil && tries < 1 {
-			err = errors.New("want at least 1")
-		}
-		return err
-	})
+	tries, atATime := 0, runtime.GOMAXPROCS(0)
+	flags.Func("n", "try each mutant `n` times, and not as often as its row says", atLeastOne(&tries))
+	flags.Func("p", "try `n` mutants at a time, and not as many as there are processors", atLeastOne(&atATime))
 	onlyList := flags.Bool("list", false, "print the mutants and their properties, run nothing")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return statusOK
@@ -56,12 +53,22 @@ func run(ctx context.Context, args []string, rows []mutant, stdout, stderr io.Wr
 	if *onlyList {
 		return complain(stderr, statusFailed, list(stdout, chosen))
 	}
-	return complain(stderr, statusFailed, try(ctx, chosen, tries, stdout, stderr))
+	return complain(stderr, statusFailed, try(ctx, chosen, tries, atATime, stdout, stderr))
+}
+
+// atLeastOne parses a flag that is a number of something.
+func atLeastOne(n *int) func(string) error {
+	return func(text string) (err error) {
+		if *n, err = strconv.Atoi(text); err == nil && *n < 1 {
+			err = errors.New("want at least 1")
+		}
+		return err
+	}
 }
 
 // try runs the chosen mutants on the module of the working directory and
 // writes the report to stdout, progress to stderr.
-func try(ctx context.Context, chosen []mutant, tries int, stdout, stderr io.Writer) error {
+func try(ctx context.Context, chosen []mutant, tries, atATime int, stdout, stderr io.Writer) error {
 	if err := validate(chosen); err != nil {
 		return err
 	}
@@ -69,7 +76,7 @@ func try(ctx context.Context, chosen []mutant, tries int, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	verdicts, err := runMutants(ctx, root, chosen, tries, stderr)
+	verdicts, err := runMutants(ctx, root, chosen, tries, atATime, stderr)
 	if len(verdicts) == 0 {
 		return err // stopped before the first was done
 	}

@@ -63,6 +63,7 @@ func TestCommandRefuses(t *testing.T) {
 		"an unknown flag":   {rows, []string{"-bogus"}, statusUsage, "-bogus"},
 		"an argument":       {rows, []string{"lax"}, statusUsage, `unexpected argument "lax"`},
 		"no tries":          {rows, []string{"-n", "0"}, statusUsage, "want at least 1"},
+		"none at a time":    {rows, []string{"-p", "0"}, statusUsage, "want at least 1"},
 		"a bad pattern":     {rows, []string{"-run", "("}, statusUsage, "-run: error parsing regexp"},
 		"no match":          {rows, []string{"-run", "strict"}, statusUsage, `-run "strict" matches none of the 1 mutants`},
 		"an empty table":    {nil, nil, statusUsage, "matches none of the 0 mutants"},

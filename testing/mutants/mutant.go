@@ -18,7 +18,7 @@ type mutant struct {
 	new      string   // what stands there instead
 	pkg      string   // the package to test, as "./recipes/locks"
 	test     string   // which of its tests to run: go test's -run
-	flags    []string // further flags of go test, as "-race" or "-timeout=30s"
+	flags    []string // further flags of the test, not of its build, as "-short" or "-timeout=30s"
 	tries    int      // how often it is tried unless -n says so, 0 is once
 }
 
@@ -27,12 +27,11 @@ type mutant struct {
 func (m mutant) apply(root string) ([]byte, error) {
 	source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.file)))
 	if err != nil {
-		return nil, fmt.Errorf("mutants: %s: %w", m.name, err)
+		return nil, err
 	}
 	text := string(source)
 	if n := strings.Count(text, m.old); n != 1 {
-		return nil, fmt.Errorf("mutants: %s: the old text occurs %d times in %s, want exactly once: %q",
-			m.name, n, m.file, m.old)
+		return nil, fmt.Errorf("the old text occurs %d times in %s, want exactly once: %q", n, m.file, m.old)
 	}
 	return []byte(strings.Replace(text, m.old, m.new, 1)), nil
 }

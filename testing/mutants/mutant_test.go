@@ -12,7 +12,7 @@ func TestTableFitsTheTree(t *testing.T) {
 	require.NoError(t, err)
 	for _, m := range table {
 		_, err := m.apply(root)
-		require.NoError(t, err)
+		require.NoError(t, err, m.name)
 	}
 }
 

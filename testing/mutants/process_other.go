@@ -5,5 +5,5 @@ package main
 import "os/exec"
 
 // interruptible leaves cmd as it is: without process groups the end of its
-// context kills the go command alone, and a test that hangs ends at its timeout.
+// context kills it alone, and not what it has started.
 func interruptible(*exec.Cmd) {}

@@ -10,8 +10,8 @@ import (
 )
 
 // interruptible makes the end of cmd's context interrupt cmd and the processes
-// that it started, of which os/exec would leave the latter running: go test
-// does not pass an interrupt on to the test.
+// that it started, of which os/exec would leave the latter running: the compilers
+// of a build, the servers of a test.
 func interruptible(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {

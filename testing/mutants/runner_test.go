@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func TestRunMutantsTellsWhatBecameOfEach(t *testing.T) {
 		},
 		{
 			mutant: doorMutant("bad-flag", condition, anyKey, "^TestStrict$", "-timeout=never"),
-			err:    "no result for the package: invalid value",
+			err:    "fails anyway in ./: TestMain:\ninvalid value \"never\" for flag -test.timeout",
 		},
 	}
 	rows := make([]mutant, 0, len(cases))
@@ -91,7 +92,7 @@ func TestRunMutantsTellsWhatBecameOfEach(t *testing.T) {
 		rows = append(rows, cases[i].mutant)
 	}
 
-	verdicts, err := runMutants(t.Context(), newDoor(t), rows, 2, io.Discard)
+	verdicts, err := runMutants(t.Context(), newDoor(t), rows, 2, 2, io.Discard)
 
 	require.NoError(t, err)
 	require.Len(t, verdicts, len(cases))
@@ -117,7 +118,7 @@ func TestRunMutantsLeavesTheTreeAlone(t *testing.T) {
 	t.Setenv("TMPDIR", scratch)
 	root := newDoor(t)
 
-	_, err := runMutants(t.Context(), root, []mutant{doorMutant("m", condition, anyKey, "^TestStrict$")}, 1, io.Discard)
+	_, err := runMutants(t.Context(), root, []mutant{doorMutant("m", condition, anyKey, "^TestStrict$")}, 1, 1, io.Discard)
 
 	require.NoError(t, err)
 	source, err := os.ReadFile(filepath.Join(root, doorFile))
@@ -132,25 +133,13 @@ func TestRunMutantsEndsARunningTestWithTheContext(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
-	// The mutant reports that it runs by a connection, which lives as long as
-	// its process does.
-	hangs := doorMutant("hangs", "package door", fmt.Sprintf(`package door
-
-import "net"
-
-func init() {
-	conn, err := net.Dial("tcp", %q)
-	if err != nil {
-		panic(err)
-	}
-	conn.Read(make([]byte, 1))
-}`, listener.Addr()), "^TestStrict$")
+	hangs := doorMutant("hangs", "package door", callsBack(listener), "^TestStrict$")
 	reason := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	root := newDoor(t)
 	done := make(chan error, 1)
 	go func() {
-		verdicts, err := runMutants(ctx, root, []mutant{hangs}, 1, io.Discard)
+		verdicts, err := runMutants(ctx, root, []mutant{hangs}, 1, 1, io.Discard)
 		if len(verdicts) > 0 {
 			err = fmt.Errorf("got a verdict, %s, beside %w", verdicts[0], err)
 		}
@@ -162,22 +151,85 @@ func init() {
 
 	cancel(reason)
 
-	require.EqualError(t, <-done, "mutants: stopped at hangs: enough")
+	require.EqualError(t, <-done, "mutants: stopped after 0 of 1: enough")
 	_, err = conn.Read(make([]byte, 1))
 	require.Error(t, err, "the process of the test is gone")
 }
 
+// callsBack is the beginning of a package that reports that it runs by a connection,
+// which lives as long as its process does, and waits for that to be closed.
+func callsBack(listener net.Listener) string {
+	return fmt.Sprintf(`package door
+
+import "net"
+
+func init() {
+	conn, err := net.Dial("tcp", %q)
+	if err != nil {
+		panic(err)
+	}
+	conn.Read(make([]byte, 1))
+}`, listener.Addr())
+}
+
 func TestBaselineRunsOncePerTest(t *testing.T) {
+	first := doorMutant("first", condition, anyKey, "^TestLax$")
+	same := doorMutant("same-test", condition, "false", "^TestLax$")
+	flags := doorMutant("other-flags", condition, anyKey, "^TestLax$", "-cpu=1")
+	other := doorMutant("other-test", condition, anyKey, "^TestStrict$")
+	root, scratch := newDoor(t), t.TempDir()
+	var progress bytes.Buffer
+	r := newRunner(t.Context(), root, scratch, []mutant{first, same, flags, other}, &progress)
+	require.NoError(t, r.baselines[baselineKey(first)]())
+
+	// From here on there is nothing to run, which only a run of its own would show.
+	binary, err := r.binaries[first.pkg]()
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(binary))
+
+	require.NoError(t, r.baselines[baselineKey(same)]())
+	require.Error(t, r.baselines[baselineKey(flags)]())
+	require.Error(t, r.baselines[baselineKey(other)]())
+	require.Regexp(t, `^without a mutant: \./ -run \^TestLax\$ passes \([^)]*\)\n$`, progress.String())
+}
+
+func TestBaselineNeedsATestThatCompiles(t *testing.T) {
+	m := doorMutant("m", condition, anyKey, "^TestLax$")
 	root := newDoor(t)
-	r := &runner{root: root, baselines: make(map[string]error)}
-	require.NoError(t, r.baseline(t.Context(), doorMutant("first", condition, anyKey, "^TestLax$")))
-
-	// From here on the test fails, which only a run of its own would show.
 	require.NoError(t, os.WriteFile(filepath.Join(root, doorFile), []byte("package door\n"), 0o600))
+	r := newRunner(t.Context(), root, t.TempDir(), []mutant{m}, io.Discard)
 
-	require.NoError(t, r.baseline(t.Context(), doorMutant("same-test", condition, "false", "^TestLax$")))
-	require.ErrorContains(t, r.baseline(t.Context(), doorMutant("other-flags", condition, anyKey, "^TestLax$", "-cpu=1")), "does not compile")
-	require.ErrorContains(t, r.baseline(t.Context(), doorMutant("other-test", condition, anyKey, "^TestStrict$")), "does not compile")
+	require.ErrorContains(t, r.baselines[baselineKey(m)](), "./ does not compile:\n")
+}
+
+// The door's tests say so by a connection when they begin, and wait until it ends.
+func TestRunMutantsTriesSeveralAtATime(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	waits := func(name string) mutant { return doorMutant(name, "package door", callsBack(listener), "^TestStrict$") }
+	done := make(chan error, 1)
+	root := newDoor(t)
+	go func() {
+		_, err := runMutants(t.Context(), root, []mutant{waits("a"), waits("b")}, 1, 2, io.Discard)
+		done <- err
+	}()
+
+	first, err := listener.Accept()
+	require.NoError(t, err)
+	second, err := listener.Accept()
+	require.NoError(t, err)
+
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Close())
+	require.NoError(t, <-done)
+}
+
+func TestThoseTriedMostComeFirst(t *testing.T) {
+	rows := []mutant{{name: "once"}, {name: "often", tries: often}, {name: "once more"}}
+
+	require.Equal(t, []int{1, 0, 2}, new(runner).longestFirst(rows))
+	require.Equal(t, []int{0, 1, 2}, (&runner{tries: 3}).longestFirst(rows))
 }
 
 func TestVerdictNeedsNineteenOfTwenty(t *testing.T) {
