@@ -22,10 +22,6 @@ NEMESIS ?=
 # What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
 MUTANTS ?=
 
-# What tests have measured and counted is shown at the end: of those that pass go test
-# shows no log.
-MEASURED := measured=$$(mktemp) && trap 'cat $$measured; rm -f $$measured' EXIT && CURATOR_MEASURED=$$measured
-
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
@@ -39,11 +35,11 @@ deps: ## install the Debian packages that the tests need, or name them
 
 test: deps ## run all tests, with real ZooKeeper servers and the race detector
 	$(GO) -C testing/bench test -timeout 10m ./...
-	$(MEASURED) $(GO) test -race -shuffle=on -timeout 20m ./...
+	$(GO) test -race -shuffle=on -timeout 20m ./...
 
 # Packages wait more than they work: four at a time keep two processors busy.
-test-short: ## run the tests that need no Java
-	$(MEASURED) $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 10m ./...
+test-short: ## run the tests that need no Java, and tell how many faults were tried
+	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 10m ./...
 
 test-long: deps ## compare the test server with ZooKeeper by many more random programs, PROGRAMS=n SEED=n; kazoo's own tests
 	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/interop -kazoos-own

@@ -64,11 +64,6 @@ var mutexes = pairing{
 	},
 }
 
-// latency is that of the rival's link where the server tells holder and rival in one
-// transaction, and the rival enters at once: who is told first is then up to their
-// links, and the test is whether the holder is told at all.
-const latency = 100 * time.Millisecond
-
 // TestTheHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
 // moment at which the rival's Acquire returns that the holder has been told.
 func TestTheHolderKnowsFirst(t *testing.T) {
@@ -77,48 +72,52 @@ func TestTheHolderKnowsFirst(t *testing.T) {
 		policy  framework.ErrorPolicy
 		trouble func(t *testing.T, c *contest)
 		reasons []framework.LostReason
-		latency time.Duration
+
+		// together says that the server tells holder and rival with one transaction. Who hears of it first
+		// is then up to their links, so the rival's is held up until the holder has been told: the test is
+		// whether it is told at all.
+		together bool
 	}{
 		{
 			"session killed", framework.StandardErrorPolicy,
 			func(t *testing.T, c *contest) { zktest.KillSession(t, c.holder, c.server.Addr()) },
 			// The second connection takes the session over, which ends the first.
 			[]framework.LostReason{framework.ReasonSuspended, framework.ReasonNodeDeleted},
-			latency,
+			true,
 		},
 		{
 			"blackhole", framework.StandardErrorPolicy,
 			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.Both) },
 			[]framework.LostReason{framework.ReasonSuspended},
-			0,
+			false,
 		},
 		{
 			"blackhole, held to the end of the lease", framework.SessionErrorPolicy,
 			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.Both) },
 			[]framework.LostReason{framework.ReasonLeaseEnd},
-			0,
+			false,
 		},
 		{
 			"one-way blackhole to the server", framework.SessionErrorPolicy,
 			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.ToServer) },
 			[]framework.LostReason{framework.ReasonLeaseEnd},
-			0,
+			false,
 		},
 		{
 			"node deleted by hand", framework.StandardErrorPolicy,
 			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) },
 			[]framework.LostReason{framework.ReasonNodeDeleted},
-			latency,
+			true,
 		},
 		{
 			"node deleted by hand", framework.SessionErrorPolicy,
 			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) },
 			[]framework.LostReason{framework.ReasonNodeDeleted},
-			latency,
+			true,
 		},
 	} {
 		t.Run(fmt.Sprintf("%s, %v", test.name, test.policy), func(t *testing.T) {
-			if testing.Short() && test.latency == 0 {
+			if testing.Short() && !test.together {
 				t.Skip("takes a session timeout for each trial; faketime_test.go has it on a fake clock")
 			}
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -131,7 +130,7 @@ func TestTheHolderKnowsFirst(t *testing.T) {
 						defer func() { <-gate }()
 						c := &contest{server: server, admin: admin}
 						path := fmt.Sprintf("/locks/%d", trial)
-						reason := c.run(t, mutexes, path, test.policy, test.latency, test.trouble)
+						reason := c.run(t, mutexes, path, test.policy, test.together, test.trouble)
 						if !slices.Contains(test.reasons, reason) {
 							t.Errorf("trial %d: lost because %q, want one of %q", trial, reason, test.reasons)
 						}
@@ -145,11 +144,11 @@ func TestTheHolderKnowsFirst(t *testing.T) {
 
 // run returns the reason that the holder was given.
 func (c *contest) run(
-	t *testing.T, p pairing, path string, policy framework.ErrorPolicy, latency time.Duration,
+	t *testing.T, p pairing, path string, policy framework.ErrorPolicy, together bool,
 	trouble func(*testing.T, *contest),
 ) framework.LostReason {
 	var opts []framework.Option
-	if latency == 0 {
+	if !together {
 		opts = append(opts, framework.WithSessionTimeout(shortSession))
 	}
 	c.link = zktest.NewProxy(t, c.server.Addr())
@@ -161,7 +160,7 @@ func (c *contest) run(
 	require.Eventually(t, func() bool { return seen.value(t, "watch.active{}") >= 1 }, limit, tick, "that it watches its node")
 
 	rivalLink := zktest.NewProxy(t, c.server.Addr())
-	defer rivalLink.Delay(0)
+	defer rivalLink.Pause(false)
 	rival := p.rival(t, zktest.Client(t, c.server.ConnectStringVia(rivalLink.Addr())), path)
 	waiting := make(chan outcome, 1)
 	told := make(chan error, 1)
@@ -171,8 +170,16 @@ func (c *contest) run(
 		waiting <- outcome{lease, err}
 	}()
 	awaitQueue(t, rival, 2)
-	rivalLink.Delay(latency)
+	rivalLink.Pause(together)
 	trouble(t, c)
+	if together {
+		select {
+		case <-work.Done():
+		case <-time.After(limit):
+			t.Errorf("%s: nobody has told the holder", path)
+		}
+		rivalLink.Pause(false)
+	}
 
 	o := await(t, waiting)
 	require.NoError(t, o.err)
@@ -262,7 +269,7 @@ func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 						gate <- struct{}{}
 						defer func() { <-gate }()
 						c := &contest{server: server, admin: admin}
-						reason := c.run(t, p, fmt.Sprintf("/locks/deleted/%d", trial), framework.SessionErrorPolicy, latency,
+						reason := c.run(t, p, fmt.Sprintf("/locks/deleted/%d", trial), framework.SessionErrorPolicy, true,
 							func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) })
 						if reason != framework.ReasonNodeDeleted {
 							t.Errorf("deleted, trial %d: lost because %q", trial, reason)
@@ -273,7 +280,7 @@ func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 					}
 					wg.Go(func() {
 						c := &contest{server: server, admin: admin}
-						reason := c.run(t, p, fmt.Sprintf("/locks/cut/%d", trial), framework.SessionErrorPolicy, 0,
+						reason := c.run(t, p, fmt.Sprintf("/locks/cut/%d", trial), framework.SessionErrorPolicy, false,
 							func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.ToServer) })
 						if reason != framework.ReasonLeaseEnd {
 							t.Errorf("cut off, trial %d: lost because %q", trial, reason)

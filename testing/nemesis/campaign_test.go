@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/gocurator/curator/testing/zktest"
 )
 
 var (
@@ -33,7 +31,6 @@ func TestCampaign(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, run(context.Background(), &again, []string{"-replay", folder}))
 	require.Equal(t, lastLine(out.String()), lastLine(again.String()))
-	zktest.Measuredf(t, "%s", lastLine(out.String()))
 }
 
 // lastLine is the line by which campaigns are compared.
