@@ -60,9 +60,8 @@
 //
 // # What servers do wrong
 //
-// Servers that lose what they have acknowledged make locks look bad, and the report tells of it. It excuses
-// only what is proved: an update, if the versions in their logs say that a leader did not have it, or
-// nobody wrote over it (setlog.go); a node that is left, if a majority had deleted it before the last fault
-// was over (check_end.go); and a client that gets no lock in the end, if one server has a node that the others
-// have not, and the client was connected to that one, or stood behind somebody who was (phantoms.go).
+// Servers that lose what they have acknowledged make any lock look bad. If there is proof that they did, such
+// as a hold by a node that is in the log of one server and was cut off those of the others, the round is
+// void (losses.go): only that counts of it what clients know among themselves, nothing that was done in
+// it counts for the floors, and another round takes its place. Nothing is excused in any other.
 package main
