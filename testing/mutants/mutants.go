@@ -1217,6 +1217,15 @@ var table = []mutant{
 		test:     "^TestTransactionLog$",
 	},
 	{
+		name:     "nemesis-a-permit-more-by-the-log",
+		property: "A permit that was given out while others had all of them is found in the servers' log.",
+		file:     "testing/nemesis/check_log.go",
+		old:      "len(others) < max(h.spec.Permits, 1)",
+		new:      "len(others) <= h.spec.Permits",
+		pkg:      "./testing/nemesis",
+		test:     "^TestServerOrderOfPermits$",
+	},
+	{
 		name:     "nemesis-deleted-some-time",
 		property: "A hold that was granted before the node ahead was deleted is found in the servers' log.",
 		file:     "testing/nemesis/transactionlog.go",

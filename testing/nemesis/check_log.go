@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,9 +51,9 @@ func wrongNode(h *hold, node *lockNode, sameToken []*lockNode) string {
 	return fmt.Sprintf("the node of this hold has czxid %#x, and no node of its session has its token", node.czxid)
 }
 
-// serverOrder finds holds that were granted while the servers still had the node of somebody who
-// was ahead: before its deletion had even begun. One client hands on to itself while its
-// deletion is on the way, so nodes of the same session do not count.
+// serverOrder finds holds that were granted while the servers still had nodes of others that were
+// ahead, as many as there are permits: before their deletion had even begun. One client hands on to itself
+// while its deletion is on the way, so nodes of the same session do not count.
 //
 // The place in the queue is that of the token: a writer who has become a reader keeps it.
 //
@@ -64,18 +65,24 @@ func serverOrder(r *roundReport) (found []violation) {
 	}
 	for _, h := range r.holds {
 		own := r.log.nodes[h.node]
-		if h.spec.Permits > 0 || own == nil {
+		if own == nil {
 			continue
 		}
 		granted := r.wall(h.acquired + clockTolerance)
-		for _, ahead := range r.log.queues[path.Dir(h.node)].ahead(h.token, granted) {
-			if ahead.session != own.session && excludes(ahead.path, h) {
-				found = append(found, violation{
-					promise: noOverlap, round: r, at: h.acquired, holds: []*hold{h},
-					what: fmt.Sprintf("%s was granted before %s of session %#x was deleted", h.lock, ahead.path, ahead.session),
-				})
-			}
+		others := slices.DeleteFunc(r.log.queues[path.Dir(h.node)].ahead(h.token, granted), func(ahead *lockNode) bool {
+			return ahead.session == own.session || !excludes(ahead.path, h)
+		})
+		if len(others) < max(h.spec.Permits, 1) {
+			continue
 		}
+		broken := noOverlap
+		if h.spec.Permits > 0 {
+			broken = withinPermits
+		}
+		found = append(found, violation{
+			promise: broken, round: r, at: h.acquired, holds: []*hold{h},
+			what: fmt.Sprintf("%s was granted before %s of session %#x was deleted, behind %d in all", h.lock, others[0].path, others[0].session, len(others)),
+		})
 	}
 	return found
 }

@@ -72,3 +72,24 @@ func TestServerOrderOfReadersAndWriters(t *testing.T) {
 	mixed.commit(txnCreate2, 'b', 2, 7, writer[1].Node)
 	broken(t, serverOrder, noOverlap, mixed)
 }
+
+// A semaphore has so many holders, and the next waits until the servers have fewer.
+func TestServerOrderOfPermits(t *testing.T) {
+	t.Parallel()
+	for gone, inTime := range map[int64]bool{20: true, 30: false} {
+		var histories [][]event
+		for n, client := range []string{"a", "b", "c"} {
+			histories = append(histories, take(client, "semaphore-s", n+1, 5+10*int64(n), 40))
+		}
+		p := only(semaphoreSpec, nil, histories...)
+		for n, session := range []int64{'a', 'b', 'c'} {
+			p.commit(txnCreate2, session, int64(n)+1, int64(n)+1, node("semaphore-s", "lock-", n+1))
+		}
+		p.commit(txnDelete, 'b', 9, gone, node("semaphore-s", "lock-", 2)) // the third has it at 25
+		if inTime {
+			kept(t, serverOrder, p)
+			continue
+		}
+		require.Contains(t, broken(t, serverOrder, withinPermits, p), "semaphore-s was granted before "+node("semaphore-s", "lock-", 2))
+	}
+}
