@@ -49,10 +49,18 @@ type check struct {
 
 // checks are all that there are.
 var checks = []check{
-	{find: without(overlaps)}, {find: without(permits)}, {find: without(tokens)}, {find: without(fifo)}, {find: without(writes)},
-	{find: models}, {find: without(unfinished)},
-	{find: without(sets), servers: true}, {find: without(serverTokens), servers: true}, {find: without(serverOrder), servers: true},
-	{find: without(leftBehind), servers: true}, {find: without(stuck), servers: true},
+	{find: without(overlaps)},
+	{find: without(permits)},
+	{find: without(tokens)},
+	{find: without(fifo)},
+	{find: without(writes)},
+	{find: models},
+	{find: without(unfinished)},
+	{find: without(sets), servers: true},
+	{find: without(serverTokens), servers: true},
+	{find: without(serverOrder), servers: true},
+	{find: without(leftBehind), servers: true},
+	{find: without(stuck), servers: true},
 }
 
 // without makes a search of one that cannot fail.
