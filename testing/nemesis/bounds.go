@@ -30,7 +30,7 @@ func (b bound) met() bool {
 
 // measurements are all bounds of a campaign, as they are measured round by round.
 type measurements struct {
-	margin, recovery, takeover, memory, goroutines, files bound
+	margin, signal, recovery, takeover, memory, goroutines, files bound
 
 	handovers []float64 // milliseconds
 	soak      bool      // there are no faults, so nothing may grow
@@ -43,9 +43,10 @@ const oneWorkload = 3
 
 func newMeasurements(record *campaignRecord) *measurements {
 	return &measurements{
-		soak: record.Soak,
-		// Who looks at a lease is told by the clock. The signal here wakes a goroutine, which on a busy machine notes it late.
-		margin:     bound{Name: "from the loss signal to the entry of the next, least", Unit: "ms", Least: true, None: true},
+		soak:   record.Soak,
+		margin: bound{Name: "from the last look at a lost lease that found it valid to the entry of the next, least", Unit: "ms", Least: true},
+		// Who looks at a lease is told by the clock. The signal wakes a goroutine, which on a busy machine notes it late.
+		signal:     bound{Name: "from the loss signal to the entry of the next, least", Unit: "ms", Least: true, None: true},
 		recovery:   bound{Name: "from the end of a fault to the next acquisition, most", Unit: "s", Limit: 10},
 		takeover:   bound{Name: "take-over from a holder that was killed or stopped, most", Unit: "s"},
 		memory:     bound{Name: "growth of resident memory", Unit: "MiB/h", Limit: 1},
@@ -56,7 +57,8 @@ func newMeasurements(record *campaignRecord) *measurements {
 
 // add measures a round.
 func (m *measurements) add(r *roundReport) {
-	m.margin = m.margin.with(r.margins(), float64(time.Millisecond))
+	margins, signals := r.margins()
+	m.margin, m.signal = m.margin.with(margins, float64(time.Millisecond)), m.signal.with(signals, float64(time.Millisecond))
 	m.recovery = m.recovery.with(r.recoveries(), float64(time.Second))
 	m.takeover = m.takeover.with(r.takeovers(), float64(time.Second))
 	m.takeover.Limit = max(m.takeover.Limit, r.takeoverLimit().Seconds())
@@ -75,7 +77,7 @@ func (m *measurements) bounds() []bound {
 		slices.Sort(m.handovers)
 		handover.Actual = m.handovers[(len(m.handovers)*99-1)/100]
 	}
-	all := []bound{m.margin, m.recovery, m.takeover, handover}
+	all := []bound{m.margin, m.signal, m.recovery, m.takeover, handover}
 	if m.soak {
 		all = append(all, m.memory, m.goroutines, m.files)
 	}
@@ -116,15 +118,17 @@ func (r *roundReport) successions(f func(before, next *hold)) {
 	}
 }
 
-// margins are how long before the next one's entry a holder was told that it had lost the lock.
-// Losses that no lock can foresee do not count.
-func (r *roundReport) margins() (all []float64) {
+// margins are how long before the next one's entry a holder who has lost the lock has found it
+// held for the last time, and signals how long before it was told of the loss. Losses that no lock can foresee
+// do not count.
+func (r *roundReport) margins() (margins, signals []float64) {
 	r.successions(func(before, next *hold) {
 		if before.lost != 0 && before.outside == 0 {
-			all = append(all, float64(next.acquired-before.lost))
+			margins = append(margins, float64(next.acquired-before.lastValid))
+			signals = append(signals, float64(next.acquired-before.lost))
 		}
 	})
-	return all
+	return margins, signals
 }
 
 // recoveries are how long it took from the end of a fault until anybody acquired anything, if no

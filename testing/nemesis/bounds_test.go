@@ -14,7 +14,7 @@ func slow(faults []faultRecord, histories ...[]event) *plan {
 	return p
 }
 
-// boundsOf measures a plan: margin, recovery, take-over, hand-over, memory, goroutines.
+// boundsOf measures a plan: margin, signal, recovery, take-over, hand-over, memory, goroutines, files.
 func boundsOf(t *testing.T, p *plan) []bound {
 	t.Helper()
 	m := newMeasurements(&p.record)
@@ -44,8 +44,13 @@ func TestMargin(t *testing.T) {
 	t.Parallel()
 	lostIt := take("a", "mutex-s", 1, 5, 400)[:3]
 	lostIt[2].Kind, lostIt[2].LastValid = lost, at(300)
-	figure(t, boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 750, 800)))[0], 350, true)
-	figure(t, boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 390, 800)))[0], -10, true)
+	all := boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 750, 800)))
+	figure(t, all[0], 450, true) // by the last look
+	figure(t, all[1], 350, true) // by the signal
+	all = boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 390, 800)))
+	figure(t, all[0], 90, true)
+	figure(t, all[1], -10, true)
+	figure(t, boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 290, 800)))[0], -10, false)
 	byHand := faultRecord{Fault: "N14", Nodes: []string{lostIt[1].Node}, Start: at(300), End: at(310)}
 	require.Zero(t, boundsOf(t, slow([]faultRecord{byHand}, lostIt, take("b", "mutex-s", 2, 390, 800)))[0].Cases)
 }
@@ -53,13 +58,13 @@ func TestMargin(t *testing.T) {
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	fault, undone := faultRecord{Fault: "N1", Start: at(100), End: at(2000)}, faultRecord{Fault: "N3", Start: at(90), End: at(1900), Error: "cannot"}
-	figure(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[1], 3, true)
+	figure(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[2], 3, true)
 	undone.End = at(3000) // a part of it may have been done, and lasts
-	require.Zero(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[1].Cases)
-	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 13_000, 13_010)))[1], 11, false)
-	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 50, 60)))[1], 58, false) // never
+	require.Zero(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[2].Cases)
+	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 13_000, 13_010)))[2], 11, false)
+	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 50, 60)))[2], 58, false) // never
 	other := faultRecord{Fault: "N2", Start: at(4000), End: at(20_000)}
-	figure(t, boundsOf(t, slow([]faultRecord{fault, other}, take("a", "mutex-s", 1, 21_000, 21_010)))[1], 1, true)
+	figure(t, boundsOf(t, slow([]faultRecord{fault, other}, take("a", "mutex-s", 1, 21_000, 21_010)))[2], 1, true)
 }
 
 func TestTakeover(t *testing.T) {
@@ -78,12 +83,12 @@ func TestTakeover(t *testing.T) {
 				p.events[name][i].Client = name
 			}
 		}
-		figure(t, boundsOf(t, p)[2], float64(acquired-3000)/1000, met)
+		figure(t, boundsOf(t, p)[3], float64(acquired-3000)/1000, met)
 	}
 	stopped := fault
 	stopped.Killed = false
 	lostIt := []event{killed[0], killed[1], {At: at(3000), Kind: lost, Hold: killed[1].Hold, LastValid: at(2999)}}
-	require.Zero(t, boundsOf(t, slow([]faultRecord{stopped}, lostIt, next(6000)))[2].Cases, "it was stopped for a moment only")
+	require.Zero(t, boundsOf(t, slow([]faultRecord{stopped}, lostIt, next(6000)))[3].Cases, "it was stopped for a moment only")
 }
 
 func TestHandover(t *testing.T) {
@@ -91,14 +96,14 @@ func TestHandover(t *testing.T) {
 	next := func(called, acquired int64) []event {
 		return change(take("b", "mutex-s", 2, acquired, acquired+1), func(e *event) { e.Called = at(called) })
 	}
-	figure(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 20)))[3], 10, true)
-	figure(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50)))[3], 40, false)
-	require.Zero(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(11, 50)))[3].Cases, "nobody waited")
+	figure(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 20)))[4], 10, true)
+	figure(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50)))[4], 40, false)
+	require.Zero(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(11, 50)))[4].Cases, "nobody waited")
 	fault := faultRecord{Fault: "N1", Start: at(1), End: at(2)}
-	require.Zero(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 5, 10), next(6, 50)))[3].Cases, "after a fault")
+	require.Zero(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 5, 10), next(6, 50)))[4].Cases, "after a fault")
 	crowd := slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50))
 	crowd.round().Locks = append(crowd.round().Locks, handoffSpec, readWriteSpec, semaphoreSpec)
-	figure(t, boundsOf(t, crowd)[3], 40, true)
+	figure(t, boundsOf(t, crowd)[4], 40, true)
 }
 
 func TestGrowth(t *testing.T) {
@@ -115,19 +120,19 @@ func TestGrowth(t *testing.T) {
 		}
 		return p
 	}
-	memory := boundsOf(t, grow(1<<20))[4]
+	memory := boundsOf(t, grow(1<<20))[5]
 	figure(t, memory, 60, false)
 	require.Contains(t, memory.String(), "growth of resident memory: 60 MiB/h in 1 cases (at most 1 MiB/h)")
 	all := boundsOf(t, grow(1<<10))
-	figure(t, all[4], 60.0/1024, true)
-	figure(t, all[5], 0, true)
+	figure(t, all[5], 60.0/1024, true)
 	figure(t, all[6], 0, true)
+	figure(t, all[7], 0, true)
 	for i := range p.events["client1"] {
 		p.events["client1"][i].Figures.Files = 10 + i
 	}
-	figure(t, boundsOf(t, p)[6], 60, false)
+	figure(t, boundsOf(t, p)[7], 60, false)
 	p.record.Soak = false
-	require.Len(t, boundsOf(t, p), 4)
+	require.Len(t, boundsOf(t, p), 5)
 }
 
 func TestSlope(t *testing.T) {

@@ -23,10 +23,11 @@ func resetConnections(_ context.Context, c *cluster, _ *rand.Rand, record *fault
 	return nil, err
 }
 
-// loseFrames loses one of the next requests of each client, or its reply.
+// loseFrames loses one of the next requests of each client, or its reply: most often that of a creation, of
+// which the client then does not know whether it has a place in the queue.
 func loseFrames(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	o := order{
-		Do: doFate, K: 1 + random.IntN(3), Which: oneOf(random, requestCut, replyCut, requestDropped, replyDropped),
+		Do: doFate, K: 1 + random.IntN(3), Which: oneOf(random, requestCut, requestDropped, replyCut, replyCut, replyDropped, replyDropped),
 		Op: oneOf(random, zkproxy.OpCreate2, zkproxy.OpCreate2, zkproxy.OpCreate2,
 			zkproxy.OpDelete, zkproxy.OpGetChildren2, zkproxy.OpGetData, zkproxy.OpMulti),
 	}
