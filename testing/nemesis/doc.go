@@ -23,8 +23,8 @@
 // Everything is written down before it has consequences (event.go).
 //
 // Meanwhile a schedule does one fault after the other, or two at the same time (fault.go,
-// schedule.go). Servers are hurt only when all of them are in sync, so that ZooKeeper loses nothing of
-// which locks are innocent (fault_sync.go). The seed decides which, where and for how long. What the processes make of
+// schedule.go). Servers are hurt only when all of them are in sync, since ZooKeeper loses more
+// otherwise (fault_sync.go). The seed decides which, where and for how long. What the processes make of
 // it is up to the machine, so that a seed repeats a campaign in its outline and not to the
 // letter.
 //
