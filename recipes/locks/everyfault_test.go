@@ -81,8 +81,14 @@ func isRefused(err error) bool { return errors.Is(err, framework.ErrNoAuth) }
 
 // faultedPolicies are those of the caller: with every connection its holds end, or they
 // outlive it with the session, and what has happened meanwhile is to be found out. What
-// QuorumErrorPolicy adds is an earlier end by the clock, which faketime_test.go has.
-var faultedPolicies = []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy}
+// QuorumErrorPolicy adds is an earlier end by the clock, which faketime_test.go has. With -short there is
+// the first only, which is the default.
+func faultedPolicies() []framework.ErrorPolicy {
+	if testing.Short() {
+		return []framework.ErrorPolicy{framework.StandardErrorPolicy}
+	}
+	return []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy}
+}
 
 // faultedCall is a call of a recipe, in one situation.
 type faultedCall struct {
@@ -135,10 +141,10 @@ const cellsEnv = "CURATOR_CELLS"
 // How many requests a call makes is part of the table: one that makes others is noticed.
 func TestEveryFaultAtEveryRequest(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // nothing in a bubble waits for another processor: it saves a third of the time
-	cells, made, calls := 0, 0, faultedCalls()
+	cells, made, calls, policies := 0, 0, faultedCalls(), faultedPolicies()
 	for _, call := range calls {
 		t.Run(call.name, func(t *testing.T) {
-			for _, policy := range faultedPolicies {
+			for _, policy := range policies {
 				t.Run(policy.String(), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { cells += call.runAll(t, policy) })
 					made++
@@ -146,13 +152,13 @@ func TestEveryFaultAtEveryRequest(t *testing.T) {
 			}
 		})
 	}
-	count := fmt.Sprintf("%d cells: %d calls, each of their requests, %d fates, %d policies", cells, len(calls), len(requestFates), len(faultedPolicies))
+	count := fmt.Sprintf("%d cells: %d calls, each of their requests, %d fates; policies: %v", cells, len(calls), len(requestFates), policies)
 	t.Log(count)
 	if file := os.Getenv(cellsEnv); file != "" {
 		require.NoError(t, os.WriteFile(file, []byte(count+"\n"), 0o600))
 	}
-	if made == len(calls)*len(faultedPolicies) { // unless -run has left some out
-		require.Equal(t, requestsOfAllCalls*len(requestFates)*len(faultedPolicies), cells)
+	if made == len(calls)*len(policies) { // unless -run has left some out
+		require.Equal(t, requestsOfAllCalls*len(requestFates)*len(policies), cells)
 	}
 }
 
