@@ -238,8 +238,8 @@ func waitFor(t *testing.T, c *cell, lock locks.InterProcessLock) func(context.Co
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
+		last := c.link.Requests() // before the call makes any
 		go func() {
-			last := c.link.Requests()
 			for least := last + requestsOfAWait; ; last = c.link.Requests() {
 				select {
 				case <-time.After(200 * time.Millisecond):
