@@ -130,8 +130,9 @@ func again(progress progress, folder string, record roundRecord, setups []setup,
 
 // setups are how the rounds are set up. Every other one has TLS, half of all have fsync, so that each
 // comes with and without the other: plain, both, fsync, TLS, and so on, or from the middle of that by an
-// odd seed. With TLS a proxy sees no frames. So there is none if nothing but frames is to be hurt, and
-// otherwise frames are hurt the more often without it.
+// odd seed. A single round is plain, as a busy disk would leave it little time for faults. With TLS a proxy
+// sees no frames. So there is none if nothing but frames is to be hurt, and otherwise frames are hurt the
+// more often without it.
 func (c *campaign) setups(specs []lockSpec, chosen []fault) []setup {
 	all := make([]setup, 1) // for a soak, whose processes are to grow old
 	if len(chosen) > 0 {
@@ -140,7 +141,10 @@ func (c *campaign) setups(specs []lockSpec, chosen []fault) []setup {
 	otherThanFrames := slices.ContainsFunc(possible(chosen), func(f fault) bool { return !f.frames })
 	plain := 0
 	for n := range all {
-		kind := n + 2*int(c.seed%2)
+		kind := n
+		if len(all) > 1 {
+			kind += 2 * int(c.seed%2)
+		}
 		tls := kind%2 == 1 && otherThanFrames
 		if !tls {
 			plain++
