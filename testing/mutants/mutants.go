@@ -1241,7 +1241,7 @@ var table = []mutant{
 		old:      "for _, e := range open {",
 		new:      "for _, e := range map[string]event{} {",
 		pkg:      "./testing/nemesis",
-		test:     "^TestStuck$",
+		test:     "^TestUnfinished$",
 	},
 	{
 		name:     "nemesis-outside-forgives-all",
