@@ -63,5 +63,6 @@
 // Servers that lose what they have acknowledged make any lock look bad. If there is proof that they did, such
 // as a hold by a node that is in the log of one server and was cut off those of the others, the round is
 // void (losses.go): only that counts of it what clients know among themselves, nothing that was done in
-// it counts for the floors, and another round takes its place. Nothing is excused in any other.
+// it counts for the floors, and another round takes its place. In any other
+// nothing is excused by what servers did wrong.
 package main

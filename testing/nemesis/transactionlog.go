@@ -19,7 +19,7 @@ type transactionLog struct {
 	queues map[string]*queue    // the same by folder
 	sets   setLog
 
-	minority map[string]bool // ephemeral nodes of which no majority has heard, by their paths
+	minority map[string]bool // ephemeral nodes whose creation no majority has, by their paths; some may be in nodes, too
 }
 
 // lockNode is the life of an ephemeral node.
@@ -34,7 +34,8 @@ type lockNode struct {
 
 // readTransactionLog reads the logs of the servers of an ensemble, each of which has a folder
 // of its own below the given one. What a majority has was committed; what fewer have was
-// proposed by a leader that fell before it was. The log is nil if there is no such folder.
+// proposed by a leader that fell before it was, or committed and then cut off the others' logs (losses.go).
+// The log is nil if there is no such folder.
 func readTransactionLog(folder string) (*transactionLog, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
