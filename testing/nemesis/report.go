@@ -50,7 +50,7 @@ func judge(w io.Writer, folder string) error {
 		if err != nil {
 			return err
 		}
-		lost := r.losses()
+		lost, uncounted := r.losses(), 0
 		for _, check := range checks {
 			found, err := check.find(r)
 			if err != nil {
@@ -58,10 +58,12 @@ func judge(w io.Writer, folder string) error {
 			}
 			if len(lost) == 0 || !check.servers {
 				s.add(found)
+				continue
 			}
+			uncounted += len(found)
 		}
 		if len(lost) > 0 {
-			s.Void = append(s.Void, void(r, lost))
+			s.Void = append(s.Void, fmt.Sprintf("%s (%d violations by what these servers say do not count)", void(r, lost), uncounted))
 			continue
 		}
 		happened.add(r)
