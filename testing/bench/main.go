@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "bench: unexpected %q\n", flag.Args())
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := bench(ctx, o, os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
