@@ -46,11 +46,7 @@ func TestAFailureAfterTheCreationLeavesNoNode(t *testing.T) {
 			_, err := newFailing(t, client, path, func() error { asked++; return cause }).Acquire(withLimit(t))
 			require.ErrorIs(t, err, cause)
 			require.Equal(t, want, asked)
-			children, err := client.Children(withLimit(t), path)
-			if !errors.Is(err, framework.ErrNoNode) {
-				require.NoError(t, err)
-			}
-			require.Empty(t, children)
+			requireNoChildren(t, client, path)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"testing"
@@ -146,6 +147,17 @@ func awaitQueue(tb testing.TB, m queue, n int) []locks.Participant {
 			tb.Fatalf("the queue has %d contenders, want %d", len(participants), n)
 		}
 	}
+}
+
+// requireNoChildren asks that a lock's folder is empty. The server may have removed
+// it already, as it does with containers that became empty.
+func requireNoChildren(tb testing.TB, client *framework.Framework, path string) {
+	tb.Helper()
+	children, err := client.Children(withLimit(tb), path)
+	if !errors.Is(err, framework.ErrNoNode) {
+		require.NoError(tb, err)
+	}
+	require.Empty(tb, children, path)
 }
 
 // whileHeld adds to the counts what one hold of a lock has at the server: its node

@@ -207,30 +207,39 @@ func TestNodesHaveTheProvidersACL(t *testing.T) {
 		stranger := zktest.Client(t, server.ConnectString())
 
 		m := newMutex(t, client, "/guarded/mutex")
-		v2 := newSemaphore(t, client, "/guarded/semaphore", locks.FixedLeases(2))
+		v2 := newSemaphore(t, client, "/guarded/semaphore", locks.FixedLeases(1))
 		condition, err := m.NewCondition("/guarded/condition")
 		require.NoError(t, err)
-		leases := []*locks.Lease{acquire(t, m), acquire(t, v2)}
-		paths := []string{
-			"/guarded", "/guarded/mutex", "/guarded/semaphore", "/guarded/semaphore/leases",
-			"/guarded/semaphore/locks", leases[0].Path(), leases[1].Path(),
+		requireOwned := func(paths ...string) {
+			t.Helper()
+			for _, path := range paths {
+				acl, err := client.GetACL(withLimit(t), path)
+				require.NoError(t, err, path)
+				require.Equal(t, owned, acl, path)
+			}
 		}
-		go func() { _, _ = condition.Await(cancelled(t), leases[0]) }()
-		paths = append(paths, "/guarded/condition", awaitQueue(t, waitersOf{condition}, 1)[0].Path)
-		for _, path := range append(paths[:5:5], paths[6:]...) { // the mutex was given back
-			acl, err := client.GetACL(withLimit(t), path)
-			require.NoError(t, err, path)
-			require.Equal(t, owned, acl, path)
-		}
+
+		// Each folder has a node in it: the server removes empty containers.
+		held := acquire(t, m)
+		requireOwned("/guarded", "/guarded/mutex", held.Path())
+		go func() { _, _ = condition.Await(cancelled(t), held) }() // gives the mutex back
+		requireOwned("/guarded/condition", awaitQueue(t, waitersOf{condition}, 1)[0].Path)
+		permit := acquire(t, v2)
+		waiting := acquireLater(withLimit(t), v2)
+		turn := awaitQueue(t, newMutex(t, client, "/guarded/semaphore/locks"), 1)[0]
+		requireOwned("/guarded/semaphore", "/guarded/semaphore/leases", permit.Path(), "/guarded/semaphore/locks", turn.Path)
+
+		// Whoever has the credentials shares the lock, and nobody else.
+		other := acquire(t, newMutex(t, zktest.Client(t, server.ConnectString(), credentials, provider), "/guarded/mutex"))
 		_, err = newMutex(t, stranger, "/guarded/mutex").TryAcquire(withLimit(t))
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		_, err = newMutex(t, stranger, "/guarded/mutex").Participants(withLimit(t))
 		require.ErrorIs(t, err, framework.ErrNoAuth)
-
-		// Whoever has the credentials shares the lock.
-		other := zktest.Client(t, server.ConnectString(), credentials, provider)
-		release(t, acquire(t, newMutex(t, other, "/guarded/mutex")))
-		release(t, leases[1])
+		release(t, other)
+		release(t, permit)
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
 	})
 }
 
