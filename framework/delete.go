@@ -33,10 +33,10 @@ func (o deleteOption) applyDelete(c *deleteConfig) error { o(c); return nil }
 
 // Guaranteed makes a delete that could not be completed go on in the background,
 // until it has succeeded or the client is closed; also one that is refused for lack
-// of rights, which may be given back: the log has that once. The call then returns an error that
-// matches [ErrCleanupPending]. The context of the call, even one that has
-// ended before it, bounds only how long the caller waits. It is Curator's
-// guaranteed().
+// of rights, which may be given back: the log has that once, and it is tried again
+// ever more rarely, at last every half minute. The call then returns an error that
+// matches [ErrCleanupPending]. The context of the call, even one that has ended
+// before it, bounds only how long the caller waits. It is Curator's guaranteed().
 //
 // A late delete hits whatever has the path by then: use it for names that are never
 // used again, such as those of [WithProtection].

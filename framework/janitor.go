@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,6 +12,10 @@ import (
 const (
 	janitorMinPause = 20 * time.Millisecond
 	janitorMaxPause = 500 * time.Millisecond
+
+	// What is refused for lack of rights may be so for as long as the client lives,
+	// and be refused to many clients.
+	janitorMaxRefusedPause = 30 * time.Second
 )
 
 // cleanup is one deletion that must not be forgotten. It is repeated while it
@@ -24,24 +29,24 @@ func mayPass(err error) bool {
 	return Retryable(err) || errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth)
 }
 
-// task is a cleanup and what has been said about it.
+// task is a cleanup and what has become of it.
 type task struct {
 	cleanup
-	refused bool // which is in the log
+	refused bool          // which is in the log
+	pause   time.Duration // after the last try
+	due     time.Time     // when to try, zero: at once
 }
 
 // janitor runs cleanups in the background, one after the other, until each has
 // succeeded or the client is closed. It has a goroutine only while there is
-// something to do. What has failed is tried again after a pause, and what is added
-// meanwhile is not kept waiting by it.
+// something to do. What has failed is tried again after a pause, each after its own.
 type janitor struct {
 	f     *Framework
-	added chan struct{} // ends the pause for what is new
+	added chan struct{} // ends the rest for what is new
 
 	mu      sync.Mutex
 	queue   []*task
-	failed  []*task // to be tried again
-	pending int     // cleanups that have not succeeded
+	pending int // cleanups that have not succeeded
 	running bool
 	closed  bool
 	done    sync.WaitGroup
@@ -78,21 +83,18 @@ func (j *janitor) wait() {
 }
 
 func (j *janitor) run() {
-	pause := janitorMinPause
 	for {
-		if j.work() {
-			pause = janitorMinPause
-		}
-		if j.isDone() {
+		j.work()
+		rest, more := j.left()
+		if !more {
 			return
 		}
-		j.rest(pause)
-		pause = min(2*pause, janitorMaxPause)
+		j.rest(rest)
 	}
 }
 
-// work tries what is in the queue, and reports whether anything has succeeded.
-func (j *janitor) work() (succeeded bool) {
+// work tries what is due.
+func (j *janitor) work() {
 	for t := j.next(); t != nil; t = j.next() {
 		err := j.f.awaitConnection(j.f.ctx, 0, nil)
 		if err == nil {
@@ -100,7 +102,7 @@ func (j *janitor) work() (succeeded bool) {
 		}
 		switch {
 		case j.f.ctx.Err() != nil:
-			return succeeded
+			return
 		case mayPass(err):
 			j.again(t, err)
 		case err != nil && !errors.Is(err, ErrNoNode):
@@ -108,33 +110,35 @@ func (j *janitor) work() (succeeded bool) {
 			j.f.cfg.log.Error("cleanup failed and is given up", "error", err)
 		default:
 			j.settled()
-			succeeded = true
 		}
 	}
-	return succeeded
 }
 
-// next takes the first task that has not failed, or returns nil.
+// next takes the first task that is due, or returns nil.
 func (j *janitor) next() *task {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.queue) == 0 || j.closed {
+	now := time.Now()
+	i := slices.IndexFunc(j.queue, func(t *task) bool { return !t.due.After(now) })
+	if i < 0 || j.closed {
 		return nil
 	}
-	t := j.queue[0]
-	j.queue = j.queue[1:]
+	t := j.queue[i]
+	j.queue = slices.Delete(j.queue, i, i+1)
 	return t
 }
 
-// isDone ends the run when nothing is left.
-func (j *janitor) isDone() bool {
+// left tells how long it is until the next task is due. It ends the
+// run when nothing is left.
+func (j *janitor) left() (rest time.Duration, more bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.queue)+len(j.failed) > 0 && !j.closed && j.f.ctx.Err() == nil {
-		return false
+	if len(j.queue) == 0 || j.closed || j.f.ctx.Err() != nil {
+		j.running = false
+		return 0, false
 	}
-	j.running = false
-	return true
+	first := slices.MinFunc(j.queue, func(a, b *task) int { return a.due.Compare(b.due) })
+	return time.Until(first.due), true
 }
 
 func (j *janitor) settled() {
@@ -143,33 +147,31 @@ func (j *janitor) settled() {
 	j.pending--
 }
 
-// again keeps a task that has failed. Its lack of rights is said once: it takes somebody
-// to give them.
+// again puts a task that has failed off, each time for twice as long. Its lack of
+// rights is said once: it takes somebody to give them.
 func (j *janitor) again(t *task, err error) {
-	if errors.Is(err, ErrNoAuth) && !t.refused {
-		t.refused = true
-		j.f.cfg.log.Error("cleanup refused, and repeated until it is allowed or the client is closed", "error", err)
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.failed = append(j.failed, t)
-}
-
-// rest does nothing but what is new, and then has all that have failed tried again.
-func (j *janitor) rest(d time.Duration) {
-	timer := time.NewTimer(d/2 + rand.N(d))
-	defer timer.Stop()
-	for resting := true; resting; {
-		select {
-		case <-j.added:
-			j.work()
-		case <-timer.C:
-			resting = false
-		case <-j.f.ctx.Done():
-			resting = false
+	longest := janitorMaxPause
+	if errors.Is(err, ErrNoAuth) {
+		longest = janitorMaxRefusedPause
+		if !t.refused {
+			t.refused = true
+			j.f.cfg.log.Error("cleanup refused, and repeated until it is allowed or the client is closed", "error", err)
 		}
 	}
+	t.pause = min(max(2*t.pause, janitorMinPause), longest)
+	t.due = time.Now().Add(t.pause/2 + rand.N(t.pause))
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.queue, j.failed = append(j.queue, j.failed...), nil
+	j.queue = append(j.queue, t)
+}
+
+// rest does nothing for a while, or until there is something new.
+func (j *janitor) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-j.added:
+	case <-timer.C:
+	case <-j.f.ctx.Done():
+	}
 }

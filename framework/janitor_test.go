@@ -33,12 +33,20 @@ func TestRefusedCleanupsKeepNobodyWaiting(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, refused, strings.Count(log.String(), "cleanup refused"))
 
+		// They do not keep the server busy either: each is repeated every half minute.
+		requests := countRequests(n.server)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		perCleanup := float64(requests()) / refused
+		require.Greater(t, perCleanup, 100.0)
+		require.Less(t, perCleanup, 140.0)
+
 		require.NoError(t, f.Delete(t.Context(), "/free", framework.InBackground()))
 		synctest.Wait() // in which no time passes
 		requireNone(t, admin, "/free")
 
 		require.NoError(t, admin.SetACL(t.Context(), "/closed", zk.WorldACL(zk.PermAll)))
-		time.Sleep(time.Second)
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		children, err := admin.Children(t.Context(), "/closed")
 		require.NoError(t, err)
