@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -262,5 +263,6 @@ func (b bound) String() string {
 	case b.Least:
 		limit = fmt.Sprintf("at least %g %s", b.Limit, b.Unit)
 	}
-	return fmt.Sprintf("%s: %.3g %s in %d cases (%s)", b.Name, b.Actual, b.Unit, b.Cases, limit)
+	actual := math.Round(1000*b.Actual) / 1000 // a slope of nothing is never quite nothing
+	return fmt.Sprintf("%s: %.3g %s in %d cases (%s)", b.Name, actual, b.Unit, b.Cases, limit)
 }

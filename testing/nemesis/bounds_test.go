@@ -127,6 +127,8 @@ func TestGrowth(t *testing.T) {
 	figure(t, all[5], 60.0/1024, true)
 	figure(t, all[6], 0, true)
 	figure(t, all[7], 0, true)
+	all[7].Actual = 1.36e-27
+	require.Contains(t, all[7].String(), "open files: 0 1/h in 1 cases")
 	for i := range p.events["client1"] {
 		p.events["client1"][i].Figures.Files = 10 + i
 	}
