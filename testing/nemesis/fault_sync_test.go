@@ -39,12 +39,19 @@ func TestAwaitWritten(t *testing.T) {
 		require.NoError(t, awaitWritten(t.Context(), figures))
 		require.Equal(t, 3, *asked)
 
-		ctx, cancel := context.WithTimeout(t.Context(), syncTime)
+		ctx, cancel := context.WithTimeout(t.Context(), syncStall/2)
 		defer cancel()
 		figures, _ = telling([2]int{7, 3})
 		err := awaitWritten(ctx, figures)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "3 of 7 transactions are written")
+
+		// It has lost four: it is waited for as long as it catches up, and a little longer.
+		start := time.Now()
+		figures, asked = telling([2]int{100, 50}, [2]int{110, 70}, [2]int{120, 90}, [2]int{100, 96})
+		require.NoError(t, awaitWritten(t.Context(), figures))
+		require.Equal(t, 3*syncEvery+syncStall, time.Since(start))
+		require.Equal(t, 4+int(syncStall/syncEvery), *asked)
 
 		require.Error(t, awaitWritten(t.Context(), func(context.Context) (map[string]string, error) { return nil, nil }), "no such figures")
 	})
