@@ -34,7 +34,7 @@ deps: ## install the Debian packages that the tests need, or name them
 	@.ci/install-deps
 
 test: deps ## run all tests, with real ZooKeeper servers and the race detector
-	$(GO) -C testing/bench test -timeout 10m ./...
+	$(GO) -C testing/internal/bench test -timeout 10m ./...
 	$(GO) test -race -shuffle=on -timeout 20m ./...
 
 # Packages wait more than they work: four at a time keep two processors busy.
@@ -42,15 +42,15 @@ test-short: ## run the tests that need no Java, and tell how many faults were tr
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 10m ./...
 
 test-long: deps ## compare the test server with ZooKeeper by many more random programs, PROGRAMS=n SEED=n; kazoo's own tests
-	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/interop -kazoos-own
+	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/internal/interop -kazoos-own
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 
 lint: $(LINTER) ## check the code, its formatting and go.mod
 	$(LINTER) run ./...
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
-	$(GO) -C testing/bench mod tidy -diff
-	cd testing/bench && ../../$(LINTER) run ./... && $(GO) vet ./...
+	$(GO) -C testing/internal/bench mod tidy -diff
+	cd testing/internal/bench && ../../../$(LINTER) run ./... && $(GO) vet ./...
 	$(GO) fix -diff ./...
 
 fmt: $(LINTER) ## format the code as lint wants it
@@ -60,13 +60,13 @@ bench: ## run the benchmarks, BENCH=regexp COUNT=n
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
 bench-peers: deps ## measure the locks beside those that people use, PEERS=flags
-	$(GO) -C testing/bench run . $(PEERS)
+	$(GO) -C testing/internal/bench run . $(PEERS)
 
 mutants: deps ## break the code on purpose and see that tests notice, MUTANTS=flags
-	$(GO) run ./testing/mutants $(MUTANTS)
+	$(GO) run ./testing/internal/mutants $(MUTANTS)
 
 nemesis: deps ## hurt servers and clients at random and check the locks, DURATION=time NEMESIS=flags
-	$(GO) run ./testing/nemesis -duration $(DURATION) $(NEMESIS)
+	$(GO) run ./testing/internal/nemesis -duration $(DURATION) $(NEMESIS)
 
 # The linter is built from the versions that tools/ pins, so that its
 # dependencies stay out of go.mod and everybody runs the same one.

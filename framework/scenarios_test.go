@@ -114,13 +114,13 @@ import (
 //   - The reply is lost. The node that exists is returned.
 //     Curator: TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate
 //     Test: TestProtectionOverALostReply TestAProtectedCreateSurvivesEveryLoss TestAForeignNameThatLooksProtected
-//     testing/interop.TestTheSearchForProtectedNodes
+//     testing/internal/interop.TestTheSearchForProtectedNodes
 //   - The path that is returned is the right one, in every mode.
 //     Curator: TestFrameworkEdges.testPathsFromProtectingInBackground
 //     Test: TestCreateModes TestNamespace
 //   - Which names are protected ones.
 //     Curator: TestCreate.testProtectedUtils
-//     Test: TestIsProtectedName testing/interop.TestProtectedNames
+//     Test: TestIsProtectedName testing/internal/interop.TestProtectedNames
 //
 // # Deletes
 //
@@ -173,8 +173,8 @@ import (
 //     which a lagging server still shows the old node (CURATOR-604).
 //     Test: recipes/locks.TestANodeOfTheOldSessionIsNotTakenForOurs recipes/locks.TestTheNodeMustBelongToTheSession
 //   - Go and Java contend for the same lock.
-//     Test: testing/interop.TestMutexContest testing/interop.TestReadWriteContest
-//     testing/interop.TestSemaphoreContest testing/interop.TestSemaphoreV2Contest
+//     Test: testing/internal/interop.TestMutexContest testing/internal/interop.TestReadWriteContest
+//     testing/internal/interop.TestSemaphoreContest testing/internal/interop.TestSemaphoreV2Contest
 //   - Sequence numbers come near 2147483647, and pass it.
 //     Test: recipes/locks.TestTheQueueKeepsItsOrderAcrossTheWrap recipes/locks.TestNobodyIsAdmittedWhenTheSequenceIsExhausted
 //   - The context ends at any request of an acquisition or release.

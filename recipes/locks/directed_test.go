@@ -192,7 +192,7 @@ func TestTwentyTrialsUnlessSaidOtherwise(t *testing.T) {
 }
 
 // folders are the packages whose tests the tables name.
-var folders = map[string]string{"": ".", "framework": "../../framework", "interop": "../../testing/interop"}
+var folders = map[string]string{"": ".", "framework": "../../framework", "interop": "../../testing/internal/interop"}
 
 // Every test that a table names exists.
 func TestTablesNameTests(t *testing.T) {

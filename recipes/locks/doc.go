@@ -237,7 +237,7 @@
 //   - kazoo's Semaphore has another layout than either of ours: each child of the folder is
 //     a lease, the folder's data is their number as text, and whoever has a Lock at
 //     <path>-__lock__ may add one. Two LockInternals make one that goes with it, as
-//     testing/interop does.
+//     testing/internal/interop does.
 //   - ReadLock and WriteLock have no counterpart. Their names are others than
 //     Curator's, and a reader may wait for a writer that came after it and that waits for the
 //     reader (kazoo#649).

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/testing/interop"
+	"github.com/gocurator/curator/testing/internal/interop"
 	"github.com/gocurator/curator/testing/zktest"
 )
 

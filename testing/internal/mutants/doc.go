@@ -5,10 +5,10 @@
 // text to put there instead, and the test that has to fail then. The command
 // applies the rows and reports which test caught each of them:
 //
-//	go run ./testing/mutants                 # every mutant, as often as its row says: once, or 20 times
-//	go run ./testing/mutants -run mutex -n 20  # mutants whose name matches, 20 times each
-//	go run ./testing/mutants -p 1            # one at a time, and not as many as there are processors
-//	go run ./testing/mutants -list           # names and properties, nothing is run
+//	go run ./testing/internal/mutants                 # every mutant, as often as its row says: once, or 20 times
+//	go run ./testing/internal/mutants -run mutex -n 20  # mutants whose name matches, 20 times each
+//	go run ./testing/internal/mutants -p 1            # one at a time, and not as many as there are processors
+//	go run ./testing/internal/mutants -list           # names and properties, nothing is run
 //
 // # What counts
 //
