@@ -1,8 +1,8 @@
 // Command mutants breaks the product on purpose and shows that a test notices.
 //
 // A test of a safety property is worth what it catches. Each row of the table
-// in mutants.go names one way to break one property: a file, a text in it, the
-// text to put there instead, and the test that has to fail then. The command
+// in the rows_ files names one way to break one property: a declaration, some
+// code in it, the code to put there instead, and the test that has to fail then. The command
 // applies the rows and reports which test caught each of them:
 //
 //	go run ./testing/internal/mutants                 # every mutant, as often as its row says: once, or 20 times
@@ -37,7 +37,9 @@
 //
 // # Adding a mutant
 //
-// Append a row to the table. The old text has to occur exactly once in its
-// file, so take in enough of the lines around it. A test of this package checks
-// that of every row, so that an edit which moves the text is seen at once.
+// Append a row to the rows_ file of the package that it breaks. A row names a
+// folder and a declaration in it, "(*T).Method" for a method, but no file, and
+// the code is compared token by token: a file that moves, a comment or another
+// layout breaks no row. The old code has to occur exactly once in the
+// declaration. A test of this package checks every row against the tree.
 package main

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,10 @@ const (
 	doorFile = "door.go"
 
 	doorSource = `package door
+
+import "net"
+
+var dial = net.Dial
 
 func Opens(key int) bool { return key == 42 }
 
@@ -91,9 +96,16 @@ func newDoor(t *testing.T) string {
 // doorMutant returns a mutant of the door that puts changed in the place of
 // original and is to be noticed by test.
 func doorMutant(name, original, changed, test string, flags ...string) mutant {
+	in := "Opens"
+	switch {
+	case strings.Contains(original, "done"):
+		in = "Close"
+	case strings.Contains(original, "Wait"):
+		in = "Wait"
+	}
 	return mutant{
 		name: name, property: "The door opens for the right key only.",
-		file: doorFile, old: original, new: changed,
+		dir: ".", in: in, old: original, new: changed,
 		pkg: "./", test: test, flags: flags,
 	}
 }

@@ -3,9 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -13,8 +13,9 @@ import (
 type mutant struct {
 	name     string   // unique in the table
 	property string   // the safety property that the defect breaks, in one sentence
-	file     string   // the file to change: slashes, relative to the module root
-	old      string   // the text to replace, which occurs exactly once in file
+	dir      string   // the folder of the package to change: slashes, relative to the module root
+	in       string   // the declaration to change: a function, a method as "(*T).Method", a type, a constant or a variable
+	old      string   // the code to replace, whole tokens that occur exactly once in the declaration
 	new      string   // what stands there instead
 	pkg      string   // the package to test, as "./recipes/locks"
 	test     string   // which of its tests to run: go test's -run
@@ -22,18 +23,14 @@ type mutant struct {
 	tries    int      // how often it is tried unless -n says so, 0 is once
 }
 
-// apply returns the text of m's file with the defect in it. It only reads the
-// tree below root. The error says why m does not fit the file.
-func (m mutant) apply(root string) ([]byte, error) {
-	source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.file)))
+// apply returns where m changes the sources and the changed text of that file.
+// It only reads the tree below root. The error says why m does not fit the tree.
+func (m mutant) apply(root string) (file string, changed []byte, err error) {
+	at, err := m.find(root)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	text := string(source)
-	if n := strings.Count(text, m.old); n != 1 {
-		return nil, fmt.Errorf("the old text occurs %d times in %s, want exactly once: %q", n, m.file, m.old)
-	}
-	return []byte(strings.Replace(text, m.old, m.new, 1)), nil
+	return at.file, slices.Concat(at.source[:at.start], []byte(m.new), at.source[at.end:]), nil
 }
 
 // validate reports every row of the table that is incomplete or contradicts
@@ -57,7 +54,7 @@ func validate(rows []mutant) error {
 func (m mutant) problems() []string {
 	var list []string
 	for _, field := range []struct{ name, value string }{
-		{"name", m.name}, {"property", m.property}, {"old", m.old}, {"test", m.test},
+		{"name", m.name}, {"property", m.property}, {"in", m.in}, {"old", m.old}, {"test", m.test},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			list = append(list, field.name+" is empty")
@@ -66,8 +63,8 @@ func (m mutant) problems() []string {
 	if m.old == m.new {
 		list = append(list, "old and new are the same text")
 	}
-	if !strings.HasSuffix(m.file, ".go") || !filepath.IsLocal(filepath.FromSlash(m.file)) {
-		list = append(list, fmt.Sprintf("file is %q, want a .go file below the module root", m.file))
+	if m.dir == "" || !filepath.IsLocal(filepath.FromSlash(m.dir)) {
+		list = append(list, fmt.Sprintf("dir is %q, want a folder below the module root", m.dir))
 	}
 	if !strings.HasPrefix(m.pkg, "./") || strings.Contains(m.pkg, "...") {
 		list = append(list, fmt.Sprintf("pkg is %q, want one package as ./path", m.pkg))

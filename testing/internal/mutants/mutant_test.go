@@ -11,7 +11,7 @@ func TestTableFitsTheTree(t *testing.T) {
 	root, err := moduleRoot(t.Context())
 	require.NoError(t, err)
 	for _, m := range table {
-		_, err := m.apply(root)
+		_, _, err := m.apply(root)
 		require.NoError(t, err, m.name)
 	}
 }
@@ -21,16 +21,17 @@ func TestValidateNamesTheField(t *testing.T) {
 		spoil func(*mutant)
 		want  string
 	}{
-		"no name":        {func(m *mutant) { m.name = "" }, "name is empty"},
-		"no property":    {func(m *mutant) { m.property = " " }, "property is empty"},
-		"no text":        {func(m *mutant) { m.old = "" }, "old is empty"},
-		"no change":      {func(m *mutant) { m.new = m.old }, "old and new are the same text"},
-		"no test":        {func(m *mutant) { m.test = "" }, "test is empty"},
-		"bad test":       {func(m *mutant) { m.test = "Test(" }, "test is not a regular expression"},
-		"file elsewhere": {func(m *mutant) { m.file = "../door.go" }, `file is "../door.go", want a .go file`},
-		"not a Go file":  {func(m *mutant) { m.file = "go.mod" }, `file is "go.mod", want a .go file`},
-		"many packages":  {func(m *mutant) { m.pkg = "./..." }, `pkg is "./...", want one package`},
-		"foreign":        {func(m *mutant) { m.pkg = "net/http" }, `pkg is "net/http", want one package`},
+		"no name":          {func(m *mutant) { m.name = "" }, "name is empty"},
+		"no property":      {func(m *mutant) { m.property = " " }, "property is empty"},
+		"no text":          {func(m *mutant) { m.old = "" }, "old is empty"},
+		"no change":        {func(m *mutant) { m.new = m.old }, "old and new are the same text"},
+		"no test":          {func(m *mutant) { m.test = "" }, "test is empty"},
+		"bad test":         {func(m *mutant) { m.test = "Test(" }, "test is not a regular expression"},
+		"nowhere":          {func(m *mutant) { m.in = "" }, "in is empty"},
+		"folder elsewhere": {func(m *mutant) { m.dir = "../house" }, `dir is "../house", want a folder`},
+		"no folder":        {func(m *mutant) { m.dir = "" }, `dir is "", want a folder`},
+		"many packages":    {func(m *mutant) { m.pkg = "./..." }, `pkg is "./...", want one package`},
+		"foreign":          {func(m *mutant) { m.pkg = "net/http" }, `pkg is "net/http", want one package`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := doorMutant("good", condition, anyKey, "^TestStrict$")

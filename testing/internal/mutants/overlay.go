@@ -11,17 +11,17 @@ import (
 // place of the real one into the directory dir, and returns the path of the
 // overlay. The tree below root is only read.
 func writeOverlay(root, dir string, m mutant) (string, error) {
-	changed, err := m.apply(root)
+	file, changed, err := m.apply(root)
 	if err != nil {
 		return "", err
 	}
-	replacement := filepath.Join(dir, filepath.Base(m.file))
+	replacement := filepath.Join(dir, filepath.Base(file))
 	if err := os.WriteFile(replacement, changed, 0o600); err != nil {
 		return "", fmt.Errorf("overlay: %w", err)
 	}
 	// The form of the file is documented in "go help build" under -overlay.
 	overlay, err := json.Marshal(map[string]map[string]string{
-		"Replace": {filepath.Join(root, filepath.FromSlash(m.file)): replacement},
+		"Replace": {filepath.Join(root, filepath.FromSlash(file)): replacement},
 	})
 	if err != nil {
 		return "", fmt.Errorf("overlay: %w", err)

@@ -4,7 +4,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-request-hops-to-the-next-session",
 		property: "A request that is bound to a session never runs in another one.",
-		file:     "framework/internal/conduit/conn.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).enqueue",
 		old:      "if call.Session != 0 && call.Session != c.session {",
 		new:      "if call.Session < 0 {",
 		pkg:      "./framework/internal/conduit",
@@ -13,7 +14,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-late-reply-revives",
 		property: "A reply that comes after the deadline does not prolong a lease.",
-		file:     "framework/internal/conduit/lease.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*leaseClock).renew",
 		old:      "	if l.isOver(now) {\n		return\n	}",
 		new:      "	l.over = l.session == 0",
 		pkg:      "./framework/internal/conduit",
@@ -22,7 +24,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-credential-renews",
 		property: "The answer to a credential does not prolong a lease: the server has not looked at the session.",
-		file:     "framework/internal/conduit/auth.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).receiveAuthReply",
 		old:      "	case 0:\n		return nil\n",
 		new:      "	case 0:\n		now := c.connectSent.Add(2 * c.c.cfg.SessionTimeout)\n		c.c.lease.renew(now, c.connectSent)\n		return nil\n",
 		pkg:      "./framework/internal/conduit",
@@ -31,7 +34,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-credential-unanswered",
 		property: "No result is relied on before the server has accepted the credentials.",
-		file:     "framework/internal/conduit/conn.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).receiveReply",
 		old:      "if request.call != nil && len(c.presented) > 0 {",
 		new:      "if false {",
 		pkg:      "./framework/internal/conduit",
@@ -40,7 +44,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-credential-retried",
 		property: "A credential that was refused is not presented again.",
-		file:     "framework/internal/conduit/conduit.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*Conduit).dial",
 		old:      "if c.refused.Load() {",
 		new:      "if false {",
 		pkg:      "./framework/internal/conduit",
@@ -49,7 +54,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-attempt-at-a-paused-server",
 		property: "A paused server costs no session while a quorum of the others is healthy.",
-		file:     "framework/internal/conduit/conduit.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*Conduit).attemptLimit",
 		old:      "	return min(c.cfg.ConnectTimeout, max(t/6, min(time.Second, t/3)))\n",
 		new:      "	return 10 * t\n",
 		pkg:      "./framework",
@@ -58,7 +64,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-pings-confirm-the-quorum",
 		property: "Under QuorumErrorPolicy only committed writes keep a hold.",
-		file:     "framework/internal/conduit/lease.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*leaseClock).renew",
 		old:      "	l.remember(sent, now)\n",
 		new:      "	l.quorum = l.deadline\n",
 		pkg:      "./framework",
@@ -68,7 +75,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-a-write-confirms-itself",
 		property: "A committed write confirms only what is a tick older than it.",
-		file:     "framework/internal/conduit/quorum.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*leaseClock).confirm",
 		old:      "if !t.atLeader && sent.Sub(t.acked) < tick {",
 		new:      "if !t.atLeader && tick < 0 {",
 		pkg:      "./framework/internal/conduit",
@@ -77,7 +85,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-a-late-answer-confirmed",
 		property: "A committed write confirms only what was acknowledged a tick before it was sent.",
-		file:     "framework/internal/conduit/quorum.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*leaseClock).confirm",
 		old:      "if !t.atLeader && sent.Sub(t.acked) < tick {",
 		new:      "if !t.atLeader && sent.Sub(t.sent) < tick {",
 		pkg:      "./framework/internal/conduit",
@@ -86,7 +95,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-stays-with-a-server-that-is-gone",
 		property: "A connection to a server that is no longer one of the ensemble's is cut.",
-		file:     "framework/internal/conduit/conduit.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*Conduit).Leave",
 		old:      "gone(conn.server, conn.RemoteAddr()) {",
 		new:      "gone(conn.server, conn.RemoteAddr()) && false {",
 		pkg:      "./framework",
@@ -95,7 +105,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "conduit-storms-servers-that-change",
 		property: "Pauses between attempts to connect go on when the servers change.",
-		file:     "framework/internal/conduit/hosts.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*hosts).replace",
 		old:      "h.servers, h.next = slices.Clone(servers), 0",
 		new:      "h.servers, h.next, h.attempts = slices.Clone(servers), 0, 0",
 		pkg:      "./framework/internal/conduit",
@@ -104,7 +115,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "conduit-takes-a-session-to-a-read-only-server",
 		property: "A session of the quorum is neither confirmed nor ended by a server without one.",
-		file:     "framework/internal/conduit/conn.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).receiveHandshake",
 		old:      "if readOnly && (asked != 0 || !c.c.cfg.ReadOnly) {",
 		new:      "if readOnly && (asked == -1 || !c.c.cfg.ReadOnly) {",
 		pkg:      "./framework/internal/conduit",
@@ -113,7 +125,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "conduit-takes-a-read-only-session-to-the-quorum",
 		property: "The session of a read-only server ends with its connection.",
-		file:     "framework/internal/conduit/readonly.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*Conduit).startsAnew",
 		old:      "return c.cfg.ReadOnly && (over || c.readOnly.Load())",
 		new:      "return c.cfg.ReadOnly && over",
 		pkg:      "./framework/internal/conduit",
@@ -122,7 +135,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-frame-unbounded",
 		property: "The length of a frame that a server announces does not decide how much memory is taken.",
-		file:     "framework/internal/conduit/conn.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).readFrame",
 		old:      "if n < 0 || int(n) > limit {",
 		new:      "if n < 0 {",
 		pkg:      "./framework",
@@ -131,7 +145,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-handshake-unbounded",
 		property: "A server that accepts a connection and does not shake hands costs one attempt.",
-		file:     "framework/internal/conduit/conn.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).SetReadDeadline",
 		old:      "return c.socket.SetReadDeadline(c.handshakeBy)",
 		new:      "return c.socket.SetReadDeadline(t)",
 		pkg:      "./framework/internal/conduit",
@@ -140,7 +155,8 @@ var conduitMutants = []mutant{
 	{
 		name:     "framework-attempt-unbounded",
 		property: "One attempt to connect does not use up the session while another server is healthy.",
-		file:     "framework/internal/conduit/conduit.go",
+		dir:      "framework/internal/conduit",
+		in:       "(*Conduit).attemptLimit",
 		old:      "return min(c.cfg.ConnectTimeout, max(t/6, min(time.Second, t/3)))",
 		new:      "return max(c.cfg.ConnectTimeout, t)",
 		pkg:      "./framework/internal/conduit",

@@ -4,7 +4,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "locks-loss-by-the-expired-event-only",
 		property: "A holder that can reach no server learns of its loss before the next one gets the lock.",
-		file:     "framework/state.go",
+		dir:      "framework",
+		in:       "(*tracker).checkTimer",
 		old:      "	t.endSession(ReasonLeaseEnd)\n	return cut\n",
 		new:      "	return cut\n",
 		pkg:      "./recipes/locks",
@@ -14,7 +15,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "locks-loss-of-a-real-session-by-the-event-only",
 		property: "So it is with a session of ZooKeeper whose link is cut.",
-		file:     "framework/state.go",
+		dir:      "framework",
+		in:       "(*tracker).checkTimer",
 		old:      "	t.endSession(ReasonLeaseEnd)\n	return cut\n",
 		new:      "	return cut\n",
 		pkg:      "./recipes/locks",
@@ -23,7 +25,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "locks-suspended-means-nothing",
 		property: "Under StandardErrorPolicy a hold ends when the connection is lost.",
-		file:     "framework/session.go",
+		dir:      "framework",
+		in:       "(*Session).suspend",
 		old:      "func (s *Session) suspend() { s.linked.Load().end(&LostError{Reason: ReasonSuspended}) }",
 		new:      "func (s *Session) suspend() {}",
 		pkg:      "./recipes/locks",
@@ -33,7 +36,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-search-without-an-owner",
 		property: "A node found after a lost reply is ours only if our session owns it.",
-		file:     "framework/protection.go",
+		dir:      "framework",
+		in:       "(*creation).find",
 		old:      "if c.cfg.mode.isEphemeral() && stat.EphemeralOwner != c.owner() {",
 		new:      "if false {",
 		pkg:      "./framework",
@@ -42,7 +46,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-tls-says-goodbye",
 		property: "The end of a TLS connection does not wait for a server that does not read.",
-		file:     "framework/tls.go",
+		dir:      "framework",
+		in:       "tlsConn.Close",
 		old:      "cut := time.AfterFunc(closeNotifyLimit, func() {",
 		new:      "cut := time.AfterFunc(time.Minute, func() {",
 		pkg:      "./framework",
@@ -52,7 +57,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-reads-confirm-a-follower",
 		property: "What a follower without a quorum acknowledges keeps no hold under QuorumErrorPolicy.",
-		file:     "framework/quorum.go",
+		dir:      "framework",
+		in:       "(*term).request",
 		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
 		new:      "		e = jute.NewEncoder(len(full) + 5)\n		e.String(full)\n		e.Bool(false)\n		c.operation, c.body = opExists, e.Bytes()\n",
 		pkg:      "./recipes/locks",
@@ -62,7 +68,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-syncs-confirm-a-leader",
 		property: "What a leader without a quorum acknowledges keeps no hold under QuorumErrorPolicy.",
-		file:     "framework/quorum.go",
+		dir:      "framework",
+		in:       "(*term).request",
 		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
 		new:      "		e = jute.NewEncoder(len(full) + 4)\n		e.String(full)\n		c.operation, c.body = opSync, e.Bytes()\n",
 		pkg:      "./framework",
@@ -72,7 +79,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-reads-confirm-a-real-follower",
 		property: "So it is with a follower of ZooKeeper that is cut off together with the holders.",
-		file:     "framework/quorum.go",
+		dir:      "framework",
+		in:       "(*term).request",
 		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
 		new:      "		e = jute.NewEncoder(len(full) + 5)\n		e.String(full)\n		e.Bool(false)\n		c.operation, c.body = opExists, e.Bytes()\n",
 		pkg:      "./recipes/locks",
@@ -81,7 +89,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-syncs-confirm-a-real-leader",
 		property: "So it is with a leader of ZooKeeper that is cut off together with the holders.",
-		file:     "framework/quorum.go",
+		dir:      "framework",
+		in:       "(*term).request",
 		old:      "		c.operation, c.body = opSet, e.Bytes()\n",
 		new:      "		e = jute.NewEncoder(len(full) + 4)\n		e.String(full)\n		c.operation, c.body = opSync, e.Bytes()\n",
 		pkg:      "./recipes/locks",
@@ -90,7 +99,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-heartbeat-left-behind",
 		property: "No heartbeat is written, and none is left, once nothing is held.",
-		file:     "framework/quorum.go",
+		dir:      "framework",
+		in:       "(*term).run",
 		old:      "	_ = t.f.Delete(context.WithoutCancel(t.ctx), t.path, InBackground())\n",
 		new:      "",
 		pkg:      "./framework",
@@ -99,7 +109,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-path-told-unasked",
 		property: "No path is told in the telemetry of a client that was not made WithPathAttribute.",
-		file:     "framework/telemetry.go",
+		dir:      "framework",
+		in:       "(*Framework).measured",
 		old:      "if t.paths {",
 		new:      "if !t.paths || t.paths {",
 		pkg:      "./framework",
@@ -108,7 +119,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-one-shot-ends-persistent",
 		property: "A one-shot watch never takes a persistent one on its path away, on no version of the server.",
-		file:     "framework/persistent_registry.go",
+		dir:      "framework",
+		in:       "(*watches).serves",
 		old:      "return e != nil && e.armed\n",
 		new:      "return e != nil && e.armed && false\n",
 		pkg:      "./framework",
@@ -117,7 +129,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-one-shot-under-way",
 		property: "Nor does one that reaches the server behind it.",
-		file:     "framework/watch.go",
+		dir:      "framework",
+		in:       "(*watches).answered",
 		old:      "if set && w.asked && ws.serves(w.key.full) {",
 		new:      "if false {",
 		pkg:      "./framework",
@@ -126,7 +139,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-old-servers-asked",
 		property: "A server that may cut the connection for a request is not sent it.",
-		file:     "framework/inventory.go",
+		dir:      "framework",
+		in:       "(*Framework).sendNewer",
 		old:      "return f.exchangeNewer(ctx, c)",
 		new:      "return f.exchange(ctx, c)",
 		pkg:      "./framework",
@@ -135,7 +149,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-watch-ended-by-an-answer",
 		property: "Who waits for a znode to come is not told of the end of one that has not been there.",
-		file:     "framework/watch.go",
+		dir:      "framework",
+		in:       "(*Watch).endsBy",
 		old:      "return !w.absent // or it is the answer to a WatchData",
 		new:      "return true",
 		pkg:      "./framework",
@@ -144,7 +159,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-early-end-costs-a-persistent-watch",
 		property: "A watch that has ended before its reply does not take the place of a persistent one.",
-		file:     "framework/watch.go",
+		dir:      "framework",
+		in:       "(*watches).answered",
 		old:      "if set && w.asked && ws.serves(w.key.full) {",
 		new:      "if set && !w.ended && w.asked && ws.serves(w.key.full) {",
 		pkg:      "./framework",
@@ -153,7 +169,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-watch-outlives-its-wait",
 		property: "Whoever gives up waiting for a watch leaves none at the server.",
-		file:     "framework/watch.go",
+		dir:      "framework",
+		in:       "(*Watch).Wait",
 		old:      "w.Cancel()\n\t\treturn Event{}",
 		new:      "return Event{}",
 		pkg:      "./framework",
@@ -162,7 +179,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-gap-unseen",
 		property: "After a reconnect the listeners of a persistent watch are told that changes may have gone unseen.",
-		file:     "framework/persistent_registry.go",
+		dir:      "framework",
+		in:       "(*watches).rearmed",
 		old:      "w.listeners.Notify(Event{Type: EventResync, Path: w.path})",
 		new:      "_ = w",
 		pkg:      "./framework",
@@ -171,7 +189,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-persistent-watch-left",
 		property: "With the last user of a persistent watch the server's goes.",
-		file:     "framework/persistent_registry.go",
+		dir:      "framework",
+		in:       "(*watches).settle",
 		old:      "		ws.removeAtServer(watchKey{full, watchAny})\n",
 		new:      "		_ = full\n",
 		pkg:      "./framework",
@@ -180,7 +199,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-doubt-forgotten",
 		property: "A refusal of a later try does not hide that an earlier one may have been applied.",
-		file:     "framework/idempotent.go",
+		dir:      "framework",
+		in:       "(*Framework).repeat",
 		old:      "if err != nil && inDoubt && !OutcomeUnknown(err) {",
 		new:      "if false {",
 		pkg:      "./framework",
@@ -189,7 +209,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-foreign-ephemeral-taken",
 		property: "An ephemeral node of another session is never taken for the one that is to be created.",
-		file:     "framework/idempotent.go",
+		dir:      "framework",
+		in:       "(*creation).takeExisting",
 		old:      "stat.EphemeralOwner != c.owner():",
 		new:      "stat.EphemeralOwner == 0:",
 		pkg:      "./framework",
@@ -198,7 +219,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-quiet-delete-repeated",
 		property: "A delete in doubt is not repeated unless it is guaranteed or idempotent.",
-		file:     "framework/delete.go",
+		dir:      "framework",
+		in:       "(*Framework).Delete",
 		old:      "case cfg.idempotent:",
 		new:      "case cfg.idempotent || cfg.quietly:",
 		pkg:      "./framework",
@@ -207,7 +229,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-namespace-by-prefix",
 		property: "A path is below another one only if a slash follows, not a longer name.",
-		file:     "framework/inventory.go",
+		dir:      "framework",
+		in:       "isBelow",
 		old:      "path[:len(ancestor)] == ancestor && path[len(ancestor)] == '/'",
 		new:      "path[:len(ancestor)] == ancestor",
 		pkg:      "./framework",
@@ -216,7 +239,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-bomb",
 		property: "What is decompressed is never larger than the provider allows.",
-		file:     "framework/compression.go",
+		dir:      "framework",
+		in:       "GzipCompressionProvider.Decompress",
 		old:      "io.ReadAll(io.LimitReader(r, int64(limit)+1))",
 		new:      "io.ReadAll(r); limit = max(limit, len(data))",
 		pkg:      "./framework",
@@ -225,7 +249,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-parents-without-provider",
 		property: "Parents that are created on the way get the access control list of the ACLProvider.",
-		file:     "framework/parents.go",
+		dir:      "framework",
+		in:       "(*parents).request",
 		old:      "cfg.acl = p.f.defaultACL(full)",
 		new:      "cfg.acl = []ACL{{Perms: 31, Scheme: \"world\", ID: \"anyone\"}}",
 		pkg:      "./framework",
@@ -234,7 +259,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-root-deleted",
 		property: "The node of a chroot is not deleted by who sees it as its root.",
-		file:     "framework/delete.go",
+		dir:      "framework",
+		in:       "(*Framework).deletable",
 		old:      "if path == \"/\" && f == f.base {",
 		new:      "if false {",
 		pkg:      "./framework",
@@ -243,7 +269,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-cuts-for-another-name",
 		property: "A connection is not cut because its server is called by another name.",
-		file:     "framework/ensemble.go",
+		dir:      "framework",
+		in:       "(*ensemble).isGone",
 		old:      "if net.JoinHostPort(ip, port) == address.String() {",
 		new:      "if ip == server {",
 		pkg:      "./framework",
@@ -252,7 +279,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-takes-another-chroot",
 		property: "An ensemble provider cannot move a client to another chroot.",
-		file:     "framework/ensemble.go",
+		dir:      "framework",
+		in:       "(*ensemble).list",
 		old:      "case root != \"\" && root != e.f.cfg.root:",
 		new:      "case root == \"/none\":",
 		pkg:      "./framework",
@@ -261,7 +289,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-nested-retries",
 		property: "Calls within Retry share its budget.",
-		file:     "framework/retryloop.go",
+		dir:      "framework",
+		in:       "(*Framework).policyFor",
 		old:      "if budget := f.budgetOf(ctx); budget != nil {",
 		new:      "if budget := f.budgetOf(ctx); budget != nil && false {",
 		pkg:      "./framework",
@@ -270,7 +299,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-retries-in-doubt",
 		property: "Retry does not repeat what ends with a write whose outcome is unknown unless it is idempotent.",
-		file:     "framework/retryloop.go",
+		dir:      "framework",
+		in:       "(*Framework).Retry",
 		old:      "if !cfg.idempotent {",
 		new:      "if false {",
 		pkg:      "./framework",
@@ -279,7 +309,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-circuit-breaker-hides-the-loss",
 		property: "An open circuit breaker passes the first LOST on at once.",
-		file:     "framework/circuitbreaker.go",
+		dir:      "framework",
+		in:       "(*CircuitBreakingConnectionStateListener).StateChanged",
 		old:      "case s == Lost && b.told != Lost:",
 		new:      "case false:",
 		pkg:      "./framework",
@@ -288,7 +319,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-circuit-breaker-forgets-the-state",
 		property: "A circuit breaker that closes passes on the state that it has held back.",
-		file:     "framework/circuitbreaker.go",
+		dir:      "framework",
+		in:       "(*CircuitBreakingConnectionStateListener).look",
 		old:      "if b.last != b.told {",
 		new:      "if b.last != b.told && b.last.IsConnected() {",
 		pkg:      "./framework",
@@ -297,7 +329,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-deletes-the-servers-own",
 		property: "A recursive delete of everything leaves /zookeeper alone.",
-		file:     "framework/delete.go",
+		dir:      "framework",
+		in:       "(*Framework).deleteBelow",
 		old:      "return isReserved(f.root.full(JoinPath(path, name)))",
 		new:      "return isReserved(name)",
 		pkg:      "./framework",
@@ -306,7 +339,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-sequence-without-wrap",
 		property: "Sequence numbers are in order across the wrap of the counter.",
-		file:     "framework/sequence.go",
+		dir:      "framework",
+		in:       "CompareSequence",
 		old:      "return int(a - b)",
 		new:      "return int(a) - int(b)",
 		pkg:      "./framework",
@@ -315,7 +349,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-search-without-sync",
 		property: "A node whose creation was not answered is found at a server that is behind.",
-		file:     "framework/protection.go",
+		dir:      "framework",
+		in:       "(*Framework).findProtected",
 		old:      "if err := f.exchange(ctx, sync, list); err != nil {",
 		new:      "if err := f.exchange(ctx, []*call{sync, list}[1:]...); err != nil {",
 		pkg:      "./recipes/locks",
@@ -325,7 +360,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "locks-predecessor-gone-unseen",
 		property: "A predecessor that goes between the list and the watch is not waited for.",
-		file:     "framework/watch.go",
+		dir:      "framework",
+		in:       "(*Watch).endsBy",
 		old:      "	default:\n		return w.early\n",
 		new:      "	default:\n		return false\n",
 		pkg:      "./framework",
@@ -335,7 +371,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-refused-cleanup-forgotten",
 		property: "A cleanup that is refused for lack of rights is made when there is the right again.",
-		file:     "framework/janitor.go",
+		dir:      "framework",
+		in:       "mayPass",
 		old:      "errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth)",
 		new:      "errors.Is(err, ErrNotReadOnly)",
 		pkg:      "./framework",
@@ -344,7 +381,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-refused-cleanups-first",
 		property: "Cleanups that are refused, however many, do not keep others waiting.",
-		file:     "framework/janitor.go",
+		dir:      "framework",
+		in:       "(*janitor).rest",
 		old:      "	case <-j.added:\n",
 		new:      "",
 		pkg:      "./framework",
@@ -353,7 +391,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-refused-cleanups-in-haste",
 		property: "A cleanup that is refused is repeated ever more rarely.",
-		file:     "framework/janitor.go",
+		dir:      "framework",
+		in:       "(*janitor).again",
 		old:      "longest = janitorMaxRefusedPause",
 		new:      "longest = janitorMaxPause",
 		pkg:      "./framework",
@@ -362,7 +401,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-size-unchecked",
 		property: "A request that the server would answer by cutting the connection is not sent.",
-		file:     "framework/request.go",
+		dir:      "framework",
+		in:       "(*Framework).exchangeNow",
 		old:      "if len(c.body) > f.cfg.maxRequest {",
 		new:      "if len(c.body) < 0 {",
 		pkg:      "./framework",
@@ -371,7 +411,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-large-reply-asked-for-again",
 		property: "A reply above the limit costs the connection once and not at every try.",
-		file:     "framework/errors.go",
+		dir:      "framework",
+		in:       "(*Framework).requestError",
 		old:      "case sent && errors.Is(err, conduit.ErrReplyTooLarge):",
 		new:      "case sent && errors.Is(err, conduit.ErrOtherSession):",
 		pkg:      "./framework",
@@ -380,7 +421,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-created-elsewhere",
 		property: "A node that was not asked for is never taken for the one that was created.",
-		file:     "framework/create.go",
+		dir:      "framework",
+		in:       "(*creation).requests",
 		old:      "if !ok || (number != \"\") != c.cfg.mode.isSequential() || strings.Contains(number, \"/\") {",
 		new:      "if !ok && full == \"\" && number != \"\" {",
 		pkg:      "./recipes/locks",
@@ -389,7 +431,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-password-in-messages",
 		property: "No message shows the password of a session.",
-		file:     "framework/session.go",
+		dir:      "framework",
+		in:       "(*Session).Format",
 		old:      "_, _ = io.WriteString(f, s.String())",
 		new:      "_, _ = io.WriteString(f, s.String()+string(s.password))",
 		pkg:      "./framework",
@@ -398,7 +441,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-credential-in-errors",
 		property: "No error shows a credential.",
-		file:     "framework/auth.go",
+		dir:      "framework",
+		in:       "WithAuth",
 		old:      "return errors.New(`auth scheme \"\", expected one such as \"digest\"`)",
 		new:      "return errors.New(`auth scheme \"\" for ` + string(credential))",
 		pkg:      "./framework",
@@ -407,7 +451,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "locks-folder-made-once",
 		property: "A folder that is removed again before the node is in it is made again.",
-		file:     "framework/create.go",
+		dir:      "framework",
+		in:       "(*creation).attempt",
 		old:      "			if err = c.createParents(ctx); err == nil {\n				err = errAgain\n",
 		new:      "			if err = c.createParents(ctx); err == nil {\n				err = c.f.exchange(ctx, calls...)\n",
 		pkg:      "./recipes/locks",

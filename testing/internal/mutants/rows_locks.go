@@ -4,7 +4,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-owner-unchecked",
 		property: "A lock node that belongs to another session is never taken for ours.",
-		file:     "recipes/locks/lock_internals.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).internalLockLoop",
 		old:      "owner != q.session.ID() && !q.node.Persistent {",
 		new:      "owner == -1 {",
 		pkg:      "./recipes/locks",
@@ -14,7 +15,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-release-on-the-cancelled-context",
 		property: "A release is made even when the context it is given has ended.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).leave",
 		old:      "err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())",
 		new:      "err := h.l.client.Delete(ctx, h.node.Path)",
 		pkg:      "./recipes/locks",
@@ -24,7 +26,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-exists-for-the-watch",
 		property: "No watch is left on a predecessor that has vanished before it was set.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).watch",
 		old: `	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
 		return err
 	}
@@ -51,7 +54,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-node-left-on-error",
 		property: "An acquisition that fails takes its node out of the queue.",
-		file:     "recipes/locks/lock_internals.go",
+		dir:      "recipes/locks",
+		in:       "(*LockInternals).attempt",
 		old:      "return nil, q.leave(ctx, err)",
 		new:      "return nil, err",
 		pkg:      "./recipes/locks",
@@ -61,7 +65,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-watch-without-a-look",
 		property: "Not every event of one before says that it has gone.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).collect",
 		old:      "			a.watch = nil // its data has changed\n",
 		new:      "			q.gone(name)\n",
 		pkg:      "./recipes/locks",
@@ -71,7 +76,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-enter-after-any-end",
 		property: "The end of one before lets in only whom nobody else is before.",
-		file:     "recipes/locks/queue.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).gone",
 		old:      "		q.names = slices.Delete(q.names, i, i+1)\n",
 		new:      "		q.names = slices.Delete(q.names, 0, i+1)\n",
 		pkg:      "./recipes/locks",
@@ -81,7 +87,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-handed-to-one-who-is-not-next",
 		property: "Within a process a lock is handed to the one whose node is next.",
-		file:     "recipes/locks/queue.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).dropCompanions",
 		old:      "	kept := 0\n",
 		new: `	kept := 0
 	for _, other := range q.companions {
@@ -97,7 +104,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-handed-on-while-held",
 		property: "Within a process a lock is handed on when it was let go, and not before.",
-		file:     "recipes/locks/queue.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).dropCompanions",
 		old:      "other == nil || !other.hasLetGo() {",
 		new:      "other == nil {",
 		pkg:      "./recipes/locks",
@@ -106,7 +114,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-place-taken-unseen",
 		property: "A writer whose place a reader has taken is not out of the way of other writers.",
-		file:     "recipes/locks/readwrite_driver.go",
+		dir:      "recipes/locks",
+		in:       "downgradeDriver.CreatesTheLock",
 		old:      "d.writer.self.replaced.Store(true)",
 		new:      "d.writer.self.replaced.Store(false)",
 		pkg:      "./recipes/locks",
@@ -115,7 +124,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-place-taken-elsewhere-unseen",
 		property: "The end of a writer of another process proves nothing to writers.",
-		file:     "recipes/locks/readwrite_driver.go",
+		dir:      "recipes/locks",
+		in:       "writeDriver.Shrinks",
 		old:      "Shrinks(name string) bool { return !writeSorter.Contends(name) }",
 		new:      "Shrinks(string) bool { return true }",
 		pkg:      "./recipes/locks",
@@ -124,7 +134,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-own-deletion-unheeded",
 		property: "One whose own node was deleted while it waited is not let in.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).heedOwn",
 		old:      "if !fired(q.own) {",
 		new:      "if !fired(q.own) || q.max.known {",
 		pkg:      "./recipes/locks",
@@ -133,7 +144,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-row-without-end",
 		property: "No more holds in a row share a node than were asked for.",
-		file:     "recipes/locks/handoff.go",
+		dir:      "recipes/locks",
+		in:       "(*handoff).next",
 		old:      "h.row >= f.most",
 		new:      "h.row > f.most",
 		pkg:      "./recipes/locks",
@@ -142,7 +154,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-sequence-as-token",
 		property: "The token rises also when the folder, and with it the sequence, begins anew.",
-		file:     "recipes/locks/lease.go",
+		dir:      "recipes/locks",
+		in:       "(*Lease).Token",
 		old:      "func (l *Lease) Token() int64 { return l.hold.node.token() }",
 		new: `func (l *Lease) Token() int64 {
 	n, _ := StandardLockInternalsSorter{mutexName}.Sequence(l.Path())
@@ -155,7 +168,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-order-by-text",
 		property: "The queue keeps its order when the sequence number wraps.",
-		file:     "recipes/locks/sorter.go",
+		dir:      "recipes/locks",
+		in:       "StandardLockInternalsSorter.Compare",
 		old:      "if d := x - y; d != 0 {\n		return cmp.Compare(d, 0)",
 		new:      "if x != y {\n		return cmp.Compare(x, y)",
 		pkg:      "./recipes/locks",
@@ -164,7 +178,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-one-number-for-many",
 		property: "Nobody is admitted with a sequence number that several nodes may have.",
-		file:     "recipes/locks/driver.go",
+		dir:      "recipes/locks",
+		in:       "StandardLockInternalsDriver.GetsTheLock",
 		old:      "case sequence == math.MaxInt32:",
 		new:      "case sequence == math.MinInt32 && math.MaxInt32 < 0:",
 		pkg:      "./recipes/locks",
@@ -173,7 +188,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-any-change-revokes",
 		property: "Only the whole message of a Revoker asks for a lock.",
-		file:     "recipes/locks/revocation.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).heed",
 		old:      "if bytes.Equal(data, []byte(revokeMessage)) {",
 		new:      "if bytes.Contains(data, []byte(revokeMessage)) {",
 		pkg:      "./recipes/locks",
@@ -182,7 +198,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-request-before-the-watch",
 		property: "A request to give a lock back is not missed when it comes before the watch on the node.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).examine",
 		old:      "			h.heed(data)\n			h.watch(own)\n			return\n",
 		new:      "			if h.own != nil {\n				h.heed(data)\n			}\n			h.watch(own)\n			return\n",
 		pkg:      "./recipes/locks",
@@ -191,7 +208,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-request-before-the-grant",
 		property: "A request to give a lock back is not missed when it comes while the node waits.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "newHold",
 		old:      "		h.heed(q.data)\n",
 		new:      "",
 		pkg:      "./recipes/locks",
@@ -200,7 +218,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-downgrade-without-its-writer",
 		property: "A reader takes the place of its writer only if the writer was still in the queue.",
-		file:     "recipes/locks/readwrite_driver.go",
+		dir:      "recipes/locks",
+		in:       "downgradeDriver.GetsTheLock",
 		old:      "	if slices.Contains(contenders, writer) {\n",
 		new:      "	if slices.Contains(contenders, writer) || writer != \"\" {\n",
 		pkg:      "./recipes/locks",
@@ -209,7 +228,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-downgrade-to-the-end-of-the-queue",
 		property: "No writer gets in between a writer and the reader it downgrades to.",
-		file:     "recipes/locks/readwrite_driver.go",
+		dir:      "recipes/locks",
+		in:       "downgradeDriver.CreatesTheLock",
 		old:      "client.Create(ctx, path+number, data,",
 		new:      "client.Create(ctx, path+\"2147483646\"+number[:0], data,",
 		pkg:      "./recipes/locks",
@@ -218,7 +238,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-reader-overtakes",
 		property: "A reader waits for every writer that is before it in the queue.",
-		file:     "recipes/locks/readwrite_driver.go",
+		dir:      "recipes/locks",
+		in:       "readDriver.GetsTheLock",
 		old:      "for _, name := range slices.Backward(contenders[:i]) {",
 		new:      "for _, name := range contenders[:min(i, 1)] {",
 		pkg:      "./recipes/locks",
@@ -227,7 +248,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-upgrade-waits-for-itself",
 		property: "A reader that asks for the write lock is told so at once.",
-		file:     "recipes/locks/readwrite.go",
+		dir:      "recipes/locks",
+		in:       "(*WriteLock).refuseUpgrade",
 		old:      "if reads && !writes {",
 		new:      "if reads && writes {",
 		pkg:      "./recipes/locks",
@@ -236,7 +258,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-downgraded-token-above-the-next-writer",
 		property: "A writer's token is above that of everybody who held the lock before.",
-		file:     "recipes/locks/readwrite_driver.go",
+		dir:      "recipes/locks",
+		in:       "downgradeDriver.CreatesTheLock",
 		old:      "node := LockNode{Token: d.writer.node.token()}",
 		new:      "node := LockNode{}",
 		pkg:      "./recipes/locks",
@@ -245,7 +268,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-semaphore-over-the-maximum",
 		property: "A semaphore never has more leases than its maximum.",
-		file:     "recipes/locks/semaphore_v2.go",
+		dir:      "recipes/locks",
+		in:       "leaseDriver.GetsTheLock",
 		old:      "GetsTheLock: len(contenders) <= maxLeases}",
 		new:      "GetsTheLock: len(contenders) <= maxLeases+1}",
 		pkg:      "./recipes/locks",
@@ -255,7 +279,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-semaphore-part-kept",
 		property: "An acquisition of several leases that fails keeps none of them.",
-		file:     "recipes/locks/semaphore_v2.go",
+		dir:      "recipes/locks",
+		in:       "(*LockInternals).enterTimes",
 		old:      "			return nil, errors.Join(err, giveBack(ctx, leases))",
 		new:      "			return nil, err",
 		pkg:      "./recipes/locks",
@@ -264,7 +289,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-semaphore-lost-wake-up",
 		property: "A waiter learns of any end that lets it in, not of the farthest only.",
-		file:     "recipes/locks/driver.go",
+		dir:      "recipes/locks",
+		in:       "StandardLockInternalsDriver.GetsTheLock",
 		old:      "contenders[i-maxLeases : i : i]",
 		new:      "contenders[i-maxLeases : i-maxLeases+1]",
 		pkg:      "./recipes/locks",
@@ -273,7 +299,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-semaphore-deaf-to-the-maximum",
 		property: "A greater maximum lets waiters in at once.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).sleep",
 		old:      "	case <-q.max.changed:\n",
 		new:      "",
 		pkg:      "./recipes/locks",
@@ -282,7 +309,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-multi-in-the-order-of-the-arguments",
 		property: "Two multi-locks with the same members cannot wait for each other in a circle.",
-		file:     "recipes/locks/multi.go",
+		dir:      "recipes/locks",
+		in:       "NewInterProcessMultiLock",
 		old:      "return strings.Compare(a.Path(), b.Path()) })",
 		new:      "return min(0, strings.Compare(a.Path(), b.Path())) * 0 })",
 		pkg:      "./recipes/locks",
@@ -291,7 +319,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-multi-keeps-what-it-got",
 		property: "A multi-lock that fails holds none of its members.",
-		file:     "recipes/locks/multi.go",
+		dir:      "recipes/locks",
+		in:       "(*InterProcessMultiLock).acquire",
 		old:      "return nil, errors.Join(err, giveBack(ctx, multi.leases))",
 		new:      "return nil, err",
 		pkg:      "./recipes/locks",
@@ -300,7 +329,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-quorum-hold-kept",
 		property: "A lease that is released lets go of its session.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).leave",
 		old:      "		return nil\n	}\n	h.letGo()\n",
 		new:      "		return nil\n	}\n",
 		pkg:      "./recipes/locks",
@@ -310,7 +340,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-owner-by-relative-path",
 		property: "The same name in two namespaces of one client is two locks, of which each has an owner of its own.",
-		file:     "recipes/locks/lease.go",
+		dir:      "recipes/locks",
+		in:       "(*LockInternals).ownerKey",
 		old:      "l.client.FullPath(l.basePath)}",
 		new:      "l.basePath}",
 		pkg:      "./recipes/locks",
@@ -319,7 +350,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-one-more-than-leases",
 		property: "A lock has no more holders than leases, whatever its owners do.",
-		file:     "recipes/locks/driver.go",
+		dir:      "recipes/locks",
+		in:       "StandardLockInternalsDriver.GetsTheLock",
 		old:      "case i < maxLeases:",
 		new:      "case i <= maxLeases:",
 		pkg:      "./recipes/locks",
@@ -329,7 +361,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-reader-beside-a-writer",
 		property: "A reader and a writer never hold the lock together.",
-		file:     "recipes/locks/readwrite_driver.go",
+		dir:      "recipes/locks",
+		in:       "readDriver.GetsTheLock",
 		old:      "isWriter && n != number {",
 		new:      "isWriter && n == number-1 {",
 		pkg:      "./recipes/locks",
@@ -339,7 +372,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-place-kept-after-the-context",
 		property: "Whoever gives up waiting leaves the queue, though its context has ended.",
-		file:     "recipes/locks/lock_internals.go",
+		dir:      "recipes/locks",
+		in:       "giveUp",
 		old:      "err := client.Delete(ctx, path, framework.Guaranteed())",
 		new:      "err := client.Delete(ctx, path)",
 		pkg:      "./recipes/locks",
@@ -349,7 +383,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-released-with-the-first-lease",
 		property: "An owner that re-enters holds the lock until it has released as often.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).leave",
 		old:      "last := h.leases == 0\n",
 		new:      "last := true\n",
 		pkg:      "./recipes/locks",
@@ -359,7 +394,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-maximum-read-once",
 		property: "A waiter goes by the maximum as it is, not as it was.",
-		file:     "recipes/locks/max_leases.go",
+		dir:      "recipes/locks",
+		in:       "(*maximum).read",
 		old:      "		m.known = false\n",
 		new:      "",
 		pkg:      "./recipes/locks",
@@ -369,7 +405,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-lease-lost-with-its-turn",
 		property: "What an acquisition returns was not lost while its turn was given back.",
-		file:     "recipes/locks/semaphore_v2.go",
+		dir:      "recipes/locks",
+		in:       "(*InterProcessSemaphoreV2).attempt",
 		old:      "if lost := lease.Err(); lost != nil {",
 		new:      "if lost := lease.Err(); lost != nil && lease == nil {",
 		pkg:      "./recipes/locks",
@@ -378,7 +415,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-multi-released-in-part",
 		property: "The release of a multi-lock releases all its members.",
-		file:     "recipes/locks/multi.go",
+		dir:      "recipes/locks",
+		in:       "(*MultiLease).Release",
 		old:      "slices.Backward(m.leases) {",
 		new:      "slices.Backward(m.leases[:1]) {",
 		pkg:      "./recipes/locks",
@@ -388,7 +426,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-equal-numbers-in-any-order",
 		property: "The order of the queue is total: no two contenders are in the same place.",
-		file:     "recipes/locks/sorter.go",
+		dir:      "recipes/locks",
+		in:       "StandardLockInternalsSorter.Compare",
 		old:      "return strings.Compare(a, b)",
 		new:      "return strings.Compare(a, a+b[:0])",
 		pkg:      "./recipes/locks",
@@ -397,7 +436,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-maximum-read-before-the-list",
 		property: "Nobody is let in by a maximum that was lowered before the leases were listed.",
-		file:     "recipes/locks/queue.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).look",
 		old:      "	children, err := q.list(ctx)\n	if err != nil {\n		return PredicateResults{}, err\n	}\n	q.learn",
 		new:      "	heard, known := q.max.changed, &q.max\n	known.changed = nil\n	defer func() { known.changed = heard }()\n	children, err := q.list(ctx)\n	if err != nil {\n		return PredicateResults{}, err\n	}\n	q.learn",
 		pkg:      "./recipes/locks",
@@ -406,7 +446,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-doubt-is-no-loss",
 		property: "A release that was given up in doubt, of a session that has ended, is reported as a loss.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).lostBefore",
 		old:      "		return fmt.Errorf(\"%w: %w\", ended, outcome)\n",
 		new:      "		return fmt.Errorf(\"%v: %w\", ended, outcome)\n",
 		pkg:      "./recipes/locks",
@@ -415,7 +456,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-kept-end-unheeded",
 		property: "One before whose end the server has kept to itself does not keep the waiter for ever.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).watch",
 		old:      "q.awaited[name].read = true; gone[i] {",
 		new:      "q.awaited[name].read = true; gone[i] && q.shrinking == nil {",
 		pkg:      "./recipes/locks",
@@ -424,7 +466,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-later-one-unread",
 		property: "Who has to wait for somebody of whom the server will tell nothing is refused, however late.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).watch",
 		old:      "		unread = q.unread(needed)\n		if q.own == nil {\n",
 		new:      "		if q.own == nil {\n			unread = q.unread(needed)\n",
 		pkg:      "./recipes/locks",
@@ -433,7 +476,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-name-for-the-node",
 		property: "A node of the same name that is not the one it created does not keep a hold alive.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).examine",
 		old:      "err == nil && stat.Czxid != h.node.Stat.Czxid:",
 		new:      "err == nil && stat.Czxid == 0:",
 		pkg:      "./recipes/locks",
@@ -443,7 +487,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-gives-back-with-the-context",
 		property: "Do gives the lock back after its function has returned, not when the context ends.",
-		file:     "recipes/locks/mutex.go",
+		dir:      "recipes/locks",
+		in:       "Do",
 		old:      "	return fn(lease.Context(ctx))\n",
 		new:      "	context.AfterFunc(ctx, func() { _ = lease.Release(context.Background()) })\n	return fn(lease.Context(ctx))\n",
 		pkg:      "./recipes/locks",
@@ -452,7 +497,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-semaphore-turn-given-up",
 		property: "A waiter for a permit keeps its place when its connection is interrupted.",
-		file:     "recipes/locks/semaphore_v2.go",
+		dir:      "recipes/locks",
+		in:       "NewInterProcessSemaphoreV2",
 		old:      "	turn.cfg.policy = framework.SessionErrorPolicy\n",
 		new:      "",
 		pkg:      "./recipes/locks",
@@ -461,7 +507,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-condition-signal-dies-with-its-waiter",
 		property: "The signal of a waiter that is gone before it has the lock again is the next waiter's.",
-		file:     "recipes/locks/condition_waiter.go",
+		dir:      "recipes/locks",
+		in:       "(*waiter).sleep",
 		old:      "if place > 0 {",
 		new:      "if place < 0 {",
 		pkg:      "./recipes/locks",
@@ -471,7 +518,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-condition-signal-of-the-dead",
 		property: "A signal that was left by waiters which are no more is not for one that comes later.",
-		file:     "recipes/locks/condition_waiter.go",
+		dir:      "recipes/locks",
+		in:       "(*Condition).join",
 		old:      "if w.now.signals <= place {",
 		new:      "if true {",
 		pkg:      "./recipes/locks",
@@ -481,7 +529,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-condition-without-the-lock",
 		property: "The server refuses the signal of one who has lost the lock and does not know.",
-		file:     "recipes/locks/condition_signal.go",
+		dir:      "recipes/locks",
+		in:       "(*Condition).change",
 		old:      "framework.CheckOp(lock),",
 		new:      "",
 		pkg:      "./recipes/locks",
@@ -490,7 +539,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-persistent-refused",
 		property: "A driver whose nodes are not ephemeral, and which says so, gets the lock.",
-		file:     "recipes/locks/lock_internals.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).internalLockLoop",
 		old:      " && !q.node.Persistent {",
 		new:      " {",
 		pkg:      "./recipes/locks",
@@ -499,7 +549,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-absent-means-first",
 		property: "Whoever is not in the queue does not have the lock.",
-		file:     "recipes/locks/driver.go",
+		dir:      "recipes/locks",
+		in:       "StandardLockInternalsDriver.GetsTheLock",
 		old:      "case i < 0:",
 		new:      "case i < -1:",
 		pkg:      "./recipes/locks",
@@ -508,7 +559,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-waiter-never-rests",
 		property: "Who waits for a change of the folder sends nothing while there is none.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).awaitFolder",
 		old:      "if err := q.watch(ctx, nil); err != nil { // our own node",
 		new:      "if err := error(nil); err != nil {",
 		pkg:      "./recipes/locks",
@@ -518,7 +570,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-watch-left-at-the-predecessor",
 		property: "A waiter that starts again takes its watches back.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).watch",
 		old:      "	for i, name := range names {\n		q.awaited[name].watch = watches[i]",
 		new:      "	if absent {\n		return errOwnNodeGone\n	}\n	for i, name := range names {\n		q.awaited[name].watch = watches[i]",
 		pkg:      "./recipes/locks",
@@ -527,7 +580,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-row-unwatched",
 		property: "A row of holds hears of the end of its node, however short they are.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).successor",
 		old:      "row: h.row + 1, ownDue: h.ownDue,",
 		new:      "row: h.row + 1, ownDue: time.Now().Add(ownDelay),",
 		pkg:      "./recipes/locks",
@@ -536,7 +590,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-permit-passed-on-unasked",
 		property: "A permit is not passed on within the process where the maximum may have been lowered.",
-		file:     "recipes/locks/queue.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).learn",
 		old:      "if _, fixed := q.l.maxLeases.(FixedLeases); fixed && q.shrinking != nil {",
 		new:      "if q.shrinking != nil {",
 		pkg:      "./recipes/locks",
@@ -545,7 +600,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-all-look-ahead",
 		property: "The end of a writer does not wake the readers of the next one.",
-		file:     "recipes/locks/await.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).andTheOneBefore",
 		old:      " || ours < 1 || q.names[ours-1] != names[0] {",
 		new:      " || ours < 1 {",
 		pkg:      "./recipes/locks",
@@ -555,7 +611,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-driver-unheard",
 		property: "Where a driver says that the end of a contender proves nothing, the process does not know better.",
-		file:     "recipes/locks/queue.go",
+		dir:      "recipes/locks",
+		in:       "(*queued).hearsOf",
 		old:      "return marked || q.shrinking.Shrinks(name)",
 		new:      "return marked || q.shrinking != nil",
 		pkg:      "./recipes/locks",
@@ -565,7 +622,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-lease-ended-by-the-last-one",
 		property: "Of leases that are released at once, none takes the end of the hold by another for its loss.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).leave",
 		old:      "	lost := h.err() // before another lease of this hold can be the last one, and end it\n	h.mu.Unlock()\n",
 		new:      "	h.mu.Unlock()\n	lost := h.err()\n",
 		pkg:      "./recipes/locks",
@@ -574,7 +632,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-lost-node-kept",
 		property: "The node of a lost hold is deleted, although its session goes on.",
-		file:     "recipes/locks/hold.go",
+		dir:      "recipes/locks",
+		in:       "(*hold).abandon",
 		old:      "	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())\n",
 		new:      "",
 		pkg:      "./recipes/locks",
@@ -583,7 +642,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-waiter-of-a-condition-left",
 		property: "A wait for a condition that fails takes its node away.",
-		file:     "recipes/locks/condition_waiter.go",
+		dir:      "recipes/locks",
+		in:       "(*waiter).leave",
 		old:      "	return giveUp(ctx, w.c.client, w.node.Path, cause)\n",
 		new:      "	return cause\n",
 		pkg:      "./recipes/locks",
@@ -592,7 +652,8 @@ var locksMutants = []mutant{
 	{
 		name:     "locks-request-unrepeated",
 		property: "A request for a lock whose reply was lost is made again.",
-		file:     "recipes/locks/revocation.go",
+		dir:      "recipes/locks",
+		in:       "AttemptRevoke",
 		old:      "	}, framework.Idempotent()) // asking twice does no harm\n",
 		new:      "	})\n",
 		pkg:      "./recipes/locks",

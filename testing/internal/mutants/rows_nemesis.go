@@ -4,7 +4,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-reader-beside-a-writer",
 		property: "The check of overlaps finds a writer among readers.",
-		file:     "testing/internal/nemesis/check_overlap.go",
+		dir:      "testing/internal/nemesis",
+		in:       "together",
 		old:      "return a.shared && b.shared ||",
 		new:      "return a.shared || b.shared ||",
 		pkg:      "./testing/internal/nemesis",
@@ -13,7 +14,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-only-the-last-hold",
 		property: "The check of overlaps knows every hold that is still valid, not only the last.",
-		file:     "testing/internal/nemesis/check_overlap.go",
+		dir:      "testing/internal/nemesis",
+		in:       "overlaps",
 		old:      "\t\t\tvalid = append(valid, h)\n",
 		new:      "\t\t\tvalid = []*hold{h}\n",
 		pkg:      "./testing/internal/nemesis",
@@ -22,7 +24,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-a-permit-more",
 		property: "The check of permits finds one holder too many.",
-		file:     "testing/internal/nemesis/check_overlap.go",
+		dir:      "testing/internal/nemesis",
+		in:       "permits",
 		old:      "if len(valid) > limit {",
 		new:      "if len(valid) > limit+1 {",
 		pkg:      "./testing/internal/nemesis",
@@ -31,7 +34,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-same-token",
 		property: "The check of tokens finds a token that was given twice.",
-		file:     "testing/internal/nemesis/check_tokens.go",
+		dir:      "testing/internal/nemesis",
+		in:       "rises",
 		old:      "return later.token > earlier.token ||",
 		new:      "return later.token >= earlier.token ||",
 		pkg:      "./testing/internal/nemesis",
@@ -40,7 +44,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-refused-update-there",
 		property: "The check of sets finds an update that was refused and applied.",
-		file:     "testing/internal/nemesis/check_set.go",
+		dir:      "testing/internal/nemesis",
+		in:       "sets",
 		old:      "\t\t\t\tif n > 0 {",
 		new:      "\t\t\t\tif n > 1 {",
 		pkg:      "./testing/internal/nemesis",
@@ -49,7 +54,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-uncommitted",
 		property: "Of the servers' logs only that counts which a majority has.",
-		file:     "testing/internal/nemesis/transactionlog.go",
+		dir:      "testing/internal/nemesis",
+		in:       "readTransactionLog",
 		old:      "if seen[id] > len(servers)/2 {",
 		new:      "if seen[id] > 0 {",
 		pkg:      "./testing/internal/nemesis",
@@ -58,7 +64,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-a-permit-more-by-the-log",
 		property: "A permit that was given out while others had all of them is found in the servers' log.",
-		file:     "testing/internal/nemesis/check_log.go",
+		dir:      "testing/internal/nemesis",
+		in:       "serverOrder",
 		old:      "len(others) < max(h.spec.Permits, 1)",
 		new:      "len(others) <= h.spec.Permits",
 		pkg:      "./testing/internal/nemesis",
@@ -67,7 +74,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-deleted-some-time",
 		property: "A hold that was granted before the node ahead was deleted is found in the servers' log.",
-		file:     "testing/internal/nemesis/transactionlog.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*queue).ahead",
 		old:      "other.deleted == 0 || other.ended > at {",
 		new:      "other.deleted == 0 {",
 		pkg:      "./testing/internal/nemesis",
@@ -76,7 +84,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-call-without-end",
 		property: "An acquisition that never returns is found.",
-		file:     "testing/internal/nemesis/check_end.go",
+		dir:      "testing/internal/nemesis",
+		in:       "unfinished",
 		old:      "for _, e := range open {",
 		new:      "for _, e := range map[string]event{} {",
 		pkg:      "./testing/internal/nemesis",
@@ -85,7 +94,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-outside-forgives-all",
 		property: "What hurt a hold from outside excuses only what comes after.",
-		file:     "testing/internal/nemesis/hold.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*hold).validUntil",
 		old:      "\t\treturn min(h.lastValid, h.outside)\n",
 		new:      "\t\treturn h.acquired\n",
 		pkg:      "./testing/internal/nemesis",
@@ -94,7 +104,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-another-transaction",
 		property: "Servers that have different transactions under one number do not agree.",
-		file:     "testing/internal/nemesis/serverlog.go",
+		dir:      "testing/internal/nemesis",
+		in:       "readServerLog",
 		old:      "identity{t.zxid, t.sum}",
 		new:      "identity{zxid: t.zxid}",
 		pkg:      "./testing/internal/nemesis",
@@ -103,7 +114,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-written-over-is-forgotten",
 		property: "An update that somebody wrote over who had not read it was lost by the lock.",
-		file:     "testing/internal/nemesis/setlog.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*setLog).forgotten",
 		old:      "return revives(w, until)",
 		new:      "return true",
 		pkg:      "./testing/internal/nemesis",
@@ -112,7 +124,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-what-was-kept-revives",
 		property: "A write is based on what a leader had forgotten only if that had gone.",
-		file:     "testing/internal/nemesis/setlog.go",
+		dir:      "testing/internal/nemesis",
+		in:       "revives",
 		old:      "before[k].version >= rewrite.version",
 		new:      "before[k].version >= 0*rewrite.version",
 		pkg:      "./testing/internal/nemesis",
@@ -121,7 +134,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-everywhere-at-once",
 		property: "A server excuses only clients that were connected to it, at the time.",
-		file:     "testing/internal/nemesis/link.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*roundReport).mayReach",
 		old:      "return l.from <= to && from <= l.to && slices",
 		new:      "return l.from <= to && slices",
 		pkg:      "./testing/internal/nemesis",
@@ -130,7 +144,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-cut-off-everywhere",
 		property: "A server that is cut off excuses holds of its own clients only.",
-		file:     "testing/internal/nemesis/hold.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*roundReport).mayEnd",
 		old:      " && r.mayReach(h.client, f.Servers, f.Start, f.End):",
 		new:      ":",
 		pkg:      "./testing/internal/nemesis",
@@ -139,7 +154,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-hurt-before-it-was",
 		property: "No fault excuses a hold on a node that was created after it.",
-		file:     "testing/internal/nemesis/hold.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*roundReport).endFromOutside",
 		old:      " || asked[h.node] > f.End",
 		new:      "",
 		pkg:      "./testing/internal/nemesis",
@@ -148,7 +164,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-tried-is-done",
 		property: "A node that its own session deleted was not deleted by hand.",
-		file:     "testing/internal/nemesis/hold.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*roundReport).mayEnd",
 		old:      " && !r.deletedByOwner(h.node)",
 		new:      "",
 		pkg:      "./testing/internal/nemesis",
@@ -157,7 +174,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-gone-with-its-session",
 		property: "A node that only the end of its session deletes was left behind.",
-		file:     "testing/internal/nemesis/check_end.go",
+		dir:      "testing/internal/nemesis",
+		in:       "leftBehind",
 		old:      "case n.ended <= settled:",
 		new:      "case settled > 0:",
 		pkg:      "./testing/internal/nemesis",
@@ -166,7 +184,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-deleted-some-day",
 		property: "Servers have a node back only if it was deleted before.",
-		file:     "testing/internal/nemesis/losses.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*roundReport).resurrected",
 		old:      "n.deleted != 0 && n.ended < r.wall(r.record.Calm)",
 		new:      "n.deleted != 0",
 		pkg:      "./testing/internal/nemesis",
@@ -175,7 +194,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-proposed-is-acknowledged",
 		property: "A node that no hold is on may have been acknowledged to nobody, so that it is not there is no loss.",
-		file:     "testing/internal/nemesis/losses.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*roundReport).cutOff",
 		old:      "r.log.nodes[h.node] == nil && r.log.minority[h.node]",
 		new:      "len(r.log.minority) > 0",
 		pkg:      "./testing/internal/nemesis",
@@ -184,7 +204,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-void-forgives-all",
 		property: "What clients know among themselves counts in a void round, too.",
-		file:     "testing/internal/nemesis/report.go",
+		dir:      "testing/internal/nemesis",
+		in:       "judge",
 		old:      "len(lost) == 0 || !check.servers",
 		new:      "len(lost) == 0",
 		pkg:      "./testing/internal/nemesis",
@@ -193,7 +214,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-void-counts",
 		property: "What is done in a void round does not count for the floors.",
-		file:     "testing/internal/nemesis/report.go",
+		dir:      "testing/internal/nemesis",
+		in:       "judge",
 		old:      "\t\t\tcontinue\n\t\t}\n\t\thappened.add(r)",
 		new:      "\t\t}\n\t\thappened.add(r)",
 		pkg:      "./testing/internal/nemesis",
@@ -202,7 +224,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-floor-not-needed",
 		property: "A campaign in which too little has happened is not passed.",
-		file:     "testing/internal/nemesis/report.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*summary).verdict",
 		old:      "for _, f := range s.Floors {\n\t\tif !f.met() {\n\t\t\twrong",
 		new:      "for _, f := range s.Floors {\n\t\tif false {\n\t\t\twrong",
 		pkg:      "./testing/internal/nemesis",
@@ -211,7 +234,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-leak-in-one-form",
 		property: "A secret that a client has written as bytes, or encoded, is found as one in clear.",
-		file:     "testing/internal/nemesis/secrets.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*round).leaks",
 		old:      "formsOf(secret)...",
 		new:      "string(secret)",
 		pkg:      "./testing/internal/nemesis",
@@ -220,7 +244,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-hits-who-catches-up",
 		property: "Servers are hurt only when each has written what it had to when it came up.",
-		file:     "testing/internal/nemesis/fault_sync.go",
+		dir:      "testing/internal/nemesis",
+		in:       "awaitWritten",
 		old:      "if written >= due ||",
 		new:      "if written >= 0 ||",
 		pkg:      "./testing/internal/nemesis",
@@ -229,7 +254,8 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-frames-spared",
 		property: "Frames are hurt as often as anything else, although rounds with TLS cannot.",
-		file:     "testing/internal/nemesis/main.go",
+		dir:      "testing/internal/nemesis",
+		in:       "(*campaign).setups",
 		old:      "all[n].frames = (len(all) + plain - 1) / plain",
 		new:      "all[n].frames = 1",
 		pkg:      "./testing/internal/nemesis",

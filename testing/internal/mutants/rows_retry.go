@@ -4,7 +4,8 @@ var retryMutants = []mutant{
 	{
 		name:     "retry-past-expiry",
 		property: "SessionFailed never retries in another session than the one the work began in.",
-		file:     "retry/policy.go",
+		dir:      "retry",
+		in:       "sessionFailed.Next",
 		old:      "if errors.Is(err, zk.ErrSessionExpired) {",
 		new:      "if errors.Is(err, zk.ErrClosing) {",
 		pkg:      "./retry",
@@ -13,7 +14,8 @@ var retryMutants = []mutant{
 	{
 		name:     "retry-after-the-context",
 		property: "Do does not call the operation again once its context has ended.",
-		file:     "retry/do.go",
+		dir:      "retry",
+		in:       "(*loop).try",
 		old:      "if l.last != nil && l.ctx.Err() != nil {",
 		new:      "if false {",
 		pkg:      "./retry",
@@ -22,7 +24,8 @@ var retryMutants = []mutant{
 	{
 		name:     "retry-hides-the-cause",
 		property: "The error of a Do that its context ended matches the cause of that context.",
-		file:     "retry/do.go",
+		dir:      "retry",
+		in:       "(*loop).outcome",
 		old:      "return interrupted(context.Cause(l.ctx), l.last)",
 		new:      "return l.last",
 		pkg:      "./retry",
@@ -31,7 +34,8 @@ var retryMutants = []mutant{
 	{
 		name:     "retry-spins",
 		property: "No policy of the package answers with a wait of zero.",
-		file:     "retry/policy.go",
+		dir:      "retry",
+		in:       "clamp",
 		old:      "return min(max(wait, MinWait), MaxWait)",
 		new:      "return min(wait, MaxWait)",
 		pkg:      "./retry",
@@ -40,7 +44,8 @@ var retryMutants = []mutant{
 	{
 		name:     "retry-once-too-often",
 		property: "NTimes retries no more often than it was told.",
-		file:     "retry/policy.go",
+		dir:      "retry",
+		in:       "nTimes.Next",
 		old:      "if max(attempt, 0) >= p.n {",
 		new:      "if max(attempt, 0) > p.n {",
 		pkg:      "./retry",
@@ -49,7 +54,8 @@ var retryMutants = []mutant{
 	{
 		name:     "retry-budget-forgets-the-time",
 		property: "The time that a budget goes by is that of all its loops.",
-		file:     "retry/budget.go",
+		dir:      "retry",
+		in:       "(*Budget).Next",
 		old:      "b.policy.Next(b.retries, time.Since(b.start), err)",
 		new:      "b.policy.Next(b.retries, 0, err)",
 		pkg:      "./retry",

@@ -49,15 +49,15 @@ func TestRunMutantsTellsWhatBecameOfEach(t *testing.T) {
 		},
 		{
 			mutant: doorMutant("no-such-text", "key == 43", anyKey, "^TestStrict$"),
-			err:    `the old text occurs 0 times in door.go, want exactly once: "key == 43"`,
+			err:    `the old text occurs 0 times in Opens of ., want exactly once: "key == 43"`,
 		},
 		{
 			mutant: doorMutant("ambiguous-text", "done", "", "^TestClose$"),
-			err:    "the old text occurs 4 times in door.go",
+			err:    "the old text occurs 2 times in Close of .",
 		},
 		{
-			mutant: doorMutant("no-such-file", condition, anyKey, "^TestStrict$"),
-			err:    "window.go",
+			mutant: doorMutant("no-such-declaration", condition, anyKey, "^TestStrict$"),
+			err:    "no file of . declares Locks",
 		},
 		{
 			mutant: doorMutant("not-a-program", condition, `"open"`, "^TestStrict$"),
@@ -86,8 +86,8 @@ func TestRunMutantsTellsWhatBecameOfEach(t *testing.T) {
 	}
 	rows := make([]mutant, 0, len(cases))
 	for i := range cases {
-		if cases[i].mutant.name == "no-such-file" {
-			cases[i].mutant.file = "window.go"
+		if cases[i].mutant.name == "no-such-declaration" {
+			cases[i].mutant.in = "Locks"
 		}
 		rows = append(rows, cases[i].mutant)
 	}
@@ -133,7 +133,7 @@ func TestRunMutantsEndsARunningTestWithTheContext(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
-	hangs := doorMutant("hangs", "package door", callsBack(listener), "^TestStrict$")
+	hangs := doorMutant("hangs", "func Opens", callsBack(listener), "^TestStrict$")
 	reason := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	root := newDoor(t)
@@ -159,17 +159,15 @@ func TestRunMutantsEndsARunningTestWithTheContext(t *testing.T) {
 // callsBack is the beginning of a package that reports that it runs by a connection,
 // which lives as long as its process does, and waits for that to be closed.
 func callsBack(listener net.Listener) string {
-	return fmt.Sprintf(`package door
-
-import "net"
-
-func init() {
-	conn, err := net.Dial("tcp", %q)
+	return fmt.Sprintf(`func init() {
+	conn, err := dial("tcp", %q)
 	if err != nil {
 		panic(err)
 	}
 	conn.Read(make([]byte, 1))
-}`, listener.Addr())
+}
+
+func Opens`, listener.Addr())
 }
 
 func TestBaselineRunsOncePerTest(t *testing.T) {
@@ -207,7 +205,7 @@ func TestRunMutantsTriesSeveralAtATime(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
-	waits := func(name string) mutant { return doorMutant(name, "package door", callsBack(listener), "^TestStrict$") }
+	waits := func(name string) mutant { return doorMutant(name, "func Opens", callsBack(listener), "^TestStrict$") }
 	done := make(chan error, 1)
 	root := newDoor(t)
 	go func() {
