@@ -6,19 +6,31 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // InterProcessMultiLock is several locks as one: all of them are held, or none. It
 // is Curator's class of that name, with one deadline for all members, which stops
 // at the first that fails.
 //
-// The members are acquired in the order of their paths, whatever the order in
-// which they are named: two multi-locks that have members in common cannot wait for
-// each other in a circle. Members with equal paths, as on different ensembles, keep
-// the order in which they are named.
+// The members are acquired in one order, whatever the order in which they are named:
+// by their paths at the server, chroot and namespace included. So two multi-locks
+// with members in common cannot wait for each other in a circle, even when they name
+// them through different views or clients of one ensemble. Three cases remain with
+// the caller:
 //
-// Each is acquired with the ownership of those before it, so that a mutex named
-// twice re-enters. It is safe for concurrent use.
+//   - The order of members with equal paths on different ensembles is the order in
+//     which they are named.
+//   - A lock that is not of this package, and does not embed one, is ordered by its
+//     Path method. That must return the path at the server.
+//   - A semaphore named twice asks for two permits, one after the other. Two such
+//     multi-locks can each wait for the other's; use
+//     [InterProcessSemaphoreV2.AcquireN].
+//
+// Each member is acquired with the ownership of those before it: a mutex named twice
+// re-enters, and both sides of a read/write lock are acquired as a downgrade. It is
+// safe for concurrent use.
 type InterProcessMultiLock struct{ members []InterProcessLock }
 
 // NewInterProcessMultiLock returns the lock of all members. They may be of
@@ -31,9 +43,35 @@ func NewInterProcessMultiLock(members ...InterProcessLock) (*InterProcessMultiLo
 		return nil, fmt.Errorf("locks: member %d of a multi-lock is nil", i)
 	}
 	sorted := slices.Clone(members)
-	slices.SortStableFunc(sorted, func(a, b InterProcessLock) int { return strings.Compare(a.Path(), b.Path()) })
+	slices.SortStableFunc(sorted, func(a, b InterProcessLock) int { return strings.Compare(rankOf(a), rankOf(b)) })
 	return &InterProcessMultiLock{sorted}, nil
 }
+
+// rankOf returns where a member stands in the order that all multi-locks share.
+func rankOf(lock InterProcessLock) string {
+	if ours, ok := lock.(interface{ rank() string }); ok {
+		return ours.rank()
+	}
+	return lock.Path()
+}
+
+// rank is the path at the server and what the nodes are named for: locks of several
+// kinds at one path do not exclude each other, so their order must be settled too.
+func (l *LockInternals) rank() string {
+	_, lockName := framework.SplitPath(l.basePath)
+	return l.fullPath + "\x00" + lockName
+}
+
+func (m *InterProcessMutex) rank() string     { return m.internals.rank() }
+func (s *InterProcessSemaphore) rank() string { return s.internals.rank() }
+func (s *InterProcessSemaphoreV2) rank() string {
+	return s.leases.client.FullPath(s.path) + "\x00" + leaseName
+}
+func (m *InterProcessSemaphoreMutex) rank() string { return m.semaphore.rank() }
+func (w *WriteLock) rank() string                  { return w.internals.rank() }
+
+// rank is behind the writer's: a writer can become a reader, and a reader no writer.
+func (r *ReadLock) rank() string { return r.write.rank() + "\x00" }
 
 // Acquire blocks until all members are held. The context bounds the wait for all
 // of them together. When a member fails, no further one is tried, and those that

@@ -3,6 +3,7 @@ package locks_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -64,30 +65,79 @@ func TestMultiLock(t *testing.T) {
 // Two that name the same members in opposite orders take turns.
 func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		var wg sync.WaitGroup
-		inside := 0 // unprotected on purpose: the race detector is one more witness
+		var multis []*locks.InterProcessMultiLock
 		for i := range 2 {
 			client := zktest.Client(t, server.ConnectString())
 			members := []locks.InterProcessLock{newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")}
-			multi := newMulti(t, members[i], members[1-i])
-			wg.Go(func() {
-				for range 50 {
-					err := multi.Do(withLimit(t), func(context.Context) error {
-						if inside++; inside != 1 {
-							t.Errorf("%d at once", inside)
-						}
-						inside--
-						return nil
-					})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
+			multis = append(multis, newMulti(t, members[i], members[1-i]))
 		}
-		wg.Wait()
+		requireTurns(t, multis, 50)
 	})
+}
+
+// embedding is a lock of another package around one of ours.
+type embedding struct{ *locks.InterProcessMutex }
+
+// TestMultiLocksOfViewsDoNotWaitInACircle: clients that name the same locks through
+// views and chroots, whose relative paths sort differently, take turns too.
+func TestMultiLocksOfViewsDoNotWaitInACircle(t *testing.T) {
+	server := zktest.NewServer(t)
+	whole := zktest.Client(t, server.Addr())
+	view, err := whole.UsingNamespace("shop")
+	require.NoError(t, err)
+	rooted := zktest.Client(t, server.Addr()+"/shop")
+	top := zktest.Client(t, server.Addr())
+	multis := []*locks.InterProcessMultiLock{
+		newMulti(t, newMutex(t, whole, "/shop/z"), newMutex(t, whole, "/tax")),
+		newMulti(t, newMutex(t, view, "/z"), newMutex(t, whole, "/tax")),
+		newMulti(t, newMutex(t, top, "/tax"), newMutex(t, rooted, "/z")),
+		newMulti(t, embedding{newMutex(t, rooted, "/z")}, embedding{newMutex(t, top, "/tax")}),
+	}
+	requireTurns(t, multis, 25)
+}
+
+// TestMultiLocksOfSeveralKindsAtOnePath: locks of several kinds may share a path, and
+// multi-locks of them acquire them in one order nevertheless.
+func TestMultiLocksOfSeveralKindsAtOnePath(t *testing.T) {
+	server := zktest.NewServer(t)
+	var multis []*locks.InterProcessMultiLock
+	for i := range 2 {
+		client := zktest.Client(t, server.Addr())
+		rw := newReadWrite(t, client, "/locks/a")
+		members := []locks.InterProcessLock{
+			newMutex(t, client, "/locks/a"), rw.ReadLock(), rw.WriteLock(), newSemaphore(t, client, "/locks/a", locks.FixedLeases(1)),
+		}
+		if i == 1 {
+			slices.Reverse(members)
+		}
+		multis = append(multis, newMulti(t, members...))
+	}
+	requireTurns(t, multis, 10)
+}
+
+// requireTurns has each multi-lock held so often, one at a time.
+func requireTurns(t *testing.T, multis []*locks.InterProcessMultiLock, turns int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	inside := 0 // unprotected on purpose: the race detector is one more witness
+	for _, multi := range multis {
+		wg.Go(func() {
+			for range turns {
+				err := multi.Do(withLimit(t), func(context.Context) error {
+					if inside++; inside != 1 {
+						t.Errorf("%d at once", inside)
+					}
+					inside--
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // failingLock fails; it counts how often it was tried.

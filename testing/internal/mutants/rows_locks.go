@@ -311,10 +311,21 @@ var locksMutants = []mutant{
 		property: "Two multi-locks with the same members cannot wait for each other in a circle.",
 		dir:      "recipes/locks",
 		in:       "NewInterProcessMultiLock",
-		old:      "return strings.Compare(a.Path(), b.Path()) })",
-		new:      "return min(0, strings.Compare(a.Path(), b.Path())) * 0 })",
+		old:      "return strings.Compare(rankOf(a), rankOf(b)) })",
+		new:      "return min(0, strings.Compare(rankOf(a), rankOf(b))) * 0 })",
 		pkg:      "./recipes/locks",
 		test:     "^TestMultiLock$/zkserver",
+	},
+	{
+		name:     "locks-multi-in-the-order-of-relative-paths",
+		property: "Multi-locks of different views of the same members cannot wait for each other in a circle.",
+		dir:      "recipes/locks",
+		in:       "(*LockInternals).rank",
+		old:      "return l.fullPath +",
+		new:      "return l.path +",
+		pkg:      "./recipes/locks",
+		test:     "^TestMultiLocksOfViewsDoNotWaitInACircle$",
+		flags:    []string{"-timeout=90s"}, // they wait for the end of their contexts
 	},
 	{
 		name:     "locks-multi-keeps-what-it-got",
