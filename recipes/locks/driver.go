@@ -129,6 +129,7 @@ func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours strin
 	case i < maxLeases:
 		return PredicateResults{GetsTheLock: true}, nil
 	default:
-		return PredicateResults{PathsToWatch: contenders[i-maxLeases : i : i]}, nil
+		// While there are no leases at all only their number matters, and the first has none to wait for.
+		return PredicateResults{PathsToWatch: contenders[max(0, i-max(1, maxLeases)):i:i]}, nil
 	}
 }

@@ -27,7 +27,8 @@ var (
 	ErrSequenceExhausted = errors.New("the folder's sequence numbers are exhausted, it must be deleted once it is empty")
 
 	// ErrTooManyLeases says that more leases are wanted at once than a semaphore has.
-	// Waiting for them would never end.
+	// Waiting for them would never end. A semaphore that is paused, with 0 leases, does
+	// not return it.
 	ErrTooManyLeases = errors.New("more leases are wanted than there may be")
 
 	// ErrUpgrade says that the write side was asked for with the context of a read

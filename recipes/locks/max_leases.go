@@ -10,14 +10,16 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// MaxLeases says how many leases a semaphore has. It may change while leases are
-// held and waited for: a greater number lets more in at once, a smaller one takes
-// no lease away. All participants must go by the same source.
+// MaxLeases is the number of leases that a semaphore has. It may change while leases
+// are held and waited for: a greater number lets more in at once, a smaller one takes
+// no lease away, and 0 pauses the semaphore. All participants must use the same
+// source.
 //
 // It is safe for concurrent use.
 type MaxLeases interface {
-	// MaxLeases returns the number and a channel that is closed when it may have
-	// changed since, nil if it never does. What it takes to find out is given up when
+	// MaxLeases returns the number and a channel that is closed when the number may
+	// have changed since, nil if it never does. A number of 0 or less lets no
+	// acquisition in until it changes. Resources that the channel needs are freed when
 	// ctx ends.
 	MaxLeases(ctx context.Context) (n int, changed <-chan struct{}, err error)
 }
@@ -32,17 +34,17 @@ func (n FixedLeases) MaxLeases(context.Context) (int, <-chan struct{}, error) {
 
 // SharedLeases is a number of leases in a znode, where every participant sees it
 // change. The znode is that of a Curator SharedCount: four bytes, big-endian,
-// signed. An acquisition reads it at the server, where a fixed number costs nothing:
-// once before it begins, once for each lease, and whenever it changes meanwhile.
+// signed. A fixed number costs no request; this one is read at the server once before
+// an acquisition begins, once for each lease, and whenever it changes.
 type SharedLeases struct {
 	client *framework.Framework
 	path   string
 	seed   int
 }
 
-// NewSharedLeases returns the number at path, which is created with the number
-// seed when it is first read and not there. It checks its arguments and sends
-// nothing.
+// NewSharedLeases returns the number at path. If the znode is missing when it is first
+// read, it is created with the number seed, 0 or more. NewSharedLeases checks its
+// arguments and sends nothing.
 func NewSharedLeases(client *framework.Framework, path string, seed int) (*SharedLeases, error) {
 	if client == nil {
 		return nil, errors.New("locks: client nil, expected a started framework client")
@@ -78,7 +80,7 @@ func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, err
 	}
 }
 
-// create returns nil when there may be a number now: the next read tells.
+// create returns nil when there may be a number now: the next read shows.
 func (s *SharedLeases) create(ctx context.Context) error {
 	data, err := encodeCount(s.seed)
 	if err != nil {
@@ -91,7 +93,9 @@ func (s *SharedLeases) create(ctx context.Context) error {
 	return err
 }
 
-// Set changes the number for everybody, whatever it was. With 0 nobody is let in.
+// Set changes the number for all participants, whatever it was. 0 pauses the
+// semaphore: holders keep their leases, no acquisition is let in, waiters keep their
+// places, and a later Set lets them in.
 func (s *SharedLeases) Set(ctx context.Context, n int) error {
 	data, err := encodeCount(n)
 	if err != nil {
@@ -103,7 +107,7 @@ func (s *SharedLeases) Set(ctx context.Context, n int) error {
 			_, err = s.client.Create(ctx, s.path, data, framework.CreatingParentContainersIfNeeded())
 		}
 		if errors.Is(err, framework.ErrNodeExists) {
-			continue // another one has created it since, with another number
+			continue // another client has created it since, perhaps with another number
 		}
 		if err != nil {
 			return fmt.Errorf("locks: shared leases: %w", err)
@@ -121,14 +125,14 @@ func encodeCount(n int) ([]byte, error) {
 
 // maximum is what one acquisition knows of the number of leases.
 type maximum struct {
-	n       int
+	n       int // 0 or more
 	known   bool
 	changed <-chan struct{}
 }
 
-// read reads the number, unless it is known and has not changed, and refuses an
+// read reads the number, unless it is known and has not changed. It refuses an
 // acquisition that wants more.
-func (m *maximum) read(ctx context.Context, l *LockInternals) (err error) {
+func (m *maximum) read(ctx context.Context, l *LockInternals) error {
 	select {
 	case <-m.changed:
 		m.known = false
@@ -137,10 +141,11 @@ func (m *maximum) read(ctx context.Context, l *LockInternals) (err error) {
 	if m.known {
 		return nil
 	}
-	if m.n, m.changed, err = l.maxLeases.MaxLeases(ctx); err != nil {
+	n, changed, err := l.maxLeases.MaxLeases(ctx)
+	if err != nil {
 		return err
 	}
-	m.known = true
+	m.n, m.known, m.changed = max(n, 0), true, changed
 	return l.fits(m.n)
 }
 
@@ -149,12 +154,13 @@ func (l *LockInternals) currentMax(ctx context.Context) (int, error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	n, _, err := l.maxLeases.MaxLeases(ctx)
-	return n, err
+	return max(n, 0), err
 }
 
-// fits tells whether what is wanted together can be had together.
+// fits returns an error if the leases that are wanted together can never be had
+// together. A semaphore that is paused may have enough of them later.
 func (l *LockInternals) fits(maxLeases int) error {
-	if l.wants <= maxLeases {
+	if maxLeases == 0 || l.wants <= maxLeases {
 		return nil
 	}
 	return fmt.Errorf("%w: %d are wanted, the maximum is %d", ErrTooManyLeases, l.wants, maxLeases)

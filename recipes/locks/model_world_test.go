@@ -209,6 +209,7 @@ func (w *world) failf(format string, args ...any) {
 // drain releases everything, so that whoever waits gets through.
 func (w *world) drain() {
 	w.draining.Store(true)
+	w.resume()
 	for _, a := range w.actors {
 		for g := a.pick(0); g != nil; g = a.pick(0) {
 			w.release(g)
@@ -232,6 +233,17 @@ func (w *world) drain() {
 		}
 	}
 	w.awaitNothingLeft()
+}
+
+// resume sets a maximum that lets waiters in: the program may have paused the semaphore.
+func (w *world) resume() {
+	if !w.program.recipe.resizes {
+		return
+	}
+	for w.resizing.Load() { // fake time: this ends as soon as the change under way does
+		time.Sleep(time.Millisecond)
+	}
+	w.resize(w.actors[0], maxPermits)
 }
 
 // awaitNothingLeft waits until the server has nothing of the clients but sessions.

@@ -41,8 +41,7 @@ func NewInterProcessSemaphore(
 func (s *InterProcessSemaphore) Path() string { return s.internals.Path() }
 
 // Acquire blocks until there is a lease for its place in the queue. The context
-// bounds the wait. If the maximum is 0, or becomes 0 meanwhile, the error matches
-// [ErrTooManyLeases].
+// bounds the wait, which lasts at least as long as the maximum is 0.
 func (s *InterProcessSemaphore) Acquire(ctx context.Context) (*Lease, error) {
 	return s.internals.Acquire(ctx)
 }

@@ -176,11 +176,57 @@ func TestMorePermitsWhilePeopleWait(t *testing.T) {
 		_, err = s.TryAcquire(withLimit(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		release(t, o.lease)
-		require.NoError(t, shared.Set(withLimit(t), 0))
-		_, err = s.Acquire(withLimit(t))
-		require.ErrorIs(t, err, locks.ErrTooManyLeases)
 		server.AwaitCounts(t, before, limit)
 	})
+}
+
+// TestAPausedSemaphore: with a maximum of 0 holders keep their leases, waiters keep
+// their places, tries fail, and a greater maximum lets the waiters in.
+func TestAPausedSemaphore(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		client := zktest.Client(t, server.ConnectString())
+		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
+		require.NoError(t, err)
+		before := server.Counts(t)
+		s := create(client, shared)
+		held := acquire(t, s)
+		require.NoError(t, shared.Set(withLimit(t), 0))
+		var waiting []<-chan outcome
+		for i := range 3 {
+			waiting = append(waiting, acquireLater(withLimit(t), create(zktest.Client(t, server.ConnectString()), shared)))
+			before.Sessions++
+			if i == 0 {
+				awaitQueue(t, s, 2)
+			}
+		}
+		require.NoError(t, held.Err())
+		release(t, held)
+		_, err = s.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.NotErrorIs(t, err, locks.ErrTooManyLeases)
+		// A negative number, as another program may set, pauses as well.
+		require.NoError(t, client.Set(withLimit(t), "/semaphores/max", []byte{0xff, 0xff, 0xff, 0xff}))
+		_, err = s.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		for _, w := range waiting {
+			require.Empty(t, w, "let in during the pause")
+		}
+		require.NoError(t, shared.Set(withLimit(t), 3))
+		for _, w := range waiting {
+			o := await(t, w)
+			require.NoError(t, o.err)
+			release(t, o.lease)
+		}
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+func TestAFixedMaximumOfNone(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	_, err := locks.NewInterProcessSemaphoreV2(client, "/semaphores/s", locks.FixedLeases(0))
+	require.EqualError(t, err, "locks: maxLeases 0, expected 1 or more")
+	_, err = locks.NewInterProcessSemaphore(client, "/semaphores/s", locks.FixedLeases(0))
+	require.EqualError(t, err, "locks: maxLeases 0, expected 1 or more")
 }
 
 func TestClosingTheClientFreesItsPermits(t *testing.T) {

@@ -97,8 +97,9 @@ func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error
 // more than half do not wait for each other. Each lease has its own node and token,
 // is lost by itself and is to be released by itself.
 //
-// If n is greater than the maximum, or the maximum falls below n meanwhile, the
-// error matches [ErrTooManyLeases] at once.
+// If n is greater than the maximum, or the maximum falls below n during the wait, the
+// error matches [ErrTooManyLeases] at once. A maximum of 0 is no such error: the
+// semaphore is paused, and AcquireN waits.
 func (s *InterProcessSemaphoreV2) AcquireN(ctx context.Context, n int) ([]*Lease, error) {
 	return s.acquire(ctx, n, true)
 }
