@@ -304,7 +304,7 @@ var locksMutants = []mutant{
 		old:      "maxLeases == 0 ||",
 		new:      "",
 		pkg:      "./recipes/locks",
-		test:     "^TestAPausedSemaphore$/^v[12]$/^zkserver$",
+		test:     "^TestAPausedSemaphore$/^v2$/^zkserver$",
 	},
 	{
 		name:     "locks-semaphore-deaf-to-the-maximum",
