@@ -11,6 +11,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/checker"
+	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // do begins a step.
@@ -77,7 +78,9 @@ func (w *world) vandalize(a *actor, folder string, n int) {
 		slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
 		victim := framework.JoinPath(folder, names[n%len(names)])
 		w.mu.Lock()
-		w.deleted[victim] = w.history.Now()
+		if _, ok := w.deleted[victim]; !ok {
+			w.deleted[victim] = w.history.Now()
+		}
 		w.mu.Unlock()
 		err = a.client.Delete(ctx, victim)
 		if err != nil && !errors.Is(err, framework.ErrNoNode) && !framework.OutcomeUnknown(err) {
@@ -86,22 +89,33 @@ func (w *world) vandalize(a *actor, folder string, n int) {
 	})
 }
 
-// vandalized tells when a node was deleted by somebody else.
-func (w *world) vandalized(node string) (at int64, ok bool) {
+// vandalized returns the time from which on a vandal may have deleted a node, and
+// reports whether one has by now.
+func (w *world) vandalized(node string) (since int64, ok bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	at, ok = w.deleted[node]
-	return at, ok
+	since, ok = w.deleted[node]
+	w.mu.Unlock()
+	return since, ok && w.isDeleted(node)
 }
 
-// isGhost tells of a hold that was entered again after somebody else had deleted its
+// isDeleted reports whether the server has applied a request to delete the node. The
+// vandal does not always know: its session may end before its request is served.
+func (w *world) isDeleted(node string) bool {
+	return slices.ContainsFunc(w.server.Log(), func(e zkserver.Event) bool {
+		applied := e.Kind == zkserver.Served && e.Err == 0 || e.Kind == zkserver.Faulted && e.Fault == zkserver.LoseReply
+		return applied && e.Request.Op == zkserver.OpDelete && e.Request.Path == node
+	})
+}
+
+// isGhost reports whether a hold was entered again after a vandal had deleted its
 // node, and before its owner was told: nothing was acquired.
 func (w *world) isGhost(node string) bool {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	_, again := w.nodes[node]
 	w.nodes[node] = struct{}{}
-	return again && w.deleted[node] != 0
+	w.mu.Unlock()
+	_, gone := w.vandalized(node)
+	return again && gone
 }
 
 func (w *world) isVandalized() bool {

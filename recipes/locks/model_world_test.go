@@ -34,7 +34,7 @@ type world struct {
 	mu       sync.Mutex
 	owners   int
 	nodes    map[string]struct{} // those of leases, by path
-	deleted  map[string]int64    // when a node was deleted, by path
+	deleted  map[string]int64    // when a vandal first asked for a node to be deleted, by path
 	problems []error
 }
 
