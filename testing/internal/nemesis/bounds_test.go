@@ -104,6 +104,12 @@ func TestHandover(t *testing.T) {
 	crowd := slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50))
 	crowd.round().Locks = append(crowd.round().Locks, handoffSpec, readWriteSpec, semaphoreSpec)
 	figure(t, boundsOf(t, crowd)[4], 40, true)
+	shared := slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50))
+	shared.record.Shared = true
+	figure(t, boundsOf(t, shared)[4], 40, true)
+	for _, b := range boundsOf(t, shared)[1:] {
+		require.True(t, b.None, b.Name)
+	}
 }
 
 func TestGrowth(t *testing.T) {

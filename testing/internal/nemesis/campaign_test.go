@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"flag"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,18 +13,18 @@ import (
 
 var (
 	campaignTime = flag.Duration("campaign", 90*time.Second, "how long TestCampaign has faults")
-	campaignSeed = flag.Uint64("seed", rand.Uint64(), "what TestCampaign chooses them by")
+	campaignSeed = flag.Uint64("seed", 1, "what TestCampaign chooses them by")
 )
 
 // TestCampaign runs a campaign of all faults against all recipes, and judges it twice:
-// as it ends, and from what it has saved.
+// as it ends, and from what it has saved. Other tests run beside it, so no time has a limit.
 func TestCampaign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}
 	folder := filepath.Join(t.TempDir(), "report")
 	var out, again strings.Builder
-	c := campaign{duration: *campaignTime, seed: *campaignSeed, faults: "all", locks: strings.Join(workloadNames(), ","), clients: 12, pause: 100 * time.Millisecond, report: folder}
+	c := campaign{duration: *campaignTime, seed: *campaignSeed, faults: "all", locks: strings.Join(workloadNames(), ","), clients: 12, pause: 100 * time.Millisecond, report: folder, shared: true}
 	err := c.run(t.Context(), &out)
 	t.Log(out.String())
 	require.NoError(t, err)

@@ -32,6 +32,10 @@ type totals struct {
 	byKind map[string]int
 }
 
+func newTotals() *totals {
+	return &totals{byKind: make(map[string]int), perLock: make(map[string]int)}
+}
+
 // add counts what has happened in a round.
 func (t *totals) add(r *roundReport) {
 	for _, spec := range r.record.Locks {
@@ -188,10 +192,28 @@ func (t *totals) work(duration time.Duration) []floor {
 	if t.exclusive {
 		all = append(all, floor{"accepted register writes", share(200), t.registerWrites}, floor{"accepted set updates", share(20), t.setUpdates})
 	}
-	if t.guarded > 0 {
-		all = append(all, floor{"vandals without rights that were refused", t.guarded, t.refused})
-	}
 	return all
+}
+
+// rights are the floors that another round would not help to reach.
+func (t *totals) rights() []floor {
+	if t.guarded == 0 {
+		return nil
+	}
+	return []floor{{"vandals without rights that were refused", t.guarded, t.refused}}
+}
+
+// missing names the floors of a campaign with faults that are not reached yet, with both figures.
+func (t *totals) missing(record campaignRecord) (names []string) {
+	if record.Soak {
+		return nil
+	}
+	for _, f := range t.floors(time.Duration(record.Duration), record.Kinds) {
+		if !f.met() {
+			names = append(names, fmt.Sprintf("%s %d of %d", f.Name, f.Actual, f.Want))
+		}
+	}
+	return names
 }
 
 // soakFloors are those of a campaign without faults, in which the growth of so many processes was measured.

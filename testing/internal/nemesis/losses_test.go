@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -105,30 +107,63 @@ func TestAVoidRound(t *testing.T) {
 	require.ErrorContains(t, judge(&page, p.save(t)), "nemesis: overlaps is 1, must be 0")
 }
 
-// A campaign has another round in the place of one that is void.
-func TestAgain(t *testing.T) {
+// A campaign has another round in the place of one that is void, and after the last one if too little has
+// happened.
+func TestMoreRounds(t *testing.T) {
 	t.Parallel()
-	var told []string
-	progress := func(format string, _ ...any) { told = append(told, format) }
-	setups := []setup{{seed: 7, tls: true}, {seed: 8}}
-	for _, void := range []bool{false, true} {
-		p := goodPlan()
-		if void {
-			p.round().Left.Phantoms = []string{"/a"}
-		}
-		folder := filepath.Join(p.save(t), p.round().Folder)
-		next, err := again(progress, folder, *p.round(), setups, 0)
-		require.NoError(t, err)
-		if !void {
-			require.Equal(t, setups, next)
-			require.Empty(t, told)
-			continue
-		}
-		require.Equal(t, append(setups, setup{seed: 9, tls: true}), next)
-		require.Len(t, told, 1)
+	first, second := setup{seed: 7, tls: true}, setup{seed: 8}
+	for name, test := range map[string]struct {
+		setups   []setup
+		duration time.Duration
+		soak     bool
+		void     bool
+		want     []setup
+		told     string
+	}{
+		"enough":                  {setups: []setup{first}, want: []setup{first}},
+		"void":                    {setups: []setup{first, second}, void: true, want: []setup{first, second, {seed: 9, tls: true}}, told: "in its place"},
+		"too little":              {setups: []setup{first}, duration: shortCampaign, want: []setup{first, {seed: 8, tls: true}}, told: "faults 1 of 12, "},
+		"too little, a soak":      {setups: []setup{first}, duration: shortCampaign, soak: true, want: []setup{first}},
+		"there are others anyway": {setups: []setup{first, second}, duration: shortCampaign, want: []setup{first, second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told strings.Builder
+			progress := func(format string, args ...any) { fmt.Fprintf(&told, format, args...) }
+			p := goodPlan()
+			p.record.Duration, p.record.Soak = int64(test.duration), test.soak
+			if test.void {
+				p.round().Left.Phantoms = []string{"/a"}
+			}
+			folder := filepath.Join(p.save(t), p.round().Folder)
+			next, err := more(progress, folder, p.record, newTotals(), test.setups)
+			require.NoError(t, err)
+			require.Equal(t, test.want, next)
+			require.Contains(t, told.String(), test.told)
+			require.Equal(t, test.told == "", told.Len() == 0, told.String())
+		})
 	}
-	_, err := again(progress, t.TempDir(), *goodPlan().round(), setups, 0)
+	_, err := more(nil, t.TempDir(), goodPlan().record, newTotals(), []setup{first})
 	require.ErrorContains(t, err, "has no history")
+}
+
+// What is missing is counted over all rounds.
+func TestRoundsMakeUpForOthers(t *testing.T) {
+	t.Parallel()
+	p, happened := goodPlan(), newTotals()
+	p.record.Duration = int64(shortCampaign / 6) // for which two faults are enough
+	folder := filepath.Join(p.save(t), p.round().Folder)
+	happened.acquisitions, happened.expirations, happened.lostWhileHeld, happened.registerWrites, happened.setUpdates = 1e6, 1e6, 1e6, 1e6, 1e6
+	for _, spec := range p.round().Locks {
+		happened.perLock[spec.Name] = 1e6
+	}
+	quiet := func(string, ...any) {}
+	next, err := more(quiet, folder, p.record, happened, []setup{{}})
+	require.NoError(t, err)
+	require.Len(t, next, 2, "%v", happened.missing(p.record))
+	next, err = more(quiet, folder, p.record, happened, []setup{{}})
+	require.NoError(t, err)
+	require.Len(t, next, 1, "%v", happened.missing(p.record))
 }
 
 func TestEphemerals(t *testing.T) {

@@ -22,6 +22,10 @@ import (
 // in another way.
 const roundLength = 5 * time.Minute
 
+// moreRounds is how many rounds there are at most to make up for those in which too little has happened. It is far
+// above what a busy machine needs, so that a campaign in which the clients are idle ends.
+const moreRounds = 8
+
 // leastClients is with how many each lock has two, and mostClients how many the ensemble's
 // network has room for.
 const (
@@ -57,6 +61,7 @@ type campaign struct {
 	report   string
 	dir      string
 	replay   string
+	shared   bool // the machine has other work, so that no time proves anything
 }
 
 // run is the program: it runs a campaign, or takes one that was saved, and judges it.
@@ -97,34 +102,41 @@ func (c *campaign) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	progress("seed %d, report in %s", c.seed, c.report)
 	record := campaignRecord{
-		Seed: c.seed, Versions: versions(), Start: monotonic(), Duration: int64(c.duration), Soak: len(chosen) == 0, Kinds: kindsOf(chosen, pair),
+		Seed: c.seed, Versions: versions(), Start: monotonic(), Duration: int64(c.duration), Soak: len(chosen) == 0, Shared: c.shared, Kinds: kindsOf(chosen, pair),
 	}
-	setups := c.setups(specs, chosen)
-	length, most := c.duration/time.Duration(len(setups)), 2*len(setups)
+	setups, happened := c.setups(specs, chosen), newTotals()
+	length, most := c.duration/time.Duration(len(setups)), 2*len(setups)+moreRounds
 	for n := 0; n < len(setups) && err == nil; n++ {
 		folder := filepath.Join(c.report, fmt.Sprintf("round-%d", n+1))
 		var round roundRecord
 		round, err = runRound(ctx, progress, folder, setups[n], chosen, pair, length)
 		record.Rounds = append(record.Rounds, round)
 		if err == nil && len(setups) < most {
-			setups, err = again(progress, folder, round, setups, n)
+			setups, err = more(progress, folder, record, happened, setups)
 		}
 	}
 	record.End = monotonic()
 	return errors.Join(err, record.save(c.report), judge(out, c.report))
 }
 
-// again adds another round like the n-th, with another seed, if that one turns out to be void.
-func again(progress progress, folder string, record roundRecord, setups []setup, n int) ([]setup, error) {
-	r, err := loadRound(folder, record)
+// more adds another round, with another seed, if the one that has just ended is void, or is the last and too
+// little has happened so far: a machine that is slow takes longer for as much.
+func more(progress progress, folder string, record campaignRecord, happened *totals, setups []setup) ([]setup, error) {
+	n := len(record.Rounds) - 1
+	r, err := loadRound(folder, record.Rounds[n])
 	if err != nil {
 		return setups, err
 	}
+	next := setups[n]
+	next.seed = setups[len(setups)-1].seed + 1
 	if lost := r.losses(); len(lost) > 0 {
 		progress("%s; there will be another in its place", void(r, lost))
-		next := setups[n]
-		next.seed = setups[len(setups)-1].seed + 1
-		setups = append(setups, next)
+		return append(setups, next), nil
+	}
+	happened.add(r)
+	if missing := happened.missing(record); missing != nil && n == len(setups)-1 {
+		progress("%s; there will be another round", strings.Join(missing, ", "))
+		return append(setups, next), nil
 	}
 	return setups, nil
 }

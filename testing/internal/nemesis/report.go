@@ -44,7 +44,8 @@ func judge(w io.Writer, folder string) error {
 		return err
 	}
 	s := newSummary(record)
-	happened, measured := totals{byKind: s.Kinds, perLock: map[string]int{}}, newMeasurements(record)
+	happened, measured := newTotals(), newMeasurements(record)
+	happened.byKind = s.Kinds
 	for _, round := range record.Rounds {
 		r, err := loadRound(filepath.Join(folder, round.Folder), round)
 		if err != nil {
@@ -116,12 +117,12 @@ func (s *summary) add(found []violation) {
 }
 
 // conclude puts floors against what has happened, and writes the last line.
-func (s *summary) conclude(record *campaignRecord, t totals, m *measurements) {
+func (s *summary) conclude(record *campaignRecord, t *totals, m *measurements) {
 	s.Bounds = m.bounds()
 	if record.Soak {
 		s.Floors = t.soakFloors(s.Duration, m.memory.Cases)
 	} else {
-		s.Floors = t.floors(s.Duration, record.Kinds)
+		s.Floors = append(t.floors(s.Duration, record.Kinds), t.rights()...)
 	}
 	var line strings.Builder
 	fmt.Fprintf(&line, "acquisitions=%d faults=%d kinds=%d expirations=%d lost_while_held=%d stale_refused=%d",

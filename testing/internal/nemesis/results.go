@@ -7,9 +7,10 @@ type campaignRecord struct {
 	Versions []string      `json:"versions"`
 	Start    int64         `json:"start"`
 	End      int64         `json:"end"`
-	Duration int64         `json:"duration"`       // how long there were faults, in all rounds together
-	Soak     bool          `json:"soak,omitempty"` // without faults
-	Kinds    []kindRecord  `json:"kinds"`          // of faults, that were asked for
+	Duration int64         `json:"duration"`         // how long there were faults, in all rounds together
+	Soak     bool          `json:"soak,omitempty"`   // without faults
+	Shared   bool          `json:"shared,omitempty"` // the machine has other work: times are measured, and have no limit
+	Kinds    []kindRecord  `json:"kinds"`            // of faults, that were asked for
 	Rounds   []roundRecord `json:"rounds"`
 }
 
