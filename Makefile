@@ -9,10 +9,14 @@ COUNT ?= 1
 # What "make bench-peers" gets: make bench-peers PEERS='-scenario contended -out /tmp/bench'
 PEERS ?=
 
-# How many random programs "make test-long" compares, from which seed on:
-# make test-long PROGRAMS=1000 SEED=20001
+# How many random programs "make test-long" compares, from which seed on, and by
+# which seed it checks how many cases of each property:
+# make test-long PROGRAMS=1000 SEED=20001 CHECKS=100000 CURATOR_SEED=random
 PROGRAMS ?= 10000
 SEED ?= 1
+CHECKS ?= 5000
+CURATOR_SEED ?= random
+PROPERTIES := ./internal/seeds ./listen ./retry ./framework/... ./recipes/... ./testing/zkserver
 
 # How long "make nemesis" has faults, and what else it gets:
 # make nemesis DURATION=30m NEMESIS='-report /tmp/run'
@@ -33,6 +37,8 @@ help: ## list these targets
 deps: ## install the Debian packages that the tests need, or name them
 	@.ci/install-deps
 
+# "make test" plays the same seeds each time; random ones are for "make test-long" and
+# "make nemesis". What they find is kept as a case, see internal/seeds.
 test: deps ## run all tests, with real ZooKeeper servers and the race detector
 	$(GO) -C testing/internal/bench test -timeout 10m ./...
 	$(GO) test -race -shuffle=on -timeout 20m ./...
@@ -41,7 +47,8 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector
 test-short: ## run the tests that need no Java, and tell how many faults were tried
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 10m ./...
 
-test-long: deps ## compare the test server with ZooKeeper by many more random programs, PROGRAMS=n SEED=n; kazoo's own tests
+test-long: deps ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests
+	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/internal/interop -kazoos-own
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 

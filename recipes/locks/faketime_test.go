@@ -3,7 +3,6 @@ package locks_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -24,12 +24,10 @@ import (
 // late. (While only replies are lost, the reconnecting client keeps its session.)
 func TestTheHolderKnowsFirstOnFakeTime(t *testing.T) {
 	besideOthers(t)
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seeds.New(t)
 	const phases = trials
 	try := func(name string, test lossByTime) {
 		t.Run(fmt.Sprintf("%s, %v", name, test.policy), func(t *testing.T) {
-			t.Logf("seed %d", seed)
 			for range phases {
 				phase := time.Duration(random.Int64N(int64(20 * time.Second)))
 				synctest.Test(t, func(t *testing.T) { test.run(t, phase) })

@@ -3,7 +3,6 @@ package locks_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -20,22 +20,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {
 		os.Exit(runWorker())
 	}
-	checkMore()
+	seeds.Rapid(1000)
 	goleak.VerifyTestMain(zktest.WithSharedServers(m))
-}
-
-// checkMore has rapid try 1,000 cases of each property in place of 100 (200 with
-// -short), and look for a smaller one that fails no longer than ten seconds, unless
-// -rapid.checks and -rapid.shrinktime say otherwise.
-func checkMore() {
-	ours := map[string]string{"rapid.checks": "1000", "rapid.shrinktime": "10s"}
-	flag.Parse()
-	flag.Visit(func(f *flag.Flag) { delete(ours, f.Name) })
-	for name, value := range ours {
-		if err := flag.Set(name, value); err != nil {
-			panic(err) // rapid has no such flag any more
-		}
-	}
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.

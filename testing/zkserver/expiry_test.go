@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/seeds"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -24,9 +25,7 @@ func TestSessionDeadlines(t *testing.T) {
 	if testing.Short() {
 		sessions = 2000
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seeds.New(t)
 	earliest, latest := time.Hour, time.Duration(0)
 	for range sessions / cohort {
 		synctest.Test(t, func(t *testing.T) {
@@ -42,15 +41,15 @@ func TestSessionDeadlines(t *testing.T) {
 				go m.live()
 			}
 			time.Sleep(2 * time.Minute)
-			require.Empty(t, srv.Sessions(), "seed %d", seed)
+			require.Empty(t, srv.Sessions())
 			for _, e := range srv.Log() {
 				if e.Kind != zkserver.SessionExpired {
 					continue
 				}
 				m := mortals[e.SessionID]
 				lived := began.Add(e.At).Sub(m.touched) - m.timeout
-				require.Positive(t, lived, "seed %d: a session of %v has expired early", seed, m.timeout)
-				require.LessOrEqual(t, lived, tick, "seed %d: a session of %v has expired late", seed, m.timeout)
+				require.Positive(t, lived, "a session of %v has expired early", m.timeout)
+				require.LessOrEqual(t, lived, tick, "a session of %v has expired late", m.timeout)
 				earliest, latest = min(earliest, lived), max(latest, lived)
 				delete(mortals, e.SessionID)
 			}

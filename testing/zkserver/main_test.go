@@ -4,8 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/internal/seeds"
 )
 
 func TestMain(m *testing.M) {
+	seeds.Rapid(100)
 	goleak.VerifyTestMain(m)
 }
