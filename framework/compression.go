@@ -104,7 +104,6 @@ type DecompressedOption struct{}
 // Curator's decompressed().
 func Decompressed() DecompressedOption { return DecompressedOption{} }
 
-//nolint:unparam // the interface is that of options which can fail
 func (DecompressedOption) applyGet(c *readConfig) error { c.decompressed = true; return nil }
 
 // stored returns the data as it is to be sent.

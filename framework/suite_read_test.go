@@ -113,6 +113,30 @@ var readRows = []row{
 		s.done(s.f.Pipeline(s.ctx, framework.ReadData("/node", &data, framework.Decompressed())))
 		s.done(s.f.Pipeline(s.ctx, framework.ReadData("/node", nil, framework.Decompressed())))
 	}},
+	{"pipeline/stat and errors", func(s *script) {
+		var data, damaged []byte
+		var stat *framework.Stat
+		var absent *framework.Stat
+		errs := make([]error, 4)
+		s.created(s.f.Create(s.ctx, "/secret", nil, framework.WithACL(zk.WorldACL(zk.PermDelete)...)))
+		s.done(s.f.Pipeline(s.ctx, framework.ReadStat("/node", &stat), framework.ReadStat("/none", &absent)))
+		s.stat(stat, nil)
+		s.stat(absent, nil)
+		s.done(s.f.Pipeline(s.ctx,
+			framework.ReadData("/secret", nil).StoringErrorIn(&errs[0]),
+			framework.ReadData("/none", nil).StoringErrorIn(&errs[1]),
+			framework.ReadData("/node", &damaged, framework.Decompressed()).StoringErrorIn(&errs[2]),
+			framework.ReadData("/node", &data).StoringErrorIn(&errs[3])))
+		for _, err := range errs {
+			s.done(err)
+		}
+		s.data(data, nil)
+		s.done(s.f.Pipeline(s.ctx, framework.ReadStat("/node", nil)))
+		s.done(s.f.Pipeline(s.ctx, framework.ReadStat("/node", &stat, framework.CreatingParentsIfNeeded())))
+		s.done(s.f.Pipeline(s.ctx, framework.ReadData("/node", nil).StoringErrorIn(nil)))
+		s.done(s.f.Pipeline(s.ctx, framework.Read{}.StoringErrorIn(&errs[0])))
+		s.done(s.f.Pipeline(s.ctx, framework.ReadData("none", nil).StoringErrorIn(&errs[0])))
+	}},
 	{"sync", func(s *script) {
 		s.done(s.client().Set(s.ctx, "/node", []byte("new")))
 		s.done(s.f.Sync(s.ctx, "/node"))

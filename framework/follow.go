@@ -1,0 +1,299 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/listen"
+)
+
+// Node is a znode as [Framework.Follow] has read it.
+type Node struct {
+	Path string
+	Data []byte
+	Stat *Stat // nil when there is no znode
+}
+
+// Exists reports whether there was a znode.
+func (n Node) Exists() bool { return n.Stat != nil }
+
+// Folder is the list of a znode's children as [Framework.FollowChildren] has read it.
+type Folder struct {
+	Path  string
+	Names []string // sorted
+	Stat  *Stat    // of the znode; nil when there is none
+}
+
+// Exists reports whether there was a znode.
+func (f Folder) Exists() bool { return f.Stat != nil }
+
+// FollowOption is an option of [Framework.Follow].
+type FollowOption interface{ applyFollow(*followConfig) error }
+
+type followConfig struct{ decompressed bool }
+
+//nolint:unparam // the interface is that of options which can fail
+func (DecompressedOption) applyFollow(c *followConfig) error { c.decompressed = true; return nil }
+
+// Follow yields the current state of a znode and then every new one: also that there is no
+// znode, that it has been created, and what has changed while the connection was lost.
+//
+//	for node, err := range client.Follow(ctx, "/config") {
+//		if err != nil {
+//			log.Print(err) // node is the last one known
+//			continue
+//		}
+//		apply(node.Data)
+//	}
+//
+// The states come in the server's order, and none comes twice. A loop that is slow gets
+// the newest state next, and not those in between. The data must not be changed.
+//
+// An error comes with the last state that is known, which may be out of date. After an
+// error that is [Retryable], or [ErrCompression], the sequence goes on: the next pair
+// without an error is current, even when the state is the same as before. Any other error
+// is the last pair: the end of the context, with its cause, [ErrClosed], [ErrNoAuth], a
+// path or an option that is wrong. So a loop may return at the first error, or continue
+// after all of them. A lost connection by itself is no error: see
+// [Framework.OnConnectionState].
+//
+// Nothing is sent before the loop begins. When it ends, in whatever way, no watch and no
+// goroutine is left. Follow uses a persistent watch, and one-shot watches where the server
+// has no persistent ones.
+func (f *Framework) Follow(ctx context.Context, path string, opts ...FollowOption) iter.Seq2[Node, error] {
+	return func(yield func(Node, error) bool) {
+		var cfg followConfig
+		if err := applyAll(opts, func(o FollowOption) error { return o.applyFollow(&cfg) }); err != nil {
+			yield(Node{Path: path}, followError(path, err))
+			return
+		}
+		follow(ctx, f, path, yield, Node{Path: path}, func(ctx context.Context, into **Watch) (Node, revision, error) {
+			return f.readNode(ctx, path, cfg, into)
+		})
+	}
+}
+
+// FollowChildren yields the names of a znode's children and then every new list. It is
+// [Framework.Follow] for the list of children, with the same contract.
+func (f *Framework) FollowChildren(ctx context.Context, path string) iter.Seq2[Folder, error] {
+	return func(yield func(Folder, error) bool) {
+		follow(ctx, f, path, yield, Folder{Path: path}, func(ctx context.Context, into **Watch) (Folder, revision, error) {
+			return f.readFolder(ctx, path, into)
+		})
+	}
+}
+
+func followError(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("framework: follow %s: %w", path, err)
+}
+
+// revision is what two states of one path are told apart by: the znode's incarnation and the
+// transaction that changed it last. A version would not do: a znode that was deleted and
+// created again has the same one. The zero revision is that there is no znode.
+type revision struct{ czxid, zxid int64 }
+
+// readNode reads the data of a znode. When into is not nil it sets a one-shot watch first,
+// which also sees the creation of a znode that is not there.
+func (f *Framework) readNode(ctx context.Context, path string, cfg followConfig, into **Watch) (Node, revision, error) {
+	node := Node{Path: path}
+	var stat Stat
+	var absent bool
+	opts := []GetOption{StoringStatIn(&stat), StoringAbsenceIn(&absent)}
+	if cfg.decompressed {
+		opts = append(opts, Decompressed())
+	}
+	reads := []Read{ReadData(path, &node.Data, opts...)}
+	if into != nil {
+		var ignored *Stat
+		reads = slices.Insert(reads, 0, ReadStat(path, &ignored, Watched(into)))
+	}
+	err := f.Pipeline(ctx, reads...)
+	if err != nil && !errors.Is(err, ErrCompression) {
+		return Node{Path: path}, revision{}, err
+	}
+	if absent {
+		return node, revision{}, nil
+	}
+	node.Stat = &stat
+	return node, revision{stat.Czxid, stat.Mzxid}, err
+}
+
+// readFolder reads the names of a znode's children. When into is not nil it sets a one-shot
+// watch.
+func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (Folder, revision, error) {
+	folder := Folder{Path: path}
+	var stat Stat
+	opts := []ChildrenOption{StoringStatIn(&stat)}
+	if into != nil {
+		opts = append(opts, Watched(into))
+	}
+	for {
+		names, err := f.Children(ctx, path, opts...)
+		if err == nil {
+			slices.Sort(names)
+			folder.Names, folder.Stat = names, &stat
+			return folder, revision{stat.Czxid, stat.Pzxid}, nil
+		}
+		if !errors.Is(err, ErrNoNode) || into == nil {
+			return folder, revision{}, ignoring(err, ErrNoNode)
+		}
+		there, err := f.Exists(ctx, path, Watched(into))
+		if err != nil || there == nil {
+			return folder, revision{}, err
+		}
+		(*into).Cancel() // created meanwhile: what is wanted is a watch on its children
+		*into = nil
+	}
+}
+
+func ignoring(err, ordinary error) error {
+	if errors.Is(err, ordinary) {
+		return nil
+	}
+	return err
+}
+
+// followPause is how long follow waits after an error that the retry policy has given up on.
+const followPause = time.Second
+
+// follow is the loop of Follow and FollowChildren: read, yield what is new, wait.
+func follow[T any](ctx context.Context, f *Framework, path string, yield func(T, error) bool,
+	last T, read func(context.Context, **Watch) (T, revision, error),
+) {
+	if ctx == nil {
+		yield(last, followError(path, errNilContext))
+		return
+	}
+	w := followWatch{f: f, path: path, wake: make(chan struct{}, 1)}
+	defer w.release()
+	var (
+		known    bool
+		at       revision
+		doubtful bool // an error was yielded, so that the next state is news
+	)
+	for {
+		state, now, err := followOnce(ctx, &w, read)
+		switch {
+		case ctx.Err() != nil:
+			yield(last, followError(path, context.Cause(ctx)))
+			return
+		case err == nil || errors.Is(err, ErrCompression):
+			isNews := !known || doubtful || now != at
+			if err == nil {
+				last = state
+			}
+			known, at, doubtful = true, now, false
+			if isNews && !yield(last, followError(path, err)) {
+				return
+			}
+			w.wait(ctx, nil)
+		default:
+			doubtful = true
+			if !yield(last, followError(path, err)) || !Retryable(err) {
+				return
+			}
+			w.wait(ctx, time.After(followPause))
+		}
+	}
+}
+
+// followOnce sees to it that there is a watch, and then reads.
+func followOnce[T any](ctx context.Context, w *followWatch, read func(context.Context, **Watch) (T, revision, error)) (T, revision, error) {
+	if err := w.arm(ctx); err != nil {
+		var none T
+		return none, revision{}, err
+	}
+	if w.persistent != nil {
+		return read(ctx, nil)
+	}
+	w.oneShot.Cancel()
+	w.oneShot = nil
+	return read(ctx, &w.oneShot)
+}
+
+// followWatch wakes one loop: by a persistent watch, or by the one-shot watch of its last
+// read.
+type followWatch struct {
+	f    *Framework
+	path string
+	wake chan struct{} // has room for one: events are only a reason to read again
+
+	refused    bool // there are no persistent watches
+	persistent *PersistentWatch
+	listener   *listen.Registration
+	oneShot    *Watch
+}
+
+// arm sets a persistent watch if there is none that lives.
+func (w *followWatch) arm(ctx context.Context) error {
+	if w.persistent != nil {
+		select {
+		case <-w.persistent.Done(): // the server of a new connection has refused it
+			w.releasePersistent()
+		default:
+			return nil
+		}
+	}
+	if w.refused {
+		return nil
+	}
+	watch, err := w.f.AddWatch(ctx, w.path, WatchPersistent)
+	switch {
+	case err == nil:
+	case Retryable(err):
+		return err
+	default:
+		w.refused = true // if it is for another reason, the read finds it
+		return nil
+	}
+	w.persistent = watch
+	w.listener = watch.OnEvent(func(Event) {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	})
+	return nil
+}
+
+// wait blocks until there is a reason to read again: an event, the end of the watch or of
+// the context, or the end of a pause.
+func (w *followWatch) wait(ctx context.Context, pause <-chan time.Time) {
+	var ended, fired <-chan struct{}
+	switch {
+	case w.persistent != nil:
+		ended = w.persistent.Done()
+	case w.oneShot != nil:
+		fired = w.oneShot.Fired()
+	}
+	select {
+	case <-w.wake:
+	case <-ended:
+	case <-fired:
+	case <-pause:
+	case <-ctx.Done():
+	}
+}
+
+// release leaves nothing: no watch, and no listener in a call.
+func (w *followWatch) release() {
+	w.oneShot.Cancel()
+	w.releasePersistent()
+}
+
+func (w *followWatch) releasePersistent() {
+	if w.persistent == nil {
+		return
+	}
+	w.persistent.Cancel()
+	w.listener.Remove()
+	<-w.listener.Done()
+	w.persistent, w.listener = nil, nil
+}

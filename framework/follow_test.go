@@ -1,0 +1,370 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// followed is one pair of a sequence.
+type followed[T any] struct {
+	state T
+	err   error
+}
+
+// following runs a loop over a sequence and passes on what it yields, one pair at a time:
+// the body of the loop lasts until the pair is taken.
+type following[T any] struct {
+	t      *testing.T
+	pairs  chan followed[T]
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+func followIn[T any](t *testing.T, sequence func(ctx context.Context) iter.Seq2[T, error]) *following[T] {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &following[T]{t, make(chan followed[T]), cancel, make(chan struct{})}
+	go func() {
+		defer close(l.ended)
+		for state, err := range sequence(ctx) {
+			select {
+			case l.pairs <- followed[T]{state, err}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(l.stop)
+	return l
+}
+
+func (l *following[T]) next() followed[T] {
+	l.t.Helper()
+	return zktest.Await(l.t, l.pairs, "the next state")
+}
+
+func (l *following[T]) stop() {
+	l.cancel()
+	zktest.Await(l.t, l.ended, "the end of the loop")
+}
+
+// requireData asks that the next state is that of a znode with this data.
+func requireData(t *testing.T, l *following[framework.Node], want string) framework.Node {
+	t.Helper()
+	got := l.next()
+	require.NoError(t, got.err)
+	require.True(t, got.state.Exists(), "there is a znode")
+	require.Equal(t, want, string(got.state.Data))
+	return got.state
+}
+
+func requireAbsent(t *testing.T, l *following[framework.Node]) {
+	t.Helper()
+	got := l.next()
+	require.NoError(t, got.err)
+	require.False(t, got.state.Exists(), "there is a znode with %q", got.state.Data)
+}
+
+// eachFollowed runs the test with persistent watches on every backend, and with one-shot
+// watches on a server that has no others.
+func eachFollowed(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
+	t.Helper()
+	zktest.EachBackend(t, test)
+	t.Run("3.5.9", func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		test(t, zktest.Embedded(server))
+	})
+}
+
+func TestFollowSeesEveryState(t *testing.T) {
+	eachFollowed(t, func(t *testing.T, server zktest.Backend) {
+		f, writer := zktest.Client(t, server), zktest.Client(t, server)
+		_, err := writer.Create(t.Context(), "/parent", nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		before := server.Counts(t)
+		loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] {
+			return f.Follow(ctx, "/parent/node")
+		})
+		requireAbsent(t, loop)
+		var first, second framework.Node
+		for _, incarnation := range []*framework.Node{&first, &second} {
+			_, err = writer.Create(t.Context(), "/parent/node", []byte("created"))
+			require.NoError(t, err)
+			*incarnation = requireData(t, loop, "created")
+			require.NoError(t, writer.Set(t.Context(), "/parent/node", []byte("changed")))
+			requireData(t, loop, "changed")
+			require.NoError(t, writer.Delete(t.Context(), "/parent/node"))
+			requireAbsent(t, loop)
+		}
+		require.Greater(t, second.Stat.Czxid, first.Stat.Czxid)
+		require.Equal(t, "/parent/node", first.Path)
+
+		loop.stop()
+		server.AwaitCounts(t, before, 10*time.Second)
+	})
+}
+
+func TestFollowSeesWhatHappenedMeanwhile(t *testing.T) {
+	for _, version := range []string{"3.5.9", "3.8.0"} {
+		inBubble(t, version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(version), zkserver.WithoutListener())
+			t.Cleanup(func() { zktest.AssertClean(t, server) })
+			f, writer := zktest.Client(t, server), zktest.Client(t, server)
+			mustCreate(t, writer, "/node")
+			loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return f.Follow(ctx, "/node") })
+			requireData(t, loop, "")
+
+			// Deleted and created again while it is away, so that the version is the same.
+			allow := server.Refuse()
+			server.Cut(f.Session().ID(), 1)
+			require.NoError(t, writer.Delete(t.Context(), "/node"))
+			_, err := writer.Create(t.Context(), "/node", []byte("again"))
+			require.NoError(t, err)
+			allow()
+			requireData(t, loop, "again")
+
+			zktest.KillSession(t, f)
+			require.NoError(t, writer.Set(t.Context(), "/node", []byte("new session")))
+			requireData(t, loop, "new session")
+
+			// A connection that is lost and found changes nothing, so nothing is yielded for it.
+			server.Cut(f.Session().ID(), 1)
+			require.NoError(t, writer.Delete(t.Context(), "/node"))
+			requireAbsent(t, loop)
+			loop.stop()
+		})
+	}
+}
+
+// inBubble is a subtest on the fake clock.
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// A loop that is slow gets the newest state.
+func TestFollowConflates(t *testing.T) {
+	eachFollowed(t, func(t *testing.T, server zktest.Backend) {
+		f, writer := zktest.Client(t, server), zktest.Client(t, server)
+		_, err := writer.Create(t.Context(), "/node", []byte("first"), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		const changes = 50
+		yielded := 0
+		for node, err := range f.Follow(t.Context(), "/node") {
+			require.NoError(t, err)
+			yielded++
+			if string(node.Data) == strconv.Itoa(changes) {
+				break
+			}
+			require.Equal(t, "first", string(node.Data), "a state that was superseded")
+			for i := range changes {
+				require.NoError(t, writer.Set(t.Context(), "/node", []byte(strconv.Itoa(i+1))))
+			}
+			require.NoError(t, f.Sync(t.Context(), "/node"))
+		}
+		require.Equal(t, 2, yielded)
+	})
+}
+
+// However the loop ends, the server has no watch afterwards; the goroutines are goleak's.
+func TestFollowLeavesNothing(t *testing.T) {
+	for _, version := range []string{"3.5.9", "3.8.0"} {
+		t.Run(version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(version))
+			f := zktest.Client(t, server)
+			mustCreate(t, f, "/node")
+			for _, err := range f.Follow(t.Context(), "/node") {
+				require.NoError(t, err)
+				break
+			}
+			for _, err := range f.Follow(t.Context(), "/absent") {
+				require.NoError(t, err)
+				break
+			}
+			for _, err := range f.FollowChildren(t.Context(), "/node") {
+				require.NoError(t, err)
+				break
+			}
+			require.PanicsWithValue(t, "body", func() {
+				for _, err := range f.Follow(t.Context(), "/node") {
+					require.NoError(t, err)
+					panic("body")
+				}
+			})
+			zktest.Embedded(server).AwaitCounts(t, zktest.Counts{Sessions: 1}, 10*time.Second)
+		})
+	}
+}
+
+// A sequence that nobody ranges over, and what is refused before anything is sent.
+func TestFollowRefusesBadInput(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	requests := len(server.Log())
+	_ = f.Follow(t.Context(), "/node")
+	for name, sequence := range map[string]iter.Seq2[framework.Node, error]{
+		"path":   f.Follow(t.Context(), "node"),
+		"option": f.Follow(t.Context(), "/node", nil),
+		"nil":    f.Follow(nil, "/node"), //nolint:staticcheck // what a mistake does
+	} {
+		pairs := 0
+		for node, err := range sequence {
+			pairs++
+			require.Error(t, err, name)
+			require.False(t, node.Exists())
+		}
+		require.Equal(t, 1, pairs, name)
+	}
+	for _, event := range server.Log()[requests:] {
+		require.NotEqual(t, zkserver.Served, event.Kind, "%v", event)
+	}
+}
+
+func TestFollowEndsWithTheCause(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var last error
+	pairs := 0
+	for _, err := range f.Follow(ctx, "/node") {
+		pairs++
+		last = err
+		cancel(why)
+	}
+	require.ErrorIs(t, last, why)
+	require.Equal(t, 2, pairs)
+
+	pairs = 0
+	for _, err := range f.Follow(t.Context(), "/node") {
+		pairs++
+		last = err
+		f.Close()
+	}
+	require.ErrorIs(t, last, framework.ErrClosed)
+	require.Equal(t, 2, pairs)
+}
+
+func TestFollowOfAnUnreadableNodeEnds(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	_, err := f.Create(t.Context(), "/node", nil, framework.WithACL(zk.WorldACL(zk.PermWrite)...))
+	require.NoError(t, err)
+	var errs []error
+	for _, err := range f.Follow(t.Context(), "/node") {
+		errs = append(errs, err)
+	}
+	require.Len(t, errs, 1)
+	require.ErrorIs(t, errs[0], framework.ErrNoAuth)
+}
+
+// Data that cannot be decompressed is reported once, with the last good state; the next good
+// data end the trouble.
+func TestFollowReportsDamagedData(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	_, err := f.Create(t.Context(), "/node", []byte("good"), framework.Compressed())
+	require.NoError(t, err)
+	loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] {
+		return f.Follow(ctx, "/node", framework.Decompressed())
+	})
+	requireData(t, loop, "good")
+	require.NoError(t, f.Set(t.Context(), "/node", []byte("damaged")))
+	got := loop.next()
+	require.ErrorIs(t, got.err, framework.ErrCompression)
+	require.Equal(t, "good", string(got.state.Data))
+	server.Cut(f.Session().ID(), 1) // reading the same again is no news
+	require.NoError(t, f.Set(t.Context(), "/node", []byte("better"), framework.Compressed()))
+	requireData(t, loop, "better")
+}
+
+// While reads fail the error comes again and again, with the last state. The first pair after
+// that is current, even though nothing has changed.
+func TestFollowReportsReadsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		f := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
+		mustCreate(t, f, "/node")
+		require.NoError(t, f.Set(t.Context(), "/node", []byte("known")))
+		loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return f.Follow(ctx, "/node") })
+		requireData(t, loop, "known")
+
+		const throttled = -127
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpGetData {
+				return zkserver.FailWith(throttled)
+			}
+			return zkserver.Pass
+		})
+		server.Cut(f.Session().ID(), 1) // a reason to read again
+		for range 3 {
+			began := time.Now()
+			got := loop.next()
+			require.True(t, framework.Retryable(got.err), "%v", got.err)
+			require.Equal(t, "known", string(got.state.Data))
+			require.LessOrEqual(t, time.Since(began), 5*time.Second)
+		}
+		remove()
+		got := loop.next()
+		if got.err != nil { // read before the end of the trouble
+			got = loop.next()
+		}
+		require.NoError(t, got.err)
+		require.Equal(t, "known", string(got.state.Data))
+		loop.stop()
+	})
+}
+
+func TestFollowChildren(t *testing.T) {
+	eachFollowed(t, func(t *testing.T, server zktest.Backend) {
+		f, writer := zktest.Client(t, server), zktest.Client(t, server)
+		_, err := writer.Create(t.Context(), "/parent", nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		before := server.Counts(t)
+		loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Folder, error] {
+			return f.FollowChildren(ctx, "/parent/folder")
+		})
+		expect := func(exists bool, names ...string) {
+			t.Helper()
+			got := loop.next()
+			require.NoError(t, got.err)
+			require.Equal(t, exists, got.state.Exists())
+			require.ElementsMatch(t, names, got.state.Names)
+			require.IsIncreasing(t, append([]string{""}, append(got.state.Names, "~")...))
+		}
+		expect(false)
+		for range 2 {
+			mustCreate(t, writer, "/parent/folder")
+			expect(true)
+			mustCreate(t, writer, "/parent/folder/b")
+			expect(true, "b")
+			mustCreate(t, writer, "/parent/folder/a")
+			expect(true, "a", "b")
+			// What is below or beside the list is no news.
+			require.NoError(t, writer.Set(t.Context(), "/parent/folder/a", []byte("x")))
+			require.NoError(t, writer.Set(t.Context(), "/parent/folder", []byte("x")))
+			require.NoError(t, writer.Delete(t.Context(), "/parent/folder/b"))
+			expect(true, "a")
+			require.NoError(t, writer.Delete(t.Context(), "/parent/folder/a"))
+			expect(true)
+			require.NoError(t, writer.Delete(t.Context(), "/parent/folder"))
+			expect(false)
+		}
+		loop.stop()
+		server.AwaitCounts(t, before, 10*time.Second)
+	})
+}

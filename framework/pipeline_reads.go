@@ -1,0 +1,82 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// ReadStat is [Framework.Exists] as part of a pipeline: into is nil when there is no znode.
+// CreatingParentsIfNeeded is refused.
+func ReadStat(path string, into **Stat, opts ...ExistsOption) Read {
+	return Read{opExists, path, func(f *Framework) (*call, error) {
+		var cfg readConfig
+		if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
+			return nil, err
+		}
+		switch {
+		case into == nil:
+			return nil, fmt.Errorf("%w: ReadStat into nil, expected a place for the *Stat", ErrInvalidOption)
+		case cfg.parents:
+			return nil, fmt.Errorf("%w: CreatingParentsIfNeeded in a pipeline, expected Framework.Exists", ErrInvalidOption)
+		}
+		return readExists(path, into, cfg).build(f)
+	}}
+}
+
+// StoringErrorIn makes what the server says about the znode, such as [ErrNoNode] or
+// [ErrNoAuth], an answer of this read alone: it is stored in into, nil for success, and the
+// other reads of the pipeline have their results. So is [ErrCompression]. Errors that are
+// [Retryable] fail the pipeline all the same.
+//
+//nolint:gocritic // the place for an error is a pointer to an interface
+func (r Read) StoringErrorIn(into *error) Read {
+	build := r.build
+	if build == nil || into == nil {
+		return Read{operation: r.operation, path: r.path, build: func(*Framework) (*call, error) {
+			return nil, fmt.Errorf("%w: StoringErrorIn of the zero Read or into nil, expected a read and a *error", ErrInvalidOption)
+		}}
+	}
+	r.build = func(f *Framework) (*call, error) {
+		c, err := build(f)
+		if err != nil {
+			return nil, err
+		}
+		store := func(err error) error {
+			if Retryable(err) {
+				return err
+			}
+			*into = failed(c.operation, c.path, err)
+			return nil
+		}
+		decode, absent, after := c.decode, c.absent, c.after
+		succeed := func() { *into = nil }
+		c.refused = store
+		if absent != nil {
+			c.absent = func() { succeed(); absent() }
+		}
+		if decode != nil {
+			c.decode = func(d *jute.Decoder) { succeed(); decode(d) }
+		}
+		if after != nil {
+			c.after = func() error { return store(after()) }
+		}
+		return c, nil
+	}
+	return r
+}
+
+// Flush blocks until every event that came before it has been delivered to the listeners of
+// this watch. After a [Framework.Sync] that has returned, these are the events of all changes
+// that were committed before the Sync began. It fails when the context ends first, with its
+// cause.
+func (w *PersistentWatch) Flush(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, errNilContext)
+	}
+	if err := w.listeners.Flush(ctx); err != nil {
+		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, err)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// An error of an earlier try is not what is left of a read that has succeeded in the end, and
+// an error that can be retried is retried.
+func TestStoringErrorInStoresTheLastTry(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	mustCreate(t, f, "/node")
+	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(-101)))
+	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.LoseReply)) // the first that the other one passes
+	var first, second error
+	var data []byte
+	var absent bool
+	require.NoError(t, f.Pipeline(t.Context(),
+		framework.ReadData("/node", &data).StoringErrorIn(&first),
+		framework.ReadData("/node", nil, framework.StoringAbsenceIn(&absent)).StoringErrorIn(&second)))
+	require.NoError(t, first)
+	require.NoError(t, second)
+}
+
+// Flush returns when the listeners have been called with what came before it, and gives up
+// with the context.
+func TestFlushOfAPersistentWatch(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t))
+	watch, err := f.AddWatch(t.Context(), "/node", framework.WatchPersistent)
+	require.NoError(t, err)
+	defer watch.Cancel()
+	release, seen := make(chan struct{}), 0
+	watch.OnEvent(func(framework.Event) { <-release; seen++ })
+	mustCreate(t, f, "/node")
+	require.NoError(t, f.Set(t.Context(), "/node", nil))
+	require.NoError(t, f.Sync(t.Context(), "/node"))
+
+	why := errors.New("enough")
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	require.ErrorIs(t, watch.Flush(ended), why)
+	require.ErrorIs(t, watch.Flush(nil), framework.ErrInvalidOption) //nolint:staticcheck // what a mistake does
+	close(release)
+	require.NoError(t, watch.Flush(t.Context()))
+	require.Equal(t, 2, seen)
+}
