@@ -10,15 +10,9 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-var (
-	// ErrNotHeld says that a condition was used without its lock: the lease has ended,
-	// whose reason the error then matches too, or it is one of another lock.
-	ErrNotHeld = errors.New("this needs the condition's lock, which the lease does not hold")
-
-	// ErrReentered says that there are other leases of the same hold, so that giving
-	// this one back would leave the lock held and its owner waiting for himself.
-	ErrReentered = errors.New("the lock was re-entered: its other leases would keep it while this one waits")
-)
+// ErrNotHeld says that a condition was used without its lock: the lease is of another
+// lock, or it has ended. The error then matches the reason too.
+var ErrNotHeld = errors.New("this needs the condition's lock, which the lease does not hold")
 
 // waiterName is what the nodes of those who wait for a condition are named for.
 const waiterName = "wait-"
@@ -149,7 +143,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, seen *acquisition) 
 	case c.of.owned(ctx) == lease.hold:
 		return nil, errors.New("the context ends with the lease, expected the one that the lease's was derived from")
 	case lease.hold.isShared():
-		return nil, ErrReentered
+		return nil, fmt.Errorf("%w: other leases of its owner would keep the lock while this one waits", ErrReentered)
 	}
 	// While the lock is held, so that no signal can come between what the caller has
 	// seen and the wait.

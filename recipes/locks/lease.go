@@ -102,7 +102,7 @@ func (l *Lease) Context(ctx context.Context) context.Context {
 	derived, cancel := context.WithCancelCause(l.ctx)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	context.AfterFunc(derived, func() { stop() })
-	return &leaseContext{Context: derived, values: ctx, hold: l.hold}
+	return &leaseContext{Context: derived, values: ctx, hold: l.hold, lease: l}
 }
 
 // Transact applies the operations only if this lease still holds: the server
@@ -157,6 +157,7 @@ type leaseContext struct {
 	context.Context // ends; has no values of its own
 	values          context.Context
 	hold            *hold
+	lease           *Lease
 }
 
 // ownerKey finds the hold of one lock in a context. Views of one client that name
@@ -182,6 +183,9 @@ func (c *leaseContext) Format(s fmt.State, _ rune) {
 func (c *leaseContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v
+	}
+	if key == (leaseKey{}) {
+		return c
 	}
 	if key == c.hold.l.ownerKey() {
 		return c.hold

@@ -114,6 +114,9 @@ func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, err
 	if ctx == nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, errNilContext)
 	}
+	if err := l.refuseReentry(ctx); err != nil {
+		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, err)
+	}
 	if h := l.owned(ctx); h != nil && l.reenters {
 		lease, err := h.reenter()
 		if err != nil {

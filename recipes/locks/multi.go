@@ -99,25 +99,14 @@ func (m *InterProcessMultiLock) acquire(
 		multi.leases = append(multi.leases, lease)
 		held = lease.Context(held) //nolint:fatcontext // one for each lease is meant
 	}
+	multi.done = multi.Context(context.WithoutCancel(ctx)).Done()
 	return &multi, nil
 }
 
 // Do runs fn while all members are held; see [Do]. The context of fn ends when any
-// of them is lost.
-func (m *InterProcessMultiLock) Do(ctx context.Context, fn func(context.Context) error) (err error) {
-	if fn == nil {
-		return doNothing(m.members[0].Path())
-	}
-	lease, err := m.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		err = errors.Join(err, lease.Release(release))
-	}()
-	return fn(lease.Context(ctx))
+// of them is lost, and [LeasesFrom] returns their leases.
+func (m *InterProcessMultiLock) Do(ctx context.Context, fn func(context.Context) error) error {
+	return do(ctx, m.members[0].Path(), m.Acquire, fn)
 }
 
 // Participants returns the contenders of all members, those of one member after the
@@ -141,9 +130,15 @@ func (m *InterProcessMultiLock) Participants(ctx context.Context) ([]Participant
 	return all, nil
 }
 
-// MultiLease is the hold on all members of an [InterProcessMultiLock]. It is worth
-// something only while all of them are. Its methods are safe for concurrent use.
-type MultiLease struct{ leases []*Lease }
+// MultiLease is the hold on all members of an [InterProcessMultiLock]. It is valid
+// while all of their leases are. Its methods are safe for concurrent use.
+type MultiLease struct {
+	leases []*Lease
+	done   <-chan struct{}
+}
+
+// Done is closed when the first of the leases ends: it was released, or lost.
+func (m *MultiLease) Done() <-chan struct{} { return m.done }
 
 // Leases returns the leases of the members, in the order of their paths.
 func (m *MultiLease) Leases() []*Lease { return slices.Clone(m.leases) }

@@ -64,7 +64,9 @@ func (m *InterProcessMutex) Path() string { return m.internals.Path() }
 //
 // A context that was derived from a lease of this lock ([Lease.Context]) re-enters:
 // the new lease shares node and token, and the lock is released with the last of
-// them. If that lease has ended, the error says how.
+// them. If that lease has ended, the error says how. Goroutines that acquire with one
+// such context are all let in at once, as Curator lets in one thread: they do not
+// exclude each other. [WithoutReentry] refuses them.
 func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.internals.Acquire(ctx)
 }
@@ -93,19 +95,36 @@ const releaseTimeout = 10 * time.Second
 
 // Do acquires the lock, runs fn, and releases the lock when fn has returned or
 // panicked. The context of fn ends when the lease is lost, and carries ownership:
-// acquiring the same lock with it re-enters. The release does not depend on ctx; it
-// takes at most ten seconds.
+// acquiring the same lock with it re-enters, and [LeaseFrom] returns the lease. The
+// release does not depend on ctx; it takes at most ten seconds.
+//
+// Goroutines that fn starts with its context share the lock, and all of them are inside
+// at once: the lock excludes only those that acquire it with another context. See
+// [WithoutReentry].
 //
 // The error is that of the acquisition, or of fn joined with that of the release. A
 // [*LostError] in it says that the lease was lost while fn ran.
-func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) error) (err error) {
+func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) error) error {
 	if lock == nil {
 		return errors.New("locks: do: lock nil, expected an InterProcessLock")
 	}
+	return do(ctx, lock.Path(), lock.Acquire, fn)
+}
+
+// heldLock is a [Lease] or a [MultiLease].
+type heldLock interface {
+	Context(ctx context.Context) context.Context
+	Release(ctx context.Context) error
+}
+
+// do runs fn under what acquire returns.
+func do[L heldLock](
+	ctx context.Context, path string, acquire func(context.Context) (L, error), fn func(context.Context) error,
+) (err error) {
 	if fn == nil {
-		return doNothing(lock.Path())
+		return fmt.Errorf("locks: do under %s: function nil, expected what to do", path)
 	}
-	lease, err := lock.Acquire(ctx)
+	lease, err := acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,9 +134,4 @@ func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) err
 		err = errors.Join(err, lease.Release(release))
 	}()
 	return fn(lease.Context(ctx))
-}
-
-// doNothing is the error of a Do without a function, before it acquires anything.
-func doNothing(path string) error {
-	return fmt.Errorf("locks: do under %s: function nil, expected what to do", path)
 }

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -21,6 +22,7 @@ type config struct {
 	recipe       string       // in the telemetry
 	onRevocation func(*Lease) // may be nil
 	handoff      int          // holds in a row under one node
+	noReentry    bool
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
@@ -40,6 +42,39 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 		return c, fmt.Errorf("WithLabel(%q) and WithLockData, expected one of them: the label is part of the default data", c.label)
 	}
 	return c, nil
+}
+
+// ErrReentered says that re-entry is in the way: a lock made [WithoutReentry] was
+// acquired with a context that holds it already, or a lease given to
+// [Condition.Await] is not the only one of its owner.
+var ErrReentered = errors.New("re-entered")
+
+// WithoutReentry makes the lock refuse an acquisition with a context that holds the
+// lock already: the error matches [ErrReentered], and nothing is sent. Goroutines
+// that share such a context are then not let in together, but told of the mistake. To
+// exclude each other they acquire with contexts that carry no lease, such as the one
+// that Do was called with.
+//
+// The option is for this value only: another lock on the same path, made without it,
+// re-enters. A writer becoming a reader is no re-entry. Default: a mutex, either side
+// of a read/write lock, and a [LockInternals] re-enter. A semaphore never does: there
+// the option refuses a second permit with the context of a first.
+func WithoutReentry() Option {
+	return optionFunc(func(c *config) error {
+		c.noReentry = true
+		return nil
+	})
+}
+
+// refuseReentry returns an error if re-entry is off and ctx holds the lock.
+func (l *LockInternals) refuseReentry(ctx context.Context) error {
+	h := l.owned(ctx)
+	holds := h != nil && h.err() == nil // the rest of the acquisition refuses a hold that has ended
+	if !l.cfg.noReentry || !holds {
+		return nil
+	}
+	return fmt.Errorf("%w: the context holds this lock already, which was made WithoutReentry: "+
+		"acquire with a context that carries no lease of it", ErrReentered)
 }
 
 // WithErrorPolicy sets which trouble ends the leases of this lock. Default: the

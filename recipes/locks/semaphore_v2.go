@@ -146,6 +146,9 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	case n < 1:
 		return nil, fmt.Errorf("locks: acquire %s: %d leases, expected 1 or more", s.path, n)
 	}
+	if err := s.leases.refuseReentry(ctx); err != nil {
+		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, err)
+	}
 	ctx, seen := s.leases.telemetry.begin(ctx)
 	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		leases, err = s.attempt(ctx, n, wait, seen)

@@ -1,0 +1,236 @@
+package locks_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestWithoutReentry: every kind of lock refuses a second acquisition by the owner in
+// the context, at once and without a trace at the server.
+func TestWithoutReentry(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	once := locks.WithoutReentry()
+	rw := newReadWrite(t, client, "/locks/rw", once)
+	semaphoreMutex, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/semaphore-mutex", once)
+	require.NoError(t, err)
+	first, err := locks.NewInterProcessSemaphore(client, "/locks/semaphore", locks.FixedLeases(2), once)
+	require.NoError(t, err)
+	for _, lock := range []locks.InterProcessLock{
+		newMutex(t, client, "/locks/mutex", once),
+		newMutex(t, client, "/locks/handoff", once, locks.WithLocalHandoff(3)),
+		rw.ReadLock(), rw.WriteLock(), semaphoreMutex, first,
+		newSemaphore(t, client, "/locks/semaphore-v2", locks.FixedLeases(2), once),
+	} {
+		lease := acquire(t, lock)
+		ctx := lease.Context(withLimit(t))
+		for _, again := range []func(context.Context) (*locks.Lease, error){lock.Acquire, lock.TryAcquire} {
+			_, err := again(ctx)
+			require.ErrorIs(t, err, locks.ErrReentered, "%T", lock)
+			require.ErrorContains(t, err, "locks: acquire "+lock.Path()+": re-entered: the context holds this lock already")
+			require.NotErrorIs(t, err, locks.ErrNotAcquired)
+		}
+		awaitQueue(t, lock.(queue), 1)
+		require.NoError(t, lease.Err())
+		release(t, lease)
+		release(t, acquire(t, lock)) // it has not stayed closed
+	}
+}
+
+// TestWithoutReentryOwnersAreStillTold: what has nothing to do with re-entry is as without
+// the option.
+func TestWithoutReentryOwnersAreStillTold(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	rw := newReadWrite(t, client, "/locks/rw", locks.WithoutReentry())
+	writer := acquire(t, rw.WriteLock())
+	reader, err := rw.ReadLock().TryAcquire(writer.Context(withLimit(t)))
+	require.NoError(t, err, "a downgrade is no re-entry")
+	require.Equal(t, writer.Token(), reader.Token())
+	release(t, writer)
+	_, err = rw.WriteLock().TryAcquire(reader.Context(withLimit(t)))
+	require.ErrorIs(t, err, locks.ErrUpgrade)
+	release(t, reader)
+
+	mutex := newMutex(t, client, "/locks/mutex", locks.WithoutReentry())
+	lease := acquire(t, mutex)
+	late := context.WithoutCancel(lease.Context(withLimit(t)))
+	other, err := newMutex(t, client, "/locks/mutex").TryAcquire(late)
+	require.NoError(t, err, "the option is of one value only")
+	release(t, other)
+	release(t, lease)
+	_, err = mutex.Acquire(late)
+	require.ErrorIs(t, err, locks.ErrReleased, "a goroutine that comes too late")
+	require.NotErrorIs(t, err, locks.ErrReentered)
+
+	_, err = newMulti(t, mutex, mutex).Acquire(withLimit(t))
+	require.ErrorIs(t, err, locks.ErrReentered, "named twice")
+	awaitQueue(t, mutex, 0)
+}
+
+// TestGoroutinesUnderOneContext: with the context of Do all are let in; with the context
+// that Do was called with they take turns.
+func TestGoroutinesUnderOneContext(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	mutex := newMutex(t, client, "/locks/mutex")
+	const goroutines = 8
+	most := func(ctx context.Context, together int64) int64 {
+		var mu sync.Mutex
+		inside, most := int64(0), int64(0)
+		gate := make(chan struct{}) // open when so many are inside
+		var wg sync.WaitGroup
+		for range goroutines {
+			wg.Go(func() {
+				err := mutex.Do(ctx, func(context.Context) error {
+					mu.Lock()
+					inside++
+					most = max(most, inside)
+					if inside == together {
+						close(gate)
+					}
+					mu.Unlock()
+					if together > 1 {
+						select {
+						case <-gate:
+						case <-ctx.Done():
+							return context.Cause(ctx)
+						}
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					inside--
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		return most
+	}
+	require.EqualValues(t, 1, most(withLimit(t), 0))
+	require.NoError(t, mutex.Do(withLimit(t), func(ctx context.Context) error {
+		require.EqualValues(t, goroutines, most(ctx, goroutines))
+		return nil
+	}))
+}
+
+// TestLeaseFrom: fn finds the lease that Do holds, and everything that a lease can do.
+func TestLeaseFrom(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	require.Nil(t, locks.LeaseFrom(context.Background()))
+	require.Empty(t, locks.LeasesFrom(context.Background()))
+	outer, inner := newMutex(t, client, "/locks/outer"), newReadWrite(t, client, "/locks/inner").WriteLock()
+	_, err := client.Create(withLimit(t), "/report", nil)
+	require.NoError(t, err)
+	err = outer.Do(withLimit(t), func(ctx context.Context) error {
+		lease := locks.LeaseFrom(ctx)
+		participants, err := outer.Participants(ctx)
+		require.NoError(t, err)
+		require.Equal(t, participants[0].Token, lease.Token())
+		require.Equal(t, participants[0].Path, lease.Path())
+		_, err = lease.Transact(ctx, framework.SetDataOp("/report", []byte("written")))
+		require.NoError(t, err)
+		require.NoError(t, locks.AttemptRevoke(ctx, client, lease.Path()))
+		awaitDone(t, lease.Revoked(), "the request")
+
+		type key struct{}
+		child, cancel := context.WithCancel(context.WithValue(ctx, key{}, 1))
+		defer cancel()
+		require.Same(t, lease, locks.LeaseFrom(child))
+		return inner.Do(child, func(ctx context.Context) error {
+			within := locks.LeaseFrom(ctx)
+			require.NotSame(t, lease, within)
+			require.Equal(t, inner.Path()+"/", within.Path()[:len(inner.Path())+1])
+			require.Equal(t, []*locks.Lease{lease, within}, locks.LeasesFrom(ctx))
+			return nil
+		})
+	})
+	require.NoError(t, err)
+
+	multi := newMulti(t, inner, outer)
+	lease, err := multi.Acquire(withLimit(t))
+	require.NoError(t, err)
+	require.Equal(t, lease.Leases(), locks.LeasesFrom(lease.Context(context.Background())))
+	require.NoError(t, lease.Release(withLimit(t)))
+	err = multi.Do(withLimit(t), func(ctx context.Context) error {
+		leases := locks.LeasesFrom(ctx)
+		require.Len(t, leases, 2)
+		require.Equal(t, "/locks/inner", leases[0].Path()[:len("/locks/inner")])
+		return leases[1].Err()
+	})
+	require.NoError(t, err)
+}
+
+// TestAConditionInsideDo: fn waits for a signal with the lease of Do, and releases the
+// lease that it gets for it.
+func TestAConditionInsideDo(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
+	mutex, theirs := newMutex(t, client, "/locks/shelf"), newMutex(t, other, "/locks/shelf")
+	filled, err := mutex.NewCondition("/locks/filled")
+	require.NoError(t, err)
+	fill, err := theirs.NewCondition("/locks/filled")
+	require.NoError(t, err)
+	full := false // under the lock
+	before := withLimit(t)
+	taken := make(chan error, 1)
+	go func() {
+		taken <- mutex.Do(before, func(ctx context.Context) (err error) {
+			lease := locks.LeaseFrom(ctx)
+			for !full {
+				if lease, err = filled.Await(before, lease); err != nil {
+					return err
+				}
+			}
+			full = false
+			return lease.Release(before)
+		})
+	}()
+	for waiters := 0; waiters == 0; {
+		list, err := filled.Waiters(withLimit(t))
+		require.NoError(t, err)
+		waiters = len(list)
+	}
+	require.NoError(t, theirs.Do(withLimit(t), func(ctx context.Context) error {
+		full = true
+		return fill.Signal(ctx, locks.LeaseFrom(ctx))
+	}))
+	require.NoError(t, <-taken)
+	require.NoError(t, theirs.Do(withLimit(t), func(context.Context) error {
+		require.False(t, full)
+		return nil
+	}))
+	awaitQueue(t, mutex, 0)
+}
+
+// TestAMultiLeaseIsDone with the first of its leases.
+func TestAMultiLeaseIsDone(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	multi := newMulti(t, newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"))
+	ctx, cancel := context.WithCancel(withLimit(t))
+	lease, err := multi.Acquire(ctx)
+	require.NoError(t, err)
+	cancel()
+	select {
+	case <-lease.Done():
+		t.Fatal("the context of the acquisition has ended the lease")
+	default:
+	}
+	require.NoError(t, client.Delete(withLimit(t), lease.Leases()[1].Path()))
+	awaitDone(t, lease.Done(), "the end of the lease")
+	var lost *locks.LostError
+	require.ErrorAs(t, lease.Err(), &lost)
+	require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+
+	lease, err = multi.Acquire(withLimit(t))
+	require.NoError(t, err)
+	require.NoError(t, lease.Release(withLimit(t)))
+	awaitDone(t, lease.Done(), "the end of the lease")
+}
