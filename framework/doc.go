@@ -129,6 +129,25 @@
 // A session that was given up and then turns out to live on at the server is another
 // Session with the same id.
 //
+// # Functions of the program's that a client calls
+//
+// The contexts of sessions and holds end first. No function that a program gives to a
+// client is called before that, under a lock of the client, or on the goroutine that
+// receives from the server. This is where each one is called, and what it delays if it
+// blocks:
+//
+//	log handler (WithLogger)              a goroutine of its own          nothing; up to 1,024 records wait, the rest is lost
+//	listener of states, watches           a goroutine of its own          its own later calls; package listen
+//	Watch.OnFired                         a goroutine of its own          nothing
+//	retry policy, ACL and compression     the goroutine of the call       that call
+//	providers, function given to Retry,
+//	spans and measurements of verbs
+//	tracer and meter provider, callbacks  New, Start and Close            those
+//	Dialer, EnsembleProvider              the connecting goroutine        the next connection
+//
+// All of them may call the client, and all but the last two rows may close it. A panic
+// in the first three rows is recovered and logged; elsewhere it is the program's.
+//
 // # Prove who one is
 //
 // [WithAuth] presents credentials on every connection, before any request:

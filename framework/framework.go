@@ -26,6 +26,9 @@ type Framework struct {
 	root chroot // of the connection string, and the namespace
 }
 
+// logFlushLimit bounds how long Close waits for a log handler.
+const logFlushLimit = 500 * time.Millisecond
+
 // client is what a Framework and the views of it share.
 type client struct {
 	base     *Framework // the one that is not a view
@@ -163,9 +166,6 @@ func (f *Framework) Close() error {
 	f.stop(ErrClosed)
 	f.watches.close()
 	f.janitor.wait()
-	if err := f.telemetry.stop(); err != nil {
-		f.cfg.log.Error("telemetry could not be stopped", "error", err)
-	}
 	f.heartbeats.Wait()
 	if c != nil {
 		_, session := f.tracker.current()
@@ -173,6 +173,11 @@ func (f *Framework) Close() error {
 			f.closeErr = fmt.Errorf("framework: close: %w", err)
 		}
 	}
+	// Last, since meter providers and log handlers are not ours and may block.
+	if err := f.telemetry.stop(); err != nil {
+		f.cfg.log.Error("telemetry could not be stopped", "error", err)
+	}
+	f.cfg.logs.Flush(logFlushLimit)
 	return f.closeErr
 }
 
@@ -225,7 +230,8 @@ func (f *Framework) Format(s fmt.State, _ rune) {
 	_, _ = io.WriteString(s, f.String())
 }
 
-// Logger returns the client's logger, never nil, for recipes built on it.
+// Logger returns the client's logger, never nil, for recipes built on it. It does not block:
+// its records go through the queue that [WithLogger] describes.
 func (f *Framework) Logger() *slog.Logger { return f.cfg.log }
 
 // OnConnectionState adds a listener that is called with every change of state from

@@ -1,6 +1,7 @@
 package framework_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -8,4 +9,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // clients warn of what the tests do to them
+	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+}

@@ -24,6 +24,8 @@ type memnet struct {
 	down  bool // dials fail
 	hole  bool // whatever is sent is lost
 	conns []net.Conn
+
+	released chan struct{} // for tests that block something
 }
 
 // inMemory runs a test on a fake clock, with a server of its own. Nothing that it

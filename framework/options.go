@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-
+	"github.com/gocurator/curator/framework/internal/logqueue"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -58,7 +59,8 @@ type config struct {
 	maxRequest        int
 	maxReply          int
 	retry             retry.Policy
-	log               *slog.Logger
+	log               *slog.Logger    // queueLogs puts logs in front of its handler
+	logs              *logqueue.Queue // nil for a logger that discards everything
 	dial              Dialer
 	errorPolicy       ErrorPolicy
 	tick              time.Duration
@@ -79,7 +81,6 @@ func newConfig(connectString string, opts []Option) (config, error) {
 		maxRequest:        DefaultMaxRequestSize,
 		maxReply:          DefaultMaxReplySize,
 		retry:             retry.ExponentialBackoff(100*time.Millisecond, 5),
-		log:               slog.New(slog.DiscardHandler),
 		dial:              (&net.Dialer{}).DialContext,
 		compression:       GzipCompressionProvider{},
 		tick:              DefaultTickTime,
@@ -100,7 +101,23 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	if c.tls != nil {
 		c.dial = overTLS(c.dial, c.tls)
 	}
+	c.queueLogs()
 	return c, nil
+}
+
+// queueLogs puts a queue between the client and the handler, which is the program's own
+// code and may block for as long as a pipe is full.
+func (c *config) queueLogs() {
+	level, root := slog.LevelWarn, func() slog.Handler { return slog.Default().Handler() }
+	if c.log != nil {
+		handler := c.log.Handler()
+		if handler == slog.DiscardHandler {
+			return
+		}
+		level, root = slog.Level(math.MinInt), func() slog.Handler { return handler }
+	}
+	c.logs = logqueue.New(root)
+	c.log = slog.New(c.logs.Handler(level))
 }
 
 // applyAll applies the options of a constructor or a verb in their order.
@@ -168,7 +185,12 @@ func WithErrorPolicy(p ErrorPolicy) Option {
 // session, Error for what is lost while it is held and for what panics. The keys are
 // those of telemetry, curator.state, curator.session, curator.reason, curator.path and
 // curator.fence, and "error". Paths are logged; data and secrets are not. Default:
-// silent.
+// slog.Default from Warn up; slog.New(slog.DiscardHandler) makes a client silent.
+//
+// The logger's handler runs on a goroutine of its own, behind a queue of 1,024 records. So
+// a handler that is slow, blocks or panics costs records, which are counted and reported
+// when it works again, and delays neither the client nor the end of what is held. [Framework.Close]
+// waits half a second at most for what is queued.
 func WithLogger(log *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if log == nil {

@@ -140,8 +140,10 @@ func (t *tracker) onDisconnected(reason error) {
 	if t.closed {
 		return
 	}
-	t.log.Warn("zookeeper connection suspended", logSession, t.session, "error", reason)
+	// The contexts end before anything else is told: they are what keeps a holder from
+	// going on when another client may hold the lock.
 	t.session.suspend()
+	t.log.Warn("zookeeper connection suspended", logSession, t.session, "error", reason)
 	if t.state != Lost {
 		t.enter(Suspended)
 	}

@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -232,8 +233,11 @@ var watchRows = []row{
 		s.stat(s.f.Exists(s.ctx, "/w", framework.Watched(&hooked)))
 		told := make(chan framework.Event, 1)
 		hooked.OnFired(func(e framework.Event) { told <- e })
+		ended, end := context.WithCancelCause(s.ctx)
+		hooked.EndOnDeletion(end, errors.New("the node is gone"))
 		change["delete"]()
 		s.event(next(s, told))
+		s.sayf("ended: %v", context.Cause(ended))
 		for _, w := range []*framework.Watch{data, children, exists, hooked} {
 			<-w.Fired() // all by the same event
 			s.event(w.Event())

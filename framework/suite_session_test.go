@@ -91,7 +91,7 @@ var sessionRows = []row{
 		s.data(f.Get(s.ctx, "/node"))
 		s.done(f.Health().Err)
 		s.sayf("%d servers, named %t", len(f.Servers()), f.String() == s.connectString)
-		s.sayf("silent %t", !f.Logger().Enabled(s.ctx, slog.LevelError))
+		s.sayf("warns %t, chats %t", f.Logger().Enabled(s.ctx, slog.LevelWarn), f.Logger().Enabled(s.ctx, slog.LevelInfo))
 		_, again := f.RetryPolicy().Next(0, 0, framework.ErrNotConnected)
 		s.sayf("retries %t", again)
 		s.done(f.Start())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -50,6 +51,7 @@ type Watch struct {
 	cancelled bool
 	event     Event
 	onFired   []func(Event)
+	ends      []func() // of contexts, when the znode is deleted
 }
 
 // Fired is closed when the watch has ended by an event or the loss of the
@@ -80,17 +82,29 @@ func (w *Watch) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// OnFired has fn called when the watch ends as for Fired, on the goroutine that
-// receives from the server and before anything that follows the event in its
-// stream; at once if the watch has ended already. So fn must not block nor make
-// requests. It is not called for a watch that was cancelled first. OnFired panics if
-// fn is nil, which would otherwise come to light only with the event.
+// OnFired calls fn when the watch ends as for Fired, and at once if it has ended already.
+// The call runs on a goroutine of its own, so fn may block and use the client, and may
+// come after what follows the event. A panic of fn is logged. fn is not called for a watch
+// that was cancelled first. OnFired panics if fn is nil, which would otherwise come to
+// light only with the event.
 func (w *Watch) OnFired(fn func(Event)) {
 	if fn == nil {
 		panic("framework: OnFired of a nil function, expected a func(Event)")
 	}
-	if !w.watches.addHook(w, fn) {
-		fn(w.event)
+	if !w.watches.addHook(w, func(e Event) { go w.watches.call(fn, e) }) {
+		go w.watches.call(fn, w.event)
+	}
+}
+
+// EndOnDeletion ends a context with the cause when the watch ends because its znode was
+// deleted: before anything that follows the event in the server's stream, and before any
+// other goroutine hears of it. So what stands for the znode has ended when others can know
+// that it is gone. end is what context.WithCancelCause returned, and nothing else: it runs
+// on the goroutine that receives from the server. It is called at once if the znode was
+// deleted before, and never after Cancel.
+func (w *Watch) EndOnDeletion(end context.CancelCauseFunc, cause error) {
+	if !w.watches.addEnd(w, func() { end(cause) }) && w.event.Type == zk.EventNodeDeleted {
+		end(cause)
 	}
 }
 
@@ -289,6 +303,17 @@ func (ws *watches) addHook(w *Watch, fn func(Event)) bool {
 	return true
 }
 
+// addEnd is addHook for EndOnDeletion.
+func (ws *watches) addEnd(w *Watch, end func()) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w.ended {
+		return false
+	}
+	w.ends = append(w.ends, end)
+	return true
+}
+
 // onNotified passes an event on to the persistent watches, and ends the one-shot
 // ones that it concerns.
 func (ws *watches) onNotified(n conduit.Notification) {
@@ -328,7 +353,19 @@ func (ws *watches) onDisconnected() {
 	ws.fire(Event{Type: zk.EventNotWatching, Err: ErrConnectionLost}, keys...)
 }
 
-// fire ends the armed watches of these entries and then calls their hooks.
+// call calls a function of the program's.
+func (ws *watches) call(fn func(Event), e Event) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			ws.f.cfg.log.Error("watch hook panicked",
+				logPath, e.Path, "panic", recovered, "stack", string(debug.Stack()))
+		}
+	}()
+	fn(e)
+}
+
+// fire ends the armed watches of these entries, and then the contexts that end with them,
+// before anything that waits for a watch hears of it.
 func (ws *watches) fire(event Event, keys ...watchKey) {
 	ws.mu.Lock()
 	var ended []*Watch
@@ -337,6 +374,14 @@ func (ws *watches) fire(event Event, keys ...watchKey) {
 	}
 	ws.mu.Unlock()
 	for _, w := range ended {
+		if event.Type == zk.EventNodeDeleted {
+			for _, end := range w.ends {
+				end()
+			}
+		}
+	}
+	for _, w := range ended {
+		close(w.fired)
 		for _, fn := range w.onFired {
 			fn(w.event)
 		}
@@ -360,7 +405,6 @@ func (ws *watches) end(ended []*Watch, key watchKey, event Event) []*Watch {
 		w.armed, w.ended = false, true
 		w.event = event
 		w.event.Path = w.path // as its view of the client names it
-		close(w.fired)
 		ended = append(ended, w)
 	}
 	if len(entry.waiting) == 0 {

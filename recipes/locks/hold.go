@@ -122,16 +122,16 @@ func (h *hold) watch(own *framework.Watch) {
 	h.mu.Lock()
 	h.own = own
 	h.mu.Unlock()
+	// In the stream of events, so that no waiter of this client can be let in first.
+	own.EndOnDeletion(h.end, &LostError{Reason: framework.ReasonNodeDeleted})
 	own.OnFired(h.onEvent)
 }
 
-// onEvent runs where events are received, and must not block.
+// onEvent finds out what an event means that leaves the node's fate open.
 func (h *hold) onEvent(event framework.Event) {
-	if event.Type == zk.EventNodeDeleted {
-		h.end(&LostError{Reason: framework.ReasonNodeDeleted})
-		return
+	if event.Type != zk.EventNodeDeleted {
+		h.examineLater()
 	}
-	h.examineLater()
 }
 
 // examine finds out whether the node is there and whether it has been asked for,

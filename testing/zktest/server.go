@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -92,14 +93,18 @@ type Target interface {
 }
 
 // Client returns a client that is connected, and closed when the test ends. It
-// asks for a session timeout of ten seconds unless an option says otherwise. To a
+// asks for a session timeout of ten seconds, and logs nothing, unless an option says
+// otherwise. To a
 // server [zkserver.WithoutListener], or a proxy in front of one, it connects in memory.
 func Client[T Target](tb testing.TB, server T, opts ...framework.Option) *framework.Framework {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
 	connectString, dial := locate(server)
-	defaults := []framework.Option{framework.WithSessionTimeout(sessionTimeout)}
+	defaults := []framework.Option{
+		framework.WithSessionTimeout(sessionTimeout),
+		framework.WithLogger(slog.New(slog.DiscardHandler)), // its sessions are shorter than the client likes
+	}
 	if dial != nil {
 		defaults = append(defaults, framework.WithDialer(dial))
 	}

@@ -2,6 +2,26 @@ package main
 
 var frameworkMutants = []mutant{
 	{
+		name:     "framework-log-before-the-contexts-end",
+		property: "A log handler that blocks delays no end of a context.",
+		file:     "framework/options.go",
+		old:      "	c.log = slog.New(c.logs.Handler(level))\n",
+		new:      "	_ = level\n	c.log = slog.New(root())\n",
+		pkg:      "./framework",
+		test:     "^TestALoggerThatBlocksCostsLogLinesOnly$",
+		flags:    []string{"-timeout=30s"}, // whoever waits for the handler stops the clock
+	},
+	{
+		name:     "locks-log-before-the-contexts-end",
+		property: "So no rival gets a lock while the holder's context lives, whatever the logger does.",
+		file:     "framework/options.go",
+		old:      "	c.log = slog.New(c.logs.Handler(level))\n",
+		new:      "	_ = level\n	c.log = slog.New(root())\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestTheHolderKnowsFirstBehindAFullPipe$",
+		flags:    []string{"-timeout=60s"}, // its Close waits for the pipe
+	},
+	{
 		name:     "locks-loss-by-the-expired-event-only",
 		property: "A holder that can reach no server learns of its loss before the next one gets the lock.",
 		dir:      "framework",

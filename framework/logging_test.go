@@ -1,0 +1,287 @@
+package framework_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// handlerFunc is a log handler of the worst kind: it does what it likes.
+type handlerFunc func(slog.Record)
+
+func (h handlerFunc) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h handlerFunc) Handle(_ context.Context, r slog.Record) error { h(r); return nil }
+
+func (h handlerFunc) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+func (h handlerFunc) WithGroup(string) slog.Handler { return h }
+
+// stuckAt returns a logger whose handler blocks at the first record with this text, until
+// release is called.
+func stuckAt(text string) (log *slog.Logger, release func()) {
+	free := make(chan struct{})
+	return slog.New(handlerFunc(func(r slog.Record) {
+		if strings.Contains(r.Message, text) {
+			<-free
+		}
+	})), func() { close(free) }
+}
+
+// TestALoggerThatBlocksCostsLogLinesOnly: contexts end in time, calls go on and end with
+// their contexts, and Close is bounded.
+func TestALoggerThatBlocksCostsLogLinesOnly(t *testing.T) {
+	for _, text := range []string{"connection state", "suspended", "lost"} {
+		t.Run(text, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				log, release := stuckAt(text)
+				defer release()
+				f := n.client(t, framework.WithLogger(log))
+				session := f.Session()
+				standard := session.Context(framework.StandardErrorPolicy)
+				patient := session.Context(framework.SessionErrorPolicy)
+
+				n.setDown(true)
+				synctest.Wait() // in which no time passes
+				require.Equal(t, framework.ReasonSuspended, lostReason(t, context.Cause(standard)))
+				require.Equal(t, framework.Suspended, f.State())
+				require.ErrorIs(t, f.Health().Err, framework.ErrNotConnected)
+				deadline := session.Deadline()
+				<-patient.Done()
+				require.Zero(t, time.Since(deadline))
+				require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, context.Cause(patient)))
+
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				_, err := f.Get(ctx, "/")
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, time.Second, time.Since(began))
+
+				n.setDown(false)
+				_, err = f.Get(t.Context(), "/")
+				require.NoError(t, err)
+				began = time.Now()
+				require.NoError(t, f.Close())
+				require.LessOrEqual(t, time.Since(began), 2*time.Second)
+			})
+		})
+	}
+}
+
+// TestALoggerMayCallTheClient from within its handler, and panic there.
+func TestALoggerMayCallTheClient(t *testing.T) {
+	for name, do := range map[string]func(*framework.Framework){
+		"State":   func(f *framework.Framework) { _ = f.State() },
+		"Health":  func(f *framework.Framework) { _ = f.Health() },
+		"Session": func(f *framework.Framework) { _ = f.Session() },
+		"Exists": func(f *framework.Framework) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_, _ = f.Exists(ctx, "/") // fails while there is no connection
+		},
+		"Logger": func(f *framework.Framework) { f.Logger().Debug("within") },
+		"panic":  func(*framework.Framework) { panic("test: a handler") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				var f *framework.Framework
+				calls := make(chan string, 100)
+				log := slog.New(handlerFunc(func(r slog.Record) {
+					if r.Message != "within" {
+						calls <- r.Message
+						do(f)
+					}
+				}))
+				f, states := n.newClient(t, framework.WithLogger(log))
+				require.NoError(t, f.Start())
+				states.expect(t, framework.Connected)
+				standard := f.Session().Context(framework.StandardErrorPolicy)
+				n.cut()
+				states.expect(t, framework.Suspended, framework.Reconnected)
+				require.Error(t, standard.Err())
+				_, err := f.Get(t.Context(), "/")
+				require.NoError(t, err)
+				require.NoError(t, f.Close())
+				synctest.Wait()
+				close(calls)
+				var said []string
+				for message := range calls {
+					said = append(said, message)
+				}
+				require.Contains(t, said, "zookeeper connection suspended", "the handler was called")
+			})
+		})
+	}
+}
+
+// TestALoggerMayCloseTheClient from within its handler. Close waits for it in vain, and not
+// for long.
+func TestALoggerMayCloseTheClient(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		var f *framework.Framework
+		closed := make(chan time.Duration, 1)
+		log := slog.New(handlerFunc(func(r slog.Record) {
+			if strings.Contains(r.Message, "suspended") {
+				began := time.Now()
+				_ = f.Close() // there is no connection to end the session by
+				closed <- time.Since(began)
+			}
+		}))
+		f, states := n.newClient(t, framework.WithLogger(log))
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		patient := f.Session().Context(framework.SessionErrorPolicy)
+		n.setDown(true)
+		require.LessOrEqual(t, <-closed, 2500*time.Millisecond)
+		require.Equal(t, framework.ReasonClosed, lostReason(t, context.Cause(patient)))
+		_, err := f.Get(t.Context(), "/")
+		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// TestAFullPipeOfLogsHoldsUpNothing, as stderr is with a reader that has stopped.
+func TestAFullPipeOfLogsHoldsUpNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	fillPipe(t, writer)
+	f := zktest.Client(t, proxy.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(writer, nil))))
+	t.Cleanup(func() { // ends the write that is stuck
+		_ = reader.Close()
+		_ = writer.Close()
+	})
+	states := recordStates(f)
+	standard := f.Session().Context(framework.StandardErrorPolicy)
+	proxy.Cut()
+	states.expect(t, framework.Suspended, framework.Reconnected)
+	<-standard.Done()
+	_, err = f.Get(t.Context(), "/")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// fillPipe writes until the pipe takes no more.
+func fillPipe(t *testing.T, writer *os.File) {
+	t.Helper()
+	require.NoError(t, writer.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
+	for {
+		if _, err := writer.Write(make([]byte, 4096)); err != nil {
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			break
+		}
+	}
+	require.NoError(t, writer.SetWriteDeadline(time.Time{}))
+}
+
+// TestTheDefaultLoggerWarns, through the default of the process at that time.
+func TestTheDefaultLoggerWarns(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		said := new(safeBuffer)
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		defer slog.SetDefault(before)
+		f, states := n.newClient(t)
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		n.cut()
+		states.expect(t, framework.Suspended, framework.Reconnected)
+		require.NoError(t, f.Close())
+		require.Contains(t, said.String(), "zookeeper connection suspended")
+		require.NotContains(t, said.String(), "level=INFO")
+		require.NotContains(t, said.String(), "level=DEBUG")
+	})
+}
+
+// TestAWatchHookMayDoAnything: it runs on a goroutine of its own.
+func TestAWatchHookMayDoAnything(t *testing.T) {
+	for name, hook := range map[string]func(f *framework.Framework, n *memnet){
+		"close":   func(f *framework.Framework, _ *memnet) { _ = f.Close() }, // another goroutine may have begun to
+		"panic":   func(*framework.Framework, *memnet) { panic("test: a hook") },
+		"request": func(f *framework.Framework, _ *memnet) { _, _ = f.Exists(context.Background(), "/") },
+		"block":   func(_ *framework.Framework, n *memnet) { <-n.released },
+	} {
+		for _, end := range []string{"event", "disconnection", "before"} {
+			t.Run(name+", "+end, func(t *testing.T) {
+				inMemory(t, func(t *testing.T, n *memnet) {
+					n.released = make(chan struct{})
+					defer close(n.released)
+					f, other := n.client(t), n.client(t)
+					var w *framework.Watch
+					_, err := f.Exists(t.Context(), "/a", framework.Watched(&w))
+					require.NoError(t, err)
+					if end == "before" {
+						mustCreate(t, other, "/a")
+						<-w.Fired()
+					}
+					called := make(chan framework.Event, 1)
+					w.OnFired(func(e framework.Event) {
+						called <- e
+						hook(f, n)
+					})
+					switch end {
+					case "event":
+						mustCreate(t, other, "/a")
+					case "disconnection":
+						n.cut()
+					}
+					e := <-called
+					require.Equal(t, "/a", e.Path)
+					if name == "close" {
+						_ = f.Close() // waits for the hook's, which may have had no connection
+						require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrClosed)
+					} else {
+						require.NoError(t, f.BlockUntilConnected(t.Context()))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestEndOnDeletionIsInTheStream: the context has ended when any other goroutine can know
+// of the deletion, from the answer to a later request for instance.
+func TestEndOnDeletionIsInTheStream(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		for _, change := range []string{"deleted", "set", "cancelled", "deleted before"} {
+			mustCreate(t, f, "/a")
+			var w *framework.Watch
+			_, err := f.Get(t.Context(), "/a", framework.Watched(&w))
+			require.NoError(t, err)
+			ctx, end := context.WithCancelCause(t.Context())
+			lost := &framework.LostError{Reason: framework.ReasonNodeDeleted}
+			if change != "deleted before" {
+				w.EndOnDeletion(end, lost)
+			}
+			switch change {
+			case "set":
+				require.NoError(t, f.Set(t.Context(), "/a", nil))
+				require.Equal(t, zk.EventNodeDataChanged, w.Event().Type)
+			case "cancelled":
+				w.Cancel()
+			}
+			require.NoError(t, f.Delete(t.Context(), "/a"))
+			if change == "deleted before" {
+				w.EndOnDeletion(end, lost)
+			}
+			if strings.HasPrefix(change, "deleted") {
+				require.Equal(t, lost, context.Cause(ctx), "%s", change)
+			} else {
+				require.NoError(t, ctx.Err(), "%s", change)
+			}
+			end(nil)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package locks_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// misbehaving is a log handler that does something at each record.
+type misbehaving struct{ do func(slog.Record) }
+
+func (m misbehaving) Enabled(context.Context, slog.Level) bool { return true }
+
+func (m misbehaving) Handle(_ context.Context, r slog.Record) error { m.do(r); return nil }
+
+func (m misbehaving) WithAttrs([]slog.Attr) slog.Handler { return m }
+
+func (m misbehaving) WithGroup(string) slog.Handler { return m }
+
+// TestTheHolderKnowsFirstWhateverItsLoggerDoes: a rival that gets the lock finds the
+// holder's context ended, although the logger of the holder's client blocks, panics or
+// calls the client at the very record of the loss.
+func TestTheHolderKnowsFirstWhateverItsLoggerDoes(t *testing.T) {
+	for name, do := range map[string]func(f *framework.Framework, free <-chan struct{}){
+		"blocks":       func(_ *framework.Framework, free <-chan struct{}) { <-free },
+		"panics":       func(*framework.Framework, <-chan struct{}) { panic("test: a handler") },
+		"calls State":  func(f *framework.Framework, _ <-chan struct{}) { _ = f.State() },
+		"calls Health": func(f *framework.Framework, _ <-chan struct{}) { _ = f.Health() },
+		"calls Close":  func(f *framework.Framework, _ <-chan struct{}) { _ = f.Close() }, // in an outage
+	} {
+		for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
+			t.Run(name+", "+policy.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := zktest.NewServer(t, zkserver.WithoutListener())
+					free := make(chan struct{})
+					defer close(free)
+					var holder *framework.Framework
+					log := slog.New(misbehaving{func(r slog.Record) {
+						if strings.Contains(r.Message, "suspended") || strings.Contains(r.Message, "lost") {
+							do(holder, free)
+						}
+					}})
+					holder = zktest.Client(t, server, framework.WithLogger(log))
+					lease := acquire(t, newMutex(t, holder, "/lock", locks.WithErrorPolicy(policy)))
+					work := lease.Context(context.Background())
+					rival := newMutex(t, zktest.Client(t, server), "/lock")
+					told := make(chan error, 1)
+					waiting := make(chan outcome, 1)
+					go func() {
+						next, err := rival.Acquire(context.Background())
+						told <- context.Cause(work) // at once, on the rival's own goroutine
+						waiting <- outcome{next, err}
+					}()
+					time.Sleep(time.Second)
+					heal := server.Blackhole(holder.Session().ID(), zkserver.Both)
+					defer heal()
+					var lost *locks.LostError
+					require.ErrorAs(t, <-told, &lost)
+					next := <-waiting
+					require.NoError(t, next.err)
+					release(t, next.lease)
+				})
+			})
+		}
+	}
+}
+
+// TestTheHolderKnowsFirstBehindAFullPipe of logs, with slog's own handler.
+func TestTheHolderKnowsFirstBehindAFullPipe(t *testing.T) {
+	server := zktest.NewServer(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, writer.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
+	for err == nil {
+		_, err = writer.Write(make([]byte, 4096))
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, writer.SetWriteDeadline(time.Time{}))
+	holder := zktest.Client(t, proxy.Addr(), framework.WithSessionTimeout(time.Second),
+		framework.WithLogger(slog.New(slog.NewTextHandler(writer, nil))))
+	t.Cleanup(func() { // ends the write that is stuck
+		_ = reader.Close()
+		_ = writer.Close()
+	})
+	lease := acquire(t, newMutex(t, holder, "/lock"))
+	work := lease.Context(context.Background())
+	waiting := acquireLater(withLimit(t), newMutex(t, zktest.Client(t, server.Addr()), "/lock"))
+	proxy.Blackhole(zkproxy.Both)
+	o := await(t, waiting)
+	require.NoError(t, o.err)
+	require.Error(t, work.Err())
+	release(t, o.lease)
+}
