@@ -4,7 +4,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "framework-log-before-the-contexts-end",
 		property: "A log handler that blocks delays no end of a context.",
-		file:     "framework/options.go",
+		dir:      "framework",
+		in:       "(*config).queueLogs",
 		old:      "	c.log = slog.New(c.logs.Handler(level))\n",
 		new:      "	_ = level\n	c.log = slog.New(root())\n",
 		pkg:      "./framework",
@@ -14,7 +15,8 @@ var frameworkMutants = []mutant{
 	{
 		name:     "locks-log-before-the-contexts-end",
 		property: "So no rival gets a lock while the holder's context lives, whatever the logger does.",
-		file:     "framework/options.go",
+		dir:      "framework",
+		in:       "(*config).queueLogs",
 		old:      "	c.log = slog.New(c.logs.Handler(level))\n",
 		new:      "	_ = level\n	c.log = slog.New(root())\n",
 		pkg:      "./recipes/locks",
