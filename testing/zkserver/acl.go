@@ -70,14 +70,20 @@ func (a authID) matches(who authID) bool {
 	return false
 }
 
+// maxACL bounds the entries that one request can give a node: entries of the scheme auth multiply with the identities
+// of their client. A request of 1 MiB has no room for more entries without that.
+const maxACL = 1 << 17
+
 // fixACL checks an ACL that a client wants to set and replaces each entry of the scheme auth by one for each identity
 // the client has proved, as PrepRequestProcessor.fixupACL does.
 func fixACL(acl []aclEntry, ids []authID) ([]aclEntry, code) {
 	var fixed []aclEntry
-	for i, a := range acl {
-		if slices.Contains(acl[:i], a) {
+	seen := make(map[aclEntry]struct{}, min(len(acl), 8))
+	for _, a := range acl {
+		if _, twice := seen[a]; twice {
 			continue
 		}
+		seen[a] = struct{}{}
 		switch {
 		case a.id.null && a.id.trips():
 			return nil, codeMarshalling
@@ -90,7 +96,7 @@ func fixACL(acl []aclEntry, ids []authID) ([]aclEntry, code) {
 					fixed = append(fixed, aclEntry{perms: a.perms, id: id})
 				}
 			}
-			if len(fixed) == before {
+			if len(fixed) == before || len(fixed) > maxACL {
 				return nil, codeInvalidACL
 			}
 		case a.id.valid():

@@ -8,17 +8,13 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-const (
-	// linger is how long a connection that the server ends may take to send what was queued and to see its client hang
-	// up. Without it, a close with unread requests would reset the connection and lose replies on their way.
-	linger = time.Second
-
-	// maxKept is how much memory of an answer is kept for the next one, so that large ones do not leave their size behind.
-	maxKept = 1 << 20
-)
+// linger is how long a connection that the server ends may take to send what was queued and to see its client hang
+// up. Without it, a close with unread requests would reset the connection and lose replies on their way.
+const linger = time.Second
 
 // conn is one connection, with a goroutine that reads and serves requests one after the other and a goroutine that
 // writes what is queued. So replies are in the order of requests, and an event that is queued before a reply arrives
@@ -32,6 +28,9 @@ type conn struct {
 	in      *bufio.Reader
 	body    []byte // of the frame being served
 	greeted bool   // the connect request has been received
+
+	// awaits is the session of a request that has arrived and waits for Server.mu, or 0.
+	awaits atomic.Int64
 
 	// Guarded by Server.mu.
 	attached    bool     // serves a session; set by the connect request and cleared for good by detach
@@ -47,6 +46,8 @@ type conn struct {
 	established time.Time
 	word        bool // it has sent a four-letter word
 	traffic     traffic
+	holds       int  // bytes of memory, see Server.hold
+	released    bool // no longer counted
 
 	outMu   sync.Mutex
 	out     []byte
@@ -66,7 +67,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		number:      s.accepted,
 		srv:         s,
 		nc:          nc,
-		in:          bufio.NewReaderSize(nc, 16<<10),
+		in:          bufio.NewReaderSize(nc, maxKept),
 		established: time.Now(),
 		traffic:     newTraffic(),
 		wake:        make(chan struct{}, 1),
@@ -133,8 +134,7 @@ func (c *conn) serve() error {
 		if size < 0 || size > c.srv.cfg.maxFrame {
 			return fmt.Errorf("%w: frame of %d bytes", errProtocol, size)
 		}
-		c.body = append(c.body[:0], make([]byte, size)...)
-		if _, err := io.ReadFull(c.in, c.body); err != nil {
+		if err := c.readBody(size); err != nil {
 			return err
 		}
 		if !c.waitForRequest(len(prefix) + size) {
@@ -143,6 +143,38 @@ func (c *conn) serve() error {
 		if err := c.serveFrame(); err != nil {
 			return err
 		}
+		if cap(c.body) > maxKept {
+			c.holdBody(maxKept - cap(c.body))
+			c.body = nil
+		}
+	}
+}
+
+// readBody reads a frame of size bytes into body. Memory grows with the bytes that arrive, not with the size that the
+// client has announced.
+func (c *conn) readBody(size int) error {
+	c.body = c.body[:0]
+	for len(c.body) < size {
+		if len(c.body) == cap(c.body) {
+			larger := max(maxKept, min(size, 2*cap(c.body)))
+			c.holdBody(larger - max(maxKept, cap(c.body)))
+			c.body = append(make([]byte, 0, larger), c.body...)
+		}
+		n, err := io.ReadFull(c.in, c.body[len(c.body):min(size, cap(c.body))])
+		c.body = c.body[:len(c.body)+n]
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdBody counts memory of body beyond maxKept.
+func (c *conn) holdBody(n int) {
+	if n != 0 {
+		c.srv.mu.Lock()
+		defer c.srv.mu.Unlock()
+		c.srv.hold(c, n)
 	}
 }
 

@@ -33,6 +33,8 @@ func decodeConnect(in *decoder) connectRequest {
 func (s *Server) greet(c *conn, r connectRequest) {
 	arrived := time.Now()
 	asked := Request{SessionID: r.session, Op: OpCreateSession}
+	c.awaits.Store(r.session)
+	defer c.awaits.Store(0)
 	s.mu.Lock()
 	c.claims = r.session
 	s.mu.Unlock()
@@ -40,7 +42,7 @@ func (s *Server) greet(c *conn, r connectRequest) {
 		return
 	}
 	f := s.ask(c, &asked)
-	if !f.wait(c.ended) {
+	if !c.holdBack(f) {
 		return
 	}
 	s.mu.Lock()

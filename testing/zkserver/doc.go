@@ -14,7 +14,9 @@
 //
 // Timeouts are bounded by 2 and 20 ticks; the tick is 500 ms unless [WithTick] says otherwise. A session expires when its
 // timeout T has passed since the last request on it, and at most one tick later: never before T. Requests of the
-// types auth and sasl do not count. [Server.KillSession] ends a session at once, [Server.Stop] and [Server.Restart] take the server
+// types auth and sasl do not count. A request that has arrived counts before sessions expire, however long it waits for
+// others. Ticks that the server misses, because one request takes long or the process stands still, count for no
+// session. [Server.KillSession] ends a session at once, [Server.Stop] and [Server.Restart] take the server
 // away and bring it back with data and sessions, [Server.Pause] makes it silent.
 //
 // There is no clock to set: the fake one is that of testing/synctest. A server made [WithoutListener], whose clients
@@ -48,6 +50,7 @@
 //
 //	a request or a reply is lost            LoseRequest, LoseReply, NeverAnswer, ApplyNeverAnswer
 //	an error, garbage                       FailWith, RespondWith, Server.Send
+//	a kind of request is unknown            FailWith(-6), or WithVersion for all that a version lacks
 //	latency, a request that hangs           Delay, HoldUntil
 //	a connection ends, also twice in a row  Server.Cut
 //	connections are refused                 Server.Refuse
@@ -60,7 +63,7 @@
 //
 // Nothing of it is left to chance, and all of it can be seen: [Server.Log] lists in order what happened to connections,
 // sessions and requests, and [Server.Await] waits for something to get into that list, which is what a test should do
-// in place of sleeping:
+// instead of sleeping:
 //
 //	_, err := srv.Await(ctx, func(e zkserver.Event) bool {
 //		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData // the waiter watches
@@ -74,6 +77,9 @@
 // node some 20,000 times a second over loopback, on two cores that it shares with the server. A znode takes about 350
 // bytes of heap, with a path of 24 and data of 9 among them, a watch about as much, a session 800 (BenchmarkStart,
 // BenchmarkCreateAndDelete, BenchmarkMemory).
+//
+// What a client can make the server keep is bounded: a request by [WithMaxFrame], all that connections hold together by
+// [WithMaxMemory], and the log by events and bytes. Znodes are not: they take what clients write.
 //
 // # What differs from Apache ZooKeeper
 //

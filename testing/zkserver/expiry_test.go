@@ -1,8 +1,11 @@
 package zkserver_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,4 +139,129 @@ func (m *mortal) comeBack() error {
 	}
 	m.nc = nc
 	return err
+}
+
+// TestRequestThatWaitsKeepsItsSession lets sessions expire while a request of one of them has arrived and waits for
+// another to be served.
+func TestRequestThatWaitsKeepsItsSession(t *testing.T) {
+	for name, op := range map[string]int32{"ping": 11, "read": 3, "credentials before a ping": 100} {
+		t.Run(name, func(t *testing.T) {
+			srv := start(t, zkserver.WithoutListener(), zkserver.WithTick(time.Hour)) // no session expires by itself
+			c, idle := dialed(t, srv, connection{}), dialed(t, srv, connection{})
+			fields := map[int32]body{
+				11:  {},
+				3:   body{}.str("/").flag(false),
+				100: body{}.int(0).str("digest").str("user:secret"),
+			}[op]
+			srv.ExpireWhileAwaited(c.session, func() {
+				_, err := c.send(op, fields)
+				require.NoError(t, err)
+			})
+			reply, err := c.receive()
+			require.NoError(t, err)
+			require.Zero(t, reply.err)
+			idle.hungUp(t)
+			require.Len(t, srv.Sessions(), 1)
+			require.Equal(t, c.session, srv.Sessions()[0].ID)
+		})
+	}
+	t.Run("connect request", func(t *testing.T) {
+		srv := start(t, zkserver.WithoutListener(), zkserver.WithTick(time.Hour))
+		c := dialed(t, srv, connection{})
+		nc, err := srv.Dial(t.Context(), "", "")
+		require.NoError(t, err)
+		defer nc.Close()
+		again := make(chan *rawClient, 1)
+		srv.ExpireWhileAwaited(c.session, func() {
+			go func() {
+				defer close(again)
+				if c, err := handshake(nc, connection{session: c.session, password: c.password, timeoutMs: 10_000}); err == nil {
+					again <- c
+				}
+			}()
+		})
+		got := <-again
+		require.NotNil(t, got)
+		require.Equal(t, c.session, got.session)
+	})
+}
+
+// TestRequestLostOnItsWayKeepsNoSession is the same for a client in a black hole, or cut off: the server does not hear
+// of what it sends.
+func TestRequestLostOnItsWayKeepsNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := start(t, zkserver.WithoutListener(), zkserver.WithTick(time.Second))
+		lost, delayed := dialed(t, srv, connection{timeoutMs: 2000}), dialed(t, srv, connection{timeoutMs: 2000})
+		heal := srv.Blackhole(lost.session, zkserver.ToServer)
+		defer heal()
+		defer srv.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == delayed.session {
+				return zkserver.Delay(time.Minute)
+			}
+			return zkserver.Pass
+		})()
+		for _, c := range []*rawClient{lost, delayed} {
+			_, err := c.send(3, body{}.str("/").flag(false))
+			require.NoError(t, err)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Empty(t, srv.Sessions())
+	})
+}
+
+// blockingHandler is a log whose writer blocks at the second message that a session is connected. The server holds its
+// mutex meanwhile: this is a request that takes as long as the test wants.
+type blockingHandler struct {
+	slog.Handler
+
+	seen    *atomic.Int32
+	entered chan struct{}
+	release chan struct{}
+}
+
+func (h blockingHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h blockingHandler) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "session connected" && h.seen.Add(1) == 2 {
+		close(h.entered)
+		<-h.release
+	}
+	return nil
+}
+
+// TestSlowRequestExpiresNoSession has a request that takes longer than the timeout of a session. The session has as much
+// time left after it as before: nothing that its client sent meanwhile could be read.
+func TestSlowRequestExpiresNoSession(t *testing.T) {
+	t.Parallel()
+	const (
+		tick    = 100 * time.Millisecond
+		timeout = time.Second
+	)
+	slow := blockingHandler{
+		Handler: slog.DiscardHandler, seen: new(atomic.Int32), entered: make(chan struct{}), release: make(chan struct{}),
+	}
+	srv := start(t, zkserver.WithTick(tick), zkserver.WithLogger(slog.New(slow)))
+	c := rawTo(t, srv, connection{timeoutMs: int32(timeout.Milliseconds())})
+	nc, err := dialTCP(srv.Addr())
+	require.NoError(t, err)
+	defer nc.Close()
+	again := make(chan *rawClient, 1)
+	go func() {
+		defer close(again)
+		c, err := handshake(nc, connection{session: c.session, password: c.password, timeoutMs: c.timeout})
+		if err == nil {
+			again <- c
+		}
+	}()
+	<-slow.entered // the session has just been touched
+	<-time.After(timeout + 3*tick)
+	close(slow.release)
+	got := <-again
+	require.NotNil(t, got)
+	<-time.After(3 * tick)
+	got.must(t, 11, body{})
+	for _, e := range srv.Log() {
+		require.NotEqual(t, zkserver.SessionExpired, e.Kind, e.String())
+	}
 }

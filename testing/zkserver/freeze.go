@@ -75,7 +75,7 @@ func (s *Server) view(c *conn) *tree {
 func (s *Server) watchData(c *conn, path string, n *node) {
 	s.watches.data.add(path, c, watchStandard)
 	if f := s.frozen(c); f != nil {
-		c.late = append(c.late, lateWatch{path: path, zxid: f.tree.zxid, missing: n == nil})
+		s.watchLate(c, lateWatch{path: path, zxid: f.tree.zxid, missing: n == nil})
 	}
 }
 
@@ -83,8 +83,13 @@ func (s *Server) watchData(c *conn, path string, n *node) {
 func (s *Server) watchChildren(c *conn, path string) {
 	s.watches.children.add(path, c, watchStandard)
 	if f := s.frozen(c); f != nil {
-		c.late = append(c.late, lateWatch{path: path, zxid: f.tree.zxid, children: true})
+		s.watchLate(c, lateWatch{path: path, zxid: f.tree.zxid, children: true})
 	}
+}
+
+func (s *Server) watchLate(c *conn, w lateWatch) {
+	s.holdText(c, 1, len(w.path))
+	c.late = append(c.late, w)
 }
 
 // notify tells the client of c about e, unless it may not read the node. While its reads are frozen it is told later.
@@ -93,6 +98,7 @@ func (s *Server) notify(c *conn, e event) {
 		return
 	}
 	if s.frozen(c) != nil {
+		s.holdText(c, 1, len(e.path))
 		c.held = append(c.held, e)
 		return
 	}
@@ -104,9 +110,11 @@ func (s *Server) catchUp(c *conn) {
 	held, late := c.held, c.late
 	c.held, c.late = nil, nil
 	for _, e := range held {
+		s.holdText(c, -1, -len(e.path))
 		s.reply(c, e.frame())
 	}
 	for _, w := range late {
+		s.holdText(c, -1, -len(w.path))
 		s.fireLate(c, w)
 	}
 }

@@ -77,25 +77,50 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// maxEvents bounds the log. When it is full, its older half is forgotten.
-const maxEvents = 20_000
+// The bounds of the log. When one of them is reached, the older half is forgotten.
+const (
+	maxEvents    = 20_000
+	maxEventText = 16 << 20 // bytes of paths and other text
+)
+
+// text is how many bytes of text the event keeps alive.
+func (e Event) text() int {
+	return len(e.Request.Path) + len(e.Detail) + len(e.Fault.frame)
+}
 
 // journal is the log of a server. Server.mu guards it.
 type journal struct {
 	events []Event
+	bytes  int           // of text in all events
 	last   int           // Seq of the latest event
-	added  chan struct{} // closed at the next event; nil while nobody waits for one
+	added  chan struct{} // closed at the next event; nil while no caller waits for one
+}
+
+// add appends an event. The bound on text gives way to a single event that is larger.
+func (j *journal) add(e Event) {
+	if len(j.events) == maxEvents || j.bytes+e.text() > maxEventText {
+		j.forget()
+	}
+	j.bytes += e.text()
+	j.events = append(j.events, e)
+}
+
+// forget drops events, oldest first, until at most half of each bound is in use.
+func (j *journal) forget() {
+	n := 0
+	for n < len(j.events) && (len(j.events)-n > maxEvents/2 || j.bytes > maxEventText/2) {
+		j.bytes -= j.events[n].text()
+		n++
+	}
+	j.events = slices.Delete(j.events, 0, n)
 }
 
 // note adds an event to the log.
 func (s *Server) note(e Event) {
 	j := &s.journal
-	if len(j.events) == maxEvents {
-		j.events = append(j.events[:0], j.events[maxEvents/2:]...)
-	}
 	j.last++
 	e.Seq, e.At = j.last, s.clock()
-	j.events = append(j.events, e)
+	j.add(e)
 	if j.added != nil {
 		close(j.added)
 		j.added = nil
@@ -117,8 +142,8 @@ func (s *Server) commandf(sessionID int64, format string, args ...any) {
 	s.note(Event{Kind: Commanded, SessionID: sessionID, Detail: fmt.Sprintf(format, args...)})
 }
 
-// Log returns what happened, in order: the latest 20,000 events or at least half of that. Every request is among them,
-// pings included.
+// Log returns what happened, in order. Every request is among the events, pings included. The log keeps the latest
+// 10,000 to 20,000 events, and fewer when their paths and details add up to more than 8 MiB.
 func (s *Server) Log() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package zkserver_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,4 +159,27 @@ func TestNth(t *testing.T) {
 		got = append(got, hook(zkserver.Request{Op: op}))
 	}
 	require.Equal(t, []zkserver.Fault{zkserver.Pass, zkserver.Pass, zkserver.LoseReply, zkserver.Pass}, got)
+}
+
+// TestLogIsBoundedInBytes asks for the longest paths there can be: the log holds less than they are together, and still
+// has the latest requests.
+func TestLogIsBoundedInBytes(t *testing.T) {
+	srv := start(t, zkserver.WithoutListener())
+	c := dialed(t, srv, connection{})
+	const requests, size = 100, 900_000
+	before := heap()
+	for i := range requests {
+		path := fmt.Sprintf("/%d%s", i, strings.Repeat("x", size))
+		require.EqualValues(t, -101, c.code(t, 3, body{}.str(path).flag(false)))
+	}
+	log := srv.Log()
+	kept := 0
+	for i, e := range log {
+		require.Equal(t, log[0].Seq+i, e.Seq)
+		kept += len(e.Request.Path)
+	}
+	require.LessOrEqual(t, kept, 16<<20)
+	require.Greater(t, kept, 8<<20-2*size)
+	require.True(t, strings.HasPrefix(log[len(log)-1].Request.Path, "/99x"))
+	require.Less(t, heap()-before, 40<<20, "90 MB were asked for")
 }

@@ -88,16 +88,22 @@ func (s *Server) Throttle(sessionID int64, bytesPerSecond int) (restore func()) 
 	s.commandf(sessionID, "Throttle %d", bytesPerSecond)
 	t := &throttle{session: sessionID, rate: bytesPerSecond}
 	s.net.throttles = append(s.net.throttles, t)
+	s.throttled.Store(true)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.commandf(sessionID, "Throttle %d: restore", bytesPerSecond)
 		s.net.throttles = slices.DeleteFunc(s.net.throttles, func(other *throttle) bool { return other == t })
+		s.throttled.Store(len(s.net.throttles) > 0)
 	}
 }
 
-// pace returns how many of n bytes may travel next, and how long they take.
+// pace returns how many of n bytes may travel next, and how long they take. Without a throttle it needs no lock: a
+// request that has arrived must not wait for one before [conn.awaits] says so.
 func (s *Server) pace(c *conn, n int) (int, time.Duration) {
+	if !s.throttled.Load() {
+		return n, 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.net.throttles {

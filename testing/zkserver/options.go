@@ -30,6 +30,7 @@ type config struct {
 	maxFrame       int
 	maxClients     int // connections from one address, 0 for no limit
 	maxQueued      int // how many bytes may wait for a client that does not read before its connection is cut
+	maxMemory      int // bytes for all connections together
 	version        serverVersion
 	log            *slog.Logger
 	tls            *tls.Config // nil for plain connections
@@ -45,6 +46,7 @@ func newConfig(opts []Option) (config, error) {
 		containerCheck: time.Minute,
 		maxFrame:       0xfffff,
 		maxQueued:      64 << 20,
+		maxMemory:      256 << 20,
 		version:        serverVersion{3, 8, 0},
 		log:            slog.New(slog.DiscardHandler),
 	}
@@ -132,6 +134,20 @@ func WithMaxFrame(n int) Option {
 			return fmt.Errorf("zkserver: largest frame of %d bytes: 1 to %d expected", n, math.MaxInt32)
 		}
 		c.maxFrame = n
+		return nil
+	})
+}
+
+// WithMaxMemory bounds the bytes of memory that the server keeps for all connections together: requests that have arrived
+// in part, answers that clients have not read, watches and identities. When there are more, the connection that holds
+// the most is cut, and its client can come back with its session. Every connection counts for at least 24 KiB. Data of
+// znodes are not bounded. Defaults to 256 MiB. At least 1 MiB.
+func WithMaxMemory(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1<<20 {
+			return fmt.Errorf("zkserver: memory of %d bytes for connections: 1 MiB or more expected", n)
+		}
+		c.maxMemory = n
 		return nil
 	})
 }

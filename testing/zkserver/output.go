@@ -28,6 +28,7 @@ func (c *conn) writeLoop() {
 		if err := c.write(spare); err != nil {
 			return
 		}
+		c.srv.wrote(c, len(spare))
 		if ending {
 			c.hangUp()
 			return
@@ -49,6 +50,13 @@ func (c *conn) write(b []byte) error {
 		b = b[n:]
 	}
 	return nil
+}
+
+// wrote stops counting n bytes of output that a client has been sent.
+func (s *Server) wrote(c *conn, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold(c, -n)
 }
 
 // waitForRequest waits for as long as n bytes of a request take on a slow network; false means that the connection has
@@ -83,10 +91,18 @@ func (c *conn) swap(spare []byte) []byte {
 // send queues frames. It never blocks: a client that leaves too much unread loses its connection. It is called with
 // Server.mu held.
 func (c *conn) send(frames []byte) {
+	c.srv.hold(c, len(frames))
+	if !c.queue(frames) {
+		c.srv.hold(c, -len(frames))
+	}
+}
+
+// queue reports whether the connection takes output.
+func (c *conn) queue(frames []byte) bool {
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
 	if c.sealed {
-		return
+		return false
 	}
 	c.out = append(c.out, frames...)
 	if len(c.out) > c.srv.cfg.maxQueued {
@@ -94,12 +110,13 @@ func (c *conn) send(frames []byte) {
 		c.srv.noteConn(Ended, c, "its client does not read")
 		c.out = nil
 		c.endLocked()
-		return
+		return true
 	}
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
+	return true
 }
 
 // seal makes the connection take no more output, as if its client were already out of reach.

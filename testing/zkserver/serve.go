@@ -99,6 +99,8 @@ const pingXid = -2
 func (s *Server) serve(c *conn, r request) {
 	arrived := time.Now()
 	asked := Request{SessionID: c.session.sessionID(), Xid: r.xid, Op: r.op, Path: r.path()}
+	c.awaits.Store(asked.SessionID)
+	defer c.awaits.Store(0)
 	if !s.arrive(c, asked) {
 		return
 	}
@@ -106,7 +108,7 @@ func (s *Server) serve(c *conn, r request) {
 	if c.session != nil { // else its connect request was not answered with a session
 		f = s.ask(c, &asked)
 	}
-	if !f.wait(c.ended) {
+	if !c.holdBack(f) {
 		return
 	}
 	s.mu.Lock()
@@ -150,6 +152,17 @@ func (s *Server) serve(c *conn, r request) {
 	}
 }
 
+// holdBack waits for as long as a fault holds a request back; false means that the connection has ended meanwhile.
+// Such a request has not arrived, and so keeps no session alive.
+func (c *conn) holdBack(f Fault) bool {
+	if f.delay == 0 && f.until == nil {
+		return true
+	}
+	awaits := c.awaits.Swap(0)
+	defer c.awaits.Store(awaits)
+	return f.wait(c.ended)
+}
+
 // arrive tells whether a request arrives, or is lost on its way.
 func (s *Server) arrive(c *conn, r Request) bool {
 	s.mu.Lock()
@@ -175,10 +188,13 @@ type outcome struct {
 	end    bool // the connection ends with the reply
 }
 
+// maxScratch is how much memory of an answer the server keeps to build the next one in.
+const maxScratch = 1 << 20
+
 // apply serves a request.
 func (s *Server) apply(c *conn, r request) outcome {
 	x := &call{s: s, c: c, op: r.op, in: r.in, out: &s.scratch}
-	if cap(x.out.b) > maxKept {
+	if cap(x.out.b) > maxScratch {
 		x.out.b = nil
 	}
 	x.out.beginReply()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,8 @@ type Server struct {
 	created time.Time // origin of clock
 	gate    gate      // shut while the server is paused
 	hooks   hooks
+
+	throttled atomic.Bool // there are throttles; changed with mu held
 
 	lifecycle sync.Mutex // held by Stop, Restart and Close, which take mu inside; never the other way round
 
@@ -42,6 +45,7 @@ type Server struct {
 	journal     journal
 	scratch     encoder
 	traffic     traffic
+	held        int // bytes of memory, see hold
 }
 
 // run is the time between a start and a stop: its listener and its goroutines.
@@ -70,7 +74,7 @@ func Start(opts ...Option) (*Server, error) {
 		nextSession: newSessionID(),
 		net:         network{cuts: make(map[int64]int)},
 	}
-	s.watches = newWatches(s.notify)
+	s.watches = newWatches(s.notify, s.holdText)
 	if err := s.beginRun(); err != nil {
 		return nil, err
 	}
@@ -106,14 +110,17 @@ func (s *Server) beginRun() error {
 
 // keepTime expires sessions at every tick and sweeps containers.
 func (s *Server) keepTime(r *run) {
-	expiry := time.NewTimer(s.expireSessions())
+	due := s.nextTick()
+	expiry := time.NewTimer(due - s.clock())
 	defer expiry.Stop()
 	containers := time.NewTicker(s.cfg.containerCheck)
 	defer containers.Stop()
 	for {
 		select {
 		case <-expiry.C:
-			expiry.Reset(s.expireSessions())
+			s.expireSessions(due)
+			due = s.nextTick()
+			expiry.Reset(due - s.clock())
 		case <-containers.C:
 			s.sweep()
 		case <-r.stop:
@@ -165,6 +172,7 @@ func (s *Server) serveConn(nc net.Conn) bool {
 	}
 	s.noteConn(Accepted, c, c.remote())
 	r.conns[c] = struct{}{}
+	s.hold(c, connFootprint)
 	r.wg.Go(c.readLoop)
 	r.wg.Go(func() {
 		c.writeLoop()
@@ -172,6 +180,7 @@ func (s *Server) serveConn(nc net.Conn) bool {
 		defer s.mu.Unlock()
 		s.detach(c)
 		delete(r.conns, c)
+		s.release(c)
 	})
 	return true
 }

@@ -123,17 +123,49 @@ func (s *Server) killSession(ss *session) {
 	}
 }
 
-// expireSessions ends the sessions whose time has come, and returns how long it is until the next tick.
-func (s *Server) expireSessions() time.Duration {
+// nextTick is when sessions are looked at next, on the server's clock.
+func (s *Server) nextTick() time.Duration {
+	return s.clock().Truncate(s.cfg.tick) + s.cfg.tick
+}
+
+// expireSessions ends the sessions whose time had come at the tick that was due. A session lives on while a request
+// of its client waits for mu. Ticks that have passed since then, while one request took long or the process stood
+// still, count for no session: what clients sent meanwhile may not even have been read.
+func (s *Server) expireSessions(due time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clock()
+	s.expireLocked(due)
+}
+
+func (s *Server) expireLocked(due time.Duration) {
+	if s.run == nil {
+		return
+	}
+	missed := (s.clock() - due).Truncate(s.cfg.tick)
+	awaited := s.awaited()
 	for _, ss := range s.sessions {
-		if ss.expires <= now && (ss.local || !s.readOnly) { // nobody but a leader expires the sessions of a quorum
+		if s.expired(ss, due) && !awaited[ss.id] {
 			s.note(Event{Kind: SessionExpired, SessionID: ss.id})
 			s.log.Info("session expired", "session", hexID(ss.id), "timeout", ss.timeout)
 			s.killSession(ss)
+			continue
+		}
+		ss.expires += missed
+	}
+}
+
+// expired reports whether a session's time is up at now. Only a leader expires the sessions of a quorum.
+func (s *Server) expired(ss *session, now time.Duration) bool {
+	return ss.expires <= now && (ss.local || !s.readOnly)
+}
+
+// awaited are the sessions for which a request waits, unless it is lost on its way.
+func (s *Server) awaited() map[int64]bool {
+	sessions := make(map[int64]bool)
+	for c := range s.run.conns {
+		if id := c.awaits.Load(); id != 0 && c.cutOff == nil && s.hole(c, ToServer) == nil {
+			sessions[id] = true
 		}
 	}
-	return s.cfg.tick - now%s.cfg.tick
+	return sessions
 }

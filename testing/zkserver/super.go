@@ -45,6 +45,7 @@ func (s *Server) proved(c *conn, id authID) {
 
 func (c *conn) identify(id authID) {
 	if !slices.Contains(c.ids, id) {
+		c.srv.holdText(c, 1, len(id.scheme)+len(id.id))
 		c.ids = append(c.ids, id)
 	}
 }

@@ -51,8 +51,9 @@ type watches struct {
 	deliver        func(*conn, event)
 }
 
-func newWatches(deliver func(*conn, event)) *watches {
-	return &watches{data: newWatchTable(), children: newWatchTable(), deliver: deliver}
+// newWatches returns empty tables. They count the memory that they take with hold.
+func newWatches(deliver func(*conn, event), hold func(c *conn, entries, text int)) *watches {
+	return &watches{data: newWatchTable(hold), children: newWatchTable(hold), deliver: deliver}
 }
 
 // count is the number of pairs of path and connection in each table, as the key zk_watch_count of mntr.
@@ -104,10 +105,12 @@ type watchTable struct {
 	byPath    map[string]map[*conn]struct{}
 	byConn    map[*conn]map[string]watchMode
 	recursive int // how many recursive watches there are; without any, no ancestors need to be looked at
+	hold      func(c *conn, entries, text int)
 }
 
-func newWatchTable() watchTable {
+func newWatchTable(hold func(c *conn, entries, text int)) watchTable {
 	return watchTable{
+		hold:   hold,
 		byPath: make(map[string]map[*conn]struct{}),
 		byConn: make(map[*conn]map[string]watchMode),
 	}
@@ -133,6 +136,9 @@ func (t *watchTable) add(path string, c *conn, mode watchMode) {
 	if t.byConn[c] == nil {
 		t.byConn[c] = make(map[string]watchMode)
 	}
+	if _, old := t.byPath[path][c]; !old {
+		t.hold(c, 1, len(path))
+	}
 	t.byPath[path][c] = struct{}{}
 	if mode&watchRecursive&^t.byConn[c][path] != 0 {
 		t.recursive++
@@ -153,6 +159,7 @@ func (t *watchTable) remove(path string, c *conn, mode watchMode) bool {
 		t.byConn[c][path] = left
 		return true
 	}
+	t.hold(c, -1, -len(path))
 	if delete(t.byConn[c], path); len(t.byConn[c]) == 0 {
 		delete(t.byConn, c)
 	}

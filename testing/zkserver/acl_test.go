@@ -1,0 +1,50 @@
+package zkserver_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// TestLongACL creates a node with an ACL of 100,000 entries. The server checks it in linear time: while it does, it
+// serves no other client.
+func TestLongACL(t *testing.T) {
+	const entries = 100_000
+	srv := start(t, zkserver.WithoutListener(), zkserver.WithMaxFrame(8<<20))
+	c := dialed(t, srv, connection{})
+	acl := body{}.int(entries + 1)
+	for perms := range entries {
+		acl = acl.int(int32(perms)).str("world").str("anyone")
+	}
+	acl = acl.int(0).str("world").str("anyone") // the first again, which counts once
+	began := time.Now()
+	c.must(t, 1, body{}.str("/a").str("").join(acl).int(0))
+	require.Less(t, time.Since(began), 5*time.Second, "in quadratic time it is half a minute")
+	reply := c.must(t, 6, body{}.str("/a"))
+	require.EqualValues(t, entries, reply.fields.int())
+}
+
+// TestIdentitiesMultiplyNoACL asks for more entries than any request has room for, by entries that stand for all
+// identities of the client.
+func TestIdentitiesMultiplyNoACL(t *testing.T) {
+	srv := start(t, zkserver.WithoutListener())
+	c := dialed(t, srv, connection{})
+	const identities = 200
+	for i := range identities {
+		c.must(t, 100, body{}.int(0).str("digest").str(string(rune('a'+i))+":secret"))
+	}
+	acl := func(entries int) body {
+		b := body{}.str("/a").str("").int(int32(entries))
+		for perms := range entries {
+			b = b.int(int32(perms)).str("auth").str("")
+		}
+		return b.int(0)
+	}
+	require.EqualValues(t, -114, c.code(t, 1, acl(1000)))
+	c.must(t, 1, acl(2))
+	reply := c.must(t, 6, body{}.str("/a"))
+	require.EqualValues(t, 2*identities, reply.fields.int())
+}
