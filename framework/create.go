@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/jute"
 )
 
@@ -81,8 +82,9 @@ func (f *Framework) Create(ctx context.Context, path string, data []byte, opts .
 type creation struct {
 	f      *Framework
 	cfg    createConfig
-	path   string // as the caller named it
-	target string // with protection, that of this try
+	path   string     // as the caller named it
+	target string     // with protection, that of this try
+	sent   *undecided // with protection, this try
 	data   []byte
 
 	created string
@@ -175,6 +177,9 @@ func (c *creation) requests() ([]*call, error) {
 				c.created = c.f.root.own(full)
 			}
 		},
+	}
+	if c.sent != nil {
+		creation.begin = func() func(conduit.Reply, error) { return c.sent.begin(c.f.root) }
 	}
 	if c.cfg.siblings == nil {
 		return []*call{creation}, nil

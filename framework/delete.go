@@ -232,10 +232,16 @@ func (d *deletion) guaranteed(ctx context.Context) error {
 		inDoubt = inDoubt || OutcomeUnknown(err)
 		return err
 	})
-	err = failed(opDelete, d.call.path, err)
+	if err != nil && inDoubt && !OutcomeUnknown(err) {
+		err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
+	}
 	undecided := mayPass(err) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 	if !undecided || d.later() != nil {
-		return err // when closed, the session takes its ephemeral nodes along
+		return failed(opDelete, d.call.path, err) // when closed, the session takes its ephemeral nodes along
+	}
+	var op *OpError
+	if errors.As(err, &op) {
+		err = op.Err // the path is named once
 	}
 	return &OpError{opDelete.name, d.call.path, fmt.Errorf("%w: %w", ErrCleanupPending, err)}
 }
@@ -244,7 +250,8 @@ func (d *deletion) later() error {
 	if err := d.f.usable(); err != nil {
 		return err
 	}
-	if !d.f.janitor.add(d.attempt) {
+	parent, _ := SplitPath(d.call.path)
+	if !d.f.janitor.add(d.f.root.full(parent), d.attempt) {
 		return ErrClosed
 	}
 	return nil

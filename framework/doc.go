@@ -214,6 +214,7 @@
 //	curator.client.retries              counter {retry}         curator.operation
 //	curator.watch.active                updowncounter {watch}
 //	curator.cleanup.pending             updowncounter {deletion}
+//	curator.cleanup.oldest.age          gauge s
 //
 // The state is the number of a [ConnectionState], curator.state the name of the one
 // that was entered. An operation is a call of a verb with all its retries:

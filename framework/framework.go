@@ -36,6 +36,7 @@ type client struct {
 	tracker  *tracker
 	watches  *watches
 	janitor  *janitor
+	searches *searches
 	ensemble *ensemble
 
 	telemetry *telemetry // nil without providers
@@ -67,6 +68,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.watches = newWatches(f)
 	f.janitor = newJanitor(f)
+	f.searches = newSearches()
 	f.ensemble = newEnsemble(f)
 	if f.telemetry, err = newTelemetry(f); err != nil {
 		f.stop(ErrClosed)
@@ -165,7 +167,7 @@ func (f *Framework) Close() error {
 	f.tracker.close()
 	f.stop(ErrClosed)
 	f.watches.close()
-	f.janitor.wait()
+	f.janitor.close()
 	f.heartbeats.Wait()
 	if c != nil {
 		_, session := f.tracker.current()

@@ -17,12 +17,18 @@ type Health struct {
 	// [ErrNotStarted], [ErrNotConnected] with the reason of the newest attempt to
 	// connect, a [*LostError], [ErrAuthFailed] or [ErrClosed].
 	Err error
+
+	// PendingCleanups counts the deletions that go on in the background (see
+	// [ErrCleanupPending]), and OldestCleanup is the age of the oldest of them.
+	PendingCleanups int
+	OldestCleanup   time.Duration
 }
 
 // Health tells at once how the client is. It asks no server.
 func (f *Framework) Health() Health {
 	state, session := f.tracker.current()
 	h := Health{State: state, Session: session, Err: f.usable()}
+	h.PendingCleanups, h.OldestCleanup = f.janitor.unfinished()
 	switch {
 	case h.Err != nil:
 	case !state.IsConnected():
@@ -34,14 +40,17 @@ func (f *Framework) Health() Health {
 }
 
 // MarshalJSON writes state, session, the seconds for which the session is certain to
-// live, which are negative when it may have ended, and the error, if there is one.
+// live, which are negative when it may have ended, the error, if there is one, and, while
+// deletions go on in the background, their number and the age of the oldest in seconds.
 func (h Health) MarshalJSON() ([]byte, error) {
 	said := struct {
 		State   string  `json:"state"`
 		Session string  `json:"session"`
 		Seconds float64 `json:"sessionSecondsLeft"`
 		Error   string  `json:"error,omitempty"`
-	}{State: h.State.String(), Session: h.Session.String()}
+		Pending int     `json:"cleanupsPending,omitempty"`
+		Oldest  float64 `json:"oldestCleanupSeconds,omitempty"`
+	}{State: h.State.String(), Session: h.Session.String(), Pending: h.PendingCleanups, Oldest: h.OldestCleanup.Seconds()}
 	if h.Session != nil {
 		said.Seconds = time.Until(h.Session.Deadline()).Seconds()
 	}

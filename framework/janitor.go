@@ -1,15 +1,26 @@
 package framework
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 )
 
 const (
+	// janitorAtOnce bounds the cleanups under way, and so the goroutines. The requests of
+	// all of them leave in few writes.
+	janitorAtOnce = 1000
+
+	// janitorBacklog is how many cleanups a folder may have before creations in it wait.
+	janitorBacklog = 32
+
+	// janitorMaxWait bounds that wait: a server that refuses deletions must not keep the
+	// client from creating.
+	janitorMaxWait = time.Second
+
 	janitorMinPause = 20 * time.Millisecond
 	janitorMaxPause = 500 * time.Millisecond
 
@@ -23,69 +34,127 @@ const (
 type cleanup func(ctx context.Context) error
 
 // mayPass reports whether what failed with this error may succeed later. Rights that
-// were taken away count: they may be given back, and until then nobody but this
-// client knows that the znode has to go.
+// were taken away count: they may be given back, and until then only this client
+// knows that the znode has to go.
 func mayPass(err error) bool {
-	return Retryable(err) || errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth)
+	return Retryable(err) || errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth) && !errors.Is(err, errUnsearchable)
 }
 
 // task is a cleanup and what has become of it.
 type task struct {
 	cleanup
-	refused bool          // which is in the log
+	folder  string // of the znode, at the server
+	since   time.Time
+	counted bool          // in the backlog of its folder
+	refused bool          // and logged
 	pause   time.Duration // after the last try
-	due     time.Time     // when to try, zero: at once
+	due     time.Time     // of the next
 }
 
-// janitor runs cleanups in the background, one after the other, until each has
-// succeeded or the client is closed. It has a goroutine only while there is
-// something to do. What has failed is tried again after a pause, each after its own.
+// janitor runs cleanups in the background until each has succeeded or the client is
+// closed. What has failed is tried again after a pause, each after its own. It has
+// goroutines only while there is something to do: one that starts what is due, and one
+// for each cleanup under way.
 type janitor struct {
 	f     *Framework
-	added chan struct{} // ends the rest for what is new
+	added chan struct{} // wakes run: something is due, or there is room
 
-	mu      sync.Mutex
-	queue   []*task
-	pending int // cleanups that have not succeeded
-	running bool
-	closed  bool
-	done    sync.WaitGroup
+	mu       sync.Mutex
+	tasks    map[*task]struct{} // all that have not succeeded
+	ready    []*task            // due, in the order in which they came
+	resting  restingTasks
+	underWay int
+	running  bool
+	closed   bool
+	folders  map[string]*backlog // of cleanups that are not refused
+	done     sync.WaitGroup
 }
 
-func newJanitor(f *Framework) *janitor { return &janitor{f: f, added: make(chan struct{}, 1)} }
+// backlog is the cleanups of one folder.
+type backlog struct {
+	n    int
+	room chan struct{} // closed when n falls below janitorBacklog; nil while no creation waits
+}
 
-// add accepts a cleanup, or returns false when the client is closed.
-func (j *janitor) add(c cleanup) bool {
+func newJanitor(f *Framework) *janitor {
+	return &janitor{
+		f: f, added: make(chan struct{}, 1),
+		tasks: make(map[*task]struct{}), folders: make(map[string]*backlog),
+	}
+}
+
+// add accepts the cleanup of a znode in a folder, or returns false when the client is
+// closed.
+func (j *janitor) add(folder string, c cleanup) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return false
 	}
-	j.queue = append(j.queue, &task{cleanup: c})
-	j.pending++
+	t := &task{cleanup: c, folder: folder, since: time.Now(), counted: true}
+	j.tasks[t] = struct{}{}
+	j.ready = append(j.ready, t)
+	if j.folders[folder] == nil {
+		j.folders[folder] = new(backlog)
+	}
+	j.folders[folder].n++
 	if !j.running {
 		j.running = true
 		j.done.Go(j.run)
 	}
+	j.wake()
+	return true
+}
+
+func (j *janitor) wake() {
 	select {
 	case j.added <- struct{}{}:
 	default:
 	}
-	return true
 }
 
-// wait drops what is left after the client's context has ended.
-func (j *janitor) wait() {
+// close drops what is left after the client's context has ended.
+func (j *janitor) close() {
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
 	j.done.Wait()
 }
 
+// admit waits while the folder has a backlog of cleanups: callers that give up faster
+// than the server deletes must not fill a folder with nodes.
+func (j *janitor) admit(ctx context.Context, folder string) {
+	j.mu.Lock()
+	b := j.folders[folder]
+	if b == nil || b.n < janitorBacklog {
+		j.mu.Unlock()
+		return
+	}
+	if b.room == nil {
+		b.room = make(chan struct{})
+	}
+	room := b.room
+	j.mu.Unlock()
+	select {
+	case <-j.f.tracker.whenConnected():
+	default:
+		return // the creation waits for the connection, and the cleanups do too
+	}
+	limit := time.NewTimer(janitorMaxWait)
+	defer limit.Stop()
+	select {
+	case <-room:
+	case <-limit.C:
+	case <-ctx.Done():
+	case <-j.f.ctx.Done():
+	}
+}
+
+// run starts what is due until nothing is left.
 func (j *janitor) run() {
 	for {
-		j.work()
-		rest, more := j.left()
+		err := j.f.awaitConnection(j.f.ctx, 0, nil)
+		rest, more := j.start(err == nil)
 		if !more {
 			return
 		}
@@ -93,79 +162,90 @@ func (j *janitor) run() {
 	}
 }
 
-// work tries what is due.
-func (j *janitor) work() {
-	for t := j.next(); t != nil; t = j.next() {
-		err := j.f.awaitConnection(j.f.ctx, 0, nil)
-		if err == nil {
-			err = t.cleanup(j.f.ctx)
-		}
-		switch {
-		case j.f.ctx.Err() != nil:
-			return
-		case mayPass(err):
-			j.again(t, err)
-		case err != nil && !errors.Is(err, ErrNoNode):
-			j.settled()
-			j.f.cfg.log.Error("cleanup failed and is given up", "error", err)
-		default:
-			j.settled()
-		}
-	}
-}
-
-// next takes the first task that is due, or returns nil.
-func (j *janitor) next() *task {
+// start starts the cleanups that are due, as many as there is room for. It returns how
+// long it is until the next is due, and ends the run when none is left.
+func (j *janitor) start(usable bool) (rest time.Duration, more bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	now := time.Now()
-	i := slices.IndexFunc(j.queue, func(t *task) bool { return !t.due.After(now) })
-	if i < 0 || j.closed {
-		return nil
-	}
-	t := j.queue[i]
-	j.queue = slices.Delete(j.queue, i, i+1)
-	return t
-}
-
-// left tells how long it is until the next task is due. It ends the
-// run when nothing is left.
-func (j *janitor) left() (rest time.Duration, more bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.queue) == 0 || j.closed || j.f.ctx.Err() != nil {
+	if !usable || j.closed || len(j.tasks) == 0 {
 		j.running = false
 		return 0, false
 	}
-	first := slices.MinFunc(j.queue, func(a, b *task) int { return a.due.Compare(b.due) })
-	return time.Until(first.due), true
+	now := time.Now()
+	for len(j.resting) > 0 && !j.resting[0].due.After(now) {
+		j.ready = append(j.ready, heap.Pop(&j.resting).(*task)) //nolint:forcetypeassert // the heap holds nothing else
+	}
+	for len(j.ready) > 0 && j.underWay < janitorAtOnce {
+		t := j.ready[0]
+		j.ready[0], j.ready = nil, j.ready[1:]
+		j.underWay++
+		j.done.Go(func() { j.settle(t, t.cleanup(j.f.ctx)) })
+	}
+	if len(j.resting) == 0 {
+		return time.Hour, true
+	}
+	return time.Until(j.resting[0].due), true
 }
 
-func (j *janitor) settled() {
+// settle ends one try of a task.
+func (j *janitor) settle(t *task, err error) {
+	defer j.wake()
+	if j.f.ctx.Err() != nil {
+		return
+	}
+	if mayPass(err) {
+		j.again(t, err)
+		return
+	}
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.pending--
+	j.underWay--
+	delete(j.tasks, t)
+	j.uncountLocked(t)
+	j.mu.Unlock()
+	if err != nil && !errors.Is(err, ErrNoNode) {
+		j.f.cfg.log.Error("cleanup failed and is given up", "error", err)
+	}
 }
 
 // again puts a task that has failed off, each time for twice as long. Its lack of
-// rights is said once: it takes somebody to give them.
+// rights is logged once, and keeps no creation waiting: it lasts until the rights are
+// given back.
 func (j *janitor) again(t *task, err error) {
-	longest := janitorMaxPause
+	longest, refused := janitorMaxPause, false
+	j.mu.Lock()
 	if errors.Is(err, ErrNoAuth) {
 		longest = janitorMaxRefusedPause
-		if !t.refused {
-			t.refused = true
-			j.f.cfg.log.Error("cleanup refused, and repeated until it is allowed or the client is closed", "error", err)
-		}
+		refused, t.refused = !t.refused, true
+		j.uncountLocked(t)
 	}
 	t.pause = min(max(2*t.pause, janitorMinPause), longest)
 	t.due = time.Now().Add(t.pause/2 + rand.N(t.pause))
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.queue = append(j.queue, t)
+	j.underWay--
+	heap.Push(&j.resting, t)
+	j.mu.Unlock()
+	if refused {
+		j.f.cfg.log.Error("cleanup refused, and repeated until it is allowed or the client is closed", "error", err)
+	}
 }
 
-// rest does nothing for a while, or until there is something new.
+// uncountLocked takes a task out of the backlog of its folder.
+func (j *janitor) uncountLocked(t *task) {
+	if !t.counted {
+		return
+	}
+	t.counted = false
+	b := j.folders[t.folder]
+	b.n--
+	if b.n < janitorBacklog && b.room != nil {
+		close(b.room)
+		b.room = nil
+	}
+	if b.n == 0 {
+		delete(j.folders, t.folder)
+	}
+}
+
+// rest waits until a task is due, or there is something new.
 func (j *janitor) rest(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -174,4 +254,33 @@ func (j *janitor) rest(d time.Duration) {
 	case <-timer.C:
 	case <-j.f.ctx.Done():
 	}
+}
+
+// unfinished returns how many cleanups have not succeeded, those under way included,
+// and for how long the oldest of them has not.
+func (j *janitor) unfinished() (n int, oldest time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for t := range j.tasks {
+		oldest = max(oldest, time.Since(t.since))
+	}
+	return len(j.tasks), oldest
+}
+
+// restingTasks is a heap: the task that is due first comes first.
+type restingTasks []*task
+
+func (r restingTasks) Len() int           { return len(r) }
+func (r restingTasks) Less(i, k int) bool { return r[i].due.Before(r[k].due) }
+func (r restingTasks) Swap(i, k int)      { r[i], r[k] = r[k], r[i] }
+
+// Push is for package heap.
+func (r *restingTasks) Push(t any) { *r = append(*r, t.(*task)) } //nolint:forcetypeassert // as above
+
+// Pop is for package heap.
+func (r *restingTasks) Pop() any {
+	last := len(*r) - 1
+	t := (*r)[last]
+	(*r)[last], *r = nil, (*r)[:last]
+	return t
 }

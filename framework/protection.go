@@ -2,11 +2,16 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/google/uuid"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/jute"
 )
 
 // Protected names are Curator's (ProtectedUtils): prefix, UUID with dashes, dash.
@@ -40,34 +45,112 @@ func permanentInDoubt(attempt func(context.Context) error) func(context.Context)
 // createProtected creates under a name that can be found again.
 func (c *creation) createProtected(ctx context.Context) error {
 	parent, name := SplitPath(c.path)
-	var prefix string // of the node that may exist, "" when certainly none does
+	folder := c.f.root.full(parent)
+	var doubt *undecided // the node that may exist, nil when certainly none does
 	err := c.f.measured(ctx, c.cfg.retry, opCreate, c.path, func(ctx context.Context) error {
 		if err := c.cfg.session.over(); err != nil {
 			return err // also in place of the search
 		}
-		if prefix != "" {
-			found, err := c.find(ctx, parent, prefix)
+		if doubt != nil {
+			found, err := c.find(ctx, parent, doubt.prefix)
 			if err != nil || found {
 				return err
 			}
 		}
-		prefix = ""
-		unique := protectedPrefix + uuid.NewString() + "-"
-		c.target = JoinPath(parent, unique+name)
+		doubt = nil
+		c.f.janitor.admit(ctx, folder)
+		c.sent = newUndecided(parent)
+		c.target = JoinPath(parent, c.sent.prefix+name)
 		err := c.attempt(ctx)
 		if OutcomeUnknown(err) {
-			prefix = unique
+			doubt = c.sent
 		}
 		return err
 	})
-	if err == nil || prefix == "" {
+	if err == nil || doubt == nil {
 		return err
 	}
-	c.f.janitor.add(func(ctx context.Context) error { return c.f.findAndDelete(ctx, parent, prefix) })
 	if !OutcomeUnknown(err) { // it is that of the search
 		err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
 	}
-	return &OpError{opCreate.name, c.path, fmt.Errorf("%w: %w", ErrCleanupPending, err)}
+	// After Close, or when the folder must not be listed, nothing will look for the node:
+	// an ephemeral one goes with its session.
+	if !errors.Is(err, errUnsearchable) && c.f.janitor.add(folder, doubt.cleanup(c.f)) {
+		err = fmt.Errorf("%w: %w", ErrCleanupPending, err)
+	}
+	return &OpError{opCreate.name, c.path, err}
+}
+
+// undecided is a protected create that may be given up before its reply comes. The
+// reply decides then: only when the connection is lost has the node to be searched for.
+type undecided struct {
+	parent string
+	prefix string
+
+	mu      sync.Mutex
+	replied chan struct{} // closed with the reply, or when none will come
+	created string        // the path, when the reply said so; "" for none
+	unknown bool          // no reply that could be read has come
+}
+
+func newUndecided(parent string) *undecided {
+	u := &undecided{parent: parent, prefix: protectedPrefix + uuid.NewString() + "-", replied: make(chan struct{}), unknown: true}
+	close(u.replied) // nothing has been sent yet
+	return u
+}
+
+// begin is called before each request for the create, of which only the last can be in
+// doubt, and returns what to call with its reply.
+func (u *undecided) begin(root chroot) func(conduit.Reply, error) {
+	replied := make(chan struct{})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.replied = replied
+	return func(reply conduit.Reply, err error) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.created, u.unknown = "", err != nil
+		if err == nil && reply.Code == 0 {
+			d := jute.NewDecoder(reply.Body)
+			u.created = root.own(d.String())
+			_, name := SplitPath(u.created)
+			u.unknown = d.Err() != nil || !strings.HasPrefix(name, u.prefix)
+		}
+		close(replied)
+	}
+}
+
+// cleanup deletes the node, if there is one.
+func (u *undecided) cleanup(f *Framework) cleanup {
+	return func(ctx context.Context) error {
+		path, unknown, err := u.outcome(ctx)
+		if unknown && err == nil {
+			path, err = f.findProtected(ctx, u.parent, u.prefix)
+		}
+		if err != nil || path == "" {
+			return err
+		}
+		remove, err := f.deleteCall(path, AnyVersion)
+		if err != nil {
+			return err
+		}
+		return f.exchange(ctx, remove)
+	}
+}
+
+// outcome waits for the reply. Connections that are silent end, and with them the wait.
+func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err error) {
+	u.mu.Lock()
+	replied := u.replied
+	u.mu.Unlock()
+	select {
+	case <-replied:
+	case <-ctx.Done():
+		return "", false, context.Cause(ctx)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.created, u.unknown, nil
 }
 
 // find looks for the node that an earlier try may have created. One that belongs
@@ -88,7 +171,8 @@ func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error
 		return false, err
 	}
 	if c.cfg.mode.isEphemeral() && stat.EphemeralOwner != c.owner() {
-		c.f.janitor.add(func(ctx context.Context) error { return c.f.findAndDelete(ctx, parent, prefix) })
+		// Refused when the client is closed: the node vanishes by itself.
+		_ = c.f.Delete(ctx, path, InBackground())
 		return false, nil
 	}
 	c.created, c.stat = path, *stat
@@ -104,42 +188,4 @@ func (c *creation) owner() int64 {
 		return c.cfg.session.ID()
 	}
 	return c.f.Session().ID()
-}
-
-// findProtected returns the path of the child with this prefix, "" when there is
-// none. The sync goes first in the same write: the server that is asked may not
-// yet have applied what another one has accepted.
-func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (string, error) {
-	sync, err := f.syncCall(parent)
-	if err != nil {
-		return "", err
-	}
-	var names []string
-	list, err := ReadChildren(parent, &names).build(f)
-	if err != nil {
-		return "", err
-	}
-	list.absent = func() { names = nil }
-	if err := f.exchange(ctx, sync, list); err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, prefix) {
-			return JoinPath(parent, name), nil
-		}
-	}
-	return "", nil
-}
-
-// findAndDelete deletes the node with this prefix, if there is one.
-func (f *Framework) findAndDelete(ctx context.Context, parent, prefix string) error {
-	path, err := f.findProtected(ctx, parent, prefix)
-	if err != nil || path == "" {
-		return err
-	}
-	remove, err := f.deleteCall(path, AnyVersion)
-	if err != nil {
-		return err
-	}
-	return f.exchange(ctx, remove)
 }

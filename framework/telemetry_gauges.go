@@ -16,11 +16,12 @@ type gauges struct {
 	lease   metric.Float64ObservableGauge
 	watches metric.Int64ObservableUpDownCounter
 	cleanup metric.Int64ObservableUpDownCounter
+	oldest  metric.Float64ObservableGauge
 }
 
 func newGauges(meter metric.Meter) (gauges, error) {
 	g := gauges{meter: meter}
-	var errs [4]error
+	var errs [5]error
 	g.state, errs[0] = meter.Int64ObservableGauge("curator.session.state",
 		metric.WithDescription("0 not connected, 1 connected, 2 suspended, 3 reconnected, 4 lost, 5 read-only."))
 	g.lease, errs[1] = meter.Float64ObservableGauge("curator.session.lease.remaining",
@@ -29,6 +30,8 @@ func newGauges(meter metric.Meter) (gauges, error) {
 		metric.WithUnit("{watch}"), metric.WithDescription("Watches that the client has at its server."))
 	g.cleanup, errs[3] = meter.Int64ObservableUpDownCounter("curator.cleanup.pending",
 		metric.WithUnit("{deletion}"), metric.WithDescription("Deletions that go on in the background."))
+	g.oldest, errs[4] = meter.Float64ObservableGauge("curator.cleanup.oldest.age",
+		metric.WithUnit("s"), metric.WithDescription("Age of the oldest deletion that goes on in the background, 0 without one."))
 	return g, errors.Join(errs[:]...)
 }
 
@@ -41,9 +44,11 @@ func (g *gauges) register(f *Framework) (metric.Registration, error) {
 			o.ObserveFloat64(g.lease, max(0, time.Until(session.Deadline()).Seconds()), server)
 		}
 		o.ObserveInt64(g.watches, int64(f.watches.active()))
-		o.ObserveInt64(g.cleanup, int64(f.janitor.unfinished()))
+		pending, oldest := f.janitor.unfinished()
+		o.ObserveInt64(g.cleanup, int64(pending))
+		o.ObserveFloat64(g.oldest, oldest.Seconds())
 		return nil
-	}, g.state, g.lease, g.watches, g.cleanup)
+	}, g.state, g.lease, g.watches, g.cleanup, g.oldest)
 }
 
 // active counts the watches that the server has.
@@ -62,12 +67,4 @@ func (ws *watches) active() int {
 		}
 	}
 	return n
-}
-
-// unfinished counts the cleanups that have not succeeded, the one under way
-// included.
-func (j *janitor) unfinished() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.pending
 }

@@ -1,0 +1,122 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// errUnsearchable marks the failure of a search that no retry will change.
+var errUnsearchable = errors.New("the folder of a znode that may exist must not be listed")
+
+// searches shares the lists of folders among all who look for znodes of theirs at the
+// same time: a connection that is lost leaves many in doubt at once, and each of their
+// lists has the names of all others.
+type searches struct {
+	mu      sync.Mutex
+	folders map[string]*folderSearches // by path at the server, while one is under way
+}
+
+// folderSearches are those of one folder. What is under way may have been sent before
+// the creation that the next one is for.
+type folderSearches struct{ next *search }
+
+// search is one sync and list of a folder.
+type search struct {
+	done  chan struct{} // closed when names or err is there
+	names map[string]string
+	err   error
+}
+
+func newSearches() *searches { return &searches{folders: make(map[string]*folderSearches)} }
+
+// findProtected returns the path of the child with this prefix, "" when there is
+// none.
+func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (string, error) {
+	s, err := f.searches.join(f, parent)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	name, found := s.names[prefix]
+	if s.err != nil || !found {
+		return "", s.err
+	}
+	return JoinPath(parent, name), nil
+}
+
+// join returns a search of a folder that has not been sent yet.
+func (s *searches) join(f *Framework, parent string) (*search, error) {
+	full := f.root.full(parent)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	folder := s.folders[full]
+	if folder != nil {
+		if folder.next == nil {
+			folder.next = newSearch()
+		}
+		return folder.next, nil
+	}
+	first := newSearch()
+	folder = &folderSearches{next: first}
+	if !f.goHeartbeat(func() { s.run(f, full, parent, folder) }) {
+		return nil, ErrClosed
+	}
+	s.folders[full] = folder
+	return first, nil
+}
+
+func newSearch() *search { return &search{done: make(chan struct{})} }
+
+// run makes the searches of one folder, one after the other, until none is asked for.
+func (s *searches) run(f *Framework, full, parent string, folder *folderSearches) {
+	for {
+		s.mu.Lock()
+		next := folder.next
+		folder.next = nil
+		if next == nil {
+			delete(s.folders, full)
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		next.names, next.err = f.protectedNames(parent)
+		close(next.done)
+	}
+}
+
+// protectedNames returns the protected names in a folder by their prefixes. The sync
+// goes first in the same write: the server that is asked may not yet have applied what
+// another one has accepted.
+func (f *Framework) protectedNames(parent string) (map[string]string, error) {
+	sync, err := f.syncCall(parent)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	list, err := ReadChildren(parent, nil).build(f)
+	if err != nil {
+		return nil, err
+	}
+	list.absent = func() {}
+	list.decode = func(d *jute.Decoder) { names = d.Strings() }
+	if err := f.exchange(f.ctx, sync, list); errors.Is(err, ErrNoAuth) {
+		return nil, fmt.Errorf("%w: %w", errUnsearchable, err)
+	} else if err != nil {
+		return nil, err
+	}
+	byPrefix := make(map[string]string)
+	for _, name := range names {
+		if IsProtectedName(name) {
+			byPrefix[name[:protectedPrefixLen]] = name
+		}
+	}
+	return byPrefix, nil
+}
