@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // TestRefusedCleanupsKeepNobodyWaiting, however many there are. Each is in the log once,
@@ -52,5 +54,79 @@ func TestRefusedCleanupsKeepNobodyWaiting(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, children)
 		require.Equal(t, refused, strings.Count(log.String(), "level=ERROR"))
+	})
+}
+
+// TestCleanupsRunTogether: deletions in the background do not wait for each other's
+// round trips.
+func TestCleanupsRunTogether(t *testing.T) {
+	const many, roundTrip = 1500, time.Second
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		link := zktest.NewProxy(t, server)
+		near, f := zktest.Client(t, server), zktest.Client(t, link)
+		for i := range many {
+			mustCreate(t, near, fmt.Sprintf("/folder/%d", i), framework.CreatingParentsIfNeeded())
+		}
+		link.Delay(roundTrip / 2)
+		for i := range many {
+			require.NoError(t, f.Delete(t.Context(), fmt.Sprintf("/folder/%d", i), framework.InBackground()))
+		}
+		require.Equal(t, many, f.Health().PendingCleanups)
+		time.Sleep(2*roundTrip - time.Millisecond)
+		synctest.Wait()
+		require.Greater(t, f.Health().PendingCleanups, 0)
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.Zero(t, f.Health().PendingCleanups)
+		children, err := near.Children(t.Context(), "/folder")
+		require.NoError(t, err)
+		require.Empty(t, children)
+	})
+}
+
+// TestCreationsWaitForTheCleanupsOfTheirFolder, but not for those of other folders, nor for
+// those that the server refuses.
+func TestCreationsWaitForTheCleanupsOfTheirFolder(t *testing.T) {
+	const backlog, roundTrip = 32, 100 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		link := zktest.NewProxy(t, server)
+		admin, f := zktest.Client(t, server), zktest.Client(t, link)
+		for _, folder := range []string{"/busy", "/other", "/closed"} {
+			for i := range backlog {
+				mustCreate(t, admin, fmt.Sprintf("%s/%d", folder, i), framework.CreatingParentsIfNeeded())
+			}
+		}
+		link.Delay(roundTrip / 2)
+		create := func(folder string) (time.Duration, error) {
+			began := time.Now()
+			_, err := f.Create(t.Context(), folder+"/n-", nil, framework.WithProtection(), framework.WithMode(framework.EphemeralSequential))
+			return time.Since(began), err
+		}
+		for i := range backlog {
+			require.NoError(t, f.Delete(t.Context(), fmt.Sprintf("/busy/%d", i), framework.InBackground()))
+		}
+		took, err := create("/other")
+		require.NoError(t, err)
+		require.Equal(t, roundTrip, took)
+
+		for i := range backlog {
+			require.NoError(t, f.Delete(t.Context(), fmt.Sprintf("/other/%d", i), framework.InBackground()))
+		}
+		took, err = create("/other")
+		require.NoError(t, err)
+		require.Equal(t, 2*roundTrip, took, "a round trip of the deletions and one of its own")
+
+		require.NoError(t, admin.SetACL(t.Context(), "/closed", zk.WorldACL(zk.PermAll&^zk.PermDelete)))
+		for i := range backlog {
+			require.NoError(t, f.Delete(t.Context(), fmt.Sprintf("/closed/%d", i), framework.InBackground()))
+		}
+		time.Sleep(roundTrip)
+		synctest.Wait()
+		require.Equal(t, backlog, f.Health().PendingCleanups)
+		took, err = create("/closed")
+		require.NoError(t, err)
+		require.Equal(t, roundTrip, took)
 	})
 }

@@ -1,0 +1,194 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// distant returns a proxy in memory with the given round trip.
+func distant(t *testing.T, server *zkserver.Server, roundTrip time.Duration) *zkproxy.Proxy {
+	t.Helper()
+	link := zktest.NewProxy(t, server)
+	link.Delay(roundTrip / 2)
+	return link
+}
+
+// TestAcquisitionsThatTimeOutKeepNoClientOut has the goroutines of a distant client give
+// up waiting for a lock, again and again. Its folder never has more nodes than there are
+// callers and a few, and soon after they have stopped the lock is free for another client.
+func TestAcquisitionsThatTimeOutKeepNoClientOut(t *testing.T) {
+	besideOthers(t)
+	const (
+		backlog   = 32 // what a folder may have to clean up before creations wait
+		available = 50 * time.Millisecond
+	)
+	length := time.Second
+	if testing.Short() {
+		length /= 4
+	}
+	for _, c := range []struct {
+		roundTrip, timeout time.Duration
+		callers            int
+	}{
+		{2 * time.Millisecond, 100 * time.Millisecond, 40},
+		{10 * time.Millisecond, 200 * time.Millisecond, 50},
+		{10 * time.Millisecond, 8 * time.Millisecond, 20}, // no create is answered in time
+		{10 * time.Millisecond, 100 * time.Millisecond, 100},
+		{100 * time.Millisecond, 70 * time.Millisecond, 100},
+	} {
+		t.Run(fmt.Sprintf("%d callers, %v at a round trip of %v", c.callers, c.timeout, c.roundTrip), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				t.Cleanup(func() { zktest.AssertClean(t, server) })
+				client := zktest.Client(t, distant(t, server, c.roundTrip))
+				other := newMutex(t, zktest.Client(t, server), "/lock")
+				held := acquire(t, other)
+
+				stop, end := context.WithCancel(context.Background())
+				var callers sync.WaitGroup
+				for range c.callers {
+					m := newMutex(t, client, "/lock")
+					callers.Go(func() {
+						for stop.Err() == nil {
+							ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+							_, err := m.Acquire(ctx)
+							cancel()
+							if !errors.Is(err, locks.ErrNotAcquired) {
+								t.Errorf("acquire: %v", err)
+								return
+							}
+						}
+					})
+				}
+				most := 0
+				for began := time.Now(); time.Since(began) < length; time.Sleep(7 * time.Millisecond) {
+					participants, err := other.Participants(context.Background())
+					require.NoError(t, err)
+					most = max(most, len(participants)-1)
+				}
+				require.LessOrEqual(t, most, c.callers+backlog)
+				require.Greater(t, most, 1, "nobody has waited")
+				end()
+				callers.Wait()
+
+				release(t, held)
+				freed := time.Now()
+				release(t, acquire(t, other))
+				require.LessOrEqual(t, time.Since(freed), c.roundTrip+available)
+			})
+		})
+	}
+}
+
+// TestManyLocksLostAtOnce: one reset costs a distant client all its locks under
+// StandardErrorPolicy. Another client has each of them soon after, and not only when the
+// session would have expired.
+func TestManyLocksLostAtOnce(t *testing.T) {
+	besideOthers(t)
+	const roundTrip, soon = 10 * time.Millisecond, 2 * time.Second
+	many := 3000
+	if testing.Short() {
+		many = 200
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		link := distant(t, server, roundTrip)
+		client, other := zktest.Client(t, link), zktest.Client(t, server)
+		leases, waiting := make([]*locks.Lease, many), make([]<-chan outcome, many)
+		var acquired sync.WaitGroup
+		for i := range many {
+			path := fmt.Sprintf("/locks/%d", i)
+			m := newMutex(t, client, path)
+			acquired.Go(func() {
+				leases[i] = acquire(t, m)
+				waiting[i] = acquireLater(context.Background(), newMutex(t, other, path))
+			})
+		}
+		acquired.Wait()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		requests := countOps(server)
+		link.Cut()
+		cut := time.Now()
+		for i := range many {
+			next := <-waiting[i]
+			require.NoError(t, next.err)
+			require.Error(t, leases[i].Err())
+			waiting[i] = nil
+			release(t, next.lease)
+		}
+		require.LessOrEqual(t, time.Since(cut), soon)
+		// The deletion of a lost node, and the turn of the next: no search and no repetition.
+		require.LessOrEqual(t, requests(zkserver.OpDelete), 2*many)
+		require.Zero(t, requests(zkserver.OpSync))
+	})
+}
+
+// countOps counts the requests of each type from now on.
+func countOps(server *zkserver.Server) func(zkserver.OpCode) int {
+	var mu sync.Mutex
+	made := make(map[zkserver.OpCode]int)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		made[r.Op]++
+		return zkserver.Pass
+	})
+	return func(op zkserver.OpCode) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return made[op]
+	}
+}
+
+// TestCreatesInDoubtShareTheirSearch: callers give up while their creations in one folder
+// are under way, and then the connection is lost before any reply has come. All searches
+// together cost a list or two.
+func TestCreatesInDoubtShareTheirSearch(t *testing.T) {
+	const many = 200
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		client := zktest.Client(t, server)
+		release(t, acquire(t, newMutex(t, client, "/lock"))) // its folder is there
+
+		requests := countOps(server)
+		heal := server.Blackhole(client.Session().ID(), zkserver.ToClient)
+		ctx, giveUp := context.WithCancel(context.Background())
+		waiting := make([]<-chan outcome, many)
+		for i := range waiting {
+			waiting[i] = acquireLater(ctx, newMutex(t, client, "/lock"))
+		}
+		synctest.Wait()
+		require.Equal(t, many, requests(zkserver.OpCreate2))
+		giveUp()
+		for _, w := range waiting {
+			require.ErrorIs(t, (<-w).err, locks.ErrNotAcquired)
+		}
+		require.Equal(t, many, client.Health().PendingCleanups)
+		lists := requests(zkserver.OpGetChildren2) // each left together with a creation
+		heal()
+		zktest.AwaitState(t, client, framework.Reconnected)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.Zero(t, client.Health().PendingCleanups)
+		require.LessOrEqual(t, requests(zkserver.OpSync), 2)
+		require.LessOrEqual(t, requests(zkserver.OpGetChildren2)-lists, 2)
+		require.Equal(t, many, requests(zkserver.OpDelete))
+		requireNoChildren(t, client, "/lock")
+	})
+}
