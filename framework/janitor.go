@@ -270,9 +270,9 @@ func (j *janitor) unfinished() (n int, oldest time.Duration) {
 // restingTasks is a heap: the task that is due first comes first.
 type restingTasks []*task
 
-func (r restingTasks) Len() int           { return len(r) }
-func (r restingTasks) Less(i, k int) bool { return r[i].due.Before(r[k].due) }
-func (r restingTasks) Swap(i, k int)      { r[i], r[k] = r[k], r[i] }
+func (r *restingTasks) Len() int           { return len(*r) }
+func (r *restingTasks) Less(i, k int) bool { return (*r)[i].due.Before((*r)[k].due) }
+func (r *restingTasks) Swap(i, k int)      { (*r)[i], (*r)[k] = (*r)[k], (*r)[i] }
 
 // Push is for package heap.
 func (r *restingTasks) Push(t any) { *r = append(*r, t.(*task)) } //nolint:forcetypeassert // as above

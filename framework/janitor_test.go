@@ -75,7 +75,7 @@ func TestCleanupsRunTogether(t *testing.T) {
 		require.Equal(t, many, f.Health().PendingCleanups)
 		time.Sleep(2*roundTrip - time.Millisecond)
 		synctest.Wait()
-		require.Greater(t, f.Health().PendingCleanups, 0)
+		require.Positive(t, f.Health().PendingCleanups)
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		require.Zero(t, f.Health().PendingCleanups)

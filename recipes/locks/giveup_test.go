@@ -30,7 +30,6 @@ func distant(t *testing.T, server *zkserver.Server, roundTrip time.Duration) *zk
 // up waiting for a lock, again and again. Its folder never has more nodes than there are
 // callers and a few, and soon after they have stopped the lock is free for another client.
 func TestAcquisitionsThatTimeOutKeepNoClientOut(t *testing.T) {
-	besideOthers(t)
 	const (
 		backlog   = 32 // what a folder may have to clean up before creations wait
 		available = 50 * time.Millisecond
