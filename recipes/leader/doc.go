@@ -1,0 +1,67 @@
+// Package leader elects one process of many, and runs jobs once across all of them.
+//
+// # Which recipe
+//
+// A service that has one active replica and hot standbys uses a [LeaderLatch]:
+// it stands for election all its life.
+//
+//	latch, err := leader.NewLeaderLatch(client, "/orders/leader", leader.WithID("orders-1"))
+//	if err := latch.Start(); err != nil { ... }
+//	defer latch.Close()
+//
+//	for {
+//		leadership, err := latch.Await(ctx)
+//		if err != nil {
+//			return err // ctx has ended
+//		}
+//		serve(leadership.Context(ctx)) // returns when the context ends
+//	}
+//
+// Work that a leader does in a function uses a [LeaderSelector]:
+//
+//	selector, err := leader.NewLeaderSelector(client, "/orders/leader", leader.WithAutoRequeue())
+//	err = selector.Run(ctx, func(ctx context.Context) error { ... })
+//
+// A job that must run once per night or hour, by whichever replica comes
+// first, uses a [Once]:
+//
+//	once, err := leader.NewOnce(client, "/jobs/report")
+//	ran, err := once.Do(ctx, "2026-11-22", writeReport)
+//
+// A program that only wants to know who leads calls [LeaderLatch.Leader] once,
+// or ranges over [LeaderLatch.Observe]. Neither stands for election.
+//
+// # What is promised
+//
+// An election stands on [locks.LockInternals], so a leadership is a
+// [locks.Lease] with all that locks promise. At most one candidate leads. Its
+// contexts end before another one can lead, on the conditions that the error
+// policy sets; see [locks.WithErrorPolicy]. [locks.Lease.Token] is the term: it
+// rises from leader to leader, across sessions, servers and Java's leaders.
+// [locks.Lease.Transact] applies only under this term.
+//
+// Under [framework.StandardErrorPolicy] each loss of the connection ends the
+// leadership. Under [framework.SessionErrorPolicy] a short one does not: the
+// latch keeps its node and leads on.
+//
+// # Handing over
+//
+// [LeaderLatch.Resign] hands over to the next candidate with one event at one
+// client. [locks.AttemptRevoke], and Curator's Revoker, ask a leader to do so:
+// pass a [locks.WithRevocationListener] that releases the lease, or select on
+// [locks.Lease.Revoked].
+//
+// # Coming from Curator
+//
+//   - LeaderLatch.await returns the leadership instead of nothing; hasLeadership
+//     is [LeaderLatch.HasLeadership].
+//   - A LeaderLatchListener is [LeaderLatch.OnChange]: beginnings and ends come to
+//     one function, in their order. The reason of an end is in [Change].
+//   - LeaderSelector.start is [LeaderSelector.Run], which blocks; close is the end
+//     of its context; takeLeadership is its function. A context takes the place
+//     of CancelLeadershipException.
+//   - getParticipants and getLeader return [locks.Participant]. Java's ids are
+//     the Identity. Leader reports false, not an empty participant, when there is none.
+//   - A LeaderLatch keeps its node over a reconnect when its session lives on, in
+//     Curator since 5.3 as well.
+package leader

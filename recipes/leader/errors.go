@@ -1,0 +1,51 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+var (
+	// ErrStop is returned by the function of [LeaderSelector.Run] to end the
+	// Run, even with [WithAutoRequeue]. Run then returns nil.
+	ErrStop = errors.New("stop standing for election")
+
+	// ErrInterrupted is the cause with which the context of a term ends when
+	// [LeaderSelector.InterruptLeadership] is called.
+	ErrInterrupted = errors.New("leadership interrupted")
+
+	// ErrNotStarted says that a latch was used before Start.
+	ErrNotStarted = errors.New("latch not started")
+
+	// ErrClosed says that a latch was closed, and is the cause with which its
+	// leadership ends then.
+	ErrClosed = errors.New("latch closed")
+
+	// ErrRunning says that a selector, which stands for election once at a time,
+	// was asked to Run while it runs.
+	ErrRunning = errors.New("selector runs already")
+
+	errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
+)
+
+// mayPass reports whether an attempt to join that failed with err may succeed
+// by itself later. Lack of rights and the like take a person to change.
+func mayPass(err error) bool {
+	var lost *locks.LostError
+	return framework.Retryable(err) || errors.As(err, &lost) || errors.Is(err, framework.ErrSessionEnded)
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

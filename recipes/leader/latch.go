@@ -1,0 +1,315 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// latchName is what Curator calls the nodes of a LeaderLatch.
+const latchName = "latch-"
+
+// releaseTimeout bounds how long Close waits for the server to confirm that
+// the candidate has left. After that the deletion goes on in the background.
+const releaseTimeout = 10 * time.Second
+
+// LeaderLatch is one candidate of an election. From [LeaderLatch.Start] to
+// [LeaderLatch.Close] it stands for election, also before any server can be
+// reached and again after each loss. It shares the election with Curator's
+// class of that name.
+//
+// Layout: <path>/_c_<uuid>-latch-<10 digits>, ephemeral, with the id as data,
+// below container nodes. The first in the order of the digits leads. The queue
+// is a [locks.LockInternals], and a leadership is a [locks.Lease] of it.
+//
+// It is safe for concurrent use.
+type LeaderLatch struct { //nolint:revive // Curator's name
+	client    *framework.Framework
+	internals *locks.LockInternals
+	closeMode CloseMode
+	changes   *listen.Set[Change]
+
+	mu      sync.Mutex
+	stop    context.CancelCauseFunc // nil before Start
+	stopped chan struct{}           // closed when the candidate has left
+	closed  bool
+	lease   *locks.Lease  // nil while another candidate leads
+	failure error         // of the newest attempt to join, nil once it has joined
+	changed chan struct{} // closed, and replaced, whenever one of the three above changes
+}
+
+// Change is the beginning or the end of a leadership of one latch.
+type Change struct {
+	// Leader says that the latch leads now. Otherwise its leadership has ended.
+	Leader bool
+
+	// Term is the fencing token of the leadership that has begun or ended.
+	Term int64
+
+	// Err is why it ended: a [*locks.LostError], [locks.ErrReleased] after
+	// Resign, or [ErrClosed]. It is nil at the beginning.
+	Err error
+}
+
+// NewLeaderLatch returns a candidate of the election at path. It checks its
+// arguments and sends nothing.
+func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*LeaderLatch, error) {
+	cfg, err := newConfig("leader_latch", opts)
+	if err != nil {
+		return nil, fmt.Errorf("leader: %s: %w", path, err)
+	}
+	if cfg.autoRequeue {
+		return nil, fmt.Errorf("leader: %s: WithAutoRequeue, expected no such option: a latch always stands again", path)
+	}
+	internals, err := newElection(client, path, latchName, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &LeaderLatch{
+		client: client, internals: internals, closeMode: cfg.closeMode, changed: make(chan struct{}),
+		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
+			client.Logger().Error("a leadership listener panicked", "path", path, "panic", recovered, "stack", string(stack))
+		})),
+	}, nil
+}
+
+// newElection returns the queue that a latch or a selector stands in.
+func newElection(client *framework.Framework, path, name string, cfg config) (*locks.LockInternals, error) {
+	driver := locks.StandardLockInternalsDriver{
+		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name},
+	}
+	internals, err := locks.NewLockInternals(client, driver, path, name, 1, cfg.lock...)
+	if err != nil {
+		return nil, fmt.Errorf("leader: %w", err)
+	}
+	return internals, nil
+}
+
+// Path returns the path of the election.
+func (l *LeaderLatch) Path() string { return l.internals.Path() }
+
+// Start joins the election in the background and returns at once. A latch is
+// started once: a second Start, or one after Close, returns an error.
+func (l *LeaderLatch) Start() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return fmt.Errorf("leader: start %s: %w", l.Path(), ErrClosed)
+	case l.stop != nil:
+		return fmt.Errorf("leader: start %s: the latch is started already", l.Path())
+	}
+	var ctx context.Context
+	ctx, l.stop = context.WithCancelCause(context.Background())
+	l.stopped = make(chan struct{})
+	go l.stand(ctx)
+	return nil
+}
+
+// stand joins the election again and again until the latch is closed.
+func (l *LeaderLatch) stand(ctx context.Context) {
+	defer close(l.stopped)
+	var p pause
+	for ctx.Err() == nil {
+		lease, err := l.internals.Acquire(ctx)
+		switch {
+		case err == nil:
+			p.reset()
+			l.lead(ctx, lease)
+		case errors.Is(err, framework.ErrClosed):
+			l.fail(err)
+			return // the client will never have a session again
+		case ctx.Err() == nil:
+			l.fail(err)
+			sleep(ctx, p.next())
+		}
+	}
+}
+
+// lead keeps a leadership until it ends.
+func (l *LeaderLatch) lead(ctx context.Context, lease *locks.Lease) {
+	l.set(lease, nil, Change{Leader: true, Term: lease.Token()})
+	select {
+	case <-lease.Done():
+	case <-ctx.Done():
+	}
+	why := lease.Err()
+	if why == nil {
+		why = context.Cause(ctx)
+	}
+	// The listeners hear of the end before the node goes, so no later beginning
+	// can overtake it.
+	l.set(nil, nil, Change{Term: lease.Token(), Err: why})
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := lease.Release(release); err != nil && !errors.As(err, new(*locks.LostError)) {
+		l.client.Logger().Warn("a leader could not leave its election at once", "path", l.Path(), "error", err)
+	}
+}
+
+// fail notes why the latch could not join.
+func (l *LeaderLatch) fail(err error) {
+	l.mu.Lock()
+	first := l.failure == nil
+	l.failure = err
+	l.wakeLocked()
+	l.mu.Unlock()
+	if first {
+		l.client.Logger().Warn("cannot join the election, trying again", "path", l.Path(), "error", err)
+	}
+}
+
+// set changes what the latch knows of itself and tells the listeners.
+func (l *LeaderLatch) set(lease *locks.Lease, failure error, change Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease, l.failure = lease, failure
+	l.wakeLocked()
+	if change.Leader || !l.closed || l.closeMode == NotifyLeader {
+		l.changes.Notify(change)
+	}
+}
+
+// wakeLocked wakes those that wait for a change. The caller holds mu.
+func (l *LeaderLatch) wakeLocked() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Close leaves the election and stops standing. If the latch leads, its
+// leadership ends first, then the next candidate is let in. What listeners
+// hear is set by [WithCloseMode]. Close waits until the server has confirmed
+// that the candidate is gone, for at most ten seconds; then it goes on in the
+// background. A second Close does nothing.
+func (l *LeaderLatch) Close() error { return l.CloseWith(l.closeMode) }
+
+// CloseWith closes the latch as [LeaderLatch.Close] does, with another mode
+// than that of [WithCloseMode].
+func (l *LeaderLatch) CloseWith(mode CloseMode) error {
+	if err := mode.check(); err != nil {
+		return fmt.Errorf("leader: close %s: %w", l.Path(), err)
+	}
+	l.mu.Lock()
+	if !l.closed {
+		l.closed, l.closeMode = true, mode
+		l.wakeLocked()
+	}
+	stop, stopped := l.stop, l.stopped
+	l.mu.Unlock()
+	if stop == nil {
+		return nil // never started, so there is nothing to leave
+	}
+	stop(ErrClosed)
+	<-stopped
+	return nil
+}
+
+// Await blocks until this latch leads, and returns the leadership: what is
+// done under [locks.Lease.Context] ends before another candidate can lead, and
+// [locks.Lease.Token] is the term. All callers during one term get the same
+// lease; releasing it resigns.
+//
+// Await fails when ctx ends, when the latch is closed or was not started, and
+// when it cannot join for a reason that does not pass by itself, such as
+// missing permissions. The latch goes on trying even then.
+func (l *LeaderLatch) Await(ctx context.Context) (*locks.Lease, error) {
+	lease, err := l.await(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("leader: await leadership of %s: %w", l.Path(), err)
+	}
+	return lease, nil
+}
+
+func (l *LeaderLatch) await(ctx context.Context) (*locks.Lease, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	for {
+		l.mu.Lock()
+		lease, failure, changed := l.lease, l.failure, l.changed
+		closed, started := l.closed, l.stop != nil
+		l.mu.Unlock()
+		switch {
+		case ctx.Err() != nil: // first, or a loop around Await would never see the end
+			return nil, interrupted(ctx, failure)
+		case closed:
+			return nil, ErrClosed
+		case !started:
+			return nil, ErrNotStarted
+		case lease != nil && lease.Err() == nil:
+			return lease, nil
+		case failure != nil && !mayPass(failure):
+			return nil, failure
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, interrupted(ctx, failure)
+		}
+	}
+}
+
+// interrupted is the error of a wait that its context has ended. It names the
+// reason why the latch has not even joined, if there is one.
+func interrupted(ctx context.Context, failure error) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, err) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	if failure != nil {
+		err = fmt.Errorf("%w (could not join: %w)", err, failure)
+	}
+	return err
+}
+
+// HasLeadership reports whether this latch leads now. It asks the clock, so it
+// is right even in a process that was paused; it sends nothing.
+func (l *LeaderLatch) HasLeadership() bool {
+	l.mu.Lock()
+	lease := l.lease
+	l.mu.Unlock()
+	return lease != nil && lease.Err() == nil
+}
+
+// Resign ends the leadership of this latch, if it leads, and hands over to the
+// next candidate. The latch then stands again, as the last in the queue. Resign
+// waits until the server has confirmed that the node is gone, or ctx ends.
+func (l *LeaderLatch) Resign(ctx context.Context) error {
+	l.mu.Lock()
+	lease := l.lease
+	l.mu.Unlock()
+	if err := lease.Release(ctx); err != nil {
+		return fmt.Errorf("leader: resign: %w", err)
+	}
+	return nil
+}
+
+// OnChange calls fn for each beginning and each end of a leadership of this
+// latch that comes later, in this order, on a goroutine of its own; see
+// package listen. Beginnings and ends alternate. A listener may lag behind:
+// what must not outlive the leadership belongs under the lease's context.
+func (l *LeaderLatch) OnChange(fn func(Change)) *listen.Registration { return l.changes.Add(fn) }
+
+// Participants returns the candidates in the order of the queue, the leader
+// first; see [locks.LockInternals.Participants].
+func (l *LeaderLatch) Participants(ctx context.Context) ([]locks.Participant, error) {
+	return l.internals.Participants(ctx)
+}
+
+// Leader returns the candidate that leads, or false when there is none. It
+// takes two round trips, however many candidates there are.
+func (l *LeaderLatch) Leader(ctx context.Context) (locks.Participant, bool, error) {
+	return currentLeader(ctx, l.internals)
+}
+
+// Observe follows the leader of this election; see [Observe]. The latch need
+// not be started.
+func (l *LeaderLatch) Observe(ctx context.Context) Leaders {
+	return observe(ctx, l.client, l.internals)
+}

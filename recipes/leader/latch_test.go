@@ -1,0 +1,380 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestLeadersComeInTheOrderOfTheirStart(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const candidates = 5
+		client := zktest.Client(t, server)
+		latches := make([]*leader.LeaderLatch, candidates)
+		for i := range latches {
+			latches[i] = started(t, client, leader.WithID(fmt.Sprintf("candidate-%d", i)))
+			awaitCandidates(t, client, i+1)
+		}
+		var term int64
+		for i, latch := range latches {
+			lease := awaitLeadership(t, latch)
+			require.True(t, latch.HasLeadership())
+			require.Greater(t, lease.Token(), term, "terms rise")
+			term = lease.Token()
+			for j, other := range latches {
+				require.Equal(t, i == j, other.HasLeadership(), "candidate %d", j)
+			}
+			who, ok, err := latches[(i+1)%candidates].Leader(withLimit(t))
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.Equal(t, fmt.Sprintf("candidate-%d", i), who.Identity)
+			require.Equal(t, term, who.Token)
+			require.NoError(t, latch.Close())
+			require.False(t, latch.HasLeadership())
+		}
+	})
+}
+
+func TestNeverTwoLeaders(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const candidates, rounds = 10, 10
+		leaders := 0 // unprotected on purpose: the race detector is one more witness
+		var wg sync.WaitGroup
+		for range candidates {
+			latch := started(t, zktest.Client(t, server))
+			wg.Go(func() {
+				for range rounds {
+					if _, err := latch.Await(withLimit(t)); err != nil {
+						t.Errorf("await: %v", err)
+						return
+					}
+					if leaders++; leaders != 1 {
+						t.Errorf("%d leaders at once", leaders)
+					}
+					leaders--
+					if err := latch.Resign(withLimit(t)); err != nil {
+						t.Errorf("resign: %v", err)
+					}
+				}
+				if err := latch.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestBeginningsAndEndsAlternate(t *testing.T) {
+	for mode, ends := range map[leader.CloseMode]int{leader.Silent: 1, leader.NotifyLeader: 2} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			client := zktest.Client(t, zktest.NewServer(t))
+			latch := newLatch(t, client, leader.WithCloseMode(mode))
+			changes := changesOf(t, latch)
+			require.NoError(t, latch.Start())
+
+			first := zktest.Await(t, changes, "the first beginning")
+			require.True(t, first.Leader)
+			require.NoError(t, first.Err)
+			require.NoError(t, latch.Resign(withLimit(t)))
+			end := zktest.Await(t, changes, "the first end")
+			require.Equal(t, leader.Change{Term: first.Term, Err: locks.ErrReleased}, end)
+			second := zktest.Await(t, changes, "the second beginning")
+			require.True(t, second.Leader)
+			require.Greater(t, second.Term, first.Term)
+
+			require.NoError(t, latch.Close())
+
+			if ends == 2 {
+				last := zktest.Await(t, changes, "the end at the close")
+				require.Equal(t, leader.Change{Term: second.Term, Err: leader.ErrClosed}, last)
+			}
+			require.Empty(t, changes)
+		})
+	}
+}
+
+func TestCloseWithOverridesTheMode(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	latch := newLatch(t, client)
+	changes := changesOf(t, latch)
+	require.NoError(t, latch.Start())
+	begin := zktest.Await(t, changes, "the beginning")
+
+	require.NoError(t, latch.CloseWith(leader.NotifyLeader))
+
+	require.Equal(t, leader.Change{Term: begin.Term, Err: leader.ErrClosed}, zktest.Await(t, changes, "the end"))
+}
+
+func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	latch := newLatch(t, client)
+	changes := changesOf(t, latch)
+	require.NoError(t, latch.Start())
+
+	require.NoError(t, server.Restart())
+
+	awaitLeadership(t, latch)
+	require.True(t, zktest.Await(t, changes, "the election").Leader)
+	require.Empty(t, changes, "elected once")
+}
+
+func TestCloseWithoutEverAConnection(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	latch := started(t, client)
+
+	require.NoError(t, latch.Close())
+
+	_, err := latch.Await(withLimit(t))
+	require.ErrorIs(t, err, leader.ErrClosed)
+}
+
+func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		latches := make([]*leader.LeaderLatch, 3)
+		for i := range latches {
+			latches[i] = started(t, client)
+			awaitCandidates(t, client, i+1)
+		}
+		first := awaitLeadership(t, latches[0])
+
+		require.NoError(t, latches[1].Close())
+
+		awaitCandidates(t, client, 2)
+		require.NoError(t, first.Err())
+		require.False(t, latches[2].HasLeadership())
+		require.NoError(t, latches[0].Close())
+		awaitLeadership(t, latches[2])
+	})
+}
+
+func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
+	server := zktest.NewServer(t)
+	t.Cleanup(func() { zktest.AssertClean(t, server) })
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	awaitLeadership(t, started(t, other))
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.LoseReply))
+	latch := started(t, client)
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault == zkserver.LoseReply })
+
+	require.NoError(t, latch.Close())
+
+	awaitCandidates(t, other, 1)
+}
+
+func TestALostSessionMakesAnotherTheLeader(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, rival := zktest.Client(t, server), zktest.Client(t, server)
+		first := started(t, client)
+		lease := awaitLeadership(t, first)
+		changes := changesOf(t, first)
+		second := started(t, rival)
+		awaitCandidates(t, rival, 2)
+
+		zktest.KillSession(t, client)
+
+		next := awaitLeadership(t, second)
+		require.Error(t, lease.Err(), "the first knew before")
+		require.False(t, first.HasLeadership())
+		end := zktest.Await(t, changes, "the end")
+		require.False(t, end.Leader)
+		var lost *locks.LostError
+		require.ErrorAs(t, end.Err, &lost)
+		awaitCandidates(t, rival, 2) // it stands again
+		require.NoError(t, next.Err(), "the first does not regain it")
+		require.NoError(t, second.Close())
+		require.Greater(t, awaitLeadership(t, first).Token(), next.Token())
+	})
+}
+
+func TestAShortOutageUnderEachPolicy(t *testing.T) {
+	for policy, keeps := range map[framework.ErrorPolicy]bool{
+		framework.StandardErrorPolicy: false, framework.SessionErrorPolicy: true,
+	} {
+		t.Run(policy.String(), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server)
+			latch := newLatch(t, client, leader.WithLockOptions(locks.WithErrorPolicy(policy)))
+			changes := changesOf(t, latch)
+			require.NoError(t, latch.Start())
+			first := zktest.Await(t, changes, "the election")
+			path := awaitLeadership(t, latch).Path()
+
+			server.Cut(client.Session().ID(), 1)
+
+			if keeps {
+				zktest.AwaitState(t, client, framework.Reconnected)
+				require.Equal(t, path, awaitLeadership(t, latch).Path(), "the same znode")
+				require.Empty(t, changes)
+				return
+			}
+			require.Equal(t, first.Term, zktest.Await(t, changes, "the end").Term)
+			again := zktest.Await(t, changes, "the next beginning")
+			require.True(t, again.Leader)
+			require.Greater(t, again.Term, first.Term)
+		})
+	}
+}
+
+func TestThereNeedBeNoLeader(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	latch := newLatch(t, client)
+
+	_, ok, err := latch.Leader(withLimit(t))
+	require.NoError(t, err)
+	require.False(t, ok)
+	participants, err := latch.Participants(withLimit(t))
+	require.NoError(t, err)
+	require.Empty(t, participants)
+	require.NoError(t, latch.Resign(withLimit(t)), "who does not lead need not resign")
+}
+
+func TestAwaitEndsWithItsContext(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	leads := started(t, client)
+	awaitLeadership(t, leads)
+	latch := started(t, client)
+	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(reason)
+
+	_, err := latch.Await(ctx)
+
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, reason)
+}
+
+func TestAwaitWithAnEndedContextFailsEvenForTheLeader(t *testing.T) {
+	latch := started(t, zktest.Client(t, zktest.NewServer(t)))
+	awaitLeadership(t, latch)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	_, err := latch.Await(ctx)
+
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestAwaitBeforeStart(t *testing.T) {
+	latch := newLatch(t, zktest.Client(t, zktest.NewServer(t)))
+
+	_, err := latch.Await(withLimit(t))
+
+	require.ErrorIs(t, err, leader.ErrNotStarted)
+}
+
+func TestALatchIsStartedOnce(t *testing.T) {
+	latch := started(t, zktest.Client(t, zktest.NewServer(t)))
+
+	require.ErrorContains(t, latch.Start(), "started already")
+	require.NoError(t, latch.Close())
+	require.ErrorIs(t, latch.Start(), leader.ErrClosed)
+	require.NoError(t, latch.Close(), "a second Close does nothing")
+}
+
+func TestMissingRightsAreToldToTheOneWhoWaits(t *testing.T) {
+	server := zktest.NewServer(t)
+	owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
+	_, err := owner.Create(withLimit(t), election, nil, framework.WithACL(zk.AuthACL(zk.PermAll)...))
+	require.NoError(t, err)
+	stranger := zktest.Client(t, server)
+
+	_, err = started(t, stranger).Await(withLimit(t))
+
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	awaitLeadership(t, started(t, owner))
+}
+
+func TestTheEndOfTheClientEndsTheLatch(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	latch := started(t, client)
+	lease := awaitLeadership(t, latch)
+
+	require.NoError(t, client.Close())
+
+	zktest.Await(t, lease.Done(), "the end of the leadership")
+	_, err := latch.Await(withLimit(t))
+	require.ErrorIs(t, err, framework.ErrClosed)
+}
+
+func TestRevokingALeader(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, rival := zktest.Client(t, server), zktest.Client(t, server)
+		resigns := locks.WithRevocationListener(func(lease *locks.Lease) {
+			if err := lease.Release(context.Background()); err != nil {
+				t.Errorf("release: %v", err)
+			}
+		})
+		first := started(t, client, leader.WithLockOptions(resigns))
+		lease := awaitLeadership(t, first)
+		second := started(t, rival)
+		awaitCandidates(t, rival, 2)
+
+		require.NoError(t, locks.AttemptRevoke(withLimit(t), rival, lease.Path()))
+
+		awaitLeadership(t, second)
+		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for name, c := range map[string]struct {
+		path string
+		opts []leader.Option
+		want string
+	}{
+		"relative path":    {"election", nil, "election"},
+		"nil option":       {election, []leader.Option{nil}, "a nil option"},
+		"close mode":       {election, []leader.Option{leader.WithCloseMode(7)}, "close mode 7"},
+		"auto requeue":     {election, []leader.Option{leader.WithAutoRequeue()}, "WithAutoRequeue"},
+		"an id that asks":  {election, []leader.Option{leader.WithID("__REVOKE__")}, "__REVOKE__"},
+		"nil lock options": {election, []leader.Option{leader.WithLockOptions(nil)}, "a nil option"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := leader.NewLeaderLatch(client, c.path, c.opts...)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	_, err := leader.NewLeaderLatch(nil, election)
+	require.ErrorContains(t, err, "client nil")
+	_, err = leader.NewLeaderSelector(client, election, leader.WithCloseMode(leader.NotifyLeader))
+	require.ErrorContains(t, err, "WithCloseMode")
+	selector := newSelector(t, client)
+	require.ErrorContains(t, selector.Run(t.Context(), nil), "function nil")
+	//nolint:staticcheck // the nil context is what is refused
+	require.ErrorContains(t, selector.Run(nil, func(context.Context) error { return nil }), "context nil")
+	require.ErrorContains(t, newLatch(t, client).CloseWith(9), "close mode 9")
+}
+
+func TestLayoutOfALatch(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		lease := awaitLeadership(t, started(t, client, leader.WithID("node-0")))
+
+		require.Regexp(t, `^/election/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-\d{10}$`, lease.Path())
+		var stat framework.Stat
+		data, err := client.Get(withLimit(t), lease.Path(), framework.StoringStatIn(&stat))
+		require.NoError(t, err)
+		require.Equal(t, "node-0", string(data))
+		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
+	})
+}

@@ -1,0 +1,96 @@
+package leader_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 30 * time.Second
+
+// election is the path of the election of a test.
+const election = "/election"
+
+// withLimit returns a context that ends with the test, or at the limit.
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func newLatch(tb testing.TB, client *framework.Framework, opts ...leader.Option) *leader.LeaderLatch {
+	tb.Helper()
+	latch, err := leader.NewLeaderLatch(client, election, opts...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, latch.Close()) })
+	return latch
+}
+
+// started returns a latch that stands for election.
+func started(tb testing.TB, client *framework.Framework, opts ...leader.Option) *leader.LeaderLatch {
+	tb.Helper()
+	latch := newLatch(tb, client, opts...)
+	require.NoError(tb, latch.Start())
+	return latch
+}
+
+func awaitLeadership(tb testing.TB, latch *leader.LeaderLatch) *locks.Lease {
+	tb.Helper()
+	lease, err := latch.Await(withLimit(tb))
+	require.NoError(tb, err)
+	return lease
+}
+
+// awaitCandidates waits until so many stand for election.
+func awaitCandidates(tb testing.TB, client *framework.Framework, n int) {
+	tb.Helper()
+	ctx := withLimit(tb)
+	for {
+		var watch *framework.Watch
+		stat, err := client.Exists(ctx, election, framework.Watched(&watch))
+		require.NoError(tb, err)
+		var names []string
+		if stat != nil {
+			watch.Cancel()
+			names, err = client.Children(ctx, election, framework.Watched(&watch))
+			require.NoError(tb, err)
+		}
+		if len(names) == n {
+			watch.Cancel()
+			return
+		}
+		_, err = watch.Wait(ctx)
+		require.NoError(tb, err, "%d candidates, expected %d", len(names), n)
+	}
+}
+
+// changesOf returns the changes of a latch from now on.
+func changesOf(tb testing.TB, latch *leader.LeaderLatch) <-chan leader.Change {
+	tb.Helper()
+	changes := make(chan leader.Change, 100)
+	registration := latch.OnChange(func(c leader.Change) { changes <- c })
+	tb.Cleanup(func() {
+		registration.Remove()
+		<-registration.Done()
+	})
+	return changes
+}
+
+func newSelector(tb testing.TB, client *framework.Framework, opts ...leader.Option) *leader.LeaderSelector {
+	tb.Helper()
+	selector, err := leader.NewLeaderSelector(client, election, opts...)
+	require.NoError(tb, err)
+	return selector
+}

@@ -1,0 +1,151 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Leaders is a sequence of leaders, see [LeaderLatch.Observe]. A nil leader
+// says that there is none at present. An error is the last value.
+type Leaders = iter.Seq2[*locks.Participant, error]
+
+// currentLeader returns the first in the queue.
+func currentLeader(ctx context.Context, internals *locks.LockInternals) (locks.Participant, bool, error) {
+	holders, err := internals.Holders(ctx)
+	if err != nil {
+		return locks.Participant{}, false, fmt.Errorf("leader: %w", err)
+	}
+	if len(holders) == 0 {
+		return locks.Participant{}, false, nil
+	}
+	return holders[0], true, nil
+}
+
+// observer follows the first of a queue. It watches that node and no other, so
+// a candidate that comes or goes behind it costs an observer nothing. The queue
+// that the observer has listed stays right as nodes leave it, because new nodes
+// stand behind: a new list is needed only once all that it knew have left.
+type observer struct {
+	client    *framework.Framework
+	internals *locks.LockInternals
+	queue     []string // known, in order
+	seen      *locks.Participant
+	began     bool
+}
+
+// observe returns the leaders of an election.
+func observe(ctx context.Context, client *framework.Framework, internals *locks.LockInternals) Leaders {
+	return func(yield func(*locks.Participant, error) bool) {
+		if ctx == nil {
+			yield(nil, fmt.Errorf("leader: observe %s: %w", internals.Path(), errNilContext))
+			return
+		}
+		o := observer{client: client, internals: internals}
+		if err := o.run(ctx, yield); err != nil {
+			yield(nil, fmt.Errorf("leader: observe %s: %w", internals.Path(), err))
+		}
+	}
+}
+
+// errDone ends a run whose consumer wants no more.
+var errDone = errors.New("the consumer has left the loop")
+
+func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error) bool) error {
+	var p pause
+	for {
+		err := o.step(ctx, yield)
+		switch {
+		case errors.Is(err, errDone):
+			return nil
+		case ctx.Err() != nil:
+			return interrupted(ctx, nil)
+		case err != nil && !mayPass(err):
+			return err
+		case err != nil:
+			sleep(ctx, p.next())
+		default:
+			p.reset()
+		}
+	}
+}
+
+// step reports the leader, if it is another than before, and waits until it may
+// have changed.
+func (o *observer) step(ctx context.Context, yield func(*locks.Participant, error) bool) error {
+	leader, watch, err := o.look(ctx)
+	defer func() { watch.Cancel() }()
+	if err != nil {
+		return err
+	}
+	if o.isNews(leader) {
+		if o.seen != nil && leader != nil && leader.Token < o.seen.Token {
+			// Another server, which is behind the one that named the newer leader.
+			o.queue = nil
+			return o.client.Sync(ctx, o.internals.Path())
+		}
+		o.seen, o.began = leader, true
+		if !yield(leader, nil) {
+			return errDone
+		}
+	}
+	_, err = watch.Wait(ctx)
+	return err
+}
+
+// isNews reports whether the leader is another than the one reported last.
+func (o *observer) isNews(leader *locks.Participant) bool {
+	switch {
+	case !o.began:
+		return true
+	case leader == nil || o.seen == nil:
+		return leader != o.seen
+	default:
+		return leader.Token != o.seen.Token
+	}
+}
+
+// look returns the first in the queue and a watch on its node. When the queue
+// is empty it returns nil and a watch that a first candidate ends.
+func (o *observer) look(ctx context.Context) (*locks.Participant, *framework.Watch, error) {
+	for {
+		for len(o.queue) > 0 {
+			var watch *framework.Watch
+			leader, err := o.internals.Participant(ctx, o.queue[0], framework.Watched(&watch))
+			switch {
+			case err == nil:
+				return &leader, watch, nil
+			case !errors.Is(err, framework.ErrNoNode):
+				return nil, watch, err
+			}
+			watch.Cancel()
+			o.queue = o.queue[1:]
+		}
+		if watch, err := o.list(ctx); err != nil || watch != nil {
+			return nil, watch, err
+		}
+	}
+}
+
+// list learns the queue. If that is empty it returns a watch on the folder, or
+// on its creation. It returns nothing if a candidate came between the requests.
+func (o *observer) list(ctx context.Context) (watch *framework.Watch, err error) {
+	if o.queue, err = o.internals.Queue(ctx); err != nil || len(o.queue) > 0 {
+		return nil, err
+	}
+	stat, err := o.client.Exists(ctx, o.internals.Path(), framework.Watched(&watch))
+	if err != nil || stat == nil {
+		return watch, err
+	}
+	watch.Cancel()
+	watch = nil
+	if o.queue, err = o.internals.Queue(ctx, framework.Watched(&watch)); err != nil || len(o.queue) == 0 {
+		return watch, err
+	}
+	watch.Cancel()
+	return nil, nil
+}

@@ -1,0 +1,290 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Once runs a job once per key across all replicas: the report of a night, the
+// bill of an hour. A lock alone does not do that: with a lock N replicas run
+// the job N times, one after the other. Once writes a marker for each key that
+// is done, in the transaction that checks the lock.
+//
+// Layout: <path>/run/<key> is the folder of an [locks.InterProcessMutex], and
+// <path>/done/<key> is the persistent marker, whose data is the term of the run
+// and the identity of its runner. The nearest relative is kazoo's
+// NonBlockingLease, which has a time and no key.
+//
+// It is safe for concurrent use.
+type Once struct {
+	client *framework.Framework
+	path   string
+	cfg    onceConfig
+
+	mu        sync.Mutex
+	nextPurge time.Time
+}
+
+// OnceOption is a setting of a [Once].
+type OnceOption interface{ applyOnce(*onceConfig) error }
+
+type onceOptionFunc func(*onceConfig) error
+
+func (f onceOptionFunc) applyOnce(c *onceConfig) error { return f(c) }
+
+type onceConfig struct {
+	neverAgain bool
+	retention  time.Duration
+	lock       []locks.Option
+}
+
+// DefaultRetention is how long the marker of a key is kept, unless
+// [WithRetention] says otherwise.
+const DefaultRetention = 30 * 24 * time.Hour
+
+// NeverAgain marks a key before the function runs, not after it. A run that
+// fails, or whose process dies, is then never repeated: the function begins at
+// most once per key. Without it the function is run again, by this replica or
+// another, until a run succeeds.
+func NeverAgain() OnceOption {
+	return onceOptionFunc(func(c *onceConfig) error {
+		c.neverAgain = true
+		return nil
+	})
+}
+
+// WithRetention sets how long markers are kept, by the clock of the server:
+// until then a key is known to be done. It is at least a minute and must be
+// longer than replicas can disagree on which key is due. Default:
+// [DefaultRetention].
+func WithRetention(d time.Duration) OnceOption {
+	return onceOptionFunc(func(c *onceConfig) error {
+		if d < time.Minute {
+			return fmt.Errorf("retention %v, expected a minute or more", d)
+		}
+		c.retention = d
+		return nil
+	})
+}
+
+// WithRunOptions passes settings on to the lock under which a job runs, as
+// [WithLockOptions] does for an election.
+func WithRunOptions(opts ...locks.Option) OnceOption {
+	return onceOptionFunc(func(c *onceConfig) error {
+		c.lock = append(c.lock, opts...)
+		return nil
+	})
+}
+
+// NewOnce returns a Once whose keys are kept below path. It checks its
+// arguments and sends nothing.
+func NewOnce(client *framework.Framework, path string, opts ...OnceOption) (*Once, error) {
+	o := &Once{client: client, path: path, cfg: onceConfig{
+		retention: DefaultRetention, lock: []locks.Option{locks.WithRecipeName("once")},
+	}}
+	for _, option := range opts {
+		if option == nil {
+			return nil, fmt.Errorf("leader: once %s: a nil option", path)
+		}
+		if err := option.applyOnce(&o.cfg); err != nil {
+			return nil, fmt.Errorf("leader: once %s: %w", path, err)
+		}
+	}
+	if _, err := o.mutex("key"); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *Once) mutex(key string) (*locks.InterProcessMutex, error) {
+	m, err := locks.NewInterProcessMutex(o.client, framework.JoinPath(o.path, "run/"+key), o.cfg.lock...)
+	if err != nil {
+		return nil, fmt.Errorf("leader: once: %w", err)
+	}
+	return m, nil
+}
+
+// folder is where the markers are.
+func (o *Once) folder() string { return framework.JoinPath(o.path, "done") }
+
+func (o *Once) marker(key string) string { return framework.JoinPath(o.folder(), key) }
+
+// check refuses a key that cannot be the name of a znode.
+func (o *Once) check(key string) error {
+	if key == "" || strings.Contains(key, "/") {
+		return fmt.Errorf("leader: once %s: key %q, expected a name without a slash, such as \"2006-01-02\"", o.path, key)
+	}
+	if err := framework.ValidatePath(o.marker(key)); err != nil {
+		return fmt.Errorf("leader: once %s: key %q: %w", o.path, key, err)
+	}
+	return nil
+}
+
+// Done reports whether a run of key has been marked.
+func (o *Once) Done(ctx context.Context, key string) (bool, error) {
+	if err := o.check(key); err != nil {
+		return false, err
+	}
+	stat, err := o.client.Exists(ctx, o.marker(key))
+	return stat != nil, err
+}
+
+// Do runs fn unless key is done, and reports whether it has run fn to its end.
+// While another replica runs the key, Do waits: then that run is done and Do
+// returns false, or it has failed and Do runs fn. The context bounds the wait,
+// and the context of fn is derived from it and from the lock.
+//
+// When fn returns nil the key is marked as done, in a transaction that fails if
+// the lock is no longer held. If that cannot be confirmed, Do returns true and
+// an error: [*locks.LostError] if the lock was lost, so that another replica may
+// run the key, or one for which [framework.OutcomeUnknown] is true. When fn
+// returns an error, Do returns it, and the key is free for another run, except
+// under [NeverAgain].
+func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {
+	if ctx == nil {
+		return false, fmt.Errorf("leader: once %s: %w", o.path, errNilContext)
+	}
+	if fn == nil {
+		return false, fmt.Errorf("leader: once %s: function nil, expected what to run", o.path)
+	}
+	if done, err := o.Done(ctx, key); done || err != nil {
+		return false, err
+	}
+	mutex, err := o.mutex(key)
+	if err != nil {
+		return false, err
+	}
+	err = mutex.Do(ctx, func(ctx context.Context) error {
+		ran, err = o.run(ctx, key, fn)
+		return err
+	})
+	return ran, err
+}
+
+// run runs fn under the lock, with the marker before or after it.
+func (o *Once) run(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {
+	// Whoever had the lock before has marked the key before it let go. This client
+	// has seen it let go, so it sees the marker as well.
+	if done, err := o.Done(ctx, key); done || err != nil {
+		return false, err
+	}
+	if o.cfg.neverAgain {
+		if ours, err := o.mark(ctx, key); !ours || err != nil {
+			return false, err
+		}
+		return true, fn(ctx)
+	}
+	if err := fn(ctx); err != nil {
+		return true, err
+	}
+	_, err = o.mark(ctx, key)
+	return true, err
+}
+
+// markTimeout bounds how long a run that has succeeded waits for its marker.
+const markTimeout = 30 * time.Second
+
+// mark writes the marker of a key under the lock, and reports whether it is ours.
+func (o *Once) mark(ctx context.Context, key string) (bool, error) {
+	lease := locks.LeaseFrom(ctx)
+	// A run that has succeeded is to be marked even if its caller has gone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
+	defer cancel()
+	if err := o.client.Mkdirs(ctx, o.folder()); err != nil {
+		return false, err
+	}
+	data := strconv.AppendInt(nil, lease.Token(), 10)
+	for {
+		_, err := lease.Transact(ctx, framework.CreateOp(o.marker(key), data))
+		switch {
+		case err == nil:
+			o.purgeSometimes(ctx, key)
+			return true, nil
+		case errors.Is(err, framework.ErrNodeExists):
+			return o.isOurs(ctx, key, data)
+		case !framework.OutcomeUnknown(err):
+			return false, err
+		}
+		// The marker may be there or still on its way. Ask; and if it is not there
+		// write it again, which the first one would make fail.
+		ours, readErr := o.isOurs(ctx, key, data)
+		switch {
+		case readErr == nil:
+			return ours, nil
+		case !errors.Is(readErr, framework.ErrNoNode):
+			return false, fmt.Errorf("%w (and its outcome cannot be read: %w)", err, readErr)
+		}
+	}
+}
+
+// isOurs reports whether the marker of a key has been written by this run.
+func (o *Once) isOurs(ctx context.Context, key string, data []byte) (bool, error) {
+	have, err := o.client.Get(ctx, o.marker(key))
+	return err == nil && string(have) == string(data), err
+}
+
+// purgeSometimes deletes old markers, if that has not been done for a while. A
+// failure is logged: the next run tries again, and the marker of this run stands.
+func (o *Once) purgeSometimes(ctx context.Context, key string) {
+	o.mu.Lock()
+	now := time.Now()
+	due := !now.Before(o.nextPurge)
+	if due {
+		o.nextPurge = now.Add(o.cfg.retention / 16)
+	}
+	o.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := o.purge(ctx, key); err != nil {
+		o.client.Logger().Warn("old markers stay until the next run", "path", o.path, "error", err)
+	}
+}
+
+// purgeBatch is how many markers are looked at with one write.
+const purgeBatch = 256
+
+// purge deletes the markers that are older than the retention. Their age is
+// taken from the marker that was just written, so that only the server's clock
+// counts.
+func (o *Once) purge(ctx context.Context, key string) error {
+	newest, err := o.client.Exists(ctx, o.marker(key))
+	if err != nil || newest == nil {
+		return err
+	}
+	names, err := o.client.Children(ctx, o.folder())
+	if err != nil {
+		return err
+	}
+	oldest := newest.Ctime - o.cfg.retention.Milliseconds()
+	for batch := range slices.Chunk(names, purgeBatch) {
+		stats := make([]framework.Stat, len(batch))
+		reads := make([]framework.Read, len(batch))
+		data := make([][]byte, len(batch))
+		for i, name := range batch {
+			reads[i] = framework.ReadData(o.marker(name), &data[i], framework.StoringStatIn(&stats[i]))
+		}
+		// Another replica may have deleted some of them: those have no stat.
+		if err := o.client.Pipeline(ctx, reads...); err != nil && !errors.Is(err, framework.ErrNoNode) {
+			return err
+		}
+		for i, name := range batch {
+			if name == key || stats[i].Czxid == 0 || stats[i].Ctime >= oldest {
+				continue
+			}
+			if err := o.client.Delete(ctx, o.marker(name), framework.Quietly(), framework.Idempotent()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

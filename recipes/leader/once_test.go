@@ -1,0 +1,197 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func newOnce(tb testing.TB, client *framework.Framework, opts ...leader.OnceOption) *leader.Once {
+	tb.Helper()
+	once, err := leader.NewOnce(client, "/jobs/report", opts...)
+	require.NoError(tb, err)
+	return once
+}
+
+func TestAJobRunsOncePerKeyAcrossReplicas(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const replicas, keys = 8, 5
+		var mu sync.Mutex
+		runs := map[string]int{}
+		ran := 0
+		var wg sync.WaitGroup
+		for range replicas {
+			once := newOnce(t, zktest.Client(t, server))
+			wg.Go(func() {
+				for k := range keys {
+					key := fmt.Sprintf("2026-11-%02d", k+1)
+					mine, err := once.Do(withLimit(t), key, func(context.Context) error {
+						mu.Lock()
+						defer mu.Unlock()
+						runs[key]++
+						return nil
+					})
+					if err != nil {
+						t.Errorf("do %s: %v", key, err)
+					}
+					if mine {
+						mu.Lock()
+						ran++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, runs, keys)
+		for key, n := range runs {
+			require.Equal(t, 1, n, key)
+		}
+		require.Equal(t, keys, ran)
+	})
+}
+
+func TestAFailedRunIsRepeatedUnlessNever(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts  []leader.OnceOption
+		again bool
+	}{
+		"by default":  {nil, true},
+		"never again": {[]leader.OnceOption{leader.NeverAgain()}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			once := newOnce(t, zktest.Client(t, zktest.NewServer(t)), c.opts...)
+			failure := errors.New("no paper")
+
+			ran, err := once.Do(withLimit(t), "a", func(context.Context) error { return failure })
+			require.True(t, ran)
+			require.ErrorIs(t, err, failure)
+			done, err := once.Done(withLimit(t), "a")
+			require.NoError(t, err)
+			require.Equal(t, !c.again, done)
+
+			ran, err = once.Do(withLimit(t), "a", func(context.Context) error { return nil })
+			require.NoError(t, err)
+			require.Equal(t, c.again, ran)
+		})
+	}
+}
+
+func TestAnotherReplicaRunsWhenTheFirstDies(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts  []leader.OnceOption
+		again bool
+	}{
+		"by default":  {nil, true},
+		"never again": {[]leader.OnceOption{leader.NeverAgain()}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client, other := zktest.Client(t, server), zktest.Client(t, server)
+				running, died := make(chan struct{}), make(chan error, 1)
+				once := newOnce(t, client, c.opts...)
+				go func() {
+					_, err := once.Do(t.Context(), "a", func(ctx context.Context) error {
+						close(running)
+						<-ctx.Done()
+						return nil // it does not notice, and the marker must
+					})
+					died <- err
+				}()
+				zktest.Await(t, running, "the first run")
+				zktest.KillSession(t, client)
+
+				ran, err := newOnce(t, other, c.opts...).Do(withLimit(t), "a", func(context.Context) error { return nil })
+
+				require.NoError(t, err)
+				require.Equal(t, c.again, ran)
+				var lost *locks.LostError
+				require.ErrorAs(t, zktest.Await(t, died, "the first replica"), &lost)
+			})
+		})
+	}
+}
+
+func TestALostReplyToTheMarkerIsNoSecondRun(t *testing.T) {
+	for _, fault := range []zkserver.Fault{zkserver.LoseReply, zkserver.LoseRequest} {
+		t.Run(fault.String(), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
+			server.Intercept(zkserver.Nth(1, zkserver.OpMulti, fault))
+			once := newOnce(t, client)
+
+			ran, err := once.Do(withLimit(t), "a", func(context.Context) error { return nil })
+
+			require.NoError(t, err)
+			require.True(t, ran)
+			ran, err = once.Do(withLimit(t), "a", func(context.Context) error { return errors.New("a second run") })
+			require.NoError(t, err)
+			require.False(t, ran)
+		})
+	}
+}
+
+func TestTheMarkerOutlivesTheCaller(t *testing.T) {
+	once := newOnce(t, zktest.Client(t, zktest.NewServer(t)))
+	ctx, cancel := context.WithCancel(t.Context())
+
+	ran, err := once.Do(ctx, "a", func(context.Context) error { cancel(); return nil })
+
+	require.NoError(t, err)
+	require.True(t, ran)
+	done, err := once.Done(withLimit(t), "a")
+	require.NoError(t, err)
+	require.True(t, done, "the job was done before its caller left")
+}
+
+func TestOldMarkersAreRemoved(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		for _, key := range []string{"a", "b"} {
+			_, err := newOnce(t, client).Do(withLimit(t), key, func(context.Context) error { return nil })
+			require.NoError(t, err)
+		}
+
+		require.NoError(t, newOnce(t, client).PurgeOlderThan(withLimit(t), "b", -time.Hour))
+
+		for key, stays := range map[string]bool{"a": false, "b": true} {
+			done, err := newOnce(t, client).Done(withLimit(t), key)
+			require.NoError(t, err)
+			require.Equal(t, stays, done, key)
+		}
+	})
+}
+
+func TestBadInputOfOnce(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := leader.NewOnce(client, "jobs")
+	require.ErrorContains(t, err, "jobs")
+	_, err = leader.NewOnce(client, "/jobs", nil)
+	require.ErrorContains(t, err, "a nil option")
+	_, err = leader.NewOnce(client, "/jobs", leader.WithRetention(time.Second))
+	require.ErrorContains(t, err, "a minute or more")
+	_, err = leader.NewOnce(nil, "/jobs")
+	require.ErrorContains(t, err, "client nil")
+	once := newOnce(t, client)
+	nothing := func(context.Context) error { return nil }
+	for _, key := range []string{"", "a/b", "..", "\x00"} {
+		_, err := once.Do(t.Context(), key, nothing)
+		require.ErrorContains(t, err, "key", "%q", key)
+	}
+	_, err = once.Do(t.Context(), "a", nil)
+	require.ErrorContains(t, err, "function nil")
+	//nolint:staticcheck // the nil context is what is refused
+	_, err = once.Do(nil, "a", nothing)
+	require.ErrorContains(t, err, "context nil")
+}

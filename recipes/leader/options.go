@@ -1,0 +1,109 @@
+package leader
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Option is a setting of a [LeaderLatch] or a [LeaderSelector].
+type Option interface{ apply(*config) error }
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+type config struct {
+	closeMode   CloseMode
+	autoRequeue bool
+	lock        []locks.Option
+}
+
+func newConfig(recipe string, opts []Option) (config, error) {
+	c := config{lock: []locks.Option{locks.WithRecipeName(recipe)}}
+	for _, o := range opts {
+		if o == nil {
+			return c, errors.New("a nil option")
+		}
+		if err := o.apply(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// WithID sets the identity of this candidate, which Participants show as
+// Identity and Java's candidates as the id. Default: host name, slash, process
+// id, and the label of [locks.WithLabel] after a space. An empty id is written
+// as it is, as Curator's LeaderLatch does.
+func WithID(id string) Option {
+	return WithLockOptions(locks.WithLockData([]byte(id)))
+}
+
+// WithLockOptions passes settings on to the lock that the election stands on:
+// [locks.WithErrorPolicy], [locks.WithLabel], [locks.WithRevocationListener]
+// and so on.
+func WithLockOptions(opts ...locks.Option) Option {
+	return optionFunc(func(c *config) error {
+		c.lock = append(c.lock, opts...)
+		return nil
+	})
+}
+
+// CloseMode says whether a latch that leads reports the end of its leadership
+// to its listeners when it is closed. It is Curator's LeaderLatch.CloseMode.
+type CloseMode int
+
+const (
+	// Silent closes without a word to the listeners. It is the default.
+	Silent CloseMode = iota
+
+	// NotifyLeader tells the listeners of a latch that leads that it no longer does.
+	NotifyLeader
+)
+
+func (m CloseMode) check() error {
+	if m != Silent && m != NotifyLeader {
+		return fmt.Errorf("close mode %d, expected leader.Silent or leader.NotifyLeader", m)
+	}
+	return nil
+}
+
+// WithCloseMode sets what [LeaderLatch.Close] tells the listeners. Default:
+// [Silent].
+func WithCloseMode(mode CloseMode) Option {
+	return optionFunc(func(c *config) error {
+		c.closeMode = mode
+		return mode.check()
+	})
+}
+
+// WithAutoRequeue makes [LeaderSelector.Run] stand for election again after
+// each term, until its context ends or the function returns [ErrStop].
+func WithAutoRequeue() Option {
+	return optionFunc(func(c *config) error {
+		c.autoRequeue = true
+		return nil
+	})
+}
+
+// Between failed attempts to join an election there are pauses, each twice the
+// one before.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = 30 * time.Second
+)
+
+// pause is how long to wait before the next attempt.
+type pause time.Duration
+
+// next returns the pause to make now. It doubles the one after it.
+func (p *pause) next() time.Duration {
+	d := min(max(time.Duration(*p), minPause), maxPause)
+	*p = pause(2 * d)
+	return d
+}
+
+func (p *pause) reset() { *p = 0 }

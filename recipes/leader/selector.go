@@ -1,0 +1,204 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// selectorName is what Curator calls the nodes of a LeaderSelector: those of a mutex.
+const selectorName = "lock-"
+
+// LeaderSelector leads by running a function: [LeaderSelector.Run] stands for
+// election, calls the function when it leads, and gives the leadership up when
+// the function returns. It shares the election with Curator's class of that
+// name, and its queue is that of an [locks.InterProcessMutex] on the same path.
+//
+// Layout: <path>/_c_<uuid>-lock-<10 digits>, ephemeral, with the id as data,
+// below container nodes.
+//
+// It is safe for concurrent use.
+type LeaderSelector struct { //nolint:revive // Curator's name
+	client      *framework.Framework
+	internals   *locks.LockInternals
+	autoRequeue bool
+
+	mu        sync.Mutex
+	running   bool
+	requeued  bool
+	lease     *locks.Lease            // of the term that is under way, or nil
+	interrupt context.CancelCauseFunc // ends that term
+}
+
+// NewLeaderSelector returns a candidate of the election at path. It checks its
+// arguments and sends nothing.
+func NewLeaderSelector(client *framework.Framework, path string, opts ...Option) (*LeaderSelector, error) {
+	cfg, err := newConfig("leader_selector", opts)
+	if err != nil {
+		return nil, fmt.Errorf("leader: %s: %w", path, err)
+	}
+	if cfg.closeMode != Silent {
+		return nil, fmt.Errorf("leader: %s: WithCloseMode, expected no such option: it is for a LeaderLatch", path)
+	}
+	internals, err := newElection(client, path, selectorName, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &LeaderSelector{client: client, internals: internals, autoRequeue: cfg.autoRequeue}, nil
+}
+
+// Path returns the path of the election.
+func (s *LeaderSelector) Path() string { return s.internals.Path() }
+
+// Run stands for election, calls lead when this candidate leads, and gives the
+// leadership up when lead has returned or panicked. It blocks until then.
+//
+// The context of lead is derived from ctx and from the leadership. It ends
+// before another candidate can lead, with a [*locks.LostError] as its cause, and
+// with [ErrInterrupted] when [LeaderSelector.InterruptLeadership] is called.
+// [locks.LeaseFrom] returns the leadership, whose Token is the term.
+//
+// Run returns the error of lead, or why it did not come to lead. After a call of
+// [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands again
+// instead. Then the errors of lead are logged and end only their term; pauses of
+// up to 30 s lie between terms that fail. It ends with ctx, whose error it
+// returns, or when lead returns [ErrStop], with nil.
+//
+// A selector stands once at a time: Run while another Run is under way fails
+// with [ErrRunning].
+func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) error) error {
+	switch {
+	case ctx == nil:
+		return fmt.Errorf("leader: run %s: %w", s.Path(), errNilContext)
+	case lead == nil:
+		return fmt.Errorf("leader: run %s: function nil, expected what to do while leading", s.Path())
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	var p pause
+	for {
+		err := s.term(ctx, lead)
+		switch {
+		case errors.Is(err, ErrStop):
+			return nil
+		case ctx.Err() != nil || errors.Is(err, framework.ErrClosed) || !s.again():
+			return err
+		case err == nil:
+			p.reset()
+		default:
+			s.client.Logger().Warn("a term has failed, standing again", "path", s.Path(), "error", err)
+			sleep(ctx, p.next())
+		}
+	}
+}
+
+// term stands for election once.
+func (s *LeaderSelector) term(ctx context.Context, lead func(context.Context) error) error {
+	return locks.Do(ctx, s.internals, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		s.begin(ctx, cancel)
+		defer s.end()
+		// The leadership may have been lost, or the caller may have left, since the
+		// grant. Then lead must not begin.
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return lead(ctx)
+	})
+}
+
+func (s *LeaderSelector) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running {
+		return fmt.Errorf("leader: run %s: %w", s.Path(), ErrRunning)
+	}
+	s.running, s.requeued = true, false
+	return nil
+}
+
+func (s *LeaderSelector) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = false
+}
+
+func (s *LeaderSelector) begin(ctx context.Context, cancel context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease, s.interrupt = locks.LeaseFrom(ctx), cancel
+}
+
+func (s *LeaderSelector) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease, s.interrupt = nil, nil
+}
+
+// again reports whether to stand again, and takes a request to do so.
+func (s *LeaderSelector) again() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.autoRequeue || s.requeued
+	s.requeued = false
+	return again
+}
+
+// Requeue makes the Run that is under way stand for election once more after
+// its present term. It reports whether there is such a Run and no earlier
+// Requeue has asked for that already.
+func (s *LeaderSelector) Requeue() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.running || s.requeued {
+		return false
+	}
+	s.requeued = true
+	return true
+}
+
+// InterruptLeadership ends the context of the term that is under way, with
+// [ErrInterrupted] as its cause, and reports whether there is one. The
+// leadership is given up when the function has returned.
+func (s *LeaderSelector) InterruptLeadership() bool {
+	s.mu.Lock()
+	interrupt := s.interrupt
+	s.mu.Unlock()
+	if interrupt == nil {
+		return false
+	}
+	interrupt(ErrInterrupted)
+	return true
+}
+
+// HasLeadership reports whether this candidate leads now, from before its
+// function is called until it returns or the leadership is lost.
+func (s *LeaderSelector) HasLeadership() bool {
+	s.mu.Lock()
+	lease := s.lease
+	s.mu.Unlock()
+	return lease != nil && lease.Err() == nil
+}
+
+// Participants returns the candidates in the order of the queue, the leader
+// first; see [locks.LockInternals.Participants].
+func (s *LeaderSelector) Participants(ctx context.Context) ([]locks.Participant, error) {
+	return s.internals.Participants(ctx)
+}
+
+// Leader returns the candidate that leads, or false when there is none.
+func (s *LeaderSelector) Leader(ctx context.Context) (locks.Participant, bool, error) {
+	return currentLeader(ctx, s.internals)
+}
+
+// Observe follows the leader of this election; see [LeaderLatch.Observe].
+func (s *LeaderSelector) Observe(ctx context.Context) Leaders {
+	return observe(ctx, s.client, s.internals)
+}

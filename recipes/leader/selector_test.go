@@ -1,0 +1,231 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// term is one term of a selector that a test has under its control.
+type term struct {
+	ctx  context.Context
+	done chan error // what the function returns
+}
+
+// runs starts a Run whose terms come through the first channel and whose
+// result comes through the second.
+func runs(ctx context.Context, selector *leader.LeaderSelector) (<-chan term, <-chan error) {
+	terms, result := make(chan term), make(chan error, 1)
+	go func() {
+		result <- selector.Run(ctx, func(ctx context.Context) error {
+			t := term{ctx, make(chan error)}
+			select {
+			case terms <- t:
+				return <-t.done
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}()
+	return terms, result
+}
+
+func TestLeadershipRotates(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const candidates, rounds = 5, 3
+		var wg sync.WaitGroup
+		leaders, terms := 0, make([]int, candidates) // unprotected on purpose
+		for i := range candidates {
+			selector := newSelector(t, zktest.Client(t, server))
+			wg.Go(func() {
+				err := selector.Run(withLimit(t), func(ctx context.Context) error {
+					if leaders++; leaders != 1 {
+						t.Errorf("%d leaders at once", leaders)
+					}
+					if terms[i]++; terms[i] < rounds {
+						if !selector.Requeue() {
+							t.Error("not requeued")
+						}
+					}
+					if !selector.HasLeadership() {
+						t.Error("it leads and does not know")
+					}
+					leaders--
+					return ctx.Err()
+				})
+				if err != nil {
+					t.Errorf("run: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, []int{rounds, rounds, rounds, rounds, rounds}, terms)
+	})
+}
+
+func TestAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
+	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
+	terms, result := runs(t.Context(), selector)
+	var last int64
+	for range 3 {
+		term := zktest.Await(t, terms, "a term")
+		token := locks.LeaseFrom(term.ctx).Token()
+		require.Greater(t, token, last)
+		last = token
+		term.done <- nil
+	}
+	zktest.Await(t, terms, "the last term").done <- leader.ErrStop
+
+	require.NoError(t, zktest.Await(t, result, "the end"))
+}
+
+func TestAFailedTermIsFollowedByAnother(t *testing.T) {
+	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
+	terms, result := runs(t.Context(), selector)
+
+	zktest.Await(t, terms, "a term").done <- errors.New("no luck")
+	zktest.Await(t, terms, "another term").done <- leader.ErrStop
+
+	require.NoError(t, zktest.Await(t, result, "the end"))
+}
+
+func TestRunReturnsTheErrorOfItsTerm(t *testing.T) {
+	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
+	failure := errors.New("no luck")
+
+	err := selector.Run(withLimit(t), func(context.Context) error { return failure })
+
+	require.ErrorIs(t, err, failure)
+	require.False(t, selector.HasLeadership())
+}
+
+func TestInterruptLeadership(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		selector := newSelector(t, zktest.Client(t, server))
+		require.False(t, selector.InterruptLeadership(), "no term is under way")
+		terms, result := runs(t.Context(), selector)
+		first := zktest.Await(t, terms, "a term")
+		require.True(t, selector.Requeue())
+		require.False(t, selector.Requeue(), "asked for already")
+
+		require.True(t, selector.InterruptLeadership())
+		require.True(t, selector.InterruptLeadership(), "once more does no harm")
+
+		zktest.Await(t, first.ctx.Done(), "the interruption")
+		require.ErrorIs(t, context.Cause(first.ctx), leader.ErrInterrupted)
+		first.done <- context.Cause(first.ctx)
+		second := zktest.Await(t, terms, "the term that was asked for")
+		require.NoError(t, second.ctx.Err())
+		second.done <- nil
+		require.NoError(t, zktest.Await(t, result, "the end"))
+	})
+}
+
+func TestTheContextOfARunEndsIt(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	leading, waiting := newSelector(t, client), newSelector(t, client, leader.WithAutoRequeue())
+	terms, result := runs(t.Context(), leading)
+	term := zktest.Await(t, terms, "a term")
+	ctx, cancel := context.WithCancel(t.Context())
+	_, waited := runs(ctx, waiting)
+	awaitCandidates(t, client, 2)
+
+	cancel()
+
+	require.ErrorIs(t, zktest.Await(t, waited, "the end of the wait"), context.Canceled)
+	awaitCandidates(t, client, 1)
+	require.NoError(t, term.ctx.Err(), "the other leads on")
+	term.done <- nil
+	require.NoError(t, zktest.Await(t, result, "the end"))
+}
+
+func TestOneRunAtATime(t *testing.T) {
+	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
+	terms, result := runs(t.Context(), selector)
+	term := zktest.Await(t, terms, "a term")
+
+	require.ErrorIs(t, selector.Run(t.Context(), func(context.Context) error { return nil }), leader.ErrRunning)
+
+	term.done <- nil
+	require.NoError(t, zktest.Await(t, result, "the end"))
+	require.False(t, selector.Requeue(), "nothing runs")
+}
+
+func TestALostSessionEndsTheTermAndNotTheRun(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		selector := newSelector(t, client, leader.WithAutoRequeue())
+		terms, result := runs(t.Context(), selector)
+		term := zktest.Await(t, terms, "a term")
+
+		zktest.KillSession(t, client)
+
+		zktest.Await(t, term.ctx.Done(), "the loss")
+		var lost *locks.LostError
+		require.ErrorAs(t, context.Cause(term.ctx), &lost)
+		term.done <- context.Cause(term.ctx)
+		zktest.Await(t, terms, "the next term").done <- leader.ErrStop
+		require.NoError(t, zktest.Await(t, result, "the end"))
+	})
+}
+
+func TestAPanicGivesTheLeadershipUp(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	selector := newSelector(t, client)
+
+	require.PanicsWithValue(t, "ouch", func() {
+		_ = selector.Run(withLimit(t), func(context.Context) error { panic("ouch") })
+	})
+
+	require.False(t, selector.HasLeadership())
+	require.NoError(t, selector.Run(withLimit(t), func(context.Context) error { return nil }))
+}
+
+func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		selector := newSelector(t, client, leader.WithID("node-0"))
+		terms, result := runs(t.Context(), selector)
+		term := zktest.Await(t, terms, "a term")
+		mutex, err := locks.NewInterProcessMutex(client, election)
+		require.NoError(t, err)
+
+		_, err = mutex.TryAcquire(withLimit(t))
+
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		who, ok, err := selector.Leader(withLimit(t))
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, "node-0", who.Identity)
+		term.done <- nil
+		require.NoError(t, zktest.Await(t, result, "the end"))
+		_, ok, err = selector.Leader(withLimit(t))
+		require.NoError(t, err)
+		require.False(t, ok)
+	})
+}
+
+func TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
+	other := zktest.Client(t, server)
+	selector := newSelector(t, client)
+	terms, result := runs(t.Context(), selector)
+	term := zktest.Await(t, terms, "a term")
+	server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.LoseRequest))
+
+	selector.InterruptLeadership()
+	term.done <- context.Cause(term.ctx)
+
+	require.ErrorIs(t, zktest.Await(t, result, "the end"), leader.ErrInterrupted)
+	awaitCandidates(t, other, 0)
+}
