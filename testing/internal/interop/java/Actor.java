@@ -30,6 +30,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * semaphore NAME PATH MAX            InterProcessSemaphoreV2
  * semaphore-v1 NAME PATH MAX         InterProcessSemaphore
  * semaphore-mutex NAME PATH
+ * latch NAME PATH ID                 LeaderLatch; to acquire is to lead, to release is to leave
+ * selector NAME PATH ID              LeaderSelector, in the same way
  * acquire NAME [TIMEOUT]             node and czxid; nothing when the time, in ms, was too short
  * release NAME
  * participants NAME                  paths, in the order of the queue
@@ -91,6 +93,8 @@ final class Actor {
             case "semaphore" -> add(args.get(0), Lock.semaphoreV2(client, args.get(1), Integer.parseInt(args.get(2))));
             case "semaphore-v1" -> add(args.get(0), Lock.semaphoreV1(client, args.get(1), Integer.parseInt(args.get(2))));
             case "semaphore-mutex" -> add(args.get(0), Lock.semaphoreMutex(client, args.get(1)));
+            case "latch" -> add(args.get(0), Leader.latch(client, args.get(1), args.get(2)));
+            case "selector" -> add(args.get(0), Leader.selector(client, args.get(1), args.get(2)));
             case "acquire" -> acquire(lock(args.get(0)), args.size() > 1 ? Long.parseLong(args.get(1)) : Lock.FOREVER);
             case "release" -> done(lock(args.get(0))::release);
             case "participants" -> List.copyOf(lock(args.get(0)).participants());
