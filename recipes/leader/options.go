@@ -22,7 +22,7 @@ type config struct {
 }
 
 func newConfig(recipe string, opts []Option) (config, error) {
-	c := config{lock: []locks.Option{locks.WithRecipeName(recipe)}}
+	c := config{lock: []locks.Option{locks.WithRecipeName(recipe), locks.WithoutReentry()}}
 	for _, o := range opts {
 		if o == nil {
 			return c, errors.New("a nil option")

@@ -229,3 +229,14 @@ func TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
 	require.ErrorIs(t, zktest.Await(t, result, "the end"), leader.ErrInterrupted)
 	awaitCandidates(t, other, 0)
 }
+
+func TestALeaderCannotStandAgainWithTheContextOfItsTerm(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	inner := newSelector(t, client)
+
+	err := newSelector(t, client).Run(withLimit(t), func(ctx context.Context) error {
+		return inner.Run(ctx, func(context.Context) error { return nil })
+	})
+
+	require.ErrorIs(t, err, locks.ErrReentered)
+}
