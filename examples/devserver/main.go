@@ -8,18 +8,29 @@
 // srvr are answered on the same port. Data and sessions are gone when it ends, on
 // SIGINT or SIGTERM, with status 0.
 //
-// The tick is ZooKeeper's tickTime: session timeouts are negotiated to between 2
-// and 20 of them. It is shorter than on real servers, so that what happens when a
-// session expires can be seen without a long wait. How often empty containers and
-// outdated TTL nodes are looked for, ZooKeeper's znode.container.checkIntervalMs, is
-// -container-check. With -version 3.6.3, say, it claims to be an older ZooKeeper, and
-// knows no more than that.
+// Its flags are the settings of a ZooKeeper server that make sense in memory:
 //
-// The exit status is 1 when the address cannot be listened on or no such version can
-// be, and 2 when the flags are wrong.
+//	-tick                    tickTime
+//	-min-session-timeout     minSessionTimeout
+//	-max-session-timeout     maxSessionTimeout
+//	-max-client-connections  maxClientCnxns
+//	-max-request             jute.maxbuffer
+//	-container-check         znode.container.checkIntervalMs
+//	-super-digest            zookeeper.DigestAuthenticationProvider.superDigest
+//	-reconfig                reconfigEnabled
+//
+// The default tick is one second, half of ZooKeeper's: sessions of up to 20 seconds,
+// which is long enough for every policy of this client. With a shorter tick the end of
+// a session is seen sooner, and clients with long sessions warn about that. -max-memory
+// bounds what connections can make the server keep. With -version 3.6.3, say, it claims
+// to be an older ZooKeeper, and knows no more than that.
+//
+// The exit status is 1 when the address cannot be listened on, and 2 when the flags are
+// wrong.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -67,13 +78,17 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server, err := zkserver.Start(zkserver.WithAddr(cfg.addr), zkserver.WithTick(cfg.tick),
-		zkserver.WithContainerCheckInterval(cfg.containerCheck), zkserver.WithVersion(cfg.version))
-	if err != nil {
+	server, err := zkserver.Start(cfg.options()...)
+	var network *net.OpError
+	switch {
+	case errors.As(err, &network):
 		return err
+	case err != nil: // the server refuses a setting
+		return &usageError{err, err.Error() + "\n" + cfg.usage}
 	}
+	smallest, largest := cfg.sessionTimeouts()
 	_, err = fmt.Fprintf(stdout, "listening on %s\nsession timeouts from %v to %v; data is in memory only; Ctrl-C ends it\n",
-		server.Addr(), minTimeoutTicks*cfg.tick, maxTimeoutTicks*cfg.tick)
+		server.Addr(), smallest, largest)
 	if err == nil {
 		<-ctx.Done()
 	}
@@ -90,8 +105,43 @@ const (
 type config struct {
 	addr           string
 	tick           time.Duration
+	minTimeout     time.Duration // 0: 2 ticks
+	maxTimeout     time.Duration // 0: 20 ticks
+	maxClients     int
+	maxRequest     int
+	maxMemory      int
 	containerCheck time.Duration
+	superDigest    string
+	reconfig       bool
 	version        string
+
+	usage string // of all flags
+}
+
+// options are the settings of the server, which checks them.
+func (c config) options() []zkserver.Option {
+	options := []zkserver.Option{
+		zkserver.WithAddr(c.addr),
+		zkserver.WithTick(c.tick),
+		zkserver.WithSessionTimeouts(c.minTimeout, c.maxTimeout),
+		zkserver.WithMaxClientConnections(c.maxClients),
+		zkserver.WithMaxFrame(c.maxRequest),
+		zkserver.WithMaxMemory(c.maxMemory),
+		zkserver.WithContainerCheckInterval(c.containerCheck),
+		zkserver.WithVersion(c.version),
+	}
+	if c.superDigest != "" {
+		options = append(options, zkserver.WithSuperDigest(c.superDigest))
+	}
+	if c.reconfig {
+		options = append(options, zkserver.WithReconfigEnabled())
+	}
+	return options
+}
+
+// sessionTimeouts returns the bounds of session timeouts.
+func (c config) sessionTimeouts() (smallest, largest time.Duration) {
+	return cmp.Or(c.minTimeout, minTimeoutTicks*c.tick), cmp.Or(c.maxTimeout, maxTimeoutTicks*c.tick)
 }
 
 // usageError is a mistake in the flags, or the request for help.
@@ -111,32 +161,34 @@ func parseFlags(args []string) (config, error) {
 	flags := flag.NewFlagSet("devserver", flag.ContinueOnError)
 	flags.SetOutput(&text) // Parse writes what is wrong, and the usage
 	flags.StringVar(&cfg.addr, "addr", "127.0.0.1:2181", "`host:port` to listen on; port 0 is any free one")
-	flags.DurationVar(&cfg.tick, "tick", 500*time.Millisecond, "tickTime, a `duration`")
+	flags.DurationVar(&cfg.tick, "tick", time.Second, "tickTime, a `duration`")
+	flags.DurationVar(&cfg.minTimeout, "min-session-timeout", 0, "smallest session timeout, a `duration` (default 2 ticks)")
+	flags.DurationVar(&cfg.maxTimeout, "max-session-timeout", 0, "largest session timeout, a `duration` (default 20 ticks)")
+	flags.IntVar(&cfg.maxClients, "max-client-connections", 0, "how `many` connections one address may have (default no limit)")
+	flags.IntVar(&cfg.maxRequest, "max-request", 0xfffff, "size of the largest request in `bytes`")
+	flags.IntVar(&cfg.maxMemory, "max-memory", 256<<20, "`bytes` of memory for all connections, without the data of znodes")
 	flags.DurationVar(&cfg.containerCheck, "container-check", time.Minute, "`duration` between two looks for empty containers")
+	flags.StringVar(&cfg.superDigest, "super-digest", "", "the `digest` of the super user, super:base64(sha1(super:password)) (default none)")
+	flags.BoolVar(&cfg.reconfig, "reconfig", false, "answer reconfig as a server that allows it but is alone")
 	flags.StringVar(&cfg.version, "version", "3.8.0", "the `version` of ZooKeeper that it claims to be")
 	if err := flags.Parse(args); err != nil {
 		return config{}, &usageError{err, strings.TrimSpace(text.String())}
 	}
+	flags.Usage()
+	cfg.usage = strings.TrimSpace(text.String())
 	if err := cfg.validate(flags.Args()); err != nil {
-		fmt.Fprintln(&text, err)
-		flags.Usage()
-		return config{}, &usageError{err, strings.TrimSpace(text.String())}
+		return config{}, &usageError{err, err.Error() + "\n" + cfg.usage}
 	}
 	return cfg, nil
 }
 
+// validate checks what the server does not.
 func (c config) validate(rest []string) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("unexpected argument %q, expected flags only", rest[0])
 	}
 	if _, err := net.ResolveTCPAddr("tcp", c.addr); err != nil {
 		return fmt.Errorf("-addr %q, expected host:port: %w", c.addr, err)
-	}
-	if c.tick < time.Millisecond {
-		return fmt.Errorf("-tick is %v, expected 1ms or more", c.tick)
-	}
-	if c.containerCheck <= 0 {
-		return fmt.Errorf("-container-check is %v, expected more than 0", c.containerCheck)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -15,10 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -36,7 +39,7 @@ func TestProgram(t *testing.T) {
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit)
 		require.Equal(t, 2, exit.ExitCode())
-		require.Contains(t, string(out), "devserver: -tick is 0s, expected 1ms or more\n")
+		require.Contains(t, string(out), "devserver: zkserver: tick of 0s: at least 1ms expected\n")
 	})
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run("serves until "+sig.String(), func(t *testing.T) {
@@ -103,8 +106,16 @@ func TestWrongFlags(t *testing.T) {
 		"address, no port":    {[]string{"-addr", "127.0.0.1"}, `-addr "127.0.0.1", expected host:port`},
 		"port out of range":   {[]string{"-addr", ":70000"}, `-addr ":70000", expected host:port`},
 		"tick without a unit": {[]string{"-tick", "500"}, `invalid value "500" for flag -tick`},
-		"no container check":  {[]string{"-container-check", "0"}, "-container-check is 0s, expected more than 0"},
-		"tick too short":      {[]string{"-tick", "10us"}, "-tick is 10µs, expected 1ms or more"},
+		"no container check":  {[]string{"-container-check", "0"}, "container check interval of 0s: more than 0 expected"},
+		"tick too short":      {[]string{"-tick", "10us"}, "tick of 10µs: at least 1ms expected"},
+		"no such version":     {[]string{"-version", "3.8"}, `version "3.8": three numbers expected`},
+		"no digest":           {[]string{"-super-digest", "super:secret"}, `super digest "super:secret": a name, a colon and the base64 of a SHA-1`},
+		"timeouts crossed": {
+			[]string{"-min-session-timeout", "3s", "-max-session-timeout", "2s"}, "smallest session timeout 3s is above the largest 2s",
+		},
+		"no request":       {[]string{"-max-request", "0"}, "largest frame of 0 bytes"},
+		"no memory":        {[]string{"-max-memory", "1000"}, "memory of 1000 bytes for connections: 1 MiB or more expected"},
+		"negative clients": {[]string{"-max-client-connections", "-1"}, "-1 connections from one address: 0 or more expected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout bytes.Buffer
@@ -141,8 +152,67 @@ func TestAddressThatIsTaken(t *testing.T) {
 	require.Empty(t, stdout.String(), "it does not claim to listen")
 }
 
-func TestNoSuchVersion(t *testing.T) {
-	err := run(t.Context(), []string{"-addr", "127.0.0.1:0", "-version", "3.8"}, io.Discard)
-	require.ErrorContains(t, err, `version "3.8": three numbers expected`)
-	require.Equal(t, 1, exitStatus(err))
+// serve runs the program with these flags until the test ends, and returns its address.
+func serve(t *testing.T, args ...string) (addr string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	stdout, into := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), into) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	lines := bufio.NewReader(stdout)
+	addr = listeningOn(t, lines)
+	_, err := lines.ReadString('\n') // the second line
+	require.NoError(t, err)
+	return addr
+}
+
+// TestNewcomerIsNotWarned connects a client as the documents do it: none of its options is about the server.
+func TestNewcomerIsNotWarned(t *testing.T) {
+	var log bytes.Buffer
+	client, err := framework.Connect(t.Context(), serve(t),
+		framework.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	require.NoError(t, err)
+	timeout := client.Session().Timeout()
+	require.NoError(t, client.Close())
+	require.Equal(t, 20*time.Second, timeout)
+	require.Empty(t, log.String())
+}
+
+// TestSettings starts the program with every flag that changes what clients see.
+func TestSettings(t *testing.T) {
+	addr := serve(t, "-min-session-timeout", "3s", "-max-session-timeout", "4s", "-max-request", "2000000", "-reconfig",
+		"-max-client-connections", "2", "-container-check", "10ms", "-super-digest", zkserver.SuperDigest("secret"))
+	client := zktest.Client(t, addr, framework.WithSessionTimeout(time.Minute), framework.WithMaxRequestSize(2_000_000))
+	require.Equal(t, 4*time.Second, client.Session().Timeout())
+	short := zktest.Client(t, addr, framework.WithSessionTimeout(time.Second))
+	require.Equal(t, 3*time.Second, short.Session().Timeout())
+	third, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	defer third.Close()
+	_, err = third.Read(make([]byte, 1))
+	require.Error(t, err, "the server turns it away")
+	require.NoError(t, short.Close())
+
+	_, err = client.Create(t.Context(), "/container/child", nil,
+		framework.CreatingParentContainersIfNeeded(), framework.WithMode(framework.Ephemeral))
+	require.NoError(t, err)
+	var gone *framework.Watch
+	_, err = client.Exists(t.Context(), "/container", framework.Watched(&gone))
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(t.Context(), "/container/child"))
+	zktest.Await(t, gone.Fired(), "the end of the container")
+
+	private := []framework.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "somebody:x"}}
+	_, err = client.Create(t.Context(), "/private", make([]byte, 1_500_000), framework.WithACL(private...))
+	require.NoError(t, err)
+	_, err = client.Get(t.Context(), "/private")
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	super := zktest.Client(t, addr, framework.WithAuth("digest", []byte("super:secret")), framework.WithMaxReplySize(2_000_000))
+	data, err := super.Get(t.Context(), "/private")
+	require.NoError(t, err)
+	require.Len(t, data, 1_500_000)
 }

@@ -46,7 +46,7 @@ func startDevserver(ctx context.Context) (*devserver, error) {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, output), os.RemoveAll(folder))
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", untilInputEnds,
-		program, "-addr", "127.0.0.1:0", "-container-check", "200ms")
+		program, "-addr", "127.0.0.1:0", "-tick", "500ms", "-container-check", "200ms")
 	d := &devserver{cmd: cmd, folder: folder}
 	if err := d.start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
