@@ -264,7 +264,7 @@ func ExampleInterProcessSemaphoreMutex() {
 	})
 	fmt.Println(err)
 	// Output:
-	// locks: acquire /locks/report: not acquired: it is held
+	// locks: acquire /locks/report: not acquired: 1 of 1 leases are taken
 }
 
 func ExampleInterProcessMultiLock() {

@@ -133,6 +133,80 @@ func TestNoMorePermitsThanTheMaximum(t *testing.T) {
 	})
 }
 
+// TestManyTriesAtOnce: as many tries succeed as there are free permits, of one client or
+// several, and beside acquisitions there are never more than the maximum.
+func TestManyTriesAtOnce(t *testing.T) {
+	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		const free, surplus = 32, 8
+		before := server.Counts(t)
+		var tried []semaphore
+		for range 4 {
+			tried = append(tried, create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(free)))
+			before.Sessions++
+		}
+		try := func(n int) (leases []*locks.Lease) {
+			results := make(chan outcome, n)
+			start := make(chan struct{})
+			for i := range n {
+				go func() {
+					<-start
+					lease, err := tried[i%len(tried)].TryAcquire(withLimit(t))
+					results <- outcome{lease, err}
+				}()
+			}
+			close(start)
+			for range n {
+				if o := <-results; o.err == nil {
+					leases = append(leases, o.lease)
+				} else {
+					require.ErrorIs(t, o.err, locks.ErrNotAcquired)
+				}
+			}
+			return leases
+		}
+		for _, n := range []int{free, free + surplus} {
+			leases := try(n)
+			require.Len(t, leases, free)
+			releaseAll(t, leases)
+		}
+		held := try(free - 1)
+		require.Len(t, held, free-1)
+		last := try(surplus)
+		require.Len(t, last, 1)
+		releaseAll(t, append(held, last...))
+		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// TestATryThatFailsLeavesAnAcquisitionItsTurn and makes no node, however many tries there are.
+func TestATryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
+		s, tried := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1)), newSemaphore(t, other, "/semaphores/s", locks.FixedLeases(1))
+		held := acquire(t, s)
+		var stat framework.Stat
+		_, err := client.Children(withLimit(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
+		require.NoError(t, err)
+		changes := stat.Cversion
+		for range 10 {
+			_, err := tried.TryAcquire(withLimit(t))
+			require.ErrorContains(t, err, "locks: acquire /semaphores/s: not acquired: 1 of 1 leases are taken")
+		}
+		_, err = client.Children(withLimit(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
+		require.NoError(t, err)
+		require.Equal(t, changes, stat.Cversion)
+
+		next := acquireLater(withLimit(t), s)
+		awaitQueue(t, s, 2)
+		release(t, held)
+		_, err = tried.TryAcquire(withLimit(t))
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "it has overtaken a waiter")
+		o := await(t, next)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
 // When holders leave in another order than they came, nobody waits beside a permit
 // that is free.
 func TestNoPermitStaysUnused(t *testing.T) {
@@ -440,7 +514,9 @@ func disagreementIsReported(t *testing.T) {
 	leases, err := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3)).AcquireN(withLimit(t), 3)
 	require.NoError(t, err)
 	_, err = newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)).TryAcquire(withLimit(t))
-	require.ErrorIs(t, err, locks.ErrNotAcquired)
+	require.ErrorContains(t, err, "not acquired: 3 of 2 leases are taken")
+	ctx, cancel := context.WithCancel(withLimit(t))
+	waiting := acquireLater(ctx, newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)))
 	for line := ""; !strings.Contains(line, "more leases than its maximum"); {
 		select {
 		case line = <-reports.lines:
@@ -448,6 +524,8 @@ func disagreementIsReported(t *testing.T) {
 			t.Fatal("nothing was reported")
 		}
 	}
+	cancel()
+	require.ErrorIs(t, await(t, waiting).err, locks.ErrNotAcquired)
 	releaseAll(t, leases)
 }
 

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
@@ -29,9 +30,9 @@ var errTurnLost = errors.New("the turn or a lease was lost before all leases wer
 // leases, and waits until there are no more than the maximum; then it is the next
 // one's turn. Names without "lease-" and a number do not count.
 //
-// All participants must go by the same maximum. One that finds more leases than its
-// own maximum allows reports it as a warning in the client's log, and waits: the
-// others have another maximum, or the number was lowered.
+// All participants must use the same maximum. A waiter that finds more leases than its
+// own maximum for a second logs a warning: the others have another maximum, or the number
+// was lowered.
 //
 // Whoever waits for a lease watches the folder <path>/leases. It must stay readable for
 // as long: a server says nothing of what may not be read (see the package comment).
@@ -85,9 +86,10 @@ func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, true))
 }
 
-// TryAcquire acquires a lease if one is free and nobody else is about to acquire
-// one. Otherwise it returns an error that matches [ErrNotAcquired], and has not
-// waited.
+// TryAcquire acquires a lease if one is free and no other acquisition waits for its turn
+// or has it. Otherwise it returns an error that matches [ErrNotAcquired], after one round
+// trip and without having waited or created anything. Any number of tries may come at
+// once: as many succeed as there are free leases.
 func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, false))
 }
@@ -104,7 +106,10 @@ func (s *InterProcessSemaphoreV2) AcquireN(ctx context.Context, n int) ([]*Lease
 	return s.acquire(ctx, n, true)
 }
 
-// TryAcquireN is AcquireN without the wait, as TryAcquire is Acquire without it.
+// TryAcquireN acquires n leases if so many are free and no other acquisition waits for
+// its turn or has it, and otherwise none. The error then matches [ErrNotAcquired]. Unlike
+// a try for one lease, a try for several takes a turn: of those that come at once only one
+// succeeds.
 func (s *InterProcessSemaphoreV2) TryAcquireN(ctx context.Context, n int) ([]*Lease, error) {
 	return s.acquire(ctx, n, false)
 }
@@ -151,7 +156,11 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	}
 	ctx, seen := s.leases.telemetry.begin(ctx)
 	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
-		leases, err = s.attempt(ctx, n, wait, seen)
+		if n == 1 && !wait {
+			leases, err = s.try(ctx, seen)
+		} else {
+			leases, err = s.attempt(ctx, n, wait, seen)
+		}
 		if errors.Is(err, errTurnLost) {
 			return err
 		}
@@ -164,11 +173,39 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	return leases, nil
 }
 
+// try acquires one lease without a turn: tries that come at once do not stand in each
+// other's way, and one that must fail makes no node. It overtakes no acquisition that is
+// waiting for its turn, nor one that has it. Without the turn the maximum still holds, as
+// every lease is counted after its creation; see leaseDriver.
+func (s *InterProcessSemaphoreV2) try(ctx context.Context, seen *acquisition) ([]*Lease, error) {
+	var turns, leases []string
+	var missing [2]error // folders, before the first acquisition
+	maxLeases, err := s.leases.currentMax(ctx)
+	if err == nil {
+		err = s.leases.client.Pipeline(ctx,
+			framework.ReadChildren(s.turn.path, &turns).StoringErrorIn(&missing[0]),
+			framework.ReadChildren(s.leases.path, &leases).StoringErrorIn(&missing[1]))
+	}
+	if err = errors.Join(err, absent(missing[0]), absent(missing[1])); err != nil {
+		return nil, err
+	}
+	waiting := len(s.turn.sorted(turns, s.turn.driver.Contends))
+	taken := len(s.leases.sorted(leases, s.leases.driver.Contends))
+	switch {
+	case waiting > 0:
+		return nil, fmt.Errorf("%w: %d others are about to acquire leases", ErrNotAcquired, waiting)
+	case taken >= maxLeases:
+		return nil, fmt.Errorf("%w: %d of %d leases are taken", ErrNotAcquired, taken, maxLeases)
+	}
+	return s.leases.enterTimes(ctx, 1, false, seen)
+}
+
 // attempt takes its turn and acquires the leases one after the other.
 func (s *InterProcessSemaphoreV2) attempt(
 	ctx context.Context, n int, wait bool, seen *acquisition,
 ) ([]*Lease, error) {
-	l := s.wanting(n)
+	l, done := s.wanting(n)
+	defer done()
 	maxLeases, err := l.currentMax(ctx)
 	if err != nil {
 		return nil, err
@@ -200,18 +237,34 @@ func (s *InterProcessSemaphoreV2) attempt(
 	return leases, err
 }
 
-// wanting returns the leases for one acquisition of n together.
-func (s *InterProcessSemaphoreV2) wanting(n int) *LockInternals {
-	l := *s.leases
-	l.wants = n
-	l.driver = leaseDriver{
+// excessAfter is how long there must be too many leases before that is logged. Leases
+// that are tried for in vain are there for a moment.
+const excessAfter = time.Second
+
+// wanting returns the leases for one acquisition of n together, and a function that ends
+// what belongs to the acquisition.
+func (s *InterProcessSemaphoreV2) wanting(n int) (l *LockInternals, done func()) {
+	warn := time.AfterFunc(math.MaxInt64, func() {
+		s.leases.client.Logger().Warn("a semaphore has more leases than its maximum: "+
+			"its participants use different ones, or the maximum was lowered", string(keyPath), s.path)
+	})
+	excessive := false
+	of := *s.leases
+	of.wants = n
+	of.driver = leaseDriver{
 		StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName},
-		tooMany: sync.OnceFunc(func() {
-			l.client.Logger().Warn("a semaphore has more leases than its maximum: "+
-				"its participants go by different ones, or the maximum was lowered", string(keyPath), s.path)
-		}),
+		counted: func(others, maxLeases int) {
+			switch was := excessive; {
+			case others <= maxLeases:
+				excessive = false
+				warn.Stop()
+			case !was:
+				excessive = true
+				warn.Reset(excessAfter)
+			}
+		},
 	}
-	return &l
+	return &of, func() { warn.Stop() }
 }
 
 // enterTimes acquires n leases, or none.
@@ -253,11 +306,15 @@ func one(leases []*Lease, err error) (*Lease, error) {
 	return leases[0], nil
 }
 
-// leaseDriver counts the leases, whoever has them.
+// leaseDriver lets in as many leases as the maximum, in the order of their creation.
+//
+// There are never more than that: the last one created of those let in has counted all
+// the others, since each is listed after its creation. Curator lets one in only when it is
+// not too many in whatever order, which counts all the others, too.
 type leaseDriver struct {
 	StandardLockInternalsSorter
 
-	tooMany func() // reports that there are too many without ours; may be nil
+	counted func(others, maxLeases int) // hears of each count; may be nil
 }
 
 // CreatesTheLock creates the node as for a mutex.
@@ -267,15 +324,19 @@ func (leaseDriver) CreatesTheLock(
 	return StandardLockInternalsDriver{}.CreatesTheLock(ctx, client, session, path, data)
 }
 
-// GetsTheLock lets ours be a lease if with it there are not too many. Else the end
-// of any of them is a reason to look again. Numbers play no part, so that there may
-// be equal ones.
+// GetsTheLock lets ours be a lease if there are not too many with those before it. Else
+// the end of any of them is a reason to look again. Where the folder's numbers are
+// exhausted, new leases have one number and no order, and all of them count.
 func (d leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
-	if !slices.Contains(contenders, ours) {
+	place := slices.Index(contenders, ours)
+	if place < 0 {
 		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
 	}
-	if len(contenders)-1 > maxLeases && d.tooMany != nil {
-		d.tooMany()
+	if d.counted != nil {
+		d.counted(len(contenders)-1, maxLeases)
 	}
-	return PredicateResults{GetsTheLock: len(contenders) <= maxLeases}, nil
+	if number, _ := d.Sequence(ours); number == math.MaxInt32 {
+		place = len(contenders) - 1
+	}
+	return PredicateResults{GetsTheLock: place < maxLeases}, nil
 }
