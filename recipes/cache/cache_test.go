@@ -1,0 +1,170 @@
+package cache_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestCacheOfATree(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/other", "")
+		before := server.Counts(t)
+		c := newCache(t, client, "/root")
+		told := listenTo(c)
+		start(t, c)
+		require.Zero(t, c.Size())
+		told.expect(t, "INITIALIZED")
+
+		for range 2 {
+			create(t, writer, "/root", "r")
+			create(t, writer, "/root/a", "1")
+			create(t, writer, "/root/a/b", "2")
+			fresh(t, c)
+			require.Equal(t, map[string]string{"/root": "r", "/root/a": "1", "/root/a/b": "2"}, picture(c))
+			require.Equal(t, 3, c.Size())
+			set(t, writer, "/root/a", "3")
+			fresh(t, c)
+			data, found := c.Get("/root/a")
+			require.True(t, found)
+			require.Equal(t, "3", string(data.Data))
+			stat, err := writer.Exists(t.Context(), "/root/a")
+			require.NoError(t, err)
+			require.Equal(t, stat.Mzxid, data.Stat.Mzxid)
+			told.expect(t, "NODE_CREATED /root +r", "NODE_CREATED /root/a +1", "NODE_CREATED /root/a/b +2", "NODE_CHANGED /root/a -1 +3")
+			remove(t, writer, "/root/a/b")
+			fresh(t, c)
+			remove(t, writer, "/root")
+			fresh(t, c)
+			require.Empty(t, picture(c))
+			told.expect(t, "NODE_DELETED /root/a/b -2", "NODE_DELETED /root/a -3", "NODE_DELETED /root -r")
+			told.none(t)
+		}
+		_, found := c.Get("/other")
+		require.False(t, found)
+		require.NoError(t, c.Close())
+		server.AwaitCounts(t, before, 10*time.Second)
+	})
+}
+
+func TestCacheOfASingleNode(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		create(t, client, "/root/a", "")
+		c := started(t, client, "/root", cache.SingleNodeCache())
+		require.Equal(t, map[string]string{"/root": ""}, picture(c))
+		set(t, client, "/root", "x")
+		create(t, client, "/root/b", "")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/root": "x"}, picture(c))
+		remove(t, client, "/root")
+		fresh(t, c)
+		require.Empty(t, picture(c))
+		create(t, client, "/root", "again")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/root": "again"}, picture(c))
+	})
+}
+
+func TestCacheOfTheRoot(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	create(t, client, "/a/b", "1")
+	c := started(t, client, "/")
+	data, found := c.Get("/a/b")
+	require.True(t, found)
+	require.Equal(t, "1", string(data.Data))
+	_, found = c.Get("/")
+	require.True(t, found)
+}
+
+func TestCacheOfACompressedTree(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		_, err := client.Create(t.Context(), "/root/good", []byte("text"), framework.Compressed(), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		create(t, client, "/root/damaged", "text")
+		c := started(t, client, "/root", cache.CompressedData())
+		require.Equal(t, map[string]string{"/root": "", "/root/good": "text"}, picture(c))
+		require.NoError(t, client.Set(t.Context(), "/root/damaged", []byte("mended"), framework.Compressed()))
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/root": "", "/root/good": "text", "/root/damaged": "mended"}, picture(c))
+	})
+}
+
+func TestWaitFor(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	c := newCache(t, client, "/root")
+	require.NoError(t, c.Start())
+	waited := make(chan error, 1)
+	go func() {
+		waited <- c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 3 })
+	}()
+	create(t, client, "/root/a", "")
+	create(t, client, "/root/b", "")
+	require.NoError(t, zktest.Await(t, waited, "the picture"))
+
+	go func() {
+		waited <- c.WaitFor(withLimit(t), func(*cache.CuratorCache) bool { return false })
+	}()
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, zktest.Await(t, waited, "the end"), cache.ErrClosed)
+}
+
+func TestUseAfterTheEnd(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	c := newCache(t, client, "/root")
+	require.ErrorIs(t, c.Fresh(t.Context()), cache.ErrNotStarted)
+	start(t, c)
+	require.Error(t, c.Start(), "a second time")
+	client.Close()
+	require.ErrorIs(t, c.Fresh(t.Context()), framework.ErrClosed)
+	require.ErrorIs(t, c.WaitFor(withLimit(t), func(*cache.CuratorCache) bool { return false }), framework.ErrClosed)
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, c.Start(), cache.ErrClosed)
+	require.ErrorIs(t, c.Fresh(t.Context()), cache.ErrClosed)
+
+	never := newCache(t, client, "/root")
+	require.NoError(t, never.Close())
+	require.ErrorIs(t, never.Start(), cache.ErrClosed)
+}
+
+func TestBadInput(t *testing.T) {
+	client, err := framework.New("localhost:1")
+	require.NoError(t, err)
+	for name, try := range map[string]func() error{
+		"client":  func() error { _, err := cache.NewCuratorCache(nil, "/root"); return err },
+		"option":  func() error { _, err := cache.NewCuratorCache(client, "/root", nil); return err },
+		"storage": func() error { _, err := cache.NewCuratorCache(client, "/root", cache.WithStorage(nil)); return err },
+		"fresh":   func() error { return newCache(t, client, "/root").Fresh(nil) }, //nolint:staticcheck // what a mistake does
+		"wait": func() error {
+			return newCache(t, client, "/root").WaitFor(nil, func(*cache.CuratorCache) bool { return true }) //nolint:staticcheck // what a mistake does
+		},
+		"predicate": func() error { return newCache(t, client, "/root").WaitFor(t.Context(), nil) },
+	} {
+		require.ErrorIs(t, try(), framework.ErrInvalidOption, name)
+	}
+	_, err = cache.NewCuratorCache(client, "root")
+	require.ErrorIs(t, err, framework.ErrInvalidPath)
+	require.Panics(t, func() { newCache(t, client, "/root").Listen(nil) })
+}
+
+func TestAContextEndsTheWait(t *testing.T) {
+	server := zktest.NewServer(t)
+	c := started(t, zktest.Client(t, server), "/root")
+	why := errors.New("enough")
+	ctx := endedContext(why)
+	require.ErrorIs(t, c.WaitFor(ctx, func(*cache.CuratorCache) bool { return false }), why)
+	require.ErrorIs(t, c.Fresh(ctx), why)
+	require.NoError(t, c.WaitFor(ctx, func(*cache.CuratorCache) bool { return true }), "what is true needs no wait")
+}

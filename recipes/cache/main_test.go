@@ -1,0 +1,162 @@
+package cache_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 30 * time.Second
+
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// old is a version without persistent watches.
+const old = "3.5.9"
+
+// eachWatching runs the test with persistent watches on every backend, and with one-shot
+// watches on a server that has no others.
+func eachWatching(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
+	t.Helper()
+	zktest.EachBackend(t, test)
+	t.Run(old, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithVersion(old))
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		test(t, zktest.Embedded(server))
+	})
+}
+
+// inBubbles runs the test on the fake clock, on a server with persistent watches and on one
+// without, and asks that nothing is left.
+func inBubbles(t *testing.T, test func(t *testing.T, server *zkserver.Server)) {
+	t.Helper()
+	for _, version := range []string{"3.8.0", old} {
+		t.Run(version, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(version))
+				t.Cleanup(func() { zktest.AssertClean(t, server) })
+				test(t, server)
+			})
+		})
+	}
+}
+
+// newCache returns a cache that is closed with the test, and not started.
+func newCache(tb testing.TB, client *framework.Framework, path string, opts ...cache.Option) *cache.CuratorCache {
+	tb.Helper()
+	c, err := cache.NewCuratorCache(client, path, opts...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
+	return c
+}
+
+// started returns a cache whose picture is full.
+func started(tb testing.TB, client *framework.Framework, path string, opts ...cache.Option) *cache.CuratorCache {
+	tb.Helper()
+	c := newCache(tb, client, path, opts...)
+	start(tb, c)
+	return c
+}
+
+func start(tb testing.TB, c *cache.CuratorCache) {
+	tb.Helper()
+	require.NoError(tb, c.Start())
+	fresh(tb, c)
+}
+
+func fresh(tb testing.TB, c *cache.CuratorCache) {
+	tb.Helper()
+	require.NoError(tb, c.Fresh(withLimit(tb)))
+}
+
+// picture returns what a cache has, data by path.
+func picture(c *cache.CuratorCache) map[string]string {
+	all := map[string]string{}
+	for path, data := range c.Stream() {
+		all[path] = string(data.Data)
+	}
+	return all
+}
+
+func create(tb testing.TB, client *framework.Framework, path, data string) {
+	tb.Helper()
+	_, err := client.Create(withLimit(tb), path, []byte(data), framework.CreatingParentsIfNeeded())
+	require.NoError(tb, err)
+}
+
+func set(tb testing.TB, client *framework.Framework, path, data string) {
+	tb.Helper()
+	require.NoError(tb, client.Set(withLimit(tb), path, []byte(data)))
+}
+
+func remove(tb testing.TB, client *framework.Framework, path string) {
+	tb.Helper()
+	require.NoError(tb, client.Delete(withLimit(tb), path, framework.DeletingChildrenIfNeeded()))
+}
+
+// record is the events of one listener. Its contents may be read once the listener is done,
+// or when it is known what has come.
+type record struct {
+	events chan cache.Event
+}
+
+func listenTo(c *cache.CuratorCache, opts ...cache.ListenOption) *record {
+	r := &record{make(chan cache.Event, 1<<16)}
+	c.Listen(func(e cache.Event) { r.events <- e }, opts...)
+	return r
+}
+
+// line is an event as text, with the data before and after.
+func line(e cache.Event) string {
+	text := e.Type.String()
+	if e.Path != "" {
+		text += " " + e.Path
+	}
+	if e.Old != nil {
+		text += " -" + string(e.Old.Data)
+	}
+	if e.New != nil {
+		text += " +" + string(e.New.Data)
+	}
+	return text
+}
+
+// expect waits for these events, in this order.
+func (r *record) expect(tb testing.TB, want ...string) {
+	tb.Helper()
+	for _, w := range want {
+		require.Equal(tb, w, line(zktest.Await(tb, r.events, w)))
+	}
+}
+
+// none asks that there is no other event. What has been stored has been told before.
+func (r *record) none(tb testing.TB) {
+	tb.Helper()
+	select {
+	case e := <-r.events:
+		require.Fail(tb, "an event too many", line(e))
+	default:
+	}
+}
+
+func endedContext(why error) context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(why)
+	return ctx
+}

@@ -1,0 +1,48 @@
+package cache
+
+import (
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Option is a setting of a [CuratorCache].
+type Option func(*config) error
+
+type config struct {
+	single     bool
+	compressed bool
+	keep       bool
+	storage    CuratorCacheStorage
+}
+
+// SingleNodeCache keeps the znode itself, and nothing below it. It is Curator's
+// SINGLE_NODE_CACHE.
+func SingleNodeCache() Option {
+	return func(c *config) error { c.single = true; return nil }
+}
+
+// CompressedData decompresses data as [framework.Decompressed] does. A znode whose data cannot
+// be decompressed is not in the picture, and is reported in the log. It is Curator's
+// COMPRESSED_DATA.
+func CompressedData() Option {
+	return func(c *config) error { c.compressed = true; return nil }
+}
+
+// DoNotClearOnClose keeps the picture when the cache is closed. It is Curator's
+// DO_NOT_CLEAR_ON_CLOSE.
+func DoNotClearOnClose() Option {
+	return func(c *config) error { c.keep = true; return nil }
+}
+
+// WithStorage keeps the picture in a storage of the caller's. Default: a new
+// [NewStandardStorage]. A storage is for one cache.
+func WithStorage(storage CuratorCacheStorage) Option {
+	return func(c *config) error {
+		if storage == nil {
+			return fmt.Errorf("%w: storage nil, expected one such as NewStandardStorage()", framework.ErrInvalidOption)
+		}
+		c.storage = storage
+		return nil
+	}
+}

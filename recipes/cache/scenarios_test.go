@@ -1,0 +1,401 @@
+package cache_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// The tests of this file have the names of Curator's, and test what those do.
+
+func TestCuratorCache_testListenerBuilder(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		c := newCache(t, client, "/test")
+		all := listenTo(c)
+		creates := listenTo(c, cache.For(cache.NodeCreated))
+		changes := listenTo(c, cache.For(cache.NodeChanged))
+		deletes := listenTo(c, cache.For(cache.NodeDeleted))
+		both := listenTo(c, cache.For(cache.NodeCreated), cache.For(cache.NodeDeleted))
+		initialized := listenTo(c, cache.For(cache.Initialized))
+		below := listenTo(c, cache.WithPathFilter(func(path string) bool { return strings.HasPrefix(path, "/test/") }))
+		start(t, c)
+		create(t, client, "/test", "1")
+		fresh(t, c)
+		set(t, client, "/test", "2")
+		fresh(t, c)
+		create(t, client, "/test/child", "3")
+		fresh(t, c)
+		remove(t, client, "/test/child")
+		fresh(t, c)
+		all.expect(t, "INITIALIZED", "NODE_CREATED /test +1", "NODE_CHANGED /test -1 +2", "NODE_CREATED /test/child +3", "NODE_DELETED /test/child -3")
+		creates.expect(t, "NODE_CREATED /test +1", "NODE_CREATED /test/child +3")
+		changes.expect(t, "NODE_CHANGED /test -1 +2")
+		deletes.expect(t, "NODE_DELETED /test/child -3")
+		both.expect(t, "NODE_CREATED /test +1", "NODE_CREATED /test/child +3", "NODE_DELETED /test/child -3")
+		initialized.expect(t, "INITIALIZED")
+		below.expect(t, "INITIALIZED", "NODE_CREATED /test/child +3", "NODE_DELETED /test/child -3")
+		for _, r := range []*record{all, creates, changes, deletes, both, initialized, below} {
+			r.none(t)
+		}
+	})
+}
+
+func TestCuratorCache_testAfterInitialized(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		create(t, client, "/test/one", "1")
+		c := newCache(t, client, "/test")
+		later := listenTo(c, cache.AfterInitialized())
+		start(t, c)
+		create(t, client, "/test/two", "2")
+		fresh(t, c)
+		later.expect(t, "INITIALIZED", "NODE_CREATED /test/two +2")
+		later.none(t)
+
+		atOnce := listenTo(c, cache.AfterInitialized()) // it is initialized
+		create(t, client, "/test/three", "3")
+		fresh(t, c)
+		atOnce.expect(t, "NODE_CREATED /test/three +3")
+	})
+}
+
+func TestCuratorCache_testUpdateWhenNotCachingData(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		c := newCache(t, client, "/test", cache.WithStorage(cache.NewStorageWithoutData()))
+		told := listenTo(c, cache.AfterInitialized())
+		start(t, c)
+		create(t, client, "/test", "first")
+		fresh(t, c)
+		set(t, client, "/test", "second")
+		fresh(t, c)
+		told.expect(t, "INITIALIZED", "NODE_CREATED /test +first", "NODE_CHANGED /test - +second")
+		require.Equal(t, map[string]string{"/test": ""}, picture(c))
+	})
+}
+
+func TestCuratorCache_testClearOnClose(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		create(t, client, "/test/one", "1")
+		kept, cleared := cache.NewStandardStorage(), cache.NewStandardStorage()
+		for storage, opts := range map[cache.CuratorCacheStorage][]cache.Option{
+			kept: {cache.DoNotClearOnClose()}, cleared: nil,
+		} {
+			c := newCache(t, client, "/test", append(opts, cache.WithStorage(storage))...)
+			told := listenTo(c, cache.AfterInitialized())
+			start(t, c)
+			require.Equal(t, 2, storage.Size())
+			require.NoError(t, c.Close())
+			told.expect(t, "INITIALIZED")
+			told.none(t)
+		}
+		require.Equal(t, 2, kept.Size())
+		require.Zero(t, cleared.Size())
+	})
+}
+
+// A cache of more children than Curator's phaser could count (CURATOR-690).
+func TestCuratorCache_testGreaterThan64kZNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("70,000 znodes take seconds; without -short")
+	}
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	create(t, client, "/test", "")
+	const children, perTransaction = 70_000, 1000
+	for i := 0; i < children; i += perTransaction {
+		ops := make([]framework.Op, 0, perTransaction)
+		for j := range perTransaction {
+			ops = append(ops, framework.CreateOp(fmt.Sprintf("/test/%05d", i+j), nil))
+		}
+		_, err := client.Transact(t.Context(), ops...)
+		require.NoError(t, err)
+	}
+	c := newCache(t, client, "/test")
+	told := listenTo(c, cache.For(cache.Initialized))
+	start(t, c)
+	told.expect(t, "INITIALIZED")
+	require.Equal(t, children+1, c.Size())
+}
+
+// What happens while the client is away is told as what it comes to.
+func TestCuratorCacheEdges_testReconnectConsistency(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		for path, data := range map[string]string{"/root/changed": "1", "/root/deleted/child": "2", "/root/same": "3", "/root/again": "4"} {
+			create(t, writer, path, data)
+		}
+		c := newCache(t, client, "/root")
+		start(t, c)
+		told := listenTo(c)
+		allow := server.Refuse()
+		server.Cut(client.Session().ID(), 1)
+		set(t, writer, "/root/changed", "5")
+		remove(t, writer, "/root/deleted")
+		create(t, writer, "/root/new/child", "6")
+		remove(t, writer, "/root/again")
+		create(t, writer, "/root/again", "4") // the same version, and the same data
+		allow()
+		fresh(t, c)
+		require.Equal(t, map[string]string{
+			"/root": "", "/root/changed": "5", "/root/same": "3", "/root/again": "4", "/root/new": "", "/root/new/child": "6",
+		}, picture(c))
+		synctest.Wait()
+		var lines []string
+		for len(told.events) > 0 {
+			lines = append(lines, line(<-told.events))
+		}
+		require.ElementsMatch(t, []string{
+			"NODE_CHANGED /root/changed -1 +5", "NODE_DELETED /root/deleted -", "NODE_DELETED /root/deleted/child -2",
+			"NODE_CREATED /root/new +", "NODE_CREATED /root/new/child +6", "NODE_CHANGED /root/again -4 +4",
+		}, lines)
+		require.NoError(t, c.Close())
+	})
+}
+
+func TestCuratorCacheEdges_testServerLoss(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		client := zktest.Client(t, server)
+		create(t, client, "/root/a", "1")
+		c := newCache(t, client, "/root")
+		start(t, c)
+		require.NoError(t, server.Stop())
+		zktest.AwaitState(t, client, framework.Suspended)
+		require.Equal(t, map[string]string{"/root": "", "/root/a": "1"}, picture(c), "it stays what it was")
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, server.Restart())
+		zktest.AwaitState(t, client, framework.Reconnected)
+		create(t, client, "/root/b", "2")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/root": "", "/root/a": "1", "/root/b": "2"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
+// Events of a path alternate as they must while it is created and deleted as fast as possible.
+func TestEventOrdering_testEventOrdering(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		create(t, client, "/root", "")
+		c := newCache(t, client, "/root")
+		told := listenTo(c, cache.AfterInitialized())
+		start(t, c)
+		const writers, rounds = 4, 25
+		done := make(chan error, writers)
+		for i := range writers {
+			writer := zktest.Client(t, server)
+			go func() {
+				path := fmt.Sprintf("/root/%d", i)
+				for range rounds {
+					if _, err := writer.Create(t.Context(), path, nil); err != nil {
+						done <- err
+						return
+					}
+					if err := writer.Delete(t.Context(), path); err != nil {
+						done <- err
+						return
+					}
+				}
+				_, err := writer.Create(t.Context(), path, nil)
+				done <- err
+			}()
+		}
+		for range writers {
+			require.NoError(t, zktest.Await(t, done, "a writer"))
+		}
+		fresh(t, c)
+		require.Equal(t, writers+1, c.Size())
+		create(t, client, "/root/last", "")
+		there := map[string]bool{}
+		for {
+			e := zktest.Await(t, told.events, "the next event")
+			if e.Path == "/root/last" {
+				break
+			}
+			switch e.Type {
+			case cache.NodeCreated:
+				require.False(t, there[e.Path], "%s twice", line(e))
+				there[e.Path] = true
+			case cache.NodeDeleted:
+				require.True(t, there[e.Path], "%s of what is not there", line(e))
+				there[e.Path] = false
+			default:
+			}
+		}
+		for i := range writers {
+			require.True(t, there[fmt.Sprintf("/root/%d", i)])
+		}
+	})
+}
+
+// The root goes with the server's reaper and is made again.
+func TestPathChildrenCache_testParentContainerMissing(t *testing.T) {
+	for _, version := range []string{"3.8.0", old} {
+		t.Run(version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(version), zkserver.WithContainerCheckInterval(10*time.Millisecond))
+			client := zktest.Client(t, server)
+			c := newCache(t, client, "/parent/folder")
+			told := listenTo(c, cache.AfterInitialized())
+			start(t, c)
+			for range 2 {
+				_, err := client.Create(t.Context(), "/parent/folder/node", nil, framework.CreatingParentContainersIfNeeded())
+				require.NoError(t, err)
+				require.NoError(t, c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 2 }))
+				remove(t, client, "/parent/folder/node")
+				require.NoError(t, c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 0 }))
+			}
+			told.expect(t, "INITIALIZED")
+			for range 2 {
+				told.expect(t, "NODE_CREATED /parent/folder +", "NODE_CREATED /parent/folder/node +",
+					"NODE_DELETED /parent/folder/node -", "NODE_DELETED /parent/folder -")
+			}
+		})
+	}
+}
+
+// A child that was listed is gone when it is read (CURATOR-476).
+func TestPathChildrenCache_testInitializedEvenIfChildDeleted(t *testing.T) {
+	for _, version := range []string{"3.8.0", old} {
+		t.Run(version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(version))
+			client, writer := zktest.Client(t, server), zktest.Client(t, server)
+			create(t, writer, "/root/stays", "")
+			create(t, writer, "/root/goes", "")
+			reached, release := make(chan struct{}, 1), make(chan struct{})
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpGetData || !strings.HasPrefix(r.Path, "/root/") {
+					return zkserver.Pass
+				}
+				select {
+				case reached <- struct{}{}:
+				default:
+				}
+				return zkserver.HoldUntil(release)
+			})
+			c := newCache(t, client, "/root")
+			told := listenTo(c)
+			require.NoError(t, c.Start())
+			zktest.Await(t, reached, "the read of a child that was listed")
+			remove(t, writer, "/root/goes")
+			close(release)
+			told.expect(t, "NODE_CREATED /root +", "NODE_CREATED /root/stays +", "INITIALIZED")
+			require.Equal(t, 2, c.Size())
+		})
+	}
+}
+
+func TestPathChildrenCache_testKilledSession(t *testing.T) { testKilledSession(t, "/test") }
+func TestTreeCache_testKilledSession(t *testing.T)         { testKilledSession(t, "/") }
+
+func testKilledSession(t *testing.T, root string) {
+	t.Helper()
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		create(t, client, "/test/foo", "foo")
+		c := started(t, client, root)
+		told := listenTo(c)
+		_, err := client.Create(t.Context(), "/test/me", []byte("data"), framework.WithMode(framework.Ephemeral))
+		require.NoError(t, err)
+		told.expect(t, "NODE_CREATED /test/me +data")
+		zktest.KillSession(t, client)
+		told.expect(t, "NODE_DELETED /test/me -data")
+		create(t, client, "/test/after", "")
+		told.expect(t, "NODE_CREATED /test/after +")
+	})
+}
+
+func TestNodeCache_testKilledSession(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		create(t, client, "/test/node", "start")
+		c := started(t, client, "/test/node", cache.SingleNodeCache())
+		told := listenTo(c)
+		zktest.KillSession(t, client)
+		set(t, client, "/test/node", "new data")
+		told.expect(t, "NODE_CHANGED /test/node -start +new data")
+	})
+}
+
+func TestTreeCache_testServerNotStartedYet(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		writer := zktest.Client(t, server)
+		create(t, writer, "/test/one", "1")
+		require.NoError(t, server.Stop())
+		client, err := framework.New("memory:2181", framework.WithDialer(server.Dial))
+		require.NoError(t, err)
+		defer client.Close()
+		c := newCache(t, client, "/test")
+		told := listenTo(c)
+		require.NoError(t, c.Start())
+		time.Sleep(time.Minute)
+		require.NoError(t, client.Start())
+		time.Sleep(time.Minute)
+		require.NoError(t, server.Restart())
+		told.expect(t, "NODE_CREATED /test +", "NODE_CREATED /test/one +1", "INITIALIZED")
+		require.NoError(t, c.Close())
+	})
+}
+
+// A cache whose client is closed under it, or that is closed while it works, ends, and leaves
+// no goroutine for goleak to find (CURATOR-729).
+func TestPersistentWatcher_testConcurrentClientClose(t *testing.T) {
+	for _, version := range []string{"3.8.0", old} {
+		t.Run(version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(version))
+			writer := zktest.Client(t, server)
+			create(t, writer, "/root/a", "")
+			for i := range 20 {
+				client := zktest.Client(t, server)
+				c := newCache(t, client, "/root")
+				require.NoError(t, c.Start())
+				if i%2 == 0 {
+					fresh(t, c)
+				}
+				closed := make(chan error, 1)
+				go func() { closed <- c.Close() }()
+				client.Close()
+				require.NoError(t, zktest.Await(t, closed, "the end of the cache"))
+			}
+		})
+	}
+}
+
+func TestPersistentWatcher_testAfterClientClose(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	client.Close()
+	c := newCache(t, client, "/root")
+	require.NoError(t, c.Start())
+	require.ErrorIs(t, c.WaitFor(withLimit(t), func(*cache.CuratorCache) bool { return false }), framework.ErrClosed)
+}
+
+// A znode that may not be read is left out, and no reason to stop.
+func TestCacheWithoutRights(t *testing.T) {
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		create(t, client, "/root/open", "1")
+		_, err := client.Create(t.Context(), "/root/secret", []byte("2"), framework.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))
+		require.NoError(t, err)
+		create(t, client, "/root/secret/child", "3")
+		c := started(t, client, "/root")
+		require.Equal(t, "1", picture(c)["/root/open"])
+		require.NotContains(t, picture(c), "/root/secret")
+		require.NoError(t, client.Delete(t.Context(), "/root/secret/child"))
+		require.NoError(t, client.Delete(t.Context(), "/root/secret"))
+		create(t, client, "/root/secret", "4")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/root": "", "/root/open": "1", "/root/secret": "4"}, picture(c))
+	})
+}
