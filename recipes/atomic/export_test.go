@@ -1,0 +1,15 @@
+package atomic
+
+import "context"
+
+// SetVersion writes on condition of a version.
+func (v *DistributedAtomicValue) SetVersion(ctx context.Context, data []byte, version int32) error {
+	return v.set(ctx, data, version)
+}
+
+// Waiting returns how many additions wait for the next write.
+func (n *number[T]) Waiting() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.waiting)
+}

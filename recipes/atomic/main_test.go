@@ -1,0 +1,41 @@
+package atomic_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 30 * time.Second
+
+// withLimit returns a context that ends with the test, or at the limit.
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func newLong(tb testing.TB, client *framework.Framework, opts ...atomic.Option) *atomic.DistributedAtomicLong {
+	tb.Helper()
+	long, err := atomic.NewDistributedAtomicLong(client, "/counters/orders", opts...)
+	require.NoError(tb, err)
+	return long
+}
+
+func newValue(tb testing.TB, client *framework.Framework, opts ...atomic.Option) *atomic.DistributedAtomicValue {
+	tb.Helper()
+	value, err := atomic.NewDistributedAtomicValue(client, "/values/a", opts...)
+	require.NoError(tb, err)
+	return value
+}

@@ -1,0 +1,252 @@
+package atomic
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// integer is the type of a counter.
+type integer interface{ int32 | int64 }
+
+// number is a counter of either size. Curator's are big-endian.
+type number[T integer] struct {
+	value *DistributedAtomicValue
+
+	mu      sync.Mutex
+	waiting []*addition[T] // for the next write, in the order of their arrival
+	running bool           // a goroutine makes the writes
+}
+
+// addition is one call of Add.
+type addition[T integer] struct {
+	ctx   context.Context
+	delta T
+	taken bool // it is part of a write and can no longer be withdrawn
+	done  chan outcome[T]
+}
+
+type outcome[T integer] struct {
+	value Value[T]
+	err   error
+}
+
+func newNumber[T integer](client *framework.Framework, path string, opts []Option) (*number[T], error) {
+	value, err := NewDistributedAtomicValue(client, path, opts...)
+	return &number[T]{value: value}, err
+}
+
+// encode writes the number as Curator does.
+func encode[T integer](n T) []byte {
+	if _, long := any(n).(int64); long {
+		return binary.BigEndian.AppendUint64(nil, uint64(n))
+	}
+	return binary.BigEndian.AppendUint32(nil, uint32(n))
+}
+
+// decode reads what encode writes. No data is 0, and what follows the number
+// is ignored, as Curator does.
+func decode[T integer](data []byte) (T, error) {
+	size := binary.Size(T(0))
+	switch {
+	case len(data) == 0:
+		return 0, nil
+	case len(data) < size:
+		return 0, fmt.Errorf("%w: %d bytes, expected %d", ErrCorrupted, len(data), size)
+	case size == 8:
+		return T(binary.BigEndian.Uint64(data)), nil
+	default:
+		return T(binary.BigEndian.Uint32(data)), nil
+	}
+}
+
+// Path returns the path of the znode.
+func (n *number[T]) Path() string { return n.value.Path() }
+
+// Get returns the number, 0 if it was never set. It may be older than a change
+// that another client has made; a change never is.
+func (n *number[T]) Get(ctx context.Context) (T, error) {
+	data, _, err := n.value.read(ctx)
+	if err != nil {
+		return 0, wrap("get", err)
+	}
+	number, err := decode[T](data)
+	return number, wrap("get "+n.Path(), err)
+}
+
+// ForceSet sets the number whatever it is. An addition of another client may
+// be lost with it.
+func (n *number[T]) ForceSet(ctx context.Context, value T) error {
+	return n.value.ForceSet(ctx, encode(value))
+}
+
+// Initialize sets the number if it was never set, and reports whether it did.
+func (n *number[T]) Initialize(ctx context.Context, value T) (bool, error) {
+	return n.value.Initialize(ctx, encode(value))
+}
+
+// CompareAndSet sets the number if it is expected, and reports whether it was.
+// A number that was never set is not expected by any call; use Initialize.
+func (n *number[T]) CompareAndSet(ctx context.Context, expected, value T) (bool, error) {
+	_, _, err := n.value.change(ctx, func(pre []byte, exists bool) ([]byte, error) {
+		have, err := decode[T](pre)
+		if err == nil && (!exists || have != expected) {
+			err = errUnchanged
+		}
+		return encode(value), err
+	})
+	if errors.Is(err, errUnchanged) {
+		return false, nil
+	}
+	return err == nil, wrap("compare and set "+n.Path(), err)
+}
+
+// TrySet sets the number and returns the one that it replaces. Unlike ForceSet
+// it loses no addition of another client.
+func (n *number[T]) TrySet(ctx context.Context, value T) (Value[T], error) {
+	outcome := n.change(ctx, func(T) T { return value })
+	return outcome.value, wrap("set "+n.Path(), outcome.err)
+}
+
+// Increment adds one.
+func (n *number[T]) Increment(ctx context.Context) (Value[T], error) { return n.Add(ctx, 1) }
+
+// Decrement subtracts one.
+func (n *number[T]) Decrement(ctx context.Context) (Value[T], error) { return n.Add(ctx, -1) }
+
+// Subtract subtracts delta.
+func (n *number[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
+	return n.Add(ctx, -delta)
+}
+
+// Add adds delta, and returns the number before and after. It wraps around as
+// Go's integers do. Additions of several goroutines share a write; each gets its
+// own numbers, in one order. Stats are those of the write.
+//
+// When ctx ends before the addition is part of a write, nothing is added. When
+// it ends later, [framework.OutcomeUnknown] is true for the error.
+func (n *number[T]) Add(ctx context.Context, delta T) (Value[T], error) {
+	if ctx == nil {
+		return Value[T]{}, wrap("add to "+n.Path(), errNilContext)
+	}
+	if ctx.Err() != nil {
+		return Value[T]{}, wrap("add to "+n.Path(), ended(ctx))
+	}
+	a := &addition[T]{ctx: ctx, delta: delta, done: make(chan outcome[T], 1)}
+	n.mu.Lock()
+	n.waiting = append(n.waiting, a)
+	if !n.running {
+		n.running = true
+		go n.run()
+	}
+	n.mu.Unlock()
+	select {
+	case o := <-a.done:
+		return o.value, wrap("add to "+n.Path(), o.err)
+	case <-ctx.Done():
+		return n.leave(a)
+	}
+}
+
+// leave withdraws an addition whose context has ended. One that is part of a
+// write waits for it: the write ends soon when all its callers have left.
+func (n *number[T]) leave(a *addition[T]) (Value[T], error) {
+	n.mu.Lock()
+	taken := a.taken
+	if !taken {
+		for i, other := range n.waiting {
+			if other == a {
+				n.waiting = append(n.waiting[:i], n.waiting[i+1:]...)
+				break
+			}
+		}
+	}
+	n.mu.Unlock()
+	if !taken {
+		return Value[T]{}, wrap("add to "+n.Path(), ended(a.ctx))
+	}
+	o := <-a.done
+	return o.value, wrap("add to "+n.Path(), o.err)
+}
+
+// run makes writes until no addition waits.
+func (n *number[T]) run() {
+	for {
+		n.mu.Lock()
+		batch := n.waiting
+		n.waiting = nil
+		n.running = len(batch) > 0
+		for _, a := range batch {
+			a.taken = true
+		}
+		n.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		n.write(batch)
+	}
+}
+
+// write makes one change of a batch of additions and gives each its part. In
+// the order of the batch, each begins with the number that the one before it
+// has left.
+func (n *number[T]) write(batch []*addition[T]) {
+	ctx, cancel := whileAny(batch)
+	defer cancel()
+	var sum T
+	for _, a := range batch {
+		sum += a.delta
+	}
+	o := n.change(ctx, func(pre T) T { return pre + sum })
+	at := o.value.Pre
+	for _, a := range batch {
+		value := Value[T]{Pre: at, Post: at + a.delta, Stats: o.value.Stats}
+		at = value.Post
+		if o.err != nil {
+			value = Value[T]{}
+		}
+		a.done <- outcome[T]{value, o.err}
+	}
+}
+
+// change changes the number to what next makes of it.
+func (n *number[T]) change(ctx context.Context, next func(T) T) outcome[T] {
+	var o outcome[T]
+	_, o.value.Stats, o.err = n.value.change(ctx, func(data []byte, _ bool) ([]byte, error) {
+		pre, err := decode[T](data)
+		if err != nil {
+			return nil, err
+		}
+		o.value.Pre, o.value.Post = pre, next(pre)
+		return encode(o.value.Post), nil
+	})
+	return o
+}
+
+// whileAny returns a context that ends when the contexts of all additions have,
+// with the cause of the last one. It has the values of the first.
+func whileAny[T integer](batch []*addition[T]) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(batch[0].ctx))
+	var mu sync.Mutex
+	left := len(batch)
+	stops := make([]func() bool, len(batch))
+	for i, a := range batch {
+		stops[i] = context.AfterFunc(a.ctx, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if left--; left == 0 {
+				cancel(context.Cause(a.ctx))
+			}
+		})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(nil)
+	}
+}

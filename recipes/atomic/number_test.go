@@ -1,0 +1,316 @@
+package atomic_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestArithmetic(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		long := newLong(t, client)
+		ctx := withLimit(t)
+		number, err := long.Get(ctx)
+		require.NoError(t, err)
+		require.Zero(t, number, "never set")
+		for _, step := range []struct {
+			change    func(context.Context) (atomic.Value[int64], error)
+			pre, post int64
+		}{
+			{long.Increment, 0, 1},
+			{long.Decrement, 1, 0},
+			{func(ctx context.Context) (atomic.Value[int64], error) { return long.Add(ctx, 10) }, 0, 10},
+			{func(ctx context.Context) (atomic.Value[int64], error) { return long.Subtract(ctx, 30) }, 10, -20},
+			{func(ctx context.Context) (atomic.Value[int64], error) { return long.TrySet(ctx, math.MaxInt64) }, -20, math.MaxInt64},
+			{long.Increment, math.MaxInt64, math.MinInt64},
+		} {
+			value, err := step.change(ctx)
+			require.NoError(t, err)
+			require.Equal(t, step.pre, value.Pre)
+			require.Equal(t, step.post, value.Post)
+			require.Equal(t, 1, value.Stats.OptimisticTries)
+			require.Zero(t, value.Stats.PromotedTries)
+		}
+		require.NoError(t, long.ForceSet(ctx, 7))
+		number, err = long.Get(ctx)
+		require.NoError(t, err)
+		require.Equal(t, int64(7), number)
+	})
+}
+
+func TestBytesOfTheCounters(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	ctx := withLimit(t)
+	long := newLong(t, client)
+	require.NoError(t, long.ForceSet(ctx, -2))
+	data, err := client.Get(ctx, long.Path())
+	require.NoError(t, err)
+	require.Equal(t, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe}, data)
+	integer, err := atomic.NewDistributedAtomicInteger(client, "/counters/int")
+	require.NoError(t, err)
+	_, err = integer.Add(ctx, 10)
+	require.NoError(t, err)
+	data, err = client.Get(ctx, integer.Path())
+	require.NoError(t, err)
+	require.Equal(t, []byte{0, 0, 0, 10}, data)
+}
+
+func TestOddBytes(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	ctx := withLimit(t)
+	long := newLong(t, client)
+	for _, c := range []struct {
+		data []byte
+		want int64
+		ok   bool
+	}{
+		{nil, 0, true},
+		{[]byte{}, 0, true},
+		{[]byte{1}, 0, false},
+		{[]byte("1234567"), 0, false},
+		{[]byte{0, 0, 0, 0, 0, 0, 0, 5, 9}, 5, true},
+	} {
+		if _, err := client.Create(ctx, long.Path(), c.data, framework.CreatingParentsIfNeeded(), framework.OrSetData()); err != nil {
+			require.NoError(t, err)
+		}
+		number, err := long.Get(ctx)
+		_, addErr := long.Add(ctx, 0)
+		if !c.ok {
+			require.ErrorIs(t, err, atomic.ErrCorrupted)
+			require.ErrorIs(t, addErr, atomic.ErrCorrupted)
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, addErr)
+		require.Equal(t, c.want, number)
+	}
+}
+
+func TestCompareAndSetAndInitialize(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		long := newLong(t, client)
+		ctx := withLimit(t)
+		expect := func(want bool) func(bool, error) {
+			return func(got bool, err error) {
+				t.Helper()
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+		}
+		expect(false)(long.CompareAndSet(ctx, 0, 5)) // it was never set
+		expect(true)(long.Initialize(ctx, 0))
+		expect(false)(long.Initialize(ctx, 1))
+		expect(true)(long.CompareAndSet(ctx, 0, 5))
+		expect(false)(long.CompareAndSet(ctx, 0, 6))
+		number, err := long.Get(ctx)
+		require.NoError(t, err)
+		require.Equal(t, int64(5), number)
+	})
+}
+
+// Each of many additions has values of its own, and together they are one
+// order from 0 to the sum.
+func TestAdditionsOfManyClients(t *testing.T) {
+	for name, opts := range map[string][]atomic.Option{"optimistic": nil, "promoted": {}} {
+		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+			const clients, goroutines, each = 4, 5, 20
+			var mu sync.Mutex
+			var values []atomic.Value[int64]
+			var wg sync.WaitGroup
+			for range clients {
+				client := zktest.Client(t, server)
+				if name == "promoted" {
+					opts = []atomic.Option{atomic.WithPromotedToLock("/counters/lock", 1)}
+				}
+				long := newLong(t, client, opts...)
+				for range goroutines {
+					wg.Go(func() {
+						for range each {
+							value, err := long.Add(withLimit(t), 3)
+							if err != nil {
+								t.Errorf("add: %v", err)
+								return
+							}
+							mu.Lock()
+							values = append(values, value)
+							mu.Unlock()
+						}
+					})
+				}
+			}
+			wg.Wait()
+			slices.SortFunc(values, func(a, b atomic.Value[int64]) int { return int(a.Pre - b.Pre) })
+			require.Len(t, values, clients*goroutines*each)
+			for i, value := range values {
+				require.Equal(t, int64(3*i), value.Pre)
+				require.Equal(t, int64(3*i+3), value.Post)
+			}
+		})
+	}
+}
+
+func TestGoroutinesShareAWrite(t *testing.T) {
+	server := zktest.NewServer(t)
+	long := newLong(t, zktest.Client(t, server))
+	_, err := long.Initialize(withLimit(t), 0)
+	require.NoError(t, err)
+	release := make(chan struct{})
+	held := server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(release)))
+	defer held()
+	const goroutines = 64
+	var wg sync.WaitGroup
+	add := func() {
+		if _, err := long.Increment(withLimit(t)); err != nil {
+			t.Errorf("increment: %v", err)
+		}
+	}
+	wg.Go(add)
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault.String() != zkserver.Pass.String() })
+	for range goroutines - 1 {
+		wg.Go(add)
+	}
+	require.Eventually(t, func() bool { return long.Waiting() == goroutines-1 }, limit, 1)
+
+	close(release)
+	wg.Wait()
+
+	writes := 0
+	for _, e := range server.Log() {
+		if e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSetData {
+			writes++
+		}
+	}
+	require.Equal(t, 2, writes, "one for the first, and one for all that came meanwhile")
+	number, err := long.Get(withLimit(t))
+	require.NoError(t, err)
+	require.Equal(t, int64(goroutines), number)
+}
+
+func TestAnAdditionWithAnEndedContextAddsNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	long := newLong(t, zktest.Client(t, server))
+	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(reason)
+
+	_, err := long.Increment(ctx)
+
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, reason)
+	require.False(t, framework.OutcomeUnknown(err))
+	number, err := long.Get(withLimit(t))
+	require.NoError(t, err)
+	require.Zero(t, number)
+}
+
+func TestAnAdditionWaitsNoLongerThanItsContext(t *testing.T) {
+	server := zktest.NewServer(t)
+	long := newLong(t, zktest.Client(t, server))
+	_, err := long.Initialize(withLimit(t), 0)
+	require.NoError(t, err)
+	release := make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(release)))
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { _, err := long.Increment(ctx); first <- err }()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault.String() != zkserver.Pass.String() })
+	waits, leave := context.WithCancel(t.Context())
+	second := make(chan error, 1)
+	go func() { _, err := long.Increment(waits); second <- err }()
+	require.Eventually(t, func() bool { return long.Waiting() == 1 }, limit, 1)
+
+	leave()
+	err = zktest.Await(t, second, "the one that waits")
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, framework.OutcomeUnknown(err), "it was not part of a write")
+	cancel()
+	err = zktest.Await(t, first, "the one that is being written")
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, framework.OutcomeUnknown(err), "its write may be applied")
+	close(release)
+}
+
+func TestALostReplyIsNeverCountedTwice(t *testing.T) {
+	for _, c := range []struct {
+		fault   zkserver.Fault
+		unknown bool // to the caller
+		counted int64
+	}{
+		{zkserver.LoseRequest, false, 1}, // the write is repeated, and that is the only one
+		{zkserver.LoseReply, true, 1},    // it was counted, but another client may have been it
+	} {
+		t.Run(c.fault.String(), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			long := newLong(t, zktest.Client(t, server))
+			_, err := long.Initialize(withLimit(t), 0)
+			require.NoError(t, err)
+			server.Intercept(zkserver.Nth(1, zkserver.OpSetData, c.fault))
+
+			_, err = long.Increment(withLimit(t))
+
+			require.Equal(t, c.unknown, err != nil, "%v", err)
+			require.Equal(t, c.unknown, framework.OutcomeUnknown(err))
+			number, err := long.Get(withLimit(t))
+			require.NoError(t, err)
+			require.Equal(t, c.counted, number)
+		})
+	}
+}
+
+func TestCachedCountersHandOutBlocks(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	long := newLong(t, client)
+	first, err := atomic.NewCachedAtomicLong(long, 10)
+	require.NoError(t, err)
+	second, err := atomic.NewCachedAtomicLong(newLong(t, zktest.Client(t, server)), 10)
+	require.NoError(t, err)
+	for i := range int64(10) {
+		number, err := first.Next(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, i+1, number)
+	}
+	number, err := second.Next(withLimit(t))
+	require.NoError(t, err)
+	require.Equal(t, int64(11), number)
+	number, err = first.Next(withLimit(t))
+	require.NoError(t, err)
+	require.Equal(t, int64(21), number, "the block between is the other's")
+
+	_, err = atomic.NewCachedAtomicLong(long, 0)
+	require.ErrorContains(t, err, "blocks of 0")
+	_, err = atomic.NewCachedAtomicInteger(nil, 1)
+	require.ErrorContains(t, err, "counter nil")
+}
+
+func TestTheNextBlockFails(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	long := newLong(t, client)
+	cached, err := atomic.NewCachedAtomicLong(long, 2)
+	require.NoError(t, err)
+	for range 2 {
+		_, err := cached.Next(withLimit(t))
+		require.NoError(t, err)
+	}
+	require.NoError(t, client.Set(withLimit(t), long.Path(), []byte("bad")))
+
+	_, err = cached.Next(withLimit(t))
+	require.ErrorIs(t, err, atomic.ErrCorrupted)
+
+	require.NoError(t, long.ForceSet(withLimit(t), 40))
+	number, err := cached.Next(withLimit(t))
+	require.NoError(t, err)
+	require.Equal(t, int64(41), number)
+}

@@ -1,0 +1,50 @@
+package atomic
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Option is a setting of a value or counter.
+type Option interface{ apply(*config) error }
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+type config struct {
+	client     *framework.Framework
+	lock       *locks.InterProcessMutex // nil if a change is never promoted
+	optimistic int                      // tries before it is
+}
+
+func newConfig(client *framework.Framework, opts []Option) (config, error) {
+	c := config{client: client}
+	for _, o := range opts {
+		if o == nil {
+			return c, errors.New("a nil option")
+		}
+		if err := o.apply(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// WithPromotedToLock makes a change that has failed so many times, because
+// other processes were faster, acquire the mutex at lockPath for its further
+// tries. It is Curator's PromotedToLock. All processes must use the same path,
+// which must not be that of the value. Default: no mutex.
+func WithPromotedToLock(lockPath string, tries int, opts ...locks.Option) Option {
+	return optionFunc(func(c *config) (err error) {
+		if tries < 0 {
+			return fmt.Errorf("promotion to a lock after %d tries, expected 0 or more", tries)
+		}
+		c.optimistic = tries
+		c.lock, err = locks.NewInterProcessMutex(c.client, lockPath, opts...)
+		return err
+	})
+}

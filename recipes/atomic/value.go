@@ -1,0 +1,292 @@
+package atomic
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// ErrCorrupted says that the znode of a counter has too few bytes to be one.
+var ErrCorrupted = errors.New("corrupted value")
+
+// errVersionExhausted says that no condition on the version can be made any more.
+var errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
+
+var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
+
+// Value is the outcome of a change: the value before and after it.
+type Value[T any] struct {
+	Pre, Post T
+	Stats     Stats
+}
+
+// Stats tells what a change took. It is Curator's AtomicStats.
+type Stats struct {
+	OptimisticTries int           // without the lock
+	PromotedTries   int           // with the lock of WithPromotedToLock
+	OptimisticTime  time.Duration // of the tries without the lock, with their pauses
+	PromotedTime    time.Duration // of the acquisition and the tries with the lock
+}
+
+// DistributedAtomicValue is a value of bytes that many processes change
+// together. It shares its znode with Curator's class of that name.
+//
+// Layout: a persistent znode at path, below container nodes, whose data is the
+// value. A znode that does not exist has the value nil.
+//
+// It is safe for concurrent use.
+type DistributedAtomicValue struct {
+	path string
+	cfg  config
+}
+
+// NewDistributedAtomicValue returns the value at path. It checks its arguments
+// and sends nothing.
+func NewDistributedAtomicValue(client *framework.Framework, path string, opts ...Option) (*DistributedAtomicValue, error) {
+	if client == nil {
+		return nil, errors.New("atomic: client nil, expected a started framework client")
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("atomic: %w", err)
+	}
+	cfg, err := newConfig(client, opts)
+	if err != nil {
+		return nil, fmt.Errorf("atomic: %s: %w", path, err)
+	}
+	if cfg.lock != nil && client.FullPath(cfg.lock.Path()) == client.FullPath(path) {
+		return nil, fmt.Errorf("atomic: %s: promoted to a lock at the same path, expected another", path)
+	}
+	return &DistributedAtomicValue{path, cfg}, nil
+}
+
+// Path returns the path of the znode.
+func (v *DistributedAtomicValue) Path() string { return v.path }
+
+// Get returns the value, nil if there is no znode. It may be older than a
+// change that another client has made; a change never is.
+func (v *DistributedAtomicValue) Get(ctx context.Context) ([]byte, error) {
+	data, _, err := v.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("atomic: get: %w", err)
+	}
+	return data, nil
+}
+
+// ForceSet sets the value whatever it is. Another client's change may be lost
+// with it.
+func (v *DistributedAtomicValue) ForceSet(ctx context.Context, data []byte) error {
+	if err := v.force(ctx, data); err != nil {
+		return fmt.Errorf("atomic: force set: %w", err)
+	}
+	return nil
+}
+
+func (v *DistributedAtomicValue) force(ctx context.Context, data []byte) error {
+	for {
+		// Setting a value twice does no harm, so it is repeated when in doubt.
+		err := v.cfg.client.Set(ctx, v.path, data, framework.Idempotent())
+		if !errors.Is(err, framework.ErrNoNode) {
+			return err
+		}
+		err = v.create(ctx, data)
+		if !errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
+			return err
+		}
+	}
+}
+
+// TrySet sets the value and returns the one that it replaces. Unlike ForceSet
+// it loses no change of another client.
+func (v *DistributedAtomicValue) TrySet(ctx context.Context, data []byte) (Value[[]byte], error) {
+	return v.Update(ctx, func([]byte) ([]byte, error) { return data, nil })
+}
+
+// CompareAndSet sets the value if it is expected, byte for byte, and reports
+// whether it was. A value that was never set is not expected by any call: see
+// [DistributedAtomicValue.Initialize].
+func (v *DistributedAtomicValue) CompareAndSet(ctx context.Context, expected, data []byte) (bool, error) {
+	_, _, err := v.change(ctx, func(pre []byte, exists bool) ([]byte, error) {
+		if !exists || !bytes.Equal(pre, expected) {
+			return nil, errUnchanged
+		}
+		return data, nil
+	})
+	if errors.Is(err, errUnchanged) {
+		return false, nil
+	}
+	return err == nil, wrap("compare and set", err)
+}
+
+// Initialize creates the znode with this value, and reports whether it did. It
+// returns false if there is one already.
+func (v *DistributedAtomicValue) Initialize(ctx context.Context, data []byte) (bool, error) {
+	err := v.create(ctx, data)
+	if errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
+		return false, nil
+	}
+	return err == nil, wrap("initialize", err)
+}
+
+// Update changes the value to what change makes of it, and returns both. It is
+// the general form of all changes. It calls change again whenever another
+// process was faster; an error of change ends the Update and is returned.
+func (v *DistributedAtomicValue) Update(ctx context.Context, change func(pre []byte) ([]byte, error)) (Value[[]byte], error) {
+	if change == nil {
+		return Value[[]byte]{}, fmt.Errorf("atomic: update %s: function nil, expected one that returns the next value", v.path)
+	}
+	value, _, err := v.change(ctx, func(pre []byte, _ bool) ([]byte, error) { return change(pre) })
+	return value, wrap("update", err)
+}
+
+// ended is the error of a wait that its context has ended. It matches the
+// context's error and, where the context was given one, its cause.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("atomic: %s: %w", what, err)
+}
+
+// errUnchanged ends a change that finds another value than it expected.
+var errUnchanged = errors.New("the value is another")
+
+// next computes the value that follows pre.
+type next func(pre []byte, exists bool) ([]byte, error)
+
+// change makes tries until one succeeds, the later ones under the lock if there
+// is one.
+func (v *DistributedAtomicValue) change(ctx context.Context, next next) (value Value[[]byte], stats Stats, err error) {
+	if ctx == nil {
+		return value, stats, errNilContext
+	}
+	began := time.Now()
+	value, err = v.tries(ctx, next, &stats.OptimisticTries, v.cfg.lock != nil)
+	stats.OptimisticTime = time.Since(began)
+	if errors.Is(err, errPromote) {
+		began = time.Now()
+		err = v.cfg.lock.Do(ctx, func(ctx context.Context) (err error) {
+			value, err = v.tries(ctx, next, &stats.PromotedTries, false)
+			return err
+		})
+		stats.PromotedTime = time.Since(began)
+	}
+	value.Stats = stats
+	return value, stats, err
+}
+
+// errPromote ends the tries that are made without the lock.
+var errPromote = errors.New("promote to the lock")
+
+const (
+	minPause = time.Millisecond
+	maxPause = 50 * time.Millisecond
+)
+
+func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *int, promote bool) (Value[[]byte], error) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		if promote && *tries == v.cfg.optimistic {
+			return Value[[]byte]{}, errPromote
+		}
+		*tries++
+		value, err := v.try(ctx, next)
+		if !errors.Is(err, errCollision) {
+			return value, err
+		}
+		// Those that have collided must not meet again.
+		timer := time.NewTimer(rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return value, fmt.Errorf("%w: %w", ended(ctx), err)
+		}
+	}
+}
+
+// errCollision ends a try that was overtaken by another process.
+var errCollision = errors.New("other processes were faster each time")
+
+// try reads, computes and writes once.
+func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Value[[]byte], err error) {
+	var stat *framework.Stat
+	if value.Pre, stat, err = v.read(ctx); err != nil {
+		return value, err
+	}
+	if value.Post, err = next(value.Pre, stat != nil); err != nil {
+		return value, err
+	}
+	if stat == nil {
+		err = v.create(ctx, value.Post)
+	} else {
+		err = v.set(ctx, value.Post, stat.Version)
+	}
+	if overtaken(err) {
+		return value, errCollision
+	}
+	return value, err
+}
+
+// overtaken reports whether a write has certainly failed because the znode was
+// written, created or deleted first.
+func overtaken(err error) bool {
+	return !framework.OutcomeUnknown(err) &&
+		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNodeExists))
+}
+
+// read returns the value and the Stat of its znode, which is nil if there is none.
+func (v *DistributedAtomicValue) read(ctx context.Context) ([]byte, *framework.Stat, error) {
+	var stat framework.Stat
+	data, err := v.cfg.client.Get(ctx, v.path, framework.StoringStatIn(&stat))
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil, nil, nil
+	}
+	return data, &stat, err
+}
+
+// set writes on condition of the version.
+func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version int32) error {
+	if version == -1 {
+		return errVersionExhausted // -1 would be no condition at all
+	}
+	return inDoubt(func() error {
+		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version))
+	})
+}
+
+func (v *DistributedAtomicValue) create(ctx context.Context, data []byte) error {
+	return inDoubt(func() error {
+		_, err := v.cfg.client.Create(ctx, v.path, data, framework.CreatingParentContainersIfNeeded())
+		return err
+	})
+}
+
+// inDoubt makes a conditional write, and repeats it when its outcome is
+// unknown: if the first one was applied, its condition keeps the second from
+// being applied too. But then it cannot be told from a write of another process.
+func inDoubt(write func() error) error {
+	first := write()
+	for err := first; ; err = write() {
+		switch {
+		case err == nil || !framework.OutcomeUnknown(first):
+			return err
+		case !framework.OutcomeUnknown(err):
+			// What answers is the condition, so the doubt of the first one stays.
+			return fmt.Errorf("%w (and then %w)", first, err)
+		case !framework.Retryable(err):
+			return err
+		}
+	}
+}

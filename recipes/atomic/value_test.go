@@ -1,0 +1,126 @@
+package atomic_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestUpdateSeesEachChangeOfOthers(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		value, theirs := newValue(t, client), newValue(t, other)
+		ctx := withLimit(t)
+		calls := 0
+
+		result, err := value.Update(ctx, func(pre []byte) ([]byte, error) {
+			if calls++; calls <= 2 {
+				// Created by another client after the first read, and changed after the second.
+				if err := theirs.ForceSet(ctx, append(pre, 'x')); err != nil {
+					return nil, err
+				}
+			}
+			return append(pre, 'y'), nil
+		})
+
+		require.NoError(t, err)
+		require.Equal(t, 3, calls)
+		require.Equal(t, "xx", string(result.Pre))
+		require.Equal(t, "xxy", string(result.Post))
+		require.Equal(t, 3, result.Stats.OptimisticTries)
+		got, err := theirs.Get(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "xxy", string(got))
+	})
+}
+
+func TestAFailedChangeWritesNothing(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	value := newValue(t, client)
+	failure := errors.New("no")
+
+	_, err := value.Update(withLimit(t), func([]byte) ([]byte, error) { return nil, failure })
+
+	require.ErrorIs(t, err, failure)
+	stat, err := client.Exists(withLimit(t), value.Path())
+	require.NoError(t, err)
+	require.Nil(t, stat)
+}
+
+func TestCompareAndSetOfBytes(t *testing.T) {
+	value := newValue(t, zktest.Client(t, zktest.NewServer(t)))
+	ctx := withLimit(t)
+	ok, err := value.CompareAndSet(ctx, nil, []byte("a"))
+	require.NoError(t, err)
+	require.False(t, ok, "it was never set")
+	_, err = value.TrySet(ctx, []byte("a"))
+	require.NoError(t, err)
+	ok, err = value.CompareAndSet(ctx, []byte("b"), []byte("c"))
+	require.NoError(t, err)
+	require.False(t, ok)
+	ok, err = value.CompareAndSet(ctx, []byte("a"), []byte("c"))
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+func TestPromotion(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	value := newValue(t, client, atomic.WithPromotedToLock("/values/lock", 1))
+	calls := 0
+
+	result, err := value.Update(withLimit(t), func([]byte) ([]byte, error) {
+		if calls++; calls == 1 {
+			_, err := client.Create(t.Context(), value.Path(), []byte("x"), framework.CreatingParentsIfNeeded())
+			return nil, err
+		}
+		return []byte("y"), nil
+	})
+
+	require.NoError(t, err)
+	require.Equal(t, "x", string(result.Pre))
+	require.Equal(t, 1, result.Stats.OptimisticTries)
+	require.Equal(t, 1, result.Stats.PromotedTries)
+	require.Positive(t, result.Stats.PromotedTime)
+}
+
+func TestAConditionOnTheLastVersionIsRefused(t *testing.T) {
+	value := newValue(t, zktest.Client(t, zktest.NewServer(t)))
+
+	require.ErrorContains(t, value.SetVersion(withLimit(t), []byte("a"), -1), "must be deleted")
+}
+
+func TestBadInput(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for name, c := range map[string]struct {
+		path string
+		opts []atomic.Option
+		want string
+	}{
+		"relative path":  {"a", nil, `"a"`},
+		"nil option":     {"/a", []atomic.Option{nil}, "a nil option"},
+		"tries":          {"/a", []atomic.Option{atomic.WithPromotedToLock("/b", -1)}, "-1 tries"},
+		"relative lock":  {"/a", []atomic.Option{atomic.WithPromotedToLock("b", 1)}, `"b"`},
+		"the lock's own": {"/a", []atomic.Option{atomic.WithPromotedToLock("/a", 1)}, "same path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := atomic.NewDistributedAtomicValue(client, c.path, c.opts...)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	_, err := atomic.NewDistributedAtomicLong(nil, "/a")
+	require.ErrorContains(t, err, "client nil")
+	value := newValue(t, client)
+	_, err = value.Update(t.Context(), nil)
+	require.ErrorContains(t, err, "function nil")
+	var none context.Context
+	_, err = value.TrySet(none, nil)
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	_, err = newLong(t, client).Increment(none)
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+}
