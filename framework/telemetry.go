@@ -17,6 +17,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/module"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -132,8 +133,8 @@ func newTelemetry(f *Framework) (*telemetry, error) {
 	if f.cfg.tracers == nil && f.cfg.meters == nil {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
-	t := &telemetry{tracer: f.TracerProvider().Tracer(telemetryScope), paths: f.cfg.pathAttribute}
-	meter := f.MeterProvider().Meter(telemetryScope)
+	t := &telemetry{tracer: f.TracerProvider().Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())), paths: f.cfg.pathAttribute}
+	meter := f.MeterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
 	var errs [4]error
 	t.duration, errs[0] = meter.Float64Histogram("curator.client.operation.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time from a call of a verb to its result, retries included."),

@@ -86,9 +86,11 @@ func newInternals(
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", path, err)
 	}
-	seen, err := newTelemetry(client, cfg.recipe, path)
-	if err != nil {
-		return nil, err
+	var seen *telemetry
+	if !cfg.unobserved {
+		if seen, err = newTelemetry(client, cfg.recipe, path); err != nil {
+			return nil, err
+		}
 	}
 	return &LockInternals{
 		client: client, driver: driver, path: path, fullPath: client.FullPath(path), basePath: basePath, maxLeases: maxLeases, wants: 1, cfg: cfg,

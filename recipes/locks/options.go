@@ -23,6 +23,7 @@ type config struct {
 	onRevocation func(*Lease) // may be nil
 	handoff      int          // holds in a row under one node
 	noReentry    bool
+	unobserved   bool // neither measured nor asked for
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
@@ -114,6 +115,14 @@ func WithRecipeName(name string) Option {
 			return errors.New("recipe name \"\", expected one such as \"mutex\"")
 		}
 		c.recipe = name
+		return nil
+	})
+}
+
+// unobserved is the option of a lock within a recipe that only the recipe knows.
+func unobserved() Option {
+	return optionFunc(func(c *config) error {
+		c.unobserved, c.onRevocation = true, nil
 		return nil
 	})
 }

@@ -65,12 +65,11 @@ func NewInterProcessSemaphoreV2(
 		return nil, err
 	}
 	mutex := StandardLockInternalsDriver{StandardLockInternalsSorter{mutexName}}
-	turn, err := newInternals(client, mutex, framework.JoinPath(path, semaphoreLocks), mutexName, FixedLeases(1), opts)
+	turn, err := newInternals(client, mutex, framework.JoinPath(path, semaphoreLocks), mutexName, FixedLeases(1),
+		append(slices.Clone(opts), unobserved())) // what is measured as held and asked for are the leases
 	if err != nil {
 		return nil, err
 	}
-	// What is measured as held, told of and asked for are the leases.
-	turn.telemetry, turn.cfg.onRevocation = nil, nil
 	// As leases are counted after their creation, a turn that is lost unnoticed admits
 	// nobody too many. So whoever has it need not give it up for an interruption, and
 	// begin again at the end of the queue.
@@ -186,7 +185,7 @@ func (s *InterProcessSemaphoreV2) try(ctx context.Context, seen *acquisition) ([
 			framework.ReadChildren(s.turn.path, &turns).StoringErrorIn(&missing[0]),
 			framework.ReadChildren(s.leases.path, &leases).StoringErrorIn(&missing[1]))
 	}
-	if err = errors.Join(err, absent(missing[0]), absent(missing[1])); err != nil {
+	if err := errors.Join(err, absent(missing[0]), absent(missing[1])); err != nil {
 		return nil, err
 	}
 	waiting := len(s.turn.sorted(turns, s.turn.driver.Contends))

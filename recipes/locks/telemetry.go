@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/module"
 )
 
 // telemetryScope is the name under which instruments and spans are made.
@@ -63,12 +64,12 @@ func newTelemetry(client *framework.Framework, recipe, path string) (*telemetry,
 	t := &telemetry{
 		client: client,
 		lock:   []attribute.KeyValue{keyRecipe.String(recipe)},
-		tracer: client.TracerProvider().Tracer(telemetryScope),
+		tracer: client.TracerProvider().Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())),
 	}
 	if client.HasPathAttribute() {
 		t.lock = append(t.lock, keyPath.String(path))
 	}
-	meter := client.MeterProvider().Meter(telemetryScope)
+	meter := client.MeterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
 	var errs [5]error
 	t.acquire, errs[0] = meter.Float64Histogram("curator.lock.acquire.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time from the call to acquire to its result."),
@@ -85,7 +86,22 @@ func newTelemetry(client *framework.Framework, recipe, path string) (*telemetry,
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("locks: telemetry: %w", err)
 	}
+	t.startAtZero()
 	return t, nil
+}
+
+// startAtZero makes the counters of the lock exist before anything happens: what begins
+// with its first event hides that event from a rate or an increase.
+func (t *telemetry) startAtZero() {
+	ctx := context.Background()
+	t.held.Add(ctx, 0, t.with())
+	t.waiting.Add(ctx, 0, t.with())
+	for _, reason := range []framework.LostReason{
+		framework.ReasonSuspended, framework.ReasonLeaseEnd, framework.ReasonSessionExpired,
+		framework.ReasonNodeDeleted, framework.ReasonAuthFailed, framework.ReasonClosed,
+	} {
+		t.losses.Add(ctx, 0, t.with(keyReason.String(string(reason))))
+	}
 }
 
 func (t *telemetry) with(more ...attribute.KeyValue) metric.MeasurementOption {

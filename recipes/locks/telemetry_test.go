@@ -262,3 +262,39 @@ func TestTelemetryOfACondition(t *testing.T) {
 		require.Zero(t, o.value(t, "lock.held{curator.recipe=mutex}"))
 	})
 }
+
+// TestCountersOfALockBeginAtZero, with a series for each reason: an increase sees the
+// first loss of a process. Every scope names the version of the module.
+func TestCountersOfALockBeginAtZero(t *testing.T) {
+	o := newObserved()
+	client := zktest.Client(t, zktest.NewServer(t).Addr(), o.options()...)
+	newMutex(t, client, "/locks/seen")
+	newSemaphore(t, client, "/semaphores/seen", locks.FixedLeases(2))
+	var all metricdata.ResourceMetrics
+	require.NoError(t, o.reader.Collect(t.Context(), &all))
+	series := make(map[string]int64)
+	for _, scope := range all.ScopeMetrics {
+		require.NotEmpty(t, scope.Scope.Version, scope.Scope.Name)
+		for _, m := range scope.Metrics {
+			data, ok := m.Data.(metricdata.Sum[int64])
+			if !ok || scope.Scope.Name != "github.com/gocurator/curator/recipes/locks" {
+				continue
+			}
+			for _, p := range data.DataPoints {
+				series[m.Name+"{"+p.Attributes.Encoded(attribute.DefaultEncoder())+"}"] = p.Value
+			}
+		}
+	}
+	want := make(map[string]int64)
+	for _, recipe := range []string{"curator.recipe=mutex", "curator.recipe=semaphore"} {
+		want["curator.lock.held{"+recipe+"}"] = 0
+		want["curator.lock.waiting{"+recipe+"}"] = 0
+		for _, reason := range []string{"suspended", "lease_end", "session_expired", "node_deleted", "auth_failed", "closed"} {
+			want["curator.lock.lost{curator.reason="+reason+","+recipe+"}"] = 0
+		}
+	}
+	require.Equal(t, want, series)
+	for _, span := range o.spans.Ended() {
+		require.NotEmpty(t, span.InstrumentationScope().Version)
+	}
+}
