@@ -21,7 +21,7 @@ import (
 
 const (
 	heapLimit  = 64 << 20
-	closeLimit = 2*time.Second + 500*time.Millisecond // and what a busy machine takes
+	closeLimit = patience // that it is two seconds is for tests on a fake clock
 )
 
 // withinBounds runs a test of a server that talks garbage and checks what must hold

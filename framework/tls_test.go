@@ -45,7 +45,7 @@ func refused(t *testing.T, addr string, opts ...framework.Option) error {
 	}
 	require.Error(t, err)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(began), 5*time.Second) // Close is bounded, too
+	require.Less(t, time.Since(began), closeLimit)
 	return err
 }
 

@@ -56,7 +56,7 @@ func ExampleInterProcessMutex_Acquire() {
 	check(err)
 
 	// Whoever asks with another context is another owner, and waits.
-	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	_, err = mutex.Acquire(short)
 	fmt.Println(errors.Is(err, locks.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded))

@@ -70,7 +70,7 @@ func TestAPermitIsAPermit(t *testing.T) {
 		s := create(client, locks.FixedLeases(3))
 		_, err := s.TryAcquire(leases[0].Context(withLimit(t)))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "a semaphore is not re-entrant")
-		short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		short, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		defer cancel()
 		_, err = s.Acquire(short)
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
@@ -472,7 +472,7 @@ func TestASemaphoreMutexIsNotReentrant(t *testing.T) {
 		err = m.Do(withLimit(t), func(ctx context.Context) error {
 			_, err := m.TryAcquire(ctx)
 			require.ErrorIs(t, err, locks.ErrNotAcquired)
-			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 			defer cancel()
 			_, err = m.Acquire(short)
 			require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -120,7 +120,7 @@ func TestConnectionWithHoleStaysSilentInThatDirection(t *testing.T) {
 }
 
 func TestDelayIsLatencyNotThroughput(t *testing.T) {
-	const delay, calls = 100 * time.Millisecond, 30
+	const delay, calls = 100 * time.Millisecond, 200
 	server := startServer(t)
 	p := start(t, server.addr())
 	c := connect(t, p.Addr())
