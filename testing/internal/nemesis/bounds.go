@@ -31,7 +31,7 @@ func (b bound) met() bool {
 
 // measurements are all bounds of a campaign, as they are measured round by round.
 type measurements struct {
-	margin, signal, recovery, takeover, memory, goroutines, files bound
+	margin, signal, recovery, takeover, cleanups, memory, goroutines, files bound
 
 	handovers []float64 // milliseconds
 	soak      bool      // there are no faults, so nothing may grow
@@ -51,6 +51,7 @@ func newMeasurements(record *campaignRecord) *measurements {
 		signal:     bound{Name: "from the loss signal to the entry of the next, least", Unit: "ms", Least: true, None: true},
 		recovery:   bound{Name: "from the end of a fault to the next acquisition, most", Unit: "s", Limit: 10, None: record.Shared},
 		takeover:   bound{Name: "take-over from a holder that was killed or stopped, most", Unit: "s", None: record.Shared},
+		cleanups:   bound{Name: "cleanups that a client had pending at one time, most", Unit: "nodes", Limit: mostCleanups},
 		memory:     bound{Name: "growth of resident memory", Unit: "MiB/h", Limit: 1},
 		goroutines: bound{Name: "growth of goroutines", Unit: "1/h", Limit: 1},
 		files:      bound{Name: "growth of open files", Unit: "1/h", Limit: 1},
@@ -68,6 +69,7 @@ func (m *measurements) add(r *roundReport) {
 		m.handovers = append(m.handovers, d/float64(time.Millisecond))
 	}
 	m.crowded = m.crowded || len(r.record.Locks) > oneWorkload
+	m.cleanups = m.cleanups.with(r.cleanups(), 1)
 	memory, goroutines, files := r.growth()
 	m.memory, m.goroutines, m.files = m.memory.with(memory, 1), m.goroutines.with(goroutines, 1), m.files.with(files, 1)
 }
@@ -79,7 +81,7 @@ func (m *measurements) bounds() []bound {
 		slices.Sort(m.handovers)
 		handover.Actual = m.handovers[(len(m.handovers)*99-1)/100]
 	}
-	all := []bound{m.margin, m.signal, m.recovery, m.takeover, handover}
+	all := []bound{m.margin, m.signal, m.recovery, m.takeover, handover, m.cleanups}
 	if m.soak {
 		all = append(all, m.memory, m.goroutines, m.files)
 	}
@@ -207,6 +209,27 @@ func (r *roundReport) handovers() (all []float64) {
 			all = append(all, float64(next.acquired-before.releasing))
 		}
 	})
+	return all
+}
+
+// mostCleanups bounds the deletions that one client has pending at one time. It has some twenty workers, each of
+// which leaves at most one node where an acquisition was given up, and one where a release was, before its client
+// keeps it from creating others.
+const mostCleanups = 128
+
+// cleanups are how many deletions each process had pending at one time, at most.
+func (r *roundReport) cleanups() (all []float64) {
+	for _, events := range r.events {
+		most, known := 0, false
+		for _, e := range events {
+			if e.Kind == measured {
+				most, known = max(most, e.Figures.Cleanups), true
+			}
+		}
+		if known {
+			all = append(all, float64(most))
+		}
+	}
 	return all
 }
 

@@ -14,7 +14,7 @@ func slow(faults []faultRecord, histories ...[]event) *plan {
 	return p
 }
 
-// boundsOf measures a plan: margin, signal, recovery, take-over, hand-over, memory, goroutines, files.
+// boundsOf measures a plan: margin, signal, recovery, take-over, hand-over, cleanups, memory, goroutines, files.
 func boundsOf(t *testing.T, p *plan) []bound {
 	t.Helper()
 	m := newMeasurements(&p.record)
@@ -107,9 +107,24 @@ func TestHandover(t *testing.T) {
 	shared := slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50))
 	shared.record.Shared = true
 	figure(t, boundsOf(t, shared)[4], 40, true)
-	for _, b := range boundsOf(t, shared)[1:] {
+	for _, b := range boundsOf(t, shared)[1:5] {
 		require.True(t, b.None, b.Name)
 	}
+}
+
+// The cleanups of one process count, not those of all together.
+func TestCleanupsAreBounded(t *testing.T) {
+	t.Parallel()
+	p := slow(nil, take("a", "mutex-s", 1, 5, 10))
+	for _, n := range []int{3, mostCleanups, 5} {
+		p.add("client1", event{At: at(50), Kind: measured, Figures: figures{Cleanups: n}})
+	}
+	figure(t, boundsOf(t, p)[5], mostCleanups, true)
+	total := newTotals()
+	total.add(p.load(t))
+	require.Equal(t, mostCleanups, total.cleanups)
+	p.add("client1", event{At: at(60), Kind: measured, Figures: figures{Cleanups: mostCleanups + 1}})
+	figure(t, boundsOf(t, p)[5], mostCleanups+1, false)
 }
 
 func TestGrowth(t *testing.T) {
@@ -126,21 +141,21 @@ func TestGrowth(t *testing.T) {
 		}
 		return p
 	}
-	memory := boundsOf(t, grow(1<<20))[5]
+	memory := boundsOf(t, grow(1<<20))[6]
 	figure(t, memory, 60, false)
 	require.Contains(t, memory.String(), "growth of resident memory: 60 MiB/h in 1 cases (at most 1 MiB/h)")
 	all := boundsOf(t, grow(1<<10))
-	figure(t, all[5], 60.0/1024, true)
-	figure(t, all[6], 0, true)
+	figure(t, all[6], 60.0/1024, true)
 	figure(t, all[7], 0, true)
-	all[7].Actual = 1.36e-27
-	require.Contains(t, all[7].String(), "open files: 0 1/h in 1 cases")
+	figure(t, all[8], 0, true)
+	all[8].Actual = 1.36e-27
+	require.Contains(t, all[8].String(), "open files: 0 1/h in 1 cases")
 	for i := range p.events["client1"] {
 		p.events["client1"][i].Figures.Files = 10 + i
 	}
-	figure(t, boundsOf(t, p)[7], 60, false)
+	figure(t, boundsOf(t, p)[8], 60, false)
 	p.record.Soak = false
-	require.Len(t, boundsOf(t, p), 5)
+	require.Len(t, boundsOf(t, p), 6)
 }
 
 func TestSlope(t *testing.T) {

@@ -24,7 +24,11 @@ const (
 // models checks the history of each lock against the model of its recipe.
 func models(r *roundReport) (found []violation, err error) {
 	for lock, all := range r.locks {
-		model := workloadOf(all[0].spec).model(all[0].spec)
+		kind := workloadOf(all[0].spec)
+		if kind.model == nil {
+			continue
+		}
+		model := kind.model(all[0].spec)
 		for number, part := range parts(all) {
 			err := checker.Check(model, operations(part))
 			var breach *checker.ViolationError

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/goleak"
@@ -21,6 +24,7 @@ import (
 const (
 	connectPatience = 30 * time.Second // for the first connection, to an ensemble that may be under fire
 	measureEvery    = 5 * time.Second
+	lookAtCleanups  = 20 * time.Millisecond
 )
 
 // client is one client process: a Framework, and a worker or more for each lock.
@@ -30,6 +34,8 @@ type client struct {
 	way       *way
 	history   *history
 	registers *registerClient
+	log       *gate
+	hurried   atomic.Bool // acquisitions get little time
 
 	stopping chan struct{} // closed when workers are to make their last turn
 	workers  sync.WaitGroup
@@ -100,7 +106,9 @@ func newClient(cfg clientConfig) (c *client, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, connectPatience)
 	defer cancel()
-	if c.framework, err = framework.Connect(ctx, c.way.connectString(), c.way.options(cfg)...); err != nil {
+	c.log = newGate(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	options := append(c.way.options(cfg), framework.WithLogger(slog.New(c.log).With("client", cfg.Name)))
+	if c.framework, err = framework.Connect(ctx, c.way.connectString(), options...); err != nil {
 		return nil, err
 	}
 	c.history.add(event{Kind: connected, Session: c.framework.Session().ID()})
@@ -134,17 +142,26 @@ func (c *client) start() {
 	c.workers.Go(c.measure)
 }
 
+// measure records what the process uses, and how many cleanups were pending at most since the last time.
 func (c *client) measure() {
-	ticker := time.NewTicker(measureEvery)
+	ticker, look := time.NewTicker(measureEvery), time.NewTicker(lookAtCleanups)
 	defer ticker.Stop()
+	defer look.Stop()
 	for {
 		now, err := measure()
-		c.history.add(event{Kind: measured, Figures: now, Error: text(err)})
-		select {
-		case <-ticker.C:
-		case <-c.stopping:
-			return
+		now.Cleanups = c.framework.Health().PendingCleanups
+		for due := false; !due; {
+			select {
+			case <-look.C:
+				now.Cleanups = max(now.Cleanups, c.framework.Health().PendingCleanups)
+			case <-ticker.C:
+				due = true
+			case <-c.stopping:
+				c.history.add(event{Kind: measured, Figures: now, Error: text(err)})
+				return
+			}
 		}
+		c.history.add(event{Kind: measured, Figures: now, Error: text(err)})
 	}
 }
 
@@ -164,6 +181,16 @@ func (c *client) obey(o order) (reply, error) {
 		c.workers.Wait()
 		c.history.add(event{Kind: quiet})
 		return reply{Stuck: c.stuck}, nil
+	case doMute:
+		c.log.block()
+		return reply{}, nil
+	case doHurry:
+		c.hurried.Store(true)
+		return reply{}, nil
+	case doHeal:
+		c.log.unblock()
+		c.hurried.Store(false)
+		return reply{}, c.way.obey(o)
 	default:
 		return reply{}, c.way.obey(o)
 	}

@@ -17,7 +17,8 @@
 // without TLS, with and without fsync. With TLS the nodes are guarded: clients present a digest, only they have
 // rights, and the vandal must be refused (guard.go). Neither the digest's password nor the key may be in
 // anything that the clients have written (secrets.go). In a round, client processes on hosts of their
-// own take turns at locks of every recipe under every error policy (workloads.go). A
+// own take turns at locks of every recipe under every error policy (workloads.go). A new recipe brings a
+// row and a file of its own, and needs no lock: folders, promises and what counts as done come with the row. A
 // holder looks at its lease all the time, writes to a register that refuses old
 // tokens, and adds to a set that only a transaction of its lease may change (worker.go, held.go).
 // Everything is written down before it has consequences (event.go).
@@ -47,8 +48,11 @@
 //	orphans, watches   what was left at the servers
 //	stuck              who could not get a lock in the end, or did not come to an end
 //
+// A recipe may have promises of its own, which follow (workload in lockspec.go).
+//
 // All of these must be zero. So that a zero means something there are floors: so many
-// acquisitions, faults, ended sessions and losses at least, and so many uses of each lock. The exit
+// acquisitions, faults, ended sessions and losses at least, and so many uses of each lock. A campaign has
+// more rounds until they are reached, at most eight. The exit
 // status is 0 only with all zeros, above all floors and within all bounds.
 //
 // # What ends a hold from outside

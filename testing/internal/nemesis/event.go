@@ -82,6 +82,9 @@ type figures struct {
 	Goroutines int   `json:"goroutines"`
 	Files      int   `json:"files"`    // open file descriptors
 	Resident   int64 `json:"resident"` // bytes
+
+	// Cleanups is how many deletions went on in the background, at most since the measurement before.
+	Cleanups int `json:"cleanups,omitempty"`
 }
 
 // history is the file that a client process writes its events to.

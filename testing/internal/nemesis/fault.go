@@ -8,7 +8,7 @@ import (
 
 // fault is one way to hurt a cluster.
 type fault struct {
-	id   string // N1 to N14
+	id   string // N1 to N17, but for that of combinations
 	name string
 	what part // that it hurts
 
@@ -71,7 +71,12 @@ var faults = []fault{
 	},
 	{id: "N13", name: "session closed by another", what: clients, strike: closeSession},
 	{id: "N14", name: "vandal", what: data, length: between(200*time.Millisecond, 1500*time.Millisecond), strike: vandalise},
+	{id: "N16", name: "logger blocks while the session is lost", what: clients, silent: true, length: sessions(1.5, 2, 3), strike: blockLoggers},
+	{id: "N17", name: "short timeouts", what: clients, length: between(2*time.Second, 5*time.Second), strike: hurry},
 }
+
+// lastFault is the id with the greatest number.
+const lastFault = "N17"
 
 // sessions returns a length of so many session timeouts.
 func sessions(factors ...float64) func(*rand.Rand) time.Duration {

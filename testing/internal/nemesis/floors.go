@@ -26,6 +26,7 @@ type totals struct {
 	perLock                    map[string]int // acquisitions, by the names of all locks
 	exclusive                  bool           // there are locks whose holders write
 	guarded, refused           int            // vandals without rights, and those of them that were refused
+	cleanups                   int            // that one client had pending at one time, at most
 
 	// byKind is how many faults there were, by their ids. Two that came together count
 	// as what they are, and as one combination.
@@ -40,6 +41,9 @@ func newTotals() *totals {
 func (t *totals) add(r *roundReport) {
 	for _, spec := range r.record.Locks {
 		t.perLock[spec.Name] += 0
+		if done := workloadOf(spec).done; done != nil {
+			t.perLock[spec.Name] += done(r, spec)
+		}
 		t.exclusive = t.exclusive || workloadOf(spec).exclusive
 	}
 	calls := make(map[string]bool)
@@ -91,6 +95,8 @@ func (t *totals) addFaults(all []faultRecord) {
 // addEvent counts an event that counts by itself.
 func (t *totals) addEvent(e event) {
 	switch {
+	case e.Kind == measured:
+		t.cleanups = max(t.cleanups, e.Figures.Cleanups)
 	case e.Outcome == stale, e.Outcome == usurped:
 		t.staleRefused++
 	case e.Kind == written && e.Outcome == accepted:

@@ -21,44 +21,28 @@ type lockSpec struct {
 // path is the folder of the lock.
 func (s lockSpec) path() string { return "/nemesis/locks/" + s.Name }
 
-// member is the name of a multi-lock's n-th member.
-func (s lockSpec) member(n int) string { return fmt.Sprintf("%s#%d", s.Name, n) }
-
-// memberPath is the folder of that.
-func (s lockSpec) memberPath(n int) string { return fmt.Sprintf("%s-%d", s.path(), n) }
-
 // folders are where the nodes of its contenders and holders are.
 func (s lockSpec) folders() []string {
-	switch s.Workload {
-	case "multi":
-		var all []string
-		for n := range members {
-			all = append(all, s.memberPath(n))
-		}
-		return all
-	case "semaphore-v2", "semaphore-mutex":
-		return []string{s.path() + "/locks", s.path() + "/leases"}
-	default:
-		return []string{s.path()}
+	if folders := workloadOf(s).folders; folders != nil {
+		return folders(s)
 	}
+	return []string{s.path()}
 }
 
 // protects are the names of what the holders of an exclusive lock write to.
 func (s lockSpec) protects() []string {
-	if s.Workload != "multi" {
-		return []string{s.Name}
+	if protects := workloadOf(s).protects; protects != nil {
+		return protects(s)
 	}
-	var names []string
-	for n := range members {
-		names = append(names, s.member(n))
-	}
-	return names
+	return []string{s.Name}
 }
 
 // policies are all that there are.
 var policies = []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.QuorumErrorPolicy, framework.SessionErrorPolicy}
 
-// workload is what clients do with one kind of lock.
+// workload is what clients do with one recipe. A new recipe brings a file workload_<name>.go and a row in
+// workloads. A recipe that is no lock has no model, records events of kinds of its own, and brings promises with
+// the check that finds their breaches; they are in the last line of the report then.
 type workload struct {
 	name    string
 	permits int
@@ -70,7 +54,19 @@ type workload struct {
 	// workers is how many take turns in each client process.
 	workers int
 
+	// model says which histories of holds are legal. It is nil for a recipe that is no lock.
 	model func(lockSpec) checker.Model
+
+	// folders are those that must be empty in the end; nil is the path alone. And protects are the names of what
+	// holders write to; nil is the name of the lock.
+	folders, protects func(lockSpec) []string
+
+	// promises are those of this recipe besides the common ones, and find finds their breaches in a round.
+	promises []promise
+	find     func(*roundReport, lockSpec) []violation
+
+	// done is how much was done with the recipe in a round; nil counts acquisitions.
+	done func(*roundReport, lockSpec) int
 
 	// prepare returns what a worker does in one turn.
 	prepare func(*worker) (turn func(context.Context), err error)

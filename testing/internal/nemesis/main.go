@@ -71,7 +71,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.SetOutput(out)
 	flags.DurationVar(&c.duration, "duration", 90*time.Second, "how long there are faults")
 	flags.Uint64Var(&c.seed, "seed", rand.Uint64(), "what the faults are chosen by")
-	flags.StringVar(&c.faults, "faults", "all", "which faults: all, none, or some of N1 to N15, separated by commas")
+	flags.StringVar(&c.faults, "faults", "all", "which faults: all, none, or some of N1 to "+lastFault+", separated by commas")
 	flags.StringVar(&c.locks, "workload", strings.Join(workloadNames(), ","), "which recipes")
 	flags.IntVar(&c.clients, "clients", 12, "how many client processes")
 	flags.DurationVar(&c.pause, "pause", 100*time.Millisecond, "how long a worker pauses at most between two turns")

@@ -39,6 +39,8 @@ const (
 	doReset  orderKind = "reset"  // reset all connections
 	doSlow   orderKind = "slow"   // limit what passes
 	doFate   orderKind = "fate"   // lose a frame
+	doMute   orderKind = "mute"   // block the logger
+	doHurry  orderKind = "hurry"  // give every acquisition a short time only
 	doHeal   orderKind = "heal"   // end the above
 	doExpire orderKind = "expire" // have the session closed by another connection
 	doFinish orderKind = "finish" // one more acquisition each, then stop the workers

@@ -99,7 +99,7 @@ func newSummary(record *campaignRecord) *summary {
 	for _, kind := range record.Kinds {
 		s.Kinds[kind.Fault] = 0
 	}
-	for _, p := range promises {
+	for _, p := range allPromises() {
 		s.Breaches[p] = 0
 	}
 	return s
@@ -125,9 +125,9 @@ func (s *summary) conclude(record *campaignRecord, t *totals, m *measurements) {
 		s.Floors = append(t.floors(s.Duration, record.Kinds), t.rights()...)
 	}
 	var line strings.Builder
-	fmt.Fprintf(&line, "acquisitions=%d faults=%d kinds=%d expirations=%d lost_while_held=%d stale_refused=%d",
-		t.acquisitions, t.faults, t.kinds(), t.expirations, t.lostWhileHeld, t.staleRefused)
-	for _, p := range promises {
+	fmt.Fprintf(&line, "acquisitions=%d faults=%d kinds=%d expirations=%d lost_while_held=%d stale_refused=%d cleanups_max=%d",
+		t.acquisitions, t.faults, t.kinds(), t.expirations, t.lostWhileHeld, t.staleRefused, t.cleanups)
+	for _, p := range allPromises() {
 		fmt.Fprintf(&line, " %s=%d", p, s.Breaches[p])
 	}
 	s.Line = line.String()
@@ -183,7 +183,7 @@ func mark(ok bool) string {
 // verdict is an error unless everything is as it must be.
 func (s *summary) verdict() error {
 	var wrong []string
-	for _, p := range promises {
+	for _, p := range allPromises() {
 		if n := s.Breaches[p]; n > 0 {
 			wrong = append(wrong, fmt.Sprintf("%s is %d, must be 0", p, n))
 		}

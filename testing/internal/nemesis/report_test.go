@@ -22,7 +22,7 @@ func TestJudgeAGoodCampaign(t *testing.T) {
 	require.Contains(t, page.String(), "20ms       30ms  N1   kill: server 2")
 	require.Contains(t, page.String(), "cannot be done here: no such thing here")
 	lines := strings.Split(strings.TrimSpace(page.String()), "\n")
-	const line = "acquisitions=3 faults=1 kinds=1 expirations=0 lost_while_held=0 stale_refused=0" + zeros
+	const line = "acquisitions=3 faults=1 kinds=1 expirations=0 lost_while_held=0 stale_refused=0 cleanups_max=0" + zeros
 	require.Equal(t, line, lines[len(lines)-1])
 
 	var s summary

@@ -53,7 +53,7 @@ func choose(list string) (chosen []fault, pair bool, err error) {
 		}
 		i := slices.IndexFunc(faults, func(f fault) bool { return f.id == id })
 		if i < 0 {
-			return nil, false, fmt.Errorf("nemesis: fault %q, expected all, none, or some of N1 to N15", id)
+			return nil, false, fmt.Errorf("nemesis: fault %q, expected all, none, or some of N1 to %s", id, lastFault)
 		}
 		chosen = append(chosen, faults[i])
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,7 +24,26 @@ const (
 	nobodyStuck      promise = "stuck"             // waiters, calls and processes end
 )
 
-// promises are all, in the order of the last line.
+// allPromises are the common ones and those of single recipes, in the order of the last line.
+func allPromises() []promise {
+	all := slices.Clone(promises)
+	for _, w := range workloads {
+		all = append(all, w.promises...)
+	}
+	return all
+}
+
+// ofRecipes finds breaches of the promises that single recipes have.
+func ofRecipes(r *roundReport) (found []violation) {
+	for _, spec := range r.record.Locks {
+		if find := workloadOf(spec).find; find != nil {
+			found = append(found, find(r, spec)...)
+		}
+	}
+	return found
+}
+
+// promises are the common ones, in the order of the last line.
 var promises = []promise{
 	noOverlap, risingTokens, noLostUpdate, legal, decided, firstComeFirst, withinPermits, noOrphan, noForgottenWatch, nobodyStuck,
 }
@@ -56,6 +76,7 @@ var checks = []check{
 	{find: without(writes)},
 	{find: models},
 	{find: without(unfinished)},
+	{find: without(ofRecipes)},
 	{find: without(sets), servers: true},
 	{find: without(serverTokens), servers: true},
 	{find: without(serverOrder), servers: true},

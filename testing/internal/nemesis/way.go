@@ -5,9 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -71,7 +69,6 @@ func (w *way) options(cfg clientConfig) []framework.Option {
 		framework.WithRetryPolicy(retry.BoundedExponentialBackoff(20*time.Millisecond, time.Second, 1000)),
 		framework.WithServerTiming(tick, syncLimit),
 		framework.WithDialer(w.dial),
-		framework.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("client", cfg.Name)),
 	}
 	if w.tls != nil {
 		options = append(options, framework.WithTLS(w.tls))

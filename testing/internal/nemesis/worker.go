@@ -20,6 +20,7 @@ const (
 	longHold      = 3 * time.Second
 	patience      = 30 * time.Second       // of an acquisition that is meant to succeed
 	impatience    = 200 * time.Millisecond // of one that may be given up
+	haste         = 15 * time.Millisecond  // of one by a caller with a short timeout, and then of its pause
 	releaseTime   = 30 * time.Second
 	lookEvery     = time.Millisecond     // how often a holder looks at its lease
 	lookEveryLong = 5 * time.Millisecond // in a long hold
@@ -48,7 +49,11 @@ func (w *worker) run() {
 	}
 	for {
 		turn(w.client.ctx)
-		if !w.pause(w.upTo(w.client.cfg.Pause)) {
+		most := w.client.cfg.Pause
+		if w.hurried() {
+			most = min(most, haste)
+		}
+		if !w.pause(w.upTo(most)) {
 			break
 		}
 	}
@@ -66,9 +71,16 @@ func (w *worker) pause(d time.Duration) bool {
 	}
 }
 
+// hurried reports whether acquisitions get little time, one soon after the other.
+func (w *worker) hurried() bool { return !w.last && w.client.hurried.Load() }
+
 // bounds returns a context for an acquisition. A part of them is given up soon.
 func (w *worker) bounds(ctx context.Context) (context.Context, context.CancelFunc) {
-	if !w.last && w.random.IntN(5) == 0 {
+	switch {
+	case w.last:
+	case w.hurried():
+		return context.WithTimeout(ctx, w.upTo(haste))
+	case w.random.IntN(5) == 0:
 		return context.WithTimeout(ctx, w.upTo(impatience))
 	}
 	return context.WithTimeout(ctx, patience)
@@ -108,7 +120,9 @@ func (w *worker) acquire(
 		if w.last {
 			w.client.giveUpOn(w.spec.Name)
 		}
-		w.pause(afterFailure)
+		if !w.hurried() {
+			w.pause(afterFailure)
+		}
 		return nil
 	}
 	if session != w.session() {

@@ -17,10 +17,16 @@ var workloads = []workload{
 	{name: "condition", workers: 1, exclusive: true, model: mutexModel, prepare: prepareCondition},
 	{name: "readwrite", workers: 2, exclusive: true, model: readWriteModel, prepare: prepareReadWrite},
 	{name: "semaphore", workers: 1, permits: 3, model: semaphoreModel, prepare: prepareSemaphore},
-	{name: "semaphore-v2", workers: 1, permits: 3, model: semaphoreModel, prepare: prepareSemaphoreV2},
-	{name: "semaphore-mutex", workers: 1, exclusive: true, model: oneAtATime, prepare: prepareSemaphoreMutex},
-	{name: "multi", workers: 1, exclusive: true, model: mutexModel, prepare: prepareMulti},
+	{name: "semaphore-v2", workers: 1, permits: 3, model: semaphoreModel, folders: turnFolders, prepare: prepareSemaphoreV2},
+	{name: "semaphore-mutex", workers: 1, exclusive: true, model: oneAtATime, folders: turnFolders, prepare: prepareSemaphoreMutex},
+	{
+		name: "multi", workers: 1, exclusive: true, model: mutexModel, folders: lockSpec.memberPaths, protects: lockSpec.members,
+		prepare: prepareMulti,
+	},
 }
+
+// turnFolders are those of recipes that wait in one folder and hold in another.
+func turnFolders(s lockSpec) []string { return []string{s.path() + "/locks", s.path() + "/leases"} }
 
 func mutexModel(lockSpec) checker.Model          { return checker.Mutex() }
 func reentrantModel(lockSpec) checker.Model      { return checker.Reentrant() }
@@ -239,15 +245,29 @@ func prepareSemaphoreMutex(w *worker) (func(context.Context), error) {
 	return w.simple(mutex, false), nil
 }
 
-// members is how many locks a multi-lock has here.
-const members = 2
+// memberCount is how many locks a multi-lock has here.
+const memberCount = 2
+
+// members are the names of the locks of a multi-lock, and memberPaths their folders.
+func (s lockSpec) members() (names []string) {
+	for n := range memberCount {
+		names = append(names, fmt.Sprintf("%s#%d", s.Name, n))
+	}
+	return names
+}
+
+func (s lockSpec) memberPaths() (paths []string) {
+	for n := range memberCount {
+		paths = append(paths, fmt.Sprintf("%s-%d", s.path(), n))
+	}
+	return paths
+}
 
 func prepareMulti(w *worker) (func(context.Context), error) {
 	var all []locks.InterProcessLock
-	var names []string
-	for n := range members {
-		names = append(names, w.spec.member(n))
-		mutex, err := locks.NewInterProcessMutex(w.client.framework, w.spec.memberPath(n), locks.WithErrorPolicy(w.spec.Policy))
+	names := w.spec.members()
+	for _, path := range w.spec.memberPaths() {
+		mutex, err := locks.NewInterProcessMutex(w.client.framework, path, locks.WithErrorPolicy(w.spec.Policy))
 		if err != nil {
 			return nil, err
 		}
