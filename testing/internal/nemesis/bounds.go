@@ -51,7 +51,7 @@ func newMeasurements(record *campaignRecord) *measurements {
 		signal:     bound{Name: "from the loss signal to the entry of the next, least", Unit: "ms", Least: true, None: true},
 		recovery:   bound{Name: "from the end of a fault to the next acquisition, most", Unit: "s", Limit: 10, None: record.Shared},
 		takeover:   bound{Name: "take-over from a holder that was killed or stopped, most", Unit: "s", None: record.Shared},
-		cleanups:   bound{Name: "cleanups that a client had pending at one time, most", Unit: "nodes", Limit: mostCleanups},
+		cleanups:   bound{Name: "cleanups that a client had pending at one time, most", Unit: "nodes"},
 		memory:     bound{Name: "growth of resident memory", Unit: "MiB/h", Limit: 1},
 		goroutines: bound{Name: "growth of goroutines", Unit: "1/h", Limit: 1},
 		files:      bound{Name: "growth of open files", Unit: "1/h", Limit: 1},
@@ -70,6 +70,7 @@ func (m *measurements) add(r *roundReport) {
 	}
 	m.crowded = m.crowded || len(r.record.Locks) > oneWorkload
 	m.cleanups = m.cleanups.with(r.cleanups(), 1)
+	m.cleanups.Limit = max(m.cleanups.Limit, r.mostCleanups())
 	memory, goroutines, files := r.growth()
 	m.memory, m.goroutines, m.files = m.memory.with(memory, 1), m.goroutines.with(goroutines, 1), m.files.with(files, 1)
 }
@@ -212,10 +213,18 @@ func (r *roundReport) handovers() (all []float64) {
 	return all
 }
 
-// mostCleanups bounds the deletions that one client has pending at one time. It has some twenty workers, each of
-// which leaves at most one node where an acquisition was given up, and one where a release was, before its client
-// keeps it from creating others.
-const mostCleanups = 128
+// cleanupsOfFolder is how many deletions a client may have pending in one folder: 32, when it lets creations wait, and
+// those of its workers.
+const cleanupsOfFolder = 40
+
+// mostCleanups is how many deletions a client may have pending at one time, which has every other lock.
+func (r *roundReport) mostCleanups() float64 {
+	folders := 0
+	for _, spec := range r.record.Locks {
+		folders += len(spec.folders())
+	}
+	return float64(cleanupsOfFolder * ((folders + 1) / 2))
+}
 
 // cleanups are how many deletions each process had pending at one time, at most.
 func (r *roundReport) cleanups() (all []float64) {
