@@ -1,11 +1,11 @@
-// Package fence refuses what comes from a holder that has lost its lock and does not
-// know: the receiving end of fencing tokens.
+// Package fence is the receiving end of fencing tokens: it refuses what comes from a
+// holder that has lost its lock and does not know.
 //
-// No lock service can stop a process that was paused for longer than its session and
-// goes on with its next statement. What it writes to can: each write carries
-// the token of its lease (Token of a lease of package locks), and the receiver remembers the newest
-// token it has accepted and refuses older ones. Tokens of one lock rise from holder to
-// holder.
+// No lock service can stop a process that was paused for longer than its session and goes
+// on with its next statement. The resource that it writes to can: each write carries the
+// token of its lease (Token of a lease of package locks), and the receiver remembers the
+// newest token that it has accepted and refuses older ones. The tokens of one exclusive
+// lock rise from holder to holder.
 //
 // # In memory
 //
@@ -20,7 +20,8 @@
 //
 //	UPDATE reports SET body = ?, fence = ? WHERE id = ? AND fence <= ?
 //
-// If it has changed no row, the token was older. [CheckUpdated] says so:
+// If the statement has changed no row, the token was older. [CheckUpdated] returns that as
+// an error:
 //
 //	result, err := db.ExecContext(ctx, update, body, token, id, token)
 //	if err == nil {
@@ -31,26 +32,37 @@
 //
 // # Over HTTP
 //
-// The client sends the token in a header, by hand with [SetHeader] or for every
-// request with a [Transport]; the server refuses with a [Handler]:
+// The client sends the token in a header, by hand with [SetHeader] or for every request
+// with a [Transport]. The server refuses older tokens with a [Handler]:
 //
 //	client := &http.Client{Transport: &fence.Transport{Lease: lease}}
 //	server := &fence.Handler{Register: &register, Next: mux}
 //
+// # Which tokens
+//
+// Fencing needs a lock that one owner holds at a time: a mutex, a write lock, or the
+// leadership of an election. Of read leases and of the permits of a semaphore several are
+// valid at once. The older of their tokens would be refused although its holder has lost
+// nothing, so they must not meet in one register. [SetHeader] and [Transport] refuse such
+// a lease with [ErrShared].
+//
+// Holds in a row under locks.WithLocalHandoff have one token. The receiver cannot tell
+// them apart: a goroutine of that process that goes on after its release is not refused.
+//
+// One register belongs to one resource and one lock. Tokens are transaction numbers of a
+// ZooKeeper ensemble. Those of another ensemble, or of one that was set up again, cannot be
+// compared with them: reset the stored number by hand after such a move.
+//
 // # What the receiver has to keep
 //
-// The newest token must be as durable as what it protects, and be written together
-// with it: in the same row, transaction, file or object. A receiver that forgets it,
-// after a restart or a failover to a replica that is behind, accepts an old token
-// again. So a Register, which keeps it in memory, suffices for what is gone with the
-// process as well; for anything else [NewRegister] takes the number that was stored.
-//
-// One register belongs to one resource and one lock. Tokens are transaction numbers of
-// a ZooKeeper ensemble: those of another ensemble, or of one that was set up anew, mean
-// nothing here, and the number kept has to be reset by hand after such a move.
+// The newest token must be as durable as what it protects, and be written together with
+// it: in the same row, transaction, file or object. A receiver that forgets the token,
+// after a restart or a failover to a replica that is behind, accepts an older one again. A
+// Register keeps it in memory, which suffices for data that is gone with the process as
+// well. For other data give [NewRegister] the number that was stored.
 //
 // # What it does not promise
 //
-// The holder of the newest token may have lost its lock too, as long as nobody with a
-// newer one has come. That is harmless: nobody else has been there meanwhile.
+// The holder of the newest token may have lost its lock too, as long as no client with a
+// newer token has come. That is harmless: no other holder has written in the meantime.
 package fence

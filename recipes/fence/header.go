@@ -10,21 +10,33 @@ import (
 // Header is the name of the HTTP header with a token, in decimal digits.
 const Header = "Fence-Token"
 
-// ErrNoToken says that a request has no token.
-var ErrNoToken = errors.New("no fencing token")
+var (
+	// ErrNoToken says that a request has no token.
+	ErrNoToken = errors.New("no fencing token")
 
-// Lease is what a token comes from, such as a lease of package locks.
+	// ErrShared says that a lease is one of several that are valid at once, as read
+	// leases and the permits of a semaphore are: its token may be older than one that
+	// the receiver has seen although the lease is valid.
+	ErrShared = errors.New("the lease is not exclusive, expected one of a mutex, a write lock or another lock with one holder")
+)
+
+// Lease is what a token comes from, such as a lease of package locks. A lease that has the
+// method Exclusive() bool, as those have, is refused when it returns false.
 type Lease interface {
-	// Token is greater than that of every holder before.
+	// Token is greater than the token of every holder before.
 	Token() int64
 
 	// Err returns nil while the lease is valid.
 	Err() error
 }
 
-// SetHeader sets the token of the lease in the header. It returns the lease's error, and
-// sets nothing, if the lease has ended.
+// SetHeader sets the token of the lease in the header. On failure it sets nothing: when
+// the lease has ended it returns the lease's error, and when the lease is not exclusive
+// the error matches [ErrShared].
 func SetHeader(header http.Header, lease Lease) error {
+	if shared, ok := lease.(interface{ Exclusive() bool }); ok && !shared.Exclusive() {
+		return fmt.Errorf("fence: %w", ErrShared)
+	}
 	if err := lease.Err(); err != nil {
 		return fmt.Errorf("fence: %w", err)
 	}
@@ -36,8 +48,8 @@ func SetHeader(header http.Header, lease Lease) error {
 	return nil
 }
 
-// FromHeader returns the token in the header. The error matches [ErrNoToken] if there
-// is none, and [ErrInvalidToken] for anything but one number from 1 to
+// FromHeader returns the token in the header. The error matches [ErrNoToken] if the header
+// is missing, and [ErrInvalidToken] if it is anything but one number from 1 to
 // 9223372036854775807, in decimal digits without sign, space or leading zero.
 func FromHeader(header http.Header) (int64, error) {
 	values := header.Values(Header)

@@ -11,19 +11,19 @@ import (
 // server has seen.
 const NewestHeader = "Fence-Newest"
 
-// Handler passes requests on whose token is the newest, and refuses the others: 428
-// (Precondition Required) without a token, 400 (Bad Request) for what is none, 412
-// (Precondition Failed) for a stale one, with the newest in [NewestHeader].
+// Handler forwards requests that carry the newest token and rejects the rest: 428
+// (Precondition Required) without a token, 400 (Bad Request) if the token is malformed, 412
+// (Precondition Failed) if it is stale, with the newest token in [NewestHeader].
 //
-// Next runs in [Register.Do]: requests with one token at the same time, those with a
-// newer one when they have ended. A request that is withdrawn while it waits for that is
-// answered 503 (Service Unavailable).
+// Next runs in [Register.Do]. Requests with one token run at the same time; requests with a
+// newer token run when the older ones have ended. A request whose context ends during that
+// wait is answered 503 (Service Unavailable).
 type Handler struct {
 	Register *Register // of what the requests change
 	Next     http.Handler
 }
 
-// ServeHTTP passes the request on or refuses it.
+// ServeHTTP forwards the request or rejects it.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token, err := FromHeader(r.Header)
 	if err == nil {
@@ -47,9 +47,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Transport sends the token of a lease with each request, and sends nothing once the
-// lease has ended: the error is then that of the lease. A request that was refused for
-// its token returns a [*StaleError].
+// Transport sends the token of a lease with each request. When the lease has ended it
+// sends nothing and returns the lease's error; when the lease is not exclusive it returns
+// [ErrShared]. A request that the server rejects for its token returns a [*StaleError].
 type Transport struct {
 	Lease Lease
 	Base  http.RoundTripper // nil means http.DefaultTransport
@@ -76,7 +76,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.Join(&StaleError{Token: t.Lease.Token(), Newest: newest}, response.Body.Close())
 }
 
-// closeBody closes the body of a request that is not sent, as is a RoundTripper's duty.
+// closeBody closes the body of a request that is not sent, as a RoundTripper must.
 func closeBody(r *http.Request) error {
 	if r.Body == nil {
 		return nil

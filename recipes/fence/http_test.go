@@ -1,6 +1,7 @@
 package fence_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -14,6 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gocurator/curator/recipes/fence"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // lease is one whose state is set by hand.
@@ -139,3 +142,44 @@ type closing struct {
 }
 
 func (c *closing) Close() error { c.closed = true; return nil }
+
+// shared is a lease beside which others are valid.
+type shared struct{ lease }
+
+func (*shared) Exclusive() bool { return false }
+
+// TestTheTokenOfASharedLeaseIsNotSent: its holder would be refused although it has lost
+// nothing.
+func TestTheTokenOfASharedLeaseIsNotSent(t *testing.T) {
+	url, passed := server(t)
+	header := make(http.Header)
+	require.ErrorIs(t, fence.SetHeader(header, &shared{lease{token: 4}}), fence.ErrShared)
+	require.Empty(t, header)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, http.NoBody)
+	require.NoError(t, err)
+	response, err := (&fence.Transport{Lease: &shared{lease{token: 4}}}).RoundTrip(request)
+	if response != nil {
+		require.NoError(t, response.Body.Close())
+	}
+	require.ErrorIs(t, err, fence.ErrShared)
+	require.Zero(t, passed())
+}
+
+// TestWhichLeasesFence: the leases of locks that one owner holds at a time, and no others.
+func TestWhichLeasesFence(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	rw, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
+	require.NoError(t, err)
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/mutex")
+	require.NoError(t, err)
+	semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/semaphore", locks.FixedLeases(2))
+	require.NoError(t, err)
+	for lock, want := range map[locks.InterProcessLock]error{
+		mutex: nil, rw.WriteLock(): nil, rw.ReadLock(): fence.ErrShared, semaphore: fence.ErrShared,
+	} {
+		err := locks.Do(t.Context(), lock, func(ctx context.Context) error {
+			return fence.SetHeader(make(http.Header), locks.LeaseFrom(ctx))
+		})
+		require.ErrorIs(t, err, want, "%T", lock)
+	}
+}

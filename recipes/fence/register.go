@@ -8,22 +8,22 @@ import (
 )
 
 var (
-	// ErrStale says that a newer token has been seen: whoever has this one has lost
+	// ErrStale says that a newer token has been seen: the holder of this one has lost
 	// the lock. The error is a [*StaleError].
 	ErrStale = errors.New("stale fencing token")
 
-	// ErrInvalidToken says that something is no token: tokens are from 1 to
+	// ErrInvalidToken says that a token is malformed: tokens are numbers from 1 to
 	// 9223372036854775807.
 	ErrInvalidToken = errors.New("invalid fencing token")
 )
 
 // StaleError is the refusal of a token. It matches [ErrStale].
 type StaleError struct {
-	Token  int64 // that was refused
-	Newest int64 // that was seen; 0 when the receiver has not told
+	Token  int64 // the token that was refused
+	Newest int64 // the newest token that was seen; 0 if the receiver has not sent it
 }
 
-// Error tells both tokens.
+// Error names both tokens.
 func (e *StaleError) Error() string {
 	if e.Newest == 0 {
 		return fmt.Sprintf("fence: %v %d", ErrStale, e.Token)
@@ -31,11 +31,12 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("fence: %v %d, the newest is %d", ErrStale, e.Token, e.Newest)
 }
 
-// Is tells that this is an ErrStale.
+// Is reports whether target is [ErrStale].
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// Register remembers the newest token it has accepted, in memory, and refuses
-// older ones. The zero value has seen none. It is safe for concurrent use.
+// Register remembers the newest token it has accepted, in memory, and refuses older
+// ones. Its tokens must come from one lock that has one holder at a time, not from read
+// leases or permits. The zero value has seen none. It is safe for concurrent use.
 type Register struct {
 	mu     sync.Mutex
 	newest int64
@@ -63,9 +64,9 @@ func (r *Register) Newest() int64 {
 // Accept returns nil if no newer token has been seen, and otherwise a [*StaleError].
 // From then on it refuses older ones. It does not block.
 //
-// It decides and does no more. What is done afterwards may be overtaken by somebody
-// with a newer token, whose check comes later and whose work is done sooner. Where
-// that matters, [Register.Do] has the work done between.
+// Accept only decides. A holder with a newer token may be accepted later and finish its
+// work sooner than the caller does. Where that matters, use [Register.Do], which runs the
+// work before it lets newer tokens in.
 func (r *Register) Accept(token int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,15 +84,14 @@ func (r *Register) accept(token int64) error {
 	return nil
 }
 
-// Do runs fn if no newer token has been seen, and returns what fn returns. From the
-// moment at which it has accepted the token it refuses older ones, and fn runs when those
-// that run with older tokens have returned. So when fn runs, nothing is done with
-// an older token, nor will be. Functions with the same token run at the same time.
+// Do runs fn if no newer token has been seen, and returns the error of fn. Once it has
+// accepted the token it refuses older ones, and it runs fn when the functions with older
+// tokens have returned. So while fn runs no function with an older token does, nor will
+// one later. Functions with the same token run at the same time.
 //
-// It blocks until those before have returned, or ctx ends, whose cause it then returns;
-// and if a newer token comes during that wait, the error is a [*StaleError]. The context
-// does not end fn.
-// A fn that calls Do of the same register with a newer token waits for itself.
+// Do blocks until those functions have returned. If ctx ends first it returns the context's
+// cause, and if a newer token comes first a [*StaleError]. The context does not end fn. A
+// fn that calls Do of the same register with a newer token waits for itself.
 func (r *Register) Do(ctx context.Context, token int64, fn func() error) error {
 	if err := r.enter(ctx, token); err != nil {
 		return err

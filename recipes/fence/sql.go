@@ -13,10 +13,10 @@ type Affected interface {
 //
 //	UPDATE reports SET body = ?, fence = ? WHERE id = ? AND fence <= ?
 //
-// The row must exist, or it is taken for stale: it is to be inserted, with fence 0,
-// before anybody writes. The database must count the rows that were matched. MySQL
-// counts those that are different afterwards unless the connection asks for the
-// others (clientFoundRows=true in its Go driver).
+// The row must exist, or the token counts as stale: insert it with fence 0 before the
+// first write. The database must count the rows that matched. MySQL counts the rows that
+// changed, unless the connection asks for the matched ones (clientFoundRows=true in its Go
+// driver).
 func CheckUpdated(result Affected, token int64) error {
 	n, err := result.RowsAffected()
 	switch {

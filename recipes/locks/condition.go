@@ -109,13 +109,17 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 	return c.signal(ctx, lease, math.MaxInt)
 }
 
-// Await gives the lock back, waits for a signal, takes the lock again and returns
-// its new lease, which has a token of its own: others may have held the lock
-// meanwhile. The context bounds all of it together; it must not be one of the
-// lease, with which it would end ([Lease.Context]).
+// Await releases the lock, waits for a signal, acquires the lock again and returns its
+// new lease. Others may have held the lock in between, so the new token is greater than
+// that of the given lease. Under [WithLocalHandoff] it may be the same, if all holds in
+// between were of this process.
 //
-// Whatever happens, the given lease has been released when Await returns, and an
-// error means that its caller does not hold the lock. It matches
+// The context bounds all of it together. It must not be derived from the lease, with
+// which it would end. Inside [Do], use the context that Do was called with, give Await
+// the lease from [LeaseFrom], and release the lease that it returns.
+//
+// Whatever happens, the given lease has been released when Await returns, and an error
+// means that the caller does not hold the lock. It matches
 //
 //   - [ErrNotAcquired] and the context's cause, when that has ended;
 //   - [ErrNotHeld] when the lease did not hold the lock in the first place, and
