@@ -6,12 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 func TestEphemeralsAndAllChildrenNumber(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		server.Requires(t, ensemble.GetEphemerals, ensemble.GetAllChildren)
 		ctx := t.Context()
 		ephemeral := framework.WithMode(framework.Ephemeral)
 		for _, path := range []string{"/a/y", "/a/x", "/ab"} {

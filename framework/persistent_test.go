@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -97,6 +98,7 @@ func twice(events []framework.Event) []framework.Event {
 
 func TestPersistentWatches(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		server.Requires(t, ensemble.PersistentWatches)
 		before := server.Counts(t)
 		other := zktest.Client(t, server.ConnectString())
 		persistent := record(t, f, "/w", framework.WatchPersistent)
@@ -124,6 +126,7 @@ func TestPersistentWatches(t *testing.T) {
 // last is cancelled. A persistent one is in two of its tables.
 func TestPersistentWatchesAreShared(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		server.Requires(t, ensemble.PersistentWatches)
 		before := server.Counts(t)
 		var mu sync.Mutex
 		var all []*framework.PersistentWatch
@@ -162,6 +165,7 @@ func TestOneShotWatchesDoNotEndPersistentOnes(t *testing.T) {
 		for kind := range watchers {
 			t.Run(kind, func(t *testing.T) {
 				onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+					server.Requires(t, ensemble.PersistentWatches)
 					before := server.Counts(t)
 					change := func() { require.NoError(t, f.Set(t.Context(), "/start", nil)) }
 
@@ -207,6 +211,7 @@ func TestPersistentWatchesServeOneShotOnes(t *testing.T) {
 		for kind := range watchers {
 			t.Run(kind, func(t *testing.T) {
 				onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+					server.Requires(t, ensemble.PersistentWatches)
 					before := server.Counts(t)
 					act := func() { require.NoError(t, f.Set(t.Context(), "/start", nil)) }
 					want, seen := changed("/start"), changed("/start")
@@ -241,6 +246,7 @@ func TestPersistentWatchesServeOneShotOnes(t *testing.T) {
 // client knows of that: where it has ended the persistent one, that is set again.
 func TestAOneShotWatchUnderWay(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.PersistentWatches)
 		other := zktest.Client(t, server.ConnectString())
 		mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
 		link := zktest.NewProxy(t, server.Addr())
@@ -286,6 +292,7 @@ func TestAOneShotWatchUnderWay(t *testing.T) {
 // TestBothModesOnOnePath: a server before 3.9 has one mode for each path and table.
 func TestBothModesOnOnePath(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		server.Requires(t, ensemble.PersistentWatches)
 		before := server.Counts(t)
 		for _, order := range [][]framework.WatchMode{
 			{framework.WatchPersistent, framework.WatchPersistentRecursive},
@@ -311,6 +318,7 @@ func TestBothModesOnOnePath(t *testing.T) {
 // TestPersistentWatchesOutliveConnectionsAndSessions shows the gap as a resync.
 func TestPersistentWatchesOutliveConnectionsAndSessions(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.PersistentWatches)
 		other := zktest.Client(t, server.ConnectString())
 		mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
 		before := server.Counts(t)
@@ -357,6 +365,7 @@ func TestAddWatchSurvivesFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				server.Requires(t, ensemble.PersistentWatches)
 				other := zktest.Client(t, server.ConnectString())
 				mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
 				link := zktest.NewProxy(t, server.Addr())
@@ -387,6 +396,7 @@ func TestAddWatchSurvivesFaults(t *testing.T) {
 // server has by then is removed there.
 func TestAddWatchGivenUp(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.PersistentWatches)
 		link := zktest.NewProxy(t, server.Addr())
 		f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
 		before := server.Counts(t)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 )
 
 // readRows are about what is read.
@@ -167,6 +168,7 @@ var readRows = []row{
 		s.acl(s.f.GetACL(s.ctx, "/node", framework.StoringStatIn(nil)))
 	}},
 	{"inventory", func(s *script) {
+		s.server.Requires(s.T, ensemble.GetEphemerals, ensemble.GetAllChildren)
 		ephemeral := framework.WithMode(framework.Ephemeral)
 		for _, path := range []string{"/node/y", "/node/x", "/nodes"} {
 			s.created(s.f.Create(s.ctx, path, nil, ephemeral))
@@ -301,6 +303,7 @@ var watchRows = []row{
 		s.fired(w)
 	}},
 	{"watch/persistent", func(s *script) {
+		s.server.Requires(s.T, ensemble.PersistentWatches)
 		for _, on := range []struct {
 			path string
 			mode framework.WatchMode

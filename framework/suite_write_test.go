@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -99,6 +100,7 @@ var deleteRows = []row{
 		s.awaitGone("/tree")
 	}},
 	{"delete/children", func(s *script) {
+		s.server.Requires(s.T, ensemble.GetAllChildren)
 		plant(s.T, s.f, "/tree", 3, 3)
 		plant(s.T, s.f, "/tree/1/wide", 101, 1)
 		s.number(s.f.AllChildrenNumber(s.ctx, "/tree"))
@@ -111,6 +113,7 @@ var deleteRows = []row{
 // pathRows are about whole paths and trees.
 var pathRows = []row{
 	{"paths", func(s *script) {
+		s.server.Requires(s.T, ensemble.GetAllChildren)
 		s.done(s.f.Mkdirs(s.ctx, "/dir/a/b"))
 		s.done(s.f.Mkdirs(s.ctx, "/dir/a/b"))
 		s.done(s.f.Mkdirs(s.ctx, "/"))
@@ -213,6 +216,7 @@ var transactionRows = []row{
 // clientRows are about clients and views of them.
 var clientRows = []row{
 	{"namespace", func(s *script) {
+		s.server.Requires(s.T, ensemble.GetEphemerals)
 		view, err := s.f.UsingNamespace("team/orders")
 		require.NoError(s, err)
 		s.sayf("namespace %q of %q", view.Namespace(), s.f.Namespace())

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -106,6 +107,7 @@ func attributes(span sdktrace.ReadOnlySpan) map[string]string {
 // measurement of it.
 func TestTelemetryOfVerbs(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.PersistentWatches, ensemble.GetEphemerals, ensemble.GetAllChildren)
 		o := newObserved()
 		f := zktest.Client(t, server.ConnectString(), o.options()...)
 		ctx := t.Context()

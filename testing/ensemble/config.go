@@ -16,6 +16,11 @@ import (
 // ErrNotInstalled is what [Start] returns when Java or ZooKeeper's jars are missing. The text names the Debian packages to install.
 var ErrNotInstalled = errors.New("ensemble: not installed")
 
+// ClassPathVariable is the environment variable that points at another ZooKeeper than Debian's, in the form of java's -cp.
+// It is for tests: everything in this module that starts a ZooKeeper server takes it from there. [WithClassPath] wins over
+// it.
+const ClassPathVariable = "CURATOR_ZOOKEEPER_CLASSPATH"
+
 const (
 	debianZooKeeper = "/usr/share/java/zookeeper.jar"
 	debianLogger    = "/usr/share/java/slf4j-simple.jar" // logs to standard error; missing, the servers log nothing
@@ -24,6 +29,17 @@ const (
 	quorumMain     = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 )
 
+// Installed returns the java binary and the class path that [Start] uses without [WithJava] and [WithClassPath], for other
+// programs of ZooKeeper's. Where one is missing the error is [ErrNotInstalled].
+func Installed() (java, classPath string, err error) {
+	s, err := newSettings(nil)
+	if err != nil {
+		return "", "", err
+	}
+	err = s.resolve()
+	return s.java, s.classPath, err
+}
+
 // resolve finds java and the jars, and fills in what the options left open.
 func (s *settings) resolve() error {
 	java, err := exec.LookPath(s.java)
@@ -31,11 +47,14 @@ func (s *settings) resolve() error {
 		return fmt.Errorf("%w: no java to run: install default-jre-headless (Debian) or use WithJava: %w", ErrNotInstalled, err)
 	}
 	s.java = java
+	if s.classPath == "" {
+		s.classPath = os.Getenv(ClassPathVariable)
+	}
 	if s.classPath != "" {
 		return nil
 	}
 	if _, err := os.Stat(debianZooKeeper); err != nil {
-		return fmt.Errorf("%w: no ZooKeeper to run: install zookeeper (Debian) or use WithClassPath: %w", ErrNotInstalled, err)
+		return fmt.Errorf("%w: no ZooKeeper to run: install zookeeper (Debian), use WithClassPath or set %s: %w", ErrNotInstalled, ClassPathVariable, err)
 	}
 	s.classPath = debianZooKeeper + string(os.PathListSeparator) + debianLogger
 	if s.secure {

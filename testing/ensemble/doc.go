@@ -5,7 +5,11 @@
 //
 //	apt-get install zookeeper default-jre-headless
 //
-// and elsewhere from [WithJava] and [WithClassPath]. Where they are missing [Start] fails with [ErrNotInstalled]; it never pretends.
+// and elsewhere from [WithJava] and [WithClassPath], or from the environment variable CURATOR_ZOOKEEPER_CLASSPATH:
+//
+//	CURATOR_ZOOKEEPER_CLASSPATH='/opt/apache-zookeeper-3.9.5/lib/*' go test ./...
+//
+// [Server.Version] is what a server says it is, and [Feature] what depends on that. Where they are missing [Start] fails with [ErrNotInstalled]; it never pretends.
 //
 // # Start and connect
 //

@@ -21,7 +21,8 @@ func WithTLS(keys, trust string) Option {
 	return optionFunc(func(s *settings) error {
 		s.secure = true
 		s.properties["zookeeper.serverCnxnFactory"] = "org.apache.zookeeper.server.NettyServerCnxnFactory"
-		s.properties["zookeeper.ssl.hostnameVerification"] = "false" // of clients, by address
+		s.properties["zookeeper.ssl.hostnameVerification"] = "false"       // of clients, by address
+		s.properties["zookeeper.ssl.enabledProtocols"] = "TLSv1.2,TLSv1.3" // 3.9.5 would take TLS 1.3 alone
 		var errs [2]error
 		s.properties["zookeeper.ssl.keyStore.location"], errs[0] = pemFile(keys)
 		s.properties["zookeeper.ssl.trustStore.location"], errs[1] = pemFile(trust)

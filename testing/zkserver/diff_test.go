@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -38,7 +39,7 @@ func TestSweepsAsApache(t *testing.T) {
 		t.Skip("starts Apache ZooKeeper")
 	}
 	const interval = 200 * time.Millisecond
-	apache := startApache(t, fmt.Sprintf("-Dznode.container.checkIntervalMs=%d", interval.Milliseconds()))
+	apache := startApache(t, ensemble.WithContainerCheckInterval(interval))
 	ours := start(t, zkserver.WithContainerCheckInterval(interval)).Addr()
 	s := script{"sweeps", scriptSweeps}
 	want := perform(t, apache, s)

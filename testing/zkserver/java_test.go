@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -16,11 +17,12 @@ func TestJavaClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Java")
 	}
-	requireApache(t)
+	java, classPath, err := ensemble.Installed()
+	require.NoError(t, err, "-short leaves this test out")
 	srv := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, javaBinary, "-cp", zookeeperCP, "org.apache.zookeeper.ZooKeeperMain", "-server", srv.Addr())
+	cmd := exec.CommandContext(ctx, java, "-cp", classPath, "org.apache.zookeeper.ZooKeeperMain", "-server", srv.Addr())
 	cmd.Stdin = strings.NewReader(strings.Join([]string{
 		"create /a one",
 		"create -e -s /a/e- two",

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // These tests are of behaviour in which ZooKeeper 3.8.0, the version that the comparison runs, differs from later ones.
@@ -120,4 +122,28 @@ func TestNullsAndLyingCounts(t *testing.T) {
 	}
 	require.EqualValues(t, -114, c.code(t, 1, body{}.str("/x").str("").acl(31, "", "").int(0)), "an ACL of nobody")
 	c.must(t, 11, body{})
+}
+
+// TestComparisonWithAServerThatHangsUp plays a program to two servers, one of which does not know a request and hangs up:
+// the comparison tells the difference and goes on.
+func TestComparisonWithAServerThatHangsUp(t *testing.T) {
+	newer := newSubject(t, "3.8.0", start(t).Addr())
+	older := newSubject(t, "3.5.10", start(t, zkserver.WithVersion("3.5.10")).Addr())
+	ask := func(op int32, b body) action {
+		return action{client: "a", does: asks, request: request{op: op, body: b}}
+	}
+	p := program{root: "/p", actions: []action{
+		ask(106, body{}.str("/p").int(0)), // addWatch
+		ask(3, body{}.str("/p").flag(false)),
+	}}
+	difference := lockstep(t, p, newer, older)
+	require.Contains(t, difference, "code -6")
+	require.Empty(t, lockstep(t, program{root: "/q", actions: p.actions[1:]}, newer, older))
+
+	c := rawTo(t, start(t), connection{})
+	c.hangUp()
+	_, err := c.call(opPing, body{})
+	require.True(t, ended(err), "%v", err)
+	_, err = c.receive()
+	require.True(t, ended(err), "%v", err)
 }

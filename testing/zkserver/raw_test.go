@@ -184,7 +184,11 @@ func handshake(nc net.Conn, want connection) (*rawClient, error) {
 	return c, nil
 }
 
+// write fails, as read does, once the server has cut the client off and the client has hung up.
 func (c *rawClient) write(b body) error {
+	if c.nc == nil {
+		return io.ErrClosedPipe
+	}
 	if err := c.nc.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
@@ -193,6 +197,9 @@ func (c *rawClient) write(b body) error {
 }
 
 func (c *rawClient) read() ([]byte, error) {
+	if c.nc == nil {
+		return nil, io.ErrClosedPipe
+	}
 	if err := c.nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -15,7 +16,7 @@ func TestSuperUserAsApache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache ZooKeeper")
 	}
-	apache := startApache(t, "-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
+	apache := startApache(t, ensemble.WithProperty("zookeeper.DigestAuthenticationProvider.superDigest", superDigest))
 	ours := start(t, zkserver.WithSuperDigest(superDigest)).Addr()
 	s := script{"super", scriptSuper}
 	require.Equal(t, perform(t, apache, s), perform(t, ours, s))

@@ -78,6 +78,34 @@ func (b Backend) AwaitCounts(tb testing.TB, want Counts, limit time.Duration) {
 	}
 }
 
+// Version asks the server for its version.
+func (b Backend) Version(tb testing.TB) ensemble.Version {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), startTimeout)
+	defer cancel()
+	answer, err := b.FourLetterWord(ctx, "srvr")
+	if err != nil {
+		tb.Fatalf("zktest: version of %s: %v", b.name, err)
+	}
+	version, err := ensemble.VersionIn(answer)
+	if err != nil {
+		tb.Fatalf("zktest: version of %s: %v", b.name, err)
+	}
+	return version
+}
+
+// Requires reports the test as not applicable, and ends it, if the server is too old to have the features. It is the one
+// place where a test is left out because of a server's version, and the report names feature and versions.
+func (b Backend) Requires(tb testing.TB, features ...ensemble.Feature) {
+	tb.Helper()
+	version := b.Version(tb)
+	for _, f := range features {
+		if !version.Has(f) {
+			tb.Skipf("zktest: not applicable to ZooKeeper %v: it has no %v", version, f)
+		}
+	}
+}
+
 // EachBackend runs the test on the embedded server and, unless -short is given,
 // on real ZooKeeper. The embedded server is new for each test; the real one
 // is shared by all tests of the package, whose TestMain must use

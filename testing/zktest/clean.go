@@ -3,6 +3,7 @@ package zktest
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func AssertClean(tb testing.TB, server Admin) {
 	}
 }
 
-// countsOf asks a server of either kind.
+// countsOf asks a server of any kind. ZooKeeper 3.5 does not count sessions in mntr, but names them in dump.
 func countsOf(ctx context.Context, server Admin) (Counts, error) {
 	answer, err := server.FourLetterWord(ctx, "mntr")
 	if err != nil {
@@ -63,7 +64,7 @@ func countsOf(ctx context.Context, server Admin) (Counts, error) {
 	}
 	var c Counts
 	wanted := map[string]*int{
-		"zk_ephemerals_count": &c.Ephemerals, "zk_watch_count": &c.Watches, "zk_global_sessions": &c.Sessions,
+		"zk_ephemerals_count": &c.Ephemerals, "zk_watch_count": &c.Watches, sessionsKey: &c.Sessions,
 	}
 	for line := range strings.Lines(answer) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -76,10 +77,33 @@ func countsOf(ctx context.Context, server Admin) (Counts, error) {
 		}
 		delete(wanted, key)
 	}
+	if wanted[sessionsKey] != nil && len(wanted) == 1 {
+		c.Sessions, err = sessionsInDump(ctx, server)
+		return c, err
+	}
 	if len(wanted) > 0 {
 		return Counts{}, fmt.Errorf("mntr: no counts in %q", answer)
 	}
 	return c, nil
+}
+
+// sessionsKey is the count of sessions in mntr, since ZooKeeper 3.6.
+const sessionsKey = "zk_global_sessions"
+
+// sessionSets finds the number of sessions in dump. A server that expires sessions writes it behind the number of sets
+// that expire together, a follower writes it alone.
+var sessionSets = regexp.MustCompile(`(?m)^(?:(?:Global )?Session Sets \(\d+\)/|Global Sessions)\((\d+)\):`)
+
+func sessionsInDump(ctx context.Context, server Admin) (int, error) {
+	answer, err := server.FourLetterWord(ctx, "dump")
+	if err != nil {
+		return 0, err
+	}
+	found := sessionSets.FindStringSubmatch(answer)
+	if found == nil {
+		return 0, fmt.Errorf("mntr has no %s, and dump no number of sessions: %q", sessionsKey, answer)
+	}
+	return strconv.Atoi(found[1])
 }
 
 // describe names the sessions, nodes and watched paths, for a failure message.

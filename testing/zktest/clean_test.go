@@ -3,6 +3,7 @@ package zktest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -79,6 +81,68 @@ func TestAssertCleanOnZooKeeper(t *testing.T) {
 	require.Empty(t, fails(t, func(tb testing.TB) { zktest.AssertClean(tb, e.Server(0)) }))
 }
 
+// zookeeper35 makes a server answer mntr as ZooKeeper 3.5 does, which does not count sessions there.
+type zookeeper35 struct{ zktest.Admin }
+
+func (s zookeeper35) FourLetterWord(ctx context.Context, word string) (string, error) {
+	answer, err := s.Admin.FourLetterWord(ctx, word)
+	if word != "mntr" {
+		return answer, err
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(answer) {
+		if !strings.HasPrefix(line, "zk_global_sessions") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String(), err
+}
+
+func TestAssertCleanOnZooKeeper35(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		old := zookeeper35{server}
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		leftovers["watch"].leave(t, client)
+		require.Contains(t, fails(t, func(tb testing.TB) { zktest.AssertClean(tb, old) }), "{Ephemerals:0 Watches:1 Sessions:2}")
+		require.NoError(t, client.Close())
+		require.NoError(t, other.Close())
+		zktest.AssertClean(t, old)
+	})
+}
+
+// TestSessionsOfEveryServer asks all servers of an ensemble, as ZooKeeper 3.5 would answer: a leader and a follower tell
+// their sessions in different ways.
+func TestSessionsOfEveryServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Apache ZooKeeper")
+	}
+	e := zktest.NewEnsemble(t, 3)
+	client := zktest.Client(t, e)
+	for _, server := range e.Servers() {
+		backend := zktest.Real(server)
+		backend.Admin = zookeeper35{server}
+		require.Equal(t, 1, backend.Counts(t).Sessions, server.String())
+	}
+	require.NoError(t, client.Close())
+	for _, server := range e.Servers() {
+		zktest.AssertClean(t, zookeeper35{server})
+	}
+}
+
+func TestRequires(t *testing.T) {
+	for version, applicable := range map[string]bool{"3.5.10": false, "3.6.0": true, "3.10.1": true} {
+		server := zktest.Embedded(zktest.NewServer(t, zkserver.WithVersion(version)))
+		require.Equal(t, version, server.Version(t).String())
+		ran := false
+		t.Run(version, func(t *testing.T) {
+			server.Requires(t, ensemble.PersistentWatches, ensemble.GetEphemerals)
+			ran = true
+		})
+		require.Equal(t, applicable, ran)
+	}
+}
+
 // TestAssertCleanWaits for what is on its way out.
 func TestAssertCleanWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +160,10 @@ func (a admin) FourLetterWord(context.Context, string) (string, error) { return 
 
 func TestAssertCleanOfAServerThatDoesNotAnswer(t *testing.T) {
 	for want, answer := range map[string]admin{
-		"out of reach":  func() (string, error) { return "", errors.New("out of reach") },
+		"out of reach": func() (string, error) { return "", errors.New("out of reach") },
+		"mntr has no zk_global_sessions, and dump no number of sessions": func() (string, error) {
+			return "zk_ephemerals_count\t0\nzk_watch_count\t0\n", nil
+		},
 		"no counts in ": func() (string, error) { return "This ZooKeeper instance is not currently serving requests", nil },
 		`parsing "many"`: func() (string, error) {
 			return "zk_ephemerals_count\tmany\nzk_watch_count\t0\nzk_global_sessions\t0\n", nil

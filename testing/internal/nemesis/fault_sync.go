@@ -40,6 +40,9 @@ func awaitSync(ctx context.Context, e *ensemble.Ensemble) error {
 		if err == nil {
 			return nil
 		}
+		if errors.Is(err, errNoFigures) { // asking again would not help
+			return fmt.Errorf("nemesis: servers in sync: %w", err)
+		}
 		select {
 		case <-time.After(syncEvery): // somebody else leads by now, or nobody
 		case <-ctx.Done():
@@ -65,6 +68,9 @@ func inSync(ctx context.Context, e *ensemble.Ensemble) error {
 	return nil
 }
 
+// errNoFigures is the error for servers that do not tell what they have written, as before ZooKeeper 3.6.
+var errNoFigures = errors.New("no figures of what is written")
+
 // awaitWritten waits until the server that tells these figures has written what it has queued by now. When the
 // connection to a leader breaks while a follower catches up, its sync thread ends, and what was in its queue is
 // never written: the server then lags behind its own count for good. So a lag that no longer shrinks is no backlog.
@@ -76,8 +82,12 @@ func awaitWritten(ctx context.Context, figures func(context.Context) (map[string
 		if err != nil {
 			return err
 		}
-		queued, err1 := strconv.Atoi(now["zk_sync_processor_request_queued"]) // since the server was started
-		written, err2 := strconv.Atoi(now["zk_cnt_sync_processor_queue_and_flush_time_ms"])
+		const queuedKey, writtenKey = "zk_sync_processor_request_queued", "zk_cnt_sync_processor_queue_and_flush_time_ms"
+		if now[queuedKey] == "" || now[writtenKey] == "" {
+			return fmt.Errorf("%w: mntr has no %s or no %s", errNoFigures, queuedKey, writtenKey)
+		}
+		queued, err1 := strconv.Atoi(now[queuedKey]) // since the server was started
+		written, err2 := strconv.Atoi(now[writtenKey])
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}

@@ -53,7 +53,11 @@ func TestAwaitWritten(t *testing.T) {
 		require.Equal(t, 3*syncEvery+syncStall, time.Since(start))
 		require.Equal(t, 4+int(syncStall/syncEvery), *asked)
 
-		require.Error(t, awaitWritten(t.Context(), func(context.Context) (map[string]string, error) { return nil, nil }), "no such figures")
+		start = time.Now()
+		older := map[string]string{"zk_version": "3.5.10", "zk_watch_count": "0"}
+		err = awaitWritten(t.Context(), func(context.Context) (map[string]string, error) { return older, nil })
+		require.ErrorIs(t, err, errNoFigures)
+		require.Zero(t, time.Since(start), "they will not come")
 	})
 }
 

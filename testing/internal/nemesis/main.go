@@ -110,7 +110,7 @@ func (c *campaign) run(ctx context.Context, out io.Writer) (err error) {
 		folder := filepath.Join(c.report, fmt.Sprintf("round-%d", n+1))
 		var round roundRecord
 		round, err = runRound(ctx, progress, folder, setups[n], chosen, pair, length)
-		record.Rounds = append(record.Rounds, round)
+		record.Rounds, record.Versions = append(record.Rounds, round), withServers(record.Versions, round)
 		if err == nil && len(setups) < most {
 			setups, err = more(progress, folder, record, happened, setups)
 		}

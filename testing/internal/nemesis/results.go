@@ -25,6 +25,7 @@ type kindRecord struct {
 type roundRecord struct {
 	Folder         string        `json:"folder"`         // of the histories: below that of the report
 	Setup          string        `json:"setup"`          // "tls, fsync"
+	ZooKeeper      string        `json:"zookeeper"`      // the version, as a server says
 	SessionTimeout int64         `json:"sessionTimeout"` // nanoseconds
 	Tick           int64         `json:"tick"`
 	Start          int64         `json:"start"`

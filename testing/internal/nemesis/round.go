@@ -41,6 +41,11 @@ func runRound(ctx context.Context, progress progress, folder string, s setup, ch
 	if r.cluster, err = startCluster(ctx, folder, s); err != nil {
 		return r.record, err
 	}
+	version, err := r.cluster.ensemble.Server(0).Version(ctx)
+	if err != nil {
+		return r.record, errors.Join(err, r.cluster.close())
+	}
+	r.record.ZooKeeper = version.String()
 	faulty, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	plan := schedule{random: rand.New(rand.NewPCG(s.seed, 2)), chosen: chosen, pair: pair, progress: progress, start: r.record.Start}

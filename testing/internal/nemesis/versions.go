@@ -5,11 +5,21 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
 
-// versions are those of what a campaign depends on.
+// withServers adds the version that the servers of a round have told.
+func withServers(versions []string, round roundRecord) []string {
+	version := "zookeeper " + round.ZooKeeper
+	if round.ZooKeeper == "" || slices.Contains(versions, version) {
+		return versions
+	}
+	return append(versions, version)
+}
+
+// versions are those of what a campaign depends on, apart from the servers'.
 func versions() []string {
 	all := []string{runtime.Version(), fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -25,7 +35,7 @@ func versions() []string {
 		}
 	}
 	// Neither is needed for anything else, so a machine that does not tell is no obstacle.
-	for _, question := range [][]string{{"uname", "-sr"}, {"dpkg-query", "-W", "zookeeper"}, {"java", "--version"}} {
+	for _, question := range [][]string{{"uname", "-sr"}, {"java", "--version"}} {
 		if answer, err := exec.Command(question[0], question[1:]...).Output(); err == nil {
 			line, _, _ := strings.Cut(string(answer), "\n")
 			all = append(all, strings.ReplaceAll(line, "\t", " "))
