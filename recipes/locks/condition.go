@@ -38,7 +38,7 @@ const waiterName = "wait-"
 //	if err != nil {
 //		return err // the lock is not held
 //	}
-//	defer lease.Release(context.WithoutCancel(ctx))
+//	defer lease.Release(ctx)
 //
 // Layout: <path>/_c_<uuid>-wait-<10 digits>, ephemeral, below a container node whose
 // data is the number of signals that wait for their waiters, in decimal digits; none
@@ -134,7 +134,7 @@ func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	again, err := c.await(ctx, lease, seen)
 	seen.end(ctx, err)
 	if err != nil {
-		return nil, fmt.Errorf("locks: await %s: %w", c.path, errors.Join(err, unsettled(lease.Release(ctx))))
+		return nil, fmt.Errorf("locks: await %s: %w", c.path, joined(err, unsettled(lease.release(ctx))))
 	}
 	return again, nil
 }
@@ -157,21 +157,21 @@ func (c *Condition) await(ctx context.Context, lease *Lease, seen *acquisition) 
 	}
 	seen.waits(ctx)
 	var again *Lease
-	if err = lease.Release(ctx); err == nil {
+	if err = lease.release(ctx); err == nil {
 		err = w.wait(ctx)
 	}
 	if err == nil {
 		again, err = w.takeAgain(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(notAcquired(ctx, w.leave(ctx, err)), w.doubt)
+		return nil, joined(notAcquired(ctx, w.leave(ctx, err)), w.doubt)
 	}
 	return again, nil
 }
 
 // node returns the lock's node under this lease, which must hold it.
 func (c *Condition) node(lease *Lease) (string, error) {
-	if lease == nil || lease.hold.l.ownerKey() != c.of.ownerKey() {
+	if lease == nil || lease.hold.l.owner != c.of.owner {
 		return "", fmt.Errorf("%w: expected a lease of %s", ErrNotHeld, c.of.path)
 	}
 	if err := lease.Err(); err != nil {

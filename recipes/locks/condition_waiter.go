@@ -134,7 +134,7 @@ func (w *waiter) takeAgain(ctx context.Context) (*Lease, error) {
 			w.own.Cancel()
 			return lease, nil
 		}
-		err = errors.Join(err, lease.Release(ctx))
+		err = joined(err, lease.release(ctx))
 		var lost *LostError
 		if !errors.As(err, &lost) {
 			return nil, err

@@ -17,8 +17,8 @@
 //	if err != nil {
 //		return err                     // matches ErrNotAcquired if ctx has ended
 //	}
-//	defer lease.Release(context.WithoutCancel(ctx))
-//	ctx = lease.Context(ctx)           // ends with the lease; carries ownership
+//	defer lease.Release(ctx)
+//	held := lease.Context(ctx)         // ends with the lease; carries ownership
 //
 // A context that carries ownership re-enters the lock; any other is another owner,
 // in the same process too. There is no thread or goroutine identity.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -42,6 +44,32 @@ var (
 	// errOwnNodeGone starts an acquisition again from the beginning.
 	errOwnNodeGone = errors.New("the lock node is gone")
 )
+
+// joinedError is several errors in one line.
+type joinedError struct{ errs []error }
+
+// joined is errors.Join with a text without newlines, which would break lines of logs.
+func joined(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	default:
+		return &joinedError{errs}
+	}
+}
+
+func (e *joinedError) Error() string {
+	texts := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (e *joinedError) Unwrap() []error { return e.errs }
 
 // LostError is the error and the cause of a lease that was lost; see
 // [framework.LostError].

@@ -105,7 +105,7 @@ func (f *handoff) await(ctx context.Context, turn chan *hold, seen *acquisition)
 	}
 	if h := <-turn; h != nil { // it has come meanwhile, and goes to the next
 		seen.granted(h)
-		return nil, errors.Join(err, unsettled(h.leave(ctx)))
+		return nil, joined(err, unsettled(h.leave(ctx)))
 	}
 	f.pass()
 	return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -28,6 +29,7 @@ type hold struct {
 	row     int       // how many holds the node has served, with this one
 	ownDue  time.Time // when the node is to be watched
 	since   time.Time
+	lost    atomic.Bool // and abandoned: a lease that is dropped now keeps nothing
 
 	ctx      context.Context
 	end      context.CancelCauseFunc
@@ -138,6 +140,7 @@ func (h *hold) onEvent(event framework.Event) {
 // and watches it: a while after the grant if nobody has yet, and after an event that
 // leaves it open.
 func (h *hold) examine() {
+	pause, told := examinePause, false
 	for first := true; first || h.ctx.Err() == nil; first = false {
 		var own *framework.Watch
 		var stat framework.Stat
@@ -152,27 +155,39 @@ func (h *hold) examine() {
 			h.watch(own)
 			return
 		}
-		// Not connected for longer than the retry policy waits, or not allowed to
-		// read: as long as the session is confirmed the hold goes on.
-		sleep(h.ctx, examinePause)
+		// As long as the session is confirmed the hold goes on, although its node cannot be
+		// read: there is no connection, or no right to.
+		if errors.Is(err, framework.ErrNoAuth) && !told {
+			told = true
+			h.l.client.Logger().Warn("lock node cannot be read: its deletion and requests for the lock go unnoticed until it can",
+				string(keyPath), h.node.Path, "error", err)
+		}
+		sleep(h.ctx, pause)
+		if !framework.Retryable(err) {
+			pause = min(2*pause, maxExaminePause)
+		}
 	}
 }
 
-const examinePause = 100 * time.Millisecond
+// A right that is missing may be missing for as long as the lock is held.
+const (
+	examinePause    = 100 * time.Millisecond
+	maxExaminePause = 30 * time.Second
+)
 
 // abandon leaves the node of a lost hold to the background.
 func (h *hold) abandon() {
-	h.l.telemetry.lost(h, context.Cause(h.ctx))
+	cause := context.Cause(h.ctx)
+	h.lost.Store(true)
+	h.l.telemetry.lost(h, cause)
 	h.letGo()
 	h.self.letGo()
 	defer h.self.part()
 	h.l.handoff.pass()
 	h.unwatch()
-	h.l.client.Logger().Error("lock lost while held",
-		string(keyPath), h.node.Path, string(keyFence), h.node.token(),
-		string(keySession), h.session.String(), string(keyReason), lossReason(context.Cause(h.ctx)))
 	// Refused when the client is closed: then the node goes with the session.
 	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
+	losses.report(h, lossReason(cause))
 }
 
 // unwatch takes the watch on the node back, also one that is being set.
@@ -278,6 +293,9 @@ func (h *hold) lostBefore(outcome error) error {
 		return nil
 	case outcome == nil || gone:
 		return ended
+	case errors.Is(outcome, framework.ErrCleanupPending):
+		// The node may outlive the session's end for this client.
+		return fmt.Errorf("%w: %w", ended, framework.ErrCleanupPending)
 	default:
 		return fmt.Errorf("%w: %w", ended, outcome)
 	}

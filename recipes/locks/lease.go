@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -22,15 +21,16 @@ type Lease struct {
 	via      *LockInternals // acquired with this one, which names paths in its namespace
 	ctx      context.Context
 	end      context.CancelCauseFunc
+	derived  *derivations // apart from the lease, which it must not keep
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 	unlisten func() // takes the revocation listener back
 }
 
 func (h *hold) newLease() *Lease {
-	l := &Lease{hold: h, via: h.l}
+	l := &Lease{hold: h, via: h.l, derived: new(derivations)}
 	l.ctx, l.end = context.WithCancelCause(h.ctx)
-	l.cleanup = runtime.AddCleanup(l, reportLeak, leak{h.l.client.Logger(), h.node.Path})
+	l.cleanup = runtime.AddCleanup(l, reportLeak, leak{h.l.client.Logger(), h.node.Path, &h.lost})
 	l.listen()
 	return l
 }
@@ -38,9 +38,13 @@ func (h *hold) newLease() *Lease {
 type leak struct {
 	log  *slog.Logger
 	path string
+	lost *atomic.Bool
 }
 
 func reportLeak(l leak) {
+	if l.lost.Load() {
+		return // perhaps with the client, and the lock is free
+	}
 	l.log.Error("a lease was dropped without having been released: its lock stays held", string(keyPath), l.path)
 }
 
@@ -90,21 +94,6 @@ func (l *Lease) Format(s fmt.State, _ rune) {
 	_, _ = io.WriteString(s, l.String())
 }
 
-// Context derives a context for work under the lock: it has the values of ctx,
-// ends with ctx and when the lease ends, and carries ownership, so that an
-// acquisition of the same lock with it re-enters. When the lease has ended
-// context.Cause is a [*LostError] or [ErrReleased]. It panics if ctx is nil, as package
-// context does.
-func (l *Lease) Context(ctx context.Context) context.Context {
-	if ctx == nil {
-		panic("locks: Context of a lease and a nil context")
-	}
-	derived, cancel := context.WithCancelCause(l.ctx)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	context.AfterFunc(derived, func() { stop() })
-	return &leaseContext{Context: derived, values: ctx, hold: l.hold, lease: l}
-}
-
 // Transact applies the operations only if this lease still holds: the server
 // checks, in the same transaction, that the lock's node exists. It needs no
 // fencing at the receiver as long as what is protected is in ZooKeeper.
@@ -118,89 +107,4 @@ func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.
 		return nil, err
 	}
 	return results[1:], nil
-}
-
-// Release gives the lease back; with the last lease of a hold, the lock. The
-// lease's contexts end first, then the node is deleted. Release blocks until the
-// server has confirmed that, or ctx ends: even with a context that has ended
-// already the deletion is made, in the background, and the error then matches
-// [framework.ErrCleanupPending].
-//
-// Release returns a [*LostError] when the lease had been lost, or its session has
-// ended before the deletion came through: what was done under it may have been done
-// without the lock. It is idempotent: only the first call
-// does anything, all later ones return nil. It is safe on a nil lease. With a nil context
-// it only returns an error.
-func (l *Lease) Release(ctx context.Context) error {
-	if l == nil {
-		return nil
-	}
-	if ctx == nil {
-		return fmt.Errorf("locks: release %s: %w", l.Path(), errNilContext)
-	}
-	if l.released.Swap(true) {
-		return nil
-	}
-	l.cleanup.Stop()
-	l.unlisten()
-	err := l.hold.leave(ctx)
-	l.end(ErrReleased)
-	if err != nil {
-		return fmt.Errorf("locks: release %s: %w", l.Path(), err)
-	}
-	return nil
-}
-
-// leaseContext is a context under a lease: it ends with the lease, and its values
-// are those of another context.
-type leaseContext struct {
-	context.Context // ends; has no values of its own
-	values          context.Context
-	hold            *hold
-	lease           *Lease
-}
-
-// ownerKey finds the hold of one lock in a context. Views of one client that name
-// the same node name the same lock. The base path tells the two sides of a
-// read/write lock apart, which share a folder.
-type ownerKey struct {
-	client   *framework.Framework // that of all views
-	basePath string               // at the server
-}
-
-func (l *LockInternals) ownerKey() ownerKey {
-	return ownerKey{l.client.WithoutNamespace(), l.client.FullPath(l.basePath)}
-}
-
-// Format names the context as package context names its own, for every verb.
-func (c *leaseContext) Format(s fmt.State, _ rune) {
-	// As in Lease.Format.
-	_, _ = fmt.Fprintf(s, "%v.WithLease(%s)", c.values, c.hold.node.Path)
-}
-
-// Value returns ownership, then the values of the context that Context was given.
-// The embedded one comes first: package context finds its own there.
-func (c *leaseContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	if key == (leaseKey{}) {
-		return c
-	}
-	if key == c.hold.l.ownerKey() {
-		return c.hold
-	}
-	return c.values.Value(key)
-}
-
-// Deadline is that of the context that Context was given.
-func (c *leaseContext) Deadline() (time.Time, bool) { return c.values.Deadline() }
-
-// owned returns the hold of this lock that ctx carries, or nil.
-func (l *LockInternals) owned(ctx context.Context) *hold {
-	if ctx == nil {
-		return nil // the acquisition will say so
-	}
-	h, _ := ctx.Value(l.ownerKey()).(*hold)
-	return h
 }

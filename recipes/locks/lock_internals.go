@@ -28,6 +28,7 @@ type LockInternals struct {
 	path      string // the folder
 	fullPath  string // of the folder, at the server
 	basePath  string // what a node's name begins with, before the protection
+	owner     any    // the ownerKey of its holds
 	maxLeases MaxLeases
 	wants     int  // leases that one owner is out for together; fewer than that may not be the maximum
 	reenters  bool // whether ownership in a context counts
@@ -94,7 +95,7 @@ func newInternals(
 	}
 	return &LockInternals{
 		client: client, driver: driver, path: path, fullPath: client.FullPath(path), basePath: basePath, maxLeases: maxLeases, wants: 1, cfg: cfg,
-		telemetry: seen,
+		owner: ownerKey{client.WithoutNamespace(), client.FullPath(basePath)}, telemetry: seen,
 	}, nil
 }
 

@@ -94,7 +94,7 @@ func (m *InterProcessMultiLock) acquire(
 	for _, member := range m.members {
 		lease, err := one(member, held)
 		if err != nil {
-			return nil, errors.Join(err, giveBack(ctx, multi.leases))
+			return nil, joined(err, giveBack(ctx, multi.leases))
 		}
 		multi.leases = append(multi.leases, lease)
 		held = lease.Context(held) //nolint:fatcontext // one for each lease is meant
@@ -176,15 +176,25 @@ func (m *MultiLease) Context(ctx context.Context) context.Context {
 }
 
 // Release releases the members in reverse, all of them whatever happens to one,
-// and returns their errors joined; see [Lease.Release]. It is idempotent, and safe
-// on a nil lease.
+// and returns their errors joined; see [Lease.Release]. The ten seconds are for all of
+// them together. It is idempotent, and safe on a nil lease.
 func (m *MultiLease) Release(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
+	if ctx == nil {
+		return fmt.Errorf("locks: release: %w", errNilContext)
+	}
+	deadline := releaseDeadline(ctx)
 	var errs []error
 	for _, lease := range slices.Backward(m.leases) {
-		errs = append(errs, lease.Release(ctx))
+		bound := ctx
+		if ctx.Err() != nil { // before, or with one of the leases
+			bound = context.WithoutCancel(ctx)
+		}
+		bound, cancel := context.WithDeadline(bound, deadline)
+		errs = append(errs, lease.release(bound))
+		cancel()
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -89,10 +88,6 @@ func (m *InterProcessMutex) Participants(ctx context.Context) ([]Participant, er
 	return m.internals.Participants(ctx)
 }
 
-// releaseTimeout bounds how long Do waits for the server's word that the lock is
-// released; after that, deletion goes on in the background.
-const releaseTimeout = 10 * time.Second
-
 // Do acquires the lock, runs fn, and releases the lock when fn has returned or
 // panicked. The context of fn ends when the lease is lost, and carries ownership:
 // acquiring the same lock with it re-enters, and [LeaseFrom] returns the lease. The
@@ -103,7 +98,8 @@ const releaseTimeout = 10 * time.Second
 // [WithoutReentry].
 //
 // The error is that of the acquisition, or of fn joined with that of the release. A
-// [*LostError] in it says that the lease was lost while fn ran.
+// [*LostError] in it says that the lease was lost while fn ran. A [*ReleaseError] in it
+// says that fn has run, and nothing of its own error: to repeat Do would repeat the work.
 func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) error) error {
 	if lock == nil {
 		return errors.New("locks: do: lock nil, expected an InterProcessLock")
@@ -129,9 +125,7 @@ func do[L heldLock](
 		return err
 	}
 	defer func() {
-		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		err = errors.Join(err, lease.Release(release))
+		err = afterWork(err, lease.Release(context.WithoutCancel(ctx)))
 	}()
 	return fn(lease.Context(ctx))
 }

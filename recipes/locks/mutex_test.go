@@ -231,21 +231,36 @@ func TestReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
 	})
 }
 
+// TestReleaseWithAnEndedContext, or with one of the lease's own, is a release like any
+// other: confirmed when it returns.
 func TestReleaseWithAnEndedContext(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/late")
 		before.Sessions++
-		lease := acquire(t, m)
-		ctx, cancel := context.WithCancel(context.Background())
+		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		err := lease.Release(ctx)
-		require.ErrorIs(t, err, framework.ErrCleanupPending)
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
-		server.AwaitCounts(t, before, time.Second)
-		release(t, acquire(t, m))
+		passed, cancel := context.WithDeadline(context.Background(), time.Now())
+		defer cancel()
+		for _, release := range []func(*locks.Lease) error{
+			func(l *locks.Lease) error { return l.Release(ended) },
+			func(l *locks.Lease) error { return l.Release(passed) },
+			func(l *locks.Lease) error { return l.Release(l.Context(ended)) },
+			func(l *locks.Lease) error { return l.Release(l.Context(context.Background())) },
+			func(l *locks.Lease) error { return l.Release(l.Context(withLimit(t))) },
+			func(l *locks.Lease) error {
+				ctx, cancel := context.WithCancel(l.Context(withLimit(t)))
+				defer cancel()
+				return l.Release(ctx)
+			},
+		} {
+			lease := acquire(t, m)
+			require.NoError(t, release(lease))
+			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+			require.Zero(t, client.Health().PendingCleanups)
+			require.Equal(t, before, server.Counts(t))
+		}
 	})
 }
 

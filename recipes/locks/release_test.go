@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -175,8 +176,8 @@ func TestTheLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 }
 
 // A hold whose session ends while its release waits for a connection is reported as
-// lost with its session: somebody may have closed that before the release. So it is when
-// the caller waits no longer.
+// lost with its session: somebody may have closed that before the release. The release
+// waits no longer then, patient caller or not.
 func TestASessionThatEndsDuringTheRelease(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -198,14 +199,13 @@ func TestASessionThatEndsDuringTheRelease(t *testing.T) {
 			require.NoError(t, next.err)
 			if !patient {
 				stop()
-				synctest.Wait()
 			}
-			allow()
 			err := <-released
+			allow()
 			var lost *locks.LostError
 			require.ErrorAs(t, err, &lost)
 			require.Equal(t, framework.ReasonLeaseEnd, lost.Reason)
-			require.Equal(t, !patient, errors.Is(err, framework.ErrCleanupPending))
+			require.ErrorIs(t, err, framework.ErrCleanupPending)
 			release(t, next.lease)
 		})
 	}
@@ -269,4 +269,106 @@ func awaitStacks(t *testing.T, function string, n int) {
 			t.Fatalf("%d goroutines are in %s, want %d", in, function, n)
 		}
 	}
+}
+
+// TestReleaseInAnOutage is bounded by what comes first: the deadline of its context, ten
+// seconds if there is none, or the end of the session.
+func TestReleaseInAnOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		session  time.Duration
+		deadline time.Duration // of the context, 0 for none
+		ended    bool
+		bound    time.Duration
+		lost     bool
+	}{
+		"no deadline":     {session: 40 * time.Second, bound: 10 * time.Second},
+		"ended":           {session: 40 * time.Second, ended: true, bound: 10 * time.Second},
+		"short deadline":  {session: 40 * time.Second, deadline: 3 * time.Second, bound: 3 * time.Second},
+		"late deadline":   {session: 40 * time.Second, deadline: 20 * time.Second, bound: 20 * time.Second},
+		"short session":   {session: 6 * time.Second, bound: 6 * time.Second, lost: true},
+		"session, ended":  {session: 6 * time.Second, ended: true, bound: 6 * time.Second, lost: true},
+		"session, all on": {session: 6 * time.Second, deadline: time.Hour, bound: 6 * time.Second, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithTick(2*time.Second))
+				client := zktest.Client(t, server, framework.WithSessionTimeout(c.session))
+				require.Equal(t, c.session, client.Session().Timeout())
+				lease := acquire(t, newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if c.ended {
+					cancel()
+				}
+				if c.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, c.deadline)
+					defer cancel()
+				}
+				defer server.Refuse()()
+				require.Equal(t, 1, server.Cut(client.Session().ID(), 1))
+				zktest.AwaitState(t, client, framework.Suspended)
+				began := time.Now()
+				err := lease.Release(ctx)
+				require.LessOrEqual(t, time.Since(began), c.bound)
+				require.Greater(t, time.Since(began), c.bound*9/10)
+				var failed *locks.ReleaseError
+				require.ErrorAs(t, err, &failed)
+				require.Equal(t, lease.Path(), failed.Path)
+				require.Equal(t, 1, strings.Count(err.Error(), lease.Path()), err.Error())
+				require.ErrorIs(t, err, framework.ErrCleanupPending)
+				var lost *locks.LostError
+				require.Equal(t, c.lost, errors.As(err, &lost), err.Error())
+			})
+		})
+	}
+}
+
+// TestDoTellsWorkDoneFromNotAcquired: a failed release is a *ReleaseError, and a loss that
+// the work has reported is told once, in one line.
+func TestDoTellsWorkDoneFromNotAcquired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		m := newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy))
+		trouble := errors.New("trouble")
+		suspend := func() (allow func()) {
+			allow = server.Refuse()
+			server.Cut(client.Session().ID(), 1)
+			zktest.AwaitState(t, client, framework.Suspended)
+			return allow
+		}
+		var failed *locks.ReleaseError
+		for _, work := range []error{nil, trouble} {
+			var allow func()
+			err := m.Do(context.Background(), func(context.Context) error {
+				allow = suspend()
+				return work
+			})
+			require.ErrorAs(t, err, &failed)
+			if work != nil {
+				require.ErrorIs(t, err, work)
+			}
+			require.NotContains(t, err.Error(), "\n")
+			allow()
+			zktest.AwaitState(t, client, framework.Reconnected)
+			time.Sleep(time.Minute)
+		}
+		var lost *locks.LostError
+		err := m.Do(context.Background(), func(ctx context.Context) error {
+			defer suspend()()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.ErrorAs(t, err, &lost)
+		require.Equal(t, lost.Error(), err.Error())
+
+		time.Sleep(time.Minute)
+		allow := suspend()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err = m.Do(ctx, func(context.Context) error { t.Error("it cannot have been acquired"); return nil })
+		require.Error(t, err)
+		require.NotErrorAs(t, err, &failed)
+		allow()
+	})
 }

@@ -223,14 +223,14 @@ func (s *InterProcessSemaphoreV2) attempt(
 	}
 	// The leases do not depend on the turn any more: they were counted after they
 	// had been created.
-	if stays := unsettled(turn.Release(ctx)); stays != nil {
-		return nil, errors.Join(err, stays, giveBack(ctx, leases))
+	if stays := unsettled(turn.release(ctx)); stays != nil {
+		return nil, joined(err, stays, giveBack(ctx, leases))
 	}
 	// One may have been lost while the next was waited for, or while the turn was
 	// given back.
 	for _, lease := range leases {
 		if lost := lease.Err(); lost != nil {
-			return nil, errors.Join(errTurnLost, lost, giveBack(ctx, leases))
+			return nil, joined(errTurnLost, lost, giveBack(ctx, leases))
 		}
 	}
 	return leases, err
@@ -272,7 +272,7 @@ func (l *LockInternals) enterTimes(ctx context.Context, n int, wait bool, seen *
 	for range n {
 		h, err := l.enter(ctx, wait, seen)
 		if err != nil {
-			return nil, errors.Join(err, giveBack(ctx, leases))
+			return nil, joined(err, giveBack(ctx, leases))
 		}
 		leases = append(leases, h.newLease())
 	}
@@ -283,9 +283,9 @@ func (l *LockInternals) enterTimes(ctx context.Context, n int, wait bool, seen *
 func giveBack(ctx context.Context, leases []*Lease) error {
 	var errs []error
 	for _, lease := range slices.Backward(leases) {
-		errs = append(errs, unsettled(lease.Release(ctx)))
+		errs = append(errs, unsettled(lease.release(ctx)))
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // unsettled returns the error of a release that leaves something to be done: not

@@ -1,0 +1,131 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// releaseTimeout bounds a release whose context has no deadline.
+const releaseTimeout = 10 * time.Second
+
+// ReleaseError is the error of every release that has failed. In the error of [Do] it
+// says that the lock was acquired and fn has run: what fn has done need not be done
+// again. The lease has ended in any case. Its Err matches a [*LostError] when the lease
+// was lost, and [framework.ErrCleanupPending] when the client goes on deleting the
+// lock's node in the background.
+type ReleaseError struct {
+	Path string // of the lock's node
+	Err  error
+}
+
+// Error names the node and what is wrong.
+func (e *ReleaseError) Error() string {
+	err := e.Err
+	var op *framework.OpError
+	if errors.As(err, &op) && err == error(op) && op.Path == e.Path { //nolint:errorlint // an error around it is kept
+		err = op.Err // the path is named once
+	}
+	return fmt.Sprintf("locks: release %s: %v", e.Path, err)
+}
+
+// Unwrap returns the cause.
+func (e *ReleaseError) Unwrap() error { return e.Err }
+
+// Release gives the lease back; with the last lease of a hold, the lock. The lease's
+// contexts end first, then the node is deleted. Release blocks until the server has
+// confirmed that, ctx ends, or the session is over: ten seconds at most when ctx has no
+// deadline. What is not confirmed by then goes on in the background, and the error
+// matches [framework.ErrCleanupPending].
+//
+// A context that has ended already, and a context of this lease, bound nothing: the ten
+// seconds do. So one line is right everywhere:
+//
+//	defer lease.Release(ctx)
+//
+// The error is a [*ReleaseError]. It matches a [*LostError] when the lease had been lost,
+// or its session has ended before the deletion was confirmed: what was done under it may
+// have been done without the lock. Release is idempotent: only the first call does
+// anything, all later ones return nil. It is safe on a nil lease. With a nil context it
+// only returns an error.
+func (l *Lease) Release(ctx context.Context) error {
+	if l != nil && ctx != nil && ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return l.release(ctx)
+}
+
+// release is Release for a caller that gives up: with a context that has ended it does
+// not wait at all.
+func (l *Lease) release(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	if ctx == nil {
+		return &ReleaseError{l.Path(), errNilContext}
+	}
+	if l.released.Swap(true) {
+		return nil
+	}
+	l.cleanup.Stop()
+	l.unlisten()
+	bound, done := l.hold.boundRelease(ctx)
+	defer done()
+	err := l.hold.leave(bound)
+	l.end(ErrReleased)
+	if err != nil {
+		return &ReleaseError{l.Path(), err}
+	}
+	return nil
+}
+
+// boundRelease returns a context for the release of the hold. It ends with ctx, unless the
+// release itself ends that, with the session, and after releaseTimeout if ctx has no
+// deadline.
+func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
+	if ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	timed, stopTimer := context.WithDeadline(context.WithoutCancel(ctx), releaseDeadline(ctx))
+	bound, cancel := context.WithCancelCause(timed)
+	stopCaller := context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
+			cancel(cause)
+		}
+	})
+	over := h.session.Context(framework.SessionErrorPolicy)
+	stopSession := context.AfterFunc(over, func() {
+		// Close lets requests under way be answered, and then ends them itself.
+		if err := h.session.Err(); !errors.Is(err, framework.ErrClosed) {
+			cancel(err)
+		}
+	})
+	return bound, func() {
+		stopCaller()
+		stopSession()
+		cancel(nil)
+		stopTimer()
+	}
+}
+
+// releaseDeadline returns the deadline of a release with this context.
+func releaseDeadline(ctx context.Context) time.Time {
+	if deadline, bounded := ctx.Deadline(); bounded && ctx.Err() == nil {
+		return deadline
+	}
+	return time.Now().Add(releaseTimeout)
+}
+
+// afterWork returns the error of work under a lock whose release has the second error.
+// A loss that the work reports itself is told once.
+func afterWork(work, release error) error {
+	lost, isLost := errors.AsType[*LostError](release)
+	told, isTold := errors.AsType[*LostError](work)
+	if isLost && isTold && told.Reason == lost.Reason {
+		return work
+	}
+	return joined(work, release)
+}
