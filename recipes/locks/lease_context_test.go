@@ -1,0 +1,102 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// A context of a lease that is derived from one which has ended has ended too, and one
+// whose parent is cancelled knows it when cancel returns: as in package context.
+func TestAContextOfALeaseEndsAtOnce(t *testing.T) {
+	m := newMutex(t, zktest.Client(t, zktest.NewServer(t).Addr()), "/lock")
+	lease := acquire(t, m)
+	defer release(t, lease)
+	reason := errors.New("reason")
+	for range 1000 {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		before := lease.Context(ctx)
+		child, stop := context.WithCancel(before)
+		require.NoError(t, before.Err())
+		cancel(reason)
+		require.Equal(t, reason, context.Cause(before))
+		require.Equal(t, context.Canceled, before.Err())
+		awaitDone(t, child.Done(), "the end of a child")
+		stop()
+
+		after := lease.Context(ctx)
+		require.Equal(t, context.Canceled, after.Err())
+		require.Equal(t, reason, context.Cause(after))
+		select {
+		case <-after.Done():
+		default:
+			t.Fatal("it has ended, and is not done")
+		}
+		require.NoError(t, lease.Err())
+	}
+}
+
+// A lease under which a context is derived for each of many requests does not grow.
+func TestContextsOfALeaseKeepNothing(t *testing.T) {
+	const requests = 20_000
+	m := newMutex(t, zktest.Client(t, zktest.NewServer(t).Addr()), "/lock")
+	lease := acquire(t, m)
+	defer release(t, lease)
+	long, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	type key struct{}
+	for name, parent := range map[string]func() (context.Context, context.CancelFunc){
+		"without an end": func() (context.Context, context.CancelFunc) {
+			return context.WithValue(context.Background(), key{}, name(t)), func() {}
+		},
+		"long": func() (context.Context, context.CancelFunc) {
+			return context.WithValue(long, key{}, name(t)), func() {}
+		},
+		"short": func() (context.Context, context.CancelFunc) { return context.WithCancel(long) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, routines := heap(), runtime.NumGoroutine()
+			for range requests {
+				ctx, cancel := parent()
+				held := lease.Context(ctx)
+				if held.Err() != nil || held.Value(key{}) != ctx.Value(key{}) {
+					t.Fatal("the lease's context is not its parent's")
+				}
+				cancel()
+			}
+			awaitGoroutines(t, "after the last request", routines)
+			require.Less(t, heap()-before, 50*requests, "bytes")
+		})
+	}
+}
+
+func name(t *testing.T) string { t.Helper(); return t.Name() }
+
+// heap returns the bytes that are in use.
+func heap() int {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc)
+}
+
+// Each miss of a look-up in a context under a lease passes the lease.
+func TestAValueUnderALeaseCostsNoMemory(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server.Addr())
+	view, err := client.UsingNamespace("app")
+	require.NoError(t, err)
+	lease := acquire(t, newMutex(t, view, "/lock"))
+	defer release(t, lease)
+	type key struct{}
+	ctx := lease.Context(t.Context())
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = ctx.Value(key{}) }))
+	require.Same(t, lease, locks.LeaseFrom(ctx))
+}
