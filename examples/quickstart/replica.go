@@ -22,7 +22,6 @@ const (
 	sessionTimeout = 20 * time.Second
 
 	connectTimeout = 15 * time.Second
-	releaseTimeout = 10 * time.Second
 )
 
 // replica is one instance of a service of which several run. Here they are
@@ -92,7 +91,7 @@ func (r *replica) reportAndRelease(
 ) (err error) {
 	defer func() {
 		hold.end(time.Now())
-		err = errors.Join(err, release(ctx, lease))
+		err = errors.Join(err, lease.Release(ctx))
 	}()
 
 	// This context ends when the lock is lost. All the work must be done with it.
@@ -111,12 +110,4 @@ func connect(ctx context.Context, servers string) (*framework.Framework, error) 
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return framework.Connect(ctx, servers, framework.WithSessionTimeout(sessionTimeout))
-}
-
-// release gives the lock back, also when ctx has ended. It returns a
-// *locks.LostError when the lock had been lost before.
-func release(ctx context.Context, lease *locks.Lease) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
-	return lease.Release(ctx)
 }

@@ -128,5 +128,5 @@ func TestSaboteurStrikesOnce(t *testing.T) {
 	lease, err = mutex.Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, work(t.Context(), client, lease, 2))
-	require.NoError(t, release(t.Context(), lease))
+	require.NoError(t, lease.Release(t.Context()))
 }

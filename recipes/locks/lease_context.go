@@ -98,7 +98,7 @@ func (d *derivations) with(lease, ctx context.Context) (context.Context, context
 	}
 	d.mu.Lock()
 	have := d.byDone[done]
-	if have != nil && have.Context.Err() == nil {
+	if have != nil && have.Err() == nil {
 		d.mu.Unlock()
 		return have.Context, have.cancel
 	}

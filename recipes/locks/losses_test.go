@@ -59,7 +59,7 @@ func TestOneInterruptionIsTwoLinesOfTheLog(t *testing.T) {
 		for round := 1; round <= 2; round++ {
 			for i := range many {
 				lease := acquire(t, newMutex(t, client, fmt.Sprintf("/locks/%d", i)))
-				defer func() { _ = lease.Release(context.Background()) }() // it is lost
+				t.Cleanup(func() { _ = lease.Release(context.Background()) }) // it is lost
 			}
 			require.Equal(t, 1, server.Cut(client.Session().ID(), 1))
 			zktest.AwaitState(t, client, framework.Reconnected)
