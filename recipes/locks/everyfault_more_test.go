@@ -39,6 +39,9 @@ var otherCalls = []faultedCall{
 	{name: "InterProcessMultiLock: Do", of: []string{"InterProcessMultiLock.Do"}, requests: 12, prepare: multiDo, may: losing},
 	{name: "InterProcessMultiLock: Participants", of: []string{"InterProcessMultiLock.Participants"}, requests: 3, prepare: multiParticipants},
 
+	{name: "LockInternals: Holders", of: []string{"LockInternals.Holders"}, requests: 2, prepare: askInternals(holdersOf)},
+	{name: "LockInternals: Queue and Participant", of: []string{"LockInternals.Queue", "LockInternals.Participant"}, requests: 2, prepare: askInternals(queueOfOne)},
+
 	{name: "AttemptRevoke", of: []string{"AttemptRevoke"}, requests: 1, prepare: attemptRevoke},
 	{name: "Lease: Transact", of: []string{"Lease.Transact"}, requests: 1, prepare: transact, may: []func(error) bool{isLost, framework.OutcomeUnknown}},
 
@@ -101,6 +104,37 @@ func (c *faultCell) participantsOf(ask func(context.Context) ([]locks.Participan
 		participants, err = ask(ctx)
 		return err
 	}
+}
+
+// askInternals asks who contends for a lock that a rival holds.
+func askInternals(ask func(context.Context, *locks.LockInternals) ([]locks.Participant, error)) func(*faultCell) func(context.Context) error {
+	return func(c *faultCell) func(context.Context) error {
+		ours, theirs := openInternals(c.t, c.ours, c.path).(internalsLock), openInternals(c.t, c.theirs, c.path)
+		c.again, c.rivals = []locks.InterProcessLock{ours}, []locks.InterProcessLock{theirs}
+		return c.participantsOf(func(ctx context.Context) ([]locks.Participant, error) {
+			return ask(ctx, ours.LockInternals)
+		}, acquire(c.t, theirs))
+	}
+}
+
+func holdersOf(ctx context.Context, l *locks.LockInternals) ([]locks.Participant, error) {
+	return l.Holders(ctx)
+}
+
+// queueOfOne reads the nodes in the queue one by one.
+func queueOfOne(ctx context.Context, l *locks.LockInternals) (participants []locks.Participant, err error) {
+	names, err := l.Queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		p, err := l.Participant(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		participants = append(participants, p)
+	}
+	return participants, nil
 }
 
 // two opens a semaphore of two leases, one of which the rival may hold. That one wants both.
