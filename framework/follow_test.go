@@ -276,19 +276,19 @@ func TestFollowOfAnUnreadableNodeEnds(t *testing.T) {
 // data end the trouble.
 func TestFollowReportsDamagedData(t *testing.T) {
 	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	_, err := f.Create(t.Context(), "/node", []byte("good"), framework.Compressed())
+	f, writer := zktest.Client(t, server), zktest.Client(t, server)
+	_, err := writer.Create(t.Context(), "/node", []byte("good"), framework.Compressed())
 	require.NoError(t, err)
 	loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] {
 		return f.Follow(ctx, "/node", framework.Decompressed())
 	})
 	requireData(t, loop, "good")
-	require.NoError(t, f.Set(t.Context(), "/node", []byte("damaged")))
+	require.NoError(t, writer.Set(t.Context(), "/node", []byte("damaged")))
 	got := loop.next()
 	require.ErrorIs(t, got.err, framework.ErrCompression)
 	require.Equal(t, "good", string(got.state.Data))
 	server.Cut(f.Session().ID(), 1) // reading the same again is no news
-	require.NoError(t, f.Set(t.Context(), "/node", []byte("better"), framework.Compressed()))
+	require.NoError(t, writer.Set(t.Context(), "/node", []byte("better"), framework.Compressed()))
 	requireData(t, loop, "better")
 }
 

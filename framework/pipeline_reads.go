@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
 // ReadStat is [Framework.Exists] as part of a pipeline: into is nil when there is no znode.
@@ -50,14 +50,14 @@ func (r Read) StoringErrorIn(into *error) Read {
 			*into = failed(c.operation, c.path, err)
 			return nil
 		}
-		decode, absent, after := c.decode, c.absent, c.after
-		succeed := func() { *into = nil }
 		c.refused = store
-		if absent != nil {
-			c.absent = func() { succeed(); absent() }
-		}
-		if decode != nil {
-			c.decode = func(d *jute.Decoder) { succeed(); decode(d) }
+		begin, after := c.begin, c.after
+		c.begin = func() func(conduit.Reply, error) {
+			*into = nil // of an earlier try
+			if begin == nil {
+				return nil
+			}
+			return begin()
 		}
 		if after != nil {
 			c.after = func() error { return store(after()) }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"runtime/debug"
@@ -46,7 +47,7 @@ func (e *engine) apply(v *visit) {
 		return
 	}
 	if v.has(readData) {
-		e.put(n, &ChildData{Path: n.path, Stat: v.dataStat, Data: v.data})
+		e.put(v)
 		e.size = max(1, (15*e.size+len(v.data))/16)
 	}
 	n.folder = stat.NumChildren > 0
@@ -58,17 +59,16 @@ func (e *engine) apply(v *visit) {
 
 // readAgain has the data read that a stat shows to be new.
 func (e *engine) readAgain(v *visit, stat *framework.Stat) {
-	n := v.n
-	if n.tooLarge.data {
-		if n.tooLarge.of == 0 {
-			n.tooLarge.of = stat.Mzxid
+	if large := e.tooLarge[v.n.path]; large != nil && large.data {
+		if large.of == 0 {
+			large.of = stat.Mzxid
 		}
-		if n.tooLarge.of == stat.Mzxid {
+		if large.of == stat.Mzxid {
 			return
 		}
-		n.tooLarge.data, n.tooLarge.of = false, 0
+		large.data, large.of = false, 0
 	}
-	e.add(n, v.then(readData))
+	e.add(v.n, v.then(readData))
 }
 
 func (e *engine) applyList(v *visit, stat *framework.Stat) {
@@ -79,10 +79,10 @@ func (e *engine) applyList(v *visit, stat *framework.Stat) {
 		return
 	}
 	isOfSweep := v.task.sweep != 0 && v.task.sweep == e.sweep
-	if e.cache.cfg.single || v.n.tooLarge.list {
+	if large := e.tooLarge[v.n.path]; e.cache.cfg.single || large != nil && large.list {
 		return
 	}
-	if e.oneShot && v.n.children == nil || isOfSweep && stat.NumChildren > 0 {
+	if e.oneShot && v.n.armed.children() == nil || isOfSweep && stat.NumChildren > 0 {
 		e.add(v.n, v.then(list))
 	}
 }
@@ -130,10 +130,19 @@ func (v *visit) refusal() error {
 	return nil
 }
 
+// smallData is up to which size data is copied out of its reply, which would otherwise stay
+// in memory with it.
+const smallData = 1 << 10
+
 // put stores what was read, if it is new.
-func (e *engine) put(n *node, data *ChildData) {
-	if n.known && n.czxid == data.Stat.Czxid && n.mzxid == data.Stat.Mzxid {
+func (e *engine) put(v *visit) {
+	n := v.n
+	if n.known && n.czxid == v.dataStat.Czxid && n.mzxid == v.dataStat.Mzxid {
 		return
+	}
+	data := &ChildData{Path: n.path, Stat: v.dataStat, Data: v.data}
+	if len(data.Data) <= smallData {
+		data.Data = bytes.Clone(data.Data)
 	}
 	event := Event{Type: NodeCreated, Path: n.path, New: data}
 	if n.known {
@@ -147,12 +156,13 @@ func (e *engine) put(n *node, data *ChildData) {
 // gone deals with a path where there is no znode.
 func (e *engine) gone(v *visit) {
 	n := v.n
-	n.folder, n.tooLarge = false, tooLarge{}
+	n.folder, n.isTooLarge = false, false
+	delete(e.tooLarge, n.path)
 	e.remove(n)
 	switch {
 	case n.path != e.cache.path:
-		n.cancelWatches() // the list of its parent's children tells of the next one
-	case e.oneShot && n.data == nil:
+		n.armed.cancel() // the list of its parent's children tells of the next one
+	case e.oneShot && n.armed.data() == nil:
 		e.add(n, v.then(compare)) // whose watch sees the creation
 	}
 }
@@ -182,8 +192,8 @@ func (e *engine) guarded(call func()) {
 // so at once.
 func (e *engine) keepWatches(v *visit) {
 	n := v.n
+	n.armed.keep(v.dataWatch, v.childWatch)
 	if w := v.dataWatch; w != nil {
-		n.data = w
 		w.OnFired(func(event framework.Event) {
 			work := readData
 			if event.Type == zk.EventNotWatching {
@@ -193,7 +203,6 @@ func (e *engine) keepWatches(v *visit) {
 		})
 	}
 	if w := v.childWatch; w != nil {
-		n.children = w
 		w.OnFired(func(event framework.Event) {
 			work := list
 			if event.Type == zk.EventNodeDeleted {
@@ -207,10 +216,4 @@ func (e *engine) keepWatches(v *visit) {
 func (v *visit) cancelWatches() {
 	v.dataWatch.Cancel()
 	v.childWatch.Cancel()
-}
-
-func (n *node) cancelWatches() {
-	n.data.Cancel()
-	n.children.Cancel()
-	n.data, n.children = nil, nil
 }

@@ -19,6 +19,7 @@ const (
 // batch is a number of nodes that are read in one write.
 type batch struct {
 	visits []visit
+	reads  []framework.Read
 	done   chan struct{}
 	err    error // valid once done is closed
 }
@@ -50,14 +51,14 @@ func (e *engine) issue(ctx context.Context) {
 		if len(b.visits) == 0 {
 			return
 		}
-		var reads []framework.Read
 		for i := range b.visits {
-			reads = append(reads, e.reads(&b.visits[i])...)
+			b.reads = e.appendReads(b.reads, &b.visits[i])
 		}
 		e.flights = append(e.flights, b)
+		e.sent++
 		go func() {
 			defer close(b.done)
-			b.err = e.cache.client.Pipeline(ctx, reads...)
+			b.err = e.cache.client.Pipeline(ctx, b.reads...)
 		}()
 	}
 }
@@ -65,33 +66,46 @@ func (e *engine) issue(ctx context.Context) {
 // fill takes the next nodes off the queue.
 func (e *engine) fill() *batch {
 	limit := min(maxVisits, max(1, maxExpected/e.size))
-	b := &batch{visits: make([]visit, 0, min(limit, e.queue.len())), done: make(chan struct{})}
+	b := e.newBatch()
 	for len(b.visits) < limit {
 		n := e.queue.pop()
 		if n == nil {
 			break
 		}
-		n.flying, n.queued = n.queued, task{}
-		b.visits = append(b.visits, visit{n: n, task: n.flying})
+		n.jobs.flying, n.jobs.queued = n.jobs.queued, task{}
+		b.visits = append(b.visits, visit{n: n, task: n.jobs.flying})
 	}
 	return b
 }
 
-// reads returns the requests for a visit. A one-shot watch is set by the read that it
-// guards, or by an earlier one.
-func (e *engine) reads(v *visit) []framework.Read {
-	n, w := v.n, &v.task.work
-	if n.tooLarge.list {
-		*w &^= list
+// newBatch returns an empty batch, of which there are no more than flights.
+func (e *engine) newBatch() *batch {
+	b := new(batch)
+	if last := len(e.spare) - 1; last >= 0 {
+		b, e.spare = e.spare[last], e.spare[:last]
 	}
-	if n.tooLarge.data && *w&readData != 0 {
-		*w = *w&^readData | compare
+	b.done = make(chan struct{})
+	return b
+}
+
+// recycle keeps the memory of a batch that has been applied.
+func (e *engine) recycle(b *batch) {
+	clear(b.visits)
+	clear(b.reads)
+	e.spare = append(e.spare, &batch{visits: b.visits[:0], reads: b.reads[:0]})
+}
+
+// appendReads adds the requests for a visit. A one-shot watch is set by the read that it
+// guards, or by an earlier one.
+func (e *engine) appendReads(reads []framework.Read, v *visit) []framework.Read {
+	n, w := v.n, &v.task.work
+	if n.isTooLarge {
+		e.spareTooLarge(v)
 	}
 	if e.cache.cfg.single {
 		*w &^= list
 	}
-	armData := e.oneShot && n.data == nil
-	var reads []framework.Read
+	armData := e.oneShot && n.armed.data() == nil
 	if *w&compare != 0 && *w&readData == 0 && (armData || *w&list == 0) {
 		var opts []framework.ExistsOption
 		if armData {
@@ -111,12 +125,23 @@ func (e *engine) reads(v *visit) []framework.Read {
 	}
 	if *w&list != 0 {
 		opts := []framework.ChildrenOption{framework.StoringStatIn(&v.listStat)}
-		if e.oneShot && n.children == nil {
+		if e.oneShot && n.armed.children() == nil {
 			opts = append(opts, framework.Watched(&v.childWatch))
 		}
 		reads = append(reads, framework.ReadChildren(n.path, &v.names, opts...).StoringErrorIn(&v.listErr))
 	}
 	return reads
+}
+
+// spareTooLarge takes out of a visit what would cost the connection again.
+func (e *engine) spareTooLarge(v *visit) {
+	large, w := e.tooLarge[v.n.path], &v.task.work
+	if large.list {
+		*w &^= list
+	}
+	if large.data && *w&readData != 0 {
+		*w = *w&^readData | compare
+	}
 }
 
 // landed is closed when the oldest batch has its replies.
@@ -131,6 +156,7 @@ func (e *engine) landed() <-chan struct{} {
 func (e *engine) land() error {
 	b := e.flights[0]
 	e.flights = slices.Delete(e.flights, 0, 1)
+	e.applied++
 	switch {
 	case b.err == nil:
 		for i := range b.visits {
@@ -143,6 +169,7 @@ func (e *engine) land() error {
 			}
 			e.finish(v.n)
 		}
+		e.recycle(b)
 		return nil
 	case errors.Is(b.err, framework.ErrClosed), errors.Is(b.err, framework.ErrAuthFailed):
 		return b.err
@@ -174,14 +201,17 @@ func (e *engine) blame(b *batch) bool {
 			continue
 		}
 		e.cache.log().Error("cache cannot keep a znode", logPath, v.n.path, logError, b.err)
-		if failed.Op == "children" {
-			v.n.tooLarge.list = true
-			v.task.work &^= list
-			return true
+		if !v.n.isTooLarge {
+			v.n.isTooLarge = true
+			e.tooLarge[v.n.path] = new(tooLarge)
 		}
-		v.n.tooLarge.data = true
-		e.remove(v.n)
-		v.task.work = v.task.work&^readData | compare // which tells what to remember
+		if failed.Op == "children" {
+			e.tooLarge[v.n.path].list = true
+		} else {
+			e.tooLarge[v.n.path].data = true
+			e.remove(v.n)
+		}
+		e.spareTooLarge(v)
 		return true
 	}
 	return false

@@ -26,24 +26,26 @@ const (
 type task struct {
 	work  work
 	era   uint64 // in which it was caused; Fresh waits for the end of all eras up to its own
-	sweep uint64 // the walk through the whole tree that it belongs to, 0 for none
+	sweep uint32 // the walk through the whole tree that it belongs to, 0 for none
 }
 
 // node is what the engine knows of one path. There is one for each path that is in the
-// picture or has work.
+// picture or has work, so it is kept small.
 type node struct {
 	path         string
-	known        bool  // it is in the picture
-	folder       bool  // it had children when it was last read
 	czxid, mzxid int64 // of what is in the picture
-	swept        uint64
+	swept        uint32
+	known        bool // it is in the picture
+	folder       bool // it had children when it was last read
+	isTooLarge   bool // there is a reply that cannot be had, see engine.tooLarge
+	jobs         *jobs
+	armed        armed
+}
 
-	queued   task
-	flying   task // sent; at most one, so that what is read of a path is applied in order
-	tooLarge tooLarge
-
-	// One-shot watches, where there are no persistent ones.
-	data, children *framework.Watch
+// jobs is the work of a node that has any.
+type jobs struct {
+	queued task
+	flying task // sent; at most one, so that what is read of a path is applied in order
 }
 
 // tooLarge remembers replies above the client's limit, each of which has cost the connection.
@@ -62,6 +64,9 @@ type engine struct {
 	nodes map[string]*node
 	queue queue
 
+	tooLarge map[string]*tooLarge
+	spare    []*batch
+
 	flights []*batch // in the order in which they were sent, and are applied
 	paused  <-chan time.Time
 	size    int // of data that was read lately, in bytes
@@ -72,25 +77,29 @@ type engine struct {
 
 	era     uint64
 	tasks   map[uint64]int // by era: those that are queued or flying, and sweeps
-	waiting []barrier
+	asking  []barrier      // whose era goes on until what was sent before has landed
+	waiting []barrier      // whose era is over
+	sent    int            // batches
+	applied int            // of these
 
-	sweep    uint64 // number of the newest
+	sweep    uint32 // number of the newest
 	sweeping bool
 	left     int    // tasks of the newest sweep
 	sweepEra uint64 // that it holds
 	swept    bool   // the first one is done
 }
 
-// barrier is a caller who waits for the end of an era.
+// barrier is a caller of Fresh.
 type barrier struct {
-	era     uint64
+	sent    int    // batches at the time of the call
+	era     uint64 // that must have no task any more
 	reached chan struct{}
 }
 
 func newEngine(c *CuratorCache) *engine {
 	e := &engine{
 		cache: c, nodes: make(map[string]*node), tasks: make(map[uint64]int),
-		size: 1,
+		tooLarge: make(map[string]*tooLarge), size: 1,
 	}
 	e.hold() // until the first sweep is done
 	return e
@@ -104,6 +113,7 @@ func (e *engine) run(ctx context.Context) error {
 	}
 	for {
 		e.drain()
+		e.endEras()
 		e.settle()
 		e.issue(ctx)
 		var err error
@@ -135,7 +145,7 @@ func (e *engine) release() {
 	}
 	e.unwatch()
 	for _, n := range e.nodes {
-		n.cancelWatches()
+		n.armed.cancel()
 	}
 }
 
@@ -216,8 +226,7 @@ func (e *engine) drain() {
 				default:
 				}
 			}
-			e.waiting = append(e.waiting, barrier{e.era, m.reached})
-			e.era++
+			e.asking = append(e.asking, barrier{sent: e.sent, reached: m.reached})
 		case m.resync:
 			e.paused = nil
 			e.beginSweep()
@@ -229,18 +238,25 @@ func (e *engine) drain() {
 	}
 }
 
+// endEras begins a new era for each call of Fresh, so that what comes later is not waited for.
+// A one-shot watch that is set by a batch says only when that is applied whether it has ended
+// meanwhile, so the era goes on until then.
+func (e *engine) endEras() {
+	for len(e.asking) > 0 && e.asking[0].sent <= e.applied {
+		b := e.asking[0]
+		b.era = e.era
+		e.era++
+		e.asking, e.waiting = e.asking[1:], append(e.waiting, b)
+	}
+}
+
 // watchEnded deals with the end of a one-shot watch.
 func (e *engine) watchEnded(m message) {
 	n := e.nodes[m.path]
 	if n == nil {
 		return
 	}
-	switch m.watch {
-	case n.data:
-		n.data = nil
-	case n.children:
-		n.children = nil
-	default:
+	if !n.armed.ended(m.watch) {
 		return
 	}
 	if m.work != 0 {
@@ -278,18 +294,22 @@ func (e *engine) node(path string) *node {
 
 // add gives a node work to do after what is under way.
 func (e *engine) add(n *node, t task) {
-	if n.queued.work == 0 {
-		n.queued = t
+	if n.jobs == nil {
+		n.jobs = new(jobs)
+	}
+	queued := &n.jobs.queued
+	if queued.work == 0 {
+		*queued = t
 		e.count(t)
-		if n.flying.work == 0 {
+		if n.jobs.flying.work == 0 {
 			e.queue.push(n)
 		}
 		return
 	}
-	merged := task{n.queued.work | t.work, min(n.queued.era, t.era), max(n.queued.sweep, t.sweep)}
+	merged := task{queued.work | t.work, min(queued.era, t.era), max(queued.sweep, t.sweep)}
 	e.count(merged)
-	e.uncount(n.queued)
-	n.queued = merged
+	e.uncount(*queued)
+	*queued = merged
 }
 
 func (e *engine) count(t task) {
@@ -314,12 +334,14 @@ func (e *engine) releaseEra(era uint64) {
 
 // finish ends the task of a node that is under way.
 func (e *engine) finish(n *node) {
-	e.uncount(n.flying)
-	n.flying = task{}
-	switch {
-	case n.queued.work != 0:
+	e.uncount(n.jobs.flying)
+	n.jobs.flying = task{}
+	if n.jobs.queued.work != 0 {
 		e.queue.push(n)
-	case !n.known && n.data == nil && n.tooLarge == (tooLarge{}):
+		return
+	}
+	n.jobs = nil
+	if !n.known && !n.isTooLarge && !n.armed.any() {
 		delete(e.nodes, n.path)
 	}
 }
@@ -343,9 +365,11 @@ func (e *engine) beginSweep() {
 	e.visit(e.node(e.cache.path), task{era: e.era, sweep: e.sweep})
 }
 
-// visit adds the work of a sweep, or of a list with a new name, for one node.
+// visit adds the work of a sweep, or of a list outside of one, for a node that is listed. Of
+// one that is in the picture and has no work its own watch would tell. But where it has, the
+// reply that is under way may be older than the list, and say that there is no such znode.
 func (e *engine) visit(n *node, t task) {
-	if t.sweep != 0 && n.swept == t.sweep || t.sweep == 0 && n.known {
+	if t.sweep != 0 && n.swept == t.sweep || t.sweep == 0 && n.known && n.jobs == nil {
 		return
 	}
 	n.swept = t.sweep

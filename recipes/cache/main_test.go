@@ -145,6 +145,16 @@ func (r *record) expect(tb testing.TB, want ...string) {
 	}
 }
 
+// expectAll waits for these events, in any order.
+func (r *record) expectAll(tb testing.TB, want ...string) {
+	tb.Helper()
+	var got []string
+	for _, w := range want {
+		got = append(got, line(zktest.Await(tb, r.events, w)))
+	}
+	require.ElementsMatch(tb, want, got)
+}
+
 // none asks that there is no other event. What has been stored has been told before.
 func (r *record) none(tb testing.TB) {
 	tb.Helper()

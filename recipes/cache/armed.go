@@ -1,0 +1,67 @@
+package cache
+
+import "github.com/gocurator/curator/framework"
+
+// armed is the one-shot watches on one path, where there are no persistent ones. The zero
+// value has none.
+type armed struct{ watches *watches }
+
+type watches struct{ data, children *framework.Watch }
+
+func (a *armed) data() *framework.Watch {
+	if a.watches == nil {
+		return nil
+	}
+	return a.watches.data
+}
+
+func (a *armed) children() *framework.Watch {
+	if a.watches == nil {
+		return nil
+	}
+	return a.watches.children
+}
+
+func (a *armed) any() bool { return a.watches != nil }
+
+// keep takes over a pair of watches; nil changes nothing.
+func (a *armed) keep(data, children *framework.Watch) {
+	if data == nil && children == nil {
+		return
+	}
+	if a.watches == nil {
+		a.watches = new(watches)
+	}
+	if data != nil {
+		a.watches.data = data
+	}
+	if children != nil {
+		a.watches.children = children
+	}
+}
+
+// ended forgets a watch that has fired, and reports whether it was one of these.
+func (a *armed) ended(w *framework.Watch) bool {
+	switch {
+	case a.watches == nil:
+		return false
+	case a.watches.data == w:
+		a.watches.data = nil
+	case a.watches.children == w:
+		a.watches.children = nil
+	default:
+		return false
+	}
+	if *a.watches == (watches{}) {
+		a.watches = nil
+	}
+	return true
+}
+
+func (a *armed) cancel() {
+	if a.watches != nil {
+		a.watches.data.Cancel()
+		a.watches.children.Cancel()
+		a.watches = nil
+	}
+}
