@@ -1,0 +1,82 @@
+package barriers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// DistributedBarrier keeps all processes that wait at it until it is removed.
+// It shares its znode with Curator's class of that name.
+//
+// Layout: the barrier is set while there is a persistent znode at path, below
+// container nodes.
+//
+// It is safe for concurrent use.
+type DistributedBarrier struct {
+	client *framework.Framework
+	path   string
+}
+
+// NewDistributedBarrier returns the barrier at path. It checks its arguments
+// and sends nothing.
+func NewDistributedBarrier(client *framework.Framework, path string) (*DistributedBarrier, error) {
+	if err := validate(client, path); err != nil {
+		return nil, err
+	}
+	return &DistributedBarrier{client, path}, nil
+}
+
+// Path returns the path of the barrier.
+func (b *DistributedBarrier) Path() string { return b.path }
+
+// SetBarrier sets the barrier, if it is not set.
+func (b *DistributedBarrier) SetBarrier(ctx context.Context) error {
+	_, err := b.client.Create(ctx, b.path, nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
+	// It may also have been set by Java, which writes data to the znode.
+	if err != nil && !errors.Is(err, framework.ErrNodeExists) {
+		return fmt.Errorf("barriers: set: %w", err)
+	}
+	return nil
+}
+
+// RemoveBarrier removes the barrier, if it is set, and so lets all go on that
+// wait at it.
+func (b *DistributedBarrier) RemoveBarrier(ctx context.Context) error {
+	if err := b.client.Delete(ctx, b.path, framework.Idempotent()); err != nil {
+		return fmt.Errorf("barriers: remove: %w", err)
+	}
+	return nil
+}
+
+// WaitOnBarrier blocks until the barrier is not set, or ctx ends. It survives
+// the loss of the connection and of the session. It fails when requests fail
+// for longer than the retry policy allows.
+func (b *DistributedBarrier) WaitOnBarrier(ctx context.Context) error {
+	if err := awaitAbsence(ctx, b.client, b.path); err != nil {
+		return fmt.Errorf("barriers: wait: %w", err)
+	}
+	return nil
+}
+
+// awaitAbsence waits until there is no znode at path. It reads the data, as a
+// watch set by exists would stay at a server where there is none.
+func awaitAbsence(ctx context.Context, client *framework.Framework, path string) error {
+	for {
+		var watch *framework.Watch
+		_, err := client.Get(ctx, path, framework.Watched(&watch))
+		if errors.Is(err, framework.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = watch.Wait(ctx)
+		watch.Cancel()
+		if err != nil {
+			return err
+		}
+	}
+}

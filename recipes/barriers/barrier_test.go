@@ -1,0 +1,106 @@
+package barriers_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func newBarrier(tb testing.TB, client *framework.Framework) *barriers.DistributedBarrier {
+	tb.Helper()
+	b, err := barriers.NewDistributedBarrier(client, path)
+	require.NoError(tb, err)
+	return b
+}
+
+func TestRemovingABarrierLetsAllGoOn(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		owner := newBarrier(t, zktest.Client(t, server))
+		require.NoError(t, owner.SetBarrier(withLimit(t)))
+		require.NoError(t, owner.SetBarrier(withLimit(t)), "it is set already")
+		before := server.Counts(t).Watches
+		const waiters = 5
+		results := make([]<-chan error, waiters)
+		for i := range results {
+			b := newBarrier(t, zktest.Client(t, server))
+			results[i] = later(func() error { return b.WaitOnBarrier(withLimit(t)) })
+		}
+		require.Eventually(t, func() bool { return server.Counts(t).Watches == before+waiters }, limit, limit/10000)
+		for _, result := range results {
+			require.Empty(t, result)
+		}
+
+		require.NoError(t, owner.RemoveBarrier(withLimit(t)))
+
+		for _, result := range results {
+			require.NoError(t, zktest.Await(t, result, "a waiter"))
+		}
+		require.NoError(t, owner.RemoveBarrier(withLimit(t)), "it is removed already")
+		require.NoError(t, owner.WaitOnBarrier(withLimit(t)), "there is none")
+	})
+}
+
+func TestAWaitEndsWithItsContext(t *testing.T) {
+	server := zktest.NewServer(t)
+	t.Cleanup(func() { zktest.AssertClean(t, server) })
+	b := newBarrier(t, zktest.Client(t, server))
+	require.NoError(t, b.SetBarrier(withLimit(t)))
+	ctx, cancel := context.WithCancel(t.Context())
+	result := later(func() error { return b.WaitOnBarrier(ctx) })
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData })
+
+	cancel()
+
+	require.ErrorIs(t, zktest.Await(t, result, "the end"), context.Canceled)
+}
+
+func TestAWaitSurvivesItsSession(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	b := newBarrier(t, client)
+	require.NoError(t, b.SetBarrier(withLimit(t)))
+	result := later(func() error { return b.WaitOnBarrier(withLimit(t)) })
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData })
+
+	zktest.KillSession(t, client)
+	require.NoError(t, newBarrier(t, other).RemoveBarrier(withLimit(t)))
+
+	require.NoError(t, zktest.Await(t, result, "the waiter"))
+}
+
+func TestAWaitFailsWithoutAServer(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(retry.MinWait*10))
+	b := newBarrier(t, client)
+	require.NoError(t, b.SetBarrier(withLimit(t)))
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+
+	require.ErrorIs(t, b.WaitOnBarrier(withLimit(t)), framework.ErrNotConnected)
+	require.NoError(t, server.Restart())
+}
+
+func TestBadInput(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := barriers.NewDistributedBarrier(nil, path)
+	require.ErrorContains(t, err, "client nil")
+	_, err = barriers.NewDistributedBarrier(client, "a")
+	require.ErrorContains(t, err, `"a"`)
+	_, err = barriers.NewDistributedDoubleBarrier(client, path, 0)
+	require.ErrorContains(t, err, "0 members")
+	_, err = barriers.NewCyclicBarrier(client, path, -1)
+	require.ErrorContains(t, err, "-1 members")
+	_, err = barriers.NewCountDownLatch(client, path, 0)
+	require.ErrorContains(t, err, "a count of 0")
+	double := newDouble(t, client, 1)
+	require.ErrorIs(t, double.Leave(t.Context()), barriers.ErrNotEntered)
+	var none context.Context
+	require.ErrorIs(t, double.Enter(none), framework.ErrInvalidOption)
+}

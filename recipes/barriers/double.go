@@ -1,0 +1,322 @@
+package barriers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/google/uuid"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// readyName is what Curator calls the node that opens a double barrier.
+const readyName = "ready"
+
+// DistributedDoubleBarrier lets members begin together and end together: Enter
+// blocks until so many have entered, Leave until all of them have left. Members
+// above the number that come while the barrier is open pass as well. It shares
+// its znodes with Curator's class of that name.
+//
+// Layout: <path>/<uuid>, ephemeral, for each member, and <path>/ready,
+// persistent, while the barrier is open; below container nodes.
+//
+// One DistributedDoubleBarrier is one member. It is safe for concurrent use.
+type DistributedDoubleBarrier struct {
+	client  *framework.Framework
+	path    string
+	members int
+
+	mu     sync.Mutex
+	inside *member // nil while it has not entered
+	busy   bool    // an Enter or a Leave is under way
+}
+
+// member is a node of this process at a barrier.
+type member struct {
+	path    string
+	czxid   int64
+	told    bool  // of the opening of the barrier, after it had come
+	opened  int64 // the czxid of the node that has opened it; its own if that was gone again
+	session *framework.Session
+}
+
+// NewDistributedDoubleBarrier returns a member of the barrier at path, which
+// opens when so many members have come. It checks its arguments and sends
+// nothing.
+func NewDistributedDoubleBarrier(client *framework.Framework, path string, members int) (*DistributedDoubleBarrier, error) {
+	if err := validate(client, path); err != nil {
+		return nil, err
+	}
+	if members < 1 {
+		return nil, fmt.Errorf("barriers: %s: %d members, expected 1 or more", path, members)
+	}
+	return &DistributedDoubleBarrier{client: client, path: path, members: members}, nil
+}
+
+// Path returns the path of the barrier.
+func (b *DistributedDoubleBarrier) Path() string { return b.path }
+
+func (b *DistributedDoubleBarrier) ready() string { return framework.JoinPath(b.path, readyName) }
+
+// Enter blocks until as many members have entered as the barrier needs, or ctx
+// ends. If it fails, nothing is left of the attempt. A [*framework.LostError]
+// says that the session has ended while it waited, and with it the member.
+func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
+	if err := b.begin(ctx, false); err != nil {
+		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
+	}
+	entered, err := b.enter(ctx)
+	b.end(entered)
+	if err != nil {
+		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
+	}
+	return nil
+}
+
+// Leave blocks until all members have left, or ctx ends. The member itself has
+// left as soon as its node is deleted, which comes first: so a Leave that
+// fails need not be repeated, and others do not wait for this member.
+func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
+	if err := b.begin(ctx, true); err != nil {
+		return fmt.Errorf("barriers: leave %s: %w", b.path, err)
+	}
+	err := b.leave(ctx)
+	b.end(nil)
+	if err != nil {
+		return fmt.Errorf("barriers: leave %s: %w", b.path, err)
+	}
+	return nil
+}
+
+// begin keeps calls of one member apart. A mutex would be waited for without
+// the context.
+func (b *DistributedDoubleBarrier) begin(ctx context.Context, inside bool) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.busy:
+		return errors.New("another call of this member is under way")
+	case inside && b.inside == nil:
+		return ErrNotEntered
+	case !inside && b.inside != nil:
+		return ErrEntered
+	}
+	b.busy = true
+	return nil
+}
+
+func (b *DistributedDoubleBarrier) end(inside *member) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy, b.inside = false, inside
+}
+
+// enter makes a member and waits for the others.
+func (b *DistributedDoubleBarrier) enter(ctx context.Context) (*member, error) {
+	if err := b.client.BlockUntilConnected(ctx); err != nil {
+		return nil, err
+	}
+	m := &member{path: framework.JoinPath(b.path, uuid.NewString()), session: b.client.Session()}
+	var stat framework.Stat
+	// The name is used once, so a creation that is repeated finds its own node.
+	_, err := b.client.Create(ctx, m.path, nil, framework.WithMode(framework.Ephemeral), framework.InSession(m.session),
+		framework.CreatingParentContainersIfNeeded(), framework.Idempotent(), framework.StoringStatIn(&stat))
+	if err == nil {
+		m.czxid, m.opened = stat.Czxid, stat.Czxid
+		err = b.awaitOthers(ctx, m)
+	}
+	if err != nil {
+		return nil, b.giveUp(ctx, m, err)
+	}
+	return m, nil
+}
+
+// giveUp takes the node of a member back after a failure, which it returns.
+func (b *DistributedDoubleBarrier) giveUp(ctx context.Context, m *member, cause error) error {
+	err := b.client.Delete(ctx, m.path, framework.Guaranteed())
+	switch {
+	case err == nil, errors.Is(err, framework.ErrNoNode),
+		errors.Is(err, framework.ErrCleanupPending), errors.Is(err, framework.ErrClosed):
+		return cause
+	default:
+		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
+	}
+}
+
+// awaitOthers waits until the barrier is open for m.
+func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) error {
+	for {
+		var watch *framework.Watch
+		ready, err := b.client.Exists(ctx, b.ready(), framework.Watched(&watch))
+		if err != nil {
+			return err
+		}
+		opened, err := b.look(ctx, m, ready, watch)
+		watch.Cancel()
+		if opened || err != nil {
+			return err
+		}
+	}
+}
+
+// look decides whether the barrier is open, opens it, or waits until that may
+// have changed.
+func (b *DistributedDoubleBarrier) look(ctx context.Context, m *member, ready *framework.Stat, watch *framework.Watch) (opened bool, err error) {
+	if ready != nil {
+		valid, err := b.isValid(ctx, m, ready)
+		if valid || err != nil {
+			m.opened = ready.Czxid
+			return valid, err
+		}
+		// All members of that round have died before they could remove it.
+		return false, b.close(ctx)
+	}
+	if m.told {
+		// Members that are faster have closed the barrier again.
+		return true, nil
+	}
+	folder, err := b.client.Exists(ctx, b.path)
+	switch {
+	case err != nil:
+		return false, err
+	case folder != nil && int(folder.NumChildren) >= b.members:
+		return b.open(ctx, m)
+	}
+	event, err := b.await(ctx, m, watch)
+	m.told = err == nil && event.Type == zk.EventNodeCreated
+	return false, err
+}
+
+// await waits for an event of the watch, or for the end of the session.
+func (b *DistributedDoubleBarrier) await(ctx context.Context, m *member, watch *framework.Watch) (framework.Event, error) {
+	select {
+	case <-watch.Fired():
+		return watch.Event(), nil
+	case <-m.session.Done():
+		return framework.Event{}, m.session.Err()
+	case <-ctx.Done():
+		return framework.Event{}, ended(ctx)
+	}
+}
+
+// isValid reports whether a member that finds the barrier open may pass. A
+// barrier that was opened before the member came is open if somebody who was
+// there when it opened is still there.
+func (b *DistributedDoubleBarrier) isValid(ctx context.Context, m *member, ready *framework.Stat) (bool, error) {
+	if ready.Czxid > m.czxid {
+		return true, nil
+	}
+	older, err := b.older(ctx, ready.Czxid)
+	return older != "", err
+}
+
+// older returns the path of a member that came before this zxid, or "".
+func (b *DistributedDoubleBarrier) older(ctx context.Context, zxid int64) (string, error) {
+	names, err := b.client.Children(ctx, b.path)
+	if errors.Is(err, framework.ErrNoNode) {
+		return "", nil
+	}
+	for _, name := range names {
+		if name == readyName {
+			continue
+		}
+		path := framework.JoinPath(b.path, name)
+		stat, err := b.client.Exists(ctx, path)
+		if err != nil {
+			return "", err
+		}
+		if stat != nil && stat.Czxid <= zxid {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+// open opens the barrier. Another member may do so at the same time.
+func (b *DistributedDoubleBarrier) open(ctx context.Context, m *member) (bool, error) {
+	var ready framework.Stat
+	_, err := b.client.Create(ctx, b.ready(), nil, framework.Idempotent(), framework.StoringStatIn(&ready))
+	if errors.Is(err, framework.ErrNodeExists) {
+		return false, nil // look at it
+	}
+	m.opened = ready.Czxid
+	return err == nil, err
+}
+
+// close removes the node that opens the barrier.
+func (b *DistributedDoubleBarrier) close(ctx context.Context) error {
+	return b.client.Delete(ctx, b.ready(), framework.Idempotent())
+}
+
+// leave deletes the member and waits until all have left. The last one that
+// leaves closes the barrier, and that is what the others wait for.
+func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
+	if err := b.giveUp(ctx, b.inside, nil); err != nil {
+		return err
+	}
+	for {
+		var watch *framework.Watch
+		var ready framework.Stat
+		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready))
+		// A younger one opens the round after this member's.
+		closed := errors.Is(err, framework.ErrNoNode) || err == nil && ready.Czxid > b.inside.opened
+		if err != nil && !closed {
+			return err
+		}
+		left, err := b.allLeft(ctx, closed, watch)
+		watch.Cancel()
+		if left || err != nil {
+			return err
+		}
+	}
+}
+
+// allLeft reports whether all members have left, or waits until that may be so.
+func (b *DistributedDoubleBarrier) allLeft(ctx context.Context, closed bool, watch *framework.Watch) (bool, error) {
+	folder, err := b.client.Exists(ctx, b.path)
+	switch {
+	case err != nil:
+		return false, err
+	case folder == nil || folder.NumChildren == 0:
+		return true, nil
+	case closed:
+		return b.awaitOlder(ctx)
+	case folder.NumChildren == 1:
+		return true, b.close(ctx) // there is nothing but the node that opens the barrier
+	default:
+		return false, b.awaitClose(ctx, watch)
+	}
+}
+
+// awaitClose waits until the barrier is closed. A member that dies closes
+// nothing, so after a session timeout it is time to look again.
+func (b *DistributedDoubleBarrier) awaitClose(ctx context.Context, watch *framework.Watch) error {
+	again := time.NewTimer(b.inside.session.Timeout())
+	defer again.Stop()
+	select {
+	case <-watch.Fired():
+		return nil
+	case <-again.C:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// awaitOlder waits for members of this round that are there although the
+// barrier is closed: members of Curator close it when they give up to wait. It
+// reports whether there are none. Members of the next round do not count.
+func (b *DistributedDoubleBarrier) awaitOlder(ctx context.Context) (bool, error) {
+	older, err := b.older(ctx, b.inside.opened)
+	if err != nil || older == "" {
+		return err == nil, err
+	}
+	return false, awaitAbsence(ctx, b.client, older)
+}

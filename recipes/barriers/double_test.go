@@ -1,0 +1,251 @@
+package barriers_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMembersBeginAndEndTogether(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const members, rounds = 5, 4
+		var entered, left [rounds]atomic.Int32
+		observer := zktest.Client(t, server)
+		var wg sync.WaitGroup
+		for range members {
+			b := newDouble(t, zktest.Client(t, server), members)
+			wg.Go(func() {
+				for round := range rounds {
+					entered[round].Add(1)
+					if err := b.Enter(withLimit(t)); err != nil {
+						t.Errorf("enter: %v", err)
+						return
+					}
+					if n := entered[round].Load(); n != members {
+						t.Errorf("round %d: let in when %d had come", round, n)
+					}
+					left[round].Add(1)
+					if err := b.Leave(withLimit(t)); err != nil {
+						t.Errorf("leave: %v", err)
+						return
+					}
+					if n := left[round].Load(); n != members {
+						t.Errorf("round %d: let go when %d had left", round, n)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		awaitChildren(t, observer, 0)
+	})
+}
+
+func TestMoreMembersThanNeeded(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		const members = 3
+		all := make([]*barriers.DistributedDoubleBarrier, members+2)
+		results := make([]<-chan error, len(all))
+		for i := range all {
+			all[i] = newDouble(t, client, members)
+			results[i] = later(func() error { return all[i].Enter(withLimit(t)) })
+			if i == members-1 {
+				for _, result := range results[:members] {
+					require.NoError(t, zktest.Await(t, result, "a member"))
+				}
+			}
+		}
+		for _, result := range results[members:] {
+			require.NoError(t, zktest.Await(t, result, "a member above the number"))
+		}
+		for i := range all {
+			results[i] = later(func() error { return all[i].Leave(withLimit(t)) })
+		}
+		for _, result := range results {
+			require.NoError(t, zktest.Await(t, result, "the end of a member"))
+		}
+		awaitChildren(t, client, 0)
+	})
+}
+
+func TestAFailedEnterLeavesNothing(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		b := newDouble(t, client, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		result := later(func() error { return b.Enter(ctx) })
+		awaitChildren(t, client, 1)
+
+		cancel()
+
+		require.ErrorIs(t, zktest.Await(t, result, "the end of the wait"), context.Canceled)
+		awaitChildren(t, client, 0)
+		require.ErrorIs(t, b.Leave(withLimit(t)), barriers.ErrNotEntered)
+	})
+}
+
+func TestTheOpeningOfARoundThatDiedIsNotForTheNext(t *testing.T) {
+	for members := 1; members <= 3; members += 2 {
+		t.Run(fmt.Sprint(members), func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				crashed, client := zktest.Client(t, server), zktest.Client(t, server)
+				require.NoError(t, newDouble(t, crashed, 1).Enter(withLimit(t)))
+				zktest.KillSession(t, crashed)
+				require.Equal(t, []string{"ready"}, awaitChildren(t, client, 1))
+
+				results := make([]<-chan error, members)
+				for i := range results {
+					b := newDouble(t, client, members+1)
+					results[i] = later(func() error { return b.Enter(withLimit(t)) })
+				}
+				names := awaitChildren(t, client, members)
+				require.NotContains(t, names, "ready")
+				for _, result := range results {
+					require.Empty(t, result, "they wait for one more")
+				}
+				require.NoError(t, newDouble(t, client, members+1).Enter(withLimit(t)))
+				for _, result := range results {
+					require.NoError(t, zktest.Await(t, result, "a member"))
+				}
+			})
+		})
+	}
+}
+
+// A member that has been told of the opening has passed, even if those that are
+// faster have left and closed the barrier before it looks again.
+func TestFastLeaversStrandNoMember(t *testing.T) {
+	server := zktest.NewServer(t)
+	slow, fast := zktest.Client(t, server), zktest.Client(t, server)
+	first, second := newDouble(t, slow, 2), newDouble(t, fast, 2)
+	entering := later(func() error { return first.Enter(withLimit(t)) })
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpExists && e.Request.Path == path
+	})
+	thaw := server.FreezeReads(slow.Session().ID())
+
+	require.NoError(t, second.Enter(withLimit(t)))
+	leaving := later(func() error { return second.Leave(withLimit(t)) })
+	require.NoError(t, fast.Delete(withLimit(t), path+"/ready"), "as Curator's members do that do not wait")
+	thaw()
+
+	require.NoError(t, zktest.Await(t, entering, "the slow member"))
+	require.NoError(t, first.Leave(withLimit(t)))
+	require.NoError(t, zktest.Await(t, leaving, "the fast member"))
+}
+
+func TestAMemberWhoseSessionEndsHasNotEntered(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		b := newDouble(t, client, 2)
+		result := later(func() error { return b.Enter(withLimit(t)) })
+		awaitChildren(t, other, 1)
+
+		zktest.KillSession(t, client)
+
+		var lost *framework.LostError
+		require.ErrorAs(t, zktest.Await(t, result, "the loss"), &lost)
+		awaitChildren(t, other, 0)
+	})
+}
+
+func TestThoseWhoLeaveNoticeADeadMember(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithSessionTimeout(limit/30))
+	dies := zktest.Client(t, server)
+	b, other := newDouble(t, client, 2), newDouble(t, dies, 2)
+	result := later(func() error { return b.Enter(withLimit(t)) })
+	require.NoError(t, other.Enter(withLimit(t)))
+	require.NoError(t, zktest.Await(t, result, "the other member"))
+	result = later(func() error { return b.Leave(withLimit(t)) })
+	awaitChildren(t, client, 2)
+
+	zktest.KillSession(t, dies)
+
+	require.NoError(t, zktest.Await(t, result, "the end"))
+	awaitChildren(t, client, 0)
+}
+
+func TestCallsOfOneMemberDoNotMix(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	b := newDouble(t, client, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := later(func() error { return b.Enter(ctx) })
+	awaitChildren(t, client, 1)
+	require.ErrorContains(t, b.Enter(t.Context()), "another call")
+	cancel()
+	require.Error(t, zktest.Await(t, result, "the end"))
+	single := newDouble(t, client, 1)
+	require.NoError(t, single.Enter(withLimit(t)))
+	require.ErrorIs(t, single.Enter(withLimit(t)), barriers.ErrEntered)
+	require.NoError(t, single.Leave(withLimit(t)))
+}
+
+func TestAMemberCostsTheSameInACrowd(t *testing.T) {
+	requests := func(members int) float64 {
+		server := zktest.NewServer(t)
+		client := zktest.Client(t, server)
+		var wg sync.WaitGroup
+		for range members {
+			b := newDouble(t, client, members)
+			wg.Go(func() {
+				if err := b.Enter(withLimit(t)); err != nil {
+					t.Errorf("enter: %v", err)
+				}
+				if err := b.Leave(withLimit(t)); err != nil {
+					t.Errorf("leave: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		n := 0
+		for _, e := range server.Log() {
+			if e.Kind != zkserver.Served || e.Request.Op == zkserver.OpPing {
+				continue
+			}
+			n++
+			if e.Request.Op == zkserver.OpGetChildren2 || e.Request.Op == zkserver.OpGetChildren {
+				t.Errorf("a list of %d members", members)
+			}
+		}
+		return float64(n) / float64(members)
+	}
+
+	few, many := requests(10), requests(200)
+
+	require.LessOrEqual(t, many, few*1.5, "requests of each member")
+}
+
+func TestACyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const members, rounds = 4, 10
+		var came [rounds]atomic.Int32
+		var wg sync.WaitGroup
+		for range members {
+			b, err := barriers.NewCyclicBarrier(zktest.Client(t, server), path, members)
+			require.NoError(t, err)
+			wg.Go(func() {
+				for round := range rounds {
+					came[round].Add(1)
+					if err := b.Await(withLimit(t)); err != nil {
+						t.Errorf("await: %v", err)
+						return
+					}
+					if n := came[round].Load(); n != members {
+						t.Errorf("round %d: let go when %d had come", round, n)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
