@@ -116,7 +116,7 @@ func (f *Framework) Start() error {
 	// the conduit only through f.
 	opened := make(chan struct{})
 	f.tracker.deadline = func() (time.Time, bool) { <-opened; return f.conduit.Deadline() }
-	f.tracker.reset = func(why error) { <-opened; f.conduit.Reset(why) }
+	f.tracker.lapse = func(why error) { <-opened; f.conduit.Lapse(why) }
 	c, err := conduit.Open(conduit.Config{
 		Servers:        f.Servers(),
 		Ensemble:       f.ensemble.list,
@@ -262,6 +262,8 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
 }
+
+func (e *events) Revived(h conduit.Handshake) { e.tracker.onRevived(h) }
 
 func (e *events) AuthFailed(err error) {
 	e.tracker.onAuthFailed()

@@ -3,15 +3,22 @@ package framework
 import (
 	"errors"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/jute"
 )
 
 // watchAny is the type of removeWatches that takes all watches on a path away. Before
 // ZooKeeper 3.9 it is the only one that knows persistent watches.
 const watchAny watchKind = 3
+
+// rearmFrame is the length in bytes of the paths in one request that sets watches again.
+// ZooKeeper's own clients take as much.
+const rearmFrame = 128 << 10
 
 // persistentEntry is everybody who has a persistent watch on one path.
 //
@@ -38,6 +45,14 @@ type persistentEntry struct {
 
 func (e *persistentEntry) isUsed() bool {
 	return len(e.users[WatchPersistent])+len(e.users[WatchPersistentRecursive]) > 0
+}
+
+// mode is that of the one watch that serves all users.
+func (e *persistentEntry) mode() WatchMode {
+	if len(e.users[WatchPersistentRecursive]) > 0 {
+		return WatchPersistentRecursive
+	}
+	return WatchPersistent
 }
 
 func (e *persistentEntry) all() iter.Seq[*PersistentWatch] {
@@ -152,10 +167,7 @@ func (ws *watches) rearm(full string) {
 	if !e.isUsed() {
 		return
 	}
-	mode := WatchPersistent
-	if len(e.users[WatchPersistentRecursive]) > 0 {
-		mode = WatchPersistentRecursive
-	}
+	mode := e.mode()
 	// Not sent means no connection: the next one begins with it.
 	if ws.f.conduit.Send(&conduit.Call{
 		Op: opAddWatch.code, Body: addWatchBody(full, mode),
@@ -171,24 +183,99 @@ func (ws *watches) rearmed(full string, mode WatchMode, reply conduit.Reply, err
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	ws.rearmedOne(full, mode, ws.refusal(reply.Code))
+}
+
+// refusal returns what the code of a reply says, nil for success; callers hold mu.
+func (ws *watches) refusal(code int32) error {
+	if code == 0 {
+		return nil
+	}
+	err := serverError(code)
+	if isUnimplemented(err) {
+		return ws.tooOld(ws.server)
+	}
+	return err
+}
+
+// rearmedOne notes the outcome of one rearm; callers hold mu.
+func (ws *watches) rearmedOne(full string, mode WatchMode, refused error) {
 	e := ws.persistent[full]
 	e.pending--
-	if reply.Code == 0 {
+	if refused == nil {
 		e.armed, e.recursive = true, mode == WatchPersistentRecursive
-		for w := range e.all() {
-			w.listeners.Notify(Event{Type: EventResync, Path: w.path})
-		}
-		return
-	}
-	err = serverError(reply.Code)
-	if isUnimplemented(err) {
-		err = ws.tooOld(ws.server)
 	}
 	for w := range e.all() {
-		ws.finish(w, &OpError{opAddWatch.name, w.path, err})
+		if refused == nil {
+			w.listeners.Notify(Event{Type: EventResync, Path: w.path})
+			continue
+		}
+		ws.finish(w, &OpError{opAddWatch.name, w.path, refused})
 		delete(e.users[w.mode], w)
 	}
 	ws.settle(full)
+}
+
+// rearmNext sets the next of the watches again that were lost with a connection, as
+// many as fit into one request; callers hold mu. The rest waits for the reply, so that
+// other requests and pings get in between, however many there are.
+func (ws *watches) rearmNext() {
+	var paths [watchModes][]string
+	size := 0
+	for size < rearmFrame && len(ws.stale) > 0 {
+		full := ws.stale[0]
+		ws.stale = ws.stale[1:]
+		if e := ws.persistent[full]; e != nil && e.isUsed() {
+			paths[e.mode()] = append(paths[e.mode()], full)
+			size += 4 + len(full)
+			e.pending++
+		}
+	}
+	if size == 0 {
+		return
+	}
+	// Not sent means no connection: the next one begins with all of them.
+	_ = ws.f.conduit.Send(&conduit.Call{
+		Op: opSetWatches2.code, Body: setWatches2Body(size, paths),
+		OnDone: func(reply conduit.Reply, err error) { ws.rearmedAll(paths, reply, err) },
+	})
+}
+
+func setWatches2Body(size int, paths [watchModes][]string) []byte {
+	e := jute.NewEncoder(32 + size)
+	e.Int64(0) // the transaction up to which one-shot watches know what has happened
+	for range 3 {
+		e.Int32(0) // no one-shot watches: on data, absent znodes, lists of children
+	}
+	for _, mode := range []WatchMode{WatchPersistent, WatchPersistentRecursive} {
+		e.Int32(int32(len(paths[mode])))
+		for _, full := range paths[mode] {
+			e.String(full)
+		}
+	}
+	return e.Bytes()
+}
+
+func (ws *watches) rearmedAll(paths [watchModes][]string, reply conduit.Reply, err error) {
+	if err != nil {
+		return // disconnectPersistent sees to it; mu may be held here
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	refused := ws.refusal(reply.Code)
+	for mode, all := range paths {
+		for _, full := range all {
+			if refused == nil || errors.Is(refused, ErrUnsupported) {
+				ws.rearmedOne(full, WatchMode(mode), refused)
+				continue
+			}
+			// One of them may be to blame: the server says for each by itself.
+			ws.persistent[full].pending--
+			ws.rearm(full)
+			ws.settle(full)
+		}
+	}
+	ws.rearmNext()
 }
 
 // notifyPersistent passes an event on to the watches on its path and to recursive
@@ -238,20 +325,20 @@ func (ws *watches) seesRecursively(full string) bool {
 	return e != nil && e.recursive
 }
 
-// onConnected begins a connection with all persistent watches that were set on an
-// earlier one, so that nothing else comes before them.
+// onConnected begins to set all persistent watches again that were set on an earlier
+// connection.
 func (ws *watches) onConnected(server string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.server, ws.version = server, ""
-	for full := range ws.persistent {
-		ws.rearm(full)
-	}
+	ws.stale = slices.Collect(maps.Keys(ws.persistent))
+	ws.rearmNext()
 }
 
 // disconnectPersistent notes that the server's watches are gone; callers hold mu.
 func (ws *watches) disconnectPersistent() {
 	ws.connection++
+	ws.stale = nil
 	for full, e := range ws.persistent {
 		e.armed, e.recursive, e.pending = false, false, 0
 		if !e.isUsed() {

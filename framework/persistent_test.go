@@ -357,8 +357,8 @@ func TestPersistentWatchesOutliveConnectionsAndSessions(t *testing.T) {
 	})
 }
 
-// TestAddWatchSurvivesFaults breaks the connection at each addWatch in turn, those that
-// set watches again after a reconnect included.
+// TestAddWatchSurvivesFaults breaks the connection at each request that sets a watch,
+// those that set it again after a reconnect included.
 func TestAddWatchSurvivesFaults(t *testing.T) {
 	for name, verdict := range map[string]zkproxy.Verdict{
 		"request lost": zkproxy.CutBefore, "reply lost": zkproxy.CutAfter,
@@ -373,7 +373,8 @@ func TestAddWatchSurvivesFaults(t *testing.T) {
 				before := server.Counts(t)
 				var requests atomic.Int32
 				link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-					if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpAddWatch && requests.Add(1) != 2 && requests.Load() < 5 {
+					sets := f.Op == zkproxy.OpAddWatch || f.Op == zkproxy.OpSetWatches2
+					if f.Direction == zkproxy.ToServer && sets && requests.Add(1) != 2 && requests.Load() < 5 {
 						return verdict
 					}
 					return zkproxy.Pass

@@ -34,6 +34,7 @@ var (
 	opCheck           = operation{13, "check", false}
 	opTransact        = operation{14, "transact", true}
 	opRemoveWatches   = operation{18, "remove watches", false}
+	opSetWatches2     = operation{105, "set watches again", false}
 	opSetWatches      = operation{101, "watch data", false}
 
 	opGetACL            = operation{6, "get ACL", false}

@@ -78,7 +78,7 @@ type tracker struct {
 	// Set before the first event.
 	client   *Framework
 	deadline func() (time.Time, bool)
-	reset    func(error)
+	lapse    func(error)
 
 	mu            sync.Mutex
 	state         ConnectionState
@@ -136,7 +136,7 @@ func (t *tracker) replaceSession() {
 func (t *tracker) onDisconnected(reason error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.connected = make(chan struct{})
+	t.holdCalls()
 	if t.closed {
 		return
 	}
@@ -147,6 +147,25 @@ func (t *tracker) onDisconnected(reason error) {
 	if t.state != Lost {
 		t.enter(Suspended)
 	}
+}
+
+// holdCalls makes calls wait for the next connection, or for this one to be revived.
+func (t *tracker) holdCalls() {
+	select {
+	case <-t.connected:
+		t.connected = make(chan struct{})
+	default: // some wait already, and must be told
+	}
+}
+
+// onRevived hears that the lease is over and the connection has opened another. So the
+// session is replaced, even if the timer of the lease has yet to find out.
+func (t *tracker) onRevived(h conduit.Handshake) {
+	t.mu.Lock()
+	t.endSession(ReasonLeaseEnd)
+	t.holdCalls()
+	t.mu.Unlock()
+	t.onConnected(h)
 }
 
 func (t *tracker) onExpired() {
@@ -165,8 +184,9 @@ func (t *tracker) onAuthFailed() {
 func (t *tracker) onTimer(session *Session) {
 	deadline, over := t.deadline()
 	if cut := t.checkTimer(session, deadline, over); cut {
-		// The handshake of the next connection tells whether the session lives.
-		t.reset(session.Err())
+		// Another handshake tells whether the session lives, or an acknowledgement on
+		// this connection.
+		t.lapse(session.Err())
 	}
 }
 
@@ -182,6 +202,7 @@ func (t *tracker) checkTimer(session *Session, deadline time.Time, over bool) (c
 	}
 	cut = t.state.IsConnected()
 	t.endSession(ReasonLeaseEnd)
+	t.holdCalls()
 	return cut
 }
 

@@ -174,6 +174,7 @@ type watches struct {
 	version    string                      // of that server; "" while it has not been asked
 	refused    map[string]bool             // servers that do not know addWatch
 	connection int                         // counts them
+	stale      []string                    // paths of persistent watches that the newest has yet to set again
 	closed     bool
 }
 

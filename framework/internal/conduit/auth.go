@@ -56,7 +56,7 @@ func (a Auth) call() *Call {
 // that none is ever processed without them. Callers hold writing and queue.
 func (c *conn) appendAuth(batch []byte) []byte {
 	c.authenticated = true
-	for _, auth := range c.c.cfg.Auth {
+	for _, auth := range c.owner.cfg.Auth {
 		batch = appendFrame(batch, auth.call())
 		c.presented = append(c.presented, auth.Scheme)
 	}
@@ -81,8 +81,8 @@ func (c *conn) receiveAuthReply(code int32) error {
 		return nil
 	case codeAuthFailed:
 		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.server)
-		c.c.refused.Store(true)
-		c.c.cfg.Events.AuthFailed(err)
+		c.owner.refused.Store(true)
+		c.owner.cfg.Events.AuthFailed(err)
 		return err
 	default:
 		return fmt.Errorf("authentication by scheme %q: server error %d", scheme, code)

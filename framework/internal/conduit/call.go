@@ -25,9 +25,9 @@ var (
 	// ErrClosed is the reason of an [ErrNotSent] after Close.
 	ErrClosed = errors.New("conduit closed")
 
-	// ErrReplyTooLarge reports a reply above the limit, which has cost the
-	// connection. It comes with [ErrUnanswered], and to the oldest call under way only: the
-	// others are for the next connection.
+	// ErrReplyTooLarge reports a reply above the limit, which was thrown away. It comes
+	// with [ErrUnanswered]. The connection goes on, unless the reply was longer than
+	// anything that is worth reading.
 	ErrReplyTooLarge = errors.New("reply too large")
 
 	// ErrProtocol reports bytes that are not what a ZooKeeper server says.
@@ -65,9 +65,13 @@ type Call struct {
 	// Guarded by the connection's queue mutex until done of the last call that was
 	// sent with it is closed, or Do returns.
 	xid     int32
+	written bool // wholly or in part
+	dropped bool // given up before it was written
 	settled bool
 	reply   Reply
 	err     error
+
+	catchesUp bool // see catchUp
 }
 
 // Result returns the outcome. It is valid after Do has returned.

@@ -187,17 +187,43 @@ func stuck(t *testing.T, o *outcomes, underway func(p *peer)) (c *conduit.Condui
 	return c, p, first
 }
 
-// TestAReplyThatIsTooLarge: the call that it answers is told so, for it would be as
-// large over the next connection. The others are not to blame.
+// TestAReplyThatIsTooLarge costs its call, and nothing else.
 func TestAReplyThatIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, p := connected(t, newNetwork(t))
+		c, told, p := connected(t, newNetwork(t))
+		first, second := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
+		done := make(chan error, 1)
+		go func() { done <- c.Do(t.Context(), first, second) }()
+		a, b := <-p.frames, <-p.frames
+		before, _ := c.Deadline()
+		time.Sleep(time.Second)
+		p.reply(a.xid, 7, 0, make([]byte, 1<<16))
+		p.reply(b.xid, 8, 0, []byte("B"))
+		require.ErrorIs(t, <-done, conduit.ErrReplyTooLarge)
+		_, err := first.Result()
+		require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
+		require.ErrorIs(t, err, conduit.ErrUnanswered)
+		got, err := second.Result()
+		require.NoError(t, err)
+		require.Equal(t, "B", string(got.Body))
+		after, _ := c.Deadline()
+		require.Equal(t, before, after, "both were sent with the handshake")
+		require.Empty(t, told.told, "the connection goes on")
+	})
+}
+
+// TestAReplyThatIsLongerThanAnything is not read. The call that it answers is told that it
+// was too large, for it would be as large over the next connection. The others are not
+// to blame.
+func TestAReplyThatIsLongerThanAnything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, told, p := connected(t, newNetwork(t))
 		first, second := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
 		done := make(chan error, 1)
 		go func() { done <- c.Do(t.Context(), first, second) }()
 		<-p.frames
 		<-p.frames
-		p.send([]byte{0x01, 0, 0, 1})
+		p.send([]byte{0x40, 0, 0, 0})
 		require.Error(t, <-done)
 		_, err := first.Result()
 		require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
@@ -205,6 +231,16 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 		_, err = second.Result()
 		require.NotErrorIs(t, err, conduit.ErrReplyTooLarge)
 		require.ErrorIs(t, err, conduit.ErrUnanswered)
+		require.Equal(t, "disconnected", <-told.told)
+	})
+}
+
+// TestALongNotificationIsNotSkipped: the event would be lost without a word.
+func TestALongNotificationIsNotSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, told, p := connected(t, newNetwork(t))
+		p.reply(-1, -1, 0, make([]byte, 1<<16))
+		require.Equal(t, "disconnected", <-told.told)
 	})
 }
 

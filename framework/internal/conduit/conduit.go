@@ -11,7 +11,17 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework/internal/jute"
 )
+
+// minAttempt bounds an attempt to connect from below, also when the session is about
+// to end.
+const minAttempt = 50 * time.Millisecond
+
+// attemptShare is the part of the granted session timeout that one attempt takes at
+// most.
+const attemptShare = 3
 
 // Handshake is what a server said when it accepted the session.
 type Handshake struct {
@@ -38,6 +48,11 @@ type Notification struct {
 type Events interface {
 	// Connected tells that a server has accepted the session.
 	Connected(Handshake)
+
+	// Revived tells that the lease of the session was over, and the connection, which
+	// has never ended, has opened another: the server knows the session. The
+	// handshake is that of the connection, and fresh.
+	Revived(Handshake)
 
 	// Disconnected tells that a connection with a session has ended, and why.
 	Disconnected(error)
@@ -78,6 +93,11 @@ type Conduit struct {
 	lease leaseClock
 	zxid  atomic.Int64 // newest transaction any reply has named
 
+	// unproved tells that an event has come whose transaction is not known, and no reply
+	// behind it. See catchUp.
+	unproved  atomic.Bool
+	handshake atomic.Pointer[Handshake] // of the newest connection
+
 	zk       *zk.Conn
 	zkEvents <-chan zk.Event
 
@@ -94,7 +114,7 @@ type Conduit struct {
 // Open starts go-zookeeper. It returns at once; the first connection is made in
 // the background.
 func Open(cfg Config) (*Conduit, error) {
-	c := &Conduit{cfg: cfg, hosts: hosts{ask: cfg.Ensemble}}
+	c := &Conduit{cfg: cfg, hosts: hosts{ask: cfg.Ensemble, spread: cfg.SessionTimeout / spreadShare}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	var err error
 	c.zk, c.zkEvents, err = zk.Connect(cfg.Servers, cfg.SessionTimeout,
@@ -144,7 +164,16 @@ func (c *Conduit) Send(calls ...*Call) error {
 
 // Deadline returns until when the server is certain to keep the session, and
 // whether that time has passed. See leaseClock.
-func (c *Conduit) Deadline() (deadline time.Time, over bool) { return c.lease.check(time.Now()) }
+func (c *Conduit) Deadline() (deadline time.Time, over bool) { return c.lease.check(c.now()) }
+
+// Lapse cuts the current connection because the lease is over, unless replies keep
+// coming: then the server is busy with what it was asked for, and another connection
+// would only begin with the same again.
+func (c *Conduit) Lapse(why error) {
+	if conn := c.current(); conn != nil && !conn.isReplying() {
+		conn.fail(why)
+	}
+}
 
 // Reset cuts the current connection; go-zookeeper makes the next one.
 func (c *Conduit) Reset(why error) {
@@ -259,13 +288,60 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 	return conn, nil
 }
 
-// attemptLimit keeps one attempt short enough that, after a connection has been
-// silent for two thirds of the session timeout, a paused server cannot use up the
-// rest while others are healthy.
+// attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there
+// is a session to save, the servers that this round has not tried yet share the time
+// that is left of it, so that one that is paused cannot use it up while others are
+// healthy.
 func (c *Conduit) attemptLimit() time.Duration {
-	t := c.cfg.SessionTimeout
-	return min(c.cfg.ConnectTimeout, max(t/6, min(time.Second, t/3)))
+	left, granted := c.lease.left(c.now())
+	if left == 0 {
+		return c.cfg.ConnectTimeout // there is nothing to lose by waiting
+	}
+	share := left / time.Duration(c.hosts.untried())
+	// The only address there is may stand for several servers.
+	share = min(share, granted/attemptShare)
+	return min(c.cfg.ConnectTimeout, max(share, minAttempt))
 }
+
+// sawEvent notes that a watch has told of a transaction. Servers name it from
+// ZooKeeper 3.9 on.
+func (c *Conduit) sawEvent(zxid int64) {
+	if zxid > 0 {
+		c.sawZxid(zxid)
+		return
+	}
+	c.unproved.Store(true)
+}
+
+// catchUp returns the request with which a connection begins when the one before it
+// ended between an event and the next reply. Servers before ZooKeeper 3.9 do not say
+// which transaction an event tells of, so the connect request could not name it, and
+// this server may be behind it. It is a transaction that changes nothing: unlike a
+// sync it is committed by a majority, so it comes after the one that the event told of,
+// and the server answers what follows only once it has applied both. Whether it succeeds
+// does not matter.
+func catchUp() *Call {
+	const opCheck, opMulti = 13, 14
+	e := jute.NewEncoder(64)
+	e.Int32(opCheck)
+	e.Bool(false)
+	e.Int32(-1)
+	e.String("/")
+	e.Int32(-1) // any version
+	e.Int32(-1) // the end of the list
+	e.Bool(true)
+	e.Int32(-1)
+	return &Call{Op: opMulti, Body: e.Bytes(), catchesUp: true}
+}
+
+// forgetZxid is for when nothing that was read before counts any more.
+func (c *Conduit) forgetZxid() {
+	c.zxid.Store(0)
+	c.unproved.Store(false)
+}
+
+// now is the time by which leases are measured.
+func (c *Conduit) now() time.Time { return time.Now() }
 
 func (c *Conduit) sawZxid(zxid int64) {
 	for {

@@ -14,6 +14,10 @@ const (
 	stableAfter = time.Second
 	minPause    = 50 * time.Millisecond
 	maxPause    = time.Second
+
+	// spreadShare is the part of the session timeout over which the clients of a server
+	// that ends spread their first attempts at the others.
+	spreadShare = 30
 )
 
 // hosts is go-zookeeper's host provider: it names the servers in turn and, in
@@ -23,7 +27,8 @@ const (
 // It is also how go-zookeeper's connect loop is told to end: the loop looks at its
 // own stop signal only when a provider says that a round is over.
 type hosts struct {
-	ask func() []string // nil when the servers are always the same
+	ask    func() []string // nil when the servers are always the same
+	spread time.Duration
 
 	mu          sync.Mutex
 	servers     []string
@@ -119,8 +124,16 @@ func (h *hosts) stop() {
 	h.stopped = true
 }
 
-// pause blocks until the next attempt may be made: at once after a stable
-// connection and within the first round, then with growing, jittered pauses.
+// untried returns how many servers of this round have not been tried, with the one that
+// is being tried.
+func (h *hosts) untried() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.left + 1
+}
+
+// pause blocks until the next attempt may be made: within the spread after a stable
+// connection, at once within the first round, then with growing, jittered pauses.
 func (h *hosts) pause(ctx context.Context) error {
 	wait := h.nextPause()
 	if wait == 0 {
@@ -139,7 +152,8 @@ func (h *hosts) pause(ctx context.Context) error {
 func (h *hosts) nextPause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.connectedAt.IsZero() {
+	reconnects := !h.connectedAt.IsZero()
+	if reconnects {
 		if time.Since(h.connectedAt) >= stableAfter {
 			h.attempts = 0
 		}
@@ -147,7 +161,10 @@ func (h *hosts) nextPause() time.Duration {
 	}
 	round := h.attempts / len(h.servers)
 	h.attempts++
-	if round == 0 {
+	switch {
+	case round == 0 && reconnects && h.spread > 0:
+		return rand.N(h.spread)
+	case round == 0:
 		return 0
 	}
 	ceiling := min(maxPause, minPause<<min(round, 10))

@@ -20,7 +20,8 @@ const safetyShare = 100
 //
 // Once the deadline has passed the lease is over for good, even if a late reply
 // arrives: the server may already be closing the session. Only another handshake
-// opens a new lease. Times are monotonic.
+// opens a new lease, or the acknowledgement of a request that was sent after the
+// deadline on the same connection. Times are those of [Conduit.now].
 type leaseClock struct {
 	mu       sync.Mutex
 	session  int64
@@ -51,17 +52,26 @@ func (l *leaseClock) open(session int64, timeout time.Duration, sent, now time.T
 	return fresh
 }
 
-// renew moves the deadline after a reply to a request that was sent at sent.
-func (l *leaseClock) renew(sent, now time.Time) {
+// renew moves the deadline after a reply to a request that was sent at sent. It
+// reports whether this has opened a new lease after the last one was over.
+func (l *leaseClock) renew(sent, now time.Time) (fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	end := l.end(sent)
 	if l.isOver(now) {
-		return
+		if l.session == 0 || sent.Before(l.deadline) || !now.Before(end) {
+			return false
+		}
+		// The server kept the session until then at least, but a hold may not know.
+		l.deadline, l.over = end, false
+		l.touches = append(l.touches[:0], touch{sent: sent, acked: now})
+		return true
 	}
-	if end := l.end(sent); end.After(l.deadline) {
+	if end.After(l.deadline) {
 		l.deadline = end
 	}
 	l.remember(sent, now)
+	return false
 }
 
 // check returns the deadline and whether it has passed. Once it has, the lease
@@ -70,6 +80,17 @@ func (l *leaseClock) check(now time.Time) (deadline time.Time, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadline, l.isOver(now)
+}
+
+// left returns the time until the deadline, 0 when the lease is over, and the timeout
+// that the server has granted.
+func (l *leaseClock) left(now time.Time) (left, granted time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isOver(now) {
+		return 0, l.timeout
+	}
+	return l.deadline.Sub(now), l.timeout
 }
 
 func (l *leaseClock) isOver(now time.Time) bool {

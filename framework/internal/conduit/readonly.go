@@ -47,9 +47,9 @@ func withReadOnly(frame []byte) []byte {
 	return frame
 }
 
-// startsAnew tells whether a connect request is to ask for a new session, in place of
-// that which go-zookeeper knows.
-func (c *Conduit) startsAnew(over bool) bool { return c.cfg.ReadOnly && (over || c.readOnly.Load()) }
+// startsFresh reports whether a connect request must ask for a new session, instead of
+// the one that go-zookeeper knows.
+func (c *Conduit) startsFresh(over bool) bool { return c.cfg.ReadOnly && (over || c.readOnly.Load()) }
 
 // seekWriter looks for a server that takes writes, and leaves that of this connection
 // for it. If it is this one that gets a quorum again, it ends the connection itself.
@@ -62,9 +62,9 @@ func (c *conn) seekWriter() {
 			timer.Stop()
 			return
 		}
-		for _, server := range c.c.hosts.all() {
-			if server != c.server && c.c.takesWrites(server) {
-				c.c.hosts.prefer(server)
+		for _, server := range c.owner.hosts.all() {
+			if server != c.server && c.owner.takesWrites(server) {
+				c.owner.hosts.prefer(server)
 				c.fail(errors.New("a server that takes writes is there: " + server))
 				return
 			}
@@ -74,7 +74,7 @@ func (c *conn) seekWriter() {
 
 // takesWrites asks a server with the four-letter word isro.
 func (c *Conduit) takesWrites(server string) bool {
-	ctx, cancel := context.WithTimeout(c.ctx, c.attemptLimit())
+	ctx, cancel := context.WithTimeout(c.ctx, min(c.cfg.ConnectTimeout, c.cfg.SessionTimeout/patienceShare))
 	defer cancel()
 	socket, err := c.cfg.Dial(ctx, "tcp", server)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // those which have left it.
 func TestRequestsAreAQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var r requests
+		var r fifo[pendingRequest]
 		var want []pendingRequest
 		check := func() {
 			first, found := r.first()
@@ -47,7 +47,7 @@ func TestRequestsAreAQueue(t *testing.T) {
 // TestRequestsUseTheirMemoryAgain, also when there is always one under way.
 func TestRequestsUseTheirMemoryAgain(t *testing.T) {
 	const atOnce = 10
-	var r requests
+	var r fifo[pendingRequest]
 	for range atOnce {
 		r.push(pendingRequest{})
 	}

@@ -1,0 +1,336 @@
+package conduit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+const (
+	// What a TLS server answers to a client that does not speak TLS begins with these.
+	tlsAlert, tlsMajor = 21, 3
+
+	// readPiece is how much of a long frame is read before the server counts as alive
+	// again.
+	readPiece = 32 << 10
+
+	// maxDiscard bounds the length of a reply that is read in order to be thrown away.
+	maxDiscard = 64 << 20
+)
+
+// Read gives go-zookeeper the frames that are meant for it and deals with all
+// others on the way.
+func (c *conn) Read(p []byte) (int, error) {
+	for len(c.rest) == 0 {
+		if c.expired {
+			// go-zookeeper forgets a connection on which it read "expired".
+			return 0, io.EOF
+		}
+		var err error
+		if c.rest, err = c.next(); err != nil {
+			c.fail(err)
+			return 0, err
+		}
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	if len(c.rest) == 0 && c.expired {
+		c.fail(zk.ErrSessionExpired)
+	}
+	return n, nil
+}
+
+// next deals with one frame and returns what go-zookeeper is to see, if anything.
+func (c *conn) next() ([]byte, error) {
+	established := c.isEstablished()
+	n, err := c.readLength(established)
+	switch {
+	case err != nil:
+		return nil, err
+	case !established:
+		frame := make([]byte, n)
+		if _, err := io.ReadFull(c.in, frame); err != nil {
+			return nil, err
+		}
+		return c.receive(frame)
+	case n > c.owner.cfg.MaxReply:
+		return nil, c.discardReply(n)
+	}
+	frame, err := c.readFrame(n)
+	if err != nil {
+		return nil, err
+	}
+	return c.receive(frame)
+}
+
+func (c *conn) readLength(established bool) (int, error) {
+	length := c.length[:]
+	if _, err := io.ReadFull(c.in, length); err != nil {
+		return 0, err
+	}
+	limit, tooLarge := max(c.owner.cfg.MaxReply, maxDiscard), ErrReplyTooLarge
+	if !established {
+		if length[0] == tlsAlert && length[1] == tlsMajor {
+			return 0, fmt.Errorf("%w: the server speaks TLS on this port", ErrProtocol)
+		}
+		limit, tooLarge = maxHandshake, ErrProtocol
+	}
+	n := int32(binary.BigEndian.Uint32(length))
+	switch {
+	case n < 0:
+		tooLarge = ErrProtocol
+	case established && n < replyHeader:
+		return 0, fmt.Errorf("%w: a reply of %d bytes, a header has %d", ErrProtocol, n, replyHeader)
+	}
+	if n < 0 || int(n) > limit {
+		return 0, fmt.Errorf("%w: a frame of %d bytes, at most %d are accepted", tooLarge, uint32(n), limit)
+	}
+	return int(n), nil
+}
+
+// readFrame reads a reply or a notification. A long reply counts as life while it
+// comes, for the next frame may be far behind it.
+func (c *conn) readFrame(n int) ([]byte, error) {
+	frame := make([]byte, n)
+	head := frame[:replyHeader]
+	if _, err := io.ReadFull(c.in, head); err != nil {
+		return nil, err
+	}
+	counts := provesLife(int32(binary.BigEndian.Uint32(head)))
+	for rest := frame[replyHeader:]; ; {
+		if counts {
+			c.hear()
+		}
+		if len(rest) == 0 {
+			return frame, nil
+		}
+		piece := rest[:min(len(rest), readPiece)]
+		if _, err := io.ReadFull(c.in, piece); err != nil {
+			return nil, err
+		}
+		rest = rest[len(piece):]
+	}
+}
+
+// provesLife reports whether a frame with this xid shows that the server hears the
+// client. A notification does not, and a credential is answered only once.
+func provesLife(xid int32) bool { return xid != xidNotification && xid != xidAuth }
+
+// discardReply skips a reply that is longer than the limit: only its call fails.
+func (c *conn) discardReply(n int) error {
+	head := make([]byte, replyHeader)
+	if _, err := io.ReadFull(c.in, head); err != nil {
+		return err
+	}
+	xid, reply := decodeHeader(head)
+	tooLarge := fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrReplyTooLarge, n, c.owner.cfg.MaxReply)
+	c.queue.Lock()
+	request, found := c.pending.first()
+	c.queue.Unlock()
+	if !found || request.xid != xid || request.call == nil {
+		// What is no reply to a call of ours cannot be skipped: a watch event may be lost.
+		return fmt.Errorf("%w: xid %d: %s", ErrProtocol, xid, tooLarge.Error())
+	}
+	for left := n - replyHeader; left > 0; {
+		k, err := io.CopyN(io.Discard, c.in, int64(min(left, readPiece)))
+		if err != nil {
+			return err
+		}
+		left -= int(k)
+		c.hear()
+	}
+	c.dispatch.Lock()
+	defer c.dispatch.Unlock()
+	if c.failed {
+		return net.ErrClosed
+	}
+	_, err := c.receiveReply(xid, reply, n, fmt.Errorf("%w: %w", ErrUnanswered, tooLarge))
+	return err
+}
+
+func decodeHeader(head []byte) (xid int32, reply Reply) {
+	d := jute.NewDecoder(head)
+	xid = d.Int32()
+	return xid, Reply{Zxid: d.Int64(), Code: d.Int32()}
+}
+
+// receive interprets a frame and returns what go-zookeeper is to see, if
+// anything.
+func (c *conn) receive(frame []byte) ([]byte, error) {
+	c.dispatch.Lock()
+	defer c.dispatch.Unlock()
+	switch {
+	case c.failed:
+		return nil, net.ErrClosed
+	case !c.established:
+		return c.receiveHandshake(frame)
+	}
+	xid, reply := decodeHeader(frame[:replyHeader])
+	reply.Body = frame[replyHeader:]
+	switch xid {
+	case xidNotification:
+		return nil, c.receiveNotification(reply)
+	case xidAuth:
+		return nil, c.receiveAuthReply(reply.Code)
+	}
+	return c.receiveReply(xid, reply, len(frame), nil)
+}
+
+func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
+	if isRefusedSession(frame) {
+		return nil, errNoLocalSessions
+	}
+	d := jute.NewDecoder(frame)
+	d.Int32() // protocol version
+	h := Handshake{Server: c.server, Timeout: time.Duration(d.Int32()) * time.Millisecond}
+	h.SessionID, h.Password = d.Int64(), d.Buffer()
+	h.ReadOnly = d.Len() > 0 && d.Bool() // not from servers before 3.4
+	if err := d.Err(); err != nil {
+		return nil, fmt.Errorf("%w: connect response: %w", ErrProtocol, err)
+	}
+	c.lockWriting()
+	sent, asked := c.connectSent, c.asked
+	c.unlockWriting()
+	if sent.IsZero() {
+		return nil, fmt.Errorf("%w: a connect response before the request", ErrProtocol)
+	}
+	if h.ReadOnly && (asked != 0 || !c.owner.cfg.ReadOnly) {
+		return nil, errReadOnlyServer
+	}
+	if h.SessionID == 0 {
+		c.expired = true
+		c.owner.forgetZxid()
+		c.owner.cfg.Events.Expired()
+		return handshakeFrame(0, 0, make([]byte, passwordSize)), nil
+	}
+	if h.Timeout <= 0 || len(h.Password) != passwordSize {
+		return nil, fmt.Errorf("%w: connect response with timeout %v and a password of %d bytes",
+			ErrProtocol, h.Timeout, len(h.Password))
+	}
+	c.establish(h, sent)
+	return handshakeFrame(h.Timeout, h.SessionID, h.Password), nil
+}
+
+// establish opens the connection for calls; callers hold dispatch.
+func (c *conn) establish(h Handshake, sent time.Time) {
+	c.established = true
+	c.owner.readOnly.Store(h.ReadOnly)
+	c.owner.lastFailure.Store(nil)
+	c.owner.handshake.Store(&h)
+	h.Fresh = c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.now())
+	c.behind = c.owner.unproved.Load()
+	c.queue.Lock()
+	c.open, c.session, c.granted = true, h.SessionID, h.Timeout
+	c.window = newWindow(h.Timeout)
+	if c.behind {
+		// Before any other call, so that no read is answered by a server that is behind.
+		c.pushLocked(&c.urgent, catchUp())
+	}
+	c.queue.Unlock()
+	if len(c.owner.cfg.Auth) > 0 {
+		c.wakeWriter()
+	}
+	go c.writeLoop()
+	if h.ReadOnly {
+		go c.seekWriter()
+	}
+	c.owner.cfg.Events.Connected(h)
+}
+
+func (c *conn) receiveNotification(reply Reply) error {
+	d := jute.NewDecoder(reply.Body)
+	kind := zk.EventType(d.Int32())
+	d.Int32() // state
+	path := d.String()
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("%w: notification: %w", ErrProtocol, err)
+	}
+	// Before anyone acts on the event.
+	c.owner.sawEvent(reply.Zxid)
+	c.owner.cfg.Events.Notified(Notification{Type: kind, Path: path})
+	return nil
+}
+
+// receiveReply deals with the reply to the oldest request. With an error, that is the
+// outcome of its call, which was answered all the same.
+func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) ([]byte, error) {
+	now := c.owner.now()
+	request, err := c.takePending(xid, length, now)
+	if err != nil {
+		return nil, err
+	}
+	c.owner.sawZxid(reply.Zxid)
+	if provesSession(reply.Code) {
+		c.noteProof(request, now)
+	}
+	if call := request.call; call != nil {
+		if call.Confirms && reply.Code == 0 {
+			c.owner.lease.confirm(request.sent, c.owner.cfg.Tick)
+		}
+		if failure != nil {
+			reply = Reply{}
+		}
+		c.settle(call, reply, failure)
+		return nil, nil
+	}
+	if request.op == opClose && (reply.Code == 0 || c.owner.readOnly.Load()) {
+		c.owner.sessionClosed.Store(true)
+	}
+	return headerFrame(xid, reply), nil
+}
+
+// takePending takes out the oldest request, to which the reply must be.
+func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest, error) {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	request, found := c.pending.first()
+	if !found || request.xid != xid {
+		return request, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
+	}
+	if request.call != nil && len(c.presented) > 0 {
+		return request, fmt.Errorf("%w: a reply before that to the credentials", ErrProtocol)
+	}
+	c.pending.pop()
+	c.window.answered(request, length, now)
+	oldest, _ := c.pending.first()
+	if c.window.resumes(oldest.sent, now) {
+		c.wakeWriter()
+	}
+	return request, nil
+}
+
+// noteProof notes that the server has counted a request as a sign of life; callers hold
+// dispatch.
+func (c *conn) noteProof(request pendingRequest, now time.Time) {
+	switch {
+	case request.call != nil && request.call.catchesUp:
+		c.behind = false
+		c.owner.unproved.Store(false)
+	case !c.behind:
+		// This server has told of the events, so it knows what they were about, and its
+		// replies name a transaction that is as new.
+		c.owner.unproved.Store(false)
+	}
+	if c.owner.lease.renew(request.sent, now) {
+		h := *c.owner.handshake.Load()
+		h.Fresh = true
+		c.owner.cfg.Events.Revived(h)
+	}
+}
+
+// provesSession reports whether a reply with this error code shows that the server
+// counted the request as a sign of life.
+func provesSession(code int32) bool {
+	switch code {
+	case -6, -112, -118, codeNotReadOnly, -124: // unimplemented, session expired, moved, not read-only, SASL required
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,258 @@
+package conduit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework/internal/jute"
+)
+
+// maxBatch bounds what goes out in one write, unless one request is longer. Each
+// write has a send time of its own, and pings go out between two.
+const maxBatch = 32 << 10
+
+func (c *conn) lockWriting()   { c.writing <- struct{}{} }
+func (c *conn) unlockWriting() { <-c.writing }
+
+// Write sends a frame of go-zookeeper's.
+func (c *conn) Write(frame []byte) (int, error) {
+	c.lockWriting()
+	defer c.unlockWriting()
+	now := c.owner.now()
+	if c.connectSent.IsZero() {
+		if len(frame) < lengthSize+24 {
+			return 0, fmt.Errorf("conduit: a connect request of %d bytes", len(frame))
+		}
+		c.connectSent = now
+		if _, err := c.write(c.completeHandshake(frame), c.handshakeBy); err != nil {
+			return 0, err
+		}
+		return len(frame), nil
+	}
+	if len(frame) < lengthSize+requestHeader {
+		return 0, fmt.Errorf("conduit: a request of %d bytes", len(frame))
+	}
+	d := jute.NewDecoder(frame[lengthSize:])
+	c.queue.Lock()
+	c.pending.push(pendingRequest{xid: d.Int32(), op: d.Int32(), sent: now})
+	by := c.writeByLocked()
+	c.queue.Unlock()
+	return c.write(frame, by)
+}
+
+// completeHandshake puts into go-zookeeper's connect request what only the
+// conduit knows: the newest transaction seen, so that a server that is behind it
+// refuses us, and the timeout we asked for first, in place of the last one
+// negotiated. Callers hold writing.
+//
+// Once the lease is over, nothing that was read before counts any more, and any
+// server will do: all would refuse us forever if they were restored from a backup,
+// or if one of them has named a transaction that never was.
+func (c *conn) completeHandshake(frame []byte) []byte {
+	const zxidAt, timeoutAt, sessionAt = lengthSize + 4, lengthSize + 12, lengthSize + 16
+	_, over := c.owner.lease.check(c.connectSent)
+	fresh := c.owner.startsFresh(over)
+	if over || fresh {
+		c.owner.forgetZxid()
+		binary.BigEndian.PutUint64(frame[zxidAt:], 0)
+	}
+	if fresh {
+		binary.BigEndian.PutUint64(frame[sessionAt:], 0)
+	}
+	if binary.BigEndian.Uint64(frame[sessionAt:]) != 0 {
+		seen := max(c.owner.zxid.Load(), int64(binary.BigEndian.Uint64(frame[zxidAt:])))
+		binary.BigEndian.PutUint64(frame[zxidAt:], uint64(seen))
+	}
+	binary.BigEndian.PutUint32(frame[timeoutAt:], uint32(c.owner.cfg.SessionTimeout.Milliseconds()))
+	c.asked = int64(binary.BigEndian.Uint64(frame[sessionAt:]))
+	if c.owner.cfg.ReadOnly {
+		return withReadOnly(frame)
+	}
+	return frame
+}
+
+func (c *conn) writeLoop() {
+	for {
+		select {
+		case <-c.wake:
+			if err := c.flush(); err != nil {
+				c.fail(err)
+				return
+			}
+		case <-c.done:
+			return
+		}
+	}
+}
+
+// flush writes what is queued, as far as the window admits it.
+func (c *conn) flush() error {
+	for {
+		more, err := c.writeBatch()
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// writeBatch writes one batch, and reports whether it was worth the try.
+func (c *conn) writeBatch() (more bool, err error) {
+	c.lockWriting() // given back between batches, for pings
+	defer c.unlockWriting()
+	batch, by := c.takeBatch(c.owner.now())
+	if len(batch) == 0 {
+		return false, nil
+	}
+	_, err = c.write(batch, by)
+	return true, err
+}
+
+// takeBatch takes calls out of the queue until the batch or the window is full;
+// callers hold writing.
+func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
+	batch = c.batch[:0]
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	if !c.authenticated {
+		batch = c.appendAuth(batch)
+	}
+	for call, ok := c.urgent.first(); ok && len(batch) < maxBatch; call, ok = c.urgent.first() {
+		c.urgent.pop()
+		batch = c.appendLocked(batch, call, 0, now)
+	}
+	for len(batch) < maxBatch {
+		call, ok := c.unsent.first()
+		if c.window.held = ok; !ok {
+			break
+		}
+		cost := c.window.cost(call.Op, lengthSize+requestHeader+len(call.Body), now)
+		if !call.dropped && !c.admitsLocked(cost, now) {
+			break
+		}
+		c.unsent.pop()
+		batch = c.appendLocked(batch, call, cost, now)
+	}
+	if cap(batch) <= 2*maxBatch {
+		c.batch = batch
+	}
+	return batch, c.writeByLocked()
+}
+
+func (c *conn) admitsLocked(cost int, now time.Time) bool {
+	oldest, _ := c.pending.first()
+	return c.window.admits(cost, oldest.sent, now)
+}
+
+func (c *conn) appendLocked(batch []byte, call *Call, cost int, now time.Time) []byte {
+	if call.dropped {
+		c.dropped--
+		return batch
+	}
+	call.written = true
+	c.window.used += cost
+	c.pending.push(pendingRequest{xid: call.xid, op: call.Op, sent: now, cost: cost, call: call})
+	return appendFrame(batch, call)
+}
+
+// write sends bytes; callers hold writing.
+func (c *conn) write(b []byte, by time.Time) (int, error) {
+	if err := c.socket.SetWriteDeadline(by); err != nil {
+		return 0, err
+	}
+	return c.socket.Write(b)
+}
+
+// writeByLocked returns when a write that begins now must be done: when
+// go-zookeeper would take a silent server for dead.
+func (c *conn) writeByLocked() time.Time { return time.Now().Add(c.granted * 2 / 3) }
+
+// enqueue accepts the calls, all or none.
+func (c *conn) enqueue(calls []*Call) error {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	switch {
+	case c.open:
+	case c.owner.refused.Load():
+		return notSent(ErrAuthFailed)
+	default:
+		return notSent(ErrNotConnected)
+	}
+	for _, call := range calls {
+		if call.Session != 0 && call.Session != c.session {
+			return notSent(ErrOtherSession)
+		}
+	}
+	queue := &c.unsent
+	if slices.ContainsFunc(calls, func(call *Call) bool { return call.Confirms }) {
+		// A hold depends on the acknowledgement, so it does not wait behind bulk.
+		queue = &c.urgent
+	}
+	for _, call := range calls {
+		c.pushLocked(queue, call)
+	}
+	return nil
+}
+
+func (c *conn) pushLocked(queue *fifo[*Call], call *Call) {
+	call.xid = c.nextXid
+	if c.nextXid--; c.nextXid < lastOwnXid {
+		c.nextXid = firstOwnXid
+	}
+	queue.push(call)
+	c.wakeWriter()
+}
+
+func (c *conn) wakeWriter() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// abandon settles the calls whose caller has gone, for the reason given. Those
+// not yet written never will be.
+func (c *conn) abandon(calls []*Call, reason error) error {
+	var dropped []*Call
+	var result error
+	c.queue.Lock()
+	for _, call := range calls {
+		if call.settled {
+			if call.err != nil && result == nil {
+				result = call.err
+			}
+			continue
+		}
+		call.settled = true
+		call.err = fmt.Errorf("%w: %w", ErrUnanswered, reason)
+		if !call.written {
+			call.dropped = true
+			call.err = notSent(reason)
+			dropped = append(dropped, call)
+		}
+		result = call.err
+	}
+	// They stay in the queue until there are many, or each would cost a search.
+	if c.dropped += len(dropped); c.dropped > c.unsent.len()/2 {
+		c.dropGivenUpLocked()
+	}
+	c.queue.Unlock()
+	for _, call := range dropped {
+		if call.OnDone != nil {
+			call.OnDone(Reply{}, call.err)
+		}
+	}
+	return result
+}
+
+// dropGivenUpLocked takes calls that were given up out of the queues.
+func (c *conn) dropGivenUpLocked() {
+	if c.dropped == 0 {
+		return
+	}
+	isWanted := func(call *Call) bool { return !call.dropped }
+	c.urgent.keep(isWanted)
+	c.unsent.keep(isWanted)
+	c.dropped = 0
+}

@@ -1,0 +1,52 @@
+package conduit
+
+// fifo is a queue. It uses its memory again, since a connection has one request after
+// the other for as long as it lives.
+type fifo[T any] struct {
+	slots []T
+	gone  int // of slots: those at the beginning that have left the queue
+}
+
+func (q *fifo[T]) push(v T) {
+	if len(q.slots) == cap(q.slots) && q.gone > len(q.slots)/2 {
+		kept := copy(q.slots, q.all())
+		clear(q.slots[kept:])
+		q.slots, q.gone = q.slots[:kept], 0
+	}
+	q.slots = append(q.slots, v)
+}
+
+// first returns what was pushed first, false if there is nothing.
+func (q *fifo[T]) first() (v T, ok bool) {
+	if q.len() == 0 {
+		return v, false
+	}
+	return q.all()[0], true
+}
+
+// pop takes the first one out; there must be one.
+func (q *fifo[T]) pop() {
+	var none T
+	q.slots[q.gone] = none
+	q.gone++
+	if q.len() == 0 {
+		q.slots, q.gone = q.slots[:0], 0
+	}
+}
+
+// keep takes out what does not match.
+func (q *fifo[T]) keep(match func(T) bool) {
+	kept := q.slots[:0]
+	for _, v := range q.all() {
+		if match(v) {
+			kept = append(kept, v)
+		}
+	}
+	clear(q.slots[len(kept):])
+	q.slots, q.gone = kept, 0
+}
+
+// all returns what is in the queue.
+func (q *fifo[T]) all() []T { return q.slots[q.gone:] }
+
+func (q *fifo[T]) len() int { return len(q.slots) - q.gone }

@@ -1,0 +1,139 @@
+package conduit
+
+import "time"
+
+// The window of a connection, in bytes. At first 256 small requests fit in, which
+// is enough for one round trip in a data center.
+const (
+	windowAtStart = 128 << 10
+	minWindow     = 16 << 10
+	maxWindow     = 1 << 20
+	windowStep    = 4 << 10 // by which it grows with a reply, at most
+
+	// minCost is what a request takes of the window at least: servers spend time on
+	// small requests, too.
+	minCost = 512
+
+	// unknownReply is how long the reply to a read is taken to be until one has come,
+	// and again when none has come for staleAfter.
+	unknownReply = 32 << 10
+	staleAfter   = time.Second
+
+	// patienceShare is the part of the session timeout for which an unanswered request
+	// may hold others back before it counts as late.
+	patienceShare = 6
+)
+
+// window bounds what is written to a connection and not yet answered, so that pings
+// and other urgent requests do not wait behind bulk for long. A ping that is queued in
+// the kernel, on the line or at the server cannot be moved to the front, so bulk
+// must wait on this side.
+//
+// Each request takes its own length or the expected length of its reply, whichever
+// is greater. How long replies are is learned for each opcode. The window grows
+// while replies come in time, and shrinks when they are late: that is TCP's
+// congestion window, with the lateness of replies instead of lost segments as the sign
+// of congestion.
+//
+// Not safe for concurrent use: conn.queue guards it.
+type window struct {
+	patience  time.Duration
+	limit     int
+	used      int
+	held      bool // the writer has stopped because of the window
+	shrunkAt  time.Time
+	repliedAt time.Time
+	replies   map[int32]*replyLength // by opcode
+}
+
+type replyLength struct {
+	bytes int
+	seen  time.Time
+}
+
+func newWindow(timeout time.Duration) window {
+	return window{patience: timeout / patienceShare, limit: windowAtStart, replies: make(map[int32]*replyLength)}
+}
+
+// cost returns what a request takes of the window.
+func (w *window) cost(op int32, length int, now time.Time) int {
+	return max(minCost, length, w.expected(op, now))
+}
+
+func (w *window) expected(op int32, now time.Time) int {
+	known := w.replies[op]
+	switch {
+	case known == nil && returnsData(op):
+		return unknownReply
+	case known == nil:
+		return 0
+	case returnsData(op) && now.Sub(known.seen) > staleAfter:
+		// A burst after a pause may be of another kind.
+		return max(known.bytes, unknownReply)
+	default:
+		return known.bytes
+	}
+}
+
+// admits reports whether a request may be written now; oldest is when the oldest
+// unanswered one was.
+func (w *window) admits(cost int, oldest, now time.Time) bool {
+	if w.used == 0 && now.Sub(w.repliedAt) > staleAfter {
+		w.limit = min(w.limit, windowAtStart) // what was learned is forgotten
+	}
+	switch {
+	case w.used == 0:
+		return true // whatever it costs, it cannot go out with less
+	case now.Sub(oldest) > w.patience:
+		return false
+	default:
+		return w.used+cost <= w.limit
+	}
+}
+
+// answered gives back what a request has taken, and learns from its reply.
+func (w *window) answered(r pendingRequest, length int, now time.Time) {
+	w.used -= r.cost
+	w.repliedAt = now
+	if r.call != nil {
+		w.learn(r.op, length, now)
+	}
+	switch late := now.Sub(r.sent); {
+	case late > w.patience && r.sent.After(w.shrunkAt):
+		// Requests that were sent before the last change say nothing about it.
+		w.limit = max(minWindow, w.limit/2)
+		w.shrunkAt = now
+	case late < w.patience/2 && w.held:
+		// Only a window that is in use may grow, or it would be boundless by the time
+		// it is needed.
+		w.limit = min(maxWindow, w.limit+min(r.cost, windowStep))
+	}
+}
+
+func (w *window) learn(op int32, length int, now time.Time) {
+	known := w.replies[op]
+	if known == nil {
+		known = &replyLength{bytes: w.expected(op, now)}
+		w.replies[op] = known
+	} else {
+		known.bytes = w.expected(op, now)
+	}
+	known.bytes = max(length, known.bytes-known.bytes/4)
+	known.seen = now
+}
+
+// resumes reports whether a writer that was held back should go on. It waits until half
+// of the window is free, so that what follows goes out in few writes.
+func (w *window) resumes(oldest, now time.Time) bool {
+	return w.held && (w.used == 0 || w.used <= w.limit/2 && now.Sub(oldest) <= w.patience)
+}
+
+// returnsData reports whether the length of a reply depends on what is stored.
+func returnsData(op int32) bool {
+	switch op {
+	case 4, 6, 8, 12, 22, 103: // getData, getACL, getChildren, getChildren2, multiRead, getEphemerals
+		return true
+	default:
+		return false
+	}
+}
