@@ -201,8 +201,8 @@ func (t *tracker) checkTimer(session *Session, deadline time.Time, over bool) (c
 		return false
 	}
 	cut = t.state.IsConnected()
-	t.endSession(ReasonLeaseEnd)
 	t.holdCalls()
+	t.endSession(ReasonLeaseEnd)
 	return cut
 }
 

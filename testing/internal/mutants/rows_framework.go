@@ -202,7 +202,7 @@ var frameworkMutants = []mutant{
 		name:     "framework-gap-unseen",
 		property: "After a reconnect the listeners of a persistent watch are told that changes may have gone unseen.",
 		dir:      "framework",
-		in:       "(*watches).rearmed",
+		in:       "(*watches).rearmedOne",
 		old:      "w.listeners.Notify(Event{Type: EventResync, Path: w.path})",
 		new:      "_ = w",
 		pkg:      "./framework",
