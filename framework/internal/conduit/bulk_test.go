@@ -42,7 +42,7 @@ func TestPingsGoOutBeforeQueuedBulk(t *testing.T) {
 		require.NoError(t, c.Send(confirm))
 		synctest.Wait()
 		time.Sleep(sessionTimeout/3 + time.Second)
-		require.Equal(t, written+2, len(p.frames))
+		require.Len(t, p.frames, written+2)
 		for range written {
 			require.EqualValues(t, opSet, (<-p.frames).op)
 		}
@@ -271,8 +271,10 @@ func TestConnectingIsBoundedByWhatIsLeft(t *testing.T) {
 			for range 6 {
 				require.NoError(t, p.Close())
 				require.Equal(t, "disconnected", <-told.told)
-				for p = <-n.peers; p.address != healthy; p = <-n.peers { // the paused one
+				if p = <-n.peers; p.address != healthy { // the paused one
+					p = <-n.peers
 				}
+				require.Equal(t, healthy, p.address)
 				p.accept(0x51, granted)
 				require.Equal(t, "connected 51 fresh=false", <-told.told)
 				time.Sleep(granted)

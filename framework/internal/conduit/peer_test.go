@@ -147,6 +147,7 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.last.Store(&h)
 	e.told <- fmt.Sprintf("connected %x fresh=%t", h.SessionID, h.Fresh)
 }
+
 func (e *events) Revived(h conduit.Handshake) {
 	e.told <- fmt.Sprintf("revived %x", h.SessionID)
 }
