@@ -307,3 +307,21 @@ func TestATrackerThatMayNotRead(t *testing.T) {
 	told.expect(t, framework.Suspended, framework.Reconnected)
 	require.Eventually(t, func() bool { return server.Stats().Watches == 1 }, patience, time.Millisecond)
 }
+
+// TestAHostNameWithoutADialer is looked up by the client itself.
+func TestAHostNameWithoutADialer(t *testing.T) {
+	server := zktest.NewServer(t)
+	_, port, err := net.SplitHostPort(server.Addr())
+	require.NoError(t, err)
+	f := zktest.Client(t, net.JoinHostPort("localhost", port))
+	require.NoError(t, f.Sync(t.Context(), "/"))
+	missing, err := framework.New("no-such-host.invalid:2181", framework.WithSessionTimeout(4*time.Second))
+	require.NoError(t, err)
+	require.NoError(t, missing.Start())
+	defer func() { require.NoError(t, missing.Close()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err = missing.BlockUntilConnected(ctx)
+	var lookup *net.DNSError
+	require.ErrorAs(t, err, &lookup, "why there is no connection")
+}

@@ -124,6 +124,7 @@ func (f *Framework) Start() error {
 		ConnectTimeout: f.cfg.connectionTimeout,
 		MaxReply:       f.cfg.maxReply,
 		Dial:           f.cfg.dial,
+		Lookup:         f.cfg.lookup,
 		Events:         (*events)(f),
 		Logger:         f.cfg.log,
 		Tick:           f.cfg.tick,

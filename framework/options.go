@@ -62,6 +62,7 @@ type config struct {
 	log               *slog.Logger    // queueLogs puts logs in front of its handler
 	logs              *logqueue.Queue // nil for a logger that discards everything
 	dial              Dialer
+	lookup            func(ctx context.Context, host string) ([]string, error) // nil if the dialer does it
 	errorPolicy       ErrorPolicy
 	tick              time.Duration
 	syncLimit         int
@@ -81,7 +82,8 @@ func newConfig(connectString string, opts []Option) (config, error) {
 		maxRequest:        DefaultMaxRequestSize,
 		maxReply:          DefaultMaxReplySize,
 		retry:             retry.ExponentialBackoff(100*time.Millisecond, 5),
-		dial:              (&net.Dialer{}).DialContext,
+		dial:              dialTCP,
+		lookup:            lookUpHost,
 		compression:       GzipCompressionProvider{},
 		tick:              DefaultTickTime,
 		syncLimit:         DefaultSyncLimit,
@@ -201,13 +203,27 @@ func WithLogger(log *slog.Logger) Option {
 	})
 }
 
-// WithDialer sets how connections to servers are made. Default: TCP. Host
-// names are resolved by the dialer, at every attempt.
+// dialTCP connects to the address of the server that the attempt is for, if there is one.
+func dialTCP(ctx context.Context, network, server string) (net.Conn, error) {
+	if address := conduit.Address(ctx); address != "" {
+		server = address
+	}
+	return new(net.Dialer).DialContext(ctx, network, server)
+}
+
+func lookUpHost(ctx context.Context, host string) ([]string, error) {
+	return net.DefaultResolver.LookupHost(ctx, host)
+}
+
+// WithDialer sets how connections to servers are made. Default: TCP, with host names
+// looked up at every attempt and their addresses tried one by one, in random order.
+// With a dialer of its own the client leaves host names to that.
 func WithDialer(dial Dialer) Option {
 	return optionFunc(func(c *config) error {
 		if dial == nil {
 			return fmt.Errorf("dialer nil, expected a function")
 		}
+		c.lookup = nil
 		c.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dial(ctx, network, address)
 			if err == nil && conn == nil {

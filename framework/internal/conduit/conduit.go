@@ -23,6 +23,9 @@ const minAttempt = 50 * time.Millisecond
 // most.
 const attemptShare = 3
 
+// minAddressAttempt is how long each of several addresses of a name is given.
+const minAddressAttempt = 2 * time.Second
+
 // Handshake is what a server said when it accepted the session.
 type Handshake struct {
 	SessionID int64
@@ -68,8 +71,8 @@ type Events interface {
 	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field but Ensemble, Tick, Auth and
-// ReadOnly is required.
+// Config is what a Conduit is made from. Every field but Ensemble, Lookup, Tick, Auth
+// and ReadOnly is required.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
@@ -77,6 +80,7 @@ type Config struct {
 	ConnectTimeout time.Duration // bounds one attempt: TCP, TLS and handshake
 	MaxReply       int           // bytes
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error)
+	Lookup         func(ctx context.Context, host string) ([]string, error) // nil if the dialer does it; see Address
 	Events         Events
 	Logger         *slog.Logger
 	Tick           time.Duration // the servers' tickTime, for calls that confirm
@@ -262,17 +266,16 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 		<-c.ctx.Done() // go-zookeeper would try again for ever
 		return nil, ErrClosed
 	}
-	limit := c.attemptLimit()
-	ctx, cancel := context.WithTimeout(c.ctx, limit)
-	defer cancel()
 	began := time.Now()
-	socket, err := c.cfg.Dial(ctx, network, address)
+	ctx, cancel := context.WithTimeout(c.ctx, c.attemptLimit())
+	defer cancel()
+	socket, by, err := c.connect(ctx, began, network, address)
 	if err != nil {
 		err = fmt.Errorf("dial %s: %w", address, err)
 		c.lastFailure.Store(&err)
 		return nil, err
 	}
-	conn := newConn(c, socket, address, began.Add(limit))
+	conn := newConn(c, socket, address, by)
 
 	c.mu.Lock()
 	previous := c.conn
@@ -288,6 +291,52 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 	return conn, nil
 }
 
+// connect looks the server up, unless that is for the dialer, and connects to one of its
+// addresses. The handshake must be done by the time that it returns.
+func (c *Conduit) connect(ctx context.Context, began time.Time, network, server string) (socket net.Conn, by time.Time, err error) {
+	to := c.hosts.current()
+	if to.server == server && to.address == "" && c.cfg.Lookup != nil {
+		if to, err = c.lookUp(ctx, server); err != nil {
+			return nil, by, err
+		}
+	}
+	// Again, since there may be more addresses to share the time now.
+	by = began.Add(c.attemptLimit())
+	ctx, cancel := context.WithDeadline(context.WithValue(ctx, addressKey{}, to.address), by)
+	defer cancel()
+	socket, err = c.cfg.Dial(ctx, network, server)
+	return socket, by, err
+}
+
+func (c *Conduit) lookUp(ctx context.Context, server string) (target, error) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return target{}, err
+	}
+	found, err := c.cfg.Lookup(ctx, host)
+	if err != nil {
+		return target{}, err
+	}
+	if len(found) == 0 {
+		return target{}, errors.New("the name has no address")
+	}
+	addresses := make([]string, len(found))
+	for i, address := range found {
+		addresses[i] = net.JoinHostPort(address, port)
+	}
+	return c.hosts.found(addresses), nil
+}
+
+type addressKey struct{}
+
+// Address returns which address of the server a dialer must connect to, or "" if that is
+// for the dialer to decide. TLS needs the server's name, which is why it is not given
+// the address instead.
+func Address(ctx context.Context) string {
+	address, _ := ctx.Value(addressKey{}).(string)
+	return address
+}
+
 // attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there
 // is a session to save, the servers that this round has not tried yet share the time
 // that is left of it, so that one that is paused cannot use it up while others are
@@ -295,7 +344,9 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 func (c *Conduit) attemptLimit() time.Duration {
 	left, granted := c.lease.left(c.now())
 	if left == 0 {
-		return c.cfg.ConnectTimeout // there is nothing to lose by waiting
+		// There is nothing to lose by waiting, but one of several addresses may be dead.
+		limit := c.cfg.ConnectTimeout
+		return max(limit/time.Duration(c.hosts.addresses()), min(limit, minAddressAttempt))
 	}
 	share := left / time.Duration(c.hosts.untried())
 	// The only address there is may stand for several servers.

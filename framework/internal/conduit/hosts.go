@@ -21,9 +21,10 @@ const (
 )
 
 // hosts is go-zookeeper's host provider: it names the servers in turn and, in
-// pause, spaces the attempts. Names are resolved by the dialer at each attempt,
-// and which servers there are is asked before each round of attempts: the first
-// after a connection, and again after as many as there are servers.
+// pause, spaces the attempts. Which servers there are is asked before each round of
+// attempts: the first after a connection, and again when all have been tried. A name
+// is looked up when its turn comes. One of its addresses is tried then, the others at
+// the end of the round, so that no server that is paused hides another of that name.
 // It is also how go-zookeeper's connect loop is told to end: the loop looks at its
 // own stop signal only when a provider says that a round is over.
 type hosts struct {
@@ -33,10 +34,19 @@ type hosts struct {
 	mu          sync.Mutex
 	servers     []string
 	next        int
-	left        int       // attempts of this round
+	left        int       // servers that this round has yet to try
+	further     []target  // other addresses of those that it has tried
+	now         target    // being tried
+	again       bool      // now is one of further
 	attempts    int       // since the last stable connection
 	connectedAt time.Time // zero when not connected
 	stopped     bool
+}
+
+// target is what one attempt connects to.
+type target struct {
+	server  string
+	address string // one of the server's; "" if it has not been looked up
 }
 
 // Init is called by go-zookeeper with the servers in random order.
@@ -61,19 +71,46 @@ func (h *hosts) Next() (server string, roundOver bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.again = h.left == 0 && len(h.further) > 0; h.again {
+		h.now, h.further = h.further[0], h.further[1:]
+		return h.now.server, h.stopped
+	}
 	if h.left == 0 {
 		h.left = len(h.servers)
 	}
 	h.left--
-	server = h.servers[h.next]
+	h.now = target{server: h.servers[h.next]}
 	h.next = (h.next + 1) % len(h.servers)
-	return server, h.stopped
+	return h.now.server, h.stopped
+}
+
+// current returns what is being tried.
+func (h *hosts) current() target {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+// found takes the addresses, at least one, of the server that is being tried, and returns the
+// one to try now. The order is random, to spread clients over the servers of a name.
+func (h *hosts) found(addresses []string) target {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, n := range rand.Perm(len(addresses)) {
+		t := target{server: h.now.server, address: addresses[n]}
+		if i == 0 {
+			h.now = t
+			continue
+		}
+		h.further = append(h.further, t)
+	}
+	return h.now
 }
 
 func (h *hosts) isRoundOver() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.left == 0
+	return h.left == 0 && len(h.further) == 0
 }
 
 // replace takes other servers, in an order of its own. Pauses go on as they were, so
@@ -85,6 +122,7 @@ func (h *hosts) replace(servers []string) {
 		return
 	}
 	h.servers, h.next = slices.Clone(servers), 0
+	h.further = nil
 	rand.Shuffle(len(servers), func(i, j int) {
 		h.servers[i], h.servers[j] = h.servers[j], h.servers[i]
 	})
@@ -99,7 +137,7 @@ func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.connectedAt = time.Now()
-	h.left = 0
+	h.left, h.further = 0, nil
 }
 
 // all returns the servers, in any order.
@@ -124,12 +162,25 @@ func (h *hosts) stop() {
 	h.stopped = true
 }
 
-// untried returns how many servers of this round have not been tried, with the one that
-// is being tried.
+// untried returns how many attempts of this round are left, with the one under way.
 func (h *hosts) untried() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.left + 1
+	return h.left + len(h.further) + 1
+}
+
+// addresses returns how many addresses of the server that is being tried are left, with
+// the one under way.
+func (h *hosts) addresses() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 1
+	for _, t := range h.further {
+		if t.server == h.now.server {
+			n++
+		}
+	}
+	return n
 }
 
 // pause blocks until the next attempt may be made: within the spread after a stable
@@ -158,6 +209,9 @@ func (h *hosts) nextPause() time.Duration {
 			h.attempts = 0
 		}
 		h.connectedAt = time.Time{}
+	}
+	if h.again {
+		return 0 // it belongs to an attempt for which there was a pause
 	}
 	round := h.attempts / len(h.servers)
 	h.attempts++

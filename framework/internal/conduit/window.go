@@ -14,10 +14,11 @@ const (
 	// small requests, too.
 	minCost = 512
 
-	// unknownReply is how long the reply to a read is taken to be until one has come,
-	// and again when none has come for staleAfter.
-	unknownReply = 32 << 10
-	staleAfter   = time.Second
+	// unknownData and unknownList are how long the replies to such reads are taken to
+	// be until one has come, and again when none has come for staleAfter.
+	unknownData = 32 << 10
+	unknownList = 4 << 10
+	staleAfter  = time.Second
 
 	// patienceShare is the part of the session timeout for which an unanswered request
 	// may hold others back before it counts as late.
@@ -63,13 +64,11 @@ func (w *window) cost(op int32, length int, now time.Time) int {
 func (w *window) expected(op int32, now time.Time) int {
 	known := w.replies[op]
 	switch {
-	case known == nil && returnsData(op):
-		return unknownReply
 	case known == nil:
-		return 0
-	case returnsData(op) && now.Sub(known.seen) > staleAfter:
+		return unknownReply(op)
+	case now.Sub(known.seen) > staleAfter:
 		// A burst after a pause may be of another kind.
-		return max(known.bytes, unknownReply)
+		return max(known.bytes, unknownReply(op))
 	default:
 		return known.bytes
 	}
@@ -128,12 +127,15 @@ func (w *window) resumes(oldest, now time.Time) bool {
 	return w.held && (w.used == 0 || w.used <= w.limit/2 && now.Sub(oldest) <= w.patience)
 }
 
-// returnsData reports whether the length of a reply depends on what is stored.
-func returnsData(op int32) bool {
+// unknownReply is how long a reply is taken to be about which nothing is known. Most
+// replies have a length that hardly depends on what is stored.
+func unknownReply(op int32) int {
 	switch op {
-	case 4, 6, 8, 12, 22, 103: // getData, getACL, getChildren, getChildren2, multiRead, getEphemerals
-		return true
+	case 4, 22: // getData, multiRead
+		return unknownData
+	case 6, 8, 12, 103: // getACL, getChildren, getChildren2, getEphemerals
+		return unknownList
 	default:
-		return false
+		return 0
 	}
 }

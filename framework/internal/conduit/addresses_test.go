@@ -1,0 +1,99 @@
+package conduit_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+)
+
+// byAddress makes a name of several addresses, and peers whose address is the one that
+// was dialled.
+func byAddress(n *network, addresses ...string) func(*conduit.Config) {
+	return func(cfg *conduit.Config) {
+		cfg.Lookup = func(context.Context, string) ([]string, error) { return addresses, nil }
+		cfg.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return n.dial(ctx, network, conduit.Address(ctx))
+		}
+	}
+}
+
+// TestAllAddressesOfANameAreTried: the servers of some accept connections and are silent.
+// One that is well is found, at first and while a session is to be saved.
+func TestAllAddressesOfANameAreTried(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNetwork(t)
+			_, told := open(t, n, byAddress(n, "10.0.0.1", "10.0.0.2", "10.0.0.3"))
+			meet := func() *peer {
+				p := <-n.peers
+				for p.address != "10.0.0.2:1" {
+					<-p.ended
+					p = <-n.peers
+				}
+				p.accept(0x51, sessionTimeout)
+				return p
+			}
+			for _, want := range []string{"connected 51 fresh=true", "connected 51 fresh=false"} {
+				began := time.Now()
+				p := meet()
+				require.Equal(t, want, <-told.told)
+				require.Less(t, time.Since(began), sessionTimeout)
+				time.Sleep(2 * time.Second)
+				require.NoError(t, p.Close())
+				require.Equal(t, "disconnected", <-told.told)
+			}
+		})
+	}
+}
+
+// TestTheAddressesOfANameAreTriedInRandomOrder, so that clients spread over the servers.
+func TestTheAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
+	first := make(map[string]int)
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNetwork(t)
+			open(t, n, byAddress(n, "10.0.0.1", "10.0.0.2"))
+			p := <-n.peers
+			first[p.address]++
+			p.accept(0x51, sessionTimeout)
+			synctest.Wait()
+		})
+	}
+	require.Greater(t, first["10.0.0.1:1"], 20)
+	require.Greater(t, first["10.0.0.2:1"], 20)
+}
+
+// TestANameWithoutAnAddress is told as the reason, and looked up again.
+func TestANameWithoutAnAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		unknown := errors.New("no such host")
+		lookups := 0
+		c, told := open(t, n, byAddress(n), func(cfg *conduit.Config) {
+			cfg.Lookup = func(context.Context, string) ([]string, error) {
+				switch lookups++; lookups {
+				case 1:
+					return nil, unknown
+				case 2:
+					return nil, nil
+				default:
+					return []string{"::1"}, nil
+				}
+			}
+		})
+		synctest.Wait()
+		require.ErrorIs(t, c.LastFailure(), unknown)
+		p := <-n.peers
+		require.ErrorContains(t, c.LastFailure(), "no address")
+		require.Equal(t, "[::1]:1", p.address)
+		p.accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=true", <-told.told)
+	})
+}
