@@ -105,8 +105,12 @@ func (o ParentsOption) applyCreate(c *createConfig) error {
 // a sequential node, whose name the client would never learn. The name gets the
 // prefix "_c_", a UUID and "-", as in Curator. After a try whose outcome is
 // unknown the client looks for that name before it tries again; when it gives up
-// in doubt, the node is found and deleted in the background, and the error matches
-// [ErrCleanupPending].
+// in doubt, the node is deleted in the background, and the error matches
+// [ErrCleanupPending]. After Close, or without the right to list the parent, nothing
+// can delete it: the error says only that the outcome is unknown.
+//
+// A create waits, for up to a second, while 32 or more deletions in its folder go on in
+// the background.
 func WithProtection() CreateOption {
 	return createOption(func(c *createConfig) error { c.protected = true; return nil })
 }

@@ -100,7 +100,9 @@
 // creators.
 //
 // The contexts of a lost lease end with a [*LostError] as their cause, Done is
-// closed, and Release returns the error.
+// closed, and Release returns the error. [Lease.Release] waits ten seconds at most when
+// its context has no deadline, or has ended. What it returns is a [*ReleaseError], also
+// from [Do]: fn has run then.
 //
 // # A lock that is hot within one process
 //
