@@ -172,6 +172,8 @@ func TestBadConstructors(t *testing.T) {
 	require.ErrorContains(t, err, "locks: driver nil, expected")
 	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "b/own-", 1)
 	require.ErrorContains(t, err, `lock name "b/own-", expected one without a slash`)
+	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "", 1)
+	require.EqualError(t, err, `locks: lock name "", expected one without a slash, such as "lock-"`)
 	_, err = locks.NewInterProcessMultiLock()
 	require.ErrorContains(t, err, "without members, expected one or more")
 	_, err = locks.NewInterProcessMultiLock(newMutex(t, client, "/a"), nil)

@@ -76,8 +76,8 @@ func newInternals(
 	if err := framework.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
-	if strings.Contains(lockName, "/") {
-		return nil, fmt.Errorf("locks: lock name %q, expected one without a slash", lockName)
+	if lockName == "" || strings.Contains(lockName, "/") {
+		return nil, fmt.Errorf("locks: lock name %q, expected one without a slash, such as \"lock-\"", lockName)
 	}
 	basePath := framework.JoinPath(path, lockName)
 	if err := framework.ValidatePath(basePath + "0"); err != nil {
