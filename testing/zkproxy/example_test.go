@@ -1,0 +1,42 @@
+package zkproxy_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// Put a proxy in front of a server, and cut the connection after the first create was applied.
+func Example() {
+	server, err := zkserver.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	proxy, err := zkproxy.Start(server.Addr())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer proxy.Close()
+	conn, _, err := zk.Connect([]string{proxy.Addr()}, 5*time.Second, zk.WithLogger(silent{}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+
+	remove := proxy.Intercept(zkproxy.Nth(1, zkproxy.OpCreate, zkproxy.CutAfter))
+	defer remove()
+	for range 2 {
+		_, err = conn.Create("/report", nil, 0, zk.WorldACL(zk.PermAll))
+		fmt.Println("lost:", errors.Is(err, zk.ErrConnectionClosed), "exists:", errors.Is(err, zk.ErrNodeExists))
+	}
+	// Output:
+	// lost: true exists: false
+	// lost: false exists: true
+}
