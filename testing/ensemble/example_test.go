@@ -3,31 +3,30 @@ package ensemble_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
 // Start three servers, kill the leader and wait for the next one. It needs Java.
-func Example() {
+func Example() { //nolint:testableexamples // it needs Java, and examples with output run without it too
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	e, err := ensemble.Start(ctx, ensemble.WithSize(3))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer e.Close()
 	leader, err := e.Leader(ctx)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	if err := leader.Kill(); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	next, err := e.Leader(ctx)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	fmt.Println("another leader:", next.ID() != leader.ID())
 }
@@ -36,7 +35,7 @@ func Example() {
 func ExampleVersion_Has() {
 	version, err := ensemble.VersionIn("Zookeeper version: 3.5.10-1, built on 05/31/2022 14:27 GMT\nMode: standalone\n")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	fmt.Println(version, version.Has(ensemble.PersistentWatches))
 	// Output: 3.5.10 false

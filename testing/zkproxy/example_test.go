@@ -3,7 +3,6 @@ package zkproxy_test
 import (
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,17 +15,17 @@ import (
 func Example() {
 	server, err := zkserver.Start()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer server.Close()
 	proxy, err := zkproxy.Start(server.Addr())
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer proxy.Close()
 	conn, _, err := zk.Connect([]string{proxy.Addr()}, 5*time.Second, zk.WithLogger(silent{}))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer conn.Close()
 

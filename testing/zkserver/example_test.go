@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,12 +15,12 @@ import (
 func Example() {
 	srv, err := zkserver.Start()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer srv.Close()
 	conn, _, err := zk.Connect([]string{srv.Addr()}, 5*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer conn.Close()
 
@@ -37,12 +36,12 @@ func Example() {
 func ExampleServer_Intercept() {
 	srv, err := zkserver.Start()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer srv.Close()
 	conn, _, err := zk.Connect([]string{srv.Addr()}, 5*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer conn.Close()
 
@@ -61,12 +60,12 @@ func ExampleServer_Intercept() {
 func ExampleServer_Await() {
 	srv, err := zkserver.Start()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer srv.Close()
 	conn, _, err := zk.Connect([]string{srv.Addr()}, 5*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer conn.Close()
 

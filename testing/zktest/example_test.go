@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -18,25 +17,25 @@ func ExampleEndSession() {
 	ctx := context.Background()
 	server, err := zkserver.Start()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer server.Close()
 	client, err := framework.Connect(ctx, server.Addr())
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer client.Close()
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report") //nolint:contextcheck // it calls no server
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	lease, err := mutex.Acquire(ctx)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	if _, err := zktest.EndSession(ctx, client); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	<-lease.Done()
 	var lost *locks.LostError
