@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +52,43 @@ func TestFlushOfAPersistentWatch(t *testing.T) {
 	close(release)
 	require.NoError(t, watch.Flush(t.Context()))
 	require.Equal(t, 2, seen)
+}
+
+// Once a sync has returned, the queue has every watch that a change before it has ended, those
+// that had ended when they were added among them, and none that was cancelled.
+func TestWatchQueueIsInTheOrderOfTheStream(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
+	f, writer := zktest.Client(t, server), zktest.Client(t, server)
+	const nodes = 200
+	var queue framework.WatchQueue
+	watches := make([]*framework.Watch, nodes)
+	for i := range watches {
+		mustCreate(t, writer, fmt.Sprintf("/node-%d", i))
+		_, err := f.Get(t.Context(), fmt.Sprintf("/node-%d", i), framework.Watched(&watches[i]))
+		require.NoError(t, err)
+		if i%2 == 0 {
+			queue.Add(watches[i])
+		}
+	}
+	cancelled := map[string]bool{"/node-10": true, "/node-20": true}
+	watches[10].Cancel()
+	watches[20].Cancel()
+	var want, got []string
+	for i := range watches {
+		path := fmt.Sprintf("/node-%d", i)
+		require.NoError(t, writer.Set(t.Context(), path, nil))
+		if i%2 == 0 && !cancelled[path] {
+			want = append(want, path)
+		}
+	}
+	require.NoError(t, f.Sync(t.Context(), "/"))
+	for _, w := range queue.Take() {
+		got = append(got, w.Event().Path)
+	}
+	require.Equal(t, want, got)
+	zktest.Await(t, queue.Wake(), "the signal")
+	require.Empty(t, queue.Take())
+
+	queue.Add(watches[1]) // has ended
+	require.Equal(t, []*framework.Watch{watches[1]}, queue.Take())
 }

@@ -188,28 +188,13 @@ func (e *engine) guarded(call func()) {
 	call()
 }
 
-// keepWatches takes over the one-shot watches of a visit. A watch that has ended already says
-// so at once.
+// keepWatches takes over the one-shot watches of a visit.
 func (e *engine) keepWatches(v *visit) {
-	n := v.n
-	n.armed.keep(v.dataWatch, v.childWatch)
-	if w := v.dataWatch; w != nil {
-		w.OnFired(func(event framework.Event) {
-			work := readData
-			if event.Type == zk.EventNotWatching {
-				work = compare // the connection was lost
-			}
-			e.cache.inbox.add(message{path: n.path, watch: w, work: work})
-		})
-	}
-	if w := v.childWatch; w != nil {
-		w.OnFired(func(event framework.Event) {
-			work := list
-			if event.Type == zk.EventNodeDeleted {
-				work = 0 // the watch on the data says the same
-			}
-			e.cache.inbox.add(message{path: n.path, watch: w, work: work})
-		})
+	v.n.armed.keep(v.dataWatch, v.childWatch)
+	for _, w := range []*framework.Watch{v.dataWatch, v.childWatch} {
+		if w != nil {
+			e.fired.Add(w)
+		}
 	}
 }
 

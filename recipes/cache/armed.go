@@ -40,22 +40,22 @@ func (a *armed) keep(data, children *framework.Watch) {
 	}
 }
 
-// ended forgets a watch that has fired, and reports whether it was one of these.
-func (a *armed) ended(w *framework.Watch) bool {
+// forget drops a watch that has ended, and reports which of the two it was, if any.
+func (a *armed) forget(w *framework.Watch) (ofData, ofChildren bool) {
+	if a.watches == nil {
+		return false, false
+	}
+	ofData, ofChildren = a.watches.data == w, a.watches.children == w
 	switch {
-	case a.watches == nil:
-		return false
-	case a.watches.data == w:
+	case ofData:
 		a.watches.data = nil
-	case a.watches.children == w:
+	case ofChildren:
 		a.watches.children = nil
-	default:
-		return false
 	}
 	if *a.watches == (watches{}) {
 		a.watches = nil
 	}
-	return true
+	return ofData, ofChildren
 }
 
 func (a *armed) cancel() {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
 )
@@ -74,6 +76,7 @@ type engine struct {
 	watch    *framework.PersistentWatch
 	listener *listen.Registration
 	oneShot  bool // there are no persistent watches
+	fired    framework.WatchQueue
 
 	era     uint64
 	tasks   map[uint64]int // by era: those that are queued or flying, and sweeps
@@ -119,6 +122,7 @@ func (e *engine) run(ctx context.Context) error {
 		var err error
 		select {
 		case <-e.cache.inbox.wake:
+		case <-e.fired.Wake():
 		case <-e.landed():
 			e.drain() // what came before the replies
 			err = e.land()
@@ -214,27 +218,50 @@ func rest(ctx context.Context) bool {
 	}
 }
 
-// drain turns messages into work.
+// drain turns news into work. Watches are taken last: what had ended when a message was put
+// into the inbox is among them, and dealt with before the message.
 func (e *engine) drain() {
-	for _, m := range e.cache.inbox.take() {
+	messages := e.cache.inbox.take()
+	for _, w := range e.fired.Take() {
+		e.watchEnded(w)
+	}
+	for _, m := range messages {
 		switch {
 		case m.reached != nil:
-			if ended := e.ended(); ended != nil {
-				select {
-				case <-ended:
-					e.hold() // until the sweep that arm begins
-				default:
-				}
-			}
+			e.holdIfUnwatched()
 			e.asking = append(e.asking, barrier{sent: e.sent, reached: m.reached})
 		case m.resync:
 			e.paused = nil
 			e.beginSweep()
-		case m.watch != nil:
-			e.watchEnded(m)
 		default:
 			e.add(e.node(m.path), task{work: m.work, era: e.era})
 		}
+	}
+}
+
+// holdIfUnwatched has callers wait for the sweep that arm begins, if the watch has ended.
+func (e *engine) holdIfUnwatched() {
+	select {
+	case <-e.ended():
+		e.hold()
+	default:
+	}
+}
+
+// watchEnded deals with the end of a one-shot watch.
+func (e *engine) watchEnded(w *framework.Watch) {
+	event := w.Event()
+	n := e.nodes[event.Path]
+	if n == nil {
+		return // what is gone is found again by its parent
+	}
+	switch ofData, ofChildren := n.armed.forget(w); {
+	case ofData && event.Type == zk.EventNotWatching: // the connection was lost
+		e.add(n, task{work: compare, era: e.era})
+	case ofData:
+		e.add(n, task{work: readData, era: e.era})
+	case ofChildren && event.Type != zk.EventNodeDeleted: // of that the other watch tells
+		e.add(n, task{work: list, era: e.era})
 	}
 }
 
@@ -247,20 +274,6 @@ func (e *engine) endEras() {
 		b.era = e.era
 		e.era++
 		e.asking, e.waiting = e.asking[1:], append(e.waiting, b)
-	}
-}
-
-// watchEnded deals with the end of a one-shot watch.
-func (e *engine) watchEnded(m message) {
-	n := e.nodes[m.path]
-	if n == nil {
-		return
-	}
-	if !n.armed.ended(m.watch) {
-		return
-	}
-	if m.work != 0 {
-		e.add(n, task{work: m.work, era: e.era})
 	}
 }
 

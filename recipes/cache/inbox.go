@@ -6,12 +6,10 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// message is news for the engine: of an event, of a one-shot watch that has ended, of a gap
-// in the events, or of a caller who waits.
+// message is news for the engine: an event, a gap in the events, or a call of Fresh.
 type message struct {
 	path    string
 	work    work
-	watch   *framework.Watch // that has ended
 	resync  bool
 	reached chan struct{} // closed when all that came before this message is in the picture
 }

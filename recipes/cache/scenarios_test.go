@@ -216,12 +216,6 @@ func TestEventOrdering_testEventOrdering(t *testing.T) {
 			require.NoError(t, zktest.Await(t, done, "a writer"))
 		}
 		fresh(t, c)
-		if c.Size() != writers+1 {
-			time.Sleep(time.Second)
-			t.Logf("later %d", c.Size())
-			fresh(t, c)
-			t.Logf("later %d", c.Size())
-		}
 		require.Equal(t, writers+1, c.Size())
 		create(t, client, "/root/last", "")
 		there := map[string]bool{}
