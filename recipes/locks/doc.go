@@ -1,5 +1,21 @@
-// Package locks has Curator's lock recipes: processes that share nothing but
-// ZooKeeper exclude each other, in order, and know when they no longer do.
+// Package locks has Curator's lock recipes: processes that share only ZooKeeper
+// exclude each other, take turns in order, and learn in time when a lock is lost.
+//
+// # Which lock do I need
+//
+//	one at a time                                    InterProcessMutex
+//	many readers or one writer                       InterProcessReadWriteLock
+//	at most n at a time                              InterProcessSemaphoreV2
+//	several locks, all or none                       InterProcessMultiLock
+//	wait under a lock for what another holder does   Condition of a mutex or write lock
+//	one at a time, never re-entered                  InterProcessMutex made WithoutReentry
+//	one replica leads, the others stand by           package leader: LeaderLatch
+//	a job that runs once for each night or hour      package leader: Once
+//	a contender order of your own                    LockInternals with a driver
+//
+// A semaphore limits how many hold it at once. It does not limit a rate, such as calls in
+// a second. [InterProcessSemaphore] and [InterProcessSemaphoreMutex] are for programs that
+// share a lock with Curator's classes of those names; new programs need neither.
 //
 // # Taking turns
 //
@@ -11,47 +27,74 @@
 //		return writeReport(ctx) // ctx ends when the lock is lost
 //	})
 //
-// [InterProcessMutex.Acquire] gives more control: it returns a [Lease].
+// [InterProcessMutex.Acquire] gives more control. It returns a [Lease]:
 //
 //	lease, err := mutex.Acquire(ctx)   // ctx bounds the wait, and nothing else does
 //	if err != nil {
-//		return err                     // matches ErrNotAcquired if ctx has ended
+//		return err                     // matches ErrNotAcquired if another client is in the way
 //	}
 //	defer lease.Release(ctx)
-//	held := lease.Context(ctx)         // ends with the lease; carries ownership
+//	err = writeReport(lease.Context(ctx)) // this context ends with the lease, and carries ownership
 //
-// A context that carries ownership re-enters the lock; any other is another owner,
-// in the same process too. There is no thread or goroutine identity.
+// Inside Do, [LeaseFrom] returns the lease.
+//
+// A context that carries ownership re-enters the lock. Any other context is another owner,
+// even in the same process. There is no thread or goroutine identity, so goroutines that
+// share the context of one lease are all inside at once: the lock excludes them from
+// other owners, not from each other. Give each a context that carries no lease, such as
+// the one that Do was called with. [WithoutReentry] makes the mistake an error.
+//
+// # Once is not a lock
+//
+// A lock makes runs take turns. If three replicas call Do with the nightly report, the
+// report is written three times, one run after the other. To write it once, leave a marker
+// under the lock and look for it first:
+//
+//	err = mutex.Do(ctx, func(ctx context.Context) error {
+//		if stat, err := client.Exists(ctx, "/reports/2026-11-22"); err != nil || stat != nil {
+//			return err // another replica has written it
+//		}
+//		if err := writeReport(ctx); err != nil {
+//			return err
+//		}
+//		_, err := locks.LeaseFrom(ctx).Transact(ctx, framework.CreateOp("/reports/2026-11-22", nil))
+//		return err
+//	})
+//
+// Once of package leader does that. TryAcquire is no marker: a replica that comes a moment
+// after the release finds a free lock. A process that dies between its work and the marker
+// leaves the work to be done again, so make the work repeatable, or part of the
+// transaction.
 //
 // # Readers and writers
 //
-// An [InterProcessReadWriteLock] is two locks with one queue. Readers share, a
-// writer is alone, and nobody overtakes. The context of a write lease makes its
-// owner a reader without a gap, after which the write lease is released:
+// An [InterProcessReadWriteLock] is two locks with one queue. Readers share, a writer is
+// alone, and neither overtakes. A writer becomes a reader without a gap: it acquires the
+// read lock with the context of its write lease, and then releases that lease:
 //
 //	reader, err := lock.ReadLock().Acquire(writer.Context(ctx))
 //	err = writer.Release(ctx)
 //
-// A reader that asks for the write lock gets [ErrUpgrade] in place of a deadlock.
+// A reader that asks for the write lock gets [ErrUpgrade] instead of a deadlock.
 //
 // # Several at once
 //
-// An [InterProcessSemaphoreV2] has a number of leases, which may change while
-// people wait. [InterProcessSemaphoreV2.AcquireN] acquires several or none. Every
-// lease has a token and a loss of its own. [InterProcessSemaphore] is Curator's
-// older layout, and [InterProcessSemaphoreMutex] a lock that does not re-enter.
+// An [InterProcessSemaphoreV2] has a number of leases, which may change while clients hold
+// them and wait for them; [SharedLeases.Set] with 0 pauses it.
+// [InterProcessSemaphoreV2.AcquireN] acquires several or none. Each lease has its own token
+// and is lost by itself.
 //
 // # Several locks as one
 //
-// An [InterProcessMultiLock] holds all its members or none, and acquires them in
-// the order of their paths, so that two of them do not wait for each other. Its
+// An [InterProcessMultiLock] holds all its members or none. It acquires them in the order
+// of their paths at the server, so two multi-locks do not wait for each other. Its
 // [MultiLease] ends with the first of its leases.
 //
 // # Waiting for what another holder will do
 //
-// A [Condition] of a mutex, or of a write lock, is java.util.concurrent's across
-// processes: whoever holds the lock gives it back until he is signalled. Await may
-// return without a signal, so it belongs in a loop:
+// A [Condition] is java.util.concurrent's across processes: its holder gives the lock back
+// until another holder signals. Await may return without a signal, so it belongs in a
+// loop:
 //
 //	filled, err := mutex.NewCondition("/locks/shelf-filled")
 //	...
@@ -59,14 +102,11 @@
 //		lease, err = filled.Await(ctx, lease)
 //	}
 //
-// The lease that Await returns has a token of its own, greater than that of the one
-// given back: others may have had the lock in between.
-//
 // # Who is there
 //
-// Participants, which every recipe has, tell who holds and who waits for whom, since
-// when, with which token, and on which host in which process. [WithLabel] adds a name
-// of one's own. It takes two round trips and no lock, so it can be asked often:
+// Every recipe has Participants. It returns the holders and the waiters, whom each waits
+// for, since when, with which token, and on which host and in which process. [WithLabel]
+// adds a name. It takes two round trips and no lock, so it can be called often:
 //
 //	participants, err := mutex.Participants(ctx)
 //	for _, p := range participants {
@@ -75,84 +115,97 @@
 //
 // # What a lease promises
 //
-// While a lease is valid, no other client, in Go or Java, holds the lock. It ends
-// when it is released or lost. Its loss is known to the holder before the next in
-// the queue can enter, in these cases:
+// While a lease is valid, no other client, in Go or Java, holds the lock. The lease ends
+// when it is released or lost. The holder learns of the loss before the next in the queue
+// can enter, in these cases:
 //
-//   - the connection is lost, in whichever direction: under the default
-//     [framework.StandardErrorPolicy] the lease ends when the silence is noticed, at
-//     the latest two thirds of the session timeout after the last sign of life;
-//   - no server can be reached: by the client's own monotonic clock, before any
-//     server can expire the session;
-//   - the client is closed.
+//   - The connection is lost, in either direction. Under the default
+//     [framework.StandardErrorPolicy] the lease ends when the silence is noticed, at the
+//     latest two thirds of the session timeout after the last sign of life.
+//   - No server can be reached. The lease ends by the client's own monotonic clock, before
+//     any server can expire the session.
+//   - The client is closed.
 //
-// Under [framework.QuorumErrorPolicy] it is known in every partition, also of the
-// servers, with any session timeout, for a write per quarter of that timeout.
-// Which policy is safe with which session timeout in which partition is said at
-// [framework.StandardErrorPolicy]. When somebody else ends the hold at the server,
-// by deleting its node or closing its session, the server tells the holder and the
-// next in the queue with the same transaction, and whose link is faster hears of it
-// first. A hold watches its node from its first millisecond on, or its wait's
-// twentieth, so that a short turn takes fewer requests: before, its deletion by hand
-// is noticed by so much later. Who may change a node's access control list can make it
-// unreadable first, and then the server tells the holder nothing (since the fix of
-// CVE-2024-23944): [framework.WithACLProvider] can leave the nodes of locks to their
+// Under [framework.QuorumErrorPolicy] this holds in every partition, including partitions
+// among the servers, and with any session timeout. It costs a write for each quarter of
+// that timeout. [framework.StandardErrorPolicy] says which policy is safe with which
+// timeout.
+//
+// In one case the holder may learn of the loss later than the next in the queue: another
+// client ends the hold at the server, by deleting its node or closing its session. The
+// server then notifies the holder and the next waiter of the same transaction, and the one
+// with the faster link learns first. To save requests, a node is watched only once it has
+// been held for 1 ms or has waited for 20 ms; a deletion before that is noticed
+// correspondingly later. A client that may change the node's access control list can make
+// the node unreadable first, and then the server tells the holder nothing (since the fix
+// of CVE-2024-23944). [framework.WithACLProvider] can leave the nodes of locks to their
 // creators.
 //
-// The contexts of a lost lease end with a [*LostError] as their cause, Done is
-// closed, and Release returns the error. [Lease.Release] waits ten seconds at most when
-// its context has no deadline, or has ended. What it returns is a [*ReleaseError], also
-// from [Do]: fn has run then.
+// The contexts of a lost lease end with a [*LostError] as their cause, Done is closed, and
+// Release returns the error. [Lease.Release] waits ten seconds at most when its context
+// has no deadline, or has ended. Its error is a [*ReleaseError], also from [Do]: fn has run
+// then.
+//
+// # Failover time
+//
+// When a process releases its lock or closes its client, the next in the queue enters about
+// one round trip later. When it is killed, or its machine or link fails, its session lives
+// on at the servers, and the next in the queue waits for the rest of the session timeout.
+// The default is 60 s, of which servers grant at most 20 ticks, 40 s with the usual tick of
+// 2 s. [framework.WithSessionTimeout] sets it. A shorter timeout makes failover quicker, but
+// a process or network that stalls for that long loses its session. Below 18 s, with usual
+// servers, it takes [framework.QuorumErrorPolicy] to be safe in a partition.
+//
+// A holder that hangs keeps its lock as long as its client's session lives: locks here have
+// no time limit. Bound the work with a context, or ask for the lock with [AttemptRevoke].
+//
+// # What it does not promise
+//
+// No lock service can stop a process that was paused for longer than its session, by a
+// debugger, a hypervisor or the operating system, and goes on with its next statement as if
+// nothing had happened. Only the resource can: give it [Lease.Token], and let it refuse a
+// token below the greatest it has seen, as package fence does in memory, in SQL and over
+// HTTP. If the resource is in ZooKeeper, [Lease.Transact] does that.
+//
+// Like a holder, a waiter is not notified about nodes that it may not read. If it cannot
+// read them when it starts to wait, it fails with [framework.ErrNoAuth]. If the right to
+// read them (the node before it, or the folder of an [InterProcessSemaphoreV2]'s leases) is
+// taken away during the wait, it may sleep on when its turn has come, until its connection
+// changes or its context ends. Leave the right to read with all clients that share the
+// lock.
 //
 // # A lock that is hot within one process
 //
-// With [WithLocalHandoff] goroutines that share a mutex pass it on in memory, several
-// holds in a row under one node. It saves round trips, makes others wait longer, and
-// gives the row one token:
+// With [WithLocalHandoff] goroutines that share a mutex pass it on in memory, several holds
+// in a row under one node. It saves round trips, makes other clients wait longer, and gives
+// the row one token:
 //
 //	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLocalHandoff(10))
 //
 // # Asking for a lock that is held
 //
-// [AttemptRevoke] asks a contender to give its lock back, and Curator's Revoker does the
-// same. The owner learns of it from the lease, or from a listener of the lock, and
-// decides:
+// [AttemptRevoke] asks a contender to give its lock back, as Curator's Revoker does. The
+// owner learns of it from the lease, or from a listener of the lock, and decides:
 //
 //	select {
 //	case <-lease.Revoked(): // finish what is begun, then release
 //	case <-work:
 //	}
 //
-// Nothing is taken away: the lease stays valid until it is released. A request is not
-// missed, also when it comes while the contender waits: it is told when it holds. See
+// AttemptRevoke only asks: the lease stays valid until it is released. A request that comes
+// while the contender waits is reported when it holds the lock. See
 // [WithRevocationListener].
-//
-// # What it does not promise
-//
-// No lock service can stop a process that has been paused for longer than its
-// session, by a debugger, a hypervisor or the operating system, and goes on with
-// its next statement as if nothing had happened. Only the resource itself can:
-// give it [Lease.Token], and let it refuse a token below the greatest it has seen, as
-// package fence does in memory, in SQL and over HTTP. If what is protected is in
-// ZooKeeper, [Lease.Transact] does that.
-//
-// A waiter hears no more than the holder of what it may not read. If that is so when it
-// comes to wait, it is refused with [framework.ErrNoAuth]. If the right to read what it
-// watches (the node before it, or the folder of an [InterProcessSemaphoreV2]'s leases) is
-// taken away during the wait, it may sleep on when its turn has come, until its connection
-// changes or its context ends. So whoever may change access control lists there leaves the
-// right to read with all who share the lock.
 //
 // # Nothing is left behind
 //
-// However an acquisition or a release ends, its znode is deleted: in the background
-// if need be, under the name it was given or, when the reply to its creation was
-// lost, after a search for its UUID. Watches are shared and taken back.
+// However an acquisition or a release ends, its znode is deleted, in the background if need
+// be. If the reply to its creation was lost, the znode is found by its UUID. Watches are
+// shared and removed.
 //
 // # Metrics and traces
 //
-// On a client made with framework.WithMeterProvider or framework.WithTracerProvider
-// every lock tells how long it was waited for and held, and what became of it:
+// On a client made with framework.WithMeterProvider or framework.WithTracerProvider every
+// lock measures how long it is waited for and held, and how that ends:
 //
 //	instrument                      kind, unit               attributes
 //	curator.lock.acquire.duration   histogram s              curator.recipe, curator.outcome, error.type
@@ -161,63 +214,69 @@
 //	curator.lock.waiting            updowncounter {waiter}   curator.recipe
 //	curator.lock.lost               counter {loss}           curator.recipe, curator.reason
 //
-//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for recipes of one's own;
+//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for a LockInternals;
 //	                  condition, of acquire.duration and waiting: from the call to Await to its result, with the lock's wait in it
 //	curator.outcome   acquired, not_acquired (TryAcquire), canceled (the context ended),
 //	                  lost (node or session, and the retry policy gave up), error
 //	curator.end       released, lost
-//	curator.reason    a framework.LostReason: suspended, lease_end, session_expired, node_deleted, closed
+//	curator.reason    a framework.LostReason: suspended, lease_end, session_expired, node_deleted, auth_failed, closed
 //	error.type        a framework.ErrorType, or sequence_exhausted; of canceled, lost and error only
+//
+// The counters of a lock exist, with zeros, from its construction, so that an increase sees
+// the first loss.
 //
 // The span "acquire lock" is around the requests of an acquisition. It has these
 // attributes, and curator.fence (the token), curator.session, server.address and
-// server.port. Its events are queued, with the number of contenders in front as
-// curator.position, each time that has changed when we look; suspended; and granted.
-// A re-entry is no acquisition and a lease of it no hold of its own. A hold is
-// measured up to the end of its release, as long as others wait for it. The path
-// of the lock is added to all of them with framework.WithPathAttribute only.
+// server.port. Its events are: queued, with the number of contenders ahead as
+// curator.position, each time a look finds that it has changed; suspended; and granted. A
+// re-entry is not measured. A hold is measured up to the end of its release, as other
+// clients wait for that long. framework.WithPathAttribute adds the path of the lock to all
+// of them.
 //
 // # Composing
 //
-// All locks are a [LockInternalsDriver] on [LockInternals]. A driver decides how the
-// node is created, who contends in which order, and who has the lock; waiting,
-// loss, re-entrancy, cancellation and clean-up come with LockInternals. What it has
-// to see to:
+// All locks are a [LockInternalsDriver] on [LockInternals]. A driver decides how the node is
+// created, which children contend in which order, and which contender has the lock.
+// LockInternals adds waiting, loss, re-entry, cancellation and cleanup. A driver must
+// follow these rules:
 //
-//   - The node is protected and bound to the session: take CreatesTheLock from
-//     [StandardLockInternalsDriver]. One that is not ephemeral is a [LockNode] that says
+//   - The node is protected and bound to the session: use CreatesTheLock of
+//     [StandardLockInternalsDriver]. A node that is not ephemeral is a [LockNode] that says
 //     so.
-//   - The decision follows from the names alone, and from these nobody can tell a holder
-//     from one that waits: whoever comes later must not come before a holder.
-//   - It cannot become our turn before one of PathsToWatch is gone. What else changes
-//     meanwhile need not wake anybody.
-//   - If nobody can come to stand before a contender that is there already, it is also a
-//     [ShrinkingQueue], as the standard driver is: then a waiter enters when those before
-//     it have gone, without another list. A driver that embeds the standard one and
-//     orders otherwise has to say no: Shrinks that returns false.
+//   - The decision follows from the names alone. They do not show which contender holds the
+//     lock, so a newcomer must not come before a holder.
+//   - It cannot become a waiter's turn before a contender in its PathsToWatch is gone. Other
+//     changes need not wake a waiter.
+//   - If no newcomer can come to stand before a contender that is there already, the driver
+//     can be a [ShrinkingQueue]: a waiter then enters when the contenders before it have
+//     gone, without listing again.
 //
-// The package's example "composing" is a lock whose operators wait at the front, made
-// of a driver, a mutex and a multi-lock.
+// The package's example "composing" is a lock whose operators wait at the front, made of a
+// driver, a mutex and a multi-lock.
 //
 // # With Java
 //
-// Node names, container parents and the order are those of Apache Curator's
-// recipes, so that both sides queue together. A Java contender sees the node's data
-// as text: by default host name and process id, see [WithLabel] and [WithLockData].
-// The node of a chroot must exist before a Java client can lock below it; ours makes it.
+// Node names, container parents and the order are those of Apache Curator's recipes, so Go
+// and Java queue together. A Java contender sees the node's data as text: by default host
+// name and process id, see [WithLabel] and [WithLockData]. The znode of a chroot must exist
+// before a Java client can lock below it; a client of this module creates it.
 //
 //	Curator                                   here
+//	a thread owns the lock                    a context owns it: goroutines that share the context of a lease are all inside
+//	SUSPENDED is the listener's business      it ends the lease by default, see framework.StandardErrorPolicy
 //	mutex.acquire()                           mutex.Acquire(ctx)
 //	mutex.acquire(time, unit)                 mutex.Acquire(ctx) with a timeout
 //	mutex.release()                           lease.Release(ctx)
 //	Locker                                    mutex.Do(ctx, fn)
-//	isOwnedByCurrentThread()                  lease.Err() == nil
+//	isOwnedByCurrentThread()                  LeaseFrom(ctx), lease.Err() == nil
+//	isAcquiredInThisProcess()                 Participants, with client.Session().ID() as Session
 //	getParticipantNodes()                     mutex.Participants(ctx), for all recipes
 //	getLockNodeBytes(), overridden            WithLabel, WithLockData
 //	readLock(), writeLock()                   lock.ReadLock(), lock.WriteLock()
 //	semaphore.acquire(), acquire(n)           semaphore.Acquire(ctx), AcquireN(ctx, n)
 //	InterProcessMultiLock(client, paths)      NewInterProcessMultiLock(members...)
 //	SharedCountReader                         MaxLeases; SharedCount: SharedLeases
+//	InterProcessSemaphoreMutex                InterProcessMutex made WithoutReentry, unless Java shares it
 //	returnLease, returnAll                    lease.Release(ctx)
 //	PredicateResults.getPathToWatch           PredicateResults.PathsToWatch
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
@@ -225,24 +284,34 @@
 //	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)
 //	newCondition() of java.util.concurrent    mutex.NewCondition(path); Java contenders do not see it
 //
+// # With zk.Lock
+//
+// An [InterProcessMutex] and go-zookeeper's zk.Lock on one path share a queue. A program
+// can therefore move from zk.Lock replica by replica: old and new replicas exclude each
+// other and take turns in order. Participants lists both; a contender with zk.Lock shows no
+// host, process or label. Its holder still does not learn that it has lost the lock, so
+// what this package promises of a lease is true of the new replicas only. zk.Lock creates
+// the folder as a znode that stays, and this package as a container; either finds the
+// other's.
+//
 // # With Python
 //
-// kazoo's Lock keeps the same kind of queue under another name. A [LockInternals] of
-// that name queues with it, one holder at a time, in the order of the server; see the
-// example. What else there is to know, with kazoo 2.8:
+// kazoo's Lock keeps the same kind of queue under another name. A [LockInternals] of that
+// name queues with it, one holder at a time, in the order of the server; see the example.
+// With kazoo 2.8:
 //
-//   - Make the folder first, as a node that stays. kazoo makes sure of it once; when the
-//     server has removed an empty container of ours, its next acquisition fails.
+//   - Create the folder first, as a znode that stays. kazoo creates it once; when the server
+//     has removed an empty container, kazoo's next acquisition fails.
 //   - An [InterProcessMutex] and kazoo's Lock do not exclude each other on one path. With
-//     extra_lock_patterns kazoo sees ours, but ours ignores what does not have its
-//     name. Java takes every child for a contender, but orders kazoo's wrongly.
-//   - kazoo's Semaphore has another layout than either of ours: each child of the folder is
-//     a lease, the folder's data is their number as text, and whoever has a Lock at
-//     <path>-__lock__ may add one. Two LockInternals make one that goes with it, as
+//     extra_lock_patterns kazoo sees a mutex, but a mutex ignores names that are not its
+//     own. Java takes every child for a contender, but orders kazoo's wrongly.
+//   - kazoo's Semaphore has a layout of its own: each child of the folder is a lease, the
+//     folder's data is their number as text, and the holder of a Lock at <path>-__lock__ may
+//     add a lease. Two LockInternals make a semaphore that shares it, as
 //     testing/internal/interop does.
-//   - ReadLock and WriteLock have no counterpart. Their names are others than
-//     Curator's, and a reader may wait for a writer that came after it and that waits for the
-//     reader (kazoo#649).
-//   - kazoo does not tell a holder that it has lost its lock. Its users listen to the
-//     state of the connection, or rely on the token.
+//   - kazoo's ReadLock and WriteLock have no counterpart. Their names differ from Curator's,
+//     and a reader may wait for a writer that came after it and that waits for the reader
+//     (kazoo#649).
+//   - kazoo does not notify a holder that has lost its lock. Its users listen to the state
+//     of the connection, or rely on the token.
 package locks
