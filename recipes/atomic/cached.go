@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // CachedAtomicLong hands out numbers that no other process gets, from blocks
@@ -53,14 +55,14 @@ type cached[T integer] struct {
 // up; then it blocks until there is another, and fails as Add does.
 func (c *cached[T]) Next(ctx context.Context) (T, error) {
 	if ctx == nil {
-		return 0, wrap("next", errNilContext)
+		return 0, wrap("next", attempt.ErrNilContext)
 	}
 	// A channel, unlike a mutex, is waited for no longer than the context allows.
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
-		return 0, wrap("next", ended(ctx))
+		return 0, wrap("next", attempt.Interrupted(ctx))
 	}
 	if c.left == 0 {
 		block, err := c.counter.Add(ctx, c.size)

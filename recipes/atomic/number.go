@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // integer is the type of a counter.
@@ -131,10 +132,10 @@ func (n *number[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
 // it ends later, [framework.OutcomeUnknown] is true for the error.
 func (n *number[T]) Add(ctx context.Context, delta T) (Value[T], error) {
 	if ctx == nil {
-		return Value[T]{}, wrap("add to "+n.Path(), errNilContext)
+		return Value[T]{}, wrap("add to "+n.Path(), attempt.ErrNilContext)
 	}
 	if ctx.Err() != nil {
-		return Value[T]{}, wrap("add to "+n.Path(), ended(ctx))
+		return Value[T]{}, wrap("add to "+n.Path(), attempt.Interrupted(ctx))
 	}
 	a := &addition[T]{ctx: ctx, delta: delta, done: make(chan outcome[T], 1)}
 	n.mu.Lock()
@@ -167,7 +168,7 @@ func (n *number[T]) leave(a *addition[T]) (Value[T], error) {
 	}
 	n.mu.Unlock()
 	if !taken {
-		return Value[T]{}, wrap("add to "+n.Path(), ended(a.ctx))
+		return Value[T]{}, wrap("add to "+n.Path(), attempt.Interrupted(a.ctx))
 	}
 	o := <-a.done
 	return o.value, wrap("add to "+n.Path(), o.err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // ErrCorrupted says that the znode of a counter has too few bytes to be one.
@@ -16,8 +17,6 @@ var ErrCorrupted = errors.New("corrupted value")
 
 // errVersionExhausted says that no condition on the version can be made any more.
 var errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
-
-var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
 
 // Value is the outcome of a change: the value before and after it.
 type Value[T any] struct {
@@ -143,16 +142,6 @@ func (v *DistributedAtomicValue) Update(ctx context.Context, change func(pre []b
 	return value, wrap("update", err)
 }
 
-// ended is the error of a wait that its context has ended. It matches the
-// context's error and, where the context was given one, its cause.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
-
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -170,7 +159,7 @@ type next func(pre []byte, exists bool) ([]byte, error)
 // is one.
 func (v *DistributedAtomicValue) change(ctx context.Context, next next) (value Value[[]byte], stats Stats, err error) {
 	if ctx == nil {
-		return value, stats, errNilContext
+		return value, stats, attempt.ErrNilContext
 	}
 	began := time.Now()
 	value, err = v.tries(ctx, next, &stats.OptimisticTries, v.cfg.lock != nil)
@@ -211,7 +200,7 @@ func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *in
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return value, fmt.Errorf("%w: %w", ended(ctx), err)
+			return value, fmt.Errorf("%w: %w", attempt.Interrupted(ctx), err)
 		}
 	}
 }
@@ -233,17 +222,10 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Valu
 	} else {
 		err = v.set(ctx, value.Post, stat.Version)
 	}
-	if overtaken(err) {
+	if attempt.Overtaken(err) {
 		return value, errCollision
 	}
 	return value, err
-}
-
-// overtaken reports whether a write has certainly failed because the znode was
-// written, created or deleted first.
-func overtaken(err error) bool {
-	return !framework.OutcomeUnknown(err) &&
-		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNodeExists))
 }
 
 // read returns the value and the Stat of its znode, which is nil if there is none.
@@ -261,32 +243,14 @@ func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version i
 	if version == -1 {
 		return errVersionExhausted // -1 would be no condition at all
 	}
-	return inDoubt(func() error {
+	return attempt.Conditional(func() error {
 		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version))
 	})
 }
 
 func (v *DistributedAtomicValue) create(ctx context.Context, data []byte) error {
-	return inDoubt(func() error {
+	return attempt.Conditional(func() error {
 		_, err := v.cfg.client.Create(ctx, v.path, data, framework.CreatingParentContainersIfNeeded())
 		return err
 	})
-}
-
-// inDoubt makes a conditional write, and repeats it when its outcome is
-// unknown: if the first one was applied, its condition keeps the second from
-// being applied too. But then it cannot be told from a write of another process.
-func inDoubt(write func() error) error {
-	first := write()
-	for err := first; ; err = write() {
-		switch {
-		case err == nil || !framework.OutcomeUnknown(first):
-			return err
-		case !framework.OutcomeUnknown(err):
-			// What answers is the condition, so the doubt of the first one stays.
-			return fmt.Errorf("%w (and then %w)", first, err)
-		case !framework.Retryable(err):
-			return err
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // CountDownLatch opens once a number of events has been counted, and then
@@ -84,17 +85,12 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case framework.OutcomeUnknown(err), !overtaken(err):
+		case !attempt.Overtaken(err):
 			return fmt.Errorf("barriers: count down: %w", err)
 		case ctx.Err() != nil:
-			return fmt.Errorf("barriers: count down: %w", ended(ctx))
+			return fmt.Errorf("barriers: count down: %w", attempt.Interrupted(ctx))
 		}
 	}
-}
-
-// overtaken reports whether a write has failed because another process was faster.
-func overtaken(err error) bool {
-	return errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrNoNode)
 }
 
 // write sets the number that is left. With the last event it opens the latch.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // readyName is what Curator calls the node that opens a double barrier.
@@ -96,7 +97,7 @@ func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
 // the context.
 func (b *DistributedDoubleBarrier) begin(ctx context.Context, inside bool) error {
 	if ctx == nil {
-		return errNilContext
+		return attempt.ErrNilContext
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,7 +203,7 @@ func (b *DistributedDoubleBarrier) await(ctx context.Context, m *member, watch *
 	case <-m.session.Done():
 		return framework.Event{}, m.session.Err()
 	case <-ctx.Done():
-		return framework.Event{}, ended(ctx)
+		return framework.Event{}, attempt.Interrupted(ctx)
 	}
 }
 
@@ -306,7 +307,7 @@ func (b *DistributedDoubleBarrier) awaitClose(ctx context.Context, watch *framew
 	case <-again.C:
 		return nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return attempt.Interrupted(ctx)
 	}
 }
 

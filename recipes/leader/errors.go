@@ -1,10 +1,7 @@
 package leader
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -29,8 +26,6 @@ var (
 	// ErrRunning says that a selector, which stands for election once at a time,
 	// was asked to Run while it runs.
 	ErrRunning = errors.New("selector runs already")
-
-	errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
 )
 
 // mayPass reports whether an attempt to join that failed with err may succeed
@@ -38,14 +33,4 @@ var (
 func mayPass(err error) bool {
 	var lost *locks.LostError
 	return framework.Retryable(err) || errors.As(err, &lost) || errors.Is(err, framework.ErrSessionEnded)
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

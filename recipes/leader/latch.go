@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -127,7 +128,7 @@ func (l *LeaderLatch) stand(ctx context.Context) {
 			return // the client will never have a session again
 		case ctx.Err() == nil:
 			l.fail(err)
-			sleep(ctx, p.next())
+			attempt.Sleep(ctx, p.next())
 		}
 	}
 }
@@ -228,7 +229,7 @@ func (l *LeaderLatch) Await(ctx context.Context) (*locks.Lease, error) {
 
 func (l *LeaderLatch) await(ctx context.Context) (*locks.Lease, error) {
 	if ctx == nil {
-		return nil, errNilContext
+		return nil, attempt.ErrNilContext
 	}
 	for {
 		l.mu.Lock()
@@ -258,10 +259,7 @@ func (l *LeaderLatch) await(ctx context.Context) (*locks.Lease, error) {
 // interrupted is the error of a wait that its context has ended. It names the
 // reason why the latch has not even joined, if there is one.
 func interrupted(ctx context.Context, failure error) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, err) {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
+	err := attempt.Interrupted(ctx)
 	if failure != nil {
 		err = fmt.Errorf("%w (could not join: %w)", err, failure)
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -42,7 +43,7 @@ type observer struct {
 func observe(ctx context.Context, client *framework.Framework, internals *locks.LockInternals) Leaders {
 	return func(yield func(*locks.Participant, error) bool) {
 		if ctx == nil {
-			yield(nil, fmt.Errorf("leader: observe %s: %w", internals.Path(), errNilContext))
+			yield(nil, fmt.Errorf("leader: observe %s: %w", internals.Path(), attempt.ErrNilContext))
 			return
 		}
 		o := observer{client: client, internals: internals}
@@ -67,7 +68,7 @@ func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error
 		case err != nil && !mayPass(err):
 			return err
 		case err != nil:
-			sleep(ctx, p.next())
+			attempt.Sleep(ctx, p.next())
 		default:
 			p.reset()
 		}

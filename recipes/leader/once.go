@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -151,7 +152,7 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // under [NeverAgain].
 func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {
 	if ctx == nil {
-		return false, fmt.Errorf("leader: once %s: %w", o.path, errNilContext)
+		return false, fmt.Errorf("leader: once %s: %w", o.path, attempt.ErrNilContext)
 	}
 	if fn == nil {
 		return false, fmt.Errorf("leader: once %s: function nil, expected what to run", o.path)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -73,7 +74,7 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) error) error {
 	switch {
 	case ctx == nil:
-		return fmt.Errorf("leader: run %s: %w", s.Path(), errNilContext)
+		return fmt.Errorf("leader: run %s: %w", s.Path(), attempt.ErrNilContext)
 	case lead == nil:
 		return fmt.Errorf("leader: run %s: function nil, expected what to do while leading", s.Path())
 	}
@@ -93,7 +94,7 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 			p.reset()
 		default:
 			s.client.Logger().Warn("a term has failed, standing again", "path", s.Path(), "error", err)
-			sleep(ctx, p.next())
+			attempt.Sleep(ctx, p.next())
 		}
 	}
 }

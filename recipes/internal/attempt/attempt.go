@@ -1,0 +1,62 @@
+// Package attempt has what recipes need to make a write that depends on what
+// they have read, and to report why a wait has ended.
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Conditional makes a write that the server applies only on a condition, such
+// as the version of a znode, and repeats it when its outcome is unknown. If the
+// first one was applied, its own condition keeps the second from being applied,
+// so the write is applied at most once. But then it cannot be told from a write
+// of another process, and the error matches [framework.OutcomeUnknown].
+func Conditional(write func() error) error {
+	first := write()
+	for err := first; ; err = write() {
+		switch {
+		case err == nil || !framework.OutcomeUnknown(first):
+			return err
+		case !framework.OutcomeUnknown(err):
+			// The condition has answered, so the doubt about the first one stays.
+			return fmt.Errorf("%w (and then %w)", first, err)
+		case !framework.Retryable(err):
+			return err
+		}
+	}
+}
+
+// Overtaken reports whether a conditional write has certainly failed because
+// the znode was written, created or deleted first.
+func Overtaken(err error) bool {
+	return !framework.OutcomeUnknown(err) &&
+		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNodeExists))
+}
+
+// Interrupted returns the error of a wait that ctx has ended. It matches the
+// context's error and, where the context was given one, its cause.
+func Interrupted(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// ErrNilContext is what calls with a nil context return.
+var ErrNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)

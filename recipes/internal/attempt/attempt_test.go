@@ -1,0 +1,74 @@
+package attempt_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAConditionalWriteIsAppliedAtMostOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		faults  []zkserver.Fault // of the first writes
+		unknown bool
+		version int32
+	}{
+		{"no fault", nil, false, 1},
+		{"the request is lost", []zkserver.Fault{zkserver.LoseRequest}, false, 1},
+		{"the reply is lost", []zkserver.Fault{zkserver.LoseReply}, true, 1},
+		{"both are lost, one after the other", []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply}, true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server)
+			_, err := client.Create(t.Context(), "/a", nil)
+			require.NoError(t, err)
+			for _, fault := range c.faults { // the first that is left decides
+				server.Intercept(zkserver.Nth(1, zkserver.OpSetData, fault))
+			}
+
+			err = attempt.Conditional(func() error {
+				return client.Set(t.Context(), "/a", []byte("x"), framework.WithVersion(0))
+			})
+
+			require.Equal(t, c.unknown, framework.OutcomeUnknown(err), "%v", err)
+			require.Equal(t, c.unknown, err != nil, "%v", err)
+			require.False(t, attempt.Overtaken(err), "in doubt, not overtaken")
+			stat, err := client.Exists(t.Context(), "/a")
+			require.NoError(t, err)
+			require.Equal(t, c.version, stat.Version)
+		})
+	}
+}
+
+func TestAnOvertakenWriteIsToldFromOneInDoubt(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := client.Create(t.Context(), "/a", nil)
+	require.NoError(t, err)
+
+	err = attempt.Conditional(func() error { return client.Set(t.Context(), "/a", nil, framework.WithVersion(7)) })
+
+	require.True(t, attempt.Overtaken(err))
+	require.ErrorIs(t, err, framework.ErrBadVersion)
+}
+
+func TestInterruptedMatchesErrorAndCause(t *testing.T) {
+	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(reason)
+	require.ErrorIs(t, attempt.Interrupted(ctx), context.Canceled)
+	require.ErrorIs(t, attempt.Interrupted(ctx), reason)
+	plain, end := context.WithCancel(t.Context())
+	end()
+	require.Equal(t, context.Canceled, attempt.Interrupted(plain))
+}

@@ -1,0 +1,111 @@
+package shared
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
+)
+
+// ErrCorrupted says that the znode of a count has not the four bytes of one.
+var ErrCorrupted = errors.New("corrupted count")
+
+// SharedCount is a 32-bit number that every process sees. It shares its znode
+// with Curator's class of that name.
+//
+// Layout: that of a [SharedValue] of four bytes, big-endian.
+//
+// It is safe for concurrent use.
+type SharedCount struct{ value *SharedValue } //nolint:revive // Curator's name
+
+// VersionedCount is a number and which one it is.
+type VersionedCount struct {
+	Count   int32
+	Version int32 // of the znode, the condition of TrySetCount
+	Zxid    int64 // of the transaction that has set it; later counts have greater ones
+}
+
+// NewSharedCount returns the number at path. If there is no znode when it is
+// started, that is created with the number seed. NewSharedCount checks its
+// arguments and sends nothing.
+func NewSharedCount(client *framework.Framework, path string, seed int32) (*SharedCount, error) {
+	value, err := NewSharedValue(client, path, encode(seed))
+	if err != nil {
+		return nil, err
+	}
+	return &SharedCount{value}, nil
+}
+
+func encode(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+
+func decode(data []byte) (int32, error) {
+	if len(data) != 4 {
+		return 0, fmt.Errorf("%w: %d bytes, expected 4", ErrCorrupted, len(data))
+	}
+	return int32(binary.BigEndian.Uint32(data)), nil
+}
+
+// Path returns the path of the znode.
+func (c *SharedCount) Path() string { return c.value.Path() }
+
+// Start is [SharedValue.Start]. It fails with [ErrCorrupted] if the znode is
+// not a count.
+func (c *SharedCount) Start(ctx context.Context) error {
+	if err := c.value.Start(ctx); err != nil {
+		return err
+	}
+	if _, err := c.VersionedCount(); err != nil {
+		c.value.Close()
+		return err
+	}
+	return nil
+}
+
+// Close is [SharedValue.Close].
+func (c *SharedCount) Close() { c.value.Close() }
+
+// Count returns the newest number that this process knows, 0 before Start. If
+// another program has since written something else it returns [ErrCorrupted].
+func (c *SharedCount) Count() (int32, error) {
+	v, err := c.VersionedCount()
+	return v.Count, err
+}
+
+// VersionedCount returns the newest number that this process knows; see Count.
+func (c *SharedCount) VersionedCount() (VersionedCount, error) {
+	v := c.value.VersionedValue()
+	if v.Zxid == 0 {
+		return VersionedCount{}, nil
+	}
+	n, err := decode(v.Value)
+	if err != nil {
+		return VersionedCount{}, fmt.Errorf("shared: count %s: %w", c.Path(), err)
+	}
+	return VersionedCount{Count: n, Version: v.Version, Zxid: v.Zxid}, nil
+}
+
+// OnChange calls fn with each newer number, as [SharedValue.OnChange] does. What
+// is not a count is logged and left out.
+func (c *SharedCount) OnChange(fn func(VersionedCount)) *listen.Registration {
+	return c.value.OnChange(func(v VersionedValue) {
+		n, err := decode(v.Value)
+		if err != nil {
+			c.value.client.Logger().Warn("a shared count has a value that is none", "path", c.Path(), "error", err)
+			return
+		}
+		fn(VersionedCount{Count: n, Version: v.Version, Zxid: v.Zxid})
+	})
+}
+
+// SetCount is [SharedValue.SetValue].
+func (c *SharedCount) SetCount(ctx context.Context, n int32) error {
+	return c.value.SetValue(ctx, encode(n))
+}
+
+// TrySetCount is [SharedValue.TrySetValue].
+func (c *SharedCount) TrySetCount(ctx context.Context, previous VersionedCount, n int32) (bool, error) {
+	return c.value.TrySetValue(ctx, VersionedValue{Version: previous.Version, Zxid: previous.Zxid}, encode(n))
+}

@@ -1,0 +1,214 @@
+package shared_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 30 * time.Second
+
+const path = "/shared/limit"
+
+// withLimit returns a context that ends with the test, or at the limit.
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func started(tb testing.TB, client *framework.Framework, seed int32) *shared.SharedCount {
+	tb.Helper()
+	c, err := shared.NewSharedCount(client, path, seed)
+	require.NoError(tb, err)
+	require.NoError(tb, c.Start(withLimit(tb)))
+	tb.Cleanup(c.Close)
+	return c
+}
+
+// counts returns the numbers that listeners of c hear.
+func counts(tb testing.TB, c *shared.SharedCount) <-chan int32 {
+	tb.Helper()
+	heard := make(chan int32, 1000)
+	registration := c.OnChange(func(v shared.VersionedCount) { heard <- v.Count })
+	tb.Cleanup(func() {
+		registration.Remove()
+		<-registration.Done()
+	})
+	return heard
+}
+
+func awaitCount(tb testing.TB, heard <-chan int32, want int32) {
+	tb.Helper()
+	last := int32(math.MinInt32)
+	for last < want {
+		next := zktest.Await(tb, heard, fmt.Sprintf("%d, after %d", want, last))
+		require.Greater(tb, next, last, "numbers that only grow are heard in their order")
+		last = next
+	}
+	require.Equal(tb, want, last)
+}
+
+func TestListenersHearNumbersInOrder(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const clients, changes = 5, 100
+		heard := make([]<-chan int32, clients)
+		for i := range heard {
+			heard[i] = counts(t, started(t, zktest.Client(t, server), 0))
+		}
+		writer := started(t, zktest.Client(t, server), 0)
+		for n := range int32(changes) {
+			require.NoError(t, writer.SetCount(withLimit(t), n+1))
+		}
+		for _, each := range heard {
+			awaitCount(t, each, changes)
+		}
+	})
+}
+
+func TestTheFirstSeedWins(t *testing.T) {
+	server := zktest.NewServer(t)
+	first, second := started(t, zktest.Client(t, server), 10), started(t, zktest.Client(t, server), 20)
+	for _, c := range []*shared.SharedCount{first, second} {
+		n, err := c.Count()
+		require.NoError(t, err)
+		require.Equal(t, int32(10), n)
+	}
+	data, err := zktest.Client(t, server).Get(withLimit(t), path)
+	require.NoError(t, err)
+	require.Equal(t, []byte{0, 0, 0, 10}, data, "as Curator writes it")
+}
+
+func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		a, b := started(t, zktest.Client(t, server), 1), started(t, zktest.Client(t, server), 1)
+		heard := counts(t, b)
+		old, err := b.VersionedCount()
+		require.NoError(t, err)
+
+		ok, err := a.TrySetCount(withLimit(t), old, 2)
+		require.NoError(t, err)
+		require.True(t, ok)
+		ok, err = b.TrySetCount(withLimit(t), old, 3)
+		require.NoError(t, err)
+		require.False(t, ok)
+
+		require.Equal(t, int32(2), zktest.Await(t, heard, "the change"))
+		now, err := b.VersionedCount()
+		require.NoError(t, err)
+		require.Equal(t, old.Version+1, now.Version)
+		require.Greater(t, now.Zxid, old.Zxid)
+		ok, err = b.TrySetCount(withLimit(t), now, 3)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, int32(3), zktest.Await(t, heard, "its own change, once"))
+		require.Empty(t, heard)
+	})
+}
+
+func TestTheVersionMinusOneIsNoCondition(t *testing.T) {
+	c := started(t, zktest.Client(t, zktest.NewServer(t)), 1)
+
+	_, err := c.TrySetCount(withLimit(t), shared.VersionedCount{Version: -1, Zxid: math.MaxInt64}, 2)
+
+	require.ErrorContains(t, err, "version -1")
+}
+
+func TestChangesDuringAnOutageAreSeen(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		c := started(t, client, 1)
+		heard := counts(t, c)
+		writer := started(t, zktest.Client(t, server), 1)
+
+		zktest.KillSession(t, client)
+		require.NoError(t, writer.SetCount(withLimit(t), 7))
+
+		require.Equal(t, int32(7), zktest.Await(t, heard, "the change"))
+	})
+}
+
+func TestAReconnectTellsNothingThatIsNotNew(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	c := started(t, client, 1)
+	heard := counts(t, c)
+
+	server.Cut(client.Session().ID(), 1)
+	zktest.AwaitState(t, client, framework.Reconnected)
+	require.NoError(t, c.SetCount(withLimit(t), 2))
+
+	require.Equal(t, int32(2), zktest.Await(t, heard, "the change"))
+	require.Empty(t, heard)
+}
+
+func TestALostReplyIsNeverAppliedTwice(t *testing.T) {
+	server := zktest.NewServer(t)
+	c := started(t, zktest.Client(t, server), 1)
+	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
+	old, err := c.VersionedCount()
+	require.NoError(t, err)
+
+	_, err = c.TrySetCount(withLimit(t), old, 2)
+
+	require.True(t, framework.OutcomeUnknown(err), "%v", err)
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		before := server.Counts(t)
+		c, err := shared.NewSharedCount(client, path, 1)
+		require.NoError(t, err)
+		require.NoError(t, c.Start(withLimit(t)))
+		require.ErrorContains(t, c.Start(withLimit(t)), "started already")
+
+		c.Close()
+		c.Close()
+
+		server.AwaitCounts(t, before, limit)
+		require.ErrorIs(t, c.SetCount(withLimit(t), 2), shared.ErrClosed)
+		require.ErrorIs(t, c.Start(withLimit(t)), shared.ErrClosed)
+	})
+}
+
+func TestWhatIsNoCountIsRefused(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	c := started(t, client, 1)
+	require.NoError(t, client.Set(withLimit(t), path, []byte("many")[:3]))
+	require.Eventually(t, func() bool {
+		_, err := c.Count()
+		return err != nil
+	}, limit, time.Millisecond)
+	_, err := c.Count()
+	require.ErrorIs(t, err, shared.ErrCorrupted)
+	other, err := shared.NewSharedCount(client, path, 1)
+	require.NoError(t, err)
+	require.ErrorIs(t, other.Start(withLimit(t)), shared.ErrCorrupted)
+}
+
+func TestBadInput(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := shared.NewSharedValue(nil, path, nil)
+	require.ErrorContains(t, err, "client nil")
+	_, err = shared.NewSharedCount(client, "limit", 1)
+	require.ErrorContains(t, err, `"limit"`)
+	v, err := shared.NewSharedValue(client, path, nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, v.SetValue(t.Context(), nil), shared.ErrNotStarted)
+	require.Nil(t, v.Value())
+}

@@ -1,0 +1,230 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+var (
+	// ErrNotStarted says that a value is used before Start has returned.
+	ErrNotStarted = errors.New("not started")
+
+	// ErrClosed says that a value was closed.
+	ErrClosed = errors.New("closed")
+)
+
+// SharedValue is a value of bytes that every process sees. It shares its znode
+// with Curator's class of that name.
+//
+// Layout: a persistent znode at path, below container nodes, whose data is the
+// value.
+//
+// It is safe for concurrent use.
+type SharedValue struct { //nolint:revive // Curator's name
+	client  *framework.Framework
+	path    string
+	seed    []byte
+	changes *listen.Set[VersionedValue]
+
+	mu      sync.Mutex
+	current VersionedValue
+	stop    context.CancelFunc // nil before Start
+	stopped chan struct{}      // closed when nothing follows the znode any more
+	closed  bool
+}
+
+// VersionedValue is a value and which one it is.
+type VersionedValue struct {
+	Value   []byte // must not be changed
+	Version int32  // of the znode, the condition of TrySetValue
+	Zxid    int64  // of the transaction that has set it; later values have greater ones
+}
+
+// NewSharedValue returns the value at path. If there is no znode when it is
+// started, that is created with the value seed. NewSharedValue checks its
+// arguments and sends nothing.
+func NewSharedValue(client *framework.Framework, path string, seed []byte) (*SharedValue, error) {
+	if client == nil {
+		return nil, errors.New("shared: client nil, expected a started framework client")
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("shared: %w", err)
+	}
+	return &SharedValue{
+		client: client, path: path, seed: slices.Clone(seed),
+		changes: listen.New[VersionedValue](listen.OnPanic(func(recovered any, stack []byte) {
+			client.Logger().Error("a listener of a shared value panicked", "path", path, "panic", recovered, "stack", string(stack))
+		})),
+	}, nil
+}
+
+// Path returns the path of the znode.
+func (v *SharedValue) Path() string { return v.path }
+
+// Start creates the znode, if there is none, reads it, and follows it until
+// Close. It blocks until the first value is there. A Start that has failed may
+// be repeated; one that has succeeded may not.
+func (v *SharedValue) Start(ctx context.Context) error {
+	if err := v.start(ctx); err != nil {
+		return fmt.Errorf("shared: start %s: %w", v.path, err)
+	}
+	return nil
+}
+
+func (v *SharedValue) start(ctx context.Context) error {
+	if err := v.usable(true); err != nil {
+		return err
+	}
+	_, err := v.client.Create(ctx, v.path, v.seed, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
+	if err != nil && !errors.Is(err, framework.ErrNodeExists) {
+		return err
+	}
+	var stat framework.Stat
+	data, err := v.client.Get(ctx, v.path, framework.StoringStatIn(&stat))
+	if err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.usableLocked(true); err != nil {
+		return err // another goroutine was faster
+	}
+	v.current = versioned(data, &stat)
+	follow, stop := context.WithCancel(context.Background())
+	v.stop, v.stopped = stop, make(chan struct{})
+	go v.follow(follow) //nolint:contextcheck // it outlives the call that starts it
+	return nil
+}
+
+func (v *SharedValue) usable(starts bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.usableLocked(starts)
+}
+
+// usableLocked returns why the value cannot be used, or started. The caller
+// holds mu.
+func (v *SharedValue) usableLocked(starts bool) error {
+	switch {
+	case v.closed:
+		return ErrClosed
+	case starts && v.stop != nil:
+		return errors.New("started already")
+	case !starts && v.stop == nil:
+		return ErrNotStarted
+	default:
+		return nil
+	}
+}
+
+func versioned(data []byte, stat *framework.Stat) VersionedValue {
+	return VersionedValue{Value: data, Version: stat.Version, Zxid: stat.Mzxid}
+}
+
+// follow keeps the copy current.
+func (v *SharedValue) follow(ctx context.Context) {
+	defer close(v.stopped)
+	for node, err := range v.client.Follow(ctx, v.path) {
+		switch {
+		case err != nil && ctx.Err() == nil:
+			v.client.Logger().Warn("a shared value may be out of date", "path", v.path, "error", err)
+		case err == nil && node.Exists():
+			v.learn(versioned(node.Data, node.Stat))
+		}
+		// A znode that was deleted leaves its last value.
+	}
+}
+
+// learn takes a value that is newer than the copy.
+func (v *SharedValue) learn(value VersionedValue) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	// What this process has written itself it knows before the event comes.
+	if value.Zxid > v.current.Zxid && !v.closed {
+		v.current = value
+		v.changes.Notify(value)
+	}
+}
+
+// Close stops following the znode, which stays. It blocks until nothing is
+// left. A second Close does nothing.
+func (v *SharedValue) Close() {
+	v.mu.Lock()
+	v.closed = true
+	stop, stopped := v.stop, v.stopped
+	v.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-stopped
+	}
+}
+
+// Value returns a copy of the newest value that this process knows, nil before
+// Start. It sends nothing.
+func (v *SharedValue) Value() []byte { return slices.Clone(v.VersionedValue().Value) }
+
+// VersionedValue returns the newest value that this process knows.
+func (v *SharedValue) VersionedValue() VersionedValue {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.current
+}
+
+// OnChange calls fn with each newer value that this process comes to know, in
+// their order, on a goroutine of its own; see package listen.
+func (v *SharedValue) OnChange(fn func(VersionedValue)) *listen.Registration {
+	return v.changes.Add(fn)
+}
+
+// SetValue sets the value whatever it is. A change of another process may be
+// lost with it. After a lost reply it sets the value again.
+func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
+	if err := v.usable(false); err != nil {
+		return fmt.Errorf("shared: set %s: %w", v.path, err)
+	}
+	var stat framework.Stat
+	if err := v.client.Set(ctx, v.path, data, framework.Idempotent(), framework.StoringStatIn(&stat)); err != nil {
+		return fmt.Errorf("shared: set: %w", err)
+	}
+	v.learn(versioned(slices.Clone(data), &stat))
+	return nil
+}
+
+// TrySetValue sets the value if previous is still the newest one, and reports
+// whether it was.
+func (v *SharedValue) TrySetValue(ctx context.Context, previous VersionedValue, data []byte) (bool, error) {
+	ok, err := v.trySet(ctx, previous, data)
+	if err != nil {
+		return false, fmt.Errorf("shared: try to set %s: %w", v.path, err)
+	}
+	return ok, nil
+}
+
+func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data []byte) (bool, error) {
+	switch err := v.usable(false); {
+	case err != nil:
+		return false, err
+	case previous.Version == -1:
+		return false, errors.New("version -1, which is no condition: set the value without one")
+	case previous.Zxid < v.VersionedValue().Zxid:
+		return false, nil // known to be replaced, so there is nothing to ask
+	}
+	var stat framework.Stat
+	err := attempt.Conditional(func() error {
+		return v.client.Set(ctx, v.path, data, framework.WithVersion(previous.Version), framework.StoringStatIn(&stat))
+	})
+	if attempt.Overtaken(err) {
+		return false, nil
+	}
+	if err == nil {
+		v.learn(versioned(slices.Clone(data), &stat))
+	}
+	return err == nil, err
+}
