@@ -2,8 +2,9 @@ package locks
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -37,14 +38,17 @@ func (a awaited) cancel() {
 // await waits until there is a reason to ask the driver again: one of the contenders
 // with these names has gone, or our own node, or there is another maximum. It brings
 // what is known of the queue up to date. It may return early.
-func (q *queued) await(ctx context.Context, names []string) error {
+func (q *queued) await(ctx context.Context, contenders, names []string) error {
+	if q.began.IsZero() {
+		q.began = time.Now()
+	}
 	if len(names) == 0 {
 		return q.awaitFolder(ctx)
 	}
 	if q.awaited == nil {
 		q.awaited, q.wake = make(map[string]*awaited), make(chan struct{}, 1)
 	}
-	q.settle(q.andTheOneBefore(names))
+	q.settle(q.andTheOneBefore(contenders, names))
 	if err := q.watch(ctx, names); err != nil {
 		return err
 	}
@@ -57,12 +61,12 @@ func (q *queued) await(ctx context.Context, names []string) error {
 // waits for. When that one goes we are next, and see to it beforehand that nobody else is
 // before us. The others who wait for the same, as readers do for a writer, need not wake
 // up: they will be let in together.
-func (q *queued) andTheOneBefore(names []string) []string {
-	ours := slices.Index(q.names, q.name)
-	if len(names) != 1 || q.shrinking == nil || ours < 1 || q.names[ours-1] != names[0] {
+func (q *queued) andTheOneBefore(contenders, names []string) []string {
+	ours := slices.Index(contenders, q.name)
+	if len(names) != 1 || q.shrinking == nil || ours < 1 || contenders[ours-1] != names[0] {
 		return names
 	}
-	result, err := q.l.driver.GetsTheLock(q.names, names[0], q.max.n)
+	result, err := q.l.driver.GetsTheLock(contenders, names[0], q.max.n)
 	if err != nil || len(result.PathsToWatch) != 1 {
 		return names
 	}
@@ -78,7 +82,7 @@ func (q *queued) settle(names []string) {
 		}
 	}
 	for _, name := range names {
-		local := q.companions[name]
+		local := q.companion(name)
 		if a := q.awaited[name]; a != nil && a.local == local {
 			continue
 		} else if a != nil {
@@ -88,51 +92,85 @@ func (q *queued) settle(names []string) {
 		if local != nil {
 			a.stop = context.AfterFunc(local.over, q.poke)
 		}
-		q.awaited[name] = a
+		q.awaited[strings.Clone(name)] = a // or it would keep all names of the list in memory
 	}
 }
 
 // watch asks the server for what it is to tell us, in one round trip, and with one
-// request for all who are awaited. Those who have gone already are told as those who
-// go later.
+// request for all who are awaited, or a few for a great many. Those who have gone already
+// are told as those who go later.
 //
 // Some servers tell nothing of a node to those who may not read it, without refusing the
 // watch. So those that are needed are each read once, when the wait is no short one: that
-// is refused then, and tells of one whose end has been kept from us.
+// is refused then, and tells of one whose end has been kept from us. What one acquisition
+// of the client has read the others need not.
 func (q *queued) watch(ctx context.Context, needed []string) error {
 	names, unread := q.unwatched(), []string(nil)
-	var reads []framework.Read
-	watches, absent := make([]*framework.Watch, len(names)), false
-	if len(names) > 0 {
-		reads = append(reads, framework.WatchData(q.l.pathsOf(names), watches))
-	}
+	watches, absent, ownIsNew := make([]*framework.Watch, len(names)), false, false
+	reads := watchAll(q.l.pathsOf(names), watches)
 	if !time.Now().Before(q.ownDue) {
 		unread = q.unread(needed)
-		if q.own == nil {
+		if ownIsNew = q.own == nil; ownIsNew {
 			reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own), framework.StoringAbsenceIn(&absent)))
 		}
 	}
-	gone := make([]bool, len(unread))
+	gone, data := make([]bool, len(unread)), make([][]byte, len(unread))
 	for i, path := range q.l.pathsOf(unread) {
-		reads = append(reads, framework.ReadData(path, nil, framework.StoringAbsenceIn(&gone[i])))
+		reads = append(reads, framework.ReadData(path, &data[i], framework.StoringAbsenceIn(&gone[i])))
 	}
 	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
 		return err
 	}
 	for i, name := range names {
 		q.awaited[name].watch = watches[i]
-		watches[i].OnFired(func(framework.Event) { q.poke() })
+		watches[i].OnFired(q.onEvent)
 	}
 	for i, name := range unread {
 		if q.awaited[name].read = true; gone[i] {
 			q.gone(name)
 			q.poke()
+		} else {
+			q.folder.noteRead(name, data[i])
 		}
 	}
 	if absent { // after the watches have become ours, which close takes back
 		return errOwnNodeGone
 	}
+	if ownIsNew {
+		q.own.OnFired(q.onOwnEvent)
+	}
 	return nil
+}
+
+// onEvent runs where events are received, and must not block.
+func (q *queued) onEvent(event framework.Event) {
+	if event.Err != nil {
+		q.demand() // now: a list that is begun after this is newer than the interruption
+	}
+	q.poke()
+}
+
+func (q *queued) onOwnEvent(event framework.Event) {
+	if event.Err != nil {
+		q.demand()
+	}
+}
+
+// watchBytes bounds the paths in one request for watches, far below what a server accepts.
+const watchBytes = 256 << 10
+
+// watchAll splits the request for a great many watches.
+func watchAll(paths []string, into []*framework.Watch) (reads []framework.Read) {
+	for first := 0; first < len(paths); {
+		next, size := first, 0
+		for next < len(paths) && (next == first || size+len(paths[next]) <= watchBytes) {
+			size += len(paths[next]) + 4
+			next++
+		}
+		reads = append(reads, framework.WatchData(paths[first:next], into[first:next]))
+		first = next
+	}
+	return reads
 }
 
 // pathsOf returns the paths of nodes in the folder.
@@ -161,7 +199,7 @@ func (q *queued) unwatched() []string {
 func (q *queued) unread(names []string) []string {
 	var unread []string
 	for _, name := range names {
-		if a := q.awaited[name]; a.local == nil && !a.read {
+		if a := q.awaited[name]; a.local == nil && !a.read && !q.folder.hasRead(name) {
 			unread = append(unread, name)
 		}
 	}
@@ -172,8 +210,8 @@ func (q *queued) unread(names []string) []string {
 func (q *queued) collect() {
 	for name, a := range q.awaited {
 		switch {
-		case a.local != nil && a.local.over.Err() != nil && a.local.replaced.Load():
-			delete(q.companions, name)
+		case a.local != nil && a.local.hasLetGo():
+			q.folder.remove(q.order(), name)
 		case a.local != nil || !fired(a.watch):
 		case a.watch.Event().Err != nil:
 			delete(q.awaited, name)
@@ -202,12 +240,13 @@ func (q *queued) heedOwn() error {
 	return nil
 }
 
-// interrupted has the names listed again, as the watches have gone with a connection.
+// interrupted says that the watches have gone with a connection. The names are listed
+// again, as onEvent has seen to.
 func (q *queued) interrupted() {
-	if q.names != nil {
+	if !q.suspended {
+		q.suspended = true
 		q.seen.suspended()
 	}
-	q.names = nil
 }
 
 // awaitFolder waits for any change of the folder. The first time it does not wait,
@@ -217,14 +256,19 @@ func (q *queued) awaitFolder(ctx context.Context) error {
 	if err := q.watch(ctx, nil); err != nil { // our own node
 		return err
 	}
-	if q.folder != nil {
-		if err := q.sleep(ctx, q.folder.Fired()); err != nil || !fired(q.folder) {
+	if q.changes != nil {
+		if err := q.sleep(ctx, q.changes.Fired()); err != nil || !fired(q.changes) {
 			return err
 		}
 	}
-	children, err := q.list(ctx, framework.Watched(&q.folder))
+	number := q.folder.begin()
+	names, err := q.l.client.Children(ctx, q.l.path, framework.Watched(&q.changes))
+	if errors.Is(err, framework.ErrNoNode) {
+		return nodeGone(err)
+	}
 	if err == nil {
-		q.learn(children)
+		q.folder.learn(number, names)
+		q.number.Store(number)
 	}
 	return err
 }
@@ -241,16 +285,57 @@ func (q *queued) sleep(ctx context.Context, wake <-chan struct{}) error {
 		defer timer.Stop()
 		due = timer.C
 	}
+	warn, stop := q.warning()
+	defer stop()
 	select {
 	case <-wake:
 	case <-own:
 	case <-due:
+	case <-warn:
+		q.warn()
 	case <-q.max.changed:
 	case <-q.session.Done():
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
+		return ended(ctx)
 	}
 	return nil
+}
+
+// ownWait is how long an acquisition waits for a hold of its own process before that is
+// logged: it may be a lock that was meant to be re-entered.
+const ownWait = 10 * time.Second
+
+// warning returns a channel that gets a value when it is time to warn.
+func (q *queued) warning() (due <-chan time.Time, stop func()) {
+	if holder := q.companionAwaited(); holder == nil || holder.warned.Load() {
+		return nil, func() {}
+	}
+	timer := time.NewTimer(max(time.Until(q.began.Add(ownWait)), 0))
+	return timer.C, func() { timer.Stop() }
+}
+
+// companionAwaited returns an acquisition of this process that is waited for and holds
+// the lock, or nil.
+func (q *queued) companionAwaited() *member {
+	for _, a := range q.awaited {
+		if a.local != nil && a.local.granted.Load() != 0 {
+			return a.local
+		}
+	}
+	return nil
+}
+
+// warn logs once for each hold that this process waits for itself.
+func (q *queued) warn() {
+	holder := q.companionAwaited()
+	if holder == nil || holder.warned.Swap(true) {
+		return
+	}
+	_, _, label := parseIdentity(string(holder.data))
+	q.l.client.Logger().Warn("waiting for a lock that this process holds itself: to re-enter it, "+
+		"acquire it with the context of its lease",
+		string(keyPath), q.l.path, "holder", framework.JoinPath(q.l.path, holder.name), "label", label,
+		"waiting", time.Since(q.began).Round(time.Second), "held", time.Since(time.Unix(0, holder.granted.Load())).Round(time.Second))
 }
 
 // poke wakes the acquisition, now or when it next sleeps. It does not block.

@@ -153,7 +153,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, seen *acquisition) 
 	// seen and the wait.
 	w, err := c.join(ctx, lease.hold.session, lock)
 	if err != nil {
-		return nil, notAcquired(ctx, err)
+		return nil, awaitError(ctx, err)
 	}
 	seen.waits(ctx)
 	var again *Lease
@@ -164,7 +164,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, seen *acquisition) 
 		again, err = w.takeAgain(ctx)
 	}
 	if err != nil {
-		return nil, joined(notAcquired(ctx, w.leave(ctx, err)), w.doubt)
+		return nil, joined(awaitError(ctx, w.leave(ctx, err)), w.doubt)
 	}
 	return again, nil
 }

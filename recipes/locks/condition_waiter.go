@@ -116,7 +116,7 @@ func (w *waiter) sleep(ctx context.Context, place int) error {
 	case <-before:
 	case <-w.session.Done():
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", ErrNotAcquired, ended(ctx))
 	}
 	return nil
 }

@@ -27,21 +27,34 @@ type LockInternalsDriver interface {
 	CreatesTheLock(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
 
 	// GetsTheLock decides from the sorted contenders whether ours has the lock or
-	// which one to wait for. An error that matches [framework.ErrNoNode] says that
-	// ours is not among them; the acquisition then starts again.
+	// which ones to wait for. It must not change contenders, which acquisitions share.
+	// An error that matches [framework.ErrNoNode] reports that ours is not among them;
+	// the acquisition then starts again. A decision that cannot be right fails the
+	// acquisition: to wait for ours, for a name that is not among the contenders or for
+	// one name twice, and to let ours in before a holder of this process that would not be
+	// let in any more.
 	GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error)
 }
 
-// ShrinkingQueue is what a driver implements in addition if nobody can come to stand
-// before a contender in the queue that is there already. Then those before it only
-// ever go, and an acquisition that has seen all go for which it had to wait has the
-// lock, without another list of names. Without it each wake-up leads to a new list. With
-// it GetsTheLock is asked about the contenders up to ours only.
+// ShrinkingQueue is an optional interface of a driver. It promises that no newcomer can
+// come to stand before a contender that is in the queue already. Contenders ahead can
+// then only leave, so a waiter acquires the lock once all of them have left, without
+// listing again, and GetsTheLock is asked about the contenders up to ours only. Without
+// it each wake-up leads to a new list.
+//
+// The promise concerns order and decision of the whole driver, so it is not inherited:
+// a driver that embeds [StandardLockInternalsDriver] makes it, if it does, with a Shrinks
+// method of its own.
 type ShrinkingQueue interface {
-	// Shrinks tells whether the end of the contender with this name proves that its
+	// Shrinks reports whether the end of the contender with this name proves that its
 	// place is free: that no other has taken it.
 	Shrinks(name string) bool
 }
+
+// OvertakingQueue is an optional interface of a driver whose queue is no lock by itself:
+// a newcomer may be let in before a contender that was let in earlier and has not left.
+// A waiting room in front of a mutex is one. Without it such a decision is an error.
+type OvertakingQueue interface{ Overtakes() bool }
 
 // LockNode is the znode of one acquisition.
 type LockNode struct {
@@ -80,8 +93,8 @@ type PredicateResults struct {
 	// GetsTheLock says that ours has the lock.
 	GetsTheLock bool
 
-	// PathsToWatch are otherwise the names of contenders, the end of any of which is
-	// a reason to look again. Without any, every change of the folder is one.
+	// PathsToWatch are otherwise names of contenders, each once, the end of any of which
+	// is a reason to look again. Without any, every change of the folder is one.
 	// (Curator's has one: that is enough for a mutex and loses wake-ups of a
 	// semaphore, see [StandardLockInternalsDriver].)
 	PathsToWatch []string
@@ -105,16 +118,55 @@ func (StandardLockInternalsDriver) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
 ) (LockNode, error) {
 	var node LockNode
-	var err error
-	node.Path, err = client.Create(ctx, path, data,
-		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
-		framework.WithMode(framework.EphemeralSequential), framework.InSession(session),
-		framework.StoringStatIn(&node.Stat), framework.ListingSiblingsIn(&node.Children))
+	err := createNode(ctx, client, session, path, data, &node, framework.ListingSiblingsIn(&node.Children))
 	return node, err
 }
 
-// Shrinks is true: new nodes have greater numbers.
-func (StandardLockInternalsDriver) Shrinks(string) bool { return true }
+func createNode(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+	node *LockNode, more ...framework.CreateOption,
+) (err error) {
+	node.Path, err = client.Create(ctx, path, data, append(more,
+		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
+		framework.WithMode(framework.EphemeralSequential), framework.InSession(session),
+		framework.StoringStatIn(&node.Stat))...)
+	return err
+}
+
+// newcomerDriver is a driver that knows where a newcomer stands. When that is behind all
+// others it can leave out the list, for an acquisition that is certain to wait.
+type newcomerDriver interface {
+	standsLast() bool
+	createsWithoutList(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
+}
+
+// unlisted is the part of a driver that creates a node as StandardLockInternalsDriver
+// does, without the list.
+type unlisted struct{}
+
+func (unlisted) standsLast() bool { return true }
+
+func (unlisted) createsWithoutList(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (LockNode, error) {
+	var node LockNode
+	err := createNode(ctx, client, session, path, data, &node)
+	return node, err
+}
+
+// queueDriver is the driver of mutexes and of the first semaphore, as it is used
+// without a change: new nodes have greater numbers, and who comes first is let in first.
+type queueDriver struct {
+	StandardLockInternalsDriver
+	unlisted
+}
+
+func newQueueDriver(lockName string) queueDriver {
+	return queueDriver{StandardLockInternalsDriver: StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: lockName}}}
+}
+
+// Shrinks is true: a newcomer stands behind all others.
+func (queueDriver) Shrinks(string) bool { return true }
 
 // GetsTheLock decides by the place in the queue. It admits nobody with the last
 // positive sequence number, see [ErrSequenceExhausted].

@@ -11,10 +11,15 @@ import (
 )
 
 var (
-	// ErrNotAcquired says that the lock was not acquired: another one has it
-	// (TryAcquire), or the context ended first, whose cause the error then matches
-	// too. Nothing of the attempt is left, or what is left is being deleted in the
-	// background.
+	// ErrNotAcquired reports that a contender was in the way: TryAcquire found one, or
+	// the context ended while others stood before in the queue. The error is then a
+	// [*NotAcquiredError] too. An acquisition that fails for want of a connection
+	// does not match ErrNotAcquired, but [framework.ErrNotConnected]; whether another
+	// client holds the lock is unknown then. Either way the error of an acquisition whose
+	// context has ended matches the context's error and its cause. Nothing of the attempt
+	// is left, or what is left is being deleted in the background.
+	//
+	// [Condition.Await] returns it whenever its context has ended: the lock is not held.
 	ErrNotAcquired = errors.New("not acquired")
 
 	// ErrReleased is the cause with which the contexts of a lease end when it is
@@ -75,15 +80,95 @@ func (e *joinedError) Unwrap() []error { return e.errs }
 // [framework.LostError].
 type LostError = framework.LostError
 
-// acquireError is the form of every error of an acquisition.
-func acquireError(ctx context.Context, path string, err error) error {
-	return fmt.Errorf("locks: acquire %s: %w", path, notAcquired(ctx, err))
+// NotAcquiredError says which contenders kept an acquisition from the lock. It matches
+// [ErrNotAcquired] and, when a context has ended the wait, that context's error and
+// cause.
+type NotAcquiredError struct {
+	// Position is the number of contenders that were known to stand before this
+	// acquisition, or to wait within this process for one node ([WithLocalHandoff]).
+	Position int
+
+	l      *LockInternals
+	folder *folder  // for what is known of the contenders
+	ahead  []string // their names
+	cause  error    // nil for a try
 }
 
-// notAcquired returns the error, or the end of the context if that has come first.
-func notAcquired(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
-		return fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
+// Ahead returns the contenders that were known to stand before this acquisition, in the
+// order of the queue: the first one holds the lock, or is about to. No request is made
+// for it, so only Path, LockName, Position and Sequence are always set. Identity, Host,
+// PID and Label are set for contenders of this client, and for the ones that its
+// waiters have read; see [LockInternals.Participants] for all of it.
+func (e *NotAcquiredError) Ahead() []Participant { return e.l.describe(e.folder, e.ahead) }
+
+func (e *NotAcquiredError) Error() string {
+	text := ErrNotAcquired.Error() + ": " + e.inTheWay()
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+// inTheWay names the first of those ahead.
+func (e *NotAcquiredError) inTheWay() string {
+	if len(e.ahead) == 0 {
+		return "it is held or waited for in this process"
+	}
+	first := e.l.describe(e.folder, e.ahead[:1])[0]
+	text := fmt.Sprintf("%d ahead in the queue, the first is %s", e.Position, first.Path)
+	if first.Host != "" {
+		text += fmt.Sprintf(" (%s)", first.Identity)
+	}
+	return text
+}
+
+// Unwrap returns ErrNotAcquired and the end of the context.
+func (e *NotAcquiredError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{ErrNotAcquired}
+	}
+	return []error{ErrNotAcquired, e.cause}
+}
+
+// notAcquired returns the error of an acquisition behind these contenders.
+func (l *LockInternals) notAcquired(f *folder, ahead []string, cause error) error {
+	return &NotAcquiredError{Position: len(ahead), l: l, folder: f, ahead: ahead, cause: cause}
+}
+
+// ended returns the error of a context that has ended, and its cause if that is another.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return context.Cause(ctx)
+}
+
+// acquireError is the form of every error of an acquisition.
+func (l *LockInternals) acquireError(ctx context.Context, path string, err error) error {
+	return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, err))
+}
+
+// whyNot returns why an acquisition has failed. When the context has ended, that is part
+// of it, and so is the connection if there is none.
+func (l *LockInternals) whyNot(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	end := ended(ctx)
+	// Without a connection nothing is known of those who were in the way.
+	if health := l.client.Health().Err; errors.Is(health, framework.ErrNotConnected) {
+		return fmt.Errorf("%w: %w", health, end)
+	}
+	if !errors.Is(err, ctx.Err()) || !errors.Is(err, context.Cause(ctx)) {
+		return fmt.Errorf("%w: %w", end, err)
 	}
 	return err
+}
+
+// awaitError returns why a wait for a signal has failed.
+func awaitError(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, ErrNotAcquired) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotAcquired, ended(ctx))
 }

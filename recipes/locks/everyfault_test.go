@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,12 +275,9 @@ func (f faultedCall) allows(err error, fate requestFate) bool {
 	return slices.ContainsFunc(f.may, func(is func(error) bool) bool { return is(err) })
 }
 
-// tellsOfTheEnd tells whether the error is that of a call whose context has ended: an
-// acquisition was not made then, and of whatever deletes something the rest is pending.
+// tellsOfTheEnd reports whether the error is that of a call whose context has ended: of
+// what deletes something the rest is pending.
 func (f faultedCall) tellsOfTheEnd(err error) bool {
-	if strings.Contains(f.of[0], "Acquire") {
-		return errors.Is(err, locks.ErrNotAcquired) && errors.Is(err, context.Canceled)
-	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, framework.ErrCleanupPending)
 }
 

@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
@@ -30,14 +31,14 @@ func ExampleLockInternals_kazoo() {
 		framework.WithMode(framework.EphemeralSequential))
 	check(err)
 	_, err = lock.TryAcquire(ctx)
-	fmt.Println(err)
+	fmt.Println("held:", errors.Is(err, locks.ErrNotAcquired))
 
 	check(client.Delete(ctx, python))
 	lease, err := lock.Acquire(ctx)
 	fmt.Println(err)
 	fmt.Println(lease.Release(ctx))
 	// Output:
-	// locks: acquire /locks/report: not acquired: it is held
+	// held: true
 	// <nil>
 	// <nil>
 }

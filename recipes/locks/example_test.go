@@ -82,10 +82,10 @@ func ExampleInterProcessMutex_TryAcquire() {
 	lease, err := mutex.TryAcquire(ctx)
 	check(err)
 	_, err = mutex.TryAcquire(ctx)
-	fmt.Println(err)
+	fmt.Println("held:", errors.Is(err, locks.ErrNotAcquired))
 	fmt.Println(lease.Release(ctx))
 	// Output:
-	// locks: acquire /locks/report: not acquired: it is held
+	// held: true
 	// <nil>
 }
 
@@ -211,7 +211,7 @@ func ExampleInterProcessReadWriteLock() {
 	another, err := lock.ReadLock().TryAcquire(ctx)
 	fmt.Println("readers share:", err)
 	_, err = lock.WriteLock().TryAcquire(ctx)
-	fmt.Println("a writer does not:", err)
+	fmt.Println("a writer does not:", errors.Is(err, locks.ErrNotAcquired))
 
 	// The other way there is none.
 	_, err = lock.WriteLock().Acquire(reader.Context(ctx))
@@ -219,7 +219,7 @@ func ExampleInterProcessReadWriteLock() {
 	fmt.Println(another.Release(ctx), reader.Release(ctx))
 	// Output:
 	// readers share: <nil>
-	// a writer does not: locks: acquire /locks/catalogue: not acquired: it is held
+	// a writer does not: true
 	// locks: acquire /locks/catalogue: a read lock cannot be upgraded: the writer would wait for its own reader
 	// <nil> <nil>
 }
@@ -262,9 +262,9 @@ func ExampleInterProcessSemaphoreMutex() {
 		_, err := mutex.TryAcquire(ctx) // with an InterProcessMutex this re-enters
 		return err
 	})
-	fmt.Println(err)
+	fmt.Println("held:", errors.Is(err, locks.ErrNotAcquired))
 	// Output:
-	// locks: acquire /locks/report: not acquired: 1 of 1 leases are taken
+	// held: true
 }
 
 func ExampleInterProcessMultiLock() {
@@ -281,11 +281,11 @@ func ExampleInterProcessMultiLock() {
 	check(err)
 	fmt.Println(len(lease.Tokens()), lease.Err())
 	_, err = to.TryAcquire(ctx)
-	fmt.Println(err)
+	fmt.Println("held:", errors.Is(err, locks.ErrNotAcquired))
 	fmt.Println(lease.Release(ctx))
 	// Output:
 	// 2 <nil>
-	// locks: acquire /accounts/4: not acquired: it is held
+	// held: true
 	// <nil>
 }
 
@@ -306,12 +306,12 @@ func ExampleLockInternals() {
 	second, err := pool.TryAcquire(ctx)
 	fmt.Println("second:", err)
 	_, err = pool.TryAcquire(ctx)
-	fmt.Println("third:", err)
+	fmt.Println("third is refused:", errors.Is(err, locks.ErrNotAcquired))
 	fmt.Println(first.Release(ctx), second.Release(ctx))
 	// Output:
 	// first: <nil>
 	// second: <nil>
-	// third: locks: acquire /pools/convert: not acquired: it is held
+	// third is refused: true
 	// <nil> <nil>
 }
 

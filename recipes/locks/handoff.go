@@ -56,12 +56,12 @@ type handoff struct {
 // take waits for its turn among the goroutines, and joins the queue if it gets no hold
 // with it.
 func (f *handoff) take(ctx context.Context, l *LockInternals, wait bool, seen *acquisition) (*hold, error) {
-	turn, err := f.join(wait)
+	turn, err := f.join(l, wait)
 	if err != nil {
 		return nil, err
 	}
 	if turn != nil {
-		h, err := f.await(ctx, turn, seen)
+		h, err := f.await(ctx, l, turn, seen)
 		if h != nil || err != nil {
 			return h, err
 		}
@@ -74,7 +74,7 @@ func (f *handoff) take(ctx context.Context, l *LockInternals, wait bool, seen *a
 }
 
 // join returns what to wait for, nil if it is the turn of the caller.
-func (f *handoff) join(wait bool) (chan *hold, error) {
+func (f *handoff) join(l *LockInternals, wait bool) (chan *hold, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -82,14 +82,14 @@ func (f *handoff) join(wait bool) (chan *hold, error) {
 		f.busy = true
 		return nil, nil
 	case !wait:
-		return nil, fmt.Errorf("%w: it is held or waited for in this process", ErrNotAcquired)
+		return nil, &NotAcquiredError{Position: 1 + len(f.waiting), l: l}
 	}
 	turn := make(chan *hold, 1)
 	f.waiting = append(f.waiting, turn)
 	return turn, nil
 }
 
-func (f *handoff) await(ctx context.Context, turn chan *hold, seen *acquisition) (*hold, error) {
+func (f *handoff) await(ctx context.Context, l *LockInternals, turn chan *hold, seen *acquisition) (*hold, error) {
 	seen.waits(ctx)
 	select {
 	case h := <-turn:
@@ -99,8 +99,9 @@ func (f *handoff) await(ctx context.Context, turn chan *hold, seen *acquisition)
 		return h, nil
 	case <-ctx.Done():
 	}
-	err := fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
-	if f.withdraw(turn) {
+	place, withdrawn := f.withdraw(turn)
+	err := &NotAcquiredError{Position: 1 + place, l: l, cause: ended(ctx)}
+	if withdrawn {
 		return nil, err
 	}
 	if h := <-turn; h != nil { // it has come meanwhile, and goes to the next
@@ -111,16 +112,17 @@ func (f *handoff) await(ctx context.Context, turn chan *hold, seen *acquisition)
 	return nil, err
 }
 
-// withdraw returns false if the turn has come.
-func (f *handoff) withdraw(turn chan *hold) bool {
+// withdraw gives up a turn and returns its place among those who wait, or false if it
+// has come.
+func (f *handoff) withdraw(turn chan *hold) (place int, withdrawn bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.Index(f.waiting, turn)
 	if i < 0 {
-		return false
+		return 0, false
 	}
 	f.waiting = slices.Delete(f.waiting, i, i+1)
-	return true
+	return i, true
 }
 
 // next gives the node of a hold that has ended to the next goroutine, and returns

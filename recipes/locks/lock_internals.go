@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -33,6 +35,8 @@ type LockInternals struct {
 	wants     int  // leases that one owner is out for together; fewer than that may not be the maximum
 	reenters  bool // whether ownership in a context counts
 	cfg       config
+	orderKey  any           // of those who share what is known of the queue
+	failed    *atomic.Int64 // when a try has failed last, in Unix nanoseconds; 0 if it has succeeded since
 	telemetry *telemetry
 	handoff   *handoff // nil if every hold has a node of its own
 }
@@ -93,10 +97,22 @@ func newInternals(
 			return nil, err
 		}
 	}
-	return &LockInternals{
+	l := &LockInternals{
 		client: client, driver: driver, path: path, fullPath: client.FullPath(path), basePath: basePath, maxLeases: maxLeases, wants: 1, cfg: cfg,
-		owner: ownerKey{client.WithoutNamespace(), client.FullPath(basePath)}, telemetry: seen,
-	}, nil
+		owner: ownerKey{client.WithoutNamespace(), client.FullPath(basePath)}, failed: new(atomic.Int64), telemetry: seen,
+	}
+	l.orderKey = orderKey{driver, isFixed}
+	if !reflect.ValueOf(driver).Comparable() {
+		l.orderKey = l // it shares with no other
+	}
+	return l, nil
+}
+
+// orderKey tells those apart who sort the names in a folder, and draw conclusions from
+// the end of one, in different ways.
+type orderKey struct {
+	driver LockInternalsDriver
+	fixed  bool
 }
 
 // Path returns the lock's folder.
@@ -132,7 +148,7 @@ func (l *LockInternals) attemptLock(ctx context.Context, wait bool) (*Lease, err
 	h, err := l.take(ctx, wait, seen)
 	seen.end(ctx, err)
 	if err != nil {
-		return nil, acquireError(ctx, l.path, err)
+		return nil, l.acquireError(ctx, l.path, err)
 	}
 	return h.newLease(), nil
 }
@@ -145,39 +161,177 @@ func (l *LockInternals) take(ctx context.Context, wait bool, seen *acquisition) 
 	return l.enter(ctx, wait, seen)
 }
 
-// enter joins the queue, and starts again from the beginning, as the retry policy
-// allows, when its node or its session is gone.
-func (l *LockInternals) enter(ctx context.Context, wait bool, seen *acquisition) (h *hold, err error) {
-	err = retry.Do(ctx, l.client.RetryPolicy(), func(ctx context.Context) (err error) {
-		h, err = l.attempt(ctx, wait, seen)
-		if errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted) {
-			return err
+// enter joins the queue, and starts again from the beginning when its node or its
+// session is gone: as the retry policy allows, and without end once it has stood in
+// the queue, so that nothing but its context ends a wait.
+func (l *LockInternals) enter(ctx context.Context, wait bool, seen *acquisition) (*hold, error) {
+	for {
+		var q *queued
+		var h *hold
+		err := retry.Do(ctx, l.client.RetryPolicy(), func(ctx context.Context) (err error) {
+			h, q, err = l.attempt(ctx, wait, seen)
+			if startsAgain(err) && !q.hasWaited() {
+				return err
+			}
+			return permanent(err)
+		})
+		switch {
+		case err == nil:
+			return h, nil
+		case ctx.Err() != nil:
+			return nil, l.overtaken(ctx, err)
+		case !startsAgain(err) || !q.hasWaited():
+			return nil, err
 		}
-		return permanent(err)
-	})
-	return h, err
+		sleep(ctx, time.Until(q.began.Add(ownDelay))) // a node that goes at once is not made again at once
+	}
 }
 
+// overtaken returns the error of an acquisition whose context has ended. One that has not
+// come to look may know all the same that a contender of this process is in the way.
+func (l *LockInternals) overtaken(ctx context.Context, err error) error {
+	maxLeases, fixed := l.maxLeases.(FixedLeases)
+	if errors.Is(err, ErrNotAcquired) || !fixed || !l.standsLast() {
+		return err
+	}
+	folder := l.openFolder()
+	defer folder.close()
+	contenders := slices.DeleteFunc(folder.alive(), func(name string) bool { return !l.driver.Contends(name) })
+	slices.SortFunc(contenders, l.driver.Compare)
+	if l.admits(folder, contenders, nil, int(maxLeases)) {
+		return err
+	}
+	return l.notAcquired(folder, contenders, ended(ctx))
+}
+
+// standsLast reports whether a newcomer stands behind all contenders.
+func (l *LockInternals) standsLast() bool {
+	_, shrinking := l.driver.(ShrinkingQueue)
+	driver, ok := l.driver.(newcomerDriver)
+	return shrinking && (!ok || driver.standsLast())
+}
+
+func startsAgain(err error) bool {
+	return errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted)
+}
+
+// hasWaited reports whether the acquisition has stood in the queue behind others.
+func (q *queued) hasWaited() bool { return q != nil && !q.began.IsZero() }
+
 // attempt makes one node and takes it through the queue. Whichever way it fails,
-// the node is deleted.
-func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisition) (*hold, error) {
-	if err := l.client.BlockUntilConnected(ctx); err != nil {
-		return nil, err
+// the node is deleted. It returns the acquisition that had the node, if any.
+func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisition) (*hold, *queued, error) {
+	folder := l.openFolder()
+	defer folder.close()
+	var t *trial
+	var err error
+	if wait {
+		err = l.client.BlockUntilConnected(ctx)
+	} else {
+		t, err = l.lookFirst(ctx, folder)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	session := l.client.Session()
-	node, err := l.driver.CreatesTheLock(ctx, l.client, session, l.basePath, l.cfg.data)
-	if errors.Is(err, framework.ErrSessionEnded) {
-		return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+	node, number, err := l.create(ctx, folder, session, wait)
+	if err != nil {
+		folder.withdraw(t)
+		if errors.Is(err, framework.ErrSessionEnded) {
+			err = nodeGone(err)
+		}
+		return nil, nil, err
 	}
+	q := l.newQueued(session, node, seen, l.join(session, node.Path, t), number)
+	h, err := q.internalLockLoop(ctx, wait)
+	if !wait {
+		l.noteTry(err)
+	}
+	if err != nil {
+		return nil, q, q.leave(ctx, err)
+	}
+	return h, q, nil
+}
+
+// create makes the node. The number is that of the list which the driver makes with it.
+func (l *LockInternals) create(ctx context.Context, f *folder, session *framework.Session, wait bool) (LockNode, uint64, error) {
+	number, creates := f.begin(), l.driver.CreatesTheLock
+	if driver, ok := l.driver.(newcomerDriver); ok && driver.standsLast() && wait && f.isCrowded() {
+		creates = driver.createsWithoutList // it will wait: a list that all newcomers share is enough
+	}
+	node, err := creates(ctx, l.client, session, l.basePath, l.cfg.data)
+	return node, number, err
+}
+
+// tryMemory is for how long a try that has failed makes the next one look before it
+// creates a node.
+const tryMemory = 10 * time.Second
+
+func (l *LockInternals) noteTry(err error) {
+	switch {
+	case err == nil:
+		l.failed.Store(0)
+	case errors.Is(err, ErrNotAcquired):
+		l.failed.Store(time.Now().UnixNano())
+	}
+}
+
+// lookFirst has a try fail before it creates a node if a contender is known to be in the
+// way: a node that cannot get the lock would be in the way of others. If one may be there,
+// it asks for a list, which costs a read and not two writes; so it does without a
+// connection, as a read is bounded and says why there is none.
+func (l *LockInternals) lookFirst(ctx context.Context, f *folder) (*trial, error) {
+	connected := l.client.State().IsConnected() && l.client.Session() != nil
+	if !l.standsLast() && connected {
+		return nil, nil //nolint:nilnil // without an order a newcomer's place is not known
+	}
+	if !connected {
+		if _, err := l.client.Children(ctx, l.path); err != nil && !errors.Is(err, framework.ErrNoNode) {
+			return nil, err
+		}
+		if !l.standsLast() {
+			return nil, nil //nolint:nilnil // as above
+		}
+	}
+	maxLeases, err := l.currentMax(ctx)
 	if err != nil {
 		return nil, err
 	}
-	q := l.newQueued(session, node, seen)
-	h, err := q.internalLockLoop(ctx, wait)
-	if err != nil {
-		return nil, q.leave(ctx, err)
+	_, lockName := framework.SplitPath(l.basePath)
+	t := &trial{lockName}
+	if time.Since(time.Unix(0, l.failed.Load())) > tryMemory {
+		if l.admits(f, nil, f.announce(t), maxLeases) {
+			return t, nil
+		}
+		f.withdraw(t)
 	}
-	return h, nil
+	contenders, err := l.listed(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if l.admits(f, contenders, f.announce(t), maxLeases) {
+		return t, nil
+	}
+	f.withdraw(t)
+	l.failed.Store(time.Now().UnixNano())
+	return nil, l.notAcquired(f, contenders, nil)
+}
+
+// listed returns the contenders by a list that is newer than this moment.
+func (l *LockInternals) listed(ctx context.Context, f *folder) ([]string, error) {
+	for {
+		number := f.question()
+		err := f.list(ctx, l, number)
+		if errors.Is(err, framework.ErrNoNode) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if contenders, known := f.queue(l, number); known {
+			return contenders, nil
+		}
+	}
 }
 
 // internalLockLoop waits for the turn of the node.
@@ -190,23 +344,45 @@ func (q *queued) internalLockLoop(ctx context.Context, wait bool) (*hold, error)
 	defer done()
 	defer q.close()
 	for {
-		result, err := q.look(ctx)
+		h, err := q.step(ctx, wait)
 		switch {
-		case err != nil:
-			return nil, err
-		case result.GetsTheLock:
-			if h, err := q.grant(ctx); h != nil || err != nil {
-				return h, err
-			}
-			// The connection was lost since the look. Look again over the next one.
-			q.interrupted()
-		case !wait:
-			return nil, fmt.Errorf("%w: it is held", ErrNotAcquired)
-		default:
-			if err := q.await(ctx, result.PathsToWatch); err != nil {
+		case h != nil:
+			return h, nil
+		case err == nil:
+		case ctx.Err() != nil && q.behind:
+			return nil, q.refusal(ended(ctx))
+		case q.hasWaited() && !startsAgain(err) && framework.Retryable(err):
+			// It goes on standing in the queue, and looks again when there is a connection.
+			q.demand()
+			sleep(ctx, ownDelay)
+			if err := q.l.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
 				return nil, err
 			}
+		default:
+			return nil, err
 		}
+	}
+}
+
+// step looks, and takes the lock or waits for a reason to look again. It returns nil
+// when it has waited.
+func (q *queued) step(ctx context.Context, wait bool) (*hold, error) {
+	result, contenders, err := q.look(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case result.GetsTheLock:
+		h, err := q.grant(ctx)
+		if h == nil && err == nil {
+			// The connection was lost since the look. Look again over the next one.
+			q.interrupted()
+			q.demand()
+		}
+		return h, err
+	case !wait:
+		return nil, q.refusal(nil)
+	default:
+		return nil, q.await(ctx, contenders, result.PathsToWatch)
 	}
 }
 
@@ -228,6 +404,7 @@ func (q *queued) grant(ctx context.Context) (*hold, error) {
 		release()
 		return nil, nil
 	}
+	q.self.granted.Store(time.Now().UnixNano())
 	return newHold(held, release, q), nil
 }
 

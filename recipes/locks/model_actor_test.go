@@ -100,7 +100,8 @@ func (w *world) acquire(a *actor, s step) {
 func (w *world) judge(a *actor, s step, owned, cancelled bool, err error) {
 	var lost *locks.LostError
 	switch {
-	case (s.verb == tryIt || s.verb == tryReadIt || cancelled) && errors.Is(err, locks.ErrNotAcquired):
+	case (s.verb == tryIt || s.verb == tryReadIt) && errors.Is(err, locks.ErrNotAcquired):
+	case cancelled && errors.Is(err, context.Canceled):
 	case errors.As(err, &lost) && (a.client.isHurt() || w.isVandalized()): // a member of a multi-lock that had been acquired
 	case owned && (errors.As(err, &lost) || errors.Is(err, locks.ErrReleased) || errors.Is(err, locks.ErrUpgrade)):
 	case w.program.recipe.resizes && errors.Is(err, locks.ErrTooManyLeases):

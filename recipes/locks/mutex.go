@@ -45,7 +45,7 @@ var _ InterProcessLock = (*InterProcessMutex)(nil)
 // sends nothing.
 func NewInterProcessMutex(client *framework.Framework, path string, opts ...Option) (*InterProcessMutex, error) {
 	sorter := StandardLockInternalsSorter{LockName: mutexName}
-	internals, err := NewLockInternals(client, StandardLockInternalsDriver{sorter}, path, mutexName, 1,
+	internals, err := NewLockInternals(client, newQueueDriver(mutexName), path, mutexName, 1,
 		named("mutex", opts)...)
 	if err != nil {
 		return nil, err

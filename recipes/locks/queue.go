@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework"
 )
 
-// queued is one acquisition that has its node in the queue, and what it knows of
-// the queue: the names of the last list, less those that have gone since. While
-// nobody can come to stand before it (see [ShrinkingQueue]) everybody whom it has to
-// wait for is among them. So if the driver lets it in by them, it would by a new list.
+// queued is one acquisition that has its node in the queue. What it knows of the queue
+// it shares with the other acquisitions of the client, see [folder].
 type queued struct {
 	l         *LockInternals
 	shrinking ShrinkingQueue // the driver, nil if it is none
@@ -22,140 +20,211 @@ type queued struct {
 	node      LockNode
 	name      string
 	self      *member
+	folder    *folder
 	seen      *acquisition
 	max       maximum
 
-	names      []string           // nil: to be listed
-	companions map[string]*member // those among the names who tell us themselves when they let go
-	passed     bool               // somebody who has gone was not the first: those before may have gone unnoticed
+	number atomic.Uint64 // what is known counts if it is from this list or a newer one
+	began  time.Time     // to wait; zero before the first wait
+
+	suspended bool // an interruption was told to the telemetry
+	behind    bool // others, when the driver was last asked
 
 	awaited map[string]*awaited // nil before the first wait, as is wake
 	wake    chan struct{}
 	own     *framework.Watch // on node: tells of its deletion; nil while there is none
 	ownDue  time.Time        // when there is to be one
 	data    []byte           // of node, as read with own
-	folder  *framework.Watch // on the list of names, if the driver waits for that; may be nil
+	changes *framework.Watch // on the list of names, if the driver waits for that; may be nil
 }
 
-func (l *LockInternals) newQueued(session *framework.Session, node LockNode, seen *acquisition) *queued {
-	q := &queued{l: l, session: session, node: node, self: l.join(node.Path), seen: seen, ownDue: time.Now().Add(ownDelay)}
-	_, q.name = framework.SplitPath(node.Path)
+// newQueued returns the acquisition of a node that was created. The list that came with
+// the creation, if any, has the given number.
+func (l *LockInternals) newQueued(
+	session *framework.Session, node LockNode, seen *acquisition, self *member, number uint64,
+) *queued {
+	q := &queued{
+		l: l, session: session, node: node, self: self, folder: self.folder, name: self.name, seen: seen,
+		ownDue: time.Now().Add(ownDelay),
+	}
 	q.shrinking, _ = l.driver.(ShrinkingQueue)
 	if node.Children != nil {
-		q.learn(node.Children)
+		q.folder.learn(number, node.Children)
+		q.number.Store(number)
+		q.node.Children = nil // or each waiter would keep a list of all names
+	} else {
+		q.demand()
 	}
 	return q
 }
 
-// close ends all waiting. The watch on our own node is left to who comes next.
+// close ends all waiting. The watch on our own node is left to the hold.
 func (q *queued) close() {
 	q.settle(nil)
-	q.folder.Cancel()
+	q.changes.Cancel()
 }
 
-// learn takes over a list of names. Where the queue shrinks those behind ours play no part.
-func (q *queued) learn(children []string) {
-	contends := q.l.driver.Contends
-	if q.shrinking != nil {
-		contends = func(name string) bool { return q.l.driver.Contends(name) && q.l.driver.Compare(name, q.name) <= 0 }
-	}
-	q.names = q.l.sorted(children, contends)
-	q.companions, q.passed = nil, false
-	// A maximum that may change is to be heard of first: what the server tells comes in order.
-	if _, fixed := q.l.maxLeases.(FixedLeases); fixed && q.shrinking != nil {
-		q.companions = q.self.companions(q.names)
-		maps.DeleteFunc(q.companions, func(name string, _ *member) bool { return name == q.name || !q.hearsOf(name) })
+// demand has what is known replaced by a list that is newer than this moment. Hooks of
+// watches call it, which must not block.
+func (q *queued) demand() {
+	for number := q.folder.question(); ; {
+		old := q.number.Load()
+		if old >= number || q.number.CompareAndSwap(old, number) {
+			return
+		}
 	}
 }
 
-// hearsOf tells whether the word of a companion that it has let go proves that its
-// place is free: where the driver says so, and among writers, of which those whose place
-// a reader may have taken are marked as replaced.
-func (q *queued) hearsOf(name string) bool {
-	_, marked := q.l.driver.(writeDriver)
-	return marked || q.shrinking.Shrinks(name)
-}
+// known returns the contenders that the driver is asked about, or false if they have to
+// be listed: those up to ours where the queue shrinks, and all of them otherwise.
+func (q *queued) known() ([]string, bool) { return q.knownBy(q.number.Load()) }
 
-// list returns the names in the folder.
-func (q *queued) list(ctx context.Context, opts ...framework.ChildrenOption) ([]string, error) {
-	children, err := q.l.client.Children(ctx, q.l.path, opts...)
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+func (q *queued) knownBy(number uint64) ([]string, bool) {
+	contenders, known := q.folder.queue(q.l, number)
+	if known && q.shrinking != nil {
+		i, found := slices.BinarySearchFunc(contenders, q.name, q.l.driver.Compare)
+		if found {
+			i++
+		}
+		contenders = contenders[:i:i]
 	}
-	return children, err
+	return contenders, known
 }
 
 // look asks the driver about what is known, and about a new list if there is none or
-// if it may let us in by a new one only.
-func (q *queued) look(ctx context.Context) (PredicateResults, error) {
-	if err := q.heedOwn(); err != nil {
-		return PredicateResults{}, err
-	}
-	if q.names != nil {
-		result, err := q.decide(ctx)
-		if err != nil || result.GetsTheLock || !q.passed {
-			return result, err
+// if a new one may know better.
+func (q *queued) look(ctx context.Context) (PredicateResults, []string, error) {
+	for listed := false; ; listed = true {
+		if contenders, known := q.known(); known {
+			result, err := q.decide(ctx, contenders)
+			if err != nil || result.GetsTheLock || listed || !q.isOutdated(result) {
+				return result, contenders, err
+			}
+			q.demand()
+		}
+		if err := q.folder.list(ctx, q.l, q.number.Load()); err != nil {
+			return PredicateResults{}, nil, err
 		}
 	}
-	children, err := q.list(ctx)
-	if err != nil {
-		return PredicateResults{}, err
-	}
-	q.learn(children)
-	result, err := q.decide(ctx)
-	q.passed = false
-	return result, err
 }
 
-// decide asks the driver about what is known.
-func (q *queued) decide(ctx context.Context) (PredicateResults, error) {
+// isOutdated reports whether those to wait for may have gone unnoticed. An acquisition of
+// this process would have said so.
+func (q *queued) isOutdated(result PredicateResults) bool {
+	if q.shrinking == nil || !q.folder.isStale(q.order()) {
+		return false
+	}
+	for _, name := range result.PathsToWatch {
+		if q.companion(name) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *queued) order() *order { return q.folder.orderOf(q.l) }
+
+// companion returns the acquisition of this process with that name if its word that it
+// has let go is enough.
+func (q *queued) companion(name string) *member {
+	if q.shrinking == nil {
+		return nil
+	}
+	m := q.folder.member(name)
+	if m == nil || m == q.self || m.unproven.Load() || !q.order().hears(name) {
+		return nil
+	}
+	return m
+}
+
+// decide asks the driver, and does not believe everything.
+func (q *queued) decide(ctx context.Context, contenders []string) (PredicateResults, error) {
 	// After the list, in which others leave but nobody gets before ours: it is an
 	// answer as of this moment. A change of either is a reason to look again.
 	if err := q.max.read(ctx, q.l); err != nil {
 		return PredicateResults{}, err
 	}
 	if err := q.session.Err(); err != nil {
-		return PredicateResults{}, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+		return PredicateResults{}, nodeGone(err)
 	}
-	q.dropCompanions()
-	result, err := q.l.driver.GetsTheLock(q.names, q.name, q.max.n)
+	// After the contenders: whoever took one out of them knew of the end of ours before.
+	if err := q.heedOwn(); err != nil {
+		return PredicateResults{}, err
+	}
+	result, err := q.l.driver.GetsTheLock(contenders, q.name, q.max.n)
 	if errors.Is(err, framework.ErrNoNode) {
-		return PredicateResults{}, fmt.Errorf("%w: %w", errOwnNodeGone, err)
+		return PredicateResults{}, nodeGone(err)
 	}
-	if err == nil && !result.GetsTheLock {
-		q.seen.queued(ctx, q.names, q.name)
+	if err != nil {
+		return PredicateResults{}, err
 	}
-	return result, err
+	if err := q.check(result, contenders); err != nil {
+		return PredicateResults{}, fmt.Errorf("driver %T: %w", q.l.driver, err)
+	}
+	if q.behind = !result.GetsTheLock; q.behind {
+		q.seen.queued(ctx, contenders, q.name)
+	}
+	return result, nil
 }
 
-// dropCompanions takes those out who have let go. Their nodes may still be there: but
-// whoever waits for one of them waits for ours too, or stands before it.
-func (q *queued) dropCompanions() {
-	if len(q.companions) == 0 {
-		return
+// check returns an error if the decision of a driver cannot be right.
+func (q *queued) check(result PredicateResults, contenders []string) error {
+	if result.GetsTheLock {
+		return q.checkHolders(contenders)
 	}
-	kept := 0
-	q.names = slices.DeleteFunc(q.names, func(name string) bool {
-		if other := q.companions[name]; other == nil || !other.hasLetGo() {
-			kept++
-			return false
+	for i, name := range result.PathsToWatch {
+		switch {
+		case name == q.name:
+			return fmt.Errorf("%s has to wait for itself, expected others", name)
+		case slices.Contains(result.PathsToWatch[:i], name):
+			return fmt.Errorf("%s has to wait for %s twice, expected names that differ", q.name, name)
+		case !slices.Contains(contenders, name):
+			return fmt.Errorf("%s has to wait for %q, expected one of the contenders", q.name, name)
 		}
-		delete(q.companions, name)
-		q.passed = q.passed || kept > 0
-		return true
-	})
+	}
+	return nil
 }
 
-// gone takes a name out whose node is not there any more.
+// checkHolders returns an error if the driver lets ours in before an acquisition of this
+// process that holds the lock, and would not let that one in any more.
+func (q *queued) checkHolders(contenders []string) error {
+	if o, ok := q.l.driver.(OvertakingQueue); ok && o.Overtakes() {
+		return nil
+	}
+	i := slices.Index(contenders, q.name)
+	for _, name := range contenders[i+1:] {
+		m := q.folder.member(name)
+		if m == nil || m.granted.Load() == 0 || m.over.Err() != nil {
+			continue
+		}
+		result, err := q.l.driver.GetsTheLock(contenders, name, q.max.n)
+		if err != nil || !result.GetsTheLock {
+			return fmt.Errorf("%s is let in before %s, which holds the lock: expected the queue to let in those first that stood there first",
+				q.name, name)
+		}
+	}
+	return nil
+}
+
+// gone takes a contender out whose node is not there any more.
 func (q *queued) gone(name string) {
 	q.awaited[name].cancel()
 	delete(q.awaited, name)
-	i := slices.Index(q.names, name)
-	switch {
-	case q.shrinking == nil || !q.shrinking.Shrinks(name):
-		q.names = nil
-	case i >= 0:
-		q.names = slices.Delete(q.names, i, i+1)
-		q.passed = q.passed || i > 0
+	if q.shrinking == nil || !q.shrinking.Shrinks(name) {
+		q.demand()
+		return
 	}
+	q.folder.remove(q.order(), name)
 }
+
+// refusal is the error of an acquisition that others are before, nil for a context that
+// has not ended.
+func (q *queued) refusal(cause error) error {
+	contenders, _ := q.knownBy(0)
+	if i := slices.Index(contenders, q.name); i >= 0 {
+		contenders = contenders[:i]
+	}
+	return q.l.notAcquired(q.folder, contenders, cause)
+}
+
+func nodeGone(err error) error { return fmt.Errorf("%w: %w", errOwnNodeGone, err) }

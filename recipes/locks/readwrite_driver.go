@@ -25,7 +25,7 @@ var (
 
 // readWriteQueue is what both sides have in common: one queue, in which they
 // stand by their number.
-type readWriteQueue struct{}
+type readWriteQueue struct{ unlisted }
 
 // Contends tells whether the name is that of a reader or of a writer.
 func (readWriteQueue) Contends(name string) bool {
@@ -108,11 +108,14 @@ type downgradeDriver struct {
 	writer *hold
 }
 
+// standsLast is false: its place is that of the writer.
+func (downgradeDriver) standsLast() bool { return false }
+
 // CreatesTheLock creates the reader's node in the writer's session.
 func (d downgradeDriver) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, _ *framework.Session, path string, data []byte,
 ) (LockNode, error) {
-	d.writer.self.replaced.Store(true) // before it is known not to have let go
+	d.writer.self.unproven.Store(true) // before it is known not to have let go
 	if err := d.writer.err(); err != nil {
 		return LockNode{}, writerEnded(err)
 	}

@@ -26,8 +26,7 @@ var _ InterProcessLock = (*InterProcessSemaphore)(nil)
 func NewInterProcessSemaphore(
 	client *framework.Framework, path string, maxLeases MaxLeases, opts ...Option,
 ) (*InterProcessSemaphore, error) {
-	driver := StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: mutexName}}
-	internals, err := newInternals(client, driver, path, mutexName, maxLeases, named("semaphore", opts))
+	internals, err := newInternals(client, newQueueDriver(mutexName), path, mutexName, maxLeases, named("semaphore", opts))
 	if err != nil {
 		return nil, err
 	}

@@ -64,8 +64,7 @@ func NewInterProcessSemaphoreV2(
 	if err := leases.refuseHandoff(); err != nil {
 		return nil, err
 	}
-	mutex := StandardLockInternalsDriver{StandardLockInternalsSorter{mutexName}}
-	turn, err := newInternals(client, mutex, framework.JoinPath(path, semaphoreLocks), mutexName, FixedLeases(1),
+	turn, err := newInternals(client, newQueueDriver(mutexName), framework.JoinPath(path, semaphoreLocks), mutexName, FixedLeases(1),
 		append(slices.Clone(opts), unobserved())) // what is measured as held and asked for are the leases
 	if err != nil {
 		return nil, err
@@ -167,7 +166,7 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	})
 	seen.end(ctx, err)
 	if err != nil {
-		return nil, acquireError(ctx, s.path, err)
+		return nil, s.leases.acquireError(ctx, s.path, err)
 	}
 	return leases, nil
 }
