@@ -106,11 +106,11 @@ func (q *queued) settle(names []string) {
 // of the client has read the others need not.
 func (q *queued) watch(ctx context.Context, needed []string) error {
 	names, unread := q.unwatched(), []string(nil)
-	watches, absent, ownIsNew := make([]*framework.Watch, len(names)), false, false
+	watches, absent := make([]*framework.Watch, len(names)), false
 	reads := watchAll(q.l.pathsOf(names), watches)
 	if !time.Now().Before(q.ownDue) {
 		unread = q.unread(needed)
-		if ownIsNew = q.own == nil; ownIsNew {
+		if q.own == nil {
 			reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own), framework.StoringAbsenceIn(&absent)))
 		}
 	}
@@ -123,7 +123,7 @@ func (q *queued) watch(ctx context.Context, needed []string) error {
 	}
 	for i, name := range names {
 		q.awaited[name].watch = watches[i]
-		watches[i].OnFired(q.onEvent)
+		watches[i].OnFired(func(framework.Event) { q.poke() })
 	}
 	for i, name := range unread {
 		if q.awaited[name].read = true; gone[i] {
@@ -136,24 +136,7 @@ func (q *queued) watch(ctx context.Context, needed []string) error {
 	if absent { // after the watches have become ours, which close takes back
 		return errOwnNodeGone
 	}
-	if ownIsNew {
-		q.own.OnFired(q.onOwnEvent)
-	}
 	return nil
-}
-
-// onEvent runs where events are received, and must not block.
-func (q *queued) onEvent(event framework.Event) {
-	if event.Err != nil {
-		q.demand() // now: a list that is begun after this is newer than the interruption
-	}
-	q.poke()
-}
-
-func (q *queued) onOwnEvent(event framework.Event) {
-	if event.Err != nil {
-		q.demand()
-	}
 }
 
 // watchBytes bounds the paths in one request for watches, far below what a server accepts.
@@ -241,7 +224,7 @@ func (q *queued) heedOwn() error {
 }
 
 // interrupted says that the watches have gone with a connection. The names are listed
-// again, as onEvent has seen to.
+// again over the next, see folder.queue.
 func (q *queued) interrupted() {
 	if !q.suspended {
 		q.suspended = true
@@ -261,14 +244,14 @@ func (q *queued) awaitFolder(ctx context.Context) error {
 			return err
 		}
 	}
-	number := q.folder.begin()
+	list := q.folder.begin(q.l.client)
 	names, err := q.l.client.Children(ctx, q.l.path, framework.Watched(&q.changes))
 	if errors.Is(err, framework.ErrNoNode) {
 		return nodeGone(err)
 	}
 	if err == nil {
-		q.folder.learn(number, names)
-		q.number.Store(number)
+		q.folder.learn(list, names)
+		q.number = list.number
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -139,33 +140,29 @@ func aSemaphore(t *testing.T, client *framework.Framework) contended {
 }
 
 // TestHandoverInTheProcess cuts a client off, when one of its goroutines holds the
-// lock and the next ones wait: they pass it on without a word from the server, in their order.
+// lock and the next ones wait: they pass it on without a word from the server, in their
+// order, on a clock that stands still, so that the last word is a fresh one.
 func TestHandoverInTheProcess(t *testing.T) {
 	for _, test := range []struct {
-		name, recipe string
+		name         string
 		holds, waits func(t *testing.T, client *framework.Framework) contended
 	}{
-		{"mutex", "mutex", aMutex, aMutex},
-		{"readers behind a writer", "rw.read", aWriter, aReader},
-		{"writers behind a reader", "rw.write", aReader, aWriter},
-		{"semaphore", "semaphore", aSemaphore, aSemaphore},
+		{"mutex", aMutex, aMutex},
+		{"readers behind a writer", aWriter, aReader},
+		{"writers behind a reader", aReader, aWriter},
+		{"semaphore", aSemaphore, aSemaphore},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				before := server.Counts(t)
-				seen := newObserved()
-				client := newLinked(t, server, seen.options()...)
-				lease := acquire(t, test.holds(t, client.Framework))
-				waiting := test.waits(t, client.Framework)
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				held := []*locks.Lease{acquire(t, test.holds(t, w.waiter))}
+				waiting := test.waits(t, w.waiter)
 				var results []<-chan outcome
-				for i := range 3 {
+				for range 3 {
 					results = append(results, acquireLater(withLimit(t), waiting))
-					seen.awaitWaiting(t, test.recipe, i+1)
+					time.Sleep(time.Second) // each waits, and watches its own node
 				}
-				awaitWatches(t, server, before, 4) // each on its own node
-				require.NoError(t, client.Sync(withLimit(t), "/"))
-				client.link.Blackhole(zkproxy.ToServer)
-				held := []*locks.Lease{lease}
+				require.NoError(t, w.waiter.Sync(withLimit(t), "/"))
+				heal := w.server.Blackhole(w.waiter.Session().ID(), zkserver.ToServer)
 				for _, result := range results {
 					last := held[len(held)-1]
 					short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
@@ -176,7 +173,7 @@ func TestHandoverInTheProcess(t *testing.T) {
 					require.Greater(t, o.lease.Token(), last.Token())
 					held = append(held, o.lease)
 				}
-				client.link.Heal()
+				heal()
 				release(t, held[len(held)-1])
 				awaitQueue(t, waiting, 0)
 			})

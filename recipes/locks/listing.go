@@ -12,8 +12,9 @@ import (
 // listing is one list of the names in a folder, and shared by all acquisitions of the
 // client that it answers. Neither names nor what is sorted of them is ever changed.
 type listing struct {
-	number uint64        // 0 before it is begun; guarded by the folder's mu until done
-	done   chan struct{} // closed with the answer
+	number uint64          // 0 before it is begun; guarded by the folder's mu until done
+	link   context.Context // the connection over which it was begun
+	done   chan struct{}   // closed with the answer
 	names  []string
 	err    error
 	lost   bool // the context of the acquisition that asked has ended
@@ -44,6 +45,12 @@ func (a *listing) sorted(l *LockInternals) []string {
 	return s.contenders
 }
 
+// answers reports whether the list is no older than the one with that number and was
+// begun over this connection: watches go with a connection, and with them the news.
+func (a *listing) answers(number uint64, link context.Context) bool {
+	return a != nil && a.number >= number && a.link == link && link.Err() == nil
+}
+
 // question returns the number of the first list that is newer than this moment.
 func (f *folder) question() uint64 {
 	f.mu.Lock()
@@ -51,19 +58,22 @@ func (f *folder) question() uint64 {
 	return f.begun + 1
 }
 
-// begin numbers a list that is about to be sent.
-func (f *folder) begin() uint64 {
+// begin returns a list that is about to be sent.
+func (f *folder) begin(client *framework.Framework) *listing {
+	a := &listing{link: linkOf(client)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.begun++
-	return f.begun
+	a.number = f.begun
+	return a
 }
 
-// learn takes over the answer to a list that was begun with this number.
-func (f *folder) learn(number uint64, names []string) {
+// learn takes over the answer to a list.
+func (f *folder) learn(a *listing, names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.learnLocked(&listing{number: number, names: names})
+	a.names = names
+	f.learnLocked(a)
 }
 
 func (f *folder) learnLocked(a *listing) {
@@ -87,7 +97,7 @@ func (f *folder) learnLocked(a *listing) {
 // been begun is newer than the question of all who wait for it.
 func (f *folder) list(ctx context.Context, l *LockInternals, number uint64) error {
 	for {
-		a, leads := f.joinList(number)
+		a, leads := f.joinList(number, linkOf(l.client))
 		if a == nil {
 			return nil
 		}
@@ -108,13 +118,13 @@ func (f *folder) list(ctx context.Context, l *LockInternals, number uint64) erro
 
 // joinList returns the list to wait for, nil if there is an answer already, and
 // whether the caller has to ask.
-func (f *folder) joinList(number uint64) (a *listing, leads bool) {
+func (f *folder) joinList(number uint64, link context.Context) (a *listing, leads bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.last != nil && f.last.number >= number:
+	case f.last.answers(number, link):
 		return nil, false
-	case f.asking != nil && (f.asking.number == 0 || f.asking.number >= number):
+	case f.asking != nil && (f.asking.number == 0 || f.asking.answers(number, link)):
 		return f.asking, false
 	case f.asking != nil && f.next != nil:
 		return f.next, false
@@ -137,9 +147,10 @@ func (f *folder) ask(ctx context.Context, l *LockInternals, a *listing) {
 		_, err = l.client.Exists(ctx, l.path) // waits for a connection, and no longer than a verb does
 	}
 	if err == nil {
+		link := linkOf(l.client)
 		f.mu.Lock()
 		f.begun++
-		a.number = f.begun
+		a.number, a.link = f.begun, link
 		f.mu.Unlock()
 		a.names, err = l.client.Children(ctx, l.path)
 	}

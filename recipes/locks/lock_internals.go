@@ -234,7 +234,7 @@ func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisitio
 		return nil, nil, err
 	}
 	session := l.client.Session()
-	node, number, err := l.create(ctx, folder, session, wait)
+	node, list, err := l.create(ctx, folder, session, wait)
 	if err != nil {
 		folder.withdraw(t)
 		if errors.Is(err, framework.ErrSessionEnded) {
@@ -242,7 +242,7 @@ func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisitio
 		}
 		return nil, nil, err
 	}
-	q := l.newQueued(session, node, seen, l.join(session, node.Path, t), number)
+	q := l.newQueued(session, node, seen, l.join(session, node.Path, t), list)
 	h, err := q.internalLockLoop(ctx, wait)
 	if !wait {
 		l.noteTry(err)
@@ -253,14 +253,14 @@ func (l *LockInternals) attempt(ctx context.Context, wait bool, seen *acquisitio
 	return h, q, nil
 }
 
-// create makes the node. The number is that of the list which the driver makes with it.
-func (l *LockInternals) create(ctx context.Context, f *folder, session *framework.Session, wait bool) (LockNode, uint64, error) {
-	number, creates := f.begin(), l.driver.CreatesTheLock
+// create makes the node. The list is the one that the driver makes with it, if it does.
+func (l *LockInternals) create(ctx context.Context, f *folder, session *framework.Session, wait bool) (LockNode, *listing, error) {
+	list, creates := f.begin(l.client), l.driver.CreatesTheLock
 	if driver, ok := l.driver.(newcomerDriver); ok && driver.standsLast() && wait && f.isCrowded() {
 		creates = driver.createsWithoutList // it will wait: a list that all newcomers share is enough
 	}
 	node, err := creates(ctx, l.client, session, l.basePath, l.cfg.data)
-	return node, number, err
+	return node, list, err
 }
 
 // tryMemory is for how long a try that has failed makes the next one look before it

@@ -156,14 +156,14 @@ func (f *folder) alive() []string {
 	return names
 }
 
-// crowd is from how many acquisitions of this process on a newcomer shares the next
-// list rather than have one of its own with the creation of its node.
-const crowd = 32
+// crowd is from how many users of a folder on a newcomer shares the next list rather than
+// have one of its own with the creation of its node. An acquisition that waits is two.
+const crowd = 64
 
 func (f *folder) isCrowded() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.members) >= crowd
+	folders.Lock()
+	defer folders.Unlock()
+	return f.refs >= crowd
 }
 
 // identityOf returns the data of a contender as far as it is known without a request.
@@ -314,19 +314,42 @@ func (f *folder) remove(o *order, name string) {
 	o.gone[name] = f.begun
 }
 
-// queue returns the contenders by the newest list, if that has the number asked for
-// or a greater one, less those known to have gone. They must not be changed.
+// queue returns the contenders by the newest list, less those known to have gone, if that
+// list answers the question for the number. They must not be changed.
 func (f *folder) queue(l *LockInternals, number uint64) (contenders []string, known bool) {
 	f.mu.Lock()
 	last := f.last
 	f.mu.Unlock()
-	if last == nil || last.number < number {
+	if !last.answers(number, linkOf(l.client)) {
 		return nil, false
 	}
+	return f.contendersBy(l, last), true
+}
+
+// linkOf returns a context that ends with the connection, and is another for each.
+func linkOf(client *framework.Framework) context.Context {
+	if session := client.Session(); session != nil {
+		return session.Context(framework.StandardErrorPolicy)
+	}
+	return context.Background()
+}
+
+// lastKnown returns the contenders by the newest list, whatever has happened since.
+func (f *folder) lastKnown(l *LockInternals) []string {
+	f.mu.Lock()
+	last := f.last
+	f.mu.Unlock()
+	if last == nil {
+		return nil
+	}
+	return f.contendersBy(l, last)
+}
+
+func (f *folder) contendersBy(l *LockInternals, last *listing) []string {
 	sorted := last.sorted(l)
 	shrinking, ok := l.driver.(ShrinkingQueue)
 	if !ok {
-		return sorted, true
+		return sorted
 	}
 	f.mu.Lock()
 	o := f.orders[l.orderKey]
@@ -352,7 +375,7 @@ func (f *folder) queue(l *LockInternals, number uint64) (contenders []string, kn
 	if o.number < last.number {
 		o.takeInLocked(last.number, sorted, over)
 	}
-	return o.live, true
+	return o.live
 }
 
 // takeInLocked makes a list what is known, less the contenders that have gone since it

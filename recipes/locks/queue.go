@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -24,8 +23,8 @@ type queued struct {
 	seen      *acquisition
 	max       maximum
 
-	number atomic.Uint64 // what is known counts if it is from this list or a newer one
-	began  time.Time     // to wait; zero before the first wait
+	number uint64    // what is known counts if it is from this list or a newer one
+	began  time.Time // to wait; zero before the first wait
 
 	suspended bool // an interruption was told to the telemetry
 	behind    bool // others, when the driver was last asked
@@ -38,10 +37,9 @@ type queued struct {
 	changes *framework.Watch // on the list of names, if the driver waits for that; may be nil
 }
 
-// newQueued returns the acquisition of a node that was created. The list that came with
-// the creation, if any, has the given number.
+// newQueued returns the acquisition of a node that was created, maybe with a list.
 func (l *LockInternals) newQueued(
-	session *framework.Session, node LockNode, seen *acquisition, self *member, number uint64,
+	session *framework.Session, node LockNode, seen *acquisition, self *member, list *listing,
 ) *queued {
 	q := &queued{
 		l: l, session: session, node: node, self: self, folder: self.folder, name: self.name, seen: seen,
@@ -49,8 +47,8 @@ func (l *LockInternals) newQueued(
 	}
 	q.shrinking, _ = l.driver.(ShrinkingQueue)
 	if node.Children != nil {
-		q.folder.learn(number, node.Children)
-		q.number.Store(number)
+		q.folder.learn(list, node.Children)
+		q.number = list.number
 		q.node.Children = nil // or each waiter would keep a list of all names
 	} else {
 		q.demand()
@@ -64,23 +62,13 @@ func (q *queued) close() {
 	q.changes.Cancel()
 }
 
-// demand has what is known replaced by a list that is newer than this moment. Hooks of
-// watches call it, which must not block.
-func (q *queued) demand() {
-	for number := q.folder.question(); ; {
-		old := q.number.Load()
-		if old >= number || q.number.CompareAndSwap(old, number) {
-			return
-		}
-	}
-}
+// demand has what is known replaced by a list that is newer than this moment.
+func (q *queued) demand() { q.number = q.folder.question() }
 
 // known returns the contenders that the driver is asked about, or false if they have to
 // be listed: those up to ours where the queue shrinks, and all of them otherwise.
-func (q *queued) known() ([]string, bool) { return q.knownBy(q.number.Load()) }
-
-func (q *queued) knownBy(number uint64) ([]string, bool) {
-	contenders, known := q.folder.queue(q.l, number)
+func (q *queued) known() ([]string, bool) {
+	contenders, known := q.folder.queue(q.l, q.number)
 	if known && q.shrinking != nil {
 		i, found := slices.BinarySearchFunc(contenders, q.name, q.l.driver.Compare)
 		if found {
@@ -102,7 +90,7 @@ func (q *queued) look(ctx context.Context) (PredicateResults, []string, error) {
 			}
 			q.demand()
 		}
-		if err := q.folder.list(ctx, q.l, q.number.Load()); err != nil {
+		if err := q.folder.list(ctx, q.l, q.number); err != nil {
 			return PredicateResults{}, nil, err
 		}
 	}
@@ -220,7 +208,7 @@ func (q *queued) gone(name string) {
 // refusal is the error of an acquisition that others are before, nil for a context that
 // has not ended.
 func (q *queued) refusal(cause error) error {
-	contenders, _ := q.knownBy(0)
+	contenders := q.folder.lastKnown(q.l)
 	if i := slices.Index(contenders, q.name); i >= 0 {
 		contenders = contenders[:i]
 	}

@@ -1,0 +1,178 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestAnOutageIsNoContender: a call that fails for want of a server does not say that
+// somebody else has the lock, and a try ends as soon as any other request does.
+func TestAnOutageIsNoContender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server, framework.WithConnectionTimeout(200*time.Millisecond), framework.WithRetryPolicy(retry.None()))
+		mutex := newMutex(t, client, "/lock")
+		semaphore := newSemaphore(t, client, "/semaphore", locks.FixedLeases(1))
+		rw := newReadWrite(t, client, "/rw")
+		held := acquire(t, newMutex(t, zktest.Client(t, server), "/behind"))
+		behind := acquireLater(withDeadline(t, 5*time.Second), newMutex(t, client, "/behind"))
+		time.Sleep(time.Second)
+		allow := server.Refuse()
+		server.Cut(client.Session().ID(), 1)
+		time.Sleep(time.Second)
+
+		for _, lock := range []locks.InterProcessLock{mutex, semaphore, rw.ReadLock(), rw.WriteLock()} {
+			began := time.Now()
+			_, err := lock.TryAcquire(context.Background())
+			require.ErrorIs(t, err, framework.ErrNotConnected)
+			require.NotErrorIs(t, err, locks.ErrNotAcquired)
+			require.LessOrEqual(t, time.Since(began), 250*time.Millisecond)
+
+			_, err = lock.Acquire(withDeadline(t, time.Second))
+			require.ErrorIs(t, err, framework.ErrNotConnected)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NotErrorIs(t, err, locks.ErrNotAcquired)
+			require.ErrorContains(t, err, "the newest attempt")
+		}
+		o := await(t, behind)
+		require.ErrorIs(t, o.err, framework.ErrNotConnected, "whether the lock is held any more is unknown")
+		require.ErrorIs(t, o.err, context.DeadlineExceeded)
+		require.NotErrorIs(t, o.err, locks.ErrNotAcquired)
+		allow()
+		release(t, held)
+	})
+}
+
+func withDeadline(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestWhoIsInTheWay: the error names the contenders that stand before.
+func TestWhoIsInTheWay(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		held := acquire(t, newMutex(t, w.holder, "/lock", locks.WithLabel("replica-7")))
+		first := acquireLater(withDeadline(t, time.Minute), newMutex(t, w.waiter, "/lock"))
+		time.Sleep(time.Second)
+		cause := errors.New("the shop closes")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		second := acquireLater(ctx, newMutex(t, w.waiter, "/lock", locks.WithLabel("till")))
+		time.Sleep(time.Second)
+		_, tried := newMutex(t, w.waiter, "/lock").TryAcquire(context.Background())
+		cancel(cause)
+		o := await(t, second)
+		require.ErrorIs(t, o.err, context.Canceled)
+		require.ErrorIs(t, o.err, cause)
+		for err, position := range map[error]int{o.err: 2, tried: 3} {
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+			var refused *locks.NotAcquiredError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, position, refused.Position)
+			ahead := refused.Ahead()
+			require.Len(t, ahead, position)
+			require.Equal(t, held.Path(), ahead[0].Path)
+			require.Equal(t, "replica-7", ahead[0].Label, "the first waiter has read it")
+			require.NotEmpty(t, ahead[1].Host, "it is ours")
+			require.ErrorContains(t, err, held.Path())
+			require.ErrorContains(t, err, "replica-7")
+		}
+		release(t, held)
+		release(t, await(t, first).lease)
+	})
+}
+
+// TestAWaitSurvivesItsSessions: an acquisition that stands in the queue joins it again
+// after the end of its session, as often as that takes, whatever the retry policy.
+func TestAWaitSurvivesItsSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
+		held := acquire(t, newMutex(t, zktest.Client(t, server), "/lock"))
+		result := acquireLater(context.Background(), newMutex(t, client, "/lock"))
+		for range 8 {
+			time.Sleep(time.Minute)
+			require.True(t, server.KillSession(client.Session().ID()))
+		}
+		time.Sleep(time.Minute)
+		allow := server.Refuse() // longer than any request waits
+		server.Cut(client.Session().ID(), 1)
+		time.Sleep(5 * time.Minute)
+		requireWaiting(t, result)
+		allow()
+		time.Sleep(time.Minute)
+		release(t, held)
+		release(t, await(t, result).lease)
+	})
+}
+
+// TestNoHoldBeginsOnASilentLink: the nodes of a holder and of the next goroutine of its
+// client are deleted while their link is silent, and another client has the lock. The
+// goroutine is not let in by the word of the holder.
+func TestNoHoldBeginsOnASilentLink(t *testing.T) {
+	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
+		t.Run(policy.String(), func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				mutex := newMutex(t, w.waiter, "/lock", locks.WithErrorPolicy(policy))
+				held := acquire(t, mutex)
+				next := acquireLater(context.Background(), mutex)
+				time.Sleep(time.Second)
+				rival := newMutex(t, w.holder, "/lock")
+				queue := awaitQueue(t, rival, 2)
+				heal := w.server.Blackhole(w.waiter.Session().ID(), zkserver.Both)
+				for _, p := range queue {
+					require.NoError(t, w.holder.Delete(t.Context(), p.Path))
+				}
+				theirs := acquire(t, rival)
+				time.Sleep(300 * time.Millisecond)
+				ended, cancel := context.WithCancel(context.Background())
+				cancel()
+				_ = held.Release(ended) // it is lost, or its deletion is pending
+				synctest.Wait()
+				requireWaiting(t, next)
+				heal()
+				time.Sleep(10 * time.Second)
+				requireWaiting(t, next)
+				release(t, theirs)
+				release(t, await(t, next).lease)
+			})
+		})
+	}
+}
+
+// TestAWaitForOneselfIsLogged: a goroutine waits for a lock that its own process holds,
+// which may be a context that was not passed on. The log says so once for each hold.
+func TestAWaitForOneselfIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		log := new(lockedBuilder)
+		client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		rw := newReadWrite(t, client, "/rw", locks.WithLabel("indexer"))
+		reader := acquire(t, rw.ReadLock())
+		ctx, giveUp := context.WithCancel(context.Background())
+		upgrade, another := acquireLater(ctx, rw.WriteLock()), acquireLater(ctx, rw.WriteLock())
+		time.Sleep(9 * time.Second)
+		require.NotContains(t, log.String(), "holds itself")
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "holds itself"), log.String())
+		require.Contains(t, log.String(), "label=indexer")
+		giveUp()
+		require.Error(t, await(t, upgrade).err)
+		require.Error(t, await(t, another).err)
+		release(t, reader)
+	})
+}

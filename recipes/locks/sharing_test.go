@@ -1,0 +1,274 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// counted counts what a server was asked, by operation.
+type counted struct {
+	mu sync.Mutex
+	n  map[zkserver.OpCode]int
+}
+
+func countRequests(t *testing.T, server *zkserver.Server) *counted {
+	t.Helper()
+	c := &counted{n: make(map[zkserver.OpCode]int)}
+	t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.n[r.Op]++
+		return zkserver.Pass
+	}))
+	return c
+}
+
+// since returns how often an operation was asked for since the last call.
+func (c *counted) since(ops ...zkserver.OpCode) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, op := range ops {
+		n += c.n[op]
+	}
+	clear(c.n)
+	return n
+}
+
+// waiters has n goroutines of one client wait for a lock, with mutexes of their own.
+func waiters(t *testing.T, client *framework.Framework, path string, n int) (results <-chan outcome, giveUp func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	outcomes := make(chan outcome, n)
+	for range n {
+		mutex := newMutex(t, client, path)
+		go func() {
+			lease, err := mutex.Acquire(ctx)
+			outcomes <- outcome{lease, err}
+		}()
+	}
+	return outcomes, cancel
+}
+
+// requireGivenUp receives what has become of n waiters.
+func requireGivenUp(t *testing.T, results <-chan outcome, n int) {
+	t.Helper()
+	for range n {
+		require.ErrorIs(t, await(t, results).err, locks.ErrNotAcquired)
+	}
+}
+
+// TestOneListForAllWaitersAfterAReset: waiters of one client look again after an
+// interruption, with one list for all of them.
+func TestOneListForAllWaitersAfterAReset(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const n = 300
+		lease := acquire(t, newMutex(t, w.holder, "/lock"))
+		results, giveUp := waiters(t, w.waiter, "/lock", n)
+		time.Sleep(time.Second)
+		sent := countRequests(t, w.server)
+		require.Equal(t, 1, w.server.Cut(w.waiter.Session().ID(), 1))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, sent.since(zkserver.OpGetChildren2, zkserver.OpGetChildren))
+		release(t, lease)
+		o := await(t, results)
+		require.NoError(t, o.err, "the watches were set again")
+		giveUp()
+		requireGivenUp(t, results, n-1)
+		release(t, o.lease)
+	})
+}
+
+// TestATurnWithoutAList: many waiters of one client take turns, behind a holder of
+// another, and no list is made where none can tell them more.
+func TestATurnWithoutAList(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const n = 200
+		lease := acquire(t, newMutex(t, w.holder, "/lock"))
+		var held sync.WaitGroup
+		for range n {
+			mutex := newMutex(t, w.waiter, "/lock")
+			held.Go(func() { release(t, acquire(t, mutex)) })
+		}
+		time.Sleep(time.Second)
+		sent := countRequests(t, w.server)
+		release(t, lease)
+		held.Wait()
+		require.Zero(t, sent.since(zkserver.OpGetChildren2, zkserver.OpGetChildren))
+	})
+}
+
+// TestNewcomersShareLists: a great many acquisitions of one client do not list the
+// folder each for itself.
+func TestNewcomersShareLists(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const n = 500
+		lease := acquire(t, newMutex(t, w.holder, "/lock"))
+		sent := countRequests(t, w.server)
+		results, giveUp := waiters(t, w.waiter, "/lock", n)
+		time.Sleep(time.Second)
+		require.Less(t, sent.since(zkserver.OpGetChildren2, zkserver.OpGetChildren), n/2)
+		giveUp()
+		requireGivenUp(t, results, n)
+		release(t, lease)
+	})
+}
+
+// TestMemoryOfWaiters: a waiter does not take more memory for the number of others.
+func TestMemoryOfWaiters(t *testing.T) {
+	perWaiter := func(n int) float64 {
+		server := zktest.NewServer(t)
+		holder, client := zktest.Client(t, server), zktest.Client(t, server)
+		mutex := newMutex(t, holder, "/lock")
+		lease := acquire(t, mutex)
+		before := heap()
+		results, giveUp := waiters(t, client, "/lock", n)
+		ctx := withLimit(t)
+		for { // until each watches its own node, and none asks for anything
+			counts, err := server.FourLetterWord(ctx, "wchs")
+			require.NoError(t, err)
+			var conns, paths, watches int
+			_, err = fmt.Sscanf(counts, "%d connections watching %d paths\nTotal watches:%d", &conns, &paths, &watches)
+			require.NoError(t, err, counts)
+			if paths == n+1 {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		used := heap() - before
+		giveUp()
+		requireGivenUp(t, results, n)
+		release(t, lease)
+		return float64(used) / float64(n)
+	}
+	perWaiter(250) // what is made once
+	few, many := perWaiter(250), perWaiter(1500)
+	t.Logf("of 250: %.0f bytes each, of 1,500: %.0f", few, many)
+	require.Less(t, many, 1.5*few)
+}
+
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc + stats.StackInuse)
+}
+
+// TestATryThatMustFailCreatesNothing: where a contender is known to be in the way a try
+// asks for a list. On a free lock it takes one round trip.
+func TestATryThatMustFailCreatesNothing(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		mutex := newMutex(t, w.waiter, "/lock")
+		release(t, acquire(t, mutex)) // makes the folder
+		sent := countRequests(t, w.server)
+		lease, err := mutex.TryAcquire(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, 2, sent.since(zkserver.OpCreate2, zkserver.OpGetChildren2), "in one write")
+
+		_, err = mutex.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "a contender of this client")
+		require.Zero(t, sent.since(zkserver.OpCreate2, zkserver.OpDelete))
+		release(t, lease)
+
+		lease = acquire(t, newMutex(t, w.holder, "/lock"))
+		_, err = mutex.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "a contender of which nothing is known")
+		sent.since()
+		for range 3 {
+			_, err = mutex.TryAcquire(context.Background())
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+		}
+		sent.mu.Lock()
+		require.Equal(t, map[zkserver.OpCode]int{zkserver.OpGetChildren2: 3}, sent.n, "one read each")
+		sent.mu.Unlock()
+		release(t, lease)
+		lease, err = mutex.TryAcquire(context.Background())
+		require.NoError(t, err)
+		release(t, lease)
+	})
+}
+
+// TestATryIsNotAnsweredByAnOlderList: a list that was sent before a try began, and
+// names a contender that has gone by then, is no answer to it.
+func TestATryIsNotAnsweredByAnOlderList(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		mutex := newMutex(t, w.waiter, "/lock")
+		lease := acquire(t, newMutex(t, w.holder, "/lock"))
+		_, err := mutex.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired) // from now on it looks first
+
+		answer, lists := make(chan struct{}), 0
+		client := w.waiter.Session().ID()
+		thaw := w.server.FreezeReads(client)
+		defer w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID != client || r.Op != zkserver.OpGetChildren2 {
+				return zkserver.Pass
+			}
+			if lists++; lists == 1 {
+				return zkserver.HoldUntil(answer) // and tell what is true now
+			}
+			thaw()
+			return zkserver.Pass
+		})()
+		older, newer := make(chan error, 1), make(chan outcome, 1)
+		go func() { _, err := mutex.TryAcquire(context.Background()); older <- err }()
+		synctest.Wait() // the list is made, and its answer on the way
+		release(t, lease)
+		go func() {
+			lease, err := mutex.TryAcquire(context.Background())
+			newer <- outcome{lease, err}
+		}()
+		synctest.Wait()
+		close(answer)
+		require.ErrorIs(t, <-older, locks.ErrNotAcquired)
+		o := <-newer
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+// TestTriesAtOnce: tries of one client that could all succeed do not keep each other out.
+func TestTriesAtOnce(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const n = 32
+		try := func(lock locks.InterProcessLock) (leases []*locks.Lease) {
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			for range n {
+				all.Go(func() {
+					if lease, err := lock.TryAcquire(context.Background()); err == nil {
+						mu.Lock()
+						defer mu.Unlock()
+						leases = append(leases, lease)
+					}
+				})
+			}
+			all.Wait()
+			return leases
+		}
+		permits, err := locks.NewInterProcessSemaphore(w.waiter, "/permits", locks.FixedLeases(n))
+		require.NoError(t, err)
+		for _, test := range []struct {
+			lock locks.InterProcessLock
+			want int
+		}{{permits, n}, {newReadWrite(t, w.waiter, "/rw").ReadLock(), n}, {newMutex(t, w.waiter, "/lock"), 1}} {
+			for range 2 {
+				leases := try(test.lock)
+				require.Len(t, leases, test.want, "%s", test.lock.Path())
+				releaseAll(t, leases)
+			}
+		}
+	})
+}
