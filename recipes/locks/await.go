@@ -301,7 +301,7 @@ func (q *queued) warning() (due <-chan time.Time, stop func()) {
 // the lock, or nil.
 func (q *queued) companionAwaited() *member {
 	for _, a := range q.awaited {
-		if a.local != nil && a.local.granted.Load() != 0 {
+		if a.local != nil && a.local.granted.isSet() {
 			return a.local
 		}
 	}
@@ -318,7 +318,7 @@ func (q *queued) warn() {
 	q.l.client.Logger().Warn("waiting for a lock that this process holds itself: to re-enter it, "+
 		"acquire it with the context of its lease",
 		string(keyPath), q.l.path, "holder", framework.JoinPath(q.l.path, holder.name), "label", label,
-		"waiting", time.Since(q.began).Round(time.Second), "held", time.Since(time.Unix(0, holder.granted.Load())).Round(time.Second))
+		"waiting", time.Since(q.began).Round(time.Second), "held", holder.granted.ago().Round(time.Second))
 }
 
 // poke wakes the acquisition, now or when it next sleeps. It does not block.

@@ -54,7 +54,10 @@ type ShrinkingQueue interface {
 // OvertakingQueue is an optional interface of a driver whose queue is no lock by itself:
 // a newcomer may be let in before a contender that was let in earlier and has not left.
 // A waiting room in front of a mutex is one. Without it such a decision is an error.
-type OvertakingQueue interface{ Overtakes() bool }
+type OvertakingQueue interface {
+	// Overtakes reports whether the queue is of that kind.
+	Overtakes() bool
+}
 
 // LockNode is the znode of one acquisition.
 type LockNode struct {

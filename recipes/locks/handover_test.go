@@ -24,10 +24,10 @@ type linked struct {
 	link *zkproxy.Proxy
 }
 
-func newLinked(t *testing.T, server zktest.Backend, opts ...framework.Option) linked {
+func newLinked(t *testing.T, server zktest.Backend) linked {
 	t.Helper()
 	link := zktest.NewProxy(t, server.Addr())
-	return linked{zktest.Client(t, server.ConnectStringVia(link.Addr()), opts...), link}
+	return linked{zktest.Client(t, server.ConnectStringVia(link.Addr())), link}
 }
 
 // requests returns a channel that gets the operation of each request from now on.

@@ -47,7 +47,7 @@ func (a *listing) sorted(l *LockInternals) []string {
 
 // answers reports whether the list is no older than the one with that number and was
 // begun over this connection: watches go with a connection, and with them the news.
-func (a *listing) answers(number uint64, link context.Context) bool {
+func (a *listing) answers(link context.Context, number uint64) bool {
 	return a != nil && a.number >= number && a.link == link && link.Err() == nil
 }
 
@@ -97,7 +97,7 @@ func (f *folder) learnLocked(a *listing) {
 // been begun is newer than the question of all who wait for it.
 func (f *folder) list(ctx context.Context, l *LockInternals, number uint64) error {
 	for {
-		a, leads := f.joinList(number, linkOf(l.client))
+		a, leads := f.joinList(linkOf(l.client), number)
 		if a == nil {
 			return nil
 		}
@@ -118,13 +118,13 @@ func (f *folder) list(ctx context.Context, l *LockInternals, number uint64) erro
 
 // joinList returns the list to wait for, nil if there is an answer already, and
 // whether the caller has to ask.
-func (f *folder) joinList(number uint64, link context.Context) (a *listing, leads bool) {
+func (f *folder) joinList(link context.Context, number uint64) (a *listing, leads bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.last.answers(number, link):
+	case f.last.answers(link, number):
 		return nil, false
-	case f.asking != nil && (f.asking.number == 0 || f.asking.answers(number, link)):
+	case f.asking != nil && (f.asking.number == 0 || f.asking.answers(link, number)):
 		return f.asking, false
 	case f.asking != nil && f.next != nil:
 		return f.next, false
@@ -176,9 +176,7 @@ func (f *folder) awaitTurn(ctx context.Context, a *listing) {
 	for {
 		f.mu.Lock()
 		before := f.asking
-		switch {
-		case before == a:
-		case before == nil:
+		if before == nil {
 			f.asking, f.next = a, nil
 		}
 		f.mu.Unlock()

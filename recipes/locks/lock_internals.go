@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -36,7 +35,7 @@ type LockInternals struct {
 	reenters  bool // whether ownership in a context counts
 	cfg       config
 	orderKey  any           // of those who share what is known of the queue
-	failed    *atomic.Int64 // when a try has failed last, in Unix nanoseconds; 0 if it has succeeded since
+	failed    *moment       // when a try has failed last, unset if it has succeeded since
 	telemetry *telemetry
 	handoff   *handoff // nil if every hold has a node of its own
 }
@@ -99,7 +98,7 @@ func newInternals(
 	}
 	l := &LockInternals{
 		client: client, driver: driver, path: path, fullPath: client.FullPath(path), basePath: basePath, maxLeases: maxLeases, wants: 1, cfg: cfg,
-		owner: ownerKey{client.WithoutNamespace(), client.FullPath(basePath)}, failed: new(atomic.Int64), telemetry: seen,
+		owner: ownerKey{client.WithoutNamespace(), client.FullPath(basePath)}, failed: new(moment), telemetry: seen,
 	}
 	l.orderKey = orderKey{driver, isFixed}
 	if !reflect.ValueOf(driver).Comparable() {
@@ -270,9 +269,9 @@ const tryMemory = 10 * time.Second
 func (l *LockInternals) noteTry(err error) {
 	switch {
 	case err == nil:
-		l.failed.Store(0)
+		l.failed.clear()
 	case errors.Is(err, ErrNotAcquired):
-		l.failed.Store(time.Now().UnixNano())
+		l.failed.set()
 	}
 }
 
@@ -299,7 +298,7 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder) (*trial, error
 	}
 	_, lockName := framework.SplitPath(l.basePath)
 	t := &trial{lockName}
-	if time.Since(time.Unix(0, l.failed.Load())) > tryMemory {
+	if !l.failed.within(tryMemory) {
 		if l.admits(f, nil, f.announce(t), maxLeases) {
 			return t, nil
 		}
@@ -313,7 +312,7 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder) (*trial, error
 		return t, nil
 	}
 	f.withdraw(t)
-	l.failed.Store(time.Now().UnixNano())
+	l.failed.set()
 	return nil, l.notAcquired(f, contenders, nil)
 }
 
@@ -404,7 +403,7 @@ func (q *queued) grant(ctx context.Context) (*hold, error) {
 		release()
 		return nil, nil
 	}
-	q.self.granted.Store(time.Now().UnixNano())
+	q.self.granted.set()
 	return newHold(held, release, q), nil
 }
 

@@ -27,9 +27,26 @@ type member struct {
 	// another has taken its place, or no server was heard from lately. They ask the server.
 	unproven atomic.Bool
 
-	granted atomic.Int64 // when, in Unix nanoseconds; 0 while it waits
-	warned  atomic.Bool  // that others of this process wait for it
+	granted moment      // unset while it waits
+	warned  atomic.Bool // that others of this process wait for it
 }
+
+// moment is a time that may not be set. It is safe for concurrent use.
+type moment struct{ at atomic.Pointer[time.Time] }
+
+func (m *moment) set()        { now := time.Now(); m.at.Store(&now) }
+func (m *moment) clear()      { m.at.Store(nil) }
+func (m *moment) isSet() bool { return m.at.Load() != nil }
+
+// ago returns how long ago the moment was, 0 if it is not set.
+func (m *moment) ago() time.Duration {
+	if at := m.at.Load(); at != nil {
+		return time.Since(*at)
+	}
+	return 0
+}
+
+func (m *moment) within(d time.Duration) bool { return m.isSet() && m.ago() <= d }
 
 // proofAge is how old the newest acknowledged request may be when a lock is handed on
 // in memory. Without news of that age both nodes may have been deleted long ago, and
@@ -320,7 +337,7 @@ func (f *folder) queue(l *LockInternals, number uint64) (contenders []string, kn
 	f.mu.Lock()
 	last := f.last
 	f.mu.Unlock()
-	if !last.answers(number, linkOf(l.client)) {
+	if !last.answers(linkOf(l.client), number) {
 		return nil, false
 	}
 	return f.contendersBy(l, last), true

@@ -182,7 +182,7 @@ func (q *queued) checkHolders(contenders []string) error {
 	i := slices.Index(contenders, q.name)
 	for _, name := range contenders[i+1:] {
 		m := q.folder.member(name)
-		if m == nil || m.granted.Load() == 0 || m.over.Err() != nil {
+		if m == nil || !m.granted.isSet() || m.over.Err() != nil {
 			continue
 		}
 		result, err := q.l.driver.GetsTheLock(contenders, name, q.max.n)
