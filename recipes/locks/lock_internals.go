@@ -34,8 +34,8 @@ type LockInternals struct {
 	wants     int  // leases that one owner is out for together; fewer than that may not be the maximum
 	reenters  bool // whether ownership in a context counts
 	cfg       config
-	orderKey  any           // of those who share what is known of the queue
-	failed    *moment       // when a try has failed last, unset if it has succeeded since
+	orderKey  any     // of those who share what is known of the queue
+	failed    *moment // when a try has failed last, unset if it has succeeded since
 	telemetry *telemetry
 	handoff   *handoff // nil if every hold has a node of its own
 }
