@@ -50,6 +50,10 @@ func (l *LockInternals) newQueued(
 		q.folder.learn(list, node.Children)
 		q.number = list.number
 		q.node.Children = nil // or each waiter would keep a list of all names
+		// A list that was begun later may have been sent before the node was created.
+		if contenders, known := q.known(); known && !slices.Contains(contenders, q.name) {
+			q.demand()
+		}
 	} else {
 		q.demand()
 	}
