@@ -132,7 +132,7 @@ func TestMemoryOfWaiters(t *testing.T) {
 		holder, client := zktest.Client(t, server), zktest.Client(t, server)
 		mutex := newMutex(t, holder, "/lock")
 		lease := acquire(t, mutex)
-		before := heap()
+		before := memory()
 		results, giveUp := waiters(t, client, "/lock", n)
 		ctx := withLimit(t)
 		for { // until each watches its own node, and none asks for anything
@@ -146,7 +146,7 @@ func TestMemoryOfWaiters(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		used := heap() - before
+		used := memory() - before
 		giveUp()
 		requireGivenUp(t, results, n)
 		release(t, lease)
@@ -158,7 +158,7 @@ func TestMemoryOfWaiters(t *testing.T) {
 	require.Less(t, many, 1.5*few)
 }
 
-func heap() int64 {
+func memory() int64 {
 	var stats runtime.MemStats
 	runtime.GC()
 	runtime.GC()
