@@ -14,22 +14,22 @@ import (
 // lock, or it has ended. The error then matches the reason too.
 var ErrNotHeld = errors.New("this needs the condition's lock, which the lease does not hold")
 
-// waiterName is what the nodes of those who wait for a condition are named for.
+// waiterName is what the nodes of a condition's waiters are named for.
 const waiterName = "wait-"
 
-// Condition lets who holds a lock wait for what another holder of it will bring
-// about: [Condition.Await] gives the lock back, waits for a signal, and takes the
-// lock again. It is java.util.concurrent's Condition across processes and machines,
-// as menagerie's ZkCondition was; Curator has none.
+// Condition lets the holder of a lock wait for what another holder will do.
+// [Condition.Await] gives the lock back, waits for a signal, and takes the lock again. It
+// is java.util.concurrent's Condition across processes and machines, as menagerie's
+// ZkCondition was; Curator has none.
 //
-// A signal is for whoever has waited longest, and is not remembered when nobody
-// waits. It is never lost on the way: if its waiter gives up, dies or loses its
-// session before it has the lock again, the signal is the next waiter's.
-// Of the waiters told by one [Condition.SignalAll], each joins the lock's queue as
-// soon as it hears of it, behind those who are there already.
+// A signal is for the waiter that has waited longest, and is not remembered when there is
+// none. It is never lost on the way: if its waiter gives up, dies or loses its session
+// before it has the lock again, the signal passes to the next waiter. The waiters woken by
+// one [Condition.SignalAll] each join the lock's queue as soon as they hear of it, behind
+// the contenders that are there already.
 //
-// Await may return without a signal, as after the end of a session, in which a signal
-// may have been missed. So it belongs in a loop around what is waited for:
+// Await may return without a signal, for example after the end of a session, in which a
+// signal may have been missed. So it belongs in a loop around the condition itself:
 //
 //	lease, err := mutex.Acquire(ctx)
 //	for err == nil && !ready() {
@@ -40,11 +40,11 @@ const waiterName = "wait-"
 //	}
 //	defer lease.Release(ctx)
 //
-// Layout: <path>/_c_<uuid>-wait-<10 digits>, ephemeral, below a container node whose
-// data is the number of signals that wait for their waiters, in decimal digits; none
-// is 0. The first so many in the order of the digits are signalled. Everybody watches
-// his own node and the one before it. The number is changed only in transactions which
-// check that the lock is held.
+// Layout: <path>/_c_<uuid>-wait-<10 digits>, ephemeral, below a container node whose data
+// is the number of signals that their waiters have not taken yet, in decimal digits; no
+// data is 0. As many waiters, from the first in the order of the digits, are signalled.
+// Each waiter watches its own node and the one before it. The number changes only in
+// transactions that check that the lock is held.
 //
 // It is safe for concurrent use. Two Conditions on one path and lock are the same.
 type Condition struct {
@@ -55,17 +55,17 @@ type Condition struct {
 	path   string
 }
 
-// NewCondition returns the condition at path, for holders of this mutex. The path
-// must not be that of the mutex, nor below it: what is in that folder are contenders,
-// also for Java. Everybody who uses the condition must name the same mutex. It
-// checks its arguments and sends nothing.
+// NewCondition returns the condition at path, for holders of this mutex. The path must
+// not be the mutex's, nor below it: all children of that folder are contenders to Java.
+// All users of the condition must name the same mutex. It checks its arguments and sends
+// nothing.
 func (m *InterProcessMutex) NewCondition(path string) (*Condition, error) {
 	return newCondition(m, m.internals, path)
 }
 
 // NewCondition returns the condition at path, for holders of the write lock; see
-// [InterProcessMutex.NewCondition]. A writer that was downgraded has to release its
-// read lease before it waits, as nobody could write meanwhile.
+// [InterProcessMutex.NewCondition]. A writer that was downgraded must release its read
+// lease before it waits: no other writer could enter until then.
 func (w *WriteLock) NewCondition(path string) (*Condition, error) {
 	return newCondition(w, w.internals, path)
 }
@@ -87,24 +87,24 @@ func newCondition(lock InterProcessLock, of *LockInternals, path string) (*Condi
 // Path returns the path of the condition, the folder of its waiters.
 func (c *Condition) Path() string { return c.path }
 
-// Waiters returns who waits, those first who have waited longest. Holds says that
-// a waiter has been signalled and has not got the lock back yet; its Identity is then
-// no longer to be seen. Like [LockInternals.Participants], it needs no lock.
+// Waiters returns the waiters, in the order in which they began to wait. Holds says that a
+// waiter has been signalled and has not got the lock back yet; the signal has then replaced
+// its Identity. Like [LockInternals.Participants], it needs no lock.
 func (c *Condition) Waiters(ctx context.Context) ([]Participant, error) {
 	return c.queue.Participants(ctx)
 }
 
-// Signal wakes the one that has waited longest, if anybody waits. The lease must
-// hold the condition's lock, or the error matches [ErrNotHeld]. Whoever is woken
-// goes on when the lock has been released and its turn has come.
+// Signal wakes the waiter that has waited longest, if there is one. The lease must hold the
+// condition's lock, or the error matches [ErrNotHeld]. The waiter goes on when the lock has
+// been released and its turn has come.
 //
-// Signal blocks until the server has confirmed it, or ctx ends. After a lost reply it
-// is repeated and may then wake one more. When it fails, [framework.OutcomeUnknown]
-// says whether somebody may have been woken nevertheless.
+// Signal blocks until the server has confirmed it, or ctx ends. After a lost reply it is
+// repeated and may wake one more. When it fails, [framework.OutcomeUnknown] reports whether
+// a waiter may have been woken nevertheless.
 func (c *Condition) Signal(ctx context.Context, lease *Lease) error { return c.signal(ctx, lease, 1) }
 
-// SignalAll wakes everybody who waits; see [Condition.Signal]. It takes a
-// round trip for each hundred of them. When it fails some may have been woken.
+// SignalAll wakes all waiters; see [Condition.Signal]. It takes a round trip for each
+// hundred of them. When it fails, some may have been woken.
 func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 	return c.signal(ctx, lease, math.MaxInt)
 }
@@ -126,9 +126,9 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 //     [ErrReentered] when it was not the only one;
 //   - [LostError] when the lock was lost before the wait had begun.
 //
-// Nothing is left in the queue then, and a signal that was for this waiter is the next
-// one's. For an error with [framework.OutcomeUnknown] that is not certain: the context
-// has ended just when the signal was taken and the reply was lost.
+// Nothing is left in the queue then, and a signal for this waiter passes to the next. For
+// an error with [framework.OutcomeUnknown] that is not certain: the context has ended just
+// when the signal was taken and the reply was lost.
 func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	ctx, seen := c.queue.telemetry.begin(ctx)
 	again, err := c.await(ctx, lease, seen)
@@ -181,7 +181,7 @@ func (c *Condition) node(lease *Lease) (string, error) {
 	return framework.JoinPath(c.of.path, name), nil
 }
 
-// isShared tells whether the hold has more than one lease.
+// isShared reports whether the hold has more than one lease.
 func (h *hold) isShared() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// signalMessage is written to a waiter's node, for the sake of the watch on it.
+	// signalMessage is written to a waiter's node, to fire the watch on it.
 	signalMessage = "__SIGNAL__"
 
 	// signalBatch is how many waiters are told in one transaction.
 	signalBatch = 100
 )
 
-// waiting is what a condition's folder shows: who waits, and how many of them, from
-// the first on, have been signalled.
+// waiting is what a condition's folder shows: the waiters, and how many of them, from the
+// first on, have been signalled.
 //
-// A signal is one more, and a waiter that has the lock again takes one away together
-// with its node. A waiter that vanishes in any other way takes none away, and so
-// leaves its signal to the next.
+// A signal adds one. A waiter that has the lock again removes one together with its node. A
+// waiter that vanishes in any other way removes none, and so leaves its signal to the next.
 type waiting struct {
 	waiters []string
 	signals int
 	version int32 // of the number
 }
 
-// read returns what the folder shows. One that is not there has nobody in it.
+// read returns what the folder shows. The error matches [framework.ErrNoNode] when there is
+// no folder: then there are no waiters.
 func (c *Condition) read(ctx context.Context, more ...framework.Read) (waiting, error) {
 	var children []string
 	var data []byte
@@ -58,8 +58,8 @@ func (c *Condition) parse(data []byte) (int, error) {
 	return int(n), nil
 }
 
-// signalCount is the number of signals as the number of those in the queue who have
-// what they wait for.
+// signalCount is the number of signals, as the number of leases of the waiters' queue: so
+// Participants shows a waiter that was signalled as one that holds.
 type signalCount struct{ c *Condition }
 
 // MaxLeases reads the number.
@@ -75,8 +75,8 @@ func (s signalCount) MaxLeases(ctx context.Context) (int, <-chan struct{}, error
 	return n, nil, err
 }
 
-// change sets the number of signals, together with other changes, if the lock is
-// still held and the number is what it was.
+// change sets the number of signals, together with other changes, if the lock is still
+// held and the number is as it was read.
 func (c *Condition) change(ctx context.Context, lock string, was waiting, signals int, more ...framework.Op) error {
 	_, err := c.client.Transact(ctx, append([]framework.Op{
 		framework.CheckOp(lock),
@@ -89,7 +89,7 @@ func (c *Condition) change(ctx context.Context, lock string, was waiting, signal
 	return err
 }
 
-// signal tells the next n waiters.
+// signal wakes the next n waiters.
 func (c *Condition) signal(ctx context.Context, lease *Lease, n int) error {
 	lock, err := c.node(lease)
 	for err == nil && n > 0 {
@@ -105,8 +105,8 @@ func (c *Condition) signal(ctx context.Context, lease *Lease, n int) error {
 	return nil
 }
 
-// tell adds a signal for each of the next n waiters, and returns how many they are.
-// A try whose outcome is unknown is repeated.
+// tell adds a signal for each of the next n waiters, and returns how many there were. It
+// repeats a try with an unknown outcome.
 func (c *Condition) tell(ctx context.Context, lock string, n int) (told int, err error) {
 	err = retry.Do(ctx, c.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		told, err = c.tellOnce(ctx, lock, n)
@@ -146,7 +146,7 @@ func (c *Condition) touch(waiters []string) []framework.Op {
 	return ops
 }
 
-// absent makes of a node that is not there no error.
+// absent returns err, unless it says that a node is missing.
 func absent(err error) error {
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil

@@ -19,11 +19,11 @@ type waiter struct {
 	own     *framework.Watch // on node; nil before the first look
 	gone    bool             // the node
 	now     waiting          // as of the last look
-	doubt   error            // of a try to take the signal whose outcome is unknown
+	doubt   error            // the error of a try to take the signal with an unknown outcome
 }
 
-// join makes the node of a waiter. Signals beyond those who wait already are left
-// from waiters that are no more, and are none for the new one.
+// join creates the node of a waiter. Signals beyond the waiters that are there already
+// were for waiters that have gone, and are not for the new one.
 func (c *Condition) join(ctx context.Context, session *framework.Session, lock string) (*waiter, error) {
 	base, data := c.queue.basePath, c.queue.cfg.data
 	node, err := c.queue.driver.CreatesTheLock(ctx, c.client, session, base, data)
@@ -48,8 +48,8 @@ func (c *Condition) join(ctx context.Context, session *framework.Session, lock s
 	return w, nil
 }
 
-// settling looks, and has fn change what is seen, as long as the outcome is unknown or
-// somebody else has been faster. The place of a node that is gone is negative.
+// settling looks, and has fn change what is seen, until the outcome is known and no other
+// change has come between. The place of a node that is gone is negative.
 func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, place int) error) error {
 	return retry.Do(ctx, w.c.client.RetryPolicy(), func(ctx context.Context) error {
 		if err := w.look(ctx); err != nil {
@@ -63,8 +63,8 @@ func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, plac
 	})
 }
 
-// look reads the folder, and sees to it that the node is watched: whatever changes
-// for this waiter after this wakes it.
+// look reads the folder, and watches the node if it is not watched yet: every later change
+// for this waiter wakes it.
 func (w *waiter) look(ctx context.Context) (err error) {
 	var watch []framework.Read
 	if w.own == nil || fired(w.own) {
@@ -94,12 +94,11 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// isOver tells whether the session has ended, and the node with it.
+// isOver reports whether the session has ended, and the node with it.
 func (w *waiter) isOver() bool { return w.session.Err() != nil }
 
-// sleep waits until the node was changed, or the one before it was. The latter may
-// have left its signal, and is where the news of any signal left further in front
-// comes from.
+// sleep waits until the node or the one before it changes. That one may have left its
+// signal, or a signal that was left further ahead.
 func (w *waiter) sleep(ctx context.Context, place int) error {
 	var before <-chan struct{}
 	if place > 0 {
@@ -121,9 +120,8 @@ func (w *waiter) sleep(ctx context.Context, place int) error {
 	return nil
 }
 
-// takeAgain takes the lock and, with it, the node and its signal away. If the lock is
-// lost while that is done, the signal may be taken and only the lock be missing: so it
-// is acquired once more.
+// takeAgain acquires the lock and then removes the node and its signal. If the lock is lost
+// in between, the signal may be taken and only the lock missing: it is acquired once more.
 func (w *waiter) takeAgain(ctx context.Context) (*Lease, error) {
 	for {
 		lease, err := w.c.lock.Acquire(ctx)

@@ -33,8 +33,8 @@ import (
 // safe for concurrent use.
 type InterProcessMultiLock struct{ members []InterProcessLock }
 
-// NewInterProcessMultiLock returns the lock of all members. They may be of
-// different kinds, on different clients, and need not be of this package.
+// NewInterProcessMultiLock returns the lock of all members. They may be of different
+// kinds, on different clients, and need not be of this package.
 func NewInterProcessMultiLock(members ...InterProcessLock) (*InterProcessMultiLock, error) {
 	if len(members) == 0 {
 		return nil, errors.New("locks: a multi-lock without members, expected one or more")
@@ -109,9 +109,9 @@ func (m *InterProcessMultiLock) Do(ctx context.Context, fn func(context.Context)
 	return do(ctx, m.members[0].Path(), m.Acquire, fn)
 }
 
-// Participants returns the contenders of all members, those of one member after the
-// other in the order of their paths; see [LockInternals.Participants]. Those of a
-// member that is not of this package are listed if it has the same method.
+// Participants returns the contenders of all members, member by member in the order of
+// their acquisition; see [LockInternals.Participants]. A member that is not of this package
+// is included if it has the same method.
 func (m *InterProcessMultiLock) Participants(ctx context.Context) ([]Participant, error) {
 	var all []Participant
 	for _, member := range m.members {
@@ -140,11 +140,11 @@ type MultiLease struct {
 // Done is closed when the first of the leases ends: it was released, or lost.
 func (m *MultiLease) Done() <-chan struct{} { return m.done }
 
-// Leases returns the leases of the members, in the order of their paths.
+// Leases returns the leases of the members, in the order of their acquisition.
 func (m *MultiLease) Leases() []*Lease { return slices.Clone(m.leases) }
 
-// Tokens returns the fencing tokens of the members, in the order of their paths.
-// Each counts for what its member protects.
+// Tokens returns the fencing tokens of the members, in the order of their acquisition.
+// Each is for what its member protects.
 func (m *MultiLease) Tokens() []int64 {
 	tokens := make([]int64, len(m.leases))
 	for i, lease := range m.leases {
@@ -153,8 +153,8 @@ func (m *MultiLease) Tokens() []int64 {
 	return tokens
 }
 
-// Err returns nil while all leases are valid, else the error of the first, in the
-// order of their paths, that is not; see [Lease.Err].
+// Err returns nil while all leases are valid, and otherwise the error of the first, in the
+// order of their acquisition, that is not; see [Lease.Err].
 func (m *MultiLease) Err() error {
 	for _, lease := range m.leases {
 		if err := lease.Err(); err != nil {
@@ -164,10 +164,10 @@ func (m *MultiLease) Err() error {
 	return nil
 }
 
-// Context derives a context for work under all the locks: it ends with ctx and when
-// any of the leases ends, with that one's error as its cause, and carries the
-// ownership of all. The end of one lease may reach it a moment later than
-// [MultiLease.Err], by the start of a goroutine for each lease that follows.
+// Context derives a context for work under all the locks. It ends with ctx and when any of
+// the leases ends, with that lease's error as its cause, and carries the ownership of all.
+// The end of one lease may reach it a moment later than [MultiLease.Err]: by the start of a
+// goroutine for each lease that follows.
 func (m *MultiLease) Context(ctx context.Context) context.Context {
 	for _, lease := range m.leases {
 		ctx = lease.Context(ctx) //nolint:fatcontext // one for each lease is meant

@@ -8,8 +8,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// InterProcessLock is what the recipes here have in common: mutexes, either side
-// of a read/write lock, and semaphores, of which it is one permit.
+// InterProcessLock is what the recipes of this package have in common: a mutex, either side
+// of a read/write lock, or one permit of a semaphore.
 type InterProcessLock interface {
 	// Path is the path of the lock.
 	Path() string
@@ -24,16 +24,16 @@ type InterProcessLock interface {
 // mutexName is what Curator calls the nodes of a mutex.
 const mutexName = "lock-"
 
-// InterProcessMutex is a fair, re-entrant lock across processes and machines, and
-// shares its queue with Curator's class of that name: contenders get the lock in
-// the order in which the server has created their nodes.
+// InterProcessMutex is a fair, re-entrant lock across processes and machines. Contenders
+// get the lock in the order in which the server has created their nodes. It shares its
+// queue with Curator's class of that name and with go-zookeeper's zk.Lock.
 //
-// Layout: <path>/_c_<uuid>-lock-<10 digits>, ephemeral, below container nodes.
-// The first in the order of the digits has the lock; each of the others waits for
-// the one before it.
+// Layout: <path>/_c_<uuid>-lock-<10 digits>, ephemeral, below container nodes. The first
+// contender in the order of the digits has the lock; each of the others waits for the one
+// before it.
 //
-// It is safe for concurrent use. Two InterProcessMutex on one path and client are
-// the same lock.
+// It is safe for concurrent use. Two InterProcessMutex on one path and client are the same
+// lock.
 type InterProcessMutex struct {
 	internals *LockInternals
 	sorter    StandardLockInternalsSorter
@@ -82,8 +82,8 @@ func (m *InterProcessMutex) Do(ctx context.Context, fn func(context.Context) err
 	return Do(ctx, m, fn)
 }
 
-// Participants returns who holds the lock and who waits for it, in the order of
-// the queue; see [LockInternals.Participants].
+// Participants returns the holder and the waiters, in the order of the queue; see
+// [LockInternals.Participants].
 func (m *InterProcessMutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.internals.Participants(ctx)
 }
@@ -97,7 +97,7 @@ func (m *InterProcessMutex) Participants(ctx context.Context) ([]Participant, er
 // at once: the lock excludes only those that acquire it with another context. See
 // [WithoutReentry].
 //
-// The error is that of the acquisition, or of fn joined with that of the release. A
+// The error is the acquisition's, or fn's joined with the release's. A
 // [*LostError] in it says that the lease was lost while fn ran. A [*ReleaseError] in it
 // says that fn has run, and nothing of its own error: to repeat Do would repeat the work.
 func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) error) error {

@@ -78,8 +78,8 @@ func (l *LockInternals) refuseReentry(ctx context.Context) error {
 		"acquire with a context that carries no lease of it", ErrReentered)
 }
 
-// WithErrorPolicy sets which trouble ends the leases of this lock. Default: the
-// client's policy.
+// WithErrorPolicy sets which trouble with the connection ends the leases of this lock.
+// Default: the client's policy.
 func WithErrorPolicy(p framework.ErrorPolicy) Option {
 	return optionFunc(func(c *config) error {
 		if p < framework.StandardErrorPolicy || p > framework.QuorumErrorPolicy {
@@ -90,9 +90,9 @@ func WithErrorPolicy(p framework.ErrorPolicy) Option {
 	})
 }
 
-// WithLockData sets what the lock's nodes contain, and Participants show as
-// the identity: anything but the message of [AttemptRevoke]. Default: host name,
-// slash, process id, and after a space the label, see [WithLabel].
+// WithLockData sets the data of the lock's nodes, which Participants show as the identity.
+// It may be anything but the message of [AttemptRevoke]. Default: host name, slash, process
+// id, and after a space the label, see [WithLabel].
 func WithLockData(data []byte) Option {
 	return optionFunc(func(c *config) error {
 		if string(data) == revokeMessage {
@@ -103,12 +103,12 @@ func WithLockData(data []byte) Option {
 	})
 }
 
-// defaultRecipe is the recipe of a LockInternals that was not given another.
+// defaultRecipe is the recipe of a LockInternals without a name for it.
 const defaultRecipe = "custom"
 
-// WithRecipeName sets the attribute curator.recipe in the telemetry of the lock, so
-// that its waits and holds can be told from those of others without telling its
-// path. Default: the name of the recipe, "custom" for a [LockInternals].
+// WithRecipeName sets the attribute curator.recipe in the telemetry of the lock. It tells
+// the waits and holds of this lock from others without naming its path. Default: the name
+// of the recipe, "custom" for a [LockInternals].
 func WithRecipeName(name string) Option {
 	return optionFunc(func(c *config) error {
 		if name == "" {

@@ -11,20 +11,23 @@ import (
 // number of owners may hold the [ReadLock], or one the [WriteLock]. It shares its
 // queue with Curator's class of that name.
 //
-// It is fair: readers and writers are served in the order in which the server has
-// created their nodes, and a reader does not overtake a writer that waits. Both
-// sides are re-entrant by context.
+// It is fair: readers and writers are served in the order in which the server has created
+// their nodes, and a reader does not overtake a writer that waits. Both sides are
+// re-entrant by context. Acquire, TryAcquire and Do are methods of the sides:
 //
-// A writer can become a reader without a gap, in which no other writer gets in:
-// with the context of its lease it acquires the read lock, and then releases the
-// write lease. A reader cannot become a writer, see [ErrUpgrade].
+//	err := lock.ReadLock().Do(ctx, show)
+//	err = lock.WriteLock().Do(ctx, change)
+//
+// A writer can become a reader without a gap in which another writer gets in: it acquires
+// the read lock with the context of its write lease, and then releases that lease. A reader
+// cannot become a writer, see [ErrUpgrade].
 //
 // Layout: <path>/_c_<uuid>-__READ__<10 digits> and <path>/_c_<uuid>-__WRIT__<10
 // digits>, ephemeral, numbered from one counter, below container nodes. A writer
-// waits for the node before it. A reader waits for the nearest writer before it,
-// so that the end of a writer wakes no readers but those which it has kept
-// waiting, and one that sees to its turn; Curator's wait for the first writer, and
-// wake up for nothing while there are others between.
+// waits for the node before it. A reader waits for the nearest writer before it, so a
+// departing writer wakes only the readers it was blocking, plus at most one that prepares
+// its own turn. Curator's readers wait for the first writer, and wake up for nothing while
+// there are others between.
 //
 // It is safe for concurrent use. Two InterProcessReadWriteLock on one path and
 // client are the same lock.
@@ -59,8 +62,8 @@ func (l *InterProcessReadWriteLock) WriteLock() *WriteLock { return l.write }
 // Path returns the path of the lock, the folder of its nodes.
 func (l *InterProcessReadWriteLock) Path() string { return l.read.Path() }
 
-// Participants returns the readers and writers, in the order of the queue, and who
-// waits for whom; see [LockInternals.Participants].
+// Participants returns the readers and writers, in the order of the queue, and whom each
+// waits for; see [LockInternals.Participants].
 func (l *InterProcessReadWriteLock) Participants(ctx context.Context) ([]Participant, error) {
 	return l.read.internals.participants(ctx, func(name string) *LockInternals {
 		if _, isWriter := writeSorter.Sequence(name); isWriter {
@@ -82,14 +85,14 @@ var _ InterProcessLock = (*ReadLock)(nil)
 // Path returns the path of the read/write lock.
 func (r *ReadLock) Path() string { return r.internals.Path() }
 
-// Acquire blocks until no writer is before this reader in the queue, and returns
-// its lease. The contract is that of [InterProcessMutex.Acquire]: the context
-// bounds the wait, and that of a read lease re-enters.
+// Acquire blocks until no writer is before this reader in the queue, and returns its
+// lease. It follows the contract of [InterProcessMutex.Acquire]: the context bounds the
+// wait, and the context of a read lease re-enters.
 //
-// With the context of a write lease of the same lock it downgrades: the read lease
-// is granted at once, has a node of its own in the writer's place of the queue, and
-// the writer's token. Either may be released first. If the write lease has ended,
-// before or meanwhile, the error says how.
+// With the context of a write lease of the same lock it downgrades: the read lease is
+// granted at once, has a node of its own in the writer's place of the queue, and the
+// writer's token. Either lease may be released first. If the write lease has ended, or ends
+// during the call, the error says how.
 func (r *ReadLock) Acquire(ctx context.Context) (*Lease, error) { return r.forOwner(ctx).Acquire(ctx) }
 
 // TryAcquire is Acquire without the wait: with a writer before this reader it
@@ -98,7 +101,7 @@ func (r *ReadLock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return r.forOwner(ctx).TryAcquire(ctx)
 }
 
-// forOwner returns the lock as the owner in ctx is to acquire it.
+// forOwner returns the lock that the owner in ctx acquires.
 func (r *ReadLock) forOwner(ctx context.Context) *LockInternals {
 	writer := r.write.owned(ctx)
 	if writer == nil || r.internals.owned(ctx) != nil {
@@ -132,10 +135,10 @@ var _ InterProcessLock = (*WriteLock)(nil)
 // Path returns the path of the read/write lock.
 func (w *WriteLock) Path() string { return w.internals.Path() }
 
-// Acquire blocks until nobody is before this writer in the queue, and returns its
-// lease. The contract is that of [InterProcessMutex.Acquire]: the context bounds
-// the wait, and that of a write lease re-enters. With the context of a read lease,
-// and without that of a write lease, the error matches [ErrUpgrade] at once.
+// Acquire blocks until no contender is before this writer in the queue, and returns its
+// lease. It follows the contract of [InterProcessMutex.Acquire]: the context bounds the
+// wait, and the context of a write lease re-enters. With the context of a read lease alone
+// it fails at once, with an error that matches [ErrUpgrade].
 func (w *WriteLock) Acquire(ctx context.Context) (*Lease, error) {
 	if err := w.refuseUpgrade(ctx); err != nil {
 		return nil, err
@@ -143,8 +146,8 @@ func (w *WriteLock) Acquire(ctx context.Context) (*Lease, error) {
 	return w.internals.Acquire(ctx)
 }
 
-// TryAcquire is Acquire without the wait: with anybody before this writer it
-// returns an error that matches [ErrNotAcquired].
+// TryAcquire is Acquire without the wait: with a contender before this writer it returns an
+// error that matches [ErrNotAcquired].
 func (w *WriteLock) TryAcquire(ctx context.Context) (*Lease, error) {
 	if err := w.refuseUpgrade(ctx); err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ var (
 // stand by their number.
 type readWriteQueue struct{ unlisted }
 
-// Contends tells whether the name is that of a reader or of a writer.
+// Contends reports whether the name is a reader's or a writer's.
 func (readWriteQueue) Contends(name string) bool {
 	return readSorter.Contends(name) || writeSorter.Contends(name)
 }
@@ -63,7 +63,7 @@ func (readWriteQueue) CreatesTheLock(
 	return StandardLockInternalsDriver{}.CreatesTheLock(ctx, client, session, path, data)
 }
 
-// writeDriver lets in whoever is first in the queue.
+// writeDriver lets in the first in the queue.
 type writeDriver struct{ readWriteQueue }
 
 // Shrinks is false for a writer: it may have become a reader in the same place.
@@ -74,7 +74,7 @@ func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) 
 	return StandardLockInternalsDriver{writeSorter}.GetsTheLock(contenders, ours, maxLeases)
 }
 
-// readDriver lets in whoever has no writer before.
+// readDriver lets in every reader without a writer before it.
 type readDriver struct{ readWriteQueue }
 
 // Shrinks is true: what takes the place of a writer is a reader.

@@ -6,14 +6,14 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// InterProcessSemaphore is Curator's first semaphore, for the sake of those who
-// share it with Java: a mutex that as many may hold at once as there are leases.
-// It is fair, and has no acquisition of several leases together. It does not
-// exclude an [InterProcessSemaphoreV2] on the same path.
+// InterProcessSemaphore is Curator's first semaphore: a mutex that up to maxLeases owners
+// may hold at once. It is for programs that share it with Java; new programs use
+// [InterProcessSemaphoreV2], which takes fewer requests where many wait. It is fair, and
+// cannot acquire several leases together. It does not exclude an InterProcessSemaphoreV2 on
+// the same path.
 //
-// Layout: that of [InterProcessMutex]. The first in the order of the digits, as
-// many as there are leases, have one; how the others wait is said at
-// [StandardLockInternalsDriver].
+// Layout: as for [InterProcessMutex]. The first maxLeases contenders in the order of the
+// digits have a lease; [StandardLockInternalsDriver] says how the others wait.
 //
 // It is not re-entrant: every acquisition is for another lease. It is safe for
 // concurrent use.
@@ -45,7 +45,7 @@ func (s *InterProcessSemaphore) Acquire(ctx context.Context) (*Lease, error) {
 	return s.internals.Acquire(ctx)
 }
 
-// TryAcquire acquires a lease if one is free and nobody waits for it, and otherwise
+// TryAcquire acquires a lease if one is free and no contender waits for it. Otherwise it
 // returns an error that matches [ErrNotAcquired].
 func (s *InterProcessSemaphore) TryAcquire(ctx context.Context) (*Lease, error) {
 	return s.internals.TryAcquire(ctx)
@@ -56,8 +56,8 @@ func (s *InterProcessSemaphore) Do(ctx context.Context, fn func(context.Context)
 	return Do(ctx, s, fn)
 }
 
-// Participants returns who has a lease and who waits for one, in the order of the
-// queue; see [LockInternals.Participants].
+// Participants returns the holders of leases and the waiters, in the order of the queue;
+// see [LockInternals.Participants].
 func (s *InterProcessSemaphore) Participants(ctx context.Context) ([]Participant, error) {
 	return s.internals.Participants(ctx)
 }

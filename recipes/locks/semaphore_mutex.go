@@ -7,10 +7,11 @@ import (
 )
 
 // InterProcessSemaphoreMutex is a lock across processes and machines that is not
-// re-entrant: who holds it and acquires it again waits for himself, until the
-// context ends. It is an [InterProcessSemaphoreV2] with one lease, and shares its
-// state with Curator's class of that name. It does not exclude an
-// [InterProcessMutex] on the same path, which takes fewer requests.
+// re-entrant: a holder that acquires it again waits for itself, until the context ends.
+// With [WithoutReentry] it is refused instead. It is an [InterProcessSemaphoreV2] with one
+// lease, and shares its state with Curator's class of that name. It does not exclude an
+// [InterProcessMutex] on the same path. A mutex made WithoutReentry takes a third of the
+// requests: new programs that share the lock with no Java program use that.
 type InterProcessSemaphoreMutex struct{ semaphore *InterProcessSemaphoreV2 }
 
 var _ InterProcessLock = (*InterProcessSemaphoreMutex)(nil)
@@ -33,7 +34,7 @@ func (m *InterProcessSemaphoreMutex) Acquire(ctx context.Context) (*Lease, error
 	return m.semaphore.Acquire(ctx)
 }
 
-// TryAcquire acquires the lock if nobody has it or is about to acquire it.
+// TryAcquire acquires the lock if no client holds it or is about to acquire it.
 // Otherwise it returns an error that matches [ErrNotAcquired].
 func (m *InterProcessSemaphoreMutex) TryAcquire(ctx context.Context) (*Lease, error) {
 	return m.semaphore.TryAcquire(ctx)
@@ -45,14 +46,14 @@ func (m *InterProcessSemaphoreMutex) Do(ctx context.Context, fn func(context.Con
 	return Do(ctx, m, fn)
 }
 
-// Participants returns the lease of who has the lock, and of the next; see
+// Participants returns the lease of the holder, and of the next in turn; see
 // [InterProcessSemaphoreV2.Participants].
 func (m *InterProcessSemaphoreMutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.semaphore.Participants(ctx)
 }
 
-// Waiters returns who is about to acquire the lock, in the order of their turns; see
-// [InterProcessSemaphoreV2.Waiters].
+// Waiters returns the contenders that are about to acquire the lock, in the order of
+// their turns; see [InterProcessSemaphoreV2.Waiters].
 func (m *InterProcessSemaphoreMutex) Waiters(ctx context.Context) ([]Participant, error) {
 	return m.semaphore.Waiters(ctx)
 }

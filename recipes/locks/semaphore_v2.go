@@ -26,16 +26,16 @@ var errTurnLost = errors.New("the turn or a lease was lost before all leases wer
 // with Curator's class of that name.
 //
 // Layout: <path>/leases/_c_<uuid>-lease-<10 digits>, ephemeral, one for each lease,
-// and an [InterProcessMutex] at <path>/locks. Whoever has that mutex creates
-// leases, and waits until there are no more than the maximum; then it is the next
-// one's turn. Names without "lease-" and a number do not count.
+// and an [InterProcessMutex] at <path>/locks. The holder of that mutex creates leases, and
+// waits until there are no more than the maximum; then it is the next one's turn. Names
+// without "lease-" and a number do not count.
 //
 // All participants must use the same maximum. A waiter that finds more leases than its
 // own maximum for a second logs a warning: the others have another maximum, or the number
 // was lowered.
 //
-// Whoever waits for a lease watches the folder <path>/leases. It must stay readable for
-// as long: a server says nothing of what may not be read (see the package comment).
+// A waiter for a lease watches the folder <path>/leases, which must stay readable for as
+// long: a server does not notify about nodes that may not be read (see the package comment).
 //
 // It is not re-entrant: every acquisition is for another lease. It is safe for
 // concurrent use.
@@ -47,9 +47,8 @@ type InterProcessSemaphoreV2 struct {
 
 var _ InterProcessLock = (*InterProcessSemaphoreV2)(nil)
 
-// NewInterProcessSemaphoreV2 returns the semaphore at path, with [FixedLeases], with
-// [SharedLeases], or with a source of one's own. It checks its arguments and sends
-// nothing.
+// NewInterProcessSemaphoreV2 returns the semaphore at path. Its maximum is [FixedLeases],
+// [SharedLeases], or another source. It checks its arguments and sends nothing.
 func NewInterProcessSemaphoreV2(
 	client *framework.Framework, path string, maxLeases MaxLeases, opts ...Option,
 ) (*InterProcessSemaphoreV2, error) {
@@ -69,9 +68,9 @@ func NewInterProcessSemaphoreV2(
 	if err != nil {
 		return nil, err
 	}
-	// As leases are counted after their creation, a turn that is lost unnoticed admits
-	// nobody too many. So whoever has it need not give it up for an interruption, and
-	// begin again at the end of the queue.
+	// As leases are counted after their creation, a turn that is lost unnoticed lets in no
+	// lease too many. So an interruption does not end a turn, whose owner would begin again
+	// at the end of the queue.
 	turn.cfg.policy = framework.SessionErrorPolicy
 	return &InterProcessSemaphoreV2{path, turn, leases}, nil
 }
@@ -92,10 +91,10 @@ func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error
 	return one(s.acquire(ctx, 1, false))
 }
 
-// AcquireN blocks until n leases are acquired. It returns all of them or none, and
-// while it waits for the last ones nobody else gets any, so that two which want
-// more than half do not wait for each other. Each lease has its own node and token,
-// is lost by itself and is to be released by itself.
+// AcquireN blocks until n leases are acquired. It returns all of them or none. While it
+// waits for the last ones no other acquisition gets any, so two that want more than half
+// do not wait for each other. Each lease has its own node and token, is lost by itself and
+// must be released by itself.
 //
 // If n is greater than the maximum, or the maximum falls below n during the wait, the
 // error matches [ErrTooManyLeases] at once. A maximum of 0 is no such error: the
@@ -135,9 +134,9 @@ func (s *InterProcessSemaphoreV2) Participants(ctx context.Context) ([]Participa
 	return participants, nil
 }
 
-// Waiters returns who is about to acquire leases, in the order of their turns. The
-// first one has its turn, and may have a lease among the Participants that it still
-// waits for.
+// Waiters returns the contenders that are about to acquire leases, in the order of their
+// turns. The first one has its turn, and may have a lease among the Participants that it
+// still waits for.
 func (s *InterProcessSemaphoreV2) Waiters(ctx context.Context) ([]Participant, error) {
 	return s.turn.Participants(ctx)
 }
@@ -287,8 +286,8 @@ func giveBack(ctx context.Context, leases []*Lease) error {
 	return joined(errs...)
 }
 
-// unsettled returns the error of a release that leaves something to be done: not
-// that of a lease that was lost, nor of one whose node is being deleted.
+// unsettled returns the error of a release that leaves something to be done. A lease that
+// was lost, or whose node is being deleted, leaves nothing.
 func unsettled(err error) error {
 	var lost *LostError
 	if errors.As(err, &lost) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {

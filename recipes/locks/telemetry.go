@@ -44,11 +44,11 @@ const (
 // buckets are the upper bounds of waits and holds, in seconds.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// telemetry is what one lock measures. It is nil, and does nothing, for a lock
-// whose client has no provider.
+// telemetry is what one lock measures. It is nil, and does nothing, if the client has no
+// provider.
 type telemetry struct {
 	client  *framework.Framework
-	lock    []attribute.KeyValue // of the lock: recipe, and path if that is told
+	lock    []attribute.KeyValue // of the lock: recipe, and path if the client wants it
 	tracer  trace.Tracer
 	acquire metric.Float64Histogram
 	hold    metric.Float64Histogram
@@ -128,7 +128,7 @@ func (t *telemetry) begin(ctx context.Context) (context.Context, *acquisition) {
 	return ctx, a
 }
 
-// queued tells that ours is about to wait, and behind how many others.
+// queued notes that ours is about to wait, and behind how many others.
 func (a *acquisition) queued(ctx context.Context, contenders []string, ours string) {
 	if a == nil {
 		return
@@ -140,7 +140,7 @@ func (a *acquisition) queued(ctx context.Context, contenders []string, ours stri
 	a.waits(ctx)
 }
 
-// waits tells that this acquisition waits behind another.
+// waits notes that this acquisition waits behind another.
 func (a *acquisition) waits(ctx context.Context) {
 	if a != nil && !a.waiting {
 		a.waiting = true
@@ -211,7 +211,7 @@ func (t *telemetry) released(ctx context.Context, h *hold) {
 	}
 }
 
-// lost measures a hold that has ended against its owner's will.
+// lost measures a hold that was lost.
 func (t *telemetry) lost(h *hold, cause error) {
 	if t == nil {
 		return
