@@ -17,7 +17,7 @@ import (
 // runReporter is the application that the package's documentation tests: it reports
 // for as long as it holds the lock.
 func runReporter(ctx context.Context, client *framework.Framework, report func(context.Context) error) error {
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report") //nolint:contextcheck,nolintlint // reported at one of the calls, not always the same
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
 	if err != nil {
 		return err
 	}
