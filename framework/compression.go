@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // DefaultMaxDecompressedSize bounds what one znode's data may become when it is
@@ -31,7 +32,7 @@ type CompressionProvider interface {
 // name: a stream as in RFC 1952. The zero value is ready to use.
 type GzipCompressionProvider struct {
 	// MaxSize is how many bytes may come out of Decompress. 0 stands for
-	// DefaultMaxDecompressedSize.
+	// DefaultMaxDecompressedSize. Decompress refuses to work with less than 0.
 	MaxSize int
 }
 
@@ -52,8 +53,13 @@ func (GzipCompressionProvider) Compress(_ string, data []byte) ([]byte, error) {
 // larger than MaxSize, of which it reads no more.
 func (p GzipCompressionProvider) Decompress(_ string, compressed []byte) ([]byte, error) {
 	limit := p.MaxSize
-	if limit == 0 {
+	switch {
+	case limit < 0:
+		return nil, fmt.Errorf("gzip: MaxSize %d, expected 0 or more", limit)
+	case limit == 0:
 		limit = DefaultMaxDecompressedSize
+	case limit == math.MaxInt:
+		limit-- // so that one byte more can be asked for
 	}
 	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"testing"
 
@@ -129,4 +130,16 @@ func TestACompressionProviderThatFails(t *testing.T) {
 	requireNone(t, f, "/a")
 	_, err := framework.New("a", framework.WithCompressionProvider(nil))
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
+}
+
+func TestGzipWithoutABoundReadsAll(t *testing.T) {
+	compressed, err := framework.GzipCompressionProvider{}.Compress("/a", make([]byte, 1000))
+	require.NoError(t, err)
+
+	data, err := framework.GzipCompressionProvider{MaxSize: math.MaxInt}.Decompress("/a", compressed)
+
+	require.NoError(t, err)
+	require.Len(t, data, 1000)
+	_, err = framework.GzipCompressionProvider{MaxSize: -1}.Decompress("/a", compressed)
+	require.ErrorContains(t, err, "MaxSize -1, expected 0 or more")
 }

@@ -16,12 +16,14 @@ const defaultPort = "2181"
 // host:port,host:port,.../chroot. The port may be left out for 2181; an IPv6
 // address with a port stands in brackets.
 func parseConnectString(s string) (servers []string, root chroot, err error) {
+	if scheme, _, found := strings.Cut(s, "://"); found {
+		return nil, "", fmt.Errorf("framework: connection string %q: the scheme %q, expected none: host:port,host:port/chroot", s, scheme)
+	}
 	hosts, path, found := strings.Cut(s, "/")
 	if found && path != "" {
-		if err := ValidatePath("/" + path); err != nil {
+		if root, err = parseChroot("/" + path); err != nil {
 			return nil, "", fmt.Errorf("framework: connection string %q: chroot: %w", s, err)
 		}
-		root = chroot("/" + path)
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		server, err := parseServer(strings.TrimSpace(host))
@@ -31,6 +33,24 @@ func parseConnectString(s string) (servers []string, root chroot, err error) {
 		servers = append(servers, server)
 	}
 	return servers, root, nil
+}
+
+// parseChroot reads the path at the end of a connection string. ZooKeeper would
+// take more paths than it does: those that are a slip of the pen would make two
+// services lock in different trees, and both would succeed.
+func parseChroot(path string) (chroot, error) {
+	if err := ValidatePath(path); err != nil {
+		return "", err
+	}
+	if strings.Contains(path, ",") {
+		return "", fmt.Errorf("%q, expected one chroot, after the last server: host:port,host:port/chroot", path)
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if strings.TrimSpace(name) != name {
+			return "", fmt.Errorf("%q, expected no blank before or after the name %q", path, name)
+		}
+	}
+	return chroot(path), nil
 }
 
 func parseServer(s string) (string, error) {

@@ -61,6 +61,13 @@ func TestConnectStrings(t *testing.T) {
 		"a:1//":     "chroot",
 		"a:1/../b":  "chroot",
 		"a:1/a\x00": "chroot",
+
+		"zk1:2181/app,zk2:2181/app": "expected one chroot, after the last server",
+		"zk1/app,zk2":               "expected one chroot, after the last server",
+		"a:1/app ":                  "no blank before or after",
+		"a:1/ app/b":                "no blank before or after",
+		"http://zk1:2181":           `the scheme "http", expected none: host:port,host:port/chroot`,
+		"zookeeper://zk1:2181/app":  `the scheme "zookeeper"`,
 	} {
 		_, err := framework.New(s)
 		require.ErrorContains(t, err, says, "%q", s)
