@@ -1,5 +1,7 @@
 package framework
 
+import "time"
+
 // WatchedPaths is the number of server watches that the client keeps account of.
 func (f *Framework) WatchedPaths() int {
 	f.watches.mu.Lock()
@@ -9,3 +11,12 @@ func (f *Framework) WatchedPaths() int {
 
 // ClientAddresses is what an ensemble tracker makes of a configuration.
 func ClientAddresses(config string) []string { return clientAddresses(config) }
+
+// SuspendedFor makes the client believe that the machine has been suspended for as long as fn
+// says.
+func SuspendedFor(fn func() time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		c.suspended = fn
+		return nil
+	})
+}

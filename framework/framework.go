@@ -130,6 +130,7 @@ func (f *Framework) Start() error {
 		Tick:           f.cfg.tick,
 		Auth:           f.cfg.auth,
 		ReadOnly:       f.cfg.readOnly,
+		Suspended:      f.cfg.suspended,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("framework: start: %w", err), f.telemetry.stop())
@@ -263,6 +264,8 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
 }
+
+func (e *events) Resumed() { e.tracker.onResumed() }
 
 func (e *events) Revived(h conduit.Handshake) { e.tracker.onRevived(h) }
 

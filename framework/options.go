@@ -54,6 +54,7 @@ type config struct {
 	root              chroot
 	tracksEnsemble    bool
 	readOnly          bool
+	suspended         func() time.Duration // nil for what the system says
 	sessionTimeout    time.Duration
 	connectionTimeout time.Duration
 	maxRequest        int

@@ -110,6 +110,16 @@ func (h *heartbeat) context() context.Context {
 	return ctx
 }
 
+// look ends the current term if its deadline has passed, which a timer may not know yet.
+func (h *heartbeat) look() {
+	h.mu.Lock()
+	t := h.term
+	h.mu.Unlock()
+	if t != nil && t.isReady() {
+		t.watchDeadline()
+	}
+}
+
 func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 	t := h.join()
 	release := sync.OnceFunc(func() { h.leave(t) })

@@ -180,6 +180,18 @@ func (t *tracker) onAuthFailed() {
 	t.endSession(ReasonAuthFailed)
 }
 
+// onResumed hears that the machine was suspended, which stops timers: the deadline is
+// looked at now.
+func (t *tracker) onResumed() {
+	t.mu.Lock()
+	session := t.session
+	t.mu.Unlock()
+	if session != nil {
+		t.onTimer(session)
+		session.heart.look()
+	}
+}
+
 // onTimer runs at the deadline of session.
 func (t *tracker) onTimer(session *Session) {
 	deadline, over := t.deadline()

@@ -66,13 +66,17 @@ type Events interface {
 	// Notified tells of a watch event.
 	Notified(Notification)
 
+	// Resumed tells that the machine was suspended, so that a deadline may have passed
+	// before a timer has noticed. Unlike the others it may be called at any time.
+	Resumed()
+
 	// AuthFailed tells that a server has refused a credential. The connection ends,
 	// and no other will be made.
 	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field but Ensemble, Lookup, Tick, Auth
-// and ReadOnly is required.
+// Config is what a Conduit is made from. Every field but Ensemble, Lookup, Tick, Auth,
+// ReadOnly and Suspended is required.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
@@ -86,6 +90,10 @@ type Config struct {
 	Tick           time.Duration // the servers' tickTime, for calls that confirm
 	Auth           []Auth        // presented on every connection, in this order
 	ReadOnly       bool          // servers without a quorum will do
+
+	// Suspended says for how long the machine has been suspended, since any moment in
+	// the past. Nil for what the system says.
+	Suspended func() time.Duration
 }
 
 // Conduit owns a go-zookeeper connection and everything that crosses it.
@@ -94,6 +102,7 @@ type Conduit struct {
 	ctx   context.Context // ends when Close begins to cut
 	stop  context.CancelFunc
 	hosts hosts
+	clock *clock
 	lease leaseClock
 	zxid  atomic.Int64 // newest transaction any reply has named
 
@@ -118,7 +127,11 @@ type Conduit struct {
 // Open starts go-zookeeper. It returns at once; the first connection is made in
 // the background.
 func Open(cfg Config) (*Conduit, error) {
-	c := &Conduit{cfg: cfg, hosts: hosts{ask: cfg.Ensemble, spread: cfg.SessionTimeout / spreadShare}}
+	suspended := cfg.Suspended
+	if suspended == nil {
+		suspended = systemSuspended()
+	}
+	c := &Conduit{cfg: cfg, clock: newClock(suspended), hosts: hosts{ask: cfg.Ensemble, spread: cfg.SessionTimeout / spreadShare}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	var err error
 	c.zk, c.zkEvents, err = zk.Connect(cfg.Servers, cfg.SessionTimeout,
@@ -168,7 +181,10 @@ func (c *Conduit) Send(calls ...*Call) error {
 
 // Deadline returns until when the server is certain to keep the session, and
 // whether that time has passed. See leaseClock.
-func (c *Conduit) Deadline() (deadline time.Time, over bool) { return c.lease.check(c.now()) }
+func (c *Conduit) Deadline() (deadline time.Time, over bool) {
+	deadline, over = c.lease.check(c.exactNow())
+	return deadline.Add(-c.clock.ahead()), over
+}
 
 // Lapse cuts the current connection because the lease is over, unless replies keep
 // coming: then the server is busy with what it was asked for, and another connection
@@ -390,9 +406,6 @@ func (c *Conduit) forgetZxid() {
 	c.zxid.Store(0)
 	c.unproved.Store(false)
 }
-
-// now is the time by which leases are measured.
-func (c *Conduit) now() time.Time { return time.Now() }
 
 func (c *Conduit) sawZxid(zxid int64) {
 	for {

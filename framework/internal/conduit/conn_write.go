@@ -74,8 +74,12 @@ func (c *conn) completeHandshake(frame []byte) []byte {
 }
 
 func (c *conn) writeLoop() {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
+		case <-look.C:
+			c.owner.now() // tells if the machine was suspended
 		case <-c.wake:
 			if err := c.flush(); err != nil {
 				c.fail(err)

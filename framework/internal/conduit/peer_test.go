@@ -152,6 +152,7 @@ func (e *events) Revived(h conduit.Handshake) {
 	e.told <- fmt.Sprintf("revived %x", h.SessionID)
 }
 func (e *events) Disconnected(error) { e.told <- "disconnected" }
+func (e *events) Resumed()           { e.told <- "resumed" }
 func (e *events) Expired()           { e.told <- "expired" }
 func (e *events) AuthFailed(error)   { e.told <- "auth failed" }
 func (e *events) Notified(n conduit.Notification) {

@@ -1,0 +1,88 @@
+package conduit
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// clock tells the time by which leases are measured: it goes on while the machine is
+// suspended, as the server's does. Go's monotonic clock stands still meanwhile on most
+// systems, so what an operating system says of suspensions is added to it.
+//
+// On systems that do not say, a lease is longer by the time of a suspension.
+type clock struct {
+	suspended func() time.Duration // since any moment in the past; nil if the system does not say
+	most      atomic.Int64         // what it has said, which only grows
+
+	began time.Time
+	asked atomic.Int64 // when the system was asked last, in nanoseconds since began
+}
+
+func newClock(suspended func() time.Duration) *clock {
+	c := &clock{suspended: suspended, began: time.Now()}
+	c.ask(c.began) // suspensions before this moment do not matter
+	return c
+}
+
+// now returns the time of leases, and whether the machine was suspended since the last
+// call. The system is not asked for every frame, since it takes microseconds: for
+// askEvery after the end of a suspension, now may not know of it.
+func (c *clock) now() (now time.Time, jumped bool) {
+	here := time.Now()
+	if int64(here.Sub(c.began))-c.asked.Load() >= int64(askEvery) {
+		jumped = c.ask(here)
+	}
+	return here.Add(c.ahead()), jumped
+}
+
+// ask asks the system, and reports whether the machine was suspended meanwhile.
+func (c *clock) ask(here time.Time) (jumped bool) {
+	if c.suspended == nil {
+		return false
+	}
+	c.asked.Store(int64(here.Sub(c.began)))
+	said := int64(c.suspended())
+	for {
+		most := c.most.Load()
+		if said <= most {
+			return false
+		}
+		if c.most.CompareAndSwap(most, said) {
+			return said-most > int64(noticeable)
+		}
+	}
+}
+
+// ahead is by how much the time of leases is ahead of time.Now.
+func (c *clock) ahead() time.Duration { return time.Duration(c.most.Load()) }
+
+// askEvery is how long an answer of the system holds.
+const askEvery = time.Millisecond
+
+// noticeable is how long a suspension is that is worth telling of at once. The system's
+// clocks differ by less when they are read one after the other.
+const noticeable = time.Millisecond
+
+// lookEvery is how often a connection looks at the clock when it has nothing else to do.
+const lookEvery = time.Second
+
+// now is the time by which leases are measured.
+func (c *Conduit) now() time.Time {
+	now, jumped := c.clock.now()
+	c.tellResumed(jumped)
+	return now
+}
+
+// exactNow is now for those that depend on a deadline.
+func (c *Conduit) exactNow() time.Time {
+	here := time.Now()
+	c.tellResumed(c.clock.ask(here))
+	return here.Add(c.clock.ahead())
+}
+
+func (c *Conduit) tellResumed(jumped bool) {
+	if jumped {
+		// On a goroutine of its own, as the caller may hold locks.
+		go c.cfg.Events.Resumed()
+	}
+}
