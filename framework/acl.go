@@ -80,25 +80,22 @@ func (o StatOption) applyGetACL(c *readConfig) error { return o.store(&c.stat) }
 // GetACL returns the access control list of a znode. It needs the permission to read
 // or to administer it; the server shows the hashes of passwords with the latter only.
 func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOption) ([]ACL, error) {
-	var cfg readConfig
-	if err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) }); err != nil {
-		return nil, failed(opGetACL, path, err)
-	}
-	c, err := f.pathCall(opGetACL, path, cfg.retry)
-	if err != nil {
-		return nil, failed(opGetACL, path, err)
-	}
 	var acl []ACL
-	var stat Stat
-	c.decode = func(d *jute.Decoder) {
-		acl = decodeACL(d)
-		decodeStat(d, &stat)
-	}
-	if err := f.send(ctx, true, c); err != nil {
-		return nil, failed(opGetACL, path, err)
-	}
-	cfg.storeStat(stat)
-	return acl, nil
+	err := f.verb(ctx, opGetACL, path, func() (plan, error) {
+		var cfg readConfig
+		if err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) }); err != nil {
+			return plan{}, err
+		}
+		c, err := f.pathCall(opGetACL, path, func(d *jute.Decoder) error {
+			var stat Stat
+			acl = decodeACL(d)
+			decodeStat(d, &stat)
+			cfg.storeStat(d, stat)
+			return nil
+		})
+		return plan{common: cfg.common, calls: c}, err
+	})
+	return acl, err
 }
 
 // SetACLOption is an option of [Framework.SetACL]. [WithVersion] is about the version
@@ -112,25 +109,22 @@ func (o StatOption) applySetACL(c *setConfig) error    { return o.store(&c.stat)
 // SetACL replaces the access control list of a znode, which takes the permission to
 // administer it. It is not repeated after a try whose outcome is unknown.
 func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...SetACLOption) error {
-	cfg := setConfig{version: AnyVersion}
-	if err := applyAll(opts, func(o SetACLOption) error { return o.applySetACL(&cfg) }); err != nil {
-		return failed(opSetACL, path, err)
-	}
-	full, err := f.writable(path)
-	if err != nil {
-		return failed(opSetACL, path, err)
-	}
-	var e jute.Encoder
-	e.String(full)
-	encodeACL(&e, acl)
-	e.Int32(cfg.version)
-	var stat Stat
-	err = f.send(ctx, false, &call{
-		operation: opSetACL, path: path, body: e.Bytes(), retry: cfg.retry,
-		decode: func(d *jute.Decoder) { decodeStat(d, &stat) },
+	return f.verb(ctx, opSetACL, path, func() (plan, error) {
+		cfg := setConfig{version: AnyVersion}
+		if err := applyAll(opts, func(o SetACLOption) error { return o.applySetACL(&cfg) }); err != nil {
+			return plan{}, err
+		}
+		full, err := f.writable(path)
+		var e jute.Encoder
+		e.String(full)
+		encodeACL(&e, acl)
+		e.Int32(cfg.version)
+		decode := func(d *jute.Decoder) error {
+			var stat Stat
+			decodeStat(d, &stat)
+			cfg.storeStat(d, stat)
+			return nil
+		}
+		return plan{common: cfg.common, calls: []*call{{operation: opSetACL, path: path, body: e.Bytes(), decode: decode}}}, err
 	})
-	if err == nil && cfg.stat != nil {
-		*cfg.stat = stat
-	}
-	return failed(opSetACL, path, err)
 }

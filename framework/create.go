@@ -57,20 +57,20 @@ func (m CreateMode) operation() operation {
 // Without WithProtection or [Idempotent] it is not repeated after a try whose
 // outcome is unknown, see [OutcomeUnknown].
 func (f *Framework) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
-	c, err := f.newCreation(path, data, opts)
+	var c *creation
+	err := f.verb(ctx, opCreate, path, func() (p plan, err error) {
+		if c, err = f.newCreation(path, data, opts); err != nil {
+			return plan{}, err
+		}
+		p = plan{common: c.cfg.common, attempt: c.attempt, repeatable: c.cfg.idempotent}
+		if c.cfg.protected {
+			p.attempt, p.settle = c.protect()
+			p.repeatable = true
+		}
+		return p, nil
+	})
 	if err != nil {
-		return "", failed(opCreate, path, err)
-	}
-	switch {
-	case c.cfg.protected:
-		err = c.createProtected(ctx)
-	case c.cfg.idempotent:
-		err = f.repeat(ctx, c.cfg.retry, opCreate, path, c.attempt)
-	default:
-		err = f.measured(ctx, c.cfg.retry, opCreate, path, permanentInDoubt(c.attempt))
-	}
-	if err != nil {
-		return "", failed(opCreate, path, err)
+		return "", err
 	}
 	if c.cfg.stat != nil {
 		*c.cfg.stat = c.stat
@@ -138,9 +138,9 @@ func (c *creation) attempt(ctx context.Context) error {
 		switch {
 		case c.created != "":
 			return nil // whatever has become of the list
-		case errors.Is(err, ErrNodeExists):
+		case isReply(err, ErrNodeExists):
 			err = c.onExisting(ctx, err)
-		case errors.Is(err, ErrNoNode) && c.makesParents():
+		case isReply(err, ErrNoNode) && c.makesParents():
 			// A container may be reaped before its first child: then around again.
 			if err = c.createParents(ctx); err == nil {
 				err = errAgain
@@ -163,9 +163,9 @@ func (c *creation) makesParents() bool {
 func (c *creation) requests() ([]*call, error) {
 	asked := c.f.root.below(c.target)
 	creation := &call{
-		operation: c.cfg.mode.operation(), path: c.path, session: c.cfg.session,
+		operation: c.cfg.mode.operation(), path: c.path,
 		body: encodeCreate(asked, c.data, &c.cfg),
-		decode: func(d *jute.Decoder) {
+		decode: func(d *jute.Decoder) error {
 			full := d.String()
 			decodeStat(d, &c.stat)
 			// The caller may delete what it is said to have created.
@@ -176,6 +176,7 @@ func (c *creation) requests() ([]*call, error) {
 			if d.Err() == nil {
 				c.created = c.f.root.own(full)
 			}
+			return nil
 		},
 	}
 	if c.sent != nil {

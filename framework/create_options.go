@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/gocurator/curator/retry"
 )
 
 // createConfig is what the options of Create set.
 type createConfig struct {
+	common
 	mode       CreateMode
 	ttl        time.Duration
 	acl        []ACL // nil for that of the client's ACLProvider
@@ -21,10 +20,8 @@ type createConfig struct {
 	setVersion int32
 	idempotent bool
 	compressed bool
-	session    *Session
 	stat       *Stat
 	siblings   *[]string
-	retry      retry.Policy
 }
 
 // CreateOption is an option of [Framework.Create] and [CreateOp].
@@ -130,19 +127,6 @@ func OrSetData(version ...VersionOption) CreateOption {
 		if len(version) == 1 {
 			c.setVersion = int32(version[0])
 		}
-		return nil
-	})
-}
-
-// InSession creates the znode only in this session: once it has ended, also while
-// the call waits for a connection, the call fails with [ErrSessionEnded] and sends
-// nothing.
-func InSession(s *Session) CreateOption {
-	return createOption(func(c *createConfig) error {
-		if s == nil {
-			return errors.New("InSession(nil), expected a session")
-		}
-		c.session = s
 		return nil
 	})
 }

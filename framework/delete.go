@@ -7,18 +7,17 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework/internal/jute"
-	"github.com/gocurator/curator/retry"
 )
 
 // deleteConfig is what the options of Delete set.
 type deleteConfig struct {
+	common
 	version    int32
 	guaranteed bool
 	background bool
 	children   bool
 	quietly    bool
 	idempotent bool
-	retry      retry.Policy
 }
 
 // DeleteOption is an option of [Framework.Delete] and [DeleteOp].
@@ -73,30 +72,36 @@ func Quietly() DeleteOption {
 // The root cannot be deleted, nor can that of a chroot; the / of a view is its
 // namespace, which can.
 func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
-	cfg := deleteConfig{version: AnyVersion}
-	if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
-		return failed(opDelete, path, err)
-	}
-	c, err := f.deleteCall(path, cfg.version)
-	if err != nil {
-		return failed(opDelete, path, err)
-	}
-	if cfg.background && cfg.retry != nil {
-		return failed(opDelete, path, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption))
-	}
-	d := &deletion{f: f, cfg: cfg, call: c}
-	switch {
-	case ctx == nil:
-		return failed(opDelete, path, errNilContext)
-	case cfg.background:
+	d, err := f.newDeletion(path, opts)
+	if err == nil && ctx != nil && d.cfg.background {
 		return failed(opDelete, path, d.later())
-	case cfg.guaranteed:
-		return d.guaranteed(ctx)
-	case cfg.idempotent:
-		return failed(opDelete, path, f.repeat(ctx, cfg.retry, opDelete, path, d.attempt))
-	default:
-		return failed(opDelete, path, f.measured(ctx, cfg.retry, opDelete, path, permanentInDoubt(d.attempt)))
 	}
+	return f.verb(ctx, opDelete, path, func() (plan, error) {
+		if err != nil {
+			return plan{}, err
+		}
+		p := plan{common: d.cfg.common, attempt: d.attempt, repeatable: d.cfg.idempotent || d.cfg.guaranteed}
+		if d.cfg.guaranteed {
+			p.settle = d.guarantee
+		}
+		return p, nil
+	})
+}
+
+func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, error) {
+	d := &deletion{f: f, cfg: deleteConfig{version: AnyVersion}}
+	if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&d.cfg) }); err != nil {
+		return nil, err
+	}
+	switch {
+	case d.cfg.background && d.cfg.retry != nil:
+		return nil, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption)
+	case d.cfg.guaranteed && d.cfg.session != nil:
+		return nil, fmt.Errorf("%w: InSession with Guaranteed or InBackground, which go on in any session", ErrInvalidOption)
+	}
+	var err error
+	d.call, err = f.deleteCall(path, d.cfg.version)
+	return d, err
 }
 
 // DeleteChildren deletes all that is below a znode, the deepest first, and keeps the
@@ -105,15 +110,13 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 // ZooKeeper's own, stays. It may be repeated at will, and is repeated after a try
 // whose outcome is unknown. It is Curator's ZKPaths.deleteChildren.
 func (f *Framework) DeleteChildren(ctx context.Context, path string, opts ...CallOption) error {
-	cfg, err := newCallConfig(opts)
-	if err == nil {
-		_, err = f.writable(path)
-	}
-	if err != nil {
-		return failed(opDelete, path, err)
-	}
-	return failed(opDelete, path, f.measured(ctx, cfg.retry, opDelete, path,
-		func(ctx context.Context) error { return f.deleteBelow(ctx, path) }))
+	return f.verb(ctx, opDelete, path, func() (plan, error) {
+		cfg, err := newCallConfig(opts)
+		if err == nil {
+			_, err = f.writable(path)
+		}
+		return plan{common: cfg.common, attempt: func(ctx context.Context) error { return f.deleteBelow(ctx, path) }}, err
+	})
 }
 
 func (f *Framework) deleteCall(path string, version int32) (*call, error) {
@@ -142,6 +145,8 @@ type deletion struct {
 	cfg  deleteConfig
 	call *call
 	seen bool // the znode had children, so that it existed during the call
+
+	inDoubt bool // an earlier try may have deleted it
 }
 
 // attempt sends the request, for the children first when that turns out to be
@@ -150,9 +155,10 @@ func (d *deletion) attempt(ctx context.Context) error {
 	for {
 		err := d.f.exchange(ctx, d.call)
 		switch {
-		case errors.Is(err, ErrNoNode) && (d.seen || d.cfg.quietly || d.cfg.idempotent):
+		case isReply(err, ErrNoNode) && (d.seen || d.inDoubt || d.cfg.quietly || d.cfg.idempotent):
 			return nil
-		case !d.cfg.children || !errors.Is(err, ErrNotEmpty):
+		case !d.cfg.children || !isReply(err, ErrNotEmpty):
+			d.inDoubt = d.inDoubt || OutcomeUnknown(err)
 			return err
 		}
 		d.seen = true
@@ -174,8 +180,8 @@ func (f *Framework) deleteBelow(ctx context.Context, path string) error {
 		return err
 	}
 	var names []string
-	list.absent = func() { names = nil }
-	list.decode = func(d *jute.Decoder) { names = d.Strings() }
+	list.refused = answeringNoNode(func() { names = nil })
+	list.decode = func(d *jute.Decoder) error { names = d.Strings(); return nil }
 	if err := f.exchange(ctx, list); err != nil {
 		return err
 	}
@@ -198,13 +204,15 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 			if err != nil {
 				return err
 			}
-			c.write = false
-			c.absent = func() {}
+			c.write = false // whether it was applied the next look at the children shows
 			c.refused = func(err error) error {
-				if !errors.Is(err, ErrNotEmpty) {
+				switch err { //nolint:errorlint // it is the answer itself
+				case ErrNoNode:
+				case ErrNotEmpty:
+					notEmpty = append(notEmpty, name)
+				default:
 					return err
 				}
-				notEmpty = append(notEmpty, name)
 				return nil
 			}
 			calls[i] = c
@@ -222,28 +230,18 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 	return nil
 }
 
-func (d *deletion) guaranteed(ctx context.Context) error {
-	inDoubt := false
-	err := d.f.measured(ctx, d.cfg.retry, opDelete, d.call.path, func(ctx context.Context) error {
-		err := d.attempt(ctx)
-		if inDoubt && errors.Is(err, ErrNoNode) {
-			return nil // an earlier try of ours did it
-		}
-		inDoubt = inDoubt || OutcomeUnknown(err)
-		return err
-	})
-	if err != nil && inDoubt && !OutcomeUnknown(err) {
-		err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
+// guarantee leaves to the background what could not be deleted by the call, if it may be
+// possible later.
+func (d *deletion) guarantee(err error) error {
+	if d.inDoubt && !OutcomeUnknown(err) {
+		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))
 	}
-	undecided := mayPass(err) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	var ended *InterruptedError
+	undecided := mayPass(err) || errors.As(err, &ended)
 	if !undecided || d.later() != nil {
-		return failed(opDelete, d.call.path, err) // when closed, the session takes its ephemeral nodes along
+		return err // when closed, the session takes its ephemeral nodes along
 	}
-	var op *OpError
-	if errors.As(err, &op) {
-		err = op.Err // the path is named once
-	}
-	return &OpError{opDelete.name, d.call.path, fmt.Errorf("%w: %w", ErrCleanupPending, err)}
+	return &OpError{opDelete.name, d.call.path, fmt.Errorf("%w: %w", ErrCleanupPending, reasonOf(err))}
 }
 
 func (d *deletion) later() error {

@@ -97,6 +97,9 @@
 //		if e.Type == framework.EventResync { ... } // changes may have gone unseen
 //	})
 //
+// [Framework.Follow] and [Framework.FollowChildren] are loops over the states of a znode and
+// of the list of its children.
+//
 // # Know the state of the connection
 //
 //	registration := client.OnConnectionState(func(s framework.ConnectionState) { ... })
@@ -192,13 +195,17 @@
 //		return err
 //	}, framework.WithRetry(retry.UntilElapsed(time.Minute, time.Second)))
 //
-// A call whose context ends returns the context's cause. If its request had been
-// sent, OutcomeUnknown is true; if not, it never will be sent. A create with
-// protection and a guaranteed delete then clean up in the background, and say so
-// with [ErrCleanupPending].
+// A call whose context ends fails with an [*InterruptedError], which errors.Is takes for
+// context.Canceled or context.DeadlineExceeded, whatever the context's cause is. The cause
+// is in its field Cause, and errors.As finds a [*LostError] in it; an error of this package
+// there is not the answer to this call. If the request had been sent, OutcomeUnknown is true;
+// if not, it never will be sent. A create with protection and a guaranteed delete then clean
+// up in the background, and say so with [ErrCleanupPending].
 //
-// A request never runs in another session than the one it was sent in, and with
-// [InSession] in no other than the one it names.
+// A request runs only in the session it was sent in; with [InSession], only in the session
+// it names. All verbs take InSession, a pipeline and a transaction within a Retry that has
+// it. With the policy retry.SessionFailed a call is bound to the session in which it begins,
+// and fails with [ErrSessionExpired] when that has ended.
 //
 // # Metrics and traces
 //
@@ -295,6 +302,7 @@
 //	RetryLoop.callWithRetry                     Framework.Retry
 //	ThreadLocalRetryLoop                        Framework.Retry, whose context carries the budget
 //	SessionFailRetryLoop                        Session.Context, InSession, retry.SessionFailed
+//	RetryPolicy.allowRetry(Throwable)           retry.Selector
 //	authorization                               WithAuth
 //	zookeeper.client.secure and ssl.* (Java)    WithTLS
 //	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string

@@ -59,9 +59,7 @@ func (e *ensemble) readConfig(ctx context.Context) (*Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = e.f.exchange(ctx, c)
-	c.deliver(err == nil)
-	if err != nil {
+	if err := e.f.exchange(ctx, c); err != nil {
 		return nil, err
 	}
 	if servers := clientAddresses(string(data)); servers != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -141,6 +142,53 @@ func serverError(code int32) error {
 	return ServerError(code)
 }
 
+// InterruptedError reports a call that its context has ended. errors.Is matches Err, and of
+// Cause what is foreign to this package and to ZooKeeper: an error such as [ErrNoNode] there
+// was the answer to another call, not to this one. errors.As finds a [*LostError] in Cause,
+// with which the contexts of sessions and leases end, and types that are not of this package.
+type InterruptedError struct {
+	Err   error // context.Canceled or context.DeadlineExceeded
+	Cause error // of the context; it is Err if there is no other
+}
+
+// Error names the end of the context and its cause.
+func (e *InterruptedError) Error() string {
+	if e.Cause == nil || e.Cause.Error() == e.Err.Error() {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("%v: %v", e.Err, e.Cause)
+}
+
+// Unwrap returns Err.
+func (e *InterruptedError) Unwrap() error { return e.Err }
+
+// Is matches what is foreign in Cause.
+func (e *InterruptedError) Is(target error) bool {
+	return target != nil && ErrorType(target) == otherErrorType && target != errOutcomeUnknown && errors.Is(e.Cause, target)
+}
+
+// As finds in Cause what does not say how a call of this package went.
+func (e *InterruptedError) As(target any) bool {
+	switch target.(type) {
+	case **OpError, *ServerError, **backoff.PermanentError:
+		return false
+	default:
+		return errors.As(e.Cause, target)
+	}
+}
+
+// interrupted returns the error of a call whose context has ended.
+func interrupted(ctx context.Context) error {
+	return &InterruptedError{Err: ctx.Err(), Cause: context.Cause(ctx)}
+}
+
+// isReply reports whether a request has failed with this answer of a server. Unlike
+// errors.Is it does not look into what else a chain may hold, such as the error of a dialer.
+func isReply(err, answer error) bool {
+	var op *OpError
+	return errors.As(err, &op) && op.Err == answer //nolint:errorlint // it is the answer or none
+}
+
 // Retryable tells whether the same call may succeed when it is made again:
 // there was no connection, it was lost, the session moved or expired, or the
 // server was too busy. It says nothing about whether repeating is safe; ask
@@ -175,8 +223,8 @@ func (f *Framework) requestError(ctx context.Context, err error, write bool) err
 	switch {
 	case errors.Is(err, conduit.ErrOtherSession):
 		result = ErrSessionEnded
-	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
-		result = context.Cause(ctx)
+	case errors.Is(err, conduit.ErrAbandoned):
+		result = interrupted(ctx)
 	case f.ctx.Err() != nil: // however the connection ended
 		result = f.ended()
 	case sent && errors.Is(err, conduit.ErrReplyTooLarge):

@@ -42,6 +42,9 @@ var errorTypes = []struct {
 	{ErrCleanupPending, "cleanup_pending"},
 }
 
+// otherErrorType is OpenTelemetry's name of an error without a class.
+const otherErrorType = "_OTHER"
+
 // ErrorType names the class of an error of this package for the attribute
 // error.type: "no_node", "connection_lost", "canceled" and so on, "server_-6" for a
 // [ServerError], and OpenTelemetry's "_OTHER" for what is not of this package. The
@@ -59,7 +62,7 @@ func ErrorType(err error) string {
 	if errors.As(err, &code) {
 		return "server_" + strconv.Itoa(int(code))
 	}
-	return "_OTHER"
+	return otherErrorType
 }
 
 // isAnswer tells whether an error is what a server says in the ordinary course of

@@ -123,7 +123,7 @@ func ExampleFramework_Transact() {
 	fmt.Printf("%s %v\n", data, err)
 	// Output:
 	// /accounts/ann 1 <nil>
-	// framework: transact /accounts/bob: check: zk: node does not exist
+	// framework: transact /accounts/bob: check, operation 1: zk: node does not exist
 	// 90 <nil>
 }
 

@@ -182,7 +182,7 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 		state, now, err := followOnce(ctx, &w, read)
 		switch {
 		case ctx.Err() != nil:
-			yield(last, followError(path, context.Cause(ctx)))
+			yield(last, followError(path, interrupted(ctx)))
 			return
 		case err == nil || errors.Is(err, ErrCompression):
 			isNews := !known || doubtful || now != at

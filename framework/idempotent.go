@@ -3,11 +3,8 @@ package framework
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/jute"
-	"github.com/gocurator/curator/retry"
 )
 
 // IdempotentOption is returned by [Idempotent].
@@ -39,23 +36,6 @@ func (IdempotentOption) applySet(c *setConfig) error { c.idempotent = true; retu
 //nolint:unparam // the interface is that of options which can fail
 func (IdempotentOption) applyDelete(c *deleteConfig) error { c.idempotent = true; return nil }
 
-// repeat makes attempts of a write that is repeated after one whose outcome is
-// unknown. When the last one fails, that stays unknown, whatever it says itself.
-func (f *Framework) repeat(
-	ctx context.Context, policy retry.Policy, op operation, path string, attempt func(context.Context) error,
-) error {
-	inDoubt := false
-	err := f.measured(ctx, policy, op, path, func(ctx context.Context) error {
-		err := attempt(ctx)
-		inDoubt = inDoubt || OutcomeUnknown(err)
-		return err
-	})
-	if err != nil && inDoubt && !OutcomeUnknown(err) {
-		return &OpError{op.name, path, fmt.Errorf("%w: %w", errOutcomeUnknown, err)}
-	}
-	return err
-}
-
 // onExisting is what becomes of a create that has found a znode: refused is the
 // server's word for it, and errAgain means that the znode has vanished meanwhile.
 func (c *creation) onExisting(ctx context.Context, refused error) error {
@@ -68,7 +48,7 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 	default:
 		return refused
 	}
-	if errors.Is(err, ErrNoNode) {
+	if isReply(err, ErrNoNode) {
 		return errAgain
 	}
 	if err == nil {
@@ -83,7 +63,7 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 // setExisting sets the data, as OrSetData asks for.
 func (c *creation) setExisting(ctx context.Context) error {
 	s := setting{
-		f: c.f, path: c.path, data: c.data, session: c.cfg.session,
+		f: c.f, path: c.path, data: c.data,
 		cfg: setConfig{version: c.cfg.setVersion, idempotent: c.cfg.idempotent},
 	}
 	err := s.attempt(ctx)
@@ -113,9 +93,10 @@ func (f *Framework) readForComparison(ctx context.Context, path string) (data []
 	if err != nil {
 		return nil, stat, err
 	}
-	read.decode = func(d *jute.Decoder) {
+	read.decode = func(d *jute.Decoder) error {
 		data = d.Buffer()
 		decodeStat(d, &stat)
+		return nil
 	}
 	err = f.exchange(ctx, read)
 	return data, stat, err

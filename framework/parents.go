@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"errors"
 )
 
 // parents makes the nodes above another one.
@@ -38,20 +37,20 @@ func (f *Framework) Mkdirs(ctx context.Context, path string, opts ...CallOption)
 }
 
 func (f *Framework) createAll(ctx context.Context, mode CreateMode, path string, opts []CallOption) error {
-	cfg, err := newCallConfig(opts)
-	if err != nil {
-		return failed(opCreate, path, err)
-	}
-	full, err := f.writable(path)
-	if err != nil {
-		return failed(opCreate, path, err)
-	}
-	if full == "/" {
-		return nil
-	}
-	p := parents{f: f, mode: mode}
-	return failed(opCreate, path, f.measured(ctx, cfg.retry, opCreate, path,
-		func(ctx context.Context) error { return p.create(ctx, full) }))
+	return f.verb(ctx, opCreate, path, func() (plan, error) {
+		cfg, err := newCallConfig(opts)
+		if err != nil {
+			return plan{}, err
+		}
+		full, err := f.writable(path)
+		p := parents{f: f, mode: mode}
+		return plan{common: cfg.common, attempt: func(ctx context.Context) error {
+			if full == "/" {
+				return nil // it always exists
+			}
+			return p.create(ctx, full)
+		}}, err
+	})
 }
 
 // create makes sure of the node with this path at the server, and of what is above
@@ -63,9 +62,9 @@ func (p *parents) create(ctx context.Context, full string) error {
 	for {
 		err := p.f.exchange(ctx, node)
 		switch {
-		case err == nil, errors.Is(err, ErrNodeExists):
+		case err == nil, isReply(err, ErrNodeExists):
 			return nil
-		case !errors.Is(err, ErrNoNode) || full == "/":
+		case !isReply(err, ErrNoNode) || full == "/":
 			return err
 		}
 		parent, _ := SplitPath(full)

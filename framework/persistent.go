@@ -95,8 +95,8 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, o
 			f.cfg.log.Error("watch listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}
-	err = f.measured(ctx, cfg.retry, opAddWatch, path, func(ctx context.Context) error {
-		return failed(opAddWatch, path, f.addWatch(ctx, w))
+	err = f.verb(ctx, opAddWatch, path, func() (plan, error) {
+		return plan{common: cfg.common, attempt: func(ctx context.Context) error { return f.addWatch(ctx, w) }}, nil
 	})
 	if err != nil {
 		w.Cancel() // also when the answer is still to come

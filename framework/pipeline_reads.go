@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/jute"
 )
 
 // ReadStat is [Framework.Exists] as part of a pipeline: into is nil when there is no znode.
@@ -44,14 +45,13 @@ func (r Read) StoringErrorIn(into *error) Read {
 			return nil, err
 		}
 		store := func(err error) error {
-			if Retryable(err) {
+			if err == nil || Retryable(err) {
 				return err
 			}
 			*into = failed(c.operation, c.path, err)
 			return nil
 		}
-		c.refused = store
-		begin, after := c.begin, c.after
+		begin, decode, refused := c.begin, c.decode, c.refused
 		c.begin = func() func(conduit.Reply, error) {
 			*into = nil // of an earlier try
 			if begin == nil {
@@ -59,8 +59,14 @@ func (r Read) StoringErrorIn(into *error) Read {
 			}
 			return begin()
 		}
-		if after != nil {
-			c.after = func() error { return store(after()) }
+		c.refused = func(err error) error {
+			if refused != nil {
+				err = refused(err)
+			}
+			return store(err)
+		}
+		if decode != nil {
+			c.decode = func(d *jute.Decoder) error { return store(decode(d)) }
 		}
 		return c, nil
 	}

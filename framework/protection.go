@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/google/uuid"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -31,26 +30,13 @@ func IsProtectedName(name string) bool {
 	return uuid.Validate(name[len(protectedPrefix):protectedPrefixLen-1]) == nil
 }
 
-// permanentInDoubt keeps a write from being repeated when its outcome is unknown.
-func permanentInDoubt(attempt func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		err := attempt(ctx)
-		if OutcomeUnknown(err) {
-			return backoff.Permanent(err)
-		}
-		return err
-	}
-}
-
-// createProtected creates under a name that can be found again.
-func (c *creation) createProtected(ctx context.Context) error {
+// protect returns how to create under a name that can be found again, and what becomes of
+// the node when that has failed in doubt.
+func (c *creation) protect() (attempt func(context.Context) error, settle func(error) error) {
 	parent, name := SplitPath(c.path)
 	folder := c.f.root.full(parent)
 	var doubt *undecided // the node that may exist, nil when certainly none does
-	err := c.f.measured(ctx, c.cfg.retry, opCreate, c.path, func(ctx context.Context) error {
-		if err := c.cfg.session.over(); err != nil {
-			return err // also in place of the search
-		}
+	attempt = func(ctx context.Context) error {
 		if doubt != nil {
 			found, err := c.find(ctx, parent, doubt.prefix)
 			if err != nil || found {
@@ -66,19 +52,24 @@ func (c *creation) createProtected(ctx context.Context) error {
 			doubt = c.sent
 		}
 		return err
-	})
-	if err == nil || doubt == nil {
-		return err
 	}
-	if !OutcomeUnknown(err) { // it is that of the search
-		err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
+	settle = func(err error) error {
+		if doubt == nil {
+			return err
+		}
+		unsearchable := errors.Is(err, errUnsearchable)
+		err = reasonOf(err)
+		if !OutcomeUnknown(err) { // it is that of the search
+			err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
+		}
+		// After Close, or when the folder must not be listed, nothing will look for the node:
+		// an ephemeral one goes with its session.
+		if !unsearchable && c.f.janitor.add(folder, doubt.cleanup(c.f)) {
+			err = fmt.Errorf("%w: %w", ErrCleanupPending, err)
+		}
+		return &OpError{opCreate.name, c.path, err}
 	}
-	// After Close, or when the folder must not be listed, nothing will look for the node:
-	// an ephemeral one goes with its session.
-	if !errors.Is(err, errUnsearchable) && c.f.janitor.add(folder, doubt.cleanup(c.f)) {
-		err = fmt.Errorf("%w: %w", ErrCleanupPending, err)
-	}
-	return &OpError{opCreate.name, c.path, err}
+	return attempt, settle
 }
 
 // undecided is a protected create that may be given up before its reply comes. The
@@ -146,7 +137,7 @@ func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err
 	select {
 	case <-replied:
 	case <-ctx.Done():
-		return "", false, context.Cause(ctx)
+		return "", false, interrupted(ctx)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

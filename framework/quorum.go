@@ -226,7 +226,7 @@ func (t *term) beat(created *bool) error {
 
 func (t *term) request(created bool) *call {
 	full := t.f.cfg.root.below(t.path)
-	c := &call{path: t.path, session: t.s, confirm: true}
+	c := &call{path: t.path, common: common{session: t.s}, confirm: true}
 	if created {
 		e := jute.NewEncoder(len(full) + 12)
 		e.String(full)

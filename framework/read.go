@@ -7,11 +7,10 @@ import (
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/jute"
-	"github.com/gocurator/curator/retry"
 )
 
 var (
-	errRetryInPipeline = errors.New("WithRetry in a pipeline of several reads, expected Retry around it")
+	errRetryInPipeline = errors.New("WithRetry or InSession in a pipeline of several reads, expected Framework.Retry around it")
 
 	errNilStat   = errors.New("StoringStatIn(nil), expected a *Stat")
 	errNilAbsent = errors.New("StoringAbsenceIn(nil), expected a *bool")
@@ -20,6 +19,7 @@ var (
 
 // readConfig is what the options of the reading verbs set.
 type readConfig struct {
+	common
 	stat   *Stat
 	watch  **Watch
 	absent *bool
@@ -28,8 +28,6 @@ type readConfig struct {
 
 	parents   bool // of a znode that is not there
 	parentsAs CreateMode
-
-	retry retry.Policy
 }
 
 // GetOption is an option of [Framework.Get].
@@ -92,33 +90,29 @@ func (f *Framework) Exists(ctx context.Context, path string, opts ...ExistsOptio
 }
 
 // existsWithParents reads first: a znode that is there needs no parents.
-func (f *Framework) existsWithParents(ctx context.Context, path string, cfg readConfig) (*Stat, error) {
-	full, err := f.writable(path)
-	if err == nil && ctx == nil {
-		err = errNilContext
-	}
-	if err != nil {
-		return nil, failed(opExists, path, err)
-	}
-	ctx, end := f.withBudget(ctx, cfg.retry)
-	defer end()
-	cfg.retry = nil
-	var stat *Stat
-	var watch *Watch
-	into := cfg.watch
+func (f *Framework) existsWithParents(ctx context.Context, path string, cfg readConfig) (stat *Stat, err error) {
+	into, watch := cfg.watch, (*Watch)(nil)
 	if into != nil {
-		cfg.watch = &watch
+		cfg.watch = &watch // not into before the parents are there
 	}
-	if err := f.Pipeline(ctx, readExists(path, &stat, cfg)); err != nil {
-		return nil, err
-	}
-	if parent, _ := SplitPath(full); stat == nil && parent != "/" {
-		p := parents{f: f, mode: cfg.parentsAs}
-		err := f.retry(ctx, nil, func(ctx context.Context) error { return p.create(ctx, parent) })
+	err = f.verb(ctx, opExists, path, func() (plan, error) {
+		full, err := f.writable(path)
 		if err != nil {
-			watch.Cancel()
-			return nil, failed(opExists, path, err)
+			return plan{}, err
 		}
+		read, err := readExists(path, &stat, cfg).build(f)
+		parent, _ := SplitPath(full)
+		p := parents{f: f, mode: cfg.parentsAs}
+		return plan{common: cfg.common, attempt: func(ctx context.Context) error {
+			if err := f.exchange(ctx, read); err != nil || stat != nil || parent == "/" {
+				return err
+			}
+			return p.create(ctx, parent)
+		}}, err
+	})
+	if err != nil {
+		watch.Cancel()
+		return nil, err
 	}
 	if into != nil {
 		*into = watch
@@ -139,25 +133,14 @@ func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenO
 // linearizable: a leader without outstanding proposals answers without asking its
 // quorum.
 func (f *Framework) Sync(ctx context.Context, path string, opts ...CallOption) error {
-	cfg, err := newCallConfig(opts)
-	if err != nil {
-		return failed(opSync, path, err)
-	}
-	c, err := f.syncCall(path)
-	if err != nil {
-		return failed(opSync, path, err)
-	}
-	c.retry = cfg.retry
-	return failed(opSync, path, f.send(ctx, true, c))
-}
-
-func (f *Framework) syncCall(path string) (*call, error) {
-	if err := ValidatePath(path); err != nil {
-		return nil, err
-	}
-	var e jute.Encoder
-	e.String(f.root.full(path))
-	return &call{operation: opSync, path: path, body: e.Bytes()}, nil
+	return f.verb(ctx, opSync, path, func() (plan, error) {
+		cfg, err := newCallConfig(opts)
+		if err != nil {
+			return plan{}, err
+		}
+		calls, err := f.pathCall(opSync, path, nil)
+		return plan{common: cfg.common, calls: calls}, err
+	})
 }
 
 // Read is one read of a [Framework.Pipeline].
@@ -179,29 +162,27 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 		if err != nil {
 			return nil, err
 		}
-		c.decode = func(d *jute.Decoder) {
+		c.decode = func(d *jute.Decoder) (err error) {
 			data := d.Buffer()
 			var stat Stat
 			decodeStat(d, &stat)
 			if d.Err() != nil {
-				return
-			}
-			if into != nil {
-				*into = data
+				return nil
 			}
 			if cfg.absent != nil {
 				*cfg.absent = false
 			}
-			cfg.storeStat(stat)
+			cfg.storeStat(d, stat)
+			if cfg.decompressed && into != nil {
+				data, err = f.decompress(path, data)
+			}
+			if into != nil {
+				*into = data
+			}
+			return err
 		}
 		if cfg.absent != nil {
-			c.absent = func() { *cfg.absent = true }
-		}
-		if into != nil && cfg.decompressed {
-			c.after = func() (err error) {
-				*into, err = f.decompress(path, *into)
-				return err
-			}
+			c.refused = answeringNoNode(func() { *cfg.absent = true })
 		}
 		return c, nil
 	}}
@@ -218,17 +199,15 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 		if err != nil {
 			return nil, err
 		}
-		c.decode = func(d *jute.Decoder) {
+		c.decode = func(d *jute.Decoder) error {
 			names := d.Strings()
 			var stat Stat
 			decodeStat(d, &stat)
-			if d.Err() != nil {
-				return
-			}
-			if into != nil {
+			if d.Err() == nil && into != nil {
 				*into = names
 			}
-			cfg.storeStat(stat)
+			cfg.storeStat(d, stat)
+			return nil
 		}
 		return c, nil
 	}}
@@ -240,18 +219,20 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 		if err != nil {
 			return nil, err
 		}
-		c.absent = func() { *into = nil }
-		c.decode = func(d *jute.Decoder) {
+		c.refused = answeringNoNode(func() { *into = nil })
+		c.decode = func(d *jute.Decoder) error {
 			var stat Stat
 			decodeStat(d, &stat)
 			*into = &stat
+			return nil
 		}
 		return c, nil
 	}}
 }
 
-func (c *readConfig) storeStat(stat Stat) {
-	if c.stat != nil {
+// storeStat stores the Stat where the options say, unless the reply is malformed.
+func (c *readConfig) storeStat(d *jute.Decoder, stat Stat) {
+	if c.stat != nil && d.Err() == nil {
 		*c.stat = stat
 	}
 }
@@ -262,30 +243,36 @@ func (c *readConfig) storeStat(stat Stat) {
 // and tells which one it was; what others have read is then where it was to go, but
 // watches set by them are taken back.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
-	calls := make([]*call, len(reads))
-	for i, r := range reads {
-		if r.build == nil {
-			return &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadChildren or WatchData", ErrInvalidOption)}
-		}
-		c, err := r.build(f)
-		if err != nil {
-			return failed(r.operation, r.path, err)
-		}
-		if c.retry != nil && len(reads) > 1 {
-			return failed(r.operation, r.path, fmt.Errorf("%w: %w", ErrInvalidOption, errRetryInPipeline))
-		}
-		calls[i] = c
-	}
-	if len(calls) == 0 {
+	if len(reads) == 0 {
 		return nil
 	}
-	err := f.send(ctx, true, calls...)
-	for _, c := range calls {
-		if c.deliver != nil {
-			c.deliver(err == nil)
-		}
+	op := reads[0].operation
+	if len(reads) > 1 {
+		op = opPipeline
 	}
-	return failed(reads[0].operation, reads[0].path, err)
+	return f.verb(ctx, op, reads[0].path, func() (plan, error) {
+		p := plan{calls: make([]*call, len(reads))}
+		for i, r := range reads {
+			c, err := r.call(f, len(reads) > 1)
+			if err != nil {
+				return p, failed(r.operation, r.path, err)
+			}
+			p.calls[i], p.common = c, c.common
+		}
+		return p, nil
+	})
+}
+
+// call builds the request of a read, which may be one of several.
+func (r Read) call(f *Framework, several bool) (*call, error) {
+	if r.build == nil {
+		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadChildren or WatchData", ErrInvalidOption)}
+	}
+	c, err := r.build(f)
+	if err == nil && several && c.common != (common{}) {
+		err = fmt.Errorf("%w: %w", ErrInvalidOption, errRetryInPipeline)
+	}
+	return c, err
 }
 
 // readCall builds what the three reads have in common: path and watch flag.
@@ -297,7 +284,7 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	e := jute.NewEncoder(len(full) + 5)
 	e.String(full)
 	e.Bool(cfg.watch != nil)
-	c := &call{operation: op, path: path, body: e.Bytes(), retry: cfg.retry}
+	c := &call{operation: op, path: path, body: e.Bytes(), common: cfg.common}
 	if cfg.watch != nil {
 		r := &watchRequest{
 			key: watchKey{full, kind}, path: path,

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework/internal/jute"
-	"github.com/gocurator/curator/retry"
 )
 
 // configPath is where a server shows the ensemble's configuration, whatever the
@@ -28,9 +27,9 @@ func (f *Framework) Config(ctx context.Context, opts ...GetOption) ([]byte, erro
 
 // reconfigConfig is what the options of Reconfig set.
 type reconfigConfig struct {
+	common
 	joining, leaving, members []string
 	from                      int64
-	retry                     retry.Policy
 }
 
 // ReconfigOption is an option of [Framework.Reconfig].
@@ -77,6 +76,22 @@ func appendServers(into *[]string, servers []string) error {
 // It is not repeated after a try whose outcome is unknown. It is Curator's
 // reconfig().
 func (f *Framework) Reconfig(ctx context.Context, opts ...ReconfigOption) ([]byte, error) {
+	var data []byte
+	err := f.verb(ctx, opReconfig, configPath, func() (plan, error) {
+		cfg, err := newReconfigConfig(opts)
+		return plan{common: cfg.common, calls: []*call{{
+			operation: opReconfig, path: configPath, body: cfg.encode(),
+			decode: func(d *jute.Decoder) error {
+				data = d.Buffer()
+				decodeStat(d, new(Stat))
+				return nil
+			},
+		}}}, err
+	})
+	return data, err
+}
+
+func newReconfigConfig(opts []ReconfigOption) (reconfigConfig, error) {
 	cfg := reconfigConfig{from: -1}
 	err := applyAll(opts, func(o ReconfigOption) error { return o.applyReconfig(&cfg) })
 	switch changes := len(cfg.joining) + len(cfg.leaving); {
@@ -86,25 +101,18 @@ func (f *Framework) Reconfig(ctx context.Context, opts ...ReconfigOption) ([]byt
 	case changes > 0 && len(cfg.members) > 0:
 		err = fmt.Errorf("%w: WithNewMembers together with Joining or Leaving", ErrInvalidOption)
 	}
-	if err != nil {
-		return nil, failed(opReconfig, configPath, err)
-	}
+	return cfg, err
+}
+
+func (c *reconfigConfig) encode() []byte {
 	var e jute.Encoder
-	for _, servers := range [][]string{cfg.joining, cfg.leaving, cfg.members} {
+	for _, servers := range [][]string{c.joining, c.leaving, c.members} {
 		if servers == nil {
 			e.Int32(-1) // the null string
 			continue
 		}
 		e.String(strings.Join(servers, ","))
 	}
-	e.Int64(cfg.from)
-	var data []byte
-	err = f.send(ctx, false, &call{
-		operation: opReconfig, path: configPath, body: e.Bytes(), retry: cfg.retry,
-		decode: func(d *jute.Decoder) {
-			data = d.Buffer()
-			decodeStat(d, new(Stat))
-		},
-	})
-	return data, failed(opReconfig, configPath, err)
+	e.Int64(c.from)
+	return e.Bytes()
 }

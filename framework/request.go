@@ -1,16 +1,13 @@
 package framework
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/jute"
-	"github.com/gocurator/curator/retry"
 )
 
 // operation is one of the protocol's requests. The codes are those of
@@ -48,69 +45,22 @@ var (
 // any number of times.
 type call struct {
 	operation
-	path    string // as the caller named it
-	body    []byte
-	session *Session // when set, the only one to run in
-	decode  func(*jute.Decoder)
-	begin   func() func(conduit.Reply, error) // when set, called before each try for its OnDone
-	deliver func(ok bool)                     // when set, to be called with the outcome of the last try
-	confirm bool                              // a write whose acknowledgement proves that a majority keeps the session
-	absent  func()                            // when set, NoNode is an answer and not an error
+	path string // as the caller named it
+	body []byte
+	common
+	confirm bool // a write whose acknowledgement proves that a majority keeps the session
+
+	// decode reads the reply. It returns an error of what the reply holds; the decoder
+	// keeps those of its form.
+	decode func(*jute.Decoder) error
 
 	// refused, when set, says what an error of the server's means to the call.
 	refused func(error) error
 
-	retry retry.Policy // nil for that of the context or the client
-
-	// after, when set, deals with a reply that was decoded well.
-	after func() error
-}
-
-// send makes calls until they succeed, the retry policy gives up or the
-// context ends. A write whose outcome is unknown is repeated only if repeatable.
-func (f *Framework) send(ctx context.Context, repeatable bool, calls ...*call) error {
-	return f.measured(ctx, calls[0].retry, measuredAs(calls), calls[0].path, func(ctx context.Context) error {
-		err := f.exchange(ctx, calls...)
-		if OutcomeUnknown(err) && !repeatable {
-			return backoff.Permanent(err)
-		}
-		return err
-	})
-}
-
-// retry makes attempts as the policy says, nil for that of the loop which the context
-// is in or the client's. An attempt that must not be repeated fails with
-// backoff.Permanent.
-func (f *Framework) retry(ctx context.Context, policy retry.Policy, attempt func(context.Context) error) error {
-	err := attempt(ctx)
-	var permanent *backoff.PermanentError
-	if errors.As(err, &permanent) {
-		return permanent.Err
-	}
-	if err == nil || !Retryable(err) {
-		return err
-	}
-	// From here on there are pauses, which Close must cut short.
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	//nolint:contextcheck // it is the client's, on top of the caller's
-	unbind := context.AfterFunc(f.ctx, func() { cancel(f.ended()) })
-	defer unbind()
-	first := err
-	err = retry.Do(ctx, f.policyFor(ctx, policy), func(ctx context.Context) error {
-		err := first
-		if first = nil; err == nil {
-			err = attempt(ctx)
-		}
-		if err == nil || Retryable(err) || errors.As(err, &permanent) {
-			return err
-		}
-		return backoff.Permanent(err)
-	})
-	if first != nil { // the context ended meanwhile; what has happened stays true
-		return fmt.Errorf("%w: %w", err, first)
-	}
-	return err
+	// begin, when set, is called before each try for what is told of its outcome in stream
+	// order, and deliver with the outcome of the exchange that the call was a part of.
+	begin   func() func(conduit.Reply, error)
+	deliver func(ok bool)
 }
 
 // exchange sends the calls once, in one write, and decodes the replies. The error
@@ -119,18 +69,25 @@ func (f *Framework) exchange(ctx context.Context, calls ...*call) error {
 	if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
-	return f.exchangeNow(ctx, calls...)
+	err := f.exchangeNow(ctx, calls...)
+	for _, c := range calls {
+		if c.deliver != nil {
+			c.deliver(err == nil)
+		}
+	}
+	return err
 }
 
 func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
+	bound := f.scopeOf(ctx).boundTo()
 	wire := make([]*conduit.Call, len(calls))
 	for i, c := range calls {
 		if len(c.body) > f.cfg.maxRequest {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
 		}
 		wire[i] = &conduit.Call{Op: c.code, Body: c.body, Confirms: c.confirm}
-		if c.session != nil {
-			wire[i].Session = c.session.ID()
+		if session := cmp.Or(c.session, bound); session != nil {
+			wire[i].Session = session.ID()
 		}
 	}
 	for i, c := range calls {
@@ -157,9 +114,6 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 	switch {
 	case err != nil:
 		return f.requestError(ctx, err, c.write)
-	case reply.Code == codeNoNode && c.absent != nil:
-		c.absent()
-		return nil
 	case reply.Code != 0 && c.refused != nil:
 		return c.refused(serverError(reply.Code))
 	case reply.Code != 0:
@@ -168,7 +122,7 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 		return nil
 	}
 	d := jute.NewDecoder(reply.Body)
-	c.decode(d)
+	meant := c.decode(d)
 	if err := d.Err(); err != nil {
 		f.conduit.Reset(err)
 		err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
@@ -177,10 +131,18 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 		}
 		return err
 	}
-	if c.after != nil {
-		return c.after()
+	return meant
+}
+
+// answeringNoNode is a refused for which NoNode is an answer and not an error.
+func answeringNoNode(absent func()) func(error) error {
+	return func(err error) error {
+		if err != ErrNoNode { //nolint:errorlint // it is the answer itself
+			return err
+		}
+		absent()
+		return nil
 	}
-	return nil
 }
 
 // awaitConnection waits until there is a connection, the limit has passed (0 for
@@ -193,8 +155,9 @@ func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, se
 		return err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return interrupted(ctx)
 	}
+	session = cmp.Or(session, f.scopeOf(ctx).boundTo())
 	if err := session.over(); err != nil {
 		return err // although a session of that id may live on
 	}
@@ -216,13 +179,13 @@ func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, se
 	}
 	select {
 	case <-connected:
-		return nil
+		return session.over() // the connection may be that of the next session
 	case <-tooLate:
 		return f.unreachable(fmt.Errorf("%w within %v", ErrNotConnected, limit))
 	case <-ended:
 		return session.over()
 	case <-ctx.Done():
-		return f.unreachable(context.Cause(ctx))
+		return f.unreachable(interrupted(ctx))
 	case <-f.ctx.Done():
 		return f.ended()
 	}
@@ -248,13 +211,4 @@ func (f *Framework) ended() error {
 		return ErrClosed
 	}
 	return context.Cause(f.ctx)
-}
-
-// failed makes sure that an error of a verb is an OpError.
-func failed(op operation, path string, err error) error {
-	var have *OpError
-	if err == nil || errors.As(err, &have) {
-		return err
-	}
-	return &OpError{op.name, path, err}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/gocurator/curator/retry"
 )
@@ -52,11 +51,40 @@ func (o RetryOption) applyCall(c *callConfig) (err error) { c.retry, err = o.che
 
 func (o RetryOption) applyLoop(c *loopConfig) (err error) { c.retry, err = o.checked(); return err }
 
+// SessionOption is returned by [InSession].
+type SessionOption struct{ session *Session }
+
+// InSession lets the call run only in this session: once it has ended, also while the call
+// waits for a connection, the call fails with [ErrSessionEnded] and sends nothing. Given to
+// [Framework.Retry], it goes for all calls within, a [Framework.Pipeline] or a
+// [Framework.Transact] among them.
+func InSession(s *Session) SessionOption { return SessionOption{s} }
+
+func (o SessionOption) bind(c *common) error {
+	if o.session == nil {
+		return errors.New("InSession(nil), expected a session")
+	}
+	c.session = o.session
+	return nil
+}
+
+func (o SessionOption) applyCreate(c *createConfig) error     { return o.bind(&c.common) }
+func (o SessionOption) applyDelete(c *deleteConfig) error     { return o.bind(&c.common) }
+func (o SessionOption) applyGet(c *readConfig) error          { return o.bind(&c.common) }
+func (o SessionOption) applyExists(c *readConfig) error       { return o.bind(&c.common) }
+func (o SessionOption) applyChildren(c *readConfig) error     { return o.bind(&c.common) }
+func (o SessionOption) applySet(c *setConfig) error           { return o.bind(&c.common) }
+func (o SessionOption) applyGetACL(c *readConfig) error       { return o.bind(&c.common) }
+func (o SessionOption) applySetACL(c *setConfig) error        { return o.bind(&c.common) }
+func (o SessionOption) applyReconfig(c *reconfigConfig) error { return o.bind(&c.common) }
+func (o SessionOption) applyCall(c *callConfig) error         { return o.bind(&c.common) }
+func (o SessionOption) applyLoop(c *loopConfig) error         { return o.bind(&c.common) }
+
 // CallOption is an option of the verbs that have no others of their own.
 type CallOption interface{ applyCall(*callConfig) error }
 
 // callConfig is what a CallOption sets.
-type callConfig struct{ retry retry.Policy }
+type callConfig struct{ common }
 
 func newCallConfig(opts []CallOption) (callConfig, error) {
 	var cfg callConfig
@@ -64,12 +92,12 @@ func newCallConfig(opts []CallOption) (callConfig, error) {
 	return cfg, err
 }
 
-// LoopOption is an option of [Framework.Retry]: [WithRetry] or [Idempotent].
+// LoopOption is an option of [Framework.Retry]: [WithRetry], [Idempotent] or [InSession].
 type LoopOption interface{ applyLoop(*loopConfig) error }
 
 // loopConfig is what a LoopOption sets.
 type loopConfig struct {
-	retry      retry.Policy
+	common
 	idempotent bool
 }
 
@@ -106,52 +134,5 @@ func (f *Framework) Retry(ctx context.Context, op func(ctx context.Context) erro
 	}
 	ctx, end := f.withBudget(ctx, cfg.retry)
 	defer end()
-	if !cfg.idempotent {
-		op = permanentInDoubt(op)
-	}
-	return f.retry(ctx, nil, op)
-}
-
-// retryLoop is the retries of one client that share a budget.
-type retryLoop struct {
-	budget *retry.Budget
-	over   atomic.Bool // whoever has its context still is on its own
-}
-
-type retryLoopKey struct{ client *client }
-
-// withBudget returns a context whose calls share one budget: that of the loop which
-// the context is in already, unless there is a policy. Whoever asks for it ends it.
-func (f *Framework) withBudget(ctx context.Context, policy retry.Policy) (context.Context, func()) {
-	if policy == nil {
-		if f.budgetOf(ctx) != nil {
-			return ctx, func() {}
-		}
-		policy = f.cfg.retry
-	}
-	loop := &retryLoop{budget: retry.NewBudget(policy)}
-	return context.WithValue(ctx, retryLoopKey{f.client}, loop), func() { loop.over.Store(true) }
-}
-
-// budgetOf returns that of the loop which the context is in, or nil.
-func (f *Framework) budgetOf(ctx context.Context) *retry.Budget {
-	if ctx == nil {
-		return nil // the call will say so
-	}
-	loop, found := ctx.Value(retryLoopKey{f.client}).(*retryLoop)
-	if !found || loop.over.Load() {
-		return nil
-	}
-	return loop.budget
-}
-
-// policyFor returns by which policy a call is repeated that may have one of its own.
-func (f *Framework) policyFor(ctx context.Context, own retry.Policy) retry.Policy {
-	if own != nil {
-		return own
-	}
-	if budget := f.budgetOf(ctx); budget != nil {
-		return budget
-	}
-	return f.cfg.retry
+	return f.retry(ctx, &plan{common: common{session: cfg.session}, attempt: op, repeatable: cfg.idempotent})
 }

@@ -43,7 +43,7 @@ func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (s
 	select {
 	case <-s.done:
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return "", interrupted(ctx)
 	}
 	name, found := s.names[prefix]
 	if s.err != nil || !found {
@@ -96,7 +96,7 @@ func (s *searches) run(f *Framework, full, parent string, folder *folderSearches
 // goes first in the same write: the server that is asked may not yet have applied what
 // another one has accepted.
 func (f *Framework) protectedNames(parent string) (map[string]string, error) {
-	sync, err := f.syncCall(parent)
+	sync, err := f.pathCall(opSync, parent, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +105,9 @@ func (f *Framework) protectedNames(parent string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list.absent = func() {}
-	list.decode = func(d *jute.Decoder) { names = d.Strings() }
-	if err := f.exchange(f.ctx, sync, list); errors.Is(err, ErrNoAuth) {
+	list.refused = answeringNoNode(func() {})
+	list.decode = func(d *jute.Decoder) error { names = d.Strings(); return nil }
+	if err := f.exchange(f.ctx, append(sync, list)...); isReply(err, ErrNoAuth) {
 		return nil, fmt.Errorf("%w: %w", errUnsearchable, err)
 	} else if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (f *Framework) checkVersion(ctx context.Context, server string) error {
 	if version == "" {
 		version = f.askVersion(ctx, server)
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // it has not been asked for long enough
+			return interrupted(ctx) // it has not been asked for long enough
 		}
 		f.watches.noteVersion(server, version)
 	}

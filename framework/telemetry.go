@@ -18,7 +18,6 @@ import (
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/internal/module"
-	"github.com/gocurator/curator/retry"
 )
 
 // telemetryScope is the name under which instruments and spans are made.
@@ -187,15 +186,13 @@ func (t *telemetry) entered(s ConnectionState) {
 
 // measured is retry as the telemetry sees it: one span and one measurement for
 // all attempts together.
-func (f *Framework) measured(
-	ctx context.Context, policy retry.Policy, op operation, path string, attempt func(context.Context) error,
-) error {
+func (f *Framework) measured(ctx context.Context, op operation, path string, p *plan) error {
 	if ctx == nil {
-		return &OpError{op.name, path, errNilContext}
+		return errNilContext
 	}
 	t := f.telemetry
 	if t == nil {
-		return f.retry(ctx, policy, attempt)
+		return f.retry(ctx, p)
 	}
 	began := time.Now()
 	operation := keyOperation.String(op.name)
@@ -205,14 +202,11 @@ func (f *Framework) measured(
 	if t.paths {
 		span.SetAttributes(keyPath.String(path))
 	}
-	attempts := 0
-	err := f.retry(ctx, policy, func(ctx context.Context) error {
-		if attempts++; attempts > 1 {
-			t.retries.Add(ctx, 1, metric.WithAttributes(operation))
-			span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(attempts)))
-		}
-		return attempt(ctx)
-	})
+	p.onRetry = func(ctx context.Context, attempt int) {
+		t.retries.Add(ctx, 1, metric.WithAttributes(operation))
+		span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(attempt)))
+	}
+	err := f.retry(ctx, p)
 	span.SetAttributes(*t.server.Load()...)
 	measured := []attribute.KeyValue{operation}
 	if err != nil {
@@ -257,11 +251,3 @@ func spanName(op operation) string {
 
 // opPipeline is no request, but what several reads in one write are measured as.
 var opPipeline = operation{name: "pipeline"}
-
-// measuredAs is the operation that calls sent together are measured as.
-func measuredAs(calls []*call) operation {
-	if len(calls) > 1 {
-		return opPipeline
-	}
-	return calls[0].operation
-}

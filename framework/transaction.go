@@ -36,9 +36,9 @@ type OpResult struct {
 var (
 	errCreateInTransaction = errors.New("not possible within a transaction: " +
 		"protection, parents, OrSetData, Idempotent, InSession, StoringStatIn, ListingSiblingsIn, WithRetry")
-	errSetInTransaction    = errors.New("not possible within a transaction: Idempotent, WithRetry")
+	errSetInTransaction    = errors.New("not possible within a transaction: Idempotent, InSession, WithRetry")
 	errDeleteInTransaction = errors.New("not possible within a transaction: " +
-		"Guaranteed, InBackground, DeletingChildrenIfNeeded, Quietly, Idempotent, WithRetry")
+		"Guaranteed, InBackground, DeletingChildrenIfNeeded, Quietly, Idempotent, InSession, WithRetry")
 )
 
 func (c *createConfig) isOneRequest() bool {
@@ -46,7 +46,7 @@ func (c *createConfig) isOneRequest() bool {
 }
 
 func (c *deleteConfig) isOneRequest() bool {
-	return !c.guaranteed && !c.children && !c.quietly && !c.idempotent && c.retry == nil
+	return !c.guaranteed && !c.children && !c.quietly && !c.idempotent && c.common == (common{})
 }
 
 // opCreateInTransaction is the request for which a server accepts the ordinary
@@ -94,7 +94,7 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 // SetDataOp is [Framework.Set] within a transaction. [Idempotent] and [WithRetry] are refused.
 func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	cfg, err := newSetConfig(opts)
-	if err == nil && (cfg.idempotent || cfg.retry != nil) {
+	if err == nil && (cfg.idempotent || cfg.common != (common{})) {
 		err = fmt.Errorf("%w: %w", ErrInvalidOption, errSetInTransaction)
 	}
 	return Op{
@@ -177,29 +177,40 @@ func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error)
 	if len(ops) == 0 {
 		return nil, nil
 	}
-	var e jute.Encoder
-	for _, op := range ops {
-		if op.encode == nil {
-			return nil, failed(opTransact, "", fmt.Errorf("%w: the zero Op, expected one of CreateOp, SetDataOp, DeleteOp or CheckOp", ErrInvalidOption))
-		}
-		multiHeader(&e, op.code, false)
-		if err := op.encode(f, &e); err != nil {
-			return nil, &OpError{opTransact.name, op.path, fmt.Errorf("%s: %w", op.name, err)}
-		}
-	}
-	multiHeader(&e, multiEnd, true)
 	reply := transaction{f: f, ops: ops}
-	err := f.send(ctx, false, &call{
-		operation: opTransact, path: ops[0].path, body: e.Bytes(), decode: reply.decode,
+	err := f.verb(ctx, opTransact, ops[0].path, func() (plan, error) {
+		body, err := f.encodeTransaction(ops)
+		return plan{calls: []*call{{operation: opTransact, path: ops[0].path, body: body, decode: reply.decode}}}, err
 	})
 	switch {
 	case err != nil:
-		return nil, failed(opTransact, ops[0].path, err)
+		return nil, err
 	case reply.err != nil:
 		return nil, reply.err
 	default:
 		return reply.results, nil
 	}
+}
+
+func (f *Framework) encodeTransaction(ops []Op) ([]byte, error) {
+	var e jute.Encoder
+	for i, op := range ops {
+		if op.encode == nil {
+			return nil, &OpError{opTransact.name, "", fmt.Errorf(
+				"%w: the zero Op as operation %d, expected one of CreateOp, SetDataOp, DeleteOp or CheckOp", ErrInvalidOption, i)}
+		}
+		multiHeader(&e, op.code, false)
+		if err := op.encode(f, &e); err != nil {
+			return nil, op.failed(i, err)
+		}
+	}
+	multiHeader(&e, multiEnd, true)
+	return e.Bytes(), nil
+}
+
+// failed is the error of a transaction of which this operation has failed.
+func (op Op) failed(index int, err error) error {
+	return &OpError{opTransact.name, op.path, fmt.Errorf("%s, operation %d: %w", op.name, index, err)}
 }
 
 func multiHeader(e *jute.Encoder, code int32, done bool) {
@@ -217,7 +228,7 @@ type transaction struct {
 	named   bool // err is that of the operation that failed
 }
 
-func (t *transaction) decode(d *jute.Decoder) {
+func (t *transaction) decode(d *jute.Decoder) error {
 	t.results = make([]OpResult, len(t.ops))
 	for i, op := range t.ops {
 		code := d.Int32()
@@ -225,21 +236,22 @@ func (t *transaction) decode(d *jute.Decoder) {
 		d.Int32()
 		switch {
 		case d.Err() != nil:
-			return
+			return nil
 		case code == multiError:
-			t.fail(op, d.Int32())
+			t.fail(i, d.Int32())
 		case op.decode != nil:
 			op.decode(t.f, d, &t.results[i])
 		}
 	}
+	return nil
 }
 
 // fail keeps the error of the operation that made the transaction fail. Those
 // before it have code 0, which does not mean that they were applied; those after
 // it have a code of their own, -2.
-func (t *transaction) fail(op Op, code int32) {
+func (t *transaction) fail(index int, code int32) {
 	if t.err == nil || code != 0 && !t.named {
-		t.err = &OpError{opTransact.name, op.path, fmt.Errorf("%s: %w", op.name, serverError(code))}
+		t.err = t.ops[index].failed(index, serverError(code))
 		t.named = code != 0
 	}
 }

@@ -63,7 +63,7 @@ func (w *Watch) Event() Event { return w.event }
 
 // Wait blocks until the watch has ended as for Fired and returns its event, of which
 // Err may be set. If the context ends before, Wait cancels the watch, and the error
-// wraps the context's cause. A watch that was cancelled never ends.
+// is an [*InterruptedError]. A watch that was cancelled never ends.
 func (w *Watch) Wait(ctx context.Context) (Event, error) {
 	if ctx == nil {
 		return Event{}, fmt.Errorf("framework: watch %s: %w", w.path, errNilContext)
@@ -78,7 +78,7 @@ func (w *Watch) Wait(ctx context.Context) (Event, error) {
 		return w.event, nil
 	case <-ctx.Done():
 		w.Cancel()
-		return Event{}, fmt.Errorf("framework: watch %s: %w", w.path, context.Cause(ctx))
+		return Event{}, fmt.Errorf("framework: watch %s: %w", w.path, interrupted(ctx))
 	}
 }
 

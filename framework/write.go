@@ -3,20 +3,18 @@ package framework
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/jute"
-	"github.com/gocurator/curator/retry"
 )
 
 // setConfig is what the options of Set set.
 type setConfig struct {
+	common
 	version    int32
 	stat       *Stat
 	idempotent bool
 	compressed bool
-	retry      retry.Policy
 }
 
 // SetOption is an option of [Framework.Set] and [SetDataOp].
@@ -25,6 +23,13 @@ type SetOption interface{ applySet(*setConfig) error }
 //nolint:unparam // other options of Set can fail
 func (o VersionOption) applySet(c *setConfig) error { c.version = int32(o); return nil }
 func (o StatOption) applySet(c *setConfig) error    { return o.store(&c.stat) }
+
+// storeStat stores the Stat where the options say, unless the reply is malformed.
+func (c *setConfig) storeStat(d *jute.Decoder, stat Stat) {
+	if c.stat != nil && d.Err() == nil {
+		*c.stat = stat
+	}
+}
 
 func newSetConfig(opts []SetOption) (setConfig, error) {
 	cfg := setConfig{version: AnyVersion}
@@ -36,33 +41,28 @@ func newSetConfig(opts []SetOption) (setConfig, error) {
 // [Idempotent] never after a try whose outcome is unknown: then the error says so,
 // see [OutcomeUnknown].
 func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...SetOption) error {
-	cfg, err := newSetConfig(opts)
-	if err != nil {
-		return failed(opSet, path, err)
+	var s setting
+	err := f.verb(ctx, opSet, path, func() (plan, error) {
+		cfg, err := newSetConfig(opts)
+		if err != nil {
+			return plan{}, err
+		}
+		data, err := f.stored(path, data, cfg.compressed)
+		s = setting{f: f, path: path, data: data, cfg: cfg}
+		return plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.idempotent}, err
+	})
+	if err == nil && s.cfg.stat != nil {
+		*s.cfg.stat = s.stat
 	}
-	data, err = f.stored(path, data, cfg.compressed)
-	if err != nil {
-		return failed(opSet, path, err)
-	}
-	s := setting{f: f, path: path, data: data, cfg: cfg}
-	if cfg.idempotent {
-		err = f.repeat(ctx, cfg.retry, opSet, path, s.attempt)
-	} else {
-		err = f.measured(ctx, cfg.retry, opSet, path, permanentInDoubt(s.attempt))
-	}
-	if err == nil && cfg.stat != nil {
-		*cfg.stat = s.stat
-	}
-	return failed(opSet, path, err)
+	return err
 }
 
 // setting is one Set under way.
 type setting struct {
-	f       *Framework
-	path    string
-	data    []byte // as it is sent
-	cfg     setConfig
-	session *Session
+	f    *Framework
+	path string
+	data []byte // as it is sent
+	cfg  setConfig
 
 	stat Stat
 }
@@ -75,12 +75,12 @@ func (s *setting) attempt(ctx context.Context) error {
 		return err
 	}
 	refused := s.f.exchange(ctx, c)
-	if !s.cfg.idempotent || !errors.Is(refused, ErrBadVersion) {
+	if !s.cfg.idempotent || !isReply(refused, ErrBadVersion) {
 		return refused
 	}
 	data, stat, err := s.f.readForComparison(ctx, s.path)
 	switch {
-	case errors.Is(err, ErrNoNode):
+	case isReply(err, ErrNoNode):
 		return refused
 	case err != nil:
 		return err
@@ -97,8 +97,8 @@ func (s *setting) request() (*call, error) {
 		return nil, err
 	}
 	return &call{
-		operation: opSet, path: s.path, session: s.session, body: e.Bytes(),
-		decode: func(d *jute.Decoder) { decodeStat(d, &s.stat) },
+		operation: opSet, path: s.path, body: e.Bytes(),
+		decode: func(d *jute.Decoder) error { decodeStat(d, &s.stat); return nil },
 	}, nil
 }
 

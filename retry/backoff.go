@@ -9,11 +9,12 @@ import (
 // FromBackOff returns the policy that waits as the BackOffs made by factory do. A BackOff counts its own calls and serves one caller
 // at a time, so factory must return a new one each time and may be called by several goroutines at once; it must not block.
 //
-// [Do] takes one BackOff from factory per call and follows it; a limit of elapsed time counts from the start of that Do. Next
-// on its own stays pure: each call takes a new BackOff and replays it up to the attempt asked for, so its cost grows with attempt, and
-// random waits are drawn anew. Next cannot hand its elapsed argument to a BackOff in general, so a limit of elapsed time that
-// a BackOff keeps by itself has no effect there; only that of a plain *backoff.ExponentialBackOff is honoured. A policy of your own
-// that wraps this one, a [PolicyFunc] for example, calls Next; [SessionFailed] passes the BackOff of the Do on.
+// Each call under the policy, a [Do] for instance, takes one BackOff from factory as it begins and follows it; a limit of elapsed time
+// counts from there. Next on its own stays pure: each call takes a new BackOff and replays it up to the attempt asked for, so its
+// cost grows with attempt, and random waits are drawn anew. Next cannot hand its elapsed argument to a BackOff in general, so a limit
+// of elapsed time that a BackOff keeps by itself has no effect there; only that of a plain *backoff.ExponentialBackOff is honoured. To
+// put a policy of your own in front of this one use [Wrap], which passes the BackOff of the call on; a struct that embeds the policy
+// calls Next.
 //
 // backoff.Stop means give up. Any other wait is moved into the range from [MinWait] to [MaxWait], so that a backoff.ZeroBackOff
 // does not spin. A context attached with backoff.WithContext is looked at between waits, but only the one given to Do ends a wait.
@@ -43,8 +44,8 @@ func (p fromBackOff) Next(attempt int, elapsed time.Duration, _ error) (time.Dur
 	return answer(wait)
 }
 
-// begin returns the stateful form that one Do uses.
-func (p fromBackOff) begin() Policy {
+// Begin returns the stateful form that one call uses.
+func (p fromBackOff) Begin() Policy {
 	b := p.factory()
 	if b == nil {
 		return None()

@@ -9,15 +9,23 @@ import (
 // them: the retries that have been made and the time that has passed are those of all. When the policy has given up once, every
 // later answer is to give up. It is what Curator's ThreadLocalRetryLoop is for.
 //
-// A Budget is for one piece of work, other than the policy that it is made from. It may be used by several goroutines.
+// A Budget is for one piece of work, unlike the policy that it is made from. It may be used by several goroutines.
 type Budget struct {
-	start time.Time
+	start  time.Time
+	policy Policy
 
-	mu      sync.Mutex
-	policy  Policy
+	mu      sync.Mutex // guards what follows, and lets one goroutine at a time ask for the next retry
 	retries int
 	spent   bool
 }
+
+// AllowRetry asks the policy, if it is a [Selector].
+func (b *Budget) AllowRetry(err error, retryable bool) bool {
+	return allowRetry(b.policy, err, retryable)
+}
+
+// Done tells the policy, if it is an [Observer].
+func (b *Budget) Done(err error) { done(b.policy, err) }
 
 // NewBudget returns a budget of what policy allows from now on. A nil policy counts as [None].
 func NewBudget(policy Policy) *Budget { return &Budget{start: time.Now(), policy: begin(policy)} }

@@ -11,7 +11,8 @@ import (
 
 // Do calls op until it returns nil, and between the calls waits as policy says. Op gets ctx as it is, and runs on the goroutine of
 // the caller, one call at a time. Do retries whatever error op returns unless the error is, or wraps, a *backoff.PermanentError:
-// what is not worth another try, op marks with backoff.Permanent. A nil policy counts as [None].
+// what is not worth another try, op marks with backoff.Permanent. A [Selector] may refuse a retry as well, and an [Observer] is told
+// what Do returns. A nil policy counts as [None].
 //
 // Do returns
 //   - nil when op did;
@@ -34,30 +35,20 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error) 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l := &loop{ctx: ctx, policy: begin(policy), op: op}
-	return l.outcome(backoff.Retry(l.try, backoff.WithContext(l, ctx)))
-}
-
-// starter is a policy that needs state of its own in each Do. What begin returns serves that one Do, on one goroutine.
-type starter interface{ begin() Policy }
-
-func begin(policy Policy) Policy {
-	if s, ok := policy.(starter); ok {
-		return s.begin()
-	}
-	return orNone(policy)
+	l := &loop{ctx: ctx, run: Begin(policy), op: op}
+	err := l.outcome(backoff.Retry(l.try, backoff.WithContext(l, ctx)))
+	l.run.Done(err)
+	return err
 }
 
 // loop is one Do. To backoff.Retry it is the BackOff, and try is the operation.
 type loop struct {
-	ctx    context.Context // of this Do only: a loop does not outlive it
-	policy Policy
-	op     func(context.Context) error
+	ctx context.Context // of this Do only: a loop does not outlive it
+	run Run
+	op  func(context.Context) error
 
-	start   time.Time
-	attempt int   // retries made so far
-	last    error // of op
-	gaveUp  bool  // policy said no
+	last   error // of op
+	gaveUp bool  // policy said no
 }
 
 func (l *loop) try() error {
@@ -68,18 +59,18 @@ func (l *loop) try() error {
 	return l.last
 }
 
-// Reset is called by backoff.Retry once, before the first try.
-func (l *loop) Reset() { l.start = time.Now() }
+// Reset is called by backoff.Retry once, before the first try, with which the run has begun.
+func (l *loop) Reset() {}
 
 // NextBackOff is called by backoff.Retry after a failed try unless ctx has ended.
 func (l *loop) NextBackOff() time.Duration {
-	wait, ok := l.policy.Next(l.attempt, time.Since(l.start), l.last)
-	if !ok {
-		l.gaveUp = true
-		return backoff.Stop
+	if l.run.AllowRetry(l.last, true) {
+		if wait, ok := l.run.Next(l.last); ok {
+			return wait
+		}
 	}
-	l.attempt++
-	return max(wait, 0) // backoff.Stop is negative, and only giving up may mean it
+	l.gaveUp = true
+	return backoff.Stop
 }
 
 // outcome makes the error of Do from that of backoff.Retry, which drops either the cause of ctx or the error of op.

@@ -19,17 +19,9 @@ const (
 
 // Policy decides after a failed try whether there will be another one, and how long to wait before it.
 //
-// Whoever needs a policy of their own writes a function of the three arguments of Next and adapts it with [PolicyFunc], or wraps
-// another policy and passes the call on:
-//
-//	type patientWithoutServer struct{ retry.Policy }
-//
-//	func (p patientWithoutServer) Next(attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
-//		if errors.Is(err, zk.ErrNoServer) {
-//			return 5 * time.Second, elapsed < 10*time.Minute
-//		}
-//		return p.Policy.Next(attempt, elapsed, err)
-//	}
+// A program writes its own policy as a function of the three arguments of Next and adapts it with [PolicyFunc], or puts the
+// function in front of another policy with [Wrap]. What a policy can do besides is in the optional interfaces [Selector], [Observer]
+// and [Starter].
 //
 // A policy that always answers (0, true) retries without pause and without end. The policies of this package never do.
 type Policy interface {
@@ -81,8 +73,8 @@ func UntilElapsed(maxElapsed, sleep time.Duration) Policy {
 
 // SessionFailed returns the policy that gives up when the error is zk.ErrSessionExpired or wraps it, and otherwise decides as policy
 // does. It is Curator's SessionFailedRetryPolicy (CURATOR-544), for work that makes no sense in another session than the one it
-// began in: after an expiry the ZooKeeper client opens a new session by itself, and a plain retry would go on there unnoticed.
-// A nil policy counts as [None].
+// began in. A framework client that sees it binds each call to the session in which the call began: once that session has ended,
+// the call fails with an error that matches zk.ErrSessionExpired, and is never sent in another session. A nil policy counts as [None].
 func SessionFailed(policy Policy) Policy {
 	return sessionFailed{policy: orNone(policy)}
 }
@@ -125,10 +117,15 @@ func (p sessionFailed) Next(attempt int, elapsed time.Duration, err error) (time
 	return p.policy.Next(attempt, elapsed, err)
 }
 
-// begin lets a policy that remembers something during one Do, such as one made by FromBackOff, work below SessionFailed too.
-func (p sessionFailed) begin() Policy {
-	return sessionFailed{policy: begin(p.policy)}
+// AllowRetry lets no call go on after the end of the session that it began in.
+func (p sessionFailed) AllowRetry(err error, retryable bool) bool {
+	return !errors.Is(err, zk.ErrSessionExpired) && allowRetry(p.policy, err, retryable)
 }
+
+func (p sessionFailed) Done(err error) { done(p.policy, err) }
+
+// Begin lets a policy that remembers something during one call, such as one made by FromBackOff, work below SessionFailed too.
+func (p sessionFailed) Begin() Policy { return sessionFailed{policy: begin(p.policy)} }
 
 // clamp moves a wait into the range that this package promises.
 func clamp(wait time.Duration) time.Duration {

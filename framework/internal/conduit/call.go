@@ -14,6 +14,10 @@ var (
 	// applied.
 	ErrUnanswered = errors.New("request sent but not answered")
 
+	// ErrAbandoned is the reason of an [ErrNotSent] or [ErrUnanswered] when the context of
+	// the caller has ended.
+	ErrAbandoned = errors.New("the caller's context has ended")
+
 	// ErrOtherSession reports a request bound to a session that is not the
 	// current one. It was not sent.
 	ErrOtherSession = errors.New("bound to another session")

@@ -104,7 +104,7 @@ func TestWhatHasBeenSent(t *testing.T) {
 			call := &conduit.Call{Op: 3, OnDone: o.onDone}
 			err := c.Do(ctx, call)
 			require.ErrorIs(t, err, conduit.ErrNotSent)
-			require.ErrorIs(t, err, errGone)
+			require.ErrorIs(t, err, conduit.ErrAbandoned)
 			synctest.Wait()
 			require.Empty(t, p.frames)
 			require.EqualValues(t, 1, o.count.Load())
@@ -120,7 +120,7 @@ func TestWhatHasBeenSent(t *testing.T) {
 			cancel(errGone)
 			got := <-done
 			require.ErrorIs(t, got.err, conduit.ErrUnanswered)
-			require.ErrorIs(t, got.err, errGone)
+			require.ErrorIs(t, got.err, conduit.ErrAbandoned)
 			require.Zero(t, o.count.Load(), "the reply is still to come")
 			p.reply(request.xid, 0, 0, nil)
 			synctest.Wait()

@@ -152,7 +152,7 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 	last := calls[len(calls)-1] // it is settled after all others
 	last.done = make(chan struct{})
 	if ctx.Err() != nil {
-		return refuse(calls, notSent(context.Cause(ctx)))
+		return refuse(calls, notSent(ErrAbandoned))
 	}
 	conn, err := c.enqueue(calls)
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 	select {
 	case <-last.done:
 	case <-ctx.Done():
-		return conn.abandon(calls, context.Cause(ctx))
+		return conn.abandon(calls, ErrAbandoned)
 	}
 	for _, call := range calls {
 		if call.err != nil {

@@ -1,0 +1,215 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// foreignCauses are errors with which another call has failed, as the first of an
+// errgroup's goroutines has when it ends the context of the others.
+var foreignCauses = []error{
+	framework.ErrNoNode, framework.ErrNodeExists, framework.ErrBadVersion, framework.ErrNotEmpty, framework.ErrNoAuth,
+	framework.ErrConnectionLost, framework.ErrSessionExpired, framework.ErrSessionEnded, framework.ErrClosed,
+	framework.ErrUnsupported, framework.ErrCleanupPending, framework.ErrNotReadOnly,
+	errors.Join(framework.ErrNoNode, framework.ErrNodeExists),
+	&framework.OpError{Op: "get", Path: "/other", Err: framework.ErrNoNode},
+	&framework.LostError{Reason: framework.ReasonLeaseEnd},
+}
+
+// callsThatBranch are verbs that do more than pass the server's answer on.
+var callsThatBranch = map[string]func(ctx context.Context, f *framework.Framework) error{
+	"delete quietly": func(ctx context.Context, f *framework.Framework) error {
+		return f.Delete(ctx, "/node", framework.Quietly())
+	},
+	"delete idempotent": func(ctx context.Context, f *framework.Framework) error {
+		return f.Delete(ctx, "/node", framework.Idempotent())
+	},
+	"delete with children": func(ctx context.Context, f *framework.Framework) error {
+		return f.Delete(ctx, "/node", framework.DeletingChildrenIfNeeded())
+	},
+	"delete children": func(ctx context.Context, f *framework.Framework) error { return f.DeleteChildren(ctx, "/node") },
+	"mkdirs":          func(ctx context.Context, f *framework.Framework) error { return f.Mkdirs(ctx, "/a/b/c") },
+	"containers":      func(ctx context.Context, f *framework.Framework) error { return f.CreateContainers(ctx, "/a/b/c") },
+	"create or set": func(ctx context.Context, f *framework.Framework) error {
+		_, err := f.Create(ctx, "/node", nil, framework.OrSetData())
+		return err
+	},
+	"create idempotent": func(ctx context.Context, f *framework.Framework) error {
+		_, err := f.Create(ctx, "/node", nil, framework.Idempotent())
+		return err
+	},
+	"create with parents": func(ctx context.Context, f *framework.Framework) error {
+		_, err := f.Create(ctx, "/a/b/c", nil, framework.CreatingParentsIfNeeded(), framework.WithProtection())
+		return err
+	},
+	"set idempotent": func(ctx context.Context, f *framework.Framework) error {
+		return f.Set(ctx, "/node", nil, framework.Idempotent(), framework.WithVersion(0))
+	},
+	"get": func(ctx context.Context, f *framework.Framework) error { _, err := f.Get(ctx, "/node"); return err },
+	"get absent": func(ctx context.Context, f *framework.Framework) error {
+		var absent bool
+		_, err := f.Get(ctx, "/node", framework.StoringAbsenceIn(&absent))
+		return err
+	},
+	"exists": func(ctx context.Context, f *framework.Framework) error { _, err := f.Exists(ctx, "/node"); return err },
+	"exists with parents": func(ctx context.Context, f *framework.Framework) error {
+		_, err := f.Exists(ctx, "/a/b/c", framework.CreatingParentsIfNeeded())
+		return err
+	},
+	"transact": func(ctx context.Context, f *framework.Framework) error {
+		_, err := f.Transact(ctx, framework.DeleteOp("/node"))
+		return err
+	},
+	"add watch": func(ctx context.Context, f *framework.Framework) error {
+		_, err := f.AddWatch(ctx, "/node", framework.WatchPersistent)
+		return err
+	},
+	"retry": func(ctx context.Context, f *framework.Framework) error {
+		return f.Retry(ctx, func(ctx context.Context) error { return f.Set(ctx, "/node", nil) })
+	},
+}
+
+// TestACauseIsNoAnswer: a call whose context has ended says so, whatever the cause of the
+// end would mean if a server had said it, and has changed nothing.
+func TestACauseIsNoAnswer(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server.Addr())
+	mustCreate(t, f, "/node")
+	for _, cause := range foreignCauses {
+		for name, call := range callsThatBranch {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(cause)
+			requireInterrupted(t, call(ctx, f), cause, "%s, %v", name, cause)
+		}
+	}
+	_, err := f.Get(t.Context(), "/node")
+	require.NoError(t, err, "nothing was sent")
+	requireNone(t, f, "/a")
+}
+
+func requireInterrupted(t *testing.T, err, cause error, says string, args ...any) {
+	t.Helper()
+	says = fmt.Sprintf(says, args...)
+	require.ErrorIs(t, err, context.Canceled, says)
+	var op *framework.OpError
+	require.ErrorAs(t, err, &op, says)
+	require.NotEqual(t, "/other", op.Path, says)
+	require.False(t, framework.Retryable(err), says)
+	require.False(t, framework.OutcomeUnknown(err), says)
+	require.Equal(t, "canceled", framework.ErrorType(err), says)
+	for _, answer := range foreignCauses[:12] {
+		require.NotErrorIs(t, err, answer, says)
+	}
+	var ended *framework.InterruptedError
+	require.ErrorAs(t, err, &ended, says)
+	require.Equal(t, cause, ended.Cause, says)
+	var want, got *framework.LostError
+	require.Equal(t, errors.As(cause, &want), errors.As(err, &got), says)
+	require.Equal(t, want, got, says)
+}
+
+// TestACauseDuringACallIsNoAnswer: the context ends while the reply is on its way. Nothing
+// may be repeated, and nobody may spin.
+func TestACauseDuringACallIsNoAnswer(t *testing.T) {
+	for name, call := range callsThatBranch {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				f := n.client(t)
+				mustCreate(t, f, "/node")
+				requests := 0
+				free := make(chan struct{})
+				defer close(free)
+				n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpPing || r.Op == zkserver.OpCloseSession {
+						return zkserver.Pass
+					}
+					requests++
+					return zkserver.HoldUntil(free)
+				})
+				ctx, cancel := context.WithCancelCause(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- call(ctx, f) }()
+				synctest.Wait()
+				cancel(errors.Join(framework.ErrNoNode, framework.ErrNodeExists))
+				err := <-done // at once
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, framework.ErrNoNode)
+				require.NotErrorIs(t, err, framework.ErrNodeExists)
+				require.LessOrEqual(t, requests, 1)
+			})
+		})
+	}
+}
+
+// TestACauseOfTheProgramsOwnIsFound, by errors.Is and errors.As, as with the standard
+// library's calls that return context.Cause.
+func TestACauseOfTheProgramsOwnIsFound(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t).Addr())
+	shutdown := errors.New("the program shuts down")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(fmt.Errorf("signal: %w", shutdown))
+	_, err := f.Get(ctx, "/")
+	require.ErrorIs(t, err, shutdown)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, "framework: get /: context canceled: signal: the program shuts down")
+
+	ctx, stop := context.WithTimeout(t.Context(), -1)
+	defer stop()
+	_, err = f.Get(ctx, "/")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.EqualError(t, err, "framework: get /: context deadline exceeded")
+}
+
+// TestARetryOfCallsUnderALostHoldEnds: they never succeed, so the loop must not go on.
+func TestARetryOfCallsUnderALostHoldEnds(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f, states := n.newClient(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		held := f.Session().Context(framework.SessionErrorPolicy)
+		require.NoError(t, n.server.Stop())
+		states.expect(t, framework.Suspended, framework.Lost)
+		tries := 0
+		err := f.Retry(t.Context(), func(context.Context) error {
+			tries++
+			_, err := f.Get(held, "/")
+			return err
+		})
+		require.Equal(t, 1, tries)
+		require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, err))
+	})
+}
+
+// TestAnInterruptedRetryNamesVerbAndPathOnce and says what the last try found.
+func TestAnInterruptedRetryNamesVerbAndPathOnce(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithRetryPolicy(retry.Forever(time.Minute)), framework.WithConnectionTimeout(time.Second))
+		n.setDown(true)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := f.Get(ctx, "/a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.Regexp(t, `^framework: get /a: context deadline exceeded; last error: not connected within 1s`, err.Error())
+
+		done := make(chan error, 1)
+		go func() { _, err := f.Get(t.Context(), "/a"); done <- err }()
+		time.Sleep(10 * time.Second)
+		_ = f.Close() // there is no server to tell
+		err = <-done
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.Regexp(t, `^framework: get /a: client closed; last error: not connected within 1s`, err.Error())
+	})
+}

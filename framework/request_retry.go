@@ -1,0 +1,187 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// common is what the options of all verbs set.
+type common struct {
+	retry   retry.Policy // nil for that of the loop which the context is in, or the client's
+	session *Session     // the only one to run in, nil for any
+}
+
+// plan is how a call of a verb is carried out.
+type plan struct {
+	common
+
+	// A try sends calls in one write, or does what attempt says.
+	calls   []*call
+	attempt func(context.Context) error
+
+	// repeatable says that a second run does no harm after a try whose outcome is unknown.
+	repeatable bool
+
+	// settle, when set, says what the error of the last try means, with all tries in mind.
+	settle func(error) error
+
+	onRetry func(ctx context.Context, attempt int) // when set, called before each try but the first
+
+	tries   int
+	inDoubt bool // a try has failed whose outcome is unknown
+}
+
+// verb carries out a call of a verb: it prepares the plan, measures, retries, and names the
+// verb and its path in the error.
+func (f *Framework) verb(ctx context.Context, op operation, path string, prepare func() (plan, error)) error {
+	p, err := prepare()
+	if err == nil {
+		err = f.measured(ctx, op, path, &p)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case p.settle != nil:
+		err = p.settle(err)
+	case p.inDoubt && !OutcomeUnknown(err):
+		// The last try is certain to have changed nothing. The one before is not.
+		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))
+	}
+	return failed(op, path, err)
+}
+
+// failed makes sure that an error of a verb is an OpError.
+func failed(op operation, path string, err error) error {
+	var have *OpError
+	if err == nil || errors.As(err, &have) {
+		return err
+	}
+	return &OpError{op.name, path, err}
+}
+
+// reasonOf returns what an OpError is about, for another one that names verb and path.
+func reasonOf(err error) error {
+	if op, ok := err.(*OpError); ok { //nolint:errorlint // one that is wrapped names something else
+		return op.Err
+	}
+	return err
+}
+
+// try makes one try.
+func (f *Framework) try(ctx context.Context, p *plan) error {
+	if p.tries++; p.tries > 1 && p.onRetry != nil {
+		p.onRetry(ctx, p.tries)
+	}
+	var err error
+	if p.attempt != nil {
+		err = p.attempt(ctx)
+	} else {
+		err = f.exchange(ctx, p.calls...)
+	}
+	p.inDoubt = p.inDoubt || OutcomeUnknown(err)
+	return err
+}
+
+// retry makes tries as the policy says.
+func (f *Framework) retry(ctx context.Context, p *plan) error {
+	scope := f.scopeOf(ctx)
+	run := retry.Begin(f.policyFor(scope, p.retry))
+	if p.session != nil {
+		ctx, scope = f.inSession(ctx, scope, p.session, false)
+	}
+	err := f.repeat(ctx, scope, p, &run)
+	run.Done(err)
+	return err
+}
+
+func (f *Framework) repeat(ctx context.Context, scope *scope, p *plan, run *retry.Run) error {
+	// A policy that does not go on in another session binds the call to the session of now.
+	binds := scope.boundTo() == nil && !run.AllowRetry(ErrSessionExpired, true)
+	for {
+		if s := f.Session(); binds && s != nil && s.Err() == nil {
+			ctx, scope = f.inSession(ctx, scope, s, true)
+			binds = false
+		}
+		err := scope.expired(f.try(ctx, p))
+		if err == nil || isPermanent(err) {
+			return permanentReason(err)
+		}
+		if OutcomeUnknown(err) && !p.repeatable || !mayRepeat(run, err) {
+			return err
+		}
+		if why := f.over(ctx); why != nil {
+			return stopped(why, err)
+		}
+		wait, ok := run.Next(err)
+		if !ok {
+			return err
+		}
+		if why := f.pause(ctx, wait); why != nil {
+			return stopped(why, err)
+		}
+	}
+}
+
+// mayRepeat reports whether a policy may be asked about another try. It may widen what
+// is retryable, but not beyond the end of the context, the session or the client.
+func mayRepeat(run *retry.Run, err error) bool {
+	var ended *InterruptedError
+	if errors.As(err, &ended) || errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionEnded) || errors.Is(err, ErrNotStarted) {
+		return false
+	}
+	return run.AllowRetry(err, Retryable(err))
+}
+
+// isPermanent reports whether the function given to Framework.Retry wants no other try.
+func isPermanent(err error) bool {
+	var permanent *backoff.PermanentError
+	return errors.As(err, &permanent)
+}
+
+func permanentReason(err error) error {
+	var permanent *backoff.PermanentError
+	if errors.As(err, &permanent) {
+		return permanent.Err
+	}
+	return err
+}
+
+// over returns why there can be no other try.
+func (f *Framework) over(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return interrupted(ctx)
+	case f.ctx.Err() != nil:
+		return f.ended()
+	default:
+		return nil
+	}
+}
+
+// pause waits between two tries, and returns what has cut the wait short.
+func (f *Framework) pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-f.ctx.Done():
+	}
+	return f.over(ctx)
+}
+
+// stopped is the error of a call that could not be repeated after last.
+func stopped(why, last error) error {
+	err := fmt.Errorf("%w; last error: %w", why, reasonOf(last))
+	var op *OpError
+	if errors.As(last, &op) {
+		return &OpError{op.Op, op.Path, err}
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// scope is what the calls of one client under a context have in common. A nil scope is
+// that of a context without one.
+type scope struct {
+	budget  *retry.Budget // of the retries of all; nil for none
+	over    *atomic.Bool  // the loop that made the budget has ended; nil without a loop
+	session *Session      // the only one to run in, nil for any
+
+	// byPolicy says that the session is that in which the call began, as a policy such as
+	// retry.SessionFailed asks for, and not one that the caller has named.
+	byPolicy bool
+}
+
+type scopeKey struct{ client *client }
+
+// scopeOf returns what the context holds for this client. A loop that has ended has no
+// part in it any more, even if its context is used.
+func (f *Framework) scopeOf(ctx context.Context) *scope {
+	if ctx == nil {
+		return nil // the call will say so
+	}
+	s, _ := ctx.Value(scopeKey{f.client}).(*scope)
+	if s == nil || s.over != nil && s.over.Load() {
+		return nil
+	}
+	return s
+}
+
+// boundTo returns the only session that calls may run in, nil for any.
+func (s *scope) boundTo() *Session {
+	if s == nil {
+		return nil
+	}
+	return s.session
+}
+
+// inSession returns a context whose calls run in one session only.
+func (f *Framework) inSession(ctx context.Context, parent *scope, session *Session, byPolicy bool) (context.Context, *scope) {
+	bound := &scope{session: session, byPolicy: byPolicy}
+	if parent != nil {
+		bound.budget, bound.over = parent.budget, parent.over
+	}
+	return context.WithValue(ctx, scopeKey{f.client}, bound), bound
+}
+
+// expired says of a call that its policy has bound to a session what the policy looks for.
+func (s *scope) expired(err error) error {
+	if err == nil || s == nil || !s.byPolicy || !errors.Is(err, ErrSessionEnded) {
+		return err
+	}
+	err = fmt.Errorf("%w: the call began in session %v", ErrSessionExpired, s.session)
+	return err
+}
+
+// withBudget returns a context whose calls share one budget: that of the loop which
+// the context is in already, unless there is a policy. The caller ends it.
+func (f *Framework) withBudget(ctx context.Context, policy retry.Policy) (context.Context, func()) {
+	outer := f.scopeOf(ctx)
+	if policy == nil {
+		if outer != nil && outer.budget != nil {
+			return ctx, func() {}
+		}
+		policy = f.cfg.retry
+	}
+	loop := &scope{budget: retry.NewBudget(policy), over: new(atomic.Bool)}
+	if outer != nil {
+		loop.session, loop.byPolicy = outer.session, outer.byPolicy
+	}
+	return context.WithValue(ctx, scopeKey{f.client}, loop), func() { loop.over.Store(true) }
+}
+
+// policyFor returns by which policy a call is repeated that may have one of its own.
+func (f *Framework) policyFor(s *scope, own retry.Policy) retry.Policy {
+	switch {
+	case own != nil:
+		return own
+	case s != nil && s.budget != nil:
+		return s.budget
+	default:
+		return f.cfg.retry
+	}
+}

@@ -1,0 +1,113 @@
+package retry
+
+import "time"
+
+// Selector is a policy that selects the errors after which a call is repeated, as Curator's RetryPolicy.allowRetry(Throwable) does.
+// It may widen what is repeated as well as narrow it. It is optional: without it a client repeats after the errors that it deems
+// retryable by itself.
+type Selector interface {
+	Policy
+
+	// AllowRetry reports whether a call may be repeated after err. Retryable is what would be decided without the policy. A policy
+	// that allows a retry is asked by Next when to make it. AllowRetry keeps the contract of Next.
+	AllowRetry(err error, retryable bool) bool
+}
+
+// Observer is a policy that hears how calls end, a circuit breaker for example. It is optional.
+type Observer interface {
+	Policy
+
+	// Done is told of the end of every call under the policy, also of one that succeeded at once: nil for success, and otherwise
+	// the last error. It must not block, and may be called by any number of goroutines at once.
+	Done(err error)
+}
+
+// Starter is a policy that keeps state during one call, as that of [FromBackOff] does. It is optional.
+type Starter interface {
+	Policy
+
+	// Begin returns the policy for one call, which begins now. Its Next is called by one goroutine at a time.
+	Begin() Policy
+}
+
+// Wrap returns a policy whose Next is the function, which is given the policy that it stands in front of and may ask it. All else
+// that the policy can do, as a [Selector], an [Observer] or a [Starter], it goes on doing: a struct that embeds a Policy would hide
+// that. A nil policy counts as [None], and a nil function passes everything on.
+//
+//	patient := retry.Wrap(policy, func(p retry.Policy, attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
+//		if errors.Is(err, framework.ErrNotConnected) {
+//			return 5 * time.Second, elapsed < 10*time.Minute
+//		}
+//		return p.Next(attempt, elapsed, err)
+//	})
+func Wrap(policy Policy, next func(policy Policy, attempt int, elapsed time.Duration, err error) (wait time.Duration, ok bool)) Policy {
+	if next == nil {
+		next = func(p Policy, attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
+			return p.Next(attempt, elapsed, err)
+		}
+	}
+	return wrapped{orNone(policy), next}
+}
+
+type wrapped struct {
+	policy Policy
+	next   func(Policy, int, time.Duration, error) (time.Duration, bool)
+}
+
+func (p wrapped) Next(attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
+	return p.next(p.policy, attempt, elapsed, err)
+}
+
+func (p wrapped) AllowRetry(err error, retryable bool) bool {
+	return allowRetry(p.policy, err, retryable)
+}
+
+func (p wrapped) Done(err error) { done(p.policy, err) }
+
+func (p wrapped) Begin() Policy { return wrapped{begin(p.policy), p.next} }
+
+func allowRetry(policy Policy, err error, retryable bool) bool {
+	if s, ok := policy.(Selector); ok {
+		return s.AllowRetry(err, retryable)
+	}
+	return retryable
+}
+
+func done(policy Policy, err error) {
+	if o, ok := policy.(Observer); ok {
+		o.Done(err)
+	}
+}
+
+func begin(policy Policy) Policy {
+	if s, ok := policy.(Starter); ok {
+		return orNone(s.Begin())
+	}
+	return orNone(policy)
+}
+
+// Run is one call under a policy, for a caller that makes its tries and waits itself. [Do] is made of it. It serves one goroutine.
+type Run struct {
+	policy  Policy
+	start   time.Time
+	retries int
+}
+
+// Begin returns the run of a call whose first try begins now. A nil policy counts as [None].
+func Begin(policy Policy) Run { return Run{policy: begin(policy), start: time.Now()} }
+
+// AllowRetry reports whether the policy lets the call be repeated after err; retryable is what the caller would decide.
+func (r *Run) AllowRetry(err error, retryable bool) bool { return allowRetry(r.policy, err, retryable) }
+
+// Next asks the policy about the next retry. The wait is not below zero.
+func (r *Run) Next(err error) (wait time.Duration, ok bool) {
+	wait, ok = r.policy.Next(r.retries, time.Since(r.start), err)
+	if !ok {
+		return 0, false
+	}
+	r.retries++
+	return max(wait, 0), true
+}
+
+// Done tells the policy how the call has ended.
+func (r *Run) Done(err error) { done(r.policy, err) }
