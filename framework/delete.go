@@ -206,14 +206,11 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 			}
 			c.write = false // whether it was applied the next look at the children shows
 			c.refused = func(err error) error {
-				switch err { //nolint:errorlint // it is the answer itself
-				case ErrNoNode:
-				case ErrNotEmpty:
+				if errors.Is(err, ErrNotEmpty) {
 					notEmpty = append(notEmpty, name)
-				default:
-					return err
+					return nil
 				}
-				return nil
+				return ignoring(err, ErrNoNode)
 			}
 			calls[i] = c
 		}

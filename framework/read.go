@@ -167,7 +167,7 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 			var stat Stat
 			decodeStat(d, &stat)
 			if d.Err() != nil {
-				return nil
+				return d.Err()
 			}
 			if cfg.absent != nil {
 				*cfg.absent = false

@@ -105,7 +105,7 @@ func (f *Framework) repeat(ctx context.Context, scope *scope, p *plan, run *retr
 	binds := scope.boundTo() == nil && !run.AllowRetry(ErrSessionExpired, true)
 	for {
 		if s := f.Session(); binds && s != nil && s.Err() == nil {
-			ctx, scope = f.inSession(ctx, scope, s, true)
+			ctx, scope = f.inSession(ctx, scope, s, true) //nolint:fatcontext // once at most
 			binds = false
 		}
 		err := scope.expired(f.try(ctx, p))

@@ -236,7 +236,7 @@ func (t *transaction) decode(d *jute.Decoder) error {
 		d.Int32()
 		switch {
 		case d.Err() != nil:
-			return nil
+			return d.Err()
 		case code == multiError:
 			t.fail(i, d.Int32())
 		case op.decode != nil:
