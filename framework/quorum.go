@@ -33,7 +33,8 @@ const heartbeatMinPause = 20 * time.Millisecond
 // a tick before a heartbeat was sent that is acknowledged, too: only of that has the
 // leader certainly heard. So the
 // session timeout should be four ticks at least, see [WithServerTiming]; with less, holds
-// may end although nothing is wrong. With the last hold the znode is deleted, in the
+// may end although nothing is wrong, and with less than 4/3 ticks, which nothing can
+// confirm in time, Hold returns an error that matches [ErrInvalidOption]. With the last hold the znode is deleted, in the
 // background. The client needs the permission to create children of its root.
 //
 // Under the other two policies Hold is [Session.Context], blocks on nothing, returns no
@@ -83,6 +84,7 @@ type term struct {
 
 	ready chan struct{} // closed when the deadline is known, or err is
 	err   error         // why there can be no heartbeat
+	first time.Time     // of the heartbeats written since one has failed
 }
 
 // goHeartbeat starts a goroutine that Close waits for, or returns false after Close.
@@ -121,6 +123,9 @@ func (h *heartbeat) look() {
 }
 
 func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
+	if err := h.confirmable(); err != nil {
+		return nil, nil, err
+	}
 	t := h.join()
 	release := sync.OnceFunc(func() { h.leave(t) })
 	select {
@@ -137,6 +142,23 @@ func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 		return nil, nil, context.Cause(ctx)
 	}
 }
+
+// confirmable returns an error if no heartbeat can confirm the session before its deadline.
+// What a heartbeat confirms was sent a tick before at least, and as heartbeats are a
+// quarter of the timeout apart, up to a quarter more. So a timeout below 4/3 ticks is
+// over by then.
+func (h *heartbeat) confirmable() error {
+	tick, timeout := h.f.cfg.tick, h.s.Timeout()
+	if 3*timeout < 4*tick {
+		return fmt.Errorf("%w: a session timeout of %v cannot be confirmed under QuorumErrorPolicy with a tickTime of %v, "+
+			"expected a timeout of %v or more, or the tickTime of the servers in WithServerTiming", ErrInvalidOption, timeout, tick, 4*tick)
+	}
+	return nil
+}
+
+// errUnconfirmed ends a first hold whose heartbeats are all written too late.
+var errUnconfirmed = errors.New("heartbeats are written and confirm nothing: " +
+	"the servers answer too slowly for the session timeout under QuorumErrorPolicy")
 
 // join adds a hold to the current term, or begins one.
 func (h *heartbeat) join() *term {
@@ -186,6 +208,7 @@ func (t *term) run() {
 			break
 		}
 		if err != nil {
+			t.first = time.Time{}
 			t.f.cfg.log.Debug("heartbeat not written", "error", err)
 		}
 		t.pause(err == nil)
@@ -217,6 +240,12 @@ func (t *term) beat(created *bool) error {
 		return err
 	}
 	*created = true
+	if t.first.IsZero() {
+		t.first = time.Now()
+	}
+	if !t.isReady() && time.Since(t.first) > 2*t.s.Timeout() {
+		return errUnconfirmed
+	}
 	if !t.isReady() && time.Now().Before(t.f.conduit.QuorumDeadline()) {
 		t.watchDeadline()
 		close(t.ready)

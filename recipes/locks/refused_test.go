@@ -176,3 +176,36 @@ func TestAWaitForOneselfIsLogged(t *testing.T) {
 		release(t, reader)
 	})
 }
+
+// TestATimeoutThatNothingConfirms: a session so short that no heartbeat can confirm it is
+// refused under QuorumErrorPolicy, and so is one whose server answers too slowly. The
+// place in the queue is given up.
+func TestATimeoutThatNothingConfirms(t *testing.T) {
+	const tick = 2 * time.Second
+	for name, test := range map[string]struct {
+		timeout, delay time.Duration
+		want           string
+	}{
+		"too short": {tick, 0, "expected a timeout of 8s or more"},
+		"too slow":  {2 * tick, 900 * time.Millisecond, "the servers answer too slowly"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithTick(tick/4))
+				client := zktest.Client(t, server, framework.WithSessionTimeout(test.timeout), framework.WithServerTiming(tick, 5))
+				require.Equal(t, test.timeout, client.Session().Timeout())
+				defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.SessionID == client.Session().ID() && test.delay > 0 {
+						return zkserver.Delay(test.delay)
+					}
+					return zkserver.Pass
+				})()
+				mutex := newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.QuorumErrorPolicy))
+				_, err := mutex.Acquire(withDeadline(t, 10*time.Minute))
+				require.ErrorContains(t, err, test.want)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				release(t, acquire(t, newMutex(t, zktest.Client(t, server), "/lock")))
+			})
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package locks_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// wrongDriver is a mutex whose waiters have to wait for what wrong returns.
+type wrongDriver struct {
+	locks.StandardLockInternalsDriver
+
+	wrong func(contenders []string, ours string) []string
+}
+
+func (d wrongDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (locks.PredicateResults, error) {
+	result, err := d.StandardLockInternalsDriver.GetsTheLock(contenders, ours, maxLeases)
+	if err == nil && !result.GetsTheLock {
+		result.PathsToWatch = d.wrong(contenders, ours)
+	}
+	return result, err
+}
+
+// TestADriverThatIsWrong gets an error that says so, and leaves no node.
+func TestADriverThatIsWrong(t *testing.T) {
+	for name, test := range map[string]struct {
+		wrong func(contenders []string, ours string) []string
+		want  string
+	}{
+		"nobody": {func([]string, string) []string { return []string{"nobody"} }, `has to wait for "nobody", expected one of the contenders`},
+		"itself": {func(_ []string, ours string) []string { return []string{ours} }, "has to wait for itself"},
+		"twice": {
+			func(contenders []string, _ string) []string { return []string{contenders[0], contenders[0]} },
+			"expected names that differ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				driver := wrongDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, test.wrong}
+				lock, err := locks.NewLockInternals(w.waiter, driver, "/lock", "lock-", 1)
+				require.NoError(t, err)
+				held := acquire(t, newMutex(t, w.holder, "/lock"))
+				_, err = lock.Acquire(withDeadline(t, time.Minute))
+				require.ErrorContains(t, err, test.want)
+				require.ErrorContains(t, err, "locks_test.wrongDriver")
+				awaitQueue(t, newMutex(t, w.holder, "/lock"), 1)
+				release(t, held)
+			})
+		})
+	}
+}
+
+// priority is a mutex whose urgent contenders come first: no lock, as an urgent newcomer
+// stands before the holder.
+type priority struct {
+	locks.StandardLockInternalsDriver
+}
+
+func (priority) Contends(name string) bool {
+	return strings.Contains(name, "-lock-")
+}
+
+func (d priority) Compare(a, b string) int {
+	if d := strings.Count(b, "urgent") - strings.Count(a, "urgent"); d != 0 {
+		return d
+	}
+	return d.StandardLockInternalsDriver.Compare(a, b)
+}
+
+// TestADriverThatLetsANewcomerIn before a contender that holds the lock gets an error.
+func TestADriverThatLetsANewcomerIn(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		open := func(lockName string) *locks.LockInternals {
+			driver := priority{locks.StandardLockInternalsDriver{
+				StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "lock-"},
+			}}
+			lock, err := locks.NewLockInternals(w.waiter, driver, "/lock", lockName, 1)
+			require.NoError(t, err)
+			return lock
+		}
+		held := acquire(t, open("usual-lock-"))
+		_, err := open("urgent-lock-").Acquire(withDeadline(t, time.Minute))
+		require.ErrorContains(t, err, "which holds the lock")
+		require.NoError(t, held.Err())
+		awaitQueue(t, open("usual-lock-"), 1)
+		release(t, held)
+		release(t, acquire(t, open("urgent-lock-")))
+	})
+}
+
+// TestAPromiseIsNotInherited: a driver that embeds the standard one does not promise that
+// its queue only shrinks.
+func TestAPromiseIsNotInherited(t *testing.T) {
+	var driver locks.LockInternalsDriver = priority{}
+	_, promises := driver.(locks.ShrinkingQueue)
+	require.False(t, promises)
+	for _, driver := range locks.ReadWriteDrivers() {
+		require.Implements(t, (*locks.ShrinkingQueue)(nil), driver)
+	}
+}
+
+// TestMoreWatchesThanOneRequestTakes: a waiter of the first semaphore watches all
+// places, whose names are more than a server accepts at once.
+func TestMoreWatchesThanOneRequestTakes(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const permits = 300
+		path := "/" + strings.Repeat("x", 5000)
+		require.Greater(t, permits*len(path), framework.DefaultMaxRequestSize)
+		open := func(client *framework.Framework) *locks.InterProcessSemaphore {
+			s, err := locks.NewInterProcessSemaphore(client, path, locks.FixedLeases(permits))
+			require.NoError(t, err)
+			return s
+		}
+		var held []*locks.Lease
+		holder := open(w.holder)
+		for range permits {
+			held = append(held, acquire(t, holder))
+		}
+		waiting := acquireLater(context.Background(), open(w.waiter))
+		time.Sleep(time.Second)
+		requireWaiting(t, waiting)
+		release(t, held[permits/2])
+		release(t, requireAtOnce(t, waiting))
+		releaseAll(t, held)
+	})
+}
