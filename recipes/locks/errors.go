@@ -111,6 +111,9 @@ func (e *NotAcquiredError) Error() string {
 
 // inTheWay names the first of those ahead.
 func (e *NotAcquiredError) inTheWay() string {
+	if len(e.ahead) == 0 && e.l.handoff == nil {
+		return "no contender is let in, as while a semaphore is paused"
+	}
 	if len(e.ahead) == 0 {
 		return "it is held or waited for in this process"
 	}

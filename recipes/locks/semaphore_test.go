@@ -190,7 +190,10 @@ func TestATryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 		changes := stat.Cversion
 		for range 10 {
 			_, err := tried.TryAcquire(withLimit(t))
-			require.ErrorContains(t, err, "locks: acquire /semaphores/s: not acquired: 1 of 1 leases are taken")
+			require.ErrorContains(t, err, "locks: acquire /semaphores/s: 1 of 1 leases are taken: not acquired: 1 ahead in the queue")
+			var why *locks.NotAcquiredError
+			require.ErrorAs(t, err, &why)
+			require.Equal(t, held.Path(), why.Ahead()[0].Path)
 		}
 		_, err = client.Children(withLimit(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
 		require.NoError(t, err)
@@ -514,7 +517,7 @@ func disagreementIsReported(t *testing.T) {
 	leases, err := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3)).AcquireN(withLimit(t), 3)
 	require.NoError(t, err)
 	_, err = newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)).TryAcquire(withLimit(t))
-	require.ErrorContains(t, err, "not acquired: 3 of 2 leases are taken")
+	require.ErrorContains(t, err, "locks: acquire /semaphores/s: 3 of 2 leases are taken: not acquired: 3 ahead in the queue")
 	ctx, cancel := context.WithCancel(withLimit(t))
 	waiting := acquireLater(ctx, newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)))
 	for line := ""; !strings.Contains(line, "more leases than its maximum"); {

@@ -186,15 +186,21 @@ func (s *InterProcessSemaphoreV2) try(ctx context.Context, seen *acquisition) ([
 	if err := errors.Join(err, absent(missing[0]), absent(missing[1])); err != nil {
 		return nil, err
 	}
-	waiting := len(s.turn.sorted(turns, s.turn.driver.Contends))
-	taken := len(s.leases.sorted(leases, s.leases.driver.Contends))
+	turns, leases = s.turn.sorted(turns, s.turn.driver.Contends), s.leases.sorted(leases, s.leases.driver.Contends)
 	switch {
-	case waiting > 0:
-		return nil, fmt.Errorf("%w: %d others are about to acquire leases", ErrNotAcquired, waiting)
-	case taken >= maxLeases:
-		return nil, fmt.Errorf("%w: %d of %d leases are taken", ErrNotAcquired, taken, maxLeases)
+	case len(turns) > 0:
+		return nil, s.turn.inTheWay(turns)
+	case len(leases) >= maxLeases:
+		return nil, fmt.Errorf("%d of %d leases are taken: %w", len(leases), maxLeases, s.leases.inTheWay(leases))
 	}
 	return s.leases.enterTimes(ctx, 1, false, seen)
+}
+
+// inTheWay returns the error of a try that these contenders are before.
+func (l *LockInternals) inTheWay(contenders []string) error {
+	folder := l.openFolder()
+	defer folder.close()
+	return l.notAcquired(folder, contenders, nil)
 }
 
 // attempt takes its turn and acquires the leases one after the other.
