@@ -19,4 +19,6 @@ var table = slices.Concat(
 	checkerMutants,
 	nemesisMutants,
 	fenceMutants,
+	cacheMutants,
+	followMutants,
 )

@@ -1,0 +1,486 @@
+package cache_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// counter counts the requests of one client by their kind.
+type counter struct{ counts map[zkserver.OpCode]int }
+
+// countRequests counts from now on; the counts may be read when the client is at rest.
+func countRequests(t *testing.T, server *zkserver.Server, client *framework.Framework) *counter {
+	t.Helper()
+	c := &counter{map[zkserver.OpCode]int{}}
+	t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID == client.Session().ID() {
+			c.counts[r.Op]++
+		}
+		return zkserver.Pass
+	}))
+	return c
+}
+
+func (c *counter) take() map[zkserver.OpCode]int {
+	counts := c.counts
+	c.counts = map[zkserver.OpCode]int{}
+	for _, op := range []zkserver.OpCode{
+		zkserver.OpPing, zkserver.OpCreateSession, zkserver.OpAddWatch, zkserver.OpSetWatches, zkserver.OpSetWatches2,
+	} {
+		delete(counts, op)
+	}
+	return counts
+}
+
+// A fill reads each znode once and each list that has names once; a reconnect reads no data
+// that has not changed.
+func TestRequestsOfAFillAndARefill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		for folder := range 3 {
+			for leaf := range 10 {
+				create(t, writer, fmt.Sprintf("/root/%d/%d", folder, leaf), "data")
+			}
+		}
+		c := newCache(t, client, "/root")
+		requests := countRequests(t, server, client)
+		start(t, c)
+		synctest.Wait()
+		require.Equal(t, map[zkserver.OpCode]int{
+			zkserver.OpSync: 1, zkserver.OpGetData: 34, zkserver.OpGetChildren2: 4,
+		}, requests.take())
+
+		allow := server.Refuse()
+		server.Cut(client.Session().ID(), 1)
+		set(t, writer, "/root/1/5", "new")
+		requests.take()
+		allow()
+		fresh(t, c)
+		synctest.Wait()
+		require.Equal(t, map[zkserver.OpCode]int{
+			zkserver.OpSync:   1,
+			zkserver.OpExists: 30, zkserver.OpGetChildren2: 4, // all stats
+			zkserver.OpGetData: 1,
+		}, requests.take())
+		require.Equal(t, "new", picture(c)["/root/1/5"])
+
+		set(t, writer, "/root/1/6", "new")
+		remove(t, writer, "/root/1/7")
+		fresh(t, c)
+		synctest.Wait()
+		require.Equal(t, map[zkserver.OpCode]int{zkserver.OpSync: 1, zkserver.OpGetData: 2}, requests.take())
+		require.NoError(t, c.Close())
+	})
+}
+
+// On one-shot watches a lost connection is made up for in the same way: stats, and lists.
+func TestRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		for leaf := range 10 {
+			create(t, writer, fmt.Sprintf("/root/%d", leaf), "data")
+		}
+		c := newCache(t, client, "/root")
+		requests := countRequests(t, server, client)
+		start(t, c)
+		synctest.Wait()
+		requests.take()
+		server.Cut(client.Session().ID(), 1)
+		zktest.AwaitState(t, client, framework.Suspended)
+		zktest.AwaitState(t, client, framework.Reconnected)
+		fresh(t, c)
+		synctest.Wait()
+		got := requests.take()
+		require.Zero(t, got[zkserver.OpGetData], "%v", got)
+		require.Equal(t, 11, got[zkserver.OpExists], "%v", got)
+		require.NoError(t, c.Close())
+	})
+}
+
+// Of all requests of a refill no more than a window is under way, so that those of others do
+// not wait behind a hundred thousand.
+func TestTheWindowIsBounded(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	var ops []framework.Op
+	create(t, client, "/root", "")
+	for i := range 1000 {
+		ops = append(ops, framework.CreateOp(fmt.Sprintf("/root/%d", i), nil))
+	}
+	_, err := client.Transact(t.Context(), ops...)
+	require.NoError(t, err)
+	proxy := zktest.NewProxy(t, server)
+	follower := zktest.Client(t, proxy)
+	release := make(chan struct{})
+	var reads atomic.Int32
+	held := make(chan struct{}, 1)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetData && strings.HasPrefix(r.Path, "/root/") {
+			reads.Add(1)
+			select {
+			case held <- struct{}{}:
+			default:
+			}
+			return zkserver.HoldUntil(release)
+		}
+		return zkserver.Pass
+	})
+	c := newCache(t, follower, "/root")
+	require.NoError(t, c.Start())
+	zktest.Await(t, held, "the first read")
+	answered := make(chan error, 1)
+	var before int32
+	go func() {
+		before = reads.Load()
+		_, err := follower.Exists(t.Context(), "/other")
+		answered <- err
+	}()
+	close(release)
+	require.NoError(t, zktest.Await(t, answered, "the request of another"))
+	require.LessOrEqual(t, int(reads.Load()-before), 2*192, "reads in front of it")
+	fresh(t, c)
+	require.Equal(t, 1001, c.Size())
+}
+
+// A reply above the client's limit costs the connection once, and its znode is left out; what
+// has become small enough is there again.
+func TestAReplyThatIsTooLarge(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		writer := zktest.Client(t, server)
+		client := zktest.Client(t, server, framework.WithMaxReplySize(2000))
+		create(t, writer, "/root/large", strings.Repeat("x", 3000))
+		create(t, writer, "/root/small", "1")
+		for i := range 300 {
+			create(t, writer, fmt.Sprintf("/root/list/name-%03d", i), "")
+		}
+		c := newCache(t, client, "/root")
+		start(t, c)
+		require.Equal(t, map[string]string{"/root": "", "/root/small": "1", "/root/list": ""}, picture(c))
+		connections := server.Stats().Connections
+		require.Equal(t, 2, connections)
+
+		set(t, writer, "/root/small", "2")
+		fresh(t, c)
+		allow := server.Refuse()
+		server.Cut(client.Session().ID(), 1)
+		set(t, writer, "/root/large", "now small")
+		allow()
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/root": "", "/root/small": "2", "/root/list": "", "/root/large": "now small"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
+// The iteration is over the picture as it was when the loop began.
+func TestStreamIsASnapshot(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	for i := range 10 {
+		create(t, client, fmt.Sprintf("/root/%d", i), "before")
+	}
+	c := started(t, client, "/root")
+	seen := map[string]string{}
+	for path, data := range c.Stream() {
+		if len(seen) == 0 {
+			for i := range 10 {
+				set(t, client, fmt.Sprintf("/root/%d", i), "after")
+				create(t, client, fmt.Sprintf("/root/new-%d", i), "")
+			}
+			remove(t, client, "/root/3")
+			fresh(t, c)
+		}
+		seen[path] = string(data.Data)
+	}
+	require.Len(t, seen, 11)
+	for path, data := range seen {
+		if path != "/root" {
+			require.Equal(t, "before", data, path)
+		}
+	}
+	require.Equal(t, "after", picture(c)["/root/4"])
+	for range c.Stream() {
+		break
+	}
+}
+
+// panicky is a storage of a user's that panics.
+type panicky struct{ cache.CuratorCacheStorage }
+
+func (p panicky) Put(data *cache.ChildData) *cache.ChildData {
+	if strings.HasSuffix(data.Path, "/bad") {
+		panic("storage")
+	}
+	return p.CuratorCacheStorage.Put(data)
+}
+
+// Code of the user's that panics, blocks or calls back hurts only itself.
+func TestUserCodeThatMisbehaves(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	c := newCache(t, client, "/root", cache.WithStorage(panicky{cache.NewStandardStorage()}))
+	closed := make(chan error, 1)
+	block := make(chan struct{})
+	defer close(block)
+	c.Listen(func(cache.Event) { panic("listener") })
+	c.Listen(func(cache.Event) { <-block })
+	c.Listen(func(e cache.Event) {
+		if e.Path == "/root/last" {
+			_, found := c.Get(e.Path)
+			if !found {
+				closed <- fmt.Errorf("%s is told and not there", e.Path)
+				return
+			}
+			closed <- c.Close()
+		}
+	})
+	start(t, c)
+	create(t, client, "/root/bad", "1")
+	create(t, client, "/root/good", "2")
+	fresh(t, c)
+	require.Equal(t, map[string]string{"/root": "", "/root/good": "2"}, picture(c))
+	create(t, client, "/root/last", "3")
+	require.NoError(t, zktest.Await(t, closed, "the end of the cache, from its listener"))
+}
+
+// Where a server knows addWatch and refuses it, the cache does without.
+func TestAServerThatRefusesPersistentWatches(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	create(t, client, "/root/a", "1")
+	const unimplemented = -6
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpAddWatch {
+			return zkserver.FailWith(unimplemented)
+		}
+		return zkserver.Pass
+	})
+	c := started(t, client, "/root")
+	set(t, client, "/root/a", "2")
+	create(t, client, "/root/a/b", "3")
+	fresh(t, c)
+	require.Equal(t, map[string]string{"/root": "", "/root/a": "2", "/root/a/b": "3"}, picture(c))
+}
+
+// The server of a later connection refuses them: the cache goes over to one-shot watches.
+func TestPersistentWatchesAreRefusedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/root/a", "1")
+		c := newCache(t, client, "/root")
+		start(t, c)
+		const unimplemented = -6
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpAddWatch {
+				return zkserver.FailWith(unimplemented)
+			}
+			return zkserver.Pass
+		})
+		server.Cut(client.Session().ID(), 1)
+		set(t, writer, "/root/a", "2")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/root": "", "/root/a": "2"}, picture(c))
+		set(t, writer, "/root/a", "3")
+		create(t, writer, "/root/a/b", "4")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/root": "", "/root/a": "3", "/root/a/b": "4"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
+// Each request of a fill, a change and a Fresh is lost once, or its reply, or refused; the
+// picture is right after all of them, and nothing is left.
+func TestEveryFaultOnce(t *testing.T) {
+	const throttled = -127
+	faults := map[string]zkserver.Fault{
+		"request lost": zkserver.LoseRequest, "reply lost": zkserver.LoseReply, "throttled": zkserver.FailWith(throttled),
+		"never answered": zkserver.NeverAnswer, "late": zkserver.Delay(time.Second),
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+				for k := 1; ; k++ {
+					if !oneFault(t, server, k, fault) {
+						require.Greater(t, k, 5, "requests that were hit")
+						break
+					}
+				}
+			})
+		})
+	}
+}
+
+// oneFault hits the k-th request of a cache, and reports whether there were as many.
+func oneFault(t *testing.T, server *zkserver.Server, k int, fault zkserver.Fault) bool {
+	t.Helper()
+	root := fmt.Sprintf("/root-%d", k)
+	writer := zktest.Client(t, server)
+	client := zktest.Client(t, server)
+	create(t, writer, root+"/a/x", "1")
+	seen := 0
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID != client.Session().ID() || r.Op == zkserver.OpPing || r.Op == zkserver.OpCreateSession {
+			return zkserver.Pass
+		}
+		if seen++; seen == k {
+			return fault
+		}
+		return zkserver.Pass
+	})
+	c := newCache(t, client, root)
+	start(t, c)
+	create(t, writer, root+"/b", "2")
+	set(t, writer, root+"/a/x", "3")
+	fresh(t, c)
+	require.Equal(t, map[string]string{root: "", root + "/a": "", root + "/a/x": "3", root + "/b": "2"}, picture(c))
+	synctest.Wait()
+	remove()
+	require.NoError(t, c.Close())
+	require.NoError(t, client.Close())
+	require.NoError(t, writer.Close())
+	return seen >= k
+}
+
+// While the picture is filled, what has been read already changes.
+func TestAChangeWhileThePictureIsFilled(t *testing.T) {
+	for _, version := range []string{"3.8.0", old} {
+		t.Run(version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(version))
+			client, writer := zktest.Client(t, server), zktest.Client(t, server)
+			create(t, writer, "/root/a", "")
+			reached, release := make(chan struct{}, 1), make(chan struct{})
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpGetData || r.Path != "/root/a" {
+					return zkserver.Pass
+				}
+				select {
+				case reached <- struct{}{}:
+				default:
+				}
+				return zkserver.HoldUntil(release)
+			})
+			c := newCache(t, client, "/root")
+			require.NoError(t, c.Start())
+			zktest.Await(t, reached, "the read of what was listed")
+			set(t, writer, "/root", "changed")
+			create(t, writer, "/root/b", "new")
+			close(release)
+			fresh(t, c)
+			require.Equal(t, map[string]string{"/root": "changed", "/root/a": "", "/root/b": "new"}, picture(c))
+		})
+	}
+}
+
+// A path changes when its read has been answered, and others of the same batch have not.
+func TestAnEventWhileAPathIsRead(t *testing.T) {
+	for _, version := range []string{"3.8.0", old} {
+		t.Run(version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(version))
+			client, writer := zktest.Client(t, server), zktest.Client(t, server)
+			create(t, writer, "/root/a", "before")
+			create(t, writer, "/root/b", "before")
+			first, release := make(chan string, 2), make(chan struct{})
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpGetData || !strings.HasPrefix(r.Path, "/root/") || r.SessionID != client.Session().ID() {
+					return zkserver.Pass
+				}
+				if len(first) == 0 {
+					first <- r.Path
+					return zkserver.Pass
+				}
+				if len(first) == 1 {
+					first <- ""
+				}
+				return zkserver.HoldUntil(release)
+			})
+			c := newCache(t, client, "/root")
+			require.NoError(t, c.Start())
+			zktest.AwaitEvent(t, server, func(zkserver.Event) bool { return len(first) == 2 })
+			path := <-first
+			set(t, writer, path, "after")
+			close(release)
+			fresh(t, c)
+			require.Equal(t, "after", picture(c)[path])
+		})
+	}
+}
+
+// gated is a storage that does not return from storing one path until it is let.
+type gated struct {
+	cache.CuratorCacheStorage
+	path  string
+	gates chan chan struct{} // taken by each Put of the path
+}
+
+func (g gated) Put(data *cache.ChildData) *cache.ChildData {
+	if data.Path == g.path {
+		select {
+		case gate := <-g.gates:
+			<-gate
+		default:
+		}
+	}
+	return g.CuratorCacheStorage.Put(data)
+}
+
+// A one-shot watch ends when the read that has set it is answered and not yet applied. Fresh
+// that begins then waits for what the watch has to say.
+func TestAWatchEndsBeforeItsReadIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/root/slow", "")
+		create(t, writer, "/root/node", "")
+		storage := gated{cache.NewStandardStorage(), "/root/slow", make(chan chan struct{}, 1)}
+		c := newCache(t, client, "/root", cache.WithStorage(storage))
+		start(t, c)
+
+		release, gate := make(chan struct{}), make(chan struct{})
+		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpGetData && r.Path == "/root/slow" {
+				return zkserver.HoldUntil(release)
+			}
+			return zkserver.Pass
+		}))
+		set(t, writer, "/root/slow", "x")
+		synctest.Wait()
+		set(t, writer, "/root/node", "1")
+		synctest.Wait() // both are being read, each in a batch
+		storage.gates <- gate
+		close(release)
+		synctest.Wait() // both are answered, the first is being stored
+		set(t, writer, "/root/node", "2")
+		reached := make(chan error, 1)
+		go func() { reached <- c.Fresh(t.Context()) }()
+		synctest.Wait()
+		again := make(chan struct{})
+		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpGetData && r.Path == "/root/node" {
+				return zkserver.HoldUntil(again)
+			}
+			return zkserver.Pass
+		}))
+		close(gate)
+		synctest.Wait()
+		require.Empty(t, reached, "the node has not been read again")
+		close(again)
+		require.NoError(t, <-reached)
+		require.Equal(t, "2", picture(c)["/root/node"])
+		require.NoError(t, c.Close())
+	})
+}
