@@ -1,0 +1,246 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// CheckDriver reports as errors of the test what is wrong with a driver whose nodes are
+// named for lockName, under which up to maxLeases may hold the lock at once. It starts a
+// server of its own and takes about a second. It checks that
+//
+//   - the order is total, and foreign names are no contenders and do no harm;
+//   - decisions name contenders, each once and never ours, change nothing, and let in one
+//     at least and maxLeases at most; a contender that is not listed is an error that
+//     matches [framework.ErrNoNode];
+//   - a newcomer keeps in the lock who is in it, unless the driver is a
+//     [locks.OvertakingQueue];
+//   - a [locks.ShrinkingQueue] has newcomers stand behind all others, and decides alike by
+//     the contenders up to ours;
+//   - of many goroutines of two clients no more than maxLeases hold the lock at once, all
+//     get their turns, and nothing is left.
+//
+// A panic of the driver is an error like the others.
+func CheckDriver(tb testing.TB, driver locks.LockInternalsDriver, lockName string, maxLeases int) {
+	tb.Helper()
+	server := zktest.NewServer(tb)
+	clients := []*framework.Framework{zktest.Client(tb, server), zktest.Client(tb, server)}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), checkTimeout)
+	defer cancel()
+	c := check{driver: driver, lockName: lockName, maxLeases: maxLeases}
+	c.guarded(func() { c.decisions(ctx, clients[0]) })
+	if len(c.found) == 0 { // else the lock may hang
+		c.guarded(func() { c.contention(ctx, clients) })
+	}
+	for _, problem := range c.found {
+		tb.Errorf("locktest: %T: %s", driver, problem)
+	}
+}
+
+// checkTimeout bounds a check. One that needs it has failed.
+const checkTimeout = time.Minute
+
+type check struct {
+	driver    locks.LockInternalsDriver
+	lockName  string
+	maxLeases int
+	found     []string
+}
+
+func (c *check) problem(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(c.found, text) {
+		c.found = append(c.found, text)
+	}
+}
+
+func (c *check) guarded(fn func()) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			c.problem("panicked: %v", recovered)
+		}
+	}()
+	fn()
+}
+
+// decisions asks the driver about the names that it has given to nodes.
+func (c *check) decisions(ctx context.Context, client *framework.Framework) {
+	const nodes = 8
+	var names []string // in the order of their creation
+	for range nodes {
+		node, err := c.driver.CreatesTheLock(ctx, client, client.Session(), "/decisions/"+c.lockName, nil)
+		if err != nil {
+			c.problem("CreatesTheLock: %v", err)
+			return
+		}
+		_, name := framework.SplitPath(node.Path)
+		if !c.driver.Contends(name) {
+			c.problem("its own node %s is no contender", name)
+		}
+		names = append(names, name)
+	}
+	for _, foreign := range []string{"", "x", c.lockName, "locks", "_c_-" + c.lockName + "x", "0000000001"} {
+		if c.driver.Contends(foreign) {
+			c.problem("the foreign name %q is a contender", foreign)
+		}
+	}
+	c.order(names)
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		some := slices.Clone(names)
+		some = slices.DeleteFunc(some, func(string) bool { return random.IntN(3) == 0 })
+		if len(some) > 0 {
+			c.queue(some, names[nodes-1])
+		}
+	}
+}
+
+// order checks that Compare is a total order.
+func (c *check) order(names []string) {
+	for _, a := range names {
+		for _, b := range names {
+			ab, ba := c.driver.Compare(a, b), c.driver.Compare(b, a)
+			if a == b && ab != 0 || a != b && (ab == 0 || (ab < 0) == (ba < 0)) {
+				c.problem("Compare(%s, %s) is %d, and the other way round %d", a, b, ab, ba)
+			}
+			for _, d := range names {
+				if ab < 0 && c.driver.Compare(b, d) < 0 && c.driver.Compare(a, d) >= 0 {
+					c.problem("Compare puts %s before %s before %s, and not the first before the last", a, b, d)
+				}
+			}
+		}
+	}
+}
+
+// queue checks the decisions about one set of contenders, and about the same set with a
+// newcomer, which was created after all of them.
+func (c *check) queue(contenders []string, newcomer string) {
+	slices.SortFunc(contenders, c.driver.Compare)
+	admitted := c.admitted(contenders)
+	if len(admitted) == 0 {
+		c.problem("lets in none of %d contenders", len(contenders))
+	}
+	if len(admitted) > c.maxLeases {
+		c.problem("lets in %d of %d contenders at once, expected %d at most", len(admitted), len(contenders), c.maxLeases)
+	}
+	absent := c.lockName + "-absent"
+	if _, err := c.driver.GetsTheLock(slices.Clone(contenders), absent, c.maxLeases); !errors.Is(err, framework.ErrNoNode) {
+		c.problem("for a contender that is not listed: error %v, expected one that matches framework.ErrNoNode", err)
+	}
+	if slices.Contains(contenders, newcomer) {
+		return
+	}
+	with := append(slices.Clone(contenders), newcomer)
+	slices.SortFunc(with, c.driver.Compare)
+	if _, shrinks := c.driver.(locks.ShrinkingQueue); shrinks && with[len(with)-1] != newcomer {
+		c.problem("is a ShrinkingQueue, and a newcomer stands before others")
+	}
+	if o, ok := c.driver.(locks.OvertakingQueue); ok && o.Overtakes() {
+		return
+	}
+	now := c.admitted(with)
+	for _, name := range admitted {
+		if slices.Contains(now, newcomer) && !slices.Contains(now, name) {
+			c.problem("lets a newcomer in before one that holds the lock")
+		}
+	}
+}
+
+// admitted returns the contenders that the driver lets in, and checks each decision.
+func (c *check) admitted(contenders []string) (names []string) {
+	_, shrinks := c.driver.(locks.ShrinkingQueue)
+	for i, ours := range contenders {
+		given := slices.Clone(contenders)
+		result, err := c.driver.GetsTheLock(given, ours, c.maxLeases)
+		switch {
+		case err != nil:
+			c.problem("GetsTheLock of a listed contender: %v", err)
+			continue
+		case !slices.Equal(given, contenders):
+			c.problem("GetsTheLock changes the contenders that it is given")
+		}
+		if shrinks {
+			short, err := c.driver.GetsTheLock(contenders[:i+1:i+1], ours, c.maxLeases)
+			if err != nil || short.GetsTheLock != result.GetsTheLock {
+				c.problem("is a ShrinkingQueue, and decides otherwise by the contenders up to ours")
+			}
+		}
+		if result.GetsTheLock {
+			names = append(names, ours)
+			continue
+		}
+		for j, name := range result.PathsToWatch {
+			switch {
+			case name == ours:
+				c.problem("has a contender wait for itself")
+			case !slices.Contains(contenders, name):
+				c.problem("has a contender wait for %q, which is none", name)
+			case slices.Contains(result.PathsToWatch[:j], name):
+				c.problem("has a contender wait for another twice")
+			}
+		}
+	}
+	return names
+}
+
+// contention has goroutines of several clients take turns.
+func (c *check) contention(ctx context.Context, clients []*framework.Framework) {
+	const path, workers, turns = "/contention", 5, 10
+	overtakes := false
+	if o, ok := c.driver.(locks.OvertakingQueue); ok {
+		overtakes = o.Overtakes()
+	}
+	var mu sync.Mutex
+	inside := 0
+	enter := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if inside += n; inside > c.maxLeases && !overtakes {
+			c.problem("%d hold the lock at once, expected %d at most", inside, c.maxLeases)
+		}
+	}
+	failed := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		c.problem("%v", err)
+	}
+	var all sync.WaitGroup
+	for _, client := range clients {
+		lock, err := locks.NewLockInternals(client, c.driver, path, c.lockName, c.maxLeases)
+		if err != nil {
+			c.problem("%v", err)
+			return
+		}
+		for range workers {
+			all.Go(func() {
+				for range turns {
+					lease, err := lock.Acquire(ctx)
+					if err != nil {
+						failed(err)
+						return
+					}
+					enter(1)
+					time.Sleep(time.Millisecond) // in which another one may be let in
+					enter(-1)
+					if err := lease.Release(ctx); err != nil {
+						failed(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	left, err := clients[0].Children(ctx, path)
+	if err != nil && !errors.Is(err, framework.ErrNoNode) || len(left) > 0 {
+		c.problem("after all turns %d nodes are left, error %v", len(left), err)
+	}
+}
