@@ -57,9 +57,11 @@ func NewInterProcessMutex(client *framework.Framework, path string, opts ...Opti
 func (m *InterProcessMutex) Path() string { return m.internals.Path() }
 
 // Acquire blocks until the lock is held, and returns its lease. The context bounds
-// the wait only, and is the wait's only bound, as long as requests succeed within
-// the client's retry policy. When it ends, the error matches
-// [ErrNotAcquired] and the context's cause, and the place in the queue is given up.
+// the wait only. Once the acquisition stands in the queue nothing but the context ends
+// the wait: after an outage or the end of its session it joins the queue again. When the
+// context ends, the error matches the context's error and its cause, and the place in the
+// queue is given up. It also matches [ErrNotAcquired] if another contender stood before,
+// and [framework.ErrNotConnected] if there was no connection.
 //
 // A context that was derived from a lease of this lock ([Lease.Context]) re-enters:
 // the new lease shares node and token, and the lock is released with the last of
@@ -70,9 +72,12 @@ func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.internals.Acquire(ctx)
 }
 
-// TryAcquire acquires the lock if nobody holds it or waits for it. Otherwise it
-// returns an error that matches [ErrNotAcquired], after two round trips and
-// without having waited; the context bounds those. It re-enters like Acquire.
+// TryAcquire acquires the lock if no client holds it or waits for it, in one round trip.
+// Otherwise it returns a [*NotAcquiredError], which matches [ErrNotAcquired], without
+// having waited. A try that follows a failed one, or is made while this client has
+// contenders of its own, first asks for a list and creates no node in vain. Without a
+// connection it fails as any request does, after the client's connection timeout and
+// retries. It re-enters like Acquire.
 func (m *InterProcessMutex) TryAcquire(ctx context.Context) (*Lease, error) {
 	return m.internals.TryAcquire(ctx)
 }
