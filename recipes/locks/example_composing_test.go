@@ -12,22 +12,22 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// What the nodes of the two groups in the waiting room are named for.
+// The names of the nodes of the two groups in the waiting room.
 const (
 	operator = "operator-"
 	job      = "job-"
 )
 
-// room is the driver of a waiting room: operators come before jobs, and each group
-// stands in the order of arrival. All but the order is that of a mutex: the node is
+// room is the driver of a waiting room: operators come before jobs, and each group stands
+// in the order of arrival. Everything but the order is as for a mutex: the node is
 // protected and ephemeral, the first one in the order gets in, and each of the others
-// watches the one before it. If somebody comes between these two meanwhile, nothing is
-// lost: a wake-up leads to a new look at the whole list.
+// watches the one before it. If a newcomer comes between two of them, nothing is lost: a
+// wake-up leads to a new look at the whole list.
 type room struct {
 	mutex locks.StandardLockInternalsDriver
 }
 
-// Contends tells whether the name is one of either group.
+// Contends reports whether the name belongs to either group.
 func (room) Contends(name string) bool { return isOf(operator, name) || isOf(job, name) }
 
 // Compare orders by group, and within one group by the number from the server.
@@ -64,16 +64,14 @@ func isOf(group, name string) bool {
 	return locks.StandardLockInternalsSorter{LockName: group}.Contends(name)
 }
 
-// newOperatorLock returns a lock whose operators need not wait for the jobs in the
-// queue, only for who holds it. It is a waiting room and a mutex, both of which one has
-// to hold.
+// newOperatorLock returns a lock whose operators wait for the holder only, and not for the
+// jobs in the queue. It is a waiting room and a mutex, and its owner holds both.
 //
-// The room alone would be no lock. An operator who arrives comes before everybody,
-// also before the job that holds the lock: from the names nobody can tell whether the
-// first job is at work or still waits for an operator that has just left. So
-// whoever is first in the room goes on to the mutex, and only the mutex excludes. It
-// never has anybody in its queue but its holder, and those who were first in the
-// room after him.
+// The room alone would be no lock. An operator that arrives comes before all others, even
+// before the job that holds the lock: the names do not show whether the first job is at
+// work or still waits for an operator that has just left. So the first in the room goes on
+// to the mutex, and only the mutex excludes. The mutex's queue has its holder, and the
+// contenders that were first in the room after it.
 func newOperatorLock(client *framework.Framework, path, group string) (*locks.InterProcessMultiLock, error) {
 	driver := room{locks.StandardLockInternalsDriver{
 		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: group},

@@ -38,7 +38,7 @@ func ExampleInterProcessMutex_Do() {
 	check(err)
 	err = mutex.Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("writing the report, alone")
-		return ctx.Err() // not nil if the lock was lost meanwhile
+		return ctx.Err() // not nil if the lock has been lost
 	})
 	fmt.Println(err)
 	// Output:
@@ -55,7 +55,7 @@ func ExampleInterProcessMutex_Acquire() {
 	lease, err := mutex.Acquire(ctx)
 	check(err)
 
-	// Whoever asks with another context is another owner, and waits.
+	// Any other context is another owner, and waits.
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	_, err = mutex.Acquire(short)
@@ -89,8 +89,8 @@ func ExampleInterProcessMutex_TryAcquire() {
 	// <nil>
 }
 
-// The holder's node is deleted by somebody else: the work under the lease ends, and
-// its context says why.
+// Another client deletes the holder's node: the work under the lease ends, and its context
+// says why.
 func ExampleLease_Context() {
 	client, closeAll := exampleClient()
 	defer closeAll()
@@ -154,7 +154,7 @@ func ExampleAttemptRevoke() {
 	// <nil>
 }
 
-// The listener stays for the life of the lock, and is told of each lease that somebody
+// The listener stays for the life of the lock, and hears of each lease that another client
 // asks for.
 func ExampleWithRevocationListener() {
 	client, closeAll := exampleClient()
@@ -213,7 +213,7 @@ func ExampleInterProcessReadWriteLock() {
 	_, err = lock.WriteLock().TryAcquire(ctx)
 	fmt.Println("a writer does not:", errors.Is(err, locks.ErrNotAcquired))
 
-	// The other way there is none.
+	// A reader cannot become a writer.
 	_, err = lock.WriteLock().Acquire(reader.Context(ctx))
 	fmt.Println(err)
 	fmt.Println(another.Release(ctx), reader.Release(ctx))
@@ -240,7 +240,7 @@ func ExampleInterProcessSemaphoreV2() {
 	_, err = semaphore.AcquireN(ctx, 4)
 	fmt.Println("four, ever:", errors.Is(err, locks.ErrTooManyLeases))
 
-	check(licences.Set(ctx, 4)) // whoever waits is let in
+	check(licences.Set(ctx, 4)) // the waiter is let in
 	more, err := semaphore.TryAcquireN(ctx, 2)
 	fmt.Println(len(more), err)
 	for _, lease := range append(two, more...) {
@@ -277,7 +277,7 @@ func ExampleInterProcessMultiLock() {
 	transfer, err := locks.NewInterProcessMultiLock(from, to)
 	check(err)
 	ctx := context.Background()
-	lease, err := transfer.Acquire(ctx) // in the order of the paths, whoever pays
+	lease, err := transfer.Acquire(ctx) // in the order of the paths, in either direction
 	check(err)
 	fmt.Println(len(lease.Tokens()), lease.Err())
 	_, err = to.TryAcquire(ctx)

@@ -63,11 +63,11 @@ func (m *InterProcessMutex) Path() string { return m.internals.Path() }
 // queue is given up. It also matches [ErrNotAcquired] if another contender stood before,
 // and [framework.ErrNotConnected] if there was no connection.
 //
-// A context that was derived from a lease of this lock ([Lease.Context]) re-enters:
-// the new lease shares node and token, and the lock is released with the last of
-// them. If that lease has ended, the error says how. Goroutines that acquire with one
-// such context are all let in at once, as Curator lets in one thread: they do not
-// exclude each other. [WithoutReentry] refuses them.
+// A context that was derived from a lease of this lock ([Lease.Context]) re-enters: the new
+// lease shares node and token, and the lock is released with the last of them. If that
+// lease has ended, the error says how. Goroutines that acquire with one such context are
+// all let in at once, as Curator lets in one thread: they do not exclude each other.
+// [WithoutReentry] refuses them.
 func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.internals.Acquire(ctx)
 }
