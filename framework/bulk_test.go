@@ -1,144 +1,196 @@
 package framework_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
-// onASlowLink runs a test on a fake clock, with a server of its own behind a proxy
-// that can be slowed down.
-func onASlowLink(t *testing.T, test func(t *testing.T, link *zkproxy.Proxy)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		server, err := zkserver.Start(zkserver.WithoutListener())
+func TestBulk(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		f := zktest.Client(t, server)
+		_, err := f.Create(t.Context(), "/root", nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
-		link, err := zkproxy.Start("a:1", zkproxy.WithoutListener(), zkproxy.WithDialer(server.Dial))
+		const n = 1000
+		path := func(i int) string { return fmt.Sprintf("/root/%d", i) }
+		var ops []framework.BulkOp
+		for i := range n {
+			ops = append(ops, framework.BulkCreate(path(i), fmt.Appendf(nil, "%d", i)))
+		}
+		var seen []int
+		results, err := f.Bulk(t.Context(), ops, framework.WithProgress(func(done, total int) {
+			require.Equal(t, n, total)
+			seen = append(seen, done)
+		}))
 		require.NoError(t, err)
-		t.Cleanup(func() {
-			require.NoError(t, link.Close())
-			require.NoError(t, server.Close())
-		})
-		test(t, link)
+		require.Len(t, results, n)
+		require.IsIncreasing(t, seen)
+		require.Equal(t, n, seen[len(seen)-1])
+
+		ops = nil
+		for i := range n + 1 {
+			ops = append(ops, framework.BulkGet(path(i)), framework.BulkExists(path(i)),
+				framework.BulkSet(path(i), []byte("x"), framework.WithVersion(int32(i%2))))
+		}
+		results, err = f.Bulk(t.Context(), ops, framework.WithWindow(10))
+		require.ErrorContains(t, err, fmt.Sprintf("%d of %d have failed", n/2+2, 3*(n+1)))
+		require.ErrorIs(t, err, framework.ErrBadVersion)
+		for i := range n {
+			get, exists, set := results[3*i], results[3*i+1], results[3*i+2]
+			require.NoError(t, get.Err)
+			require.Equal(t, path(i), get.Path)
+			require.NotNil(t, exists.Stat)
+			if i%2 == 1 {
+				require.ErrorIs(t, set.Err, framework.ErrBadVersion)
+				require.Nil(t, set.Stat)
+				require.Equal(t, fmt.Sprint(i), string(get.Data))
+			} else {
+				require.NoError(t, set.Err)
+				require.Equal(t, int32(1), set.Stat.Version)
+			}
+		}
+		get, exists, set := results[3*n], results[3*n+1], results[3*n+2]
+		require.ErrorIs(t, get.Err, framework.ErrNoNode)
+		require.Nil(t, get.Stat)
+		require.NoError(t, exists.Err)
+		require.Nil(t, exists.Stat)
+		require.ErrorIs(t, set.Err, framework.ErrNoNode)
+
+		ops = nil
+		for i := range n {
+			ops = append(ops, framework.BulkDelete(path(i)))
+		}
+		_, err = f.Bulk(t.Context(), ops)
+		require.NoError(t, err)
+		names, err := f.Children(t.Context(), "/root")
+		require.NoError(t, err)
+		require.Empty(t, names)
 	})
 }
 
-// linked returns a client that is connected over the link, and its states from then on.
-func linked(t *testing.T, link *zkproxy.Proxy, timeout time.Duration) (*framework.Framework, *stateLog) {
-	t.Helper()
-	f, err := framework.New("a:1", framework.WithDialer(link.Dial), framework.WithSessionTimeout(timeout),
-		framework.WithRetryPolicy(retry.None()))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = f.Close() }) // over a link that is slow or cut
-	states := recordStates(f)
-	require.NoError(t, f.Start())
-	states.expect(t, framework.Connected)
-	require.Equal(t, timeout, f.Session().Timeout())
-	return f, states
-}
-
-// TestBulkDoesNotCostTheSession: more than the link carries in a session timeout is
-// asked for at once.
-func TestBulkDoesNotCostTheSession(t *testing.T) {
-	for name, test := range map[string]struct {
-		timeout time.Duration
-		rate    int // bytes a second
-		nodes   int
-		size    int
-		repeat  int
-		pauses  time.Duration
-	}{
-		"10,000 small reads":            {3 * time.Second, 800e3, 1, 400, 10_000, 0},
-		"eight big reads":               {6 * time.Second, 1e6, 8, 900e3, 1, 0},
-		"eight big reads after a pause": {6 * time.Second, 1e6, 8, 900e3, 3, 5 * time.Second},
-		"reads as slow as can be":       {3 * time.Second, 100e3, 1, 40e3, 100, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
-				f, states := linked(t, link, test.timeout)
-				for i := range test.nodes {
-					_, err := f.Create(t.Context(), fmt.Sprintf("/n%d", i), make([]byte, test.size))
-					require.NoError(t, err)
-				}
-				session := f.Session()
-				link.Rate(test.rate)
-				var readers sync.WaitGroup
-				for range test.repeat {
-					for i := range test.nodes {
-						readers.Go(func() {
-							data, err := f.Get(t.Context(), fmt.Sprintf("/n%d", i))
-							if err != nil || len(data) != test.size {
-								t.Errorf("%d bytes and %v, expected %d and no error", len(data), err, test.size)
-							}
-						})
-					}
-					if test.pauses > 0 {
-						readers.Wait()
-						time.Sleep(test.pauses)
-					}
-				}
-				readers.Wait()
-				states.none(t)
-				require.Same(t, session, f.Session())
-				require.NoError(t, session.Err())
-			})
-		})
+// No more requests than the window are under way.
+func TestBulkKeepsToItsWindow(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	mustCreate(t, f, "/node")
+	const window = 7
+	proxy := zktest.NewProxy(t, server)
+	through := zktest.Client(t, proxy)
+	var flying, most atomic.Int32
+	release := make(chan struct{})
+	held := make(chan struct{}, 1)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetData && r.SessionID == through.Session().ID() {
+			most.Store(max(most.Load(), flying.Add(1)))
+			select {
+			case held <- struct{}{}:
+			default:
+			}
+			return zkserver.HoldUntil(release)
+		}
+		return zkserver.Pass
+	})
+	ops := make([]framework.BulkOp, 100)
+	for i := range ops {
+		ops[i] = framework.BulkGet("/node")
+	}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var results []framework.BulkResult
+	go func() {
+		var err error
+		results, err = through.Bulk(ctx, ops, framework.WithWindow(window))
+		done <- err
+	}()
+	zktest.Await(t, held, "the first read")
+	why := errors.New("enough")
+	cancel(why)
+	require.ErrorIs(t, zktest.Await(t, done, "the end of the bulk"), why)
+	close(release)
+	require.LessOrEqual(t, int(most.Load()), window)
+	for _, r := range results {
+		require.ErrorIs(t, r.Err, why)
+		var of *framework.OpError
+		require.ErrorAs(t, r.Err, &of)
+		require.Equal(t, "get", of.Op)
 	}
 }
 
-// TestManyPersistentWatchesSurviveACut: to set them again takes longer than the session
-// timeout over this link, and other requests are answered meanwhile.
-func TestManyPersistentWatchesSurviveACut(t *testing.T) {
-	onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
-		const (
-			watches = 20_000
-			timeout = 3 * time.Second
-			rate    = 400e3
-		)
-		f, states := linked(t, link, timeout)
-		var set sync.WaitGroup
-		resynced := make(chan string, watches)
-		for i := range watches {
-			set.Go(func() {
-				path := fmt.Sprintf("/services/a-name-that-is-as-long-as-names-usually-are/instance-%010d", i)
-				w, err := f.AddWatch(t.Context(), path, framework.WatchMode(i%2))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				w.OnEvent(func(e framework.Event) {
-					if e.Type == framework.EventResync {
-						resynced <- e.Path
-					}
-				})
-			})
+// A write whose outcome is unknown says so at its place, and the others go on.
+func TestBulkTellsOfUnknownOutcomes(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	for i := range 3 {
+		mustCreate(t, f, fmt.Sprintf("/node-%d", i))
+	}
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpSetData && r.Path == "/node-1" {
+			return zkserver.LoseReply
 		}
-		set.Wait()
-		session := f.Session()
-		link.Rate(rate)
-		began := time.Now()
-		link.Cut()
-		states.expect(t, framework.Suspended, framework.Reconnected)
-		_, err := f.Exists(t.Context(), "/")
-		require.NoError(t, err)
-		require.Less(t, time.Since(began), timeout, "others get in between")
-		again := make(map[string]bool)
-		for range watches {
-			again[<-resynced] = true
-		}
-		require.Len(t, again, watches)
-		require.Greater(t, time.Since(began), timeout, "or this shows nothing")
-		states.none(t)
-		require.Same(t, session, f.Session())
-		require.NoError(t, session.Err())
+		return zkserver.Pass
+	})
+	var ops []framework.BulkOp
+	for i := range 3 {
+		ops = append(ops, framework.BulkSet(fmt.Sprintf("/node-%d", i), []byte("x"), framework.Idempotent(), framework.WithRetry(retry.NTimes(2, 0))))
+	}
+	results, err := f.Bulk(t.Context(), ops, framework.WithWindow(1))
+	require.ErrorContains(t, err, "1 of 3")
+	require.NoError(t, results[0].Err)
+	require.True(t, framework.OutcomeUnknown(results[1].Err))
+	require.NoError(t, results[2].Err)
+}
+
+// A reply that is too large is the trouble of its own path.
+func TestBulkWithAReplyThatIsTooLarge(t *testing.T) {
+	server := zktest.NewServer(t)
+	writer := zktest.Client(t, server)
+	f := zktest.Client(t, server, framework.WithMaxReplySize(2000))
+	mustCreate(t, writer, "/large")
+	require.NoError(t, writer.Set(t.Context(), "/large", []byte(strings.Repeat("x", 3000))))
+	mustCreate(t, writer, "/small")
+	results, err := f.Bulk(t.Context(), []framework.BulkOp{
+		framework.BulkGet("/small"), framework.BulkGet("/large"), framework.BulkGet("/small"),
+	})
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+	require.NoError(t, results[0].Err)
+	require.ErrorIs(t, results[1].Err, framework.ErrTooLarge)
+	require.NoError(t, results[2].Err)
+}
+
+func TestBulkRefusesBadInput(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	before := len(server.Log())
+	ops := []framework.BulkOp{framework.BulkExists("/node")}
+	for name, try := range map[string]func() error{
+		"context":  func() error { _, err := f.Bulk(nil, ops); return err }, //nolint:staticcheck // what a mistake does
+		"zero":     func() error { _, err := f.Bulk(t.Context(), []framework.BulkOp{ops[0], {}}); return err },
+		"window":   func() error { _, err := f.Bulk(t.Context(), ops, framework.WithWindow(0)); return err },
+		"progress": func() error { _, err := f.Bulk(t.Context(), ops, framework.WithProgress(nil)); return err },
+		"option":   func() error { _, err := f.Bulk(t.Context(), ops, nil); return err },
+	} {
+		require.ErrorIs(t, try(), framework.ErrInvalidOption, name)
+	}
+	_, err := f.Bulk(t.Context(), []framework.BulkOp{ops[0], framework.BulkGet("none")})
+	require.ErrorIs(t, err, framework.ErrInvalidPath)
+	results, err := f.Bulk(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, results)
+	for _, event := range server.Log()[before:] {
+		require.NotEqual(t, zkserver.Served, event.Kind, "%v", event)
+	}
+	require.PanicsWithValue(t, "progress", func() {
+		_, _ = f.Bulk(t.Context(), ops, framework.WithProgress(func(int, int) { panic("progress") }))
 	})
 }

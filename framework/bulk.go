@@ -1,0 +1,251 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// DefaultBulkWindow is how many requests of a [Framework.Bulk] are under way at a time.
+const DefaultBulkWindow = 128
+
+// maxBulkReads is how many reads of a bulk leave in one write.
+const maxBulkReads = 64
+
+// BulkOp is one operation of a [Framework.Bulk], made by [BulkGet], [BulkExists], [BulkCreate],
+// [BulkSet] or [BulkDelete].
+type BulkOp struct {
+	path  string
+	read  func(*BulkResult) Read
+	write func(context.Context, *Framework, *BulkResult) error
+}
+
+// BulkResult is what one operation of a [Framework.Bulk] has done.
+type BulkResult struct {
+	Path string // of the operation; of a BulkCreate that has succeeded, the path of the znode
+	Data []byte // of BulkGet
+	Stat *Stat  // nil after BulkDelete, and when there is no znode
+	Err  error  // an *OpError, as the verb would return it, or nil
+}
+
+// BulkGet is [Framework.Get] within a bulk.
+func BulkGet(path string, opts ...GetOption) BulkOp {
+	return BulkOp{path: path, read: func(r *BulkResult) Read {
+		r.Stat = new(Stat)
+		return ReadData(path, &r.Data, append(slices.Clip(opts), StoringStatIn(r.Stat))...)
+	}}
+}
+
+// BulkExists is [Framework.Exists] within a bulk. That there is no znode is no error.
+func BulkExists(path string) BulkOp {
+	return BulkOp{path: path, read: func(r *BulkResult) Read { return ReadStat(path, &r.Stat) }}
+}
+
+// BulkCreate is [Framework.Create] within a bulk.
+func BulkCreate(path string, data []byte, opts ...CreateOption) BulkOp {
+	return BulkOp{path: path, write: func(ctx context.Context, f *Framework, r *BulkResult) error {
+		var stat Stat
+		created, err := f.Create(ctx, path, data, append(slices.Clip(opts), StoringStatIn(&stat))...)
+		if err == nil {
+			r.Path, r.Stat = created, &stat
+		}
+		return err
+	}}
+}
+
+// BulkSet is [Framework.Set] within a bulk.
+func BulkSet(path string, data []byte, opts ...SetOption) BulkOp {
+	return BulkOp{path: path, write: func(ctx context.Context, f *Framework, r *BulkResult) error {
+		var stat Stat
+		err := f.Set(ctx, path, data, append(slices.Clip(opts), StoringStatIn(&stat))...)
+		if err == nil {
+			r.Stat = &stat
+		}
+		return err
+	}}
+}
+
+// BulkDelete is [Framework.Delete] within a bulk.
+func BulkDelete(path string, opts ...DeleteOption) BulkOp {
+	return BulkOp{path: path, write: func(ctx context.Context, f *Framework, _ *BulkResult) error {
+		return f.Delete(ctx, path, opts...)
+	}}
+}
+
+// BulkOption is an option of [Framework.Bulk].
+type BulkOption interface{ applyBulk(*bulkConfig) error }
+
+type bulkConfig struct {
+	window   int
+	progress func(done, total int)
+}
+
+type bulkOptionFunc func(*bulkConfig) error
+
+func (o bulkOptionFunc) applyBulk(c *bulkConfig) error { return o(c) }
+
+// WithWindow sets how many requests of a bulk are under way at a time. More of them are faster
+// over a slow link, and make other requests of the client wait for longer. Default:
+// [DefaultBulkWindow].
+func WithWindow(requests int) BulkOption {
+	return bulkOptionFunc(func(c *bulkConfig) error {
+		if requests < 1 {
+			return fmt.Errorf("%w: WithWindow(%d), expected 1 or more", ErrInvalidOption, requests)
+		}
+		c.window = requests
+		return nil
+	})
+}
+
+// WithProgress has a function called while a bulk runs, after one or more operations have
+// ended: with how many have, and of how many. It is called on the goroutine of Bulk, one call
+// at a time, and delays what is still to be sent.
+func WithProgress(fn func(done, total int)) BulkOption {
+	return bulkOptionFunc(func(c *bulkConfig) error {
+		if fn == nil {
+			return fmt.Errorf("%w: WithProgress(nil), expected a function", ErrInvalidOption)
+		}
+		c.progress = fn
+		return nil
+	})
+}
+
+// Bulk makes many operations, each by itself and in no particular order: one that fails stops
+// no other. It blocks until all have ended, and returns a result for each, at its place. The
+// error is nil when all have succeeded; otherwise it says how many have failed, and wraps the
+// error of the first in their order.
+//
+// An operation is retried as its verb is, and of one that fails [OutcomeUnknown] says whether
+// it may have been applied. When the context ends, what has not been sent is not sent, and
+// fails with the cause. For all or nothing there is [Framework.Transact].
+func (f *Framework) Bulk(ctx context.Context, ops []BulkOp, opts ...BulkOption) ([]BulkResult, error) {
+	cfg := bulkConfig{window: DefaultBulkWindow, progress: func(int, int) {}}
+	err := applyAll(opts, func(o BulkOption) error { return o.applyBulk(&cfg) })
+	if ctx == nil {
+		err = errNilContext
+	}
+	for i := 0; i < len(ops) && err == nil; i++ {
+		if ops[i].read == nil && ops[i].write == nil {
+			err = fmt.Errorf("%w: operation %d is the zero BulkOp, expected one of BulkGet, BulkSet and so on", ErrInvalidOption, i)
+		} else {
+			err = ValidatePath(ops[i].path)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("framework: bulk: %w", err)
+	}
+	b := bulk{f: f, ops: ops, results: make([]BulkResult, len(ops)), ended: make(chan int)}
+	b.run(ctx, cfg)
+	return b.results, b.err()
+}
+
+// bulk is one call of Bulk.
+type bulk struct {
+	f       *Framework
+	ops     []BulkOp
+	results []BulkResult
+	ended   chan int // how many operations have, sent by their goroutines
+}
+
+// run keeps as many requests under way as the window allows.
+func (b *bulk) run(ctx context.Context, cfg bulkConfig) {
+	flying, done := 0, 0
+	land := func() {
+		n := <-b.ended
+		flying -= n
+		done += n
+	}
+	defer func() { // after a panic of the progress function, too
+		for flying > 0 {
+			land()
+		}
+	}()
+	for next := 0; next < len(b.ops); {
+		n := b.part(next, cfg.window)
+		for flying > 0 && flying+n > cfg.window {
+			land()
+			cfg.progress(done, len(b.ops))
+		}
+		part := b.ops[next : next+n]
+		results := b.results[next : next+n]
+		go func() {
+			defer func() { b.ended <- len(part) }()
+			b.f.bulkPart(ctx, part, results)
+		}()
+		flying += n
+		next += n
+	}
+	for flying > 0 {
+		land()
+		cfg.progress(done, len(b.ops))
+	}
+}
+
+// part returns how many operations from the next one on are made together: several reads, or
+// one write.
+func (b *bulk) part(next, window int) int {
+	n := 1
+	limit := max(1, min(maxBulkReads, window/2))
+	for b.ops[next].read != nil && n < limit && next+n < len(b.ops) && b.ops[next+n].read != nil {
+		n++
+	}
+	return n
+}
+
+func (b *bulk) err() error {
+	var first error
+	failed := 0
+	for i := range b.results {
+		if err := b.results[i].Err; err != nil {
+			failed++
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return fmt.Errorf("framework: bulk: %d of %d have failed, the first: %w", failed, len(b.results), first)
+}
+
+// bulkPart makes one write, or reads together.
+func (f *Framework) bulkPart(ctx context.Context, ops []BulkOp, results []BulkResult) {
+	reads := make([]Read, len(ops))
+	for i, op := range ops {
+		r := &results[i]
+		*r = BulkResult{Path: op.path}
+		if op.write != nil {
+			r.Err = op.write(ctx, f, r)
+			return
+		}
+		reads[i] = op.read(r).StoringErrorIn(&r.Err)
+	}
+	err := f.Pipeline(ctx, reads...)
+	switch {
+	case err == nil:
+		for i := range results {
+			if results[i].Err != nil {
+				results[i] = BulkResult{Path: ops[i].path, Err: results[i].Err}
+			}
+		}
+	case len(ops) > 1 && !Retryable(err) && !errors.Is(err, ErrClosed) && ctx.Err() == nil:
+		for i := range ops { // it is about one of them, such as a reply that is too large
+			f.bulkPart(ctx, ops[i:i+1], results[i:i+1])
+		}
+	default:
+		for i, op := range ops {
+			results[i] = BulkResult{Path: op.path, Err: failed(reads[i].operation, op.path, unwrapOp(err))}
+		}
+	}
+}
+
+// unwrapOp returns what an OpError says, without its verb and path.
+func unwrapOp(err error) error {
+	var of *OpError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
