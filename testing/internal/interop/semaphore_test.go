@@ -2,8 +2,10 @@ package interop_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,7 +41,25 @@ func TestSemaphoreContest(t *testing.T) {
 	})
 }
 
-// As TestSemaphoreContest, and every other client in Go takes two leases together.
+// untilFree acquires by tries alone.
+func untilFree(lock locks.InterProcessLock) func(context.Context) ([]*locks.Lease, error) {
+	return func(ctx context.Context) ([]*locks.Lease, error) {
+		for {
+			lease, err := lock.TryAcquire(ctx)
+			if err == nil || !errors.Is(err, locks.ErrNotAcquired) {
+				return []*locks.Lease{lease}, err
+			}
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// As TestSemaphoreContest, and every other client in Go takes two leases together. Another
+// one never waits: its tries take no turn.
 func TestSemaphoreV2Contest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
@@ -60,6 +80,11 @@ func TestSemaphoreV2Contest(t *testing.T) {
 				return func(ctx context.Context) error { return m.share(ctx, who, acquire, turns) }
 			})
 		}
+		m.holds[nth("tries", 0)] = turns / 10
+		m.ours(t, func(client *framework.Framework) func(context.Context) error {
+			semaphore := newSemaphoreV2(t, client, path)
+			return func(ctx context.Context) error { return m.share(ctx, "tries", untilFree(semaphore), turns/10) }
+		})
 		f := m.end(t, observer)
 		require.LessOrEqual(t, f.most, permits, "leases at one time")
 		require.GreaterOrEqual(t, f.most, 2, "those that were acquired together")
