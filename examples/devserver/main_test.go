@@ -191,9 +191,10 @@ func TestSettings(t *testing.T) {
 	short := zktest.Client(t, addr, framework.WithSessionTimeout(time.Second))
 	require.Equal(t, 3*time.Second, short.Session().Timeout())
 	third, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	require.NoError(t, err)
-	defer third.Close()
-	_, err = third.Read(make([]byte, 1))
+	if err == nil { // a reset may come before the connection is known to be there
+		defer third.Close()
+		_, err = third.Read(make([]byte, 1))
+	}
 	require.Error(t, err, "the server turns it away")
 	require.NoError(t, short.Close())
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -109,5 +110,8 @@ func (r *replica) reportAndRelease(
 func connect(ctx context.Context, servers string) (*framework.Framework, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return framework.Connect(ctx, servers, framework.WithSessionTimeout(sessionTimeout))
+	// The replicas tell on standard output what happens to them. A service leaves
+	// the logger as it is.
+	return framework.Connect(ctx, servers, framework.WithSessionTimeout(sessionTimeout),
+		framework.WithLogger(slog.New(slog.DiscardHandler)))
 }
