@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -46,8 +47,11 @@ type client struct {
 
 	heartbeats sync.WaitGroup // goroutines, which end with ctx
 
-	mu       sync.Mutex // guards what Start and Close change
-	conduit  *conduit.Conduit
+	conduit *conduit.Conduit
+	started atomic.Bool // calls can be made, or wait for a connection
+	closed  atomic.Bool // Close has begun
+
+	mu       sync.Mutex    // guards what follows, and orders Start, Close and heartbeats
 	closing  chan struct{} // not nil once Close has begun, closed when it is done
 	closeErr error
 }
@@ -63,19 +67,40 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Framework{&client{cfg: cfg, tracker: newTracker(cfg.log)}, cfg.root}
+	f := &Framework{&client{cfg: cfg}, cfg.root}
 	f.base = f
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
+	f.ensemble = newEnsemble(f)
+	f.conduit = conduit.New(f.conduitConfig())
+	f.tracker = newTracker(f, f.conduit)
 	f.watches = newWatches(f)
 	f.janitor = newJanitor(f)
 	f.searches = newSearches()
-	f.ensemble = newEnsemble(f)
 	if f.telemetry, err = newTelemetry(f); err != nil {
 		f.stop(ErrClosed)
 		return nil, fmt.Errorf("framework: telemetry: %w", err)
 	}
-	f.tracker.client = f
 	return f, nil
+}
+
+// conduitConfig is what the connection goes by. Nothing of the client is asked for before
+// Start.
+func (f *Framework) conduitConfig() conduit.Config {
+	return conduit.Config{
+		Servers:        f.cfg.servers,
+		Ensemble:       f.ensemble.list,
+		SessionTimeout: f.cfg.sessionTimeout,
+		ConnectTimeout: f.cfg.connectionTimeout,
+		MaxReply:       f.cfg.maxReply,
+		Dial:           f.cfg.dial,
+		Lookup:         f.cfg.lookup,
+		Events:         (*events)(f),
+		Logger:         f.cfg.log,
+		Tick:           f.cfg.tick,
+		Auth:           f.cfg.auth,
+		ReadOnly:       f.cfg.readOnly,
+		Suspended:      f.cfg.suspended,
+	}
 }
 
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it waits until
@@ -106,37 +131,17 @@ func (f *Framework) Start() error {
 		return fmt.Errorf("framework: start: %w", errView)
 	case f.closing != nil:
 		return fmt.Errorf("framework: start: %w", ErrClosed)
-	case f.conduit != nil:
+	case f.started.Load():
 		return errors.New("framework: start: already started")
 	}
 	if err := f.telemetry.start(f); err != nil {
 		return fmt.Errorf("framework: start: telemetry: %w", err)
 	}
-	// Events may come before Open returns: the tracker asks for what it needs of
-	// the conduit only through f.
-	opened := make(chan struct{})
-	f.tracker.deadline = func() (time.Time, bool) { <-opened; return f.conduit.Deadline() }
-	f.tracker.lapse = func(why error) { <-opened; f.conduit.Lapse(why) }
-	c, err := conduit.Open(conduit.Config{
-		Servers:        f.Servers(),
-		Ensemble:       f.ensemble.list,
-		SessionTimeout: f.cfg.sessionTimeout,
-		ConnectTimeout: f.cfg.connectionTimeout,
-		MaxReply:       f.cfg.maxReply,
-		Dial:           f.cfg.dial,
-		Lookup:         f.cfg.lookup,
-		Events:         (*events)(f),
-		Logger:         f.cfg.log,
-		Tick:           f.cfg.tick,
-		Auth:           f.cfg.auth,
-		ReadOnly:       f.cfg.readOnly,
-		Suspended:      f.cfg.suspended,
-	})
-	if err != nil {
+	f.started.Store(true) // before the first event, since a listener may make calls
+	if err := f.conduit.Start(); err != nil {
+		f.started.Store(false)
 		return errors.Join(fmt.Errorf("framework: start: %w", err), f.telemetry.stop())
 	}
-	f.conduit = c
-	close(opened)
 	f.ensemble.start()
 	return nil
 }
@@ -162,7 +167,7 @@ func (f *Framework) Close() error {
 		return f.closeErr
 	}
 	f.closing = make(chan struct{})
-	c := f.conduit
+	f.closed.Store(true)
 	f.mu.Unlock()
 	defer close(f.closing)
 
@@ -171,11 +176,9 @@ func (f *Framework) Close() error {
 	f.watches.close()
 	f.janitor.close()
 	f.heartbeats.Wait()
-	if c != nil {
-		_, session := f.tracker.current()
-		if err := c.Close(); err != nil && session != nil {
-			f.closeErr = fmt.Errorf("framework: close: %w", err)
-		}
+	_, session := f.tracker.current()
+	if err := f.conduit.Close(); err != nil && session != nil {
+		f.closeErr = fmt.Errorf("framework: close: %w", err)
 	}
 	// Last, since meter providers and log handlers are not ours and may block.
 	if err := f.telemetry.stop(); err != nil {

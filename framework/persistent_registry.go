@@ -193,7 +193,7 @@ func (ws *watches) refusal(code int32) error {
 	}
 	err := serverError(code)
 	if isUnimplemented(err) {
-		return ws.tooOld(ws.server)
+		return unsupported(ws.f.conduit.NoteTooOld(ws.server))
 	}
 	return err
 }
@@ -330,7 +330,7 @@ func (ws *watches) seesRecursively(full string) bool {
 func (ws *watches) onConnected(server string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.server, ws.version = server, ""
+	ws.server = server
 	ws.stale = slices.Collect(maps.Keys(ws.persistent))
 	ws.rearmNext()
 }

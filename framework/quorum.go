@@ -56,7 +56,7 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 // heard from again. Under QuorumErrorPolicy it has passed when nothing is held.
 func (s *Session) HoldDeadline(policy ErrorPolicy) time.Time {
 	if policy == QuorumErrorPolicy {
-		return s.heart.f.conduit.QuorumDeadline()
+		return s.clock.QuorumDeadline()
 	}
 	return s.Deadline()
 }
@@ -91,7 +91,7 @@ type term struct {
 func (f *Framework) goHeartbeat(run func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closing != nil {
+	if f.closed.Load() { // set under mu, before Close waits
 		return false
 	}
 	f.heartbeats.Go(run)
@@ -246,7 +246,7 @@ func (t *term) beat(created *bool) error {
 	if !t.isReady() && time.Since(t.first) > 2*t.s.Timeout() {
 		return errUnconfirmed
 	}
-	if !t.isReady() && time.Now().Before(t.f.conduit.QuorumDeadline()) {
+	if !t.isReady() && time.Now().Before(t.s.clock.QuorumDeadline()) {
 		t.watchDeadline()
 		close(t.ready)
 	}
@@ -271,7 +271,7 @@ func (t *term) request(created bool) *call {
 
 // watchDeadline ends the term at the deadline, wherever that has moved to by then.
 func (t *term) watchDeadline() {
-	if left := time.Until(t.f.conduit.QuorumDeadline()); left > 0 {
+	if left := time.Until(t.s.clock.QuorumDeadline()); left > 0 {
 		t.timer.Reset(left)
 		return
 	}

@@ -195,9 +195,7 @@ func (f *Framework) usable() error {
 	if f.ctx.Err() != nil {
 		return f.ended()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.conduit == nil {
+	if !f.started.Load() {
 		return ErrNotStarted
 	}
 	return nil
@@ -205,9 +203,7 @@ func (f *Framework) usable() error {
 
 // ended returns why no request can be made any more.
 func (f *Framework) ended() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closing != nil {
+	if f.closed.Load() {
 		return ErrClosed
 	}
 	return context.Cause(f.ctx)

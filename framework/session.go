@@ -69,7 +69,7 @@ func (p ErrorPolicy) String() string {
 type Session struct {
 	id       int64
 	password []byte
-	deadline func() (time.Time, bool)
+	clock    leaseClock
 
 	alive    context.Context
 	endAlive context.CancelCauseFunc
@@ -88,8 +88,18 @@ type linked struct {
 	end context.CancelCauseFunc
 }
 
-func newSession(h conduit.Handshake, deadline func() (time.Time, bool)) *Session {
-	s := &Session{id: h.SessionID, password: h.Password, deadline: deadline}
+// leaseClock knows until when the servers are certain to keep the newest session.
+type leaseClock interface {
+	// Deadline goes by the acknowledgements of the server of the connection, and reports
+	// whether it has passed.
+	Deadline() (deadline time.Time, over bool)
+
+	// QuorumDeadline goes by what a majority of the servers has committed.
+	QuorumDeadline() time.Time
+}
+
+func newSession(h conduit.Handshake, clock leaseClock) *Session {
+	s := &Session{id: h.SessionID, password: h.Password, clock: clock}
 	s.alive, s.endAlive = context.WithCancelCause(context.Background())
 	s.resume(h.Timeout)
 	return s
@@ -115,7 +125,7 @@ func (s *Session) Deadline() time.Time {
 	if ended := s.ended.Load(); ended != nil {
 		return *ended
 	}
-	deadline, _ := s.deadline()
+	deadline, _ := s.clock.Deadline()
 	return deadline
 }
 
@@ -176,7 +186,7 @@ func (s *Session) resume(timeout time.Duration) {
 func (s *Session) suspend() { s.linked.Load().end(&LostError{Reason: ReasonSuspended}) }
 
 func (s *Session) end(reason LostReason) {
-	ended, _ := s.deadline()
+	ended, _ := s.clock.Deadline()
 	if now := time.Now(); now.Before(ended) {
 		ended = now
 	}

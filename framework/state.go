@@ -72,13 +72,10 @@ func (s ConnectionState) IsConnected() bool {
 // fires the clock decides whether the deadline has moved meanwhile. So a client
 // that can reach no server learns of the loss in time.
 type tracker struct {
+	client    *Framework
 	log       *slog.Logger
 	listeners *listen.Set[ConnectionState]
-
-	// Set before the first event.
-	client   *Framework
-	deadline func() (time.Time, bool)
-	lapse    func(error)
+	clock     connectionClock
 
 	mu            sync.Mutex
 	state         ConnectionState
@@ -90,8 +87,19 @@ type tracker struct {
 	timer         *time.Timer   // runs to the deadline of session
 }
 
-func newTracker(log *slog.Logger) *tracker {
-	return &tracker{log: log, listeners: newStateListeners(log), connected: make(chan struct{})}
+// connectionClock is the lease clock of a connection, and can end that.
+type connectionClock interface {
+	leaseClock
+
+	// Lapse cuts the connection, since the lease is over, unless replies keep coming.
+	Lapse(why error)
+}
+
+func newTracker(f *Framework, clock connectionClock) *tracker {
+	log := f.cfg.log
+	return &tracker{
+		client: f, log: log, listeners: newStateListeners(log), clock: clock, connected: make(chan struct{}),
+	}
 }
 
 func (t *tracker) onConnected(h conduit.Handshake) {
@@ -102,7 +110,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	}
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
-		t.session = newSession(h, t.deadline)
+		t.session = newSession(h, t.clock)
 		t.session.heart = newHeartbeat(t.client, t.session)
 		t.armTimer()
 	} else {
@@ -194,11 +202,11 @@ func (t *tracker) onResumed() {
 
 // onTimer runs at the deadline of session.
 func (t *tracker) onTimer(session *Session) {
-	deadline, over := t.deadline()
+	deadline, over := t.clock.Deadline()
 	if cut := t.checkTimer(session, deadline, over); cut {
 		// Another handshake tells whether the session lives, or an acknowledgement on
 		// this connection.
-		t.lapse(session.Err())
+		t.clock.Lapse(session.Err())
 	}
 }
 
@@ -233,12 +241,12 @@ func (t *tracker) endSession(reason LostReason) {
 
 func (t *tracker) armTimer() {
 	session := t.session
-	deadline, _ := t.deadline()
+	deadline, _ := t.clock.Deadline()
 	t.timer = time.AfterFunc(time.Until(deadline), func() { t.onTimer(session) })
 }
 
 func (t *tracker) resetTimer() {
-	deadline, _ := t.deadline()
+	deadline, _ := t.clock.Deadline()
 	t.timer.Reset(time.Until(deadline))
 }
 

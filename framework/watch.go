@@ -171,8 +171,6 @@ type watches struct {
 	entries    map[watchKey]*watchEntry
 	persistent map[string]*persistentEntry // by the path at the server
 	server     string                      // of the newest connection
-	version    string                      // of that server; "" while it has not been asked
-	refused    map[string]bool             // servers that do not know addWatch
 	connection int                         // counts them
 	stale      []string                    // paths of persistent watches that the newest has yet to set again
 	closed     bool
@@ -181,7 +179,7 @@ type watches struct {
 func newWatches(f *Framework) *watches {
 	return &watches{
 		f: f, entries: make(map[watchKey]*watchEntry),
-		persistent: make(map[string]*persistentEntry), refused: make(map[string]bool),
+		persistent: make(map[string]*persistentEntry),
 	}
 }
 

@@ -43,11 +43,11 @@ func TestALeaseCountsSuspensions(t *testing.T) {
 }
 
 func BenchmarkDeadline(b *testing.B) {
-	c, err := conduit.Open(conduit.Config{
+	c := conduit.New(conduit.Config{
 		Servers: []string{"a:1"}, SessionTimeout: time.Second, ConnectTimeout: time.Second, MaxReply: 1 << 10,
 		Dial: newNetwork(nil).dial, Events: newEvents(), Logger: slog.New(slog.DiscardHandler),
 	})
-	require.NoError(b, err)
+	require.NoError(b, c.Start())
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Deadline()

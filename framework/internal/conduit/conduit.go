@@ -111,11 +111,12 @@ type Conduit struct {
 	unproved  atomic.Bool
 	handshake atomic.Pointer[Handshake] // of the newest connection
 
-	zk       *zk.Conn
+	zk       *zk.Conn // set by Start
 	zkEvents <-chan zk.Event
 
-	mu   sync.Mutex // guards conn
-	conn *conn
+	mu     sync.Mutex // guards conn and tooOld
+	conn   *conn
+	tooOld map[string]bool // servers that have refused a request of ZooKeeper 3.6
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
 	refused       atomic.Bool // a server has refused a credential
@@ -124,24 +125,32 @@ type Conduit struct {
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
 }
 
-// Open starts go-zookeeper. It returns at once; the first connection is made in
-// the background.
-func Open(cfg Config) (*Conduit, error) {
+// New returns a conduit that is not started. Until then it has no connection.
+func New(cfg Config) *Conduit {
 	suspended := cfg.Suspended
 	if suspended == nil {
 		suspended = systemSuspended()
 	}
-	c := &Conduit{cfg: cfg, clock: newClock(suspended), hosts: hosts{ask: cfg.Ensemble, spread: cfg.SessionTimeout / spreadShare}}
-	c.ctx, c.stop = context.WithCancel(context.Background())
-	var err error
-	c.zk, c.zkEvents, err = zk.Connect(cfg.Servers, cfg.SessionTimeout,
-		zk.WithDialer(c.dial), zk.WithHostProvider(&c.hosts),
-		zk.WithLogger(zkLogger{cfg.Logger}), zk.WithLogInfo(false))
-	if err != nil {
-		c.stop()
-		return nil, err
+	c := &Conduit{
+		cfg: cfg, clock: newClock(suspended),
+		hosts:  hosts{ask: cfg.Ensemble},
+		tooOld: make(map[string]bool),
 	}
-	return c, nil
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// Start starts go-zookeeper, once. It returns at once; the first connection is made in
+// the background.
+func (c *Conduit) Start() error {
+	conn, ended, err := zk.Connect(c.cfg.Servers, c.cfg.SessionTimeout,
+		zk.WithDialer(c.dial), zk.WithHostProvider(&c.hosts),
+		zk.WithLogger(zkLogger{c.cfg.Logger}), zk.WithLogInfo(false))
+	if err != nil {
+		return err
+	}
+	c.zk, c.zkEvents = conn, ended
+	return nil
 }
 
 // Do sends the calls, at least one, in one write and waits for their outcomes or the end of the
@@ -217,6 +226,10 @@ func (c *Conduit) Leave(gone func(server string, address net.Addr) bool) {
 // says that the session was not closed at a server, which will then let it
 // expire.
 func (c *Conduit) Close() error {
+	if c.zk == nil { // never started
+		c.stop()
+		return nil
+	}
 	c.hosts.stop()
 	if !c.isConnected() {
 		c.stop() // there is nobody to tell, so do not wait for a connection

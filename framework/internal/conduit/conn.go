@@ -43,6 +43,8 @@ type conn struct {
 	idle    time.Duration
 	idleSet time.Time
 
+	version atomic.Pointer[string] // of the server; nil while it has not been asked
+
 	began time.Time
 	heard atomic.Int64 // when a part of a reply came last, in nanoseconds since began; 0 for never
 

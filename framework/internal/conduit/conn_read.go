@@ -223,6 +223,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	c.owner.readOnly.Store(h.ReadOnly)
 	c.owner.lastFailure.Store(nil)
 	c.owner.handshake.Store(&h)
+	c.owner.hosts.spreadOver(h.Timeout / spreadShare)
 	h.Fresh = c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.now())
 	c.behind = c.owner.unproved.Load()
 	c.queue.Lock()

@@ -28,17 +28,17 @@ const (
 // It is also how go-zookeeper's connect loop is told to end: the loop looks at its
 // own stop signal only when a provider says that a round is over.
 type hosts struct {
-	ask    func() []string // nil when the servers are always the same
-	spread time.Duration
+	ask func() []string // nil when the servers are always the same
 
 	mu          sync.Mutex
 	servers     []string
 	next        int
-	left        int       // servers that this round has yet to try
-	further     []target  // other addresses of those that it has tried
-	now         target    // being tried
-	again       bool      // now is one of further
-	attempts    int       // since the last stable connection
+	left        int      // servers that this round has yet to try
+	further     []target // other addresses of those that it has tried
+	now         target   // being tried
+	again       bool     // now is one of further
+	attempts    int      // since the last stable connection
+	spread      time.Duration
 	connectedAt time.Time // zero when not connected
 	stopped     bool
 }
@@ -47,6 +47,13 @@ type hosts struct {
 type target struct {
 	server  string
 	address string // one of the server's; "" if it has not been looked up
+}
+
+// spreadOver sets over which time clients spread after this connection.
+func (h *hosts) spreadOver(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.spread = d
 }
 
 // Init is called by go-zookeeper with the servers in random order.

@@ -172,8 +172,8 @@ func open(t *testing.T, n *network, change ...func(*conduit.Config)) (*conduit.C
 	for _, f := range change {
 		f(&cfg)
 	}
-	c, err := conduit.Open(cfg)
-	require.NoError(t, err)
+	c := conduit.New(cfg)
+	require.NoError(t, c.Start())
 	t.Cleanup(func() {
 		// Most servers here do not answer the close request, and no test but those of
 		// Close is about that.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
 	"strings"
 	"time"
 )
@@ -24,7 +23,6 @@ import (
 const (
 	seekMinPause = 100 * time.Millisecond
 	seekMaxPause = 10 * time.Second
-	seekAnswer   = 16 // bytes
 
 	codeNotReadOnly = -119
 )
@@ -76,18 +74,6 @@ func (c *conn) seekWriter() {
 func (c *Conduit) takesWrites(server string) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, min(c.cfg.ConnectTimeout, c.cfg.SessionTimeout/patienceShare))
 	defer cancel()
-	socket, err := c.cfg.Dial(ctx, "tcp", server)
-	if err != nil {
-		return false
-	}
-	defer socket.Close()
-	// A socket that refuses a deadline is closed, and the next call says so.
-	stop := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if _, err := io.WriteString(socket, "isro"); err != nil {
-		return false
-	}
-	// Some servers reset the connection behind the answer.
-	answer, _ := io.ReadAll(io.LimitReader(socket, seekAnswer))
-	return strings.TrimSpace(string(answer)) == "rw"
+	answer, err := c.ask(ctx, server, "isro")
+	return err == nil && strings.TrimSpace(answer) == "rw"
 }

@@ -2,7 +2,7 @@ package conduit
 
 import "time"
 
-// The window of a connection, in bytes. At first 256 small requests fit in, which
+// The window of a connection, in bytes. At first 512 small requests fit in, which
 // is enough for one round trip in a data center.
 const (
 	windowAtStart = 128 << 10
@@ -12,7 +12,7 @@ const (
 
 	// minCost is what a request takes of the window at least: servers spend time on
 	// small requests, too.
-	minCost = 512
+	minCost = 256
 
 	// unknownData and unknownList are how long the replies to such reads are taken to
 	// be until one has come, and again when none has come for staleAfter.
@@ -98,7 +98,7 @@ func (w *window) answered(r pendingRequest, length int, now time.Time) {
 		w.learn(r.op, length, now)
 	}
 	switch late := now.Sub(r.sent); {
-	case late > w.patience && r.sent.After(w.shrunkAt):
+	case late > w.patience && !r.sent.Before(w.shrunkAt):
 		// Requests that were sent before the last change say nothing about it.
 		w.limit = max(minWindow, w.limit/2)
 		w.shrunkAt = now
