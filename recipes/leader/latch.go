@@ -116,19 +116,19 @@ func (l *LeaderLatch) Start() error {
 // stand joins the election again and again until the latch is closed.
 func (l *LeaderLatch) stand(ctx context.Context) {
 	defer close(l.stopped)
-	var p pause
+	var p attempt.Pause
 	for ctx.Err() == nil {
 		lease, err := l.internals.Acquire(ctx)
 		switch {
 		case err == nil:
-			p.reset()
+			p.Reset()
 			l.lead(ctx, lease)
 		case errors.Is(err, framework.ErrClosed):
 			l.fail(err)
 			return // the client will never have a session again
 		case ctx.Err() == nil:
 			l.fail(err)
-			attempt.Sleep(ctx, p.next())
+			attempt.Sleep(ctx, p.Next())
 		}
 	}
 }

@@ -57,7 +57,7 @@ func observe(ctx context.Context, client *framework.Framework, internals *locks.
 var errDone = errors.New("the consumer has left the loop")
 
 func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error) bool) error {
-	var p pause
+	var p attempt.Pause
 	for {
 		err := o.step(ctx, yield)
 		switch {
@@ -68,9 +68,9 @@ func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error
 		case err != nil && !mayPass(err):
 			return err
 		case err != nil:
-			attempt.Sleep(ctx, p.next())
+			attempt.Sleep(ctx, p.Next())
 		default:
-			p.reset()
+			p.Reset()
 		}
 	}
 }

@@ -3,7 +3,6 @@ package leader
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -88,22 +87,3 @@ func WithAutoRequeue() Option {
 		return nil
 	})
 }
-
-// Between failed attempts to join an election there are pauses, each twice the
-// one before.
-const (
-	minPause = 100 * time.Millisecond
-	maxPause = 30 * time.Second
-)
-
-// pause is how long to wait before the next attempt.
-type pause time.Duration
-
-// next returns the pause to make now. It doubles the one after it.
-func (p *pause) next() time.Duration {
-	d := min(max(time.Duration(*p), minPause), maxPause)
-	*p = pause(2 * d)
-	return d
-}
-
-func (p *pause) reset() { *p = 0 }

@@ -82,7 +82,7 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 		return err
 	}
 	defer s.leave()
-	var p pause
+	var p attempt.Pause
 	for {
 		err := s.term(ctx, lead)
 		switch {
@@ -91,10 +91,10 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 		case ctx.Err() != nil || errors.Is(err, framework.ErrClosed) || !s.again():
 			return err
 		case err == nil:
-			p.reset()
+			p.Reset()
 		default:
 			s.client.Logger().Warn("a term has failed, standing again", "path", s.Path(), "error", err)
-			attempt.Sleep(ctx, p.next())
+			attempt.Sleep(ctx, p.Next())
 		}
 	}
 }

@@ -21,4 +21,5 @@ var table = slices.Concat(
 	fenceMutants,
 	cacheMutants,
 	followMutants,
+	nodesMutants,
 )

@@ -1,0 +1,44 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+var (
+	// ErrNotStarted reports a call that needs a node or a group before Start.
+	ErrNotStarted = errors.New("not started")
+
+	// ErrClosed reports a call on a node or a group that is closed.
+	ErrClosed = errors.New("closed")
+
+	// ErrDeleted is the reason in a [Change] when another client has deleted the
+	// znode, or a server has because its session ended. It is created again.
+	ErrDeleted = errors.New("the znode was deleted")
+
+	// ErrTaken reports that another client holds a znode of the same name. The
+	// node waits until that is gone.
+	ErrTaken = errors.New("another client has taken the znode")
+)
+
+// mayPass reports whether a failed attempt may succeed without a change at the
+// server that no event reports. A missing permission does not pass by itself.
+func mayPass(err error) bool {
+	return framework.Retryable(err) || framework.OutcomeUnknown(err) || attempt.Overtaken(err) ||
+		errors.Is(err, framework.ErrNotEmpty) || errors.Is(err, framework.ErrSessionEnded) ||
+		errors.Is(err, framework.ErrNotReadOnly)
+}
+
+// interrupted is the error of a wait that its context has ended. It names what
+// has kept the wait from its end, if that is known.
+func interrupted(ctx context.Context, failure error) error {
+	err := attempt.Interrupted(ctx)
+	if failure != nil {
+		err = fmt.Errorf("%w (the newest attempt: %w)", err, failure)
+	}
+	return err
+}

@@ -1,0 +1,276 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/retry"
+)
+
+// keeper is the goroutine of a [PersistentNode]: it alone asks the server. Each
+// turn compares the znode with what it must be, makes one step, and waits when
+// there is none to make.
+type keeper struct {
+	*PersistentNode
+
+	attempted bool           // a creation was sent, so that what stands may be ours
+	stood     bool           // the znode has been ours, so that what replaces it is not left over
+	sessions  map[int64]bool // those that a creation was sent in since the znode was last ours
+}
+
+// run keeps the znode until ctx ends, then removes it.
+func (k *keeper) run(ctx context.Context) {
+	defer close(k.stopped)
+	registration := k.client.OnConnectionState(func(s framework.ConnectionState) {
+		if s.IsConnected() {
+			k.nudge() // what the old server refused the new one may grant
+		}
+	})
+	defer func() {
+		registration.Remove()
+		<-registration.Done()
+	}()
+	var pause attempt.Pause
+	for ctx.Err() == nil {
+		switch err := k.turn(ctx); {
+		case err == nil:
+			pause.Reset()
+		case errors.Is(err, framework.ErrClosed):
+			k.fail(err)
+			k.remains(err)
+			return // the client will never have a session again
+		case ctx.Err() != nil:
+		case mayPass(err):
+			k.fail(err)
+			attempt.Sleep(ctx, pause.Next())
+		default:
+			// A loop would ask again and again, and be refused again and again.
+			k.fail(err)
+			k.wait(ctx, nil)
+		}
+	}
+	if !k.cfg.stays {
+		k.remove(context.WithoutCancel(ctx))
+	}
+}
+
+// wait blocks until there is a reason to look at the znode again.
+func (k *keeper) wait(ctx context.Context, watch *framework.Watch) {
+	var fired <-chan struct{}
+	if watch != nil {
+		fired = watch.Fired()
+	}
+	select {
+	case <-fired:
+	case <-k.wake:
+	case <-ctx.Done():
+	}
+}
+
+// turn makes one step towards the znode that must be, or waits for a change if
+// that is what there is.
+func (k *keeper) turn(ctx context.Context) error {
+	path := k.name()
+	if path == "" || !k.attempted {
+		return k.create(ctx, path)
+	}
+	var watch *framework.Watch
+	stat, err := k.client.Exists(ctx, path, framework.Watched(&watch))
+	if err != nil {
+		return err
+	}
+	defer watch.Cancel()
+	switch {
+	case stat == nil:
+		k.vanished()
+		return k.create(ctx, path)
+	case !k.fits(stat):
+		k.vanished()
+		if k.mayReplace(stat) {
+			return k.replace(ctx, path, stat)
+		}
+		k.fail(fmt.Errorf("%w: session 0x%x", ErrTaken, uint64(stat.EphemeralOwner)))
+		k.wait(ctx, watch)
+		return nil
+	}
+	k.stood = true
+	clear(k.sessions)
+	k.sessions[stat.EphemeralOwner] = true
+	data, newest, written := k.wanted()
+	if written != newest {
+		if err := k.client.Set(ctx, path, data, framework.Idempotent()); err != nil {
+			if errors.Is(err, framework.ErrNoNode) {
+				return nil // deleted meanwhile, which the next turn sees
+			}
+			k.stands(path, written)
+			if !mayPass(err) {
+				k.fail(err)
+				k.wait(ctx, watch) // the znode must be kept even with older data
+				return nil
+			}
+			return err
+		}
+		k.stands(path, newest)
+		return nil
+	}
+	k.stands(path, written)
+	k.wait(ctx, watch)
+	return nil
+}
+
+// fits reports whether a znode is of the kind that must be: an ephemeral one
+// belongs to the session of the client.
+func (k *keeper) fits(stat *framework.Stat) bool {
+	if !k.kind.ephemeral {
+		return stat.EphemeralOwner == 0
+	}
+	session := k.client.Session()
+	return session != nil && stat.EphemeralOwner == session.ID()
+}
+
+// mayReplace reports whether a znode that does not fit is left over: from an
+// earlier session of this node, or from the time before it has ever stood. Two
+// clients that both replaced whatever they found would do so without end.
+func (k *keeper) mayReplace(stat *framework.Stat) bool {
+	return !k.stood || k.sessions[stat.EphemeralOwner]
+}
+
+// options are those of a creation.
+func (k *keeper) options(mode framework.CreateMode, extra ...framework.CreateOption) []framework.CreateOption {
+	opts := append([]framework.CreateOption{framework.WithMode(mode)}, extra...)
+	if k.cfg.acl != nil {
+		opts = append(opts, framework.WithACL(k.cfg.acl...))
+	}
+	if k.cfg.ttl != 0 && mode != framework.EphemeralSequential {
+		opts = append(opts, framework.WithTTL(k.cfg.ttl))
+	}
+	return opts
+}
+
+// outside adds the option that needs more than one request.
+func (k *keeper) outside(opts []framework.CreateOption) []framework.CreateOption {
+	if k.cfg.orphan {
+		return opts
+	}
+	return append(opts, framework.CreatingParentContainersIfNeeded())
+}
+
+// create creates the znode, at path if that is known.
+func (k *keeper) create(ctx context.Context, path string) error {
+	if path == "" && !k.cfg.protected {
+		return k.draw(ctx)
+	}
+	data, newest, _ := k.wanted()
+	opts := k.options(k.kind.plain, framework.Idempotent())
+	if path == "" {
+		path, opts = k.path, k.options(k.kind.mode, framework.WithProtection())
+	}
+	if session := k.client.Session(); session != nil {
+		k.sessions[session.ID()] = true
+	}
+	created, err := k.client.Create(ctx, path, data, k.outside(opts)...)
+	k.attempted = true
+	if errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
+		return nil // the next turn looks at it
+	}
+	if err != nil {
+		return err
+	}
+	k.stood = true
+	k.stands(created, newest)
+	return nil
+}
+
+// protectedPrefix is how long "_c_", a UUID and "-" are.
+const protectedPrefix = 40
+
+// draw learns the number of a sequential znode from another one, whose
+// protected name can be found again when the reply is lost. A sequential
+// create without protection would leave a second znode behind then.
+func (k *keeper) draw(ctx context.Context) error {
+	parent, name := framework.SplitPath(k.path)
+	drawn, err := k.client.Create(ctx, k.path, nil,
+		k.outside(k.options(framework.EphemeralSequential, framework.WithProtection()))...)
+	if err != nil {
+		return err
+	}
+	_, last := framework.SplitPath(drawn)
+	number := last[protectedPrefix+len(name):]
+	k.mu.Lock()
+	k.actual = framework.JoinPath(parent, name+number)
+	k.mu.Unlock()
+	// A failure stays in the background, and with it a node that ends with the session.
+	if err := k.client.Delete(ctx, drawn, framework.InBackground()); err != nil {
+		return err
+	}
+	return k.create(ctx, k.name())
+}
+
+// replace deletes a znode that is left over and creates the one that must be,
+// in one transaction: no client sees a moment without it.
+func (k *keeper) replace(ctx context.Context, path string, stat *framework.Stat) error {
+	data, newest, _ := k.wanted()
+	if session := k.client.Session(); session != nil {
+		k.sessions[session.ID()] = true
+	}
+	_, err := k.client.Transact(ctx,
+		framework.DeleteOp(path, framework.WithVersion(stat.Version)),
+		framework.CreateOp(path, data, k.options(k.kind.plain)...))
+	if err == nil {
+		k.stood = true
+		k.stands(path, newest)
+	}
+	if attempt.Overtaken(err) {
+		return nil
+	}
+	return err
+}
+
+// remove deletes the znode and confirms that it is gone, however long that
+// takes. It leaves what another client has put there.
+func (k *keeper) remove(ctx context.Context) {
+	var pause attempt.Pause
+	for {
+		err := k.removeOnce(ctx)
+		k.remains(err)
+		if err == nil || !mayPass(err) {
+			return
+		}
+		attempt.Sleep(ctx, pause.Next())
+	}
+}
+
+// remains notes why the removal has failed. An ephemeral znode goes with the
+// session of a client that is closed.
+func (k *keeper) remains(err error) {
+	if k.kind.ephemeral && errors.Is(err, framework.ErrClosed) || k.cfg.stays {
+		err = nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.left = err
+}
+
+func (k *keeper) removeOnce(ctx context.Context) error {
+	path := k.name()
+	if path == "" {
+		return nil // a protected creation cleans up after itself
+	}
+	stat, err := k.client.Exists(ctx, path)
+	if err != nil {
+		return err
+	}
+	if stat == nil || !k.fits(stat) && !k.mayReplace(stat) {
+		return nil
+	}
+	// Another session may begin between the two requests, so a failed deletion is
+	// not repeated before the owner has been read again.
+	err = k.client.Delete(ctx, path, framework.Quietly(), framework.WithRetry(retry.None()))
+	if framework.OutcomeUnknown(err) {
+		return k.removeOnce(ctx)
+	}
+	return err
+}

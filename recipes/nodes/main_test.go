@@ -1,0 +1,122 @@
+package nodes_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/nodes"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 30 * time.Second
+
+const path = "/nodes/a"
+
+// withLimit returns a context that ends with the test, or at the limit.
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func newNode(tb testing.TB, client *framework.Framework, mode framework.CreateMode, opts ...nodes.Option) *nodes.PersistentNode {
+	tb.Helper()
+	node, err := nodes.NewPersistentNode(client, path, mode, []byte("first"), opts...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, node.Close()) })
+	return node
+}
+
+// started returns a node whose znode stands.
+func started(tb testing.TB, client *framework.Framework, mode framework.CreateMode, opts ...nodes.Option) *nodes.PersistentNode {
+	tb.Helper()
+	node := newNode(tb, client, mode, opts...)
+	require.NoError(tb, node.Start())
+	require.NoError(tb, node.WaitForInitialCreate(withLimit(tb)))
+	return node
+}
+
+// changesOf returns the changes of a node from now on.
+func changesOf(tb testing.TB, node interface {
+	OnChange(fn func(nodes.Change)) *listen.Registration
+},
+) <-chan nodes.Change {
+	tb.Helper()
+	changes := make(chan nodes.Change, 1000)
+	registration := node.OnChange(func(c nodes.Change) { changes <- c })
+	tb.Cleanup(func() {
+		registration.Remove()
+		<-registration.Done()
+	})
+	return changes
+}
+
+// awaitNode waits until the znode at path satisfies accept, which gets nil for
+// none.
+func awaitNode(tb testing.TB, client *framework.Framework, path string, accept func(data []byte, stat *framework.Stat) bool) {
+	tb.Helper()
+	for node, err := range client.Follow(withLimit(tb), path) {
+		require.NoError(tb, err)
+		if accept(node.Data, node.Stat) {
+			return
+		}
+	}
+}
+
+// children returns the names of the znodes beside the one that is kept.
+func children(tb testing.TB, client *framework.Framework) []string {
+	tb.Helper()
+	parent, _ := framework.SplitPath(path)
+	stat, err := client.Exists(withLimit(tb), parent)
+	require.NoError(tb, err)
+	if stat == nil {
+		return nil
+	}
+	names, err := client.Children(withLimit(tb), parent)
+	require.NoError(tb, err)
+	return names
+}
+
+// countRequests counts the requests of a type from now on.
+func countRequests(tb testing.TB, server *zkserver.Server, op zkserver.OpCode) *atomic.Int64 {
+	tb.Helper()
+	var n atomic.Int64
+	tb.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == op {
+			n.Add(1)
+		}
+		return zkserver.Pass
+	}))
+	return &n
+}
+
+// unnumbered are the requests that come by themselves.
+var unnumbered = []zkserver.OpCode{zkserver.OpPing, zkserver.OpCreateSession, zkserver.OpCloseSession}
+
+// loseNth gives the k-th request from now on of a session a fault, pings not
+// counted, and reports whether there was one.
+func loseNth(server *zkserver.Server, session int64, k int, fault zkserver.Fault) *atomic.Bool {
+	var n atomic.Int64
+	var fired atomic.Bool
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID != session || slices.Contains(unnumbered, r.Op) || n.Add(1) != int64(k) {
+			return zkserver.Pass
+		}
+		fired.Store(true)
+		return fault
+	})
+	return &fired
+}

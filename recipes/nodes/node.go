@@ -1,0 +1,330 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// removalTimeout bounds how long Close waits for the server to confirm that the
+// znode is gone. After that the removal goes on in the background.
+const removalTimeout = 10 * time.Second
+
+// PersistentNode keeps a znode at the server from [PersistentNode.Start] to
+// [PersistentNode.Close]. When the znode is deleted, or its session ends, it is
+// created again, under the same name and with the newest data. It is Curator's
+// class of that name.
+//
+// Layout: one znode at path, in any mode; the server appends ten digits in the
+// sequential modes, and [WithProtection] prefixes the name. Missing parents
+// become containers.
+//
+// It is safe for concurrent use.
+type PersistentNode struct {
+	client  *framework.Framework
+	path    string
+	kind    kind
+	cfg     config
+	changes *listen.Set[Change]
+	wake    chan struct{} // has room for one: SetData and reconnects
+
+	mu      sync.Mutex
+	data    []byte        // that the znode must have
+	newest  int           // counts the values of data
+	written int           // which of them the server has
+	actual  string        // the path of the znode, "" until it is known
+	present bool          // the znode stood when the server was last asked
+	created bool          // it has stood once
+	failure error         // of the newest attempt, nil once it has succeeded
+	changed chan struct{} // closed, and replaced, whenever one of those above changes
+	stop    context.CancelCauseFunc
+	stopped chan struct{} // closed when the znode is gone
+	closed  bool
+	left    error // why the znode could not be removed
+}
+
+// Change is what has become of the znode of a [PersistentNode].
+type Change struct {
+	// Path is that of the znode, or the one asked for while there was none.
+	Path string
+
+	// Present says that the znode stands.
+	Present bool
+
+	// Err says why the znode does not stand: [ErrDeleted], or the error of the
+	// attempt to create it, such as [framework.ErrNoAuth] or [ErrTaken]. If Present
+	// is true as well, the newest data could not be written or the server could not
+	// be asked. When that has passed, a Change without an error follows.
+	Err error
+}
+
+// NewPersistentNode returns a node that keeps a znode with the data at path.
+// It checks its arguments and sends nothing.
+func NewPersistentNode(client *framework.Framework, path string, mode framework.CreateMode, data []byte, opts ...Option) (*PersistentNode, error) {
+	if client == nil {
+		return nil, errors.New("nodes: client nil, expected a framework client")
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("nodes: %w", err)
+	}
+	if path == "/" {
+		return nil, errors.New("nodes: path /, expected the path of a znode that can be created and deleted")
+	}
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, fmt.Errorf("nodes: %s: %w", path, err)
+	}
+	k, err := newKind(mode, cfg.ttl)
+	if err != nil {
+		return nil, fmt.Errorf("nodes: %s: %w", path, err)
+	}
+	n := &PersistentNode{
+		client: client, path: path, kind: k, cfg: cfg, data: slices.Clone(data), newest: 1,
+		wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
+			client.Logger().Error("a listener of a persistent node panicked", "path", path, "panic", recovered, "stack", string(stack))
+		})),
+	}
+	if !k.sequential && !cfg.protected {
+		n.actual = path
+	}
+	return n, nil
+}
+
+// Path returns the path that the node was made with.
+func (n *PersistentNode) Path() string { return n.path }
+
+// ActualPath returns the path of the znode, which in the sequential modes and
+// with [WithProtection] is not the one asked for. It is empty before the first
+// creation, and stays the same after it.
+func (n *PersistentNode) ActualPath() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.created {
+		return ""
+	}
+	return n.actual
+}
+
+// Data returns a copy of the data that the znode has or will have.
+func (n *PersistentNode) Data() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.data)
+}
+
+// Err returns nil while the znode stands with the newest data, as far as the
+// server has said. Otherwise it returns why not.
+func (n *PersistentNode) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed:
+		return ErrClosed
+	case n.stop == nil:
+		return ErrNotStarted
+	default:
+		return n.failure
+	}
+}
+
+// OnChange calls fn for each later [Change], in order, on a goroutine of its
+// own; see package listen.
+func (n *PersistentNode) OnChange(fn func(Change)) *listen.Registration { return n.changes.Add(fn) }
+
+// Start creates the znode in the background and returns at once. No server need
+// be reachable. A node is started once.
+func (n *PersistentNode) Start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed:
+		return fmt.Errorf("nodes: start %s: %w", n.path, ErrClosed)
+	case n.stop != nil:
+		return fmt.Errorf("nodes: start %s: started already", n.path)
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	n.stop, n.stopped = stop, make(chan struct{})
+	k := &keeper{PersistentNode: n, sessions: map[int64]bool{}}
+	go k.run(ctx)
+	return nil
+}
+
+// WaitForInitialCreate blocks until the znode has been created for the first
+// time. It fails when ctx ends, when the node is closed or not started, and
+// when the server refuses the creation for a reason that does not pass by
+// itself, such as a missing permission.
+func (n *PersistentNode) WaitForInitialCreate(ctx context.Context) error {
+	if err := n.await(ctx, func() bool { return n.created }); err != nil {
+		return fmt.Errorf("nodes: wait for %s: %w", n.path, err)
+	}
+	return nil
+}
+
+// SetData sets the data of the znode, now and whenever it is created again. It
+// blocks until the server has the data. When it fails, because ctx ends or the
+// server refuses the write, the data counts all the same: the node writes it
+// when it can. A write of another client is overwritten; one that comes later
+// stays until the next SetData, or until the znode is created again.
+func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
+	if ctx == nil {
+		return fmt.Errorf("nodes: set data of %s: %w", n.path, attempt.ErrNilContext)
+	}
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return fmt.Errorf("nodes: set data of %s: %w", n.path, ErrClosed)
+	}
+	n.data = slices.Clone(data)
+	n.newest++
+	n.failure = nil // it was about older data
+	version := n.newest
+	n.mu.Unlock()
+	n.nudge()
+	if err := n.await(ctx, func() bool { return n.written >= version }); err != nil {
+		return fmt.Errorf("nodes: set data of %s: %w", n.path, err)
+	}
+	return nil
+}
+
+// await blocks until done reports true, which is called with mu held.
+func (n *PersistentNode) await(ctx context.Context, done func() bool) error {
+	if ctx == nil {
+		return attempt.ErrNilContext
+	}
+	for {
+		n.mu.Lock()
+		reached, closed, started, failure, changed := done(), n.closed, n.stop != nil, n.failure, n.changed
+		n.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return interrupted(ctx, failure)
+		case closed:
+			return ErrClosed
+		case !started:
+			return ErrNotStarted
+		case reached:
+			return nil
+		case failure != nil && !mayPass(failure) && !errors.Is(failure, ErrTaken):
+			return failure
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// nudge makes the keeper look at the znode again.
+func (n *PersistentNode) nudge() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wakeLocked wakes all waiters. The caller holds mu.
+func (n *PersistentNode) wakeLocked() {
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// stands notes that the server has the znode with a value of the data.
+func (n *PersistentNode) stands(path string, written int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	news := !n.present || n.failure != nil && max(n.written, written) == n.newest
+	n.actual, n.present, n.created = path, true, true
+	n.written = max(n.written, written)
+	if n.written == n.newest {
+		n.failure = nil
+	}
+	n.wakeLocked()
+	if news {
+		n.changes.Notify(Change{Path: path, Present: true})
+	}
+}
+
+// vanished notes that the znode is gone.
+func (n *PersistentNode) vanished() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.written = 0
+	if n.present {
+		n.present = false
+		n.wakeLocked()
+		n.changes.Notify(Change{Path: n.actual, Err: ErrDeleted})
+	}
+}
+
+// fail notes why the znode does not stand with the newest data. The same
+// failure is reported once.
+func (n *PersistentNode) fail(err error) {
+	n.mu.Lock()
+	news := n.failure == nil || n.failure.Error() != err.Error()
+	n.failure = err
+	n.wakeLocked()
+	path := n.path
+	if n.actual != "" {
+		path = n.actual
+	}
+	if news {
+		n.changes.Notify(Change{Path: path, Present: n.present, Err: err})
+	}
+	n.mu.Unlock()
+	if news {
+		n.client.Logger().Warn("a node cannot be kept as it must be", "path", path, "error", err)
+	}
+}
+
+// wanted returns the data that the znode must have and which value that is.
+func (n *PersistentNode) wanted() (data []byte, version, written int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.data, n.newest, n.written
+}
+
+func (n *PersistentNode) name() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.actual
+}
+
+// Close stops keeping the znode and deletes it. It waits until the server has
+// confirmed that the znode is gone, for at most ten seconds. Then it returns an
+// error that matches [framework.ErrCleanupPending], and the removal goes on in
+// the background until it succeeds or the client is closed. A second Close
+// waits as well.
+func (n *PersistentNode) Close() error {
+	n.mu.Lock()
+	if !n.closed {
+		n.closed = true
+		n.wakeLocked()
+	}
+	stop, stopped := n.stop, n.stopped
+	n.mu.Unlock()
+	if stop == nil {
+		return nil // never started, so there is nothing to remove
+	}
+	stop(ErrClosed)
+	timer := time.NewTimer(removalTimeout)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.left != nil {
+			return fmt.Errorf("nodes: close %s: %w", n.path, n.left)
+		}
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("nodes: close %s: %w", n.path, framework.ErrCleanupPending)
+	}
+}

@@ -1,0 +1,410 @@
+package nodes_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/nodes"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// kindOfNode is one way to make a node.
+type kindOfNode struct {
+	name      string
+	mode      framework.CreateMode
+	opts      []nodes.Option
+	ephemeral bool
+}
+
+func everyKind() []kindOfNode {
+	protection := []nodes.Option{nodes.WithProtection()}
+	ttl := nodes.WithTTL(time.Hour)
+	return []kindOfNode{
+		{"ephemeral", framework.Ephemeral, nil, true},
+		{"ephemeral sequential", framework.EphemeralSequential, nil, true},
+		{"protected ephemeral", framework.Ephemeral, protection, true},
+		{"protected ephemeral sequential", framework.EphemeralSequential, protection, true},
+		{"persistent", framework.Persistent, nil, false},
+		{"persistent sequential", framework.PersistentSequential, nil, false},
+		{"protected persistent", framework.Persistent, protection, false},
+		{"protected persistent sequential", framework.PersistentSequential, protection, false},
+		{"container", framework.Container, nil, false},
+		{"with time to live", framework.PersistentWithTTL, []nodes.Option{ttl}, false},
+		{"sequential with time to live", framework.PersistentSequentialWithTTL, []nodes.Option{ttl, protection[0]}, false},
+	}
+}
+
+// eachKind runs a test for each kind on the embedded server, and for the
+// ephemeral ones on each backend.
+func eachKind(t *testing.T, test func(t *testing.T, client *framework.Framework, kind kindOfNode)) {
+	for _, kind := range everyKind() {
+		t.Run(kind.name, func(t *testing.T) {
+			if kind.ephemeral {
+				zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+					test(t, zktest.Client(t, server), kind)
+				})
+				return
+			}
+			server := zktest.NewServer(t)
+			t.Cleanup(func() { zktest.AssertClean(t, server) })
+			test(t, zktest.Client(t, server), kind)
+		})
+	}
+}
+
+func TestADeletedNodeComesBackUnderItsName(t *testing.T) {
+	eachKind(t, func(t *testing.T, client *framework.Framework, kind kindOfNode) {
+		node := started(t, client, kind.mode, kind.opts...)
+		name := node.ActualPath()
+		changes := changesOf(t, node)
+		for range 3 {
+			require.NoError(t, client.Delete(withLimit(t), name))
+
+			require.Equal(t, nodes.Change{Path: name, Err: nodes.ErrDeleted}, zktest.Await(t, changes, "the disappearance"))
+			require.Equal(t, nodes.Change{Path: name, Present: true}, zktest.Await(t, changes, "the creation"))
+			_, last := framework.SplitPath(name)
+			require.Equal(t, []string{last}, children(t, client))
+		}
+		data, err := client.Get(withLimit(t), name)
+		require.NoError(t, err)
+		require.Equal(t, "first", string(data))
+		require.NoError(t, node.Close())
+		require.Empty(t, children(t, client))
+	})
+}
+
+// sessions is how many sessions of a node's client end.
+func sessions(kind kindOfNode) int {
+	if kind.ephemeral {
+		return 2
+	}
+	return 1
+}
+
+func TestANodeOutlivesItsSessions(t *testing.T) {
+	eachKind(t, func(t *testing.T, client *framework.Framework, kind kindOfNode) {
+		node := started(t, client, kind.mode, kind.opts...)
+		name := node.ActualPath()
+		for range sessions(kind) {
+			old := client.Session().ID()
+			zktest.KillSession(t, client)
+
+			awaitNode(t, client, name, func(data []byte, stat *framework.Stat) bool {
+				return stat != nil && stat.EphemeralOwner != old && string(data) == "first"
+			})
+			require.Equal(t, name, node.ActualPath())
+			require.Len(t, children(t, client), 1)
+		}
+		require.NoError(t, node.SetData(withLimit(t), []byte("second")))
+		require.NoError(t, node.Close())
+		require.Empty(t, children(t, client))
+	})
+}
+
+func TestNames(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	node := started(t, client, framework.EphemeralSequential)
+	require.Regexp(t, `^/nodes/a\d{10}$`, node.ActualPath())
+	require.NoError(t, node.Close())
+	node = started(t, client, framework.EphemeralSequential, nodes.WithProtection())
+	require.Regexp(t, `^/nodes/_c_.{36}-a\d{10}$`, node.ActualPath())
+	require.True(t, framework.IsProtectedName(node.ActualPath()))
+	require.Equal(t, path, node.Path())
+}
+
+func TestDataIsUpdatedAndSurvives(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		node := started(t, client, framework.Ephemeral)
+
+		require.NoError(t, node.SetData(withLimit(t), []byte("second")))
+
+		data, err := client.Get(withLimit(t), path)
+		require.NoError(t, err)
+		require.Equal(t, "second", string(data))
+		require.NoError(t, client.Delete(withLimit(t), path))
+		awaitNode(t, client, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
+		require.Equal(t, "second", string(node.Data()))
+	})
+}
+
+func TestTheDataOfANodeThatExistsIsSet(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		_, err := client.Create(withLimit(t), path, []byte("other"), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+
+		started(t, client, framework.Persistent)
+
+		awaitNode(t, client, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "first" })
+	})
+}
+
+func TestDataSetWhileTheConnectionIsLostIsWritten(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	node := started(t, client, framework.Ephemeral)
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	require.ErrorIs(t, node.SetData(ctx, []byte("second")), context.Canceled)
+	require.NoError(t, server.Restart())
+
+	awaitNode(t, client, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
+}
+
+func TestANodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, earlier := zktest.Client(t, server), zktest.Client(t, server)
+		_, err := earlier.Create(withLimit(t), path, []byte("first"),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+
+		started(t, client, framework.Ephemeral)
+
+		awaitNode(t, client, path, func(_ []byte, stat *framework.Stat) bool {
+			return stat != nil && stat.EphemeralOwner == client.Session().ID()
+		})
+	})
+}
+
+func TestANodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		node := started(t, client, framework.Ephemeral)
+		changes := changesOf(t, node)
+
+		_, err := other.Transact(withLimit(t), framework.DeleteOp(path),
+			framework.CreateOp(path, []byte("other"), framework.WithMode(framework.Ephemeral)))
+		require.NoError(t, err)
+
+		require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
+		require.ErrorIs(t, zktest.Await(t, changes, "the conflict").Err, nodes.ErrTaken)
+		require.ErrorIs(t, node.Err(), nodes.ErrTaken)
+		data, err := other.Get(withLimit(t), path)
+		require.NoError(t, err)
+		require.Equal(t, "other", string(data))
+		require.NoError(t, other.Delete(withLimit(t), path))
+		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the return"))
+		require.NoError(t, node.Err())
+	})
+}
+
+func TestTwoNodesOfOneNameDoNotFight(t *testing.T) {
+	server := zktest.NewServer(t)
+	first := started(t, zktest.Client(t, server), framework.Ephemeral)
+	changes := changesOf(t, first)
+
+	second := started(t, zktest.Client(t, server), framework.Ephemeral)
+
+	require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
+	require.ErrorIs(t, zktest.Await(t, changes, "the conflict").Err, nodes.ErrTaken)
+	require.NoError(t, second.Err())
+	require.NoError(t, first.Close())
+	require.NoError(t, second.SetData(withLimit(t), []byte("still there")))
+	require.NoError(t, second.Err(), "the close of the first one has deleted nothing")
+}
+
+// protectedFolder creates the parent of the nodes so that it may not be changed
+// by this client.
+func protectedFolder(t *testing.T, client *framework.Framework, perms int32) {
+	t.Helper()
+	_, err := client.Create(withLimit(t), "/nodes", nil,
+		framework.WithACL(framework.ACL{Perms: perms, Scheme: "world", ID: "anyone"}))
+	require.NoError(t, err)
+}
+
+func TestAMissingPermissionToCreateIsReportedOnce(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		protectedFolder(t, client, zk.PermRead|zk.PermAdmin)
+		node := newNode(t, client, framework.Ephemeral)
+		changes := changesOf(t, node)
+		creations := countRequests(t, server, zkserver.OpCreate2)
+		require.NoError(t, node.Start())
+
+		require.ErrorIs(t, node.WaitForInitialCreate(t.Context()), framework.ErrNoAuth)
+		require.ErrorIs(t, node.Err(), framework.ErrNoAuth)
+		require.ErrorIs(t, zktest.Await(t, changes, "the report").Err, framework.ErrNoAuth)
+		time.Sleep(time.Hour)
+		require.Equal(t, int64(1), creations.Load(), "it is not tried again and again")
+		require.Empty(t, changes)
+
+		require.NoError(t, client.SetACL(t.Context(), "/nodes", []framework.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}))
+		server.Cut(client.Session().ID(), 1)
+		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the creation after the reconnect"))
+		require.NoError(t, node.Err())
+	})
+}
+
+func TestAMissingPermissionToWriteIsReportedAndTheNodeKept(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	readOnly := nodes.WithACL(framework.ACL{Perms: zk.PermRead | zk.PermDelete, Scheme: "world", ID: "anyone"})
+	node := started(t, client, framework.Ephemeral, readOnly)
+	changes := changesOf(t, node)
+
+	require.ErrorIs(t, node.SetData(withLimit(t), []byte("second")), framework.ErrNoAuth)
+
+	refused := zktest.Await(t, changes, "the report")
+	require.ErrorIs(t, refused.Err, framework.ErrNoAuth)
+	require.True(t, refused.Present, "the znode still stands")
+	require.NoError(t, client.Delete(withLimit(t), path))
+	require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
+	require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the creation"))
+	data, err := client.Get(withLimit(t), path)
+	require.NoError(t, err)
+	require.Equal(t, "second", string(data), "a creation takes no permission to write")
+}
+
+func TestANodeIsCreatedOnceThereIsAServer(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	node := newNode(t, client, framework.Ephemeral)
+	require.NoError(t, node.Start())
+
+	require.NoError(t, server.Restart())
+
+	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
+}
+
+func TestWithoutParentsTheNodeWaitsForThem(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	node := newNode(t, client, framework.Ephemeral, nodes.WithoutParents())
+	changes := changesOf(t, node)
+	require.NoError(t, node.Start())
+	require.ErrorIs(t, zktest.Await(t, changes, "the report").Err, framework.ErrNoNode)
+	require.Nil(t, children(t, client))
+
+	_, err := client.Create(withLimit(t), "/nodes", nil)
+	require.NoError(t, err)
+
+	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
+}
+
+func TestAQuickCloseLeavesNothing(t *testing.T) {
+	eachKind(t, func(t *testing.T, client *framework.Framework, kind kindOfNode) {
+		for range 5 {
+			node := newNode(t, client, kind.mode, kind.opts...)
+			require.NoError(t, node.Start())
+			require.NoError(t, node.Close())
+			require.Eventually(t, func() bool { return len(children(t, client)) == 0 }, limit, time.Millisecond)
+		}
+	})
+}
+
+func TestAQuickCloseRemovesWhatWasThere(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		_, err := client.Create(withLimit(t), path, nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		node := newNode(t, client, framework.Ephemeral)
+		require.NoError(t, node.Start())
+
+		require.NoError(t, node.Close())
+
+		require.Empty(t, children(t, client))
+	})
+}
+
+// TestEachLostRequestAndReply loses each request of a node's life in turn, and
+// then each reply.
+func TestEachLostRequestAndReply(t *testing.T) {
+	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
+		for _, kind := range everyKind()[:6] {
+			t.Run(fmt.Sprint(fault, " ", kind.name), func(t *testing.T) {
+				t.Parallel()
+				for k := 1; ; k++ {
+					server := zktest.NewServer(t)
+					client, witness := zktest.Client(t, server), zktest.Client(t, server)
+					fired := loseNth(server, client.Session().ID(), k, fault)
+					node := started(t, client, kind.mode, kind.opts...)
+					name := node.ActualPath()
+					require.NoError(t, node.SetData(withLimit(t), []byte("second")))
+					require.NoError(t, witness.Delete(withLimit(t), name, framework.Quietly()))
+					awaitNode(t, witness, name, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
+					require.NoError(t, node.Close())
+					require.Eventually(t, func() bool { return len(children(t, witness)) == 0 }, limit, time.Millisecond,
+						"request %d: %v", k, children(t, witness))
+					if !fired.Load() {
+						require.Greater(t, k, 5, "it takes some requests")
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestCloseWhileTheServerIsAway(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithSessionTimeout(10*time.Second))
+	node := started(t, client, framework.Persistent)
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	closed := make(chan error, 1)
+	go func() { closed <- node.Close() }()
+
+	require.NoError(t, server.Restart())
+
+	require.NoError(t, zktest.Await(t, closed, "the end of Close"))
+	require.Empty(t, children(t, client))
+}
+
+func TestTheEndOfTheClientEndsTheNode(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	node := started(t, client, framework.Ephemeral)
+
+	require.NoError(t, client.Close())
+
+	require.NoError(t, node.Close())
+	require.ErrorIs(t, node.SetData(withLimit(t), nil), nodes.ErrClosed)
+	require.ErrorIs(t, node.WaitForInitialCreate(withLimit(t)), nodes.ErrClosed)
+}
+
+func TestBadInput(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	for what, test := range map[string]struct {
+		path string
+		mode framework.CreateMode
+		opts []nodes.Option
+		want string
+	}{
+		"path":         {"a", framework.Ephemeral, nil, `"a"`},
+		"root":         {"/", framework.Ephemeral, nil, "path /"},
+		"mode":         {path, 7, nil, "create mode 7"},
+		"no ttl":       {path, framework.PersistentWithTTL, nil, "expected WithTTL"},
+		"ttl":          {path, framework.Ephemeral, []nodes.Option{nodes.WithTTL(time.Hour)}, "expected WithTTL"},
+		"negative ttl": {path, framework.PersistentWithTTL, []nodes.Option{nodes.WithTTL(-1)}, "1ms or more"},
+		"acl":          {path, framework.Ephemeral, []nodes.Option{nodes.WithACL()}, "WithACL()"},
+		"nil option":   {path, framework.Ephemeral, []nodes.Option{nil}, "nil option"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := nodes.NewPersistentNode(client, test.path, test.mode, nil, test.opts...)
+			require.ErrorContains(t, err, test.want)
+			require.True(t, strings.HasPrefix(err.Error(), "nodes: "), err)
+		})
+	}
+	_, err := nodes.NewPersistentNode(nil, path, framework.Ephemeral, nil)
+	require.ErrorContains(t, err, "client nil")
+	node := newNode(t, client, framework.Ephemeral)
+	require.ErrorIs(t, node.WaitForInitialCreate(withLimit(t)), nodes.ErrNotStarted)
+	require.ErrorIs(t, node.Err(), nodes.ErrNotStarted)
+	require.NoError(t, node.Start())
+	require.ErrorContains(t, node.Start(), "started already")
+	require.ErrorContains(t, node.SetData(nil, nil), "context nil") //nolint:staticcheck // on purpose
+	require.NoError(t, node.Close())
+	require.ErrorIs(t, node.Start(), nodes.ErrClosed)
+}

@@ -1,0 +1,112 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Option is a setting of a [PersistentNode].
+type Option interface{ apply(*config) error }
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+type config struct {
+	protected bool
+	orphan    bool // parents are not created
+	acl       []framework.ACL
+	ttl       time.Duration
+	stays     bool // Close leaves the znode
+}
+
+func newConfig(opts []Option) (config, error) {
+	var c config
+	for _, option := range opts {
+		if option == nil {
+			return c, errors.New("a nil option")
+		}
+		if err := option.apply(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// WithProtection gives the znode a name of its own, "_c_", a UUID, "-" and the
+// name asked for, as [framework.WithProtection] does. No other client ever has
+// a znode of that name.
+func WithProtection() Option {
+	return optionFunc(func(c *config) error {
+		c.protected = true
+		return nil
+	})
+}
+
+// WithoutParents does not create missing parents of the znode. While they are
+// missing the node is not created, and [PersistentNode.Err] says so.
+func WithoutParents() Option {
+	return optionFunc(func(c *config) error {
+		c.orphan = true
+		return nil
+	})
+}
+
+// WithACL sets the access control list of the znode. Default: as
+// [framework.WithACL].
+func WithACL(acl ...framework.ACL) Option {
+	return optionFunc(func(c *config) error {
+		if len(acl) == 0 {
+			return errors.New("WithACL(), expected one entry or more")
+		}
+		c.acl = acl
+		return nil
+	})
+}
+
+// WithTTL sets the time to live of a mode that has one. It is needed for those
+// modes and refused for others. Whole milliseconds, one or more.
+func WithTTL(ttl time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if ttl < time.Millisecond {
+			return fmt.Errorf("time to live %v, expected 1ms or more", ttl)
+		}
+		c.ttl = ttl
+		return nil
+	})
+}
+
+// kind is what a create mode means for a node.
+type kind struct {
+	mode       framework.CreateMode
+	plain      framework.CreateMode // the mode without a number, for a name that is known
+	sequential bool
+	ephemeral  bool
+}
+
+var kinds = []kind{
+	{framework.Persistent, framework.Persistent, false, false},
+	{framework.PersistentSequential, framework.Persistent, true, false},
+	{framework.PersistentWithTTL, framework.PersistentWithTTL, false, false},
+	{framework.PersistentSequentialWithTTL, framework.PersistentWithTTL, true, false},
+	{framework.Container, framework.Container, false, false},
+	{framework.Ephemeral, framework.Ephemeral, false, true},
+	{framework.EphemeralSequential, framework.Ephemeral, true, true},
+}
+
+// newKind checks that a mode and a time to live go together.
+func newKind(mode framework.CreateMode, ttl time.Duration) (kind, error) {
+	for _, k := range kinds {
+		if k.mode != mode {
+			continue
+		}
+		if hasTTL := k.plain == framework.PersistentWithTTL; hasTTL != (ttl != 0) {
+			return k, fmt.Errorf("create mode %d with time to live %v, expected WithTTL for the modes that have one, and only for them", mode, ttl)
+		}
+		return k, nil
+	}
+	return kind{}, fmt.Errorf("create mode %d, expected one of the seven of package framework", mode)
+}

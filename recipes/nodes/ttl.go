@@ -1,0 +1,144 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// DefaultTouchName is the name of the child that a [PersistentTtlNode] touches.
+const DefaultTouchName = "touch"
+
+// PersistentTtlNode keeps a znode that its session does not end, but time does:
+// it stands while a process touches a child of it, and the server deletes both
+// when no process has done so for a time to live. It is Curator's class of that
+// name. The servers must have extendedTypesEnabled.
+//
+// Layout: path and path/touch, both in the mode [framework.PersistentWithTTL].
+// The server deletes the znode up to two times to live after the last touch.
+// The znode of a Curator before 5.9 is a container, and is kept as it is found.
+//
+// It is safe for concurrent use.
+type PersistentTtlNode struct {
+	node  *PersistentNode
+	touch string
+	ttl   time.Duration
+
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+// NewPersistentTtlNode returns a node that keeps a znode with the data at path,
+// and touches its child every half time to live. It checks its arguments and
+// sends nothing. Of the options only [WithACL] and [WithoutParents] apply.
+func NewPersistentTtlNode(
+	client *framework.Framework, path string, ttl time.Duration, data []byte, opts ...Option,
+) (*PersistentTtlNode, error) {
+	node, err := NewPersistentNode(client, path, framework.PersistentWithTTL, data, slices.Concat(opts, []Option{WithTTL(ttl)})...)
+	if err != nil {
+		return nil, err
+	}
+	if node.cfg.protected {
+		return nil, fmt.Errorf("nodes: %s: WithProtection, expected no such option: several processes keep one znode", path)
+	}
+	node.cfg.stays = true
+	stopped := make(chan struct{})
+	return &PersistentTtlNode{
+		node: node, touch: framework.JoinPath(path, DefaultTouchName), ttl: ttl, stop: func() {}, stopped: stopped,
+	}, nil
+}
+
+// Start creates the znode in the background, keeps it, and returns at once. A
+// node is started once.
+func (n *PersistentTtlNode) Start() error {
+	if err := n.node.Start(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	n.node.mu.Lock()
+	n.stop = stop
+	n.node.mu.Unlock()
+	go n.keepTouching(ctx)
+	return nil
+}
+
+// keepTouching touches the child until ctx ends. A touch that fails is repeated
+// after a pause, and so is one that comes before the znode.
+func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
+	defer close(n.stopped)
+	var pause attempt.Pause
+	for ctx.Err() == nil {
+		err := n.node.WaitForInitialCreate(ctx)
+		if err == nil {
+			_, err = n.node.client.Create(ctx, n.touch, nil, n.options()...)
+		}
+		switch {
+		case err == nil:
+			pause.Reset()
+			attempt.Sleep(ctx, n.ttl/2)
+		case errors.Is(err, framework.ErrClosed) || errors.Is(err, ErrClosed):
+			return
+		case ctx.Err() == nil:
+			if mayPass(err) {
+				n.node.client.Logger().Debug("a node with a time to live was not touched", "path", n.touch, "error", err)
+			} else {
+				n.node.fail(err)
+			}
+			attempt.Sleep(ctx, min(pause.Next(), n.ttl/2))
+		}
+	}
+}
+
+func (n *PersistentTtlNode) options() []framework.CreateOption {
+	opts := []framework.CreateOption{
+		framework.WithMode(framework.PersistentWithTTL), framework.WithTTL(n.ttl), framework.OrSetData(), framework.Idempotent(),
+	}
+	if n.node.cfg.acl != nil {
+		opts = append(opts, framework.WithACL(n.node.cfg.acl...))
+	}
+	return opts
+}
+
+// Path returns the path of the znode.
+func (n *PersistentTtlNode) Path() string { return n.node.Path() }
+
+// Data returns a copy of the data that the znode has or will have.
+func (n *PersistentTtlNode) Data() []byte { return n.node.Data() }
+
+// SetData is [PersistentNode.SetData].
+func (n *PersistentTtlNode) SetData(ctx context.Context, data []byte) error {
+	return n.node.SetData(ctx, data)
+}
+
+// WaitForInitialCreate is [PersistentNode.WaitForInitialCreate].
+func (n *PersistentTtlNode) WaitForInitialCreate(ctx context.Context) error {
+	return n.node.WaitForInitialCreate(ctx)
+}
+
+// OnChange is [PersistentNode.OnChange].
+func (n *PersistentTtlNode) OnChange(fn func(Change)) *listen.Registration {
+	return n.node.OnChange(fn)
+}
+
+// Err is [PersistentNode.Err].
+func (n *PersistentTtlNode) Err() error { return n.node.Err() }
+
+// Close stops touching. The znode stays until the server finds that its time to
+// live has passed. Close blocks until nothing of the node runs any more.
+func (n *PersistentTtlNode) Close() error {
+	n.node.mu.Lock()
+	stop, started := n.stop, n.node.stop != nil
+	n.node.mu.Unlock()
+	stop()
+	err := n.node.Close()
+	if started {
+		<-n.stopped
+	}
+	return err
+}

@@ -1,0 +1,114 @@
+package nodes_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/nodes"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// inFakeTime runs a test with a server and a client on a clock that jumps.
+func inFakeTime(t *testing.T, test func(t *testing.T, server *zkserver.Server, client *framework.Framework)) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithContainerCheckInterval(time.Second))
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		test(t, server, zktest.Client(t, server))
+	})
+}
+
+func startedTTL(t *testing.T, client *framework.Framework, ttl time.Duration) *nodes.PersistentTtlNode {
+	t.Helper()
+	node, err := nodes.NewPersistentTtlNode(client, path, ttl, []byte("first"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Close()) })
+	require.NoError(t, node.Start())
+	require.NoError(t, node.WaitForInitialCreate(t.Context()))
+	return node
+}
+
+func TestATTLNodeStandsWhileItIsTouched(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
+		node := startedTTL(t, client, 10*time.Second)
+		changes := changesOf(t, node)
+		time.Sleep(time.Hour)
+		require.Empty(t, changes, "it has stood all the time")
+		stat, err := client.Exists(t.Context(), path)
+		require.NoError(t, err)
+		require.NotNil(t, stat)
+		require.Equal(t, int32(1), stat.NumChildren)
+
+		require.NoError(t, node.Close())
+		stat, err = client.Exists(t.Context(), path)
+		require.NoError(t, err)
+		require.NotNil(t, stat, "Close leaves it")
+
+		time.Sleep(25 * time.Second)
+		require.Empty(t, children(t, client))
+	})
+}
+
+func TestATTLNodeSurvivesTheDeletionOfItsTouch(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
+		node := startedTTL(t, client, 10*time.Second)
+		synctest.Wait()
+		for range 3 {
+			require.NoError(t, client.Delete(t.Context(), path+"/touch"))
+			time.Sleep(6 * time.Second)
+			stat, err := client.Exists(t.Context(), path+"/touch")
+			require.NoError(t, err)
+			require.NotNil(t, stat)
+		}
+		require.NoError(t, client.Delete(t.Context(), path, framework.DeletingChildrenIfNeeded()))
+		time.Sleep(6 * time.Second)
+		stat, err := client.Exists(t.Context(), path+"/touch")
+		require.NoError(t, err)
+		require.NotNil(t, stat, "the znode and its touch are back")
+		require.NoError(t, node.SetData(t.Context(), []byte("second")))
+		require.Equal(t, "second", string(node.Data()))
+	})
+}
+
+func TestATTLNodeThatWasNeverTouchedGoes(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreateTTL && r.Path == path+"/touch" {
+				return zkserver.FailWith(-4)
+			}
+			return zkserver.Pass
+		})
+		node := startedTTL(t, client, 10*time.Second)
+		require.NoError(t, node.Close())
+		remove()
+
+		time.Sleep(15 * time.Second)
+
+		require.Empty(t, children(t, client))
+	})
+}
+
+func TestATTLNodeOutlivesItsSession(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		node := startedTTL(t, client, time.Minute)
+		changes := changesOf(t, node)
+		server.KillSession(client.Session().ID())
+		time.Sleep(time.Hour)
+		for len(changes) > 0 {
+			require.True(t, zktest.Await(t, changes, "a change").Present)
+		}
+		require.NoError(t, node.Err())
+	})
+}
+
+func TestBadInputOfATTLNode(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := nodes.NewPersistentTtlNode(client, path, 0, nil)
+	require.ErrorContains(t, err, "1ms or more")
+	_, err = nodes.NewPersistentTtlNode(client, path, time.Hour, nil, nodes.WithProtection())
+	require.ErrorContains(t, err, "WithProtection")
+}
