@@ -1,0 +1,171 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// witnessPrefix begins the name of the znode by which a consumer learns what
+// its transactions have done.
+const witnessPrefix = "_consumer-"
+
+// errOver says that the term of a consumer has ended with its session.
+var errOver = errors.New("the session of the consumer has ended")
+
+// term is what a consumer that takes locks has of one session.
+//
+// All its writes are transactions that also write its witness, an ephemeral
+// znode with a name of its own, on condition of its version. So a transaction
+// whose reply was lost is repeated without being applied twice, its outcome is
+// known afterwards, and it is not applied after the session has ended.
+type term struct {
+	client  *framework.Framework
+	session *framework.Session
+	held    context.Context //nolint:containedctx // of the session: when it ends, so may the locks
+	release func()
+
+	witness string
+	version int32 // of the witness
+	inDoubt bool  // a transaction that was to write this version has got no reply
+}
+
+// newTerm blocks until there is a session, and makes a witness in it.
+func newTerm(ctx context.Context, q *queue) (*term, error) {
+	if err := q.client.BlockUntilConnected(ctx); err != nil {
+		return nil, err
+	}
+	t := &term{
+		client: q.client, session: q.client.Session(),
+		witness: framework.JoinPath(q.cfg.lockPath, witnessPrefix+uuid.NewString()),
+	}
+	var err error
+	if t.held, t.release, err = t.session.Hold(ctx, q.client.ErrorPolicy()); err != nil {
+		return nil, err
+	}
+	for {
+		_, err = t.client.Create(ctx, t.witness, nil, framework.WithMode(framework.Ephemeral),
+			framework.InSession(t.session), framework.Idempotent())
+		if !errors.Is(err, framework.ErrNoNode) {
+			break
+		}
+		if err = ensure(ctx, t.client, q.cfg.lockPath); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		t.leave()
+		return nil, err
+	}
+	return t, nil
+}
+
+// leave ends the term. It does not block.
+//
+
+func (t *term) leave() {
+	t.release()
+	// The name is never used again. A closed client has closed the session as well.
+	if err := t.client.Delete(context.Background(), t.witness, framework.InBackground()); err != nil && !errors.Is(err, framework.ErrClosed) {
+		t.client.Logger().Warn("the znode of a consumer stays until its session ends", "path", t.witness, "error", err)
+	}
+}
+
+// do applies ops as one transaction, or fails. It repeats a transaction whose
+// outcome is unknown. If that is so even afterwards, inDoubt is set, and the next
+// call must be the same one.
+func (t *term) do(ctx context.Context, ops ...framework.Op) error {
+	ops = append([]framework.Op{framework.SetDataOp(t.witness, nil, framework.WithVersion(t.version))}, ops...)
+	for {
+		_, err := t.client.Transact(ctx, ops...)
+		switch {
+		case framework.OutcomeUnknown(err):
+			t.inDoubt = true
+			if framework.Retryable(err) {
+				continue
+			}
+			return err
+		case err == nil, t.inDoubt && errors.Is(err, framework.ErrBadVersion) && failedAt(err, t.witness):
+			t.version++ // now or before: only this consumer writes the witness
+			t.inDoubt = false
+			return nil
+		case attempt.Overtaken(err) && failedAt(err, t.witness):
+			t.inDoubt = false
+			return errors.Join(errOver, err)
+		case attempt.Overtaken(err), errors.Is(err, framework.ErrNoAuth):
+			t.inDoubt = false // the witness has still had its old version
+			return err
+		default:
+			return err // it was not sent
+		}
+	}
+}
+
+// failedAt reports whether the operation of a transaction that has failed is
+// the one on path.
+func failedAt(err error, path string) bool {
+	var op *framework.OpError
+	return errors.As(err, &op) && op.Path == path
+}
+
+// lock locks an item, if it is still there and no other consumer has locked it.
+// Otherwise the error matches [attempt.Overtaken].
+func (t *term) lock(ctx context.Context, item, lock string) error {
+	return t.do(ctx, framework.CheckOp(item), framework.CreateOp(lock, nil, framework.WithMode(framework.Ephemeral)))
+}
+
+// unlock leaves the item where it is.
+func (t *term) unlock(ctx context.Context, lock string) error {
+	err := t.do(ctx, framework.DeleteOp(lock))
+	if errors.Is(err, framework.ErrNoNode) && failedAt(err, lock) {
+		return nil // deleted by hand
+	}
+	return err
+}
+
+// finish applies ops to the item and unlocks it. If the item is gone, or ops
+// are refused, it only unlocks it.
+func (t *term) finish(ctx context.Context, lock string, ops ...framework.Op) error {
+	err := t.do(ctx, append(ops, framework.DeleteOp(lock))...)
+	if err == nil || t.inDoubt || mayPass(ctx, err) || errors.Is(err, errOver) {
+		return err
+	}
+	if !errors.Is(err, framework.ErrNoNode) {
+		t.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
+	}
+	return t.unlock(ctx, lock)
+}
+
+// mayPass reports whether what has failed with this error may succeed later.
+func mayPass(ctx context.Context, err error) bool {
+	return framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly) || ctx.Err() != nil
+}
+
+// Pauses after a failure, the first and the longest.
+const (
+	minPause = 10 * time.Millisecond
+	maxPause = time.Second
+)
+
+// settle calls work until its outcome is known, and reports whether it is. It
+// gives up when ctx ends.
+func (t *term) settle(ctx context.Context, work func(context.Context) error) bool {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		err := work(ctx)
+		switch {
+		case err == nil, t.session.Err() != nil, errors.Is(err, errOver), errors.Is(err, framework.ErrClosed):
+			return true
+		case ctx.Err() != nil:
+			return false
+		case !t.inDoubt && !mayPass(ctx, err):
+			t.client.Logger().Error("an item stays locked until the session ends", "error", err)
+			return true
+		}
+		attempt.Sleep(ctx, pause)
+	}
+}

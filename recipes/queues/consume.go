@@ -1,0 +1,462 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// Item is one item that a consumer has got.
+type Item struct {
+	Data []byte
+
+	path   string
+	ctx    context.Context //nolint:containedctx // it is what Context returns
+	failed error
+}
+
+// Path returns the path of the item's znode, which it may share with others
+// that were put together with it.
+func (i *Item) Path() string { return i.path }
+
+// Context returns the context of the loop's Items. With [WithLockPath] it also
+// ends when the item may no longer be locked, with the [*framework.LostError] as
+// its cause: another consumer may get the item.
+func (i *Item) Context() context.Context { return i.ctx }
+
+// Fail says that the item could not be consumed. Its [ErrorMode] says what then
+// becomes of it. Without [WithLockPath] it is lost. The error is logged.
+func (i *Item) Fail(err error) {
+	if err == nil {
+		err = errors.New("no reason given")
+	}
+	i.failed = err
+}
+
+// Consume calls fn with each item, one at a time, until ctx ends, and then
+// returns its error and cause. It survives lost connections and sessions. Any
+// other failure, such as the lack of rights, ends it.
+//
+// An error of fn is logged and does not end Consume; [ErrorMode] says what
+// becomes of the item. The next item then comes after a pause, up to a second
+// if more than one has failed. See [Item.Context] for the context of fn.
+//
+// When ctx ends while fn runs, fn is waited for. With [WithLockPath] the item
+// is deleted if fn returns nil, and stays in the queue otherwise.
+//
+// To consume several items at a time, call Consume in several goroutines.
+func (q *queue) Consume(ctx context.Context, fn func(ctx context.Context, item []byte) error) error {
+	if fn == nil {
+		return wrap("consume "+q.path, errors.New("function nil, expected one that consumes an item"))
+	}
+	for item, err := range q.Items(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := fn(item.ctx, item.Data); err != nil {
+			item.Fail(err)
+		}
+	}
+	return nil
+}
+
+// Items yields the items of the queue, and waits for more, until ctx ends. It is
+// the loop of [DistributedQueue.Consume] for a range statement. The last pair is
+// an error, and no item.
+//
+//	for item, err := range queue.Items(ctx) {
+//		if err != nil {
+//			return err
+//		}
+//		...
+//	}
+//
+// With [WithLockPath] an item is consumed when the loop goes on to the next. A
+// loop that is left, by break, return or a panic, leaves its item in the queue.
+func (q *queue) Items(ctx context.Context) iter.Seq2[*Item, error] {
+	return func(yield func(*Item, error) bool) {
+		if ctx == nil {
+			yield(nil, wrap("consume "+q.path, attempt.ErrNilContext))
+			return
+		}
+		c := &consumer{q: q, unreadable: make(map[string]struct{})}
+		defer c.end()
+		if err := c.run(ctx, yield); err != nil {
+			yield(nil, wrap("consume "+q.path, err))
+		}
+	}
+}
+
+func (q *queue) lockOf(name string) string { return framework.JoinPath(q.cfg.lockPath, name) }
+
+// consumer is one loop over a queue.
+type consumer struct {
+	q *queue
+
+	names []string         // of the last list, those that were not tried, in order
+	tried int              // since that list
+	watch *framework.Watch // ends when that list changes
+	busy  []string         // the locks of those that others consume, since that list
+
+	unreadable map[string]struct{} // names of what is no item, which stays
+
+	term *term // nil without a lock path, and before the first item
+
+	rests bool          // an item has failed, so the next one comes after a pause
+	rest  time.Duration // the last pause, 0 after an item that has not failed
+}
+
+// run yields items until the loop is left, which is no error, or ctx ends.
+func (c *consumer) run(ctx context.Context, yield func(*Item, error) bool) error {
+	for {
+		left, err := c.turn(ctx, yield)
+		switch {
+		case left:
+			return nil
+		case ctx.Err() != nil:
+			return attempt.Interrupted(ctx)
+		case err == nil:
+			if c.rests {
+				c.pause(ctx)
+			}
+			continue
+		case !mayPass(ctx, err) && !errors.Is(err, framework.ErrSessionEnded) && !errors.Is(err, errOver):
+			return err
+		}
+		c.q.client.Logger().Warn("a consumer is interrupted", "path", c.q.path, "error", err)
+		c.end()
+		c.pause(ctx)
+	}
+}
+
+// pause waits after a failure, each time for longer.
+func (c *consumer) pause(ctx context.Context) {
+	c.rests = false
+	c.rest = min(max(2*c.rest, minPause), maxPause)
+	attempt.Sleep(ctx, c.rest)
+}
+
+// end gives back what a loop has at the server.
+func (c *consumer) end() {
+	c.watch.Cancel()
+	c.watch, c.names = nil, nil
+	if c.term != nil {
+		c.term.leave()
+		c.term = nil
+	}
+}
+
+// turn waits for a znode that can be tried, and yields its items if they are
+// this consumer's.
+func (c *consumer) turn(ctx context.Context, yield func(*Item, error) bool) (left bool, err error) {
+	name, err := c.next(ctx)
+	if err != nil || name == "" {
+		return false, err
+	}
+	if c.q.cfg.lockPath == "" {
+		return c.consumeAtOnce(ctx, name, yield)
+	}
+	return c.consumeLocked(ctx, name, yield)
+}
+
+// next returns the name of an item that is due. After a wait it returns "".
+func (c *consumer) next(ctx context.Context) (string, error) {
+	switch {
+	case c.watch == nil, c.isOutdated() && (c.untilDue() > 0 || c.q.order.renews && c.tried >= c.q.cfg.minItems):
+		return "", c.renew(ctx)
+	case c.untilDue() > 0:
+		return "", c.wait(ctx)
+	}
+	name := c.names[0]
+	c.names = c.names[1:]
+	c.tried++
+	return name, nil
+}
+
+func (c *consumer) isOutdated() bool {
+	select {
+	case <-c.watch.Fired():
+		return true
+	default:
+		return false
+	}
+}
+
+// untilDue returns how long it is until an item is due, if no other comes.
+func (c *consumer) untilDue() time.Duration {
+	if len(c.names) == 0 {
+		return math.MaxInt64
+	}
+	if c.q.order.due == nil {
+		return 0
+	}
+	return time.Until(c.q.order.due(c.names[0]))
+}
+
+// renew reads the list.
+func (c *consumer) renew(ctx context.Context) error {
+	c.watch.Cancel()
+	c.watch = nil
+	names, err := list(ctx, c.q.client, c.q.path, itemPrefix, &c.watch)
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, is := c.unreadable[name]
+		return is
+	})
+	slices.SortFunc(names, c.q.order.compare)
+	c.names, c.tried, c.busy = names, 0, nil
+	return nil
+}
+
+// wait blocks until the list has changed, an item is due, or one was unlocked.
+func (c *consumer) wait(ctx context.Context) error {
+	var due <-chan time.Time
+	if len(c.names) > 0 {
+		timer := time.NewTimer(c.untilDue())
+		defer timer.Stop()
+		due = timer.C
+	}
+	unlocked, cancel, err := c.watchLocks(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-c.watch.Fired():
+	case <-due:
+	case <-unlocked:
+		// A consumer that dies changes nothing in the list.
+		return c.renew(ctx)
+	case <-ctx.Done():
+		return attempt.Interrupted(ctx)
+	}
+	return nil
+}
+
+// watchLocks sets watches on the locks of other consumers. The channel gets a
+// value when one of them is gone.
+func (c *consumer) watchLocks(ctx context.Context) (gone <-chan struct{}, cancel func(), err error) {
+	if len(c.busy) == 0 {
+		return nil, func() {}, nil
+	}
+	var ended framework.WatchQueue
+	watches := make([]*framework.Watch, len(c.busy))
+	absent := make([]bool, len(c.busy))
+	reads := make([]framework.Read, len(c.busy))
+	var ignored []byte
+	for i, lock := range c.busy {
+		reads[i] = framework.ReadData(lock, &ignored, framework.Watched(&watches[i]), framework.StoringAbsenceIn(&absent[i]))
+	}
+	cancel = func() {
+		for _, w := range watches {
+			w.Cancel()
+		}
+	}
+	if err := c.q.client.Pipeline(ctx, reads...); err != nil {
+		return nil, cancel, err
+	}
+	if slices.Contains(absent, true) {
+		now := make(chan struct{})
+		close(now)
+		return now, cancel, nil
+	}
+	for _, w := range watches {
+		ended.Add(w)
+	}
+	return ended.Wake(), cancel, nil
+}
+
+// consumeAtOnce deletes an item and then yields it.
+func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*Item, error) bool) (left bool, err error) {
+	path := framework.JoinPath(c.q.path, name)
+	var stat framework.Stat
+	data, err := c.q.client.Get(ctx, path, framework.StoringStatIn(&stat))
+	if errors.Is(err, framework.ErrNoNode) {
+		return false, nil // another consumer was faster
+	}
+	if err != nil {
+		return false, err
+	}
+	items, err := c.decode(name, data)
+	if err != nil {
+		return false, nil
+	}
+	// A context that ends while the request is under way must not lose the item.
+	bounded, cancel := graceful(ctx)
+	defer cancel()
+	switch err := remove(bounded, c.q.client, path, &stat); {
+	case attempt.Overtaken(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("the item %s may be lost: %w", name, err)
+	}
+	for _, data := range items {
+		item := &Item{Data: data, path: path, ctx: ctx}
+		if !yield(item, nil) {
+			return true, nil
+		}
+		c.note(item)
+	}
+	return false, nil
+}
+
+// decode reads the items of a znode. What is none stays where it is.
+func (c *consumer) decode(name string, data []byte) ([][]byte, error) {
+	items, err := decode(data)
+	if err != nil {
+		c.unreadable[name] = struct{}{}
+		c.q.client.Logger().Error("a znode in a queue is no item and stays there", "path", c.q.path, "name", name, "error", err)
+	}
+	return items, err
+}
+
+// note takes down how an item has ended.
+func (c *consumer) note(item *Item) {
+	if item.failed == nil {
+		c.rest = 0
+		return
+	}
+	c.q.client.Logger().Warn("an item was not consumed", "path", item.path, "error", item.failed)
+	c.rests = true
+}
+
+// consumeLocked locks an item, yields it, and deletes it or puts it back.
+func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*Item, error) bool) (left bool, err error) {
+	if c.term != nil && c.term.held.Err() != nil {
+		return false, errOver
+	}
+	if c.term == nil {
+		if c.term, err = newTerm(ctx, c.q); err != nil {
+			return false, err
+		}
+	}
+	path, lock := framework.JoinPath(c.q.path, name), c.q.lockOf(name)
+	if ok, err := c.lock(ctx, path, lock); !ok {
+		return false, err
+	}
+	// However the loop is left, the item is unlocked.
+	finish := c.term.unlock
+	defer func() {
+		c.settle(ctx, func(ctx context.Context) error { return finish(ctx, lock) })
+	}()
+	data, err := c.q.client.Get(ctx, path)
+	if errors.Is(err, framework.ErrNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	items, err := c.decode(name, data)
+	if err != nil {
+		return false, nil
+	}
+	if c.term.held.Err() != nil {
+		return false, errOver // the connection was lost meanwhile
+	}
+	left, done := c.yieldLocked(ctx, path, items, yield)
+	if done != nil {
+		t := c.term
+		finish = func(ctx context.Context, lock string) error { return t.finish(ctx, lock, done...) }
+	}
+	return left, nil
+}
+
+// lock locks an item, and reports whether it did.
+func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
+	t := c.term
+	bounded, cancel := graceful(ctx)
+	defer cancel()
+	err := t.lock(bounded, path, lock)
+	switch {
+	case err == nil:
+		return true, nil
+	case t.inDoubt:
+		locked := false
+		c.settle(ctx, func(ctx context.Context) error {
+			if !locked {
+				if err := t.lock(ctx, path, lock); err != nil {
+					if attempt.Overtaken(err) {
+						return nil
+					}
+					return err
+				}
+				locked = true
+			}
+			return t.unlock(ctx, lock)
+		})
+		return false, err
+	case errors.Is(err, errOver):
+		return false, err
+	case attempt.Overtaken(err) && failedAt(err, lock) && errors.Is(err, framework.ErrNodeExists):
+		c.busy = append(c.busy, lock)
+		return false, nil
+	case attempt.Overtaken(err):
+		return false, nil // the item is gone
+	default:
+		return false, err
+	}
+}
+
+// settle has work done, in the background if it takes longer than the context
+// and a grace allow. Then this consumer goes on with another term.
+func (c *consumer) settle(ctx context.Context, work func(context.Context) error) {
+	t := c.term
+	bounded, cancel := graceful(ctx)
+	defer cancel()
+	if t.settle(bounded, work) {
+		return
+	}
+	c.term = nil
+	go func() { //nolint:contextcheck // it outlives the call
+		t.settle(context.Background(), work)
+		t.leave()
+	}()
+}
+
+// yieldLocked yields items of one znode. It returns what then has to be done
+// with the znode, nothing if it stays.
+func (c *consumer) yieldLocked(
+	ctx context.Context, path string, items [][]byte, yield func(*Item, error) bool,
+) (left bool, done []framework.Op) {
+	held, cancel := while(ctx, c.term.held)
+	defer cancel()
+	for i, data := range items {
+		item := &Item{Data: data, path: path, ctx: held}
+		if !yield(item, nil) {
+			return true, nil
+		}
+		if item.failed != nil && held.Err() != nil {
+			return false, nil // it was interrupted
+		}
+		c.note(item)
+		if item.failed != nil && c.q.cfg.errorMode == Requeue {
+			_, name := framework.SplitPath(path)
+			// What was consumed is not put back with the rest.
+			return false, []framework.Op{
+				framework.DeleteOp(path),
+				framework.CreateOp(framework.JoinPath(c.q.path, requeued(name)), encode(items[i:]), framework.WithMode(framework.PersistentSequential)),
+			}
+		}
+	}
+	return false, []framework.Op{framework.DeleteOp(path)}
+}
+
+// while returns a context derived from ctx that also ends with held, and with
+// its cause.
+func while(ctx, held context.Context) (context.Context, context.CancelFunc) {
+	both, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
+	return both, func() {
+		stop()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,90 @@
+// Package queues has queues that many processes put items into and consume
+// items from.
+//
+//	queue, err := queues.NewDistributedQueue(client, "/queues/mails", queues.WithLockPath("/queues/mails-locks"))
+//	err = queue.Put(ctx, []byte("a mail"))
+//
+//	err = queue.Consume(ctx, func(ctx context.Context, item []byte) error { ... }) // until ctx ends
+//
+// Or with a loop, which an item that is consumed does not leave:
+//
+//		for item, err := range queue.Items(ctx) {
+//			if err != nil {
+//				return err
+//			}
+//			if err := send(item.Context(), item.Data); err != nil {
+//				item.Fail(err)
+//			}
+//		}
+//
+//	  - [DistributedQueue] is first in, first out.
+//	  - [DistributedPriorityQueue] gives items with a lower number first.
+//	  - [DistributedDelayQueue] gives each item at a time of its own.
+//	  - [DistributedIdQueue] has items that can be removed by their ids.
+//	  - [SimpleDistributedQueue] is the plain queue of ZooKeeper's own recipes.
+//
+// They share their znodes, byte for byte, with Curator's classes of the same
+// names. Nothing has to be started or closed. A queue has a goroutine only
+// while it puts items in the background or has to unlock an item.
+//
+// # What is promised
+//
+// An item whose Put has succeeded is in the queue until it is consumed. A Put
+// is never repeated when its reply was lost: [framework.OutcomeUnknown] is then
+// true for its error, and the caller decides whether twice or never is worse.
+//
+// Without a lock path, an item is deleted before it is consumed. No item is
+// consumed twice. An item is lost with the consumer that has it, and also when
+// the reply to its deletion is lost: the log then names it.
+//
+// With [WithLockPath], an item is deleted after it was consumed, so none is
+// lost. A consumer that dies, or whose session ends, may have consumed an item
+// in part or whole, and another one then consumes it again. Otherwise each item
+// is consumed once. While the context of an item has not ended, no other
+// consumer has it, as far as the client's error policy promises that: see
+// [framework.WithErrorPolicy].
+//
+// A failed item is put back in one transaction, with the priority, the time or
+// the id that it has. Of several items in one znode, those that were consumed
+// are not put back.
+//
+// # What they are not for
+//
+// ZooKeeper keeps a queue in the memory of every server and sends its whole list
+// of names to consumers. Curator's own advice (Tech Note 4) is not to use it for
+// queues. They are for a few items at a time: work to hand out to a fleet,
+// orders to a controller. Use a message broker for more than this:
+//
+//   - An item must be smaller than a megabyte, and should be a few kilobytes.
+//   - A list has some 25 bytes for each item, more with priorities or ids. It
+//     must stay below [framework.WithMaxReplySize] and below Java's
+//     jute.maxbuffer, a megabyte: some 35,000 items. Then consumers can no longer
+//     read the queue, and it takes another client to clear it. [WithMaxItems]
+//     keeps producers from that, if all use it.
+//   - A consumer of a [DistributedQueue] reads the list once for all items that
+//     are in it. One of a [DistributedPriorityQueue] or a [DistributedDelayQueue]
+//     reads it for each item, unless [WithMinItemsBeforeRefresh] says otherwise.
+//   - Every change of a queue wakes all consumers that wait.
+//   - Each item costs writes that a majority of the servers puts on disk: one to
+//     put it, one to consume it, or two with locks. These compete with the locks
+//     and elections of the same ensemble.
+//   - Several consumers do not consume in order. One that must be, is made by
+//     package leader.
+//
+// # Coming from Curator
+//
+//   - start and close are gone; the consumer of the constructor is Consume, or
+//     Items, and its context.
+//   - Items are bytes. The serializer is the caller's.
+//   - put blocks until the item is in the queue, unless [WithPutInBackground] is
+//     given. FlushPuts waits for the others.
+//   - A maximum wait is the deadline of the context.
+//   - Of the simple queue, remove and element, which throw on an empty queue, and
+//     poll and peek, which return null, are Poll and Peek with [ErrEmpty].
+//   - Requeued items keep their priority and their delay. Curator puts them in
+//     front of all others.
+//   - An item whose consumer has died is consumed at once when its lock is gone.
+//     Curator's consumers see it after the next change of the queue.
+//   - What is no item stays in the queue, with an error in the log. Curator
+//     deletes it.
+package queues

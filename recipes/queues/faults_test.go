@@ -1,0 +1,249 @@
+package queues_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestALostReplyToAPutIsReported(t *testing.T) {
+	for _, c := range []struct {
+		fault   zkserver.Fault
+		unknown bool
+		items   int
+	}{{zkserver.LoseRequest, true, 0}, {zkserver.LoseReply, true, 1}, {zkserver.FailWith(-127), false, 1}} {
+		t.Run(c.fault.String(), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server)
+			q := newQueue(t, client)
+			require.NoError(t, client.Mkdirs(withLimit(t), path))
+			server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, c.fault))
+
+			err := q.Put(withLimit(t), []byte("a"))
+
+			require.Equal(t, c.unknown, err != nil, "%v", err)
+			require.Equal(t, c.unknown, framework.OutcomeUnknown(err))
+			awaitNames(t, client, path, c.items)
+		})
+	}
+}
+
+// writes are the requests of a consumer that change something.
+var writes = map[string]zkserver.OpCode{
+	"create": zkserver.OpCreate2, "delete": zkserver.OpDelete, "transaction": zkserver.OpMulti,
+	"list": zkserver.OpGetChildren2, "read": zkserver.OpGetData,
+}
+
+// With locks no item is lost or consumed twice, whichever request or reply of a
+// consumer is, as long as its session lives.
+func TestEveryLostRequestOfALockedConsumer(t *testing.T) {
+	t.Parallel()
+	const n = 3
+	for name, op := range writes {
+		for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
+			for k := 1; k <= 2*n+1; k++ {
+				t.Run(fmt.Sprintf("%s %d, %v", name, k, fault), func(t *testing.T) {
+					t.Parallel()
+					server := zktest.NewServer(t)
+					t.Cleanup(func() { zktest.AssertClean(t, server) })
+					producer := newQueue(t, zktest.Client(t, server))
+					for _, item := range numbers(n) {
+						require.NoError(t, producer.Put(withLimit(t), []byte(item)))
+					}
+					client := zktest.Client(t, server)
+					server.Intercept(zkserver.Nth(k, op, fault))
+					got, failed := make(chan string, 10*n), false
+					stop := start(t, newQueue(t, client, withLock), func(_ context.Context, item []byte) error {
+						if string(item) == "1" && !failed {
+							failed = true // one of them is put back
+							return errFailed
+						}
+						got <- string(item)
+						return nil
+					})
+					require.ElementsMatch(t, numbers(n), awaitItems(t, got, n))
+					observer := zktest.Client(t, server)
+					awaitNames(t, observer, path, 0)
+					stop()
+					awaitNames(t, observer, lockPath, 0)
+					require.Empty(t, got)
+					require.NoError(t, client.Sync(withLimit(t), path), "a client without a connection leaves its session")
+				})
+			}
+		}
+	}
+}
+
+// Without locks no item is consumed twice. One is lost only when the reply to
+// its deletion is.
+func TestEveryLostRequestOfAConsumerWithoutLocks(t *testing.T) {
+	t.Parallel()
+	const n = 3
+	for name, op := range writes {
+		for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
+			for k := 1; k <= n; k++ {
+				t.Run(fmt.Sprintf("%s %d, %v", name, k, fault), func(t *testing.T) {
+					t.Parallel()
+					server := zktest.NewServer(t)
+					q := newQueue(t, zktest.Client(t, server))
+					for _, item := range numbers(n) {
+						require.NoError(t, q.Put(withLimit(t), []byte(item)))
+					}
+					want := numbers(n)
+					server.Intercept(zkserver.Nth(k, op, fault))
+					if op == zkserver.OpDelete && fault == zkserver.LoseReply {
+						want = append(want[:k-1], want[k:]...)
+					}
+					items := consumed(t, q)
+					require.Equal(t, want, awaitItems(t, items, len(want)))
+					awaitNames(t, zktest.Client(t, server), path, 0)
+					require.Empty(t, items)
+				})
+			}
+		}
+	}
+}
+
+// A consumer that is stopped while its request has no answer unlocks the item in
+// the background, when the connection is back.
+func TestAConsumerThatIsStoppedInAnOutageLeavesNoLock(t *testing.T) {
+	for _, k := range []int{1, 2} { // to lock the item, and to finish it
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			observer, client := zktest.Client(t, server), zktest.Client(t, server)
+			q := newQueue(t, client, withLock)
+			require.NoError(t, q.Put(withLimit(t), []byte("a")))
+			release := make(chan struct{})
+			server.Intercept(zkserver.Nth(k, zkserver.OpMulti, zkserver.HoldUntil(release)))
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			calls := 0
+			go func() {
+				ended <- q.Consume(ctx, func(context.Context, []byte) error { calls++; return nil })
+			}()
+			zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault.String() != zkserver.Pass.String() })
+			cancel()
+			require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
+			require.Equal(t, k-1, calls)
+
+			close(release)
+
+			awaitNames(t, observer, lockPath, 0)
+			awaitNames(t, observer, path, 2-k)
+			require.NoError(t, observer.Delete(withLimit(t), lockPath), "nothing comes back")
+		})
+	}
+}
+
+// A transaction to put back an item is applied or not: there is no moment in
+// which it is lost, or there twice.
+func TestAnItemIsPutBackInOneTransaction(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, observer := zktest.Client(t, server), zktest.Client(t, server)
+	q := newQueue(t, client, withLock)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	failures := 0
+	done := make(chan struct{})
+	seen := make(chan error, 1)
+	watched := make(chan struct{})
+	go func() {
+		for f, err := range observer.FollowChildren(withLimit(t), path) {
+			select {
+			case <-watched:
+			default:
+				close(watched)
+			}
+			if err != nil || len(f.Names) > 1 || len(f.Names) == 0 && failuresOver(done) == nil {
+				seen <- errors.Join(err, fmt.Errorf("the queue has %v", f.Names))
+				return
+			}
+			if len(f.Names) == 0 {
+				seen <- nil
+				return
+			}
+		}
+	}()
+	zktest.Await(t, watched, "the observer")
+	start(t, q, func(context.Context, []byte) error {
+		if failures++; failures <= 5 {
+			return errFailed
+		}
+		close(done)
+		return nil
+	})
+	require.NoError(t, zktest.Await(t, seen, "the last consumption"))
+}
+
+// failuresOver returns an error once done is closed.
+func failuresOver(done <-chan struct{}) error {
+	select {
+	case <-done:
+		return errFailed
+	default:
+		return nil
+	}
+}
+
+// A consumer that knows of its session's end too late must not touch the lock of
+// the one that has the item now.
+func TestALateUnlockSparesTheLockOfAnother(t *testing.T) {
+	server := zktest.NewServer(t)
+	slow, other := zktest.Client(t, server), zktest.Client(t, server)
+	q := newQueue(t, slow, withLock)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	got, release := make(chan struct{}), make(chan struct{})
+	start(t, q, func(context.Context, []byte) error {
+		select {
+		case got <- struct{}{}:
+		default:
+			return errFailed // the second time
+		}
+		<-release
+		return errFailed
+	})
+	zktest.Await(t, got, "the item")
+	name := awaitNames(t, other, path, 1)[0]
+	zktest.KillSession(t, slow)
+	_, err := other.Create(withLimit(t), lockPath+"/"+name, []byte("other"), framework.WithMode(framework.Ephemeral))
+	require.NoError(t, err)
+
+	close(release)
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { // it goes on, with a new witness
+		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.Request.Path == lockPath+"/"+name
+	})
+
+	data, err := other.Get(withLimit(t), lockPath+"/"+name)
+	require.NoError(t, err)
+	require.Equal(t, "other", string(data))
+	require.Equal(t, []string{name}, awaitNames(t, other, path, 1))
+}
+
+func TestALostReplyToARemoval(t *testing.T) {
+	for name, c := range map[string]struct {
+		op   zkserver.OpCode
+		opts []queues.Option
+	}{"at once": {zkserver.OpDelete, nil}, "locked": {zkserver.OpMulti, []queues.Option{withLock}}} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server)
+			q, err := queues.NewDistributedIdQueue(client, path, c.opts...)
+			require.NoError(t, err)
+			require.NoError(t, q.Put(withLimit(t), []byte("a"), "id"))
+			server.Intercept(zkserver.Nth(1, c.op, zkserver.LoseReply))
+
+			n, err := q.Remove(withLimit(t), "id")
+
+			require.Zero(t, n)
+			require.True(t, framework.OutcomeUnknown(err), "%v", err)
+			awaitNames(t, client, path, 0)
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package queues
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+func validate(client *framework.Framework, path string) error {
+	if client == nil {
+		return errors.New("client nil, expected a started framework client")
+	}
+	return framework.ValidatePath(path)
+}
+
+// wrap names the package and the call that has failed.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("queues: %s: %w", what, err)
+}
+
+// list returns the names of the items below path, none if it does not exist.
+// With into it sets a watch that ends when the list changes.
+func list(ctx context.Context, client *framework.Framework, path, prefix string, into **framework.Watch) ([]string, error) {
+	for {
+		var opts []framework.ChildrenOption
+		if into != nil {
+			opts = append(opts, framework.Watched(into))
+		}
+		names, err := client.Children(ctx, path, opts...)
+		if err == nil {
+			return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) }), nil
+		}
+		if !errors.Is(err, framework.ErrNoNode) {
+			return nil, err
+		}
+		if into == nil {
+			return nil, nil
+		}
+		// No list of children tells of the creation of their parent.
+		stat, err := client.Exists(ctx, path, framework.Watched(into))
+		if err != nil || stat == nil {
+			return nil, err
+		}
+		(*into).Cancel()
+	}
+}
+
+// remove deletes an item that was read. It fails with an error that matches
+// [attempt.Overtaken] if another consumer was faster.
+func remove(ctx context.Context, client *framework.Framework, path string, read *framework.Stat) error {
+	repeated := false
+	return attempt.Conditional(func() error {
+		if repeated {
+			// A container that was empty may have gone, and its numbers begin again.
+			now, err := client.Exists(ctx, path)
+			if err != nil || now == nil || now.Czxid != read.Czxid {
+				return cmp.Or(err, framework.ErrNoNode)
+			}
+		}
+		repeated = true
+		return client.Delete(ctx, path, framework.WithVersion(read.Version))
+	})
+}
+
+// ensure creates a folder that Curator's consumers and producers expect to
+// stay, so it is not a container.
+func ensure(ctx context.Context, client *framework.Framework, path string) error {
+	_, err := client.Create(ctx, path, nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
+	if errors.Is(err, framework.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// afterGrace is how long a request that an ended context must not tear apart
+// goes on.
+const afterGrace = time.Second
+
+// graceful returns a context that ends a second after ctx.
+func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(afterGrace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(context.Cause(ctx))
+		case <-late.Done():
+		}
+	})
+	return late, func() {
+		stop()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,185 @@
+package queues_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestLowerPrioritiesComeFirst(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path)
+		require.NoError(t, err)
+		for _, put := range []struct {
+			item     string
+			priority int32
+		}{{"d", 5}, {"f", 1 << 30}, {"b", -1}, {"c", 0}, {"e", 5}, {"a", -1 << 31}} {
+			require.NoError(t, q.Put(withLimit(t), []byte(put.item), put.priority))
+		}
+		require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, awaitItems(t, consumed(t, q), 6))
+	})
+}
+
+// An item that comes while others are being consumed takes its place at once,
+// or after the number of items that the consumer was told to take from one list.
+func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
+	for _, c := range []struct {
+		min  int
+		want []string
+	}{{0, []string{"1", "0", "2", "3"}}, {2, []string{"1", "2", "0", "3"}}} {
+		client := zktest.Client(t, zktest.NewServer(t))
+		q, err := queues.NewDistributedPriorityQueue(client, path, queues.WithMinItemsBeforeRefresh(c.min))
+		require.NoError(t, err)
+		for i, item := range []string{"1", "2", "3"} {
+			require.NoError(t, q.Put(withLimit(t), []byte(item), int32(i+1)))
+		}
+		got := make(chan string, 10)
+		start(t, q, func(ctx context.Context, item []byte) error {
+			got <- string(item)
+			if string(item) == "1" {
+				return q.Put(ctx, []byte("0"), 0)
+			}
+			return nil
+		})
+		require.Equal(t, c.want, awaitItems(t, got, 4))
+	}
+}
+
+// In Curator a failed item loses its priority and goes in front of all others.
+func TestAFailedItemKeepsItsPriority(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, withLock)
+		require.NoError(t, err)
+		require.NoError(t, q.Put(withLimit(t), []byte("a"), 5))
+		require.NoError(t, q.Put(withLimit(t), []byte("b"), 5))
+		require.NoError(t, q.Put(withLimit(t), []byte("c"), 6))
+		failed := false
+		got := make(chan string, 10)
+		start(t, q, func(_ context.Context, item []byte) error {
+			got <- string(item)
+			if !failed {
+				failed = true
+				return errFailed
+			}
+			return nil
+		})
+		require.Equal(t, []string{"a", "b", "a", "c"}, awaitItems(t, got, 4))
+	})
+}
+
+// onFakeTime runs a test in a bubble with a server in memory.
+func onFakeTime(t *testing.T, test func(t *testing.T, server *zkserver.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, zktest.NewServer(t, zkserver.WithoutListener())) })
+}
+
+func TestItemsComeWhenTheyAreDue(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
+		client := zktest.Client(t, server)
+		q, err := queues.NewDistributedDelayQueue(client, path)
+		require.NoError(t, err)
+		began := time.Now()
+		after := map[string]time.Duration{"now": -time.Hour, "soon": 10 * time.Second, "late": time.Minute}
+		for _, item := range []string{"late", "now", "soon"} {
+			require.NoError(t, q.Put(t.Context(), []byte(item), began.Add(after[item])))
+		}
+		type arrival struct {
+			item string
+			at   time.Duration
+		}
+		got := make(chan arrival, 10)
+		start(t, q, func(_ context.Context, item []byte) error {
+			got <- arrival{string(item), time.Since(began)}
+			return nil
+		})
+		expect := func(item string, at time.Duration) {
+			t.Helper()
+			a := <-got
+			require.Equal(t, item, a.item)
+			require.GreaterOrEqual(t, a.at, at)
+			require.Less(t, a.at, at+time.Second)
+		}
+		expect("now", 0)
+		expect("soon", 10*time.Second)
+		require.NoError(t, q.Put(t.Context(), []byte("between"), began.Add(20*time.Second)))
+		expect("between", 20*time.Second)
+		expect("late", time.Minute)
+	})
+}
+
+// In Curator a failed item is due in the order of 1970, before all others.
+func TestAFailedItemKeepsItsTime(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	q, err := queues.NewDistributedDelayQueue(client, path, withLock)
+	require.NoError(t, err)
+	require.NoError(t, q.Put(withLimit(t), []byte("a"), time.UnixMilli(1000)))
+	names := make(chan []string, 2)
+	failed := false
+	start(t, q, func(ctx context.Context, _ []byte) error {
+		list, err := client.Children(ctx, path)
+		names <- list
+		if !failed {
+			failed = true
+			return errFailed
+		}
+		return err
+	})
+	require.Equal(t, []string{"queue-|000003E8|0000000000"}, zktest.Await(t, names, "the first try"))
+	require.Equal(t, []string{"queue-|000003E8|0000000001"}, zktest.Await(t, names, "the second try"))
+}
+
+func TestItemsAreRemovedByTheirIds(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client := zktest.Client(t, server)
+				q, err := queues.NewDistributedIdQueue(client, path, opts...)
+				require.NoError(t, err)
+				n, err := q.Remove(withLimit(t), "x/y")
+				require.NoError(t, err)
+				require.Zero(t, n)
+				for _, put := range []struct{ item, id string }{{"a", "z"}, {"b", "x/y"}, {"c", "a"}, {"d", "x/y"}} {
+					require.NoError(t, q.Put(withLimit(t), []byte(put.item), put.id))
+				}
+				n, err = q.Remove(withLimit(t), "x/y")
+				require.NoError(t, err)
+				require.Equal(t, 2, n)
+				require.Equal(t, []string{"a", "c"}, awaitItems(t, consumed(t, q), 2), "in the order of their numbers")
+			})
+		})
+	}
+}
+
+func TestAnItemThatIsConsumedIsNotRemoved(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		q, err := queues.NewDistributedIdQueue(client, path, withLock)
+		require.NoError(t, err)
+		require.NoError(t, q.Put(withLimit(t), []byte("a"), "id"))
+		release, got := make(chan struct{}), make(chan string, 10)
+		failed := false
+		start(t, q, func(_ context.Context, item []byte) error {
+			got <- string(item)
+			<-release
+			if !failed {
+				failed = true
+				return errFailed
+			}
+			return nil
+		})
+		zktest.Await(t, got, "the item")
+		n, err := q.Remove(withLimit(t), "id")
+		require.NoError(t, err)
+		require.Zero(t, n)
+		close(release)
+		require.Equal(t, "a", zktest.Await(t, got, "it was put back"))
+		awaitNames(t, client, path, 0)
+	})
+}

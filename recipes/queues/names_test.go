@@ -1,0 +1,147 @@
+package queues_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// What Curator's own classes write, and read.
+func TestNamesAndBytesAreCurators(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	ctx := withLimit(t)
+	fifo := newQueue(t, client)
+	priority, err := queues.NewDistributedPriorityQueue(client, path)
+	require.NoError(t, err)
+	delay, err := queues.NewDistributedDelayQueue(client, path)
+	require.NoError(t, err)
+	ids, err := queues.NewDistributedIdQueue(client, path)
+	require.NoError(t, err)
+	simple, err := queues.NewSimpleDistributedQueue(client, path)
+	require.NoError(t, err)
+	one := []byte("\x00\x01\x00\x01\x01\x00\x00\x00\x04test\x02")
+	for _, c := range []struct {
+		put  func() error
+		name string
+		data []byte
+	}{
+		{func() error { return fifo.Put(ctx, []byte("test")) }, "queue-0000000000", one},
+		{
+			func() error { return fifo.PutMulti(ctx, []byte("test"), nil, []byte("b")) }, "queue-0000000001",
+			[]byte("\x00\x01\x00\x01\x01\x00\x00\x00\x04test\x01\x00\x00\x00\x00\x01\x00\x00\x00\x01b\x02"),
+		},
+		{func() error { return priority.Put(ctx, []byte("test"), 5) }, "queue-1000000050000000002", one},
+		{func() error { return priority.Put(ctx, []byte("test"), -1) }, "queue-0FFFFFFFF0000000003", one},
+		{func() error { return delay.Put(ctx, []byte("test"), time.UnixMilli(0x18BCFE56800)) }, "queue-|18BCFE56800|0000000004", one},
+		{func() error { return delay.Put(ctx, []byte("test"), time.UnixMicro(10_001)) }, "queue-|0000000B|0000000005", one},
+		{func() error { return ids.Put(ctx, []byte("test"), "a/b|c") }, "queue-|a_b_c|0000000006", one},
+		{func() error { return simple.Offer(ctx, []byte("test")) }, "qn-0000000007", []byte("test")},
+	} {
+		require.NoError(t, c.put())
+		data, err := client.Get(ctx, path+"/"+c.name)
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.data, data, c.name)
+		require.NoError(t, client.Delete(ctx, path+"/"+c.name))
+	}
+}
+
+// A folder of a queue must outlive its items: Curator's producers do not create
+// it again.
+func TestTheFolderOfAQueueIsNoContainer(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	q := newQueue(t, client, withLock)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	awaitItems(t, consumed(t, q), 1)
+	for _, folder := range []string{path, lockPath} {
+		var stat framework.Stat
+		_, err := client.Get(withLimit(t), folder, framework.StoringStatIn(&stat))
+		require.NoError(t, err)
+		require.Zero(t, stat.EphemeralOwner, "%s is a container", folder)
+	}
+}
+
+func TestWhatIsNoItemStays(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			client := zktest.Client(t, zktest.NewServer(t))
+			q := newQueue(t, client, opts...)
+			foreign := []string{}
+			for i, data := range []string{
+				"", "\x00\x01", "\x00\x01\x00\x02\x02", "\x00\x01\x00\x01", "\x00\x01\x00\x01\x07",
+				"\x00\x01\x00\x01\x01\x00\x00", "\x00\x01\x00\x01\x01\x00\x00\x00\x09test\x02", "\x00\x01\x00\x01\x01\xff\xff\xff\xfftest\x02",
+			} {
+				foreign = append(foreign, "queue-x"+numbers(10)[i])
+				_, err := client.Create(withLimit(t), path+"/"+foreign[i], []byte(data), framework.CreatingParentsIfNeeded())
+				require.NoError(t, err)
+			}
+			foreign = append(foreign, "other")
+			_, err := client.Create(withLimit(t), path+"/other", nil)
+			require.NoError(t, err)
+			require.NoError(t, q.Put(withLimit(t), []byte("a")))
+
+			items := consumed(t, q)
+
+			require.Equal(t, []string{"a"}, awaitItems(t, items, 1))
+			require.NoError(t, q.Put(withLimit(t), []byte("b")))
+			require.Equal(t, []string{"b"}, awaitItems(t, items, 1))
+			require.Equal(t, slices.Sorted(slices.Values(foreign)), awaitNames(t, client, path, len(foreign)))
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	for name, c := range map[string]struct {
+		path string
+		opts []queues.Option
+		want string
+	}{
+		"relative path":      {"a", nil, `"a"`},
+		"nil option":         {"/a", []queues.Option{nil}, "a nil option"},
+		"relative lock path": {"/a", []queues.Option{queues.WithLockPath("b")}, `"b"`},
+		"the queue's own":    {"/a", []queues.Option{queues.WithLockPath("/a")}, "same path"},
+		"mode":               {"/a", []queues.Option{withLock, queues.WithErrorMode(7)}, "error mode 7"},
+		"mode without lock":  {"/a", []queues.Option{queues.WithErrorMode(queues.Delete)}, "without WithLockPath"},
+		"no room":            {"/a", []queues.Option{queues.WithMaxItems(0)}, "at most 0"},
+		"refresh":            {"/a", []queues.Option{queues.WithMinItemsBeforeRefresh(-1)}, "after -1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := queues.NewDistributedQueue(client, c.path, c.opts...)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	_, err := queues.NewDistributedQueue(nil, path)
+	require.ErrorContains(t, err, "client nil")
+	_, err = queues.NewSimpleDistributedQueue(nil, path)
+	require.ErrorContains(t, err, "client nil")
+	q := newQueue(t, client)
+	require.ErrorContains(t, q.PutMulti(t.Context()), "no items")
+	require.ErrorContains(t, q.Consume(t.Context(), nil), "function nil")
+	require.ErrorIs(t, q.Put(nilContext, nil), framework.ErrInvalidOption)
+	require.ErrorIs(t, q.FlushPuts(nilContext), framework.ErrInvalidOption)
+	for item, err := range q.Items(nilContext) {
+		require.Nil(t, item)
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+	}
+	require.ErrorIs(t, q.Put(t.Context(), make([]byte, 2<<20)), framework.ErrTooLarge)
+	delay, err := queues.NewDistributedDelayQueue(client, path)
+	require.NoError(t, err)
+	require.ErrorContains(t, delay.Put(t.Context(), nil, time.Time{}), "due at")
+	ids, err := queues.NewDistributedIdQueue(client, path)
+	require.NoError(t, err)
+	require.ErrorContains(t, ids.Put(t.Context(), nil, ""), `id ""`)
+	_, err = ids.Remove(t.Context(), "")
+	require.ErrorContains(t, err, `id ""`)
+	simple, err := queues.NewSimpleDistributedQueue(client, path)
+	require.NoError(t, err)
+	_, err = simple.Take(nilContext)
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+}

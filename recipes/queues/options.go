@@ -1,0 +1,117 @@
+package queues
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Option is a setting of a [DistributedQueue] and the queues like it.
+type Option interface{ apply(*config) error }
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+type config struct {
+	lockPath   string // "" if consumers take no locks
+	errorMode  ErrorMode
+	maxItems   int // 0 for any number
+	background bool
+	minItems   int // to consume before the list is renewed
+}
+
+func newConfig(opts []Option) (config, error) {
+	var c config
+	for _, o := range opts {
+		if o == nil {
+			return c, errors.New("a nil option")
+		}
+		if err := o.apply(&c); err != nil {
+			return c, err
+		}
+	}
+	if c.errorMode != Requeue && c.lockPath == "" {
+		return c, errors.New("WithErrorMode without WithLockPath, and without a lock an item is deleted before it is consumed")
+	}
+	return c, nil
+}
+
+// WithLockPath makes consumers lock an item while they consume it, and delete
+// it afterwards. The item of a consumer that dies is consumed by another one.
+// Its lock is an ephemeral znode <lockPath>/<name of the item>. All consumers of
+// a queue must use the same path, and each queue a path of its own. Default: no
+// locks, and an item is deleted before it is consumed.
+func WithLockPath(lockPath string) Option {
+	return optionFunc(func(c *config) error {
+		if err := framework.ValidatePath(lockPath); err != nil {
+			return fmt.Errorf("lock path: %w", err)
+		}
+		c.lockPath = lockPath
+		return nil
+	})
+}
+
+// ErrorMode says what becomes of an item whose consumer has failed. It is
+// Curator's ErrorMode.
+type ErrorMode int
+
+const (
+	// Requeue puts the item back with the priority, the time or the id that it
+	// has, behind those that are its equals. It is the default.
+	Requeue ErrorMode = iota
+
+	// Delete deletes the item.
+	Delete
+)
+
+// WithErrorMode sets what becomes of an item whose consumer has failed. It needs
+// [WithLockPath]. Default: [Requeue].
+func WithErrorMode(mode ErrorMode) Option {
+	return optionFunc(func(c *config) error {
+		if mode != Requeue && mode != Delete {
+			return fmt.Errorf("error mode %d, expected Requeue or Delete", mode)
+		}
+		c.errorMode = mode
+		return nil
+	})
+}
+
+// WithMaxItems makes a Put wait while the queue has so many znodes or more. The
+// bound is not exact: producers that find room at the same time all use it.
+// Default: any number.
+func WithMaxItems(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("at most %d items, expected 1 or more", n)
+		}
+		c.maxItems = n
+		return nil
+	})
+}
+
+// WithPutInBackground makes Put return before the item is in the queue, which
+// FlushPuts waits for. Items arrive in the order of the calls. Those that wait
+// for each other's requests share a transaction. It is Curator's
+// putInBackground, which is its default; here it is not.
+func WithPutInBackground() Option {
+	return optionFunc(func(c *config) error {
+		c.background = true
+		return nil
+	})
+}
+
+// WithMinItemsBeforeRefresh sets how many items a consumer of a priority queue
+// or a delay queue takes from one list before it reads a newer one. A greater
+// number costs less: a list has the names of all items. But an item that should
+// come first may have to wait for so many others. Default: 0.
+func WithMinItemsBeforeRefresh(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 0 {
+			return fmt.Errorf("a refresh after %d items, expected 0 or more", n)
+		}
+		c.minItems = n
+		return nil
+	})
+}

@@ -1,0 +1,210 @@
+package queues
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// queue is what all queues with an envelope have in common.
+type queue struct {
+	client *framework.Framework
+	path   string
+	order  order
+	cfg    config
+
+	mu      sync.Mutex
+	pending []put         // for the background, in the order of the calls
+	running bool          // a goroutine makes the puts
+	failed  error         // the first of the background since the last flush
+	idle    chan struct{} // closed when running ends
+}
+
+// put is an item on its way into the queue.
+type put struct {
+	ctx  context.Context //nolint:containedctx // has the values of the call's, and does not end
+	name string          // without its number
+	data []byte
+}
+
+func newQueue(client *framework.Framework, path string, order order, opts []Option) (*queue, error) {
+	if err := validate(client, path); err != nil {
+		return nil, fmt.Errorf("queues: %w", err)
+	}
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, fmt.Errorf("queues: %s: %w", path, err)
+	}
+	if cfg.lockPath != "" && client.FullPath(cfg.lockPath) == client.FullPath(path) {
+		return nil, fmt.Errorf("queues: %s: locks at the same path, expected another", path)
+	}
+	return &queue{client: client, path: path, order: order, cfg: cfg}, nil
+}
+
+// Path returns the path of the queue.
+func (q *queue) Path() string { return q.path }
+
+// Len returns how many znodes the queue has: items that were put together count
+// as one. Another client's change may not be seen yet.
+func (q *queue) Len(ctx context.Context) (int, error) {
+	stat, err := q.client.Exists(ctx, q.path)
+	if err != nil {
+		return 0, wrap("count", err)
+	}
+	if stat == nil {
+		return 0, nil
+	}
+	return int(stat.NumChildren), nil
+}
+
+// add puts items into one znode of the queue.
+func (q *queue) add(ctx context.Context, name string, items [][]byte) error {
+	what := "put into " + q.path
+	switch {
+	case ctx == nil:
+		return wrap(what, attempt.ErrNilContext)
+	case len(items) == 0:
+		return wrap(what, errors.New("no items, expected 1 or more"))
+	case ctx.Err() != nil:
+		return wrap(what, attempt.Interrupted(ctx))
+	}
+	p := put{ctx: context.WithoutCancel(ctx), name: name, data: encode(items)}
+	if !q.cfg.background {
+		return wrap(what, q.create(ctx, p))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending = append(q.pending, p)
+	if !q.running {
+		q.running, q.idle = true, make(chan struct{})
+		go q.run()
+	}
+	return nil
+}
+
+// FlushPuts blocks until no Put is under way in the background, or ctx ends. It
+// returns the first error of those that have failed since the last FlushPuts;
+// the log has all of them.
+func (q *queue) FlushPuts(ctx context.Context) error {
+	if ctx == nil {
+		return wrap("flush", attempt.ErrNilContext)
+	}
+	q.mu.Lock()
+	idle := q.idle
+	q.mu.Unlock()
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return wrap("flush "+q.path, attempt.Interrupted(ctx))
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := q.failed
+	q.failed = nil
+	return err
+}
+
+// A transaction of puts stays well below the size that a server accepts, unless
+// a single item is larger.
+const (
+	putsAtOnce  = 100
+	bytesAtOnce = 256 << 10
+)
+
+// run makes the puts of the background until none is pending.
+func (q *queue) run() {
+	for {
+		some := q.next()
+		if len(some) == 0 {
+			return
+		}
+		if err := q.create(some[0].ctx, some...); err != nil {
+			err = fmt.Errorf("queues: put %d znodes into %s in the background: %w", len(some), q.path, err)
+			q.client.Logger().Error("items could not be put into a queue", "path", q.path, "znodes", len(some), "error", err)
+			q.mu.Lock()
+			q.failed = cmp.Or(q.failed, err)
+			q.mu.Unlock()
+		}
+	}
+}
+
+// next takes puts that can share a transaction. If none is pending it ends the
+// run.
+func (q *queue) next() []put {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	most := putsAtOnce
+	if q.cfg.maxItems > 0 {
+		most = 1 // each waits for room
+	}
+	n, size := 0, 0
+	for n < min(len(q.pending), most) && (n == 0 || size+len(q.pending[n].data) <= bytesAtOnce) {
+		size += len(q.pending[n].data)
+		n++
+	}
+	some := slices.Clone(q.pending[:n])
+	q.pending = slices.Delete(q.pending, 0, n)
+	if n == 0 {
+		q.running = false
+		close(q.idle)
+	}
+	return some
+}
+
+// create makes the znodes of puts, all or none.
+func (q *queue) create(ctx context.Context, puts ...put) error {
+	if err := q.awaitRoom(ctx); err != nil {
+		return err
+	}
+	for {
+		err := q.tryCreate(ctx, puts)
+		if !errors.Is(err, framework.ErrNoNode) {
+			return err
+		}
+		if err := ensure(ctx, q.client, q.path); err != nil {
+			return err
+		}
+	}
+}
+
+func (q *queue) tryCreate(ctx context.Context, puts []put) error {
+	if len(puts) == 1 {
+		_, err := q.client.Create(ctx, framework.JoinPath(q.path, puts[0].name), puts[0].data,
+			framework.WithMode(framework.PersistentSequential))
+		return err
+	}
+	ops := make([]framework.Op, len(puts))
+	for i, p := range puts {
+		ops[i] = framework.CreateOp(framework.JoinPath(q.path, p.name), p.data, framework.WithMode(framework.PersistentSequential))
+	}
+	_, err := q.client.Transact(ctx, ops...)
+	return err
+}
+
+// awaitRoom waits while the queue is full.
+func (q *queue) awaitRoom(ctx context.Context) error {
+	for q.cfg.maxItems > 0 {
+		n, err := q.Len(ctx)
+		if err != nil || n < q.cfg.maxItems {
+			return err
+		}
+		var watch *framework.Watch
+		names, err := list(ctx, q.client, q.path, "", &watch)
+		if err == nil && len(names) >= q.cfg.maxItems {
+			_, err = watch.Wait(ctx)
+		}
+		watch.Cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

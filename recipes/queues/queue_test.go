@@ -1,0 +1,418 @@
+package queues_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestOneConsumerGetsItemsInOrder(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				const n = 30
+				producer, consumer := newQueue(t, zktest.Client(t, server), opts...), newQueue(t, zktest.Client(t, server), opts...)
+				items := consumed(t, consumer)
+				for _, item := range numbers(n) {
+					require.NoError(t, producer.Put(withLimit(t), []byte(item)))
+				}
+				require.Equal(t, numbers(n), awaitItems(t, items, n))
+			})
+		})
+	}
+}
+
+// Four consumers get a thousand items, each of them once.
+func TestNoItemIsConsumedTwice(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				const n, consumers = 200, 4
+				items := make(chan string, 2*n)
+				var all []func()
+				for range consumers {
+					all = append(all, start(t, newQueue(t, zktest.Client(t, server), opts...), func(_ context.Context, item []byte) error {
+						items <- string(item)
+						return nil
+					}))
+				}
+				client := zktest.Client(t, server)
+				producer := newQueue(t, client, queues.WithPutInBackground())
+				for _, item := range numbers(n) {
+					require.NoError(t, producer.Put(withLimit(t), []byte(item)))
+				}
+				require.NoError(t, producer.FlushPuts(withLimit(t)))
+				got := awaitItems(t, items, n)
+				awaitNames(t, client, path, 0)
+				for _, stop := range all {
+					stop()
+				}
+				require.Empty(t, items)
+				require.ElementsMatch(t, numbers(n), got)
+				if opts != nil {
+					awaitNames(t, client, lockPath, 0)
+				}
+			})
+		})
+	}
+}
+
+func TestTheItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		dies := zktest.Client(t, server)
+		got, ended := make(chan string, 10), make(chan error, 10)
+		start(t, newQueue(t, dies, withLock), func(ctx context.Context, item []byte) error {
+			got <- string(item)
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return ctx.Err()
+		})
+		producer := newQueue(t, zktest.Client(t, server))
+		require.NoError(t, producer.Put(withLimit(t), []byte("a")))
+		require.Equal(t, "a", zktest.Await(t, got, "the item"))
+		other := consumed(t, newQueue(t, zktest.Client(t, server), withLock))
+		require.Empty(t, other, "it is locked")
+
+		zktest.KillSession(t, dies)
+
+		var lost *framework.LostError
+		require.ErrorAs(t, zktest.Await(t, ended, "the end of the item's context"), &lost)
+		select { // whoever is first
+		case item := <-other:
+			require.Equal(t, "a", item)
+		case item := <-got:
+			require.Equal(t, "a", item)
+		case <-withLimit(t).Done():
+			t.Fatal("no consumer has got the item")
+		}
+	})
+}
+
+// The list of a queue does not change when a consumer dies, so its lock is what
+// others must watch.
+func TestADeadConsumersItemIsSeenWithoutAChangeOfTheQueue(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, dies := zktest.Client(t, server), zktest.Client(t, server)
+	q := newQueue(t, client, withLock)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	name := awaitNames(t, client, path, 1)[0]
+	_, err := client.Create(withLimit(t), lockPath, nil)
+	require.NoError(t, err)
+	_, err = dies.Create(withLimit(t), lockPath+"/"+name, nil, framework.WithMode(framework.Ephemeral))
+	require.NoError(t, err)
+	items := consumed(t, q)
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.Request.Path == lockPath+"/"+name
+	})
+	require.Empty(t, items)
+
+	zktest.KillSession(t, dies)
+
+	require.Equal(t, "a", zktest.Await(t, items, "the item"))
+}
+
+func TestAFailedItemIsPutBackOrDeleted(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		fails := map[string]bool{"a": true}
+		got := make(chan string, 10)
+		fn := func(_ context.Context, item []byte) error {
+			got <- string(item)
+			if fails[string(item)] {
+				delete(fails, string(item))
+				return errFailed
+			}
+			return nil
+		}
+		q := newQueue(t, client, withLock)
+		require.NoError(t, q.Put(withLimit(t), []byte("a")))
+		require.NoError(t, q.Put(withLimit(t), []byte("b")))
+		stop := start(t, q, fn)
+		require.Equal(t, []string{"a", "b", "a"}, awaitItems(t, got, 3))
+		awaitNames(t, client, path, 0)
+		stop()
+
+		fails["c"] = true
+		require.NoError(t, q.Put(withLimit(t), []byte("c")))
+		start(t, newQueue(t, client, withLock, queues.WithErrorMode(queues.Delete)), fn)
+		require.Equal(t, []string{"c"}, awaitItems(t, got, 1))
+		awaitNames(t, client, path, 0)
+		require.Empty(t, got)
+	})
+}
+
+func TestNamesDoNotGrowWithEachFailure(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	ids, err := queues.NewDistributedIdQueue(client, path, withLock)
+	require.NoError(t, err)
+	require.NoError(t, ids.Put(withLimit(t), []byte("a"), "id"))
+	failures := 0
+	last := make(chan string, 1)
+	start(t, ids, func(ctx context.Context, _ []byte) error {
+		if failures++; failures <= 3 {
+			return errFailed
+		}
+		names, err := client.Children(ctx, path)
+		last <- fmt.Sprint(names, err)
+		return nil
+	})
+	require.Equal(t, "[queue-|id|0000000003] <nil>", zktest.Await(t, last, "the last try"))
+}
+
+func TestItemsOfOneZnode(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	q := newQueue(t, client, withLock)
+	failed := false
+	got := make(chan string, 10)
+	start(t, q, func(_ context.Context, item []byte) error {
+		got <- string(item)
+		if string(item) == "b" && !failed {
+			failed = true
+			return errFailed
+		}
+		return nil
+	})
+	require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
+	require.Equal(t, []string{"a", "b", "b", "c"}, awaitItems(t, got, 4), "a was consumed and is not put back")
+	awaitNames(t, client, path, 0)
+}
+
+func TestALoopThatIsLeftLeavesItsItem(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		q := newQueue(t, client, withLock)
+		for _, item := range []string{"a", "b"} {
+			require.NoError(t, q.Put(withLimit(t), []byte(item)))
+		}
+		var got []string
+		for item, err := range q.Items(withLimit(t)) {
+			require.NoError(t, err)
+			got = append(got, string(item.Data))
+			if len(got) == 2 {
+				require.Equal(t, path+"/queue-0000000001", item.Path())
+				break
+			}
+		}
+		require.Equal(t, []string{"a", "b"}, got)
+		require.Len(t, awaitNames(t, client, path, 1), 1)
+		awaitNames(t, client, lockPath, 0)
+		require.Panics(t, func() {
+			for item, err := range q.Items(withLimit(t)) {
+				panic(fmt.Sprint(item, err))
+			}
+		})
+		awaitNames(t, client, lockPath, 0)
+		require.Equal(t, "b", zktest.Await(t, consumed(t, q), "it is still there"))
+	})
+}
+
+func TestAnItemFailsInALoop(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	q := newQueue(t, client, withLock)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	tries := 0
+	for item, err := range q.Items(withLimit(t)) {
+		require.NoError(t, err)
+		if tries++; tries == 2 {
+			require.Equal(t, path+"/queue-0000000001", item.Path(), "put back")
+			break
+		}
+		item.Fail(nil)
+	}
+}
+
+func TestAnItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
+	for name, failure := range map[string]error{"consumed": nil, "interrupted": errFailed} {
+		t.Run(name, func(t *testing.T) {
+			client := zktest.Client(t, zktest.NewServer(t))
+			q := newQueue(t, client, withLock)
+			require.NoError(t, q.Put(withLimit(t), []byte("a")))
+			started := make(chan struct{})
+			stop := start(t, q, func(ctx context.Context, _ []byte) error {
+				close(started)
+				<-ctx.Done()
+				return failure
+			})
+			zktest.Await(t, started, "the item")
+			stop()
+			awaitNames(t, client, lockPath, 0)
+			names, err := client.Children(withLimit(t), path)
+			require.NoError(t, err)
+			if failure == nil {
+				require.Empty(t, names)
+			} else {
+				require.Equal(t, []string{"queue-0000000000"}, names, "where it was")
+			}
+		})
+	}
+}
+
+func TestConsumersSurviveTheirSessions(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client := zktest.Client(t, server)
+				items := consumed(t, newQueue(t, client, opts...))
+				other := zktest.Client(t, server)
+				producer := newQueue(t, other)
+				for round := range 3 {
+					require.NoError(t, producer.Put(withLimit(t), fmt.Append(nil, round)))
+					require.Equal(t, fmt.Sprint(round), zktest.Await(t, items, "an item"))
+					awaitNames(t, other, path, 0)
+					zktest.KillSession(t, client)
+				}
+				require.NoError(t, producer.Put(withLimit(t), []byte("last")))
+				require.Equal(t, "last", zktest.Await(t, items, "the last item"))
+			})
+		})
+	}
+}
+
+func TestConsumersSurviveThatTheirFolderIsDeleted(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			client := zktest.Client(t, zktest.NewServer(t))
+			q := newQueue(t, client, opts...)
+			items := consumed(t, q)
+			for range 2 {
+				require.NoError(t, q.Put(withLimit(t), []byte("a")))
+				require.Equal(t, "a", zktest.Await(t, items, "an item"))
+				awaitNames(t, client, path, 0)
+				require.NoError(t, client.Delete(withLimit(t), path))
+			}
+		})
+	}
+}
+
+func TestAPutWaitsForRoom(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		q := newQueue(t, zktest.Client(t, server), queues.WithMaxItems(2))
+		for range 2 {
+			require.NoError(t, q.Put(withLimit(t), []byte("a")))
+		}
+		n, err := q.Len(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waits := make(chan error, 1)
+		go func() { waits <- q.Put(ctx, []byte("b")) }()
+		cancel(errFailed)
+		err = zktest.Await(t, waits, "the end of the wait")
+		require.ErrorIs(t, err, errFailed)
+		require.False(t, framework.OutcomeUnknown(err))
+		go func() { waits <- q.Put(withLimit(t), []byte("c")) }()
+		items := consumed(t, newQueue(t, zktest.Client(t, server)))
+		require.NoError(t, zktest.Await(t, waits, "the room"))
+		require.Equal(t, []string{"a", "a", "c"}, awaitItems(t, items, 3))
+	})
+}
+
+func TestPutsInTheBackgroundArriveInOrder(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	q := newQueue(t, client, queues.WithPutInBackground())
+	require.NoError(t, q.FlushPuts(withLimit(t)), "nothing to flush")
+	release := make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.HoldUntil(release)))
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(release)))
+	const n = 250
+	for _, item := range numbers(n) {
+		require.NoError(t, q.Put(withLimit(t), []byte(item)))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, q.FlushPuts(ctx), context.Canceled, "the first is held")
+	close(release)
+	require.NoError(t, q.FlushPuts(withLimit(t)))
+	require.Equal(t, numbers(n), awaitItems(t, consumed(t, newQueue(t, client)), n))
+	writes := 0
+	for _, e := range server.Log() {
+		if e.Kind == zkserver.Served && e.Request.Op == zkserver.OpMulti {
+			writes++
+		}
+	}
+	require.LessOrEqual(t, writes, 5, "they share transactions")
+}
+
+func TestAFlushTellsOfAFailedPut(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, zktest.Client(t, server), queues.WithPutInBackground())
+	require.NoError(t, q.Put(withLimit(t), make([]byte, 2<<20)))
+	require.ErrorIs(t, q.FlushPuts(withLimit(t)), framework.ErrTooLarge)
+	require.NoError(t, q.FlushPuts(withLimit(t)), "it is told once")
+}
+
+func TestAConsumerWithoutRightsEnds(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	_, err := client.Create(withLimit(t), path, nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
+	require.NoError(t, err)
+	require.ErrorIs(t, newQueue(t, client).Consume(withLimit(t), func(context.Context, []byte) error { return nil }), framework.ErrNoAuth)
+}
+
+func TestConsumersLeaveNothing(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client := zktest.Client(t, server)
+				q := newQueue(t, client, opts...)
+				require.NoError(t, q.Put(withLimit(t), []byte("a")))
+				before := server.Counts(t)
+				got := make(chan string, 1)
+				stop := start(t, q, func(_ context.Context, item []byte) error {
+					got <- string(item)
+					return nil
+				})
+				zktest.Await(t, got, "the item")
+				stop()
+				server.AwaitCounts(t, before, limit)
+			})
+		})
+	}
+}
+
+func TestManyProducersAndConsumersLoseNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	t.Cleanup(func() { zktest.AssertClean(t, server) })
+	const producers, each, consumers = 4, 25, 3
+	got := make(chan string, 10*producers*each)
+	clients := make([]*framework.Framework, consumers)
+	for i := range consumers {
+		clients[i] = zktest.Client(t, server)
+		start(t, newQueue(t, clients[i], withLock), func(_ context.Context, item []byte) error {
+			got <- string(item)
+			return nil
+		})
+	}
+	var wg sync.WaitGroup
+	for p := range producers {
+		q := newQueue(t, zktest.Client(t, server))
+		wg.Go(func() {
+			for i := range each {
+				if err := q.Put(withLimit(t), fmt.Appendf(nil, "%d-%d", p, i)); err != nil {
+					t.Errorf("put: %v", err)
+				}
+				if i%10 == 5 && p < consumers {
+					server.Cut(clients[p].Session().ID(), 1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	seen := make(map[string]int)
+	for len(seen) < producers*each {
+		seen[zktest.Await(t, got, fmt.Sprintf("an item, after %d", len(seen)))]++
+	}
+	for item, n := range seen {
+		require.Equal(t, 1, n, "%s: no session has ended", item)
+	}
+}

@@ -1,0 +1,153 @@
+package queues_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func newSimple(tb testing.TB, client *framework.Framework) *queues.SimpleDistributedQueue {
+	tb.Helper()
+	q, err := queues.NewSimpleDistributedQueue(client, path)
+	require.NoError(tb, err)
+	return q
+}
+
+func TestTheSimpleQueueIsInOrder(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		q := newSimple(t, zktest.Client(t, server))
+		ctx := withLimit(t)
+		_, err := q.Poll(ctx)
+		require.ErrorIs(t, err, queues.ErrEmpty)
+		_, err = q.Peek(ctx)
+		require.ErrorIs(t, err, queues.ErrEmpty)
+		for _, item := range []string{"a", "b", "c"} {
+			require.NoError(t, q.Offer(ctx, []byte(item)))
+		}
+		for _, want := range []string{"a", "b", "c"} {
+			data, err := q.Peek(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, string(data))
+			take := q.Poll
+			if want == "b" {
+				take = q.Take
+			}
+			data, err = take(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, string(data))
+		}
+		_, err = q.Poll(ctx)
+		require.ErrorIs(t, err, queues.ErrEmpty)
+	})
+}
+
+// taken returns the item for which a Take waits, once it waits.
+func taken(ctx context.Context, tb testing.TB, server *zkserver.Server, q *queues.SimpleDistributedQueue) <-chan string {
+	tb.Helper()
+	items := make(chan string, 1)
+	before := len(server.Log())
+	go func() {
+		data, err := q.Take(ctx)
+		if err != nil {
+			items <- err.Error()
+			return
+		}
+		items <- string(data)
+	}()
+	zktest.AwaitEvent(tb, server, func(e zkserver.Event) bool { //nolint:contextcheck // it has a limit of its own
+		before--
+		return before < 0 && e.Kind == zkserver.Served && (e.Request.Op == zkserver.OpExists || e.Request.Op == zkserver.OpGetChildren2)
+	})
+	return items
+}
+
+// The folder of the queue is a container, which the server deletes when it has
+// been empty for a while. A consumer that waits must see the next one.
+func TestATakeSurvivesThatItsContainerIsDeleted(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	q := newSimple(t, client)
+	require.NoError(t, q.Offer(withLimit(t), []byte("a")))
+	_, err := q.Poll(withLimit(t))
+	require.NoError(t, err)
+	items := taken(withLimit(t), t, server, q)
+
+	require.NoError(t, client.Delete(withLimit(t), path))
+	require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(withLimit(t), []byte("b")))
+
+	require.Equal(t, "b", zktest.Await(t, items, "the item"))
+}
+
+func TestATakeSurvivesItsSession(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	items := taken(withLimit(t), t, server, newSimple(t, client))
+
+	zktest.KillSession(t, client)
+	require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(withLimit(t), []byte("a")))
+
+	require.Equal(t, "a", zktest.Await(t, items, "the item"))
+}
+
+func TestATakeEndsWithItsContext(t *testing.T) {
+	server := zktest.NewServer(t)
+	t.Cleanup(func() { zktest.AssertClean(t, server) })
+	q := newSimple(t, zktest.Client(t, server))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	items := taken(ctx, t, server, q)
+	cancel(errFailed)
+	require.Contains(t, zktest.Await(t, items, "the end"), errFailed.Error())
+}
+
+func TestALostReplyToATake(t *testing.T) {
+	for _, c := range []struct {
+		fault   zkserver.Fault
+		unknown bool
+	}{{zkserver.LoseRequest, false}, {zkserver.LoseReply, true}} {
+		t.Run(c.fault.String(), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			q := newSimple(t, zktest.Client(t, server))
+			require.NoError(t, q.Offer(withLimit(t), []byte("a")))
+			server.Intercept(zkserver.Nth(1, zkserver.OpDelete, c.fault))
+
+			data, err := q.Take(withLimit(t))
+
+			require.Equal(t, "a", string(data), "also when it may be another's")
+			require.Equal(t, c.unknown, framework.OutcomeUnknown(err), "%v", err)
+			_, err = q.Poll(withLimit(t))
+			require.ErrorIs(t, err, queues.ErrEmpty)
+		})
+	}
+}
+
+// When a reply is lost and the container is deleted before the repetition, the
+// numbers begin again. The item that then has the name is another one.
+func TestARepeatedTakeSparesALaterItemOfTheSameName(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	q := newSimple(t, client)
+	require.NoError(t, q.Offer(withLimit(t), []byte("a")))
+	server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.LoseReply))
+	release := make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpExists, zkserver.HoldUntil(release)))
+	items := make(chan error, 1)
+	go func() {
+		_, err := q.Take(withLimit(t))
+		items <- err
+	}()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Request.Op == zkserver.OpExists })
+	require.NoError(t, other.Delete(withLimit(t), path))
+	require.NoError(t, newSimple(t, other).Offer(withLimit(t), []byte("b")))
+	close(release)
+	require.True(t, framework.OutcomeUnknown(zktest.Await(t, items, "the take")))
+
+	data, err := q.Poll(withLimit(t))
+	require.NoError(t, err)
+	require.Equal(t, "b", string(data))
+}
