@@ -416,7 +416,7 @@ func (c *consumer) settle(ctx context.Context, work func(context.Context) error)
 		return
 	}
 	c.term = nil
-	go func() { //nolint:contextcheck // it outlives the call
+	go func() {
 		t.settle(context.Background(), work)
 		t.leave()
 	}()

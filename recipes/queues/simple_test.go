@@ -60,7 +60,7 @@ func taken(ctx context.Context, tb testing.TB, server *zkserver.Server, q *queue
 		}
 		items <- string(data)
 	}()
-	zktest.AwaitEvent(tb, server, func(e zkserver.Event) bool { //nolint:contextcheck // it has a limit of its own
+	zktest.AwaitEvent(tb, server, func(e zkserver.Event) bool {
 		before--
 		return before < 0 && e.Kind == zkserver.Served && (e.Request.Op == zkserver.OpExists || e.Request.Op == zkserver.OpGetChildren2)
 	})
