@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // ACLProvider says which access control list a znode is created with. Its methods
@@ -54,24 +54,6 @@ func (f *Framework) defaultACL(full string) []ACL {
 	return acl
 }
 
-func encodeACL(e *jute.Encoder, acl []ACL) {
-	e.Int32(int32(len(acl)))
-	for _, a := range acl {
-		e.Int32(a.Perms)
-		e.String(a.Scheme)
-		e.String(a.ID)
-	}
-}
-
-func decodeACL(d *jute.Decoder) []ACL {
-	n := d.Count(12)
-	acl := make([]ACL, 0, n)
-	for range n {
-		acl = append(acl, ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})
-	}
-	return acl
-}
-
 // GetACLOption is an option of [Framework.GetACL].
 type GetACLOption interface{ applyGetACL(*readConfig) error }
 
@@ -86,10 +68,10 @@ func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOptio
 		if err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) }); err != nil {
 			return plan{}, err
 		}
-		c, err := f.pathCall(opGetACL, path, func(d *jute.Decoder) error {
+		c, err := f.pathCall(opGetACL, path, func(d *wire.Decoder) error {
 			var stat Stat
-			acl = decodeACL(d)
-			decodeStat(d, &stat)
+			acl = d.ACL()
+			stat = d.Stat()
 			cfg.storeStat(d, stat)
 			return nil
 		})
@@ -115,13 +97,13 @@ func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...
 			return plan{}, err
 		}
 		full, err := f.writable(path)
-		var e jute.Encoder
+		var e wire.Encoder
 		e.String(full)
-		encodeACL(&e, acl)
+		e.ACL(acl)
 		e.Int32(cfg.version)
-		decode := func(d *jute.Decoder) error {
+		decode := func(d *wire.Decoder) error {
 			var stat Stat
-			decodeStat(d, &stat)
+			stat = d.Stat()
 			cfg.storeStat(d, stat)
 			return nil
 		}

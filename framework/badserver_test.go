@@ -26,7 +26,7 @@ import (
 // seconds, takes less than 64 MiB meanwhile and leaves no goroutine.
 //
 // What a lock makes of them is in TestALockAtABadServer of recipes/locks; more
-// garbage, without end, is in the fuzz targets of internal/conduit and internal/jute.
+// garbage, without end, is in the fuzz targets of internal/conduit and internal/wire.
 func TestBadServers(t *testing.T) {
 	tests := []struct {
 		does, there string

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // CreateMode is the kind of a znode, with Curator's names. The values are those
@@ -165,9 +165,9 @@ func (c *creation) requests() ([]*call, error) {
 	creation := &call{
 		operation: c.cfg.mode.operation(), path: c.path,
 		body: encodeCreate(asked, c.data, &c.cfg),
-		decode: func(d *jute.Decoder) error {
+		decode: func(d *wire.Decoder) error {
 			full := d.String()
-			decodeStat(d, &c.stat)
+			c.stat = d.Stat()
 			// The caller may delete what it is said to have created.
 			number, ok := strings.CutPrefix(full, asked)
 			if !ok || (number != "") != c.cfg.mode.isSequential() || strings.Contains(number, "/") {
@@ -192,10 +192,10 @@ func (c *creation) requests() ([]*call, error) {
 }
 
 func encodeCreate(full string, data []byte, cfg *createConfig) []byte {
-	e := jute.NewEncoder(len(full) + len(data) + 64)
+	e := wire.NewEncoder(len(full) + len(data) + 64)
 	e.String(full)
 	e.Buffer(data)
-	encodeACL(e, cfg.acl)
+	e.ACL(cfg.acl)
 	e.Int32(int32(cfg.mode))
 	if cfg.mode.hasTTL() {
 		e.Int64(cfg.ttl.Milliseconds())

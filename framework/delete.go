@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // deleteConfig is what the options of Delete set.
@@ -124,7 +124,7 @@ func (f *Framework) deleteCall(path string, version int32) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := jute.NewEncoder(len(full) + 8)
+	e := wire.NewEncoder(len(full) + 8)
 	e.String(full)
 	e.Int32(version)
 	return &call{operation: opDelete, path: path, body: e.Bytes()}, nil
@@ -181,7 +181,7 @@ func (f *Framework) deleteBelow(ctx context.Context, path string) error {
 	}
 	var names []string
 	list.refused = answeringNoNode(func() { names = nil })
-	list.decode = func(d *jute.Decoder) error { names = d.Strings(); return nil }
+	list.decode = func(d *wire.Decoder) error { names = d.Strings(); return nil }
 	if err := f.exchange(ctx, list); err != nil {
 		return err
 	}

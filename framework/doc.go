@@ -282,7 +282,7 @@
 //	  .setConnectionString                      DynamicEnsembleProvider.SetConnectionString
 //	ensembleTracker                             WithEnsembleTracker, off by default
 //	zookeeperFactory                            WithDialer
-//	jute.maxbuffer (Java)                       WithMaxRequestSize, WithMaxReplySize
+//	wire.maxbuffer (Java)                       WithMaxRequestSize, WithMaxReplySize
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	maxCloseWaitMs                              none: Close takes two seconds at most
 //	getConnectionStateListenable                Framework.OnConnectionState

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // Errors of this package. All of them are found with errors.Is behind the
@@ -72,7 +73,7 @@ var (
 
 // ErrNotReadOnly reports a write to a server that has no quorum. It was not applied.
 // See [WithReadOnly].
-const ErrNotReadOnly = ServerError(-119)
+const ErrNotReadOnly = ServerError(wire.CodeNotReadOnly)
 
 // errNilContext reports a call without a context.
 var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", ErrInvalidOption)
@@ -110,29 +111,31 @@ func (e ServerError) Error() string {
 	return fmt.Sprintf("server error %d", int32(e))
 }
 
-const codeNoNode = -101
-
 // The codes without a named error that the framework itself looks for.
 const (
-	errOperationTimeout = ServerError(-7)
-	errThrottled        = ServerError(-127)
+	errOperationTimeout = ServerError(wire.CodeOperationTimeout)
+	errThrottled        = ServerError(wire.CodeThrottled)
 )
 
 var serverErrorNames = map[ServerError]string{
-	-1: "system error", -2: "runtime inconsistency", -3: "data inconsistency", -4: "connection loss",
-	-5: "marshalling error", -6: "unimplemented", errOperationTimeout: "operation timeout",
-	-12: "unknown session", -13: "new config without a quorum", -14: "reconfiguration in progress",
-	-113: "invalid callback", ErrNotReadOnly: "not allowed in read-only mode",
-	-120: "ephemeral node on a local session", -121: "no such watcher", -122: "request timeout",
-	-123: "reconfiguration disabled", -124: "session closed, SASL authentication required",
-	-125: "quota exceeded", errThrottled: "operation throttled",
+	wire.CodeSystemError: "system error", wire.CodeRuntimeInconsistency: "runtime inconsistency",
+	wire.CodeDataInconsistency: "data inconsistency", wire.CodeConnectionLoss: "connection loss",
+	wire.CodeMarshallingError: "marshalling error", wire.CodeUnimplemented: "unimplemented",
+	errOperationTimeout: "operation timeout", wire.CodeUnknownSession: "unknown session",
+	wire.CodeNewConfigNoQuorum: "new config without a quorum", wire.CodeReconfigInProgress: "reconfiguration in progress",
+	wire.CodeInvalidCallback: "invalid callback", ErrNotReadOnly: "not allowed in read-only mode",
+	wire.CodeEphemeralOnLocal: "ephemeral node on a local session", wire.CodeNoWatcher: "no such watcher",
+	wire.CodeRequestTimeout: "request timeout", wire.CodeReconfigDisabled: "reconfiguration disabled",
+	wire.CodeSASLRequired: "session closed, SASL authentication required", wire.CodeQuotaExceeded: "quota exceeded",
+	errThrottled: "operation throttled",
 }
 
 var serverErrors = map[int32]error{
-	-8: zk.ErrBadArguments, -100: zk.ErrAPIError, codeNoNode: zk.ErrNoNode, -102: zk.ErrNoAuth,
-	-103: zk.ErrBadVersion, -108: zk.ErrNoChildrenForEphemerals, -110: zk.ErrNodeExists,
-	-111: zk.ErrNotEmpty, -112: zk.ErrSessionExpired,
-	-114: zk.ErrInvalidACL, -115: zk.ErrAuthFailed, -118: zk.ErrSessionMoved,
+	wire.CodeBadArguments: zk.ErrBadArguments, wire.CodeAPIError: zk.ErrAPIError, wire.CodeNoNode: zk.ErrNoNode,
+	wire.CodeNoAuth: zk.ErrNoAuth, wire.CodeBadVersion: zk.ErrBadVersion,
+	wire.CodeNoChildrenForEphemeral: zk.ErrNoChildrenForEphemerals, wire.CodeNodeExists: zk.ErrNodeExists,
+	wire.CodeNotEmpty: zk.ErrNotEmpty, wire.CodeSessionExpired: zk.ErrSessionExpired,
+	wire.CodeInvalidACL: zk.ErrInvalidACL, wire.CodeAuthFailed: zk.ErrAuthFailed, wire.CodeSessionMoved: zk.ErrSessionMoved,
 }
 
 func serverError(code int32) error {

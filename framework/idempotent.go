@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // IdempotentOption is returned by [Idempotent].
@@ -93,9 +93,9 @@ func (f *Framework) readForComparison(ctx context.Context, path string) (data []
 	if err != nil {
 		return nil, stat, err
 	}
-	read.decode = func(d *jute.Decoder) error {
+	read.decode = func(d *wire.Decoder) error {
 		data = d.Buffer()
-		decodeStat(d, &stat)
+		stat = d.Stat()
 		return nil
 	}
 	err = f.exchange(ctx, read)

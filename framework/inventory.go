@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // newer is the attempt of a plan for a read that came with ZooKeeper 3.6.
@@ -18,11 +18,11 @@ func (f *Framework) newer(calls []*call) func(context.Context) error {
 }
 
 // pathCall is a request that has nothing but a path.
-func (f *Framework) pathCall(op operation, path string, decode func(*jute.Decoder) error) ([]*call, error) {
+func (f *Framework) pathCall(op operation, path string, decode func(*wire.Decoder) error) ([]*call, error) {
 	if err := ValidatePath(path); err != nil {
 		return nil, err
 	}
-	var e jute.Encoder
+	var e wire.Encoder
 	e.String(f.root.full(path))
 	return []*call{{operation: op, path: path, body: e.Bytes(), decode: decode}}, nil
 }
@@ -37,7 +37,7 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 		if err != nil {
 			return plan{}, err
 		}
-		calls, err := f.pathCall(opEphemerals, path, func(d *jute.Decoder) error { found = d.Strings(); return nil })
+		calls, err := f.pathCall(opEphemerals, path, func(d *wire.Decoder) error { found = d.Strings(); return nil })
 		return plan{common: cfg.common, attempt: f.newer(calls)}, err
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...
 		if err != nil {
 			return plan{}, err
 		}
-		calls, err := f.pathCall(opAllChildrenNumber, path, func(d *jute.Decoder) error { n = int(d.Int32()); return nil })
+		calls, err := f.pathCall(opAllChildrenNumber, path, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
 		return plan{common: cfg.common, attempt: f.newer(calls)}, err
 	})
 	return n, err

@@ -23,7 +23,7 @@ const (
 	DefaultSessionTimeout    = 60 * time.Second
 	DefaultConnectionTimeout = 15 * time.Second
 
-	// DefaultMaxRequestSize leaves a kilobyte of ZooKeeper's jute.maxbuffer of
+	// DefaultMaxRequestSize leaves a kilobyte of ZooKeeper's wire.maxbuffer of
 	// 1,048,575 bytes for the server's own additions.
 	DefaultMaxRequestSize = 1_047_552
 
@@ -239,7 +239,7 @@ func WithDialer(dial Dialer) Option {
 // WithMaxRequestSize sets the size in bytes above which a request is refused with
 // [ErrTooLarge] before it is sent. A server that gets too large a request cuts the
 // connection, and with it everything else that is under way; raise this only
-// together with jute.maxbuffer at every server. Default:
+// together with wire.maxbuffer at every server. Default:
 // [DefaultMaxRequestSize].
 func WithMaxRequestSize(n int) Option {
 	return optionFunc(func(c *config) error {

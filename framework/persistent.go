@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 	"github.com/gocurator/curator/listen"
 )
 
@@ -36,7 +36,7 @@ const (
 	watchModes = 2
 )
 
-var opAddWatch = operation{106, "add watch", false}
+var opAddWatch = operation{wire.OpAddWatch, "add watch", false}
 
 // PersistentWatch is a watch that stays until it is cancelled, over events, lost
 // connections and new sessions. It is made by [Framework.AddWatch]. Its methods are
@@ -120,7 +120,7 @@ func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch) error {
 }
 
 func addWatchBody(full string, mode WatchMode) []byte {
-	e := jute.NewEncoder(len(full) + 8)
+	e := wire.NewEncoder(len(full) + 8)
 	e.String(full)
 	e.Int32(int32(mode))
 	return e.Bytes()

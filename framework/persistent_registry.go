@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // watchAny is the type of removeWatches that takes all watches on a path away. Before
@@ -242,7 +242,7 @@ func (ws *watches) rearmNext() {
 }
 
 func setWatches2Body(size int, paths [watchModes][]string) []byte {
-	e := jute.NewEncoder(32 + size)
+	e := wire.NewEncoder(32 + size)
 	e.Int64(0) // the transaction up to which one-shot watches know what has happened
 	for range 3 {
 		e.Int32(0) // no one-shot watches: on data, absent znodes, lists of children
@@ -364,4 +364,4 @@ func isUnimplemented(err error) bool {
 	return errors.As(err, &code) && code == errUnimplemented
 }
 
-const errUnimplemented = ServerError(-6)
+const errUnimplemented = ServerError(wire.CodeUnimplemented)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // ReadStat is [Framework.Exists] as part of a pipeline: into is nil when there is no znode.
@@ -66,7 +66,7 @@ func (r Read) StoringErrorIn(into *error) Read {
 			return store(err)
 		}
 		if decode != nil {
-			c.decode = func(d *jute.Decoder) error { return store(decode(d)) }
+			c.decode = func(d *wire.Decoder) error { return store(decode(d)) }
 		}
 		return c, nil
 	}

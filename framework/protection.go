@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // Protected names are Curator's (ProtectedUtils): prefix, UUID with dashes, dash.
@@ -102,7 +102,7 @@ func (u *undecided) begin(root chroot) func(conduit.Reply, error) {
 		defer u.mu.Unlock()
 		u.created, u.unknown = "", err != nil
 		if err == nil && reply.Code == 0 {
-			d := jute.NewDecoder(reply.Body)
+			d := wire.NewDecoder(reply.Body)
 			u.created = root.own(d.String())
 			_, name := SplitPath(u.created)
 			u.unknown = d.Err() != nil || !strings.HasPrefix(name, u.prefix)

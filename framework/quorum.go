@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // HeartbeatPrefix begins the name of the one znode with which a session confirms,
@@ -257,7 +257,7 @@ func (t *term) request(created bool) *call {
 	full := t.f.cfg.root.below(t.path)
 	c := &call{path: t.path, common: common{session: t.s}, confirm: true}
 	if created {
-		e := jute.NewEncoder(len(full) + 12)
+		e := wire.NewEncoder(len(full) + 12)
 		e.String(full)
 		e.Buffer(nil)
 		e.Int32(-1) // whatever its version

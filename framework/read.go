@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 var (
@@ -162,10 +162,10 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 		if err != nil {
 			return nil, err
 		}
-		c.decode = func(d *jute.Decoder) (err error) {
+		c.decode = func(d *wire.Decoder) (err error) {
 			data := d.Buffer()
 			var stat Stat
-			decodeStat(d, &stat)
+			stat = d.Stat()
 			if d.Err() != nil {
 				return d.Err()
 			}
@@ -199,10 +199,10 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 		if err != nil {
 			return nil, err
 		}
-		c.decode = func(d *jute.Decoder) error {
+		c.decode = func(d *wire.Decoder) error {
 			names := d.Strings()
 			var stat Stat
-			decodeStat(d, &stat)
+			stat = d.Stat()
 			if d.Err() == nil && into != nil {
 				*into = names
 			}
@@ -220,9 +220,9 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 			return nil, err
 		}
 		c.refused = answeringNoNode(func() { *into = nil })
-		c.decode = func(d *jute.Decoder) error {
+		c.decode = func(d *wire.Decoder) error {
 			var stat Stat
-			decodeStat(d, &stat)
+			stat = d.Stat()
 			*into = &stat
 			return nil
 		}
@@ -231,7 +231,7 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 }
 
 // storeStat stores the Stat where the options say, unless the reply is malformed.
-func (c *readConfig) storeStat(d *jute.Decoder, stat Stat) {
+func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
 	if c.stat != nil && d.Err() == nil {
 		*c.stat = stat
 	}
@@ -281,7 +281,7 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 		return nil, err
 	}
 	full := f.root.full(path)
-	e := jute.NewEncoder(len(full) + 5)
+	e := wire.NewEncoder(len(full) + 5)
 	e.String(full)
 	e.Bool(cfg.watch != nil)
 	c := &call{operation: op, path: path, body: e.Bytes(), common: cfg.common}

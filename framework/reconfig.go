@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // configPath is where a server shows the ensemble's configuration, whatever the
@@ -81,9 +81,9 @@ func (f *Framework) Reconfig(ctx context.Context, opts ...ReconfigOption) ([]byt
 		cfg, err := newReconfigConfig(opts)
 		return plan{common: cfg.common, calls: []*call{{
 			operation: opReconfig, path: configPath, body: cfg.encode(),
-			decode: func(d *jute.Decoder) error {
+			decode: func(d *wire.Decoder) error {
 				data = d.Buffer()
-				decodeStat(d, new(Stat))
+				d.Stat()
 				return nil
 			},
 		}}}, err
@@ -105,7 +105,7 @@ func newReconfigConfig(opts []ReconfigOption) (reconfigConfig, error) {
 }
 
 func (c *reconfigConfig) encode() []byte {
-	var e jute.Encoder
+	var e wire.Encoder
 	for _, servers := range [][]string{c.joining, c.leaving, c.members} {
 		if servers == nil {
 			e.Int32(-1) // the null string

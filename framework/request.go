@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// operation is one of the protocol's requests. The codes are those of
-// ZooKeeper's ZooDefs.OpCode.
+// operation is one of the protocol's requests.
 type operation struct {
 	code  int32
 	name  string // as an OpError shows it
@@ -19,26 +18,26 @@ type operation struct {
 }
 
 var (
-	opCreate          = operation{15, "create", true} // create2, which answers with the Stat
-	opCreateContainer = operation{19, "create", true}
-	opCreateTTL       = operation{21, "create", true}
-	opDelete          = operation{2, "delete", true}
-	opExists          = operation{3, "exists", false}
-	opGet             = operation{4, "get", false}
-	opSet             = operation{5, "set", true}
-	opSync            = operation{9, "sync", false}
-	opChildren        = operation{12, "children", false}
-	opCheck           = operation{13, "check", false}
-	opTransact        = operation{14, "transact", true}
-	opRemoveWatches   = operation{18, "remove watches", false}
-	opSetWatches2     = operation{105, "set watches again", false}
-	opSetWatches      = operation{101, "watch data", false}
+	opCreate          = operation{wire.OpCreate2, "create", true}
+	opCreateContainer = operation{wire.OpCreateContainer, "create", true}
+	opCreateTTL       = operation{wire.OpCreateTTL, "create", true}
+	opDelete          = operation{wire.OpDelete, "delete", true}
+	opExists          = operation{wire.OpExists, "exists", false}
+	opGet             = operation{wire.OpGetData, "get", false}
+	opSet             = operation{wire.OpSetData, "set", true}
+	opSync            = operation{wire.OpSync, "sync", false}
+	opChildren        = operation{wire.OpGetChildren2, "children", false}
+	opCheck           = operation{wire.OpCheck, "check", false}
+	opTransact        = operation{wire.OpMulti, "transact", true}
+	opRemoveWatches   = operation{wire.OpRemoveWatches, "remove watches", false}
+	opSetWatches2     = operation{wire.OpSetWatches2, "set watches again", false}
+	opSetWatches      = operation{wire.OpSetWatches, "watch data", false}
 
-	opGetACL            = operation{6, "get ACL", false}
-	opSetACL            = operation{7, "set ACL", true}
-	opReconfig          = operation{16, "reconfig", true}
-	opEphemerals        = operation{103, "ephemerals", false}
-	opAllChildrenNumber = operation{104, "all children number", false}
+	opGetACL            = operation{wire.OpGetACL, "get ACL", false}
+	opSetACL            = operation{wire.OpSetACL, "set ACL", true}
+	opReconfig          = operation{wire.OpReconfig, "reconfig", true}
+	opEphemerals        = operation{wire.OpGetEphemerals, "ephemerals", false}
+	opAllChildrenNumber = operation{wire.OpGetAllChildrenNumber, "all children number", false}
 )
 
 // call is one request of a verb and what becomes of its reply. It can be sent
@@ -52,7 +51,7 @@ type call struct {
 
 	// decode reads the reply. It returns an error of what the reply holds; the decoder
 	// keeps those of its form.
-	decode func(*jute.Decoder) error
+	decode func(*wire.Decoder) error
 
 	// refused, when set, says what an error of the server's means to the call.
 	refused func(error) error
@@ -80,25 +79,25 @@ func (f *Framework) exchange(ctx context.Context, calls ...*call) error {
 
 func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 	bound := f.scopeOf(ctx).boundTo()
-	wire := make([]*conduit.Call, len(calls))
+	sent := make([]*conduit.Call, len(calls))
 	for i, c := range calls {
 		if len(c.body) > f.cfg.maxRequest {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
 		}
-		wire[i] = &conduit.Call{Op: c.code, Body: c.body, Confirms: c.confirm}
+		sent[i] = &conduit.Call{Op: c.code, Body: c.body, Confirms: c.confirm}
 		if session := cmp.Or(c.session, bound); session != nil {
-			wire[i].Session = session.ID()
+			sent[i].Session = session.ID()
 		}
 	}
 	for i, c := range calls {
 		if c.begin != nil {
-			wire[i].OnDone = c.begin()
+			sent[i].OnDone = c.begin()
 		}
 	}
-	accepted := f.conduit.Do(ctx, wire...)
+	accepted := f.conduit.Do(ctx, sent...)
 	var first error
 	for i, c := range calls {
-		if err := f.outcome(ctx, c, wire[i]); err != nil && first == nil {
+		if err := f.outcome(ctx, c, sent[i]); err != nil && first == nil {
 			first = &OpError{c.name, c.path, err}
 		}
 	}
@@ -109,8 +108,8 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 }
 
 // outcome decodes the reply of one call.
-func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) error {
-	reply, err := wire.Result()
+func (f *Framework) outcome(ctx context.Context, c *call, sent *conduit.Call) error {
+	reply, err := sent.Result()
 	switch {
 	case err != nil:
 		return f.requestError(ctx, err, c.write)
@@ -121,7 +120,7 @@ func (f *Framework) outcome(ctx context.Context, c *call, wire *conduit.Call) er
 	case c.decode == nil:
 		return nil
 	}
-	d := jute.NewDecoder(reply.Body)
+	d := wire.NewDecoder(reply.Body)
 	meant := c.decode(d)
 	if err := d.Err(); err != nil {
 		f.conduit.Reset(err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // errUnsearchable marks the failure of a search that no retry will change.
@@ -106,7 +106,7 @@ func (f *Framework) protectedNames(parent string) (map[string]string, error) {
 		return nil, err
 	}
 	list.refused = answeringNoNode(func() {})
-	list.decode = func(d *jute.Decoder) error { names = d.Strings(); return nil }
+	list.decode = func(d *wire.Decoder) error { names = d.Strings(); return nil }
 	if err := f.exchange(f.ctx, append(sync, list)...); isReply(err, ErrNoAuth) {
 		return nil, fmt.Errorf("%w: %w", errUnsearchable, err)
 	} else if err != nil {

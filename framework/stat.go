@@ -1,10 +1,6 @@
 package framework
 
-import (
-	"github.com/go-zookeeper/zk"
-
-	"github.com/gocurator/curator/framework/internal/jute"
-)
+import "github.com/go-zookeeper/zk"
 
 // Stat is a znode's metadata, as ZooKeeper's data model defines it: Czxid,
 // Version, EphemeralOwner and so on. It is go-zookeeper's type.
@@ -16,15 +12,6 @@ type ACL = zk.ACL
 
 // AnyVersion makes a versioned verb accept whatever version the znode has.
 const AnyVersion int32 = -1
-
-func decodeStat(d *jute.Decoder, s *Stat) {
-	s.Czxid, s.Mzxid = d.Int64(), d.Int64()
-	s.Ctime, s.Mtime = d.Int64(), d.Int64()
-	s.Version, s.Cversion, s.Aversion = d.Int32(), d.Int32(), d.Int32()
-	s.EphemeralOwner = d.Int64()
-	s.DataLength, s.NumChildren = d.Int32(), d.Int32()
-	s.Pzxid = d.Int64()
-}
 
 // StatOption is returned by [StoringStatIn].
 type StatOption struct{ stat *Stat }

@@ -5,21 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gocurator/curator/framework/internal/jute"
-)
-
-// Operation types in the reply of a transaction that are no request's.
-const (
-	multiEnd   = -1
-	multiError = -1
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // Op is one operation of a transaction.
 type Op struct {
 	operation
 	path   string
-	encode func(*Framework, *jute.Encoder) error // the record, without its header
-	decode func(*Framework, *jute.Decoder, *OpResult)
+	encode func(*Framework, *wire.Encoder) error // the record, without its header
+	decode func(*Framework, *wire.Decoder, *OpResult)
 }
 
 // OpResult is what an operation of a transaction has done.
@@ -51,7 +45,7 @@ func (c *deleteConfig) isOneRequest() bool {
 
 // opCreateInTransaction is the request for which a server accepts the ordinary
 // modes within a transaction. Its result has no Stat.
-var opCreateInTransaction = operation{1, "create", true}
+var opCreateInTransaction = operation{wire.OpCreate, "create", true}
 
 // CreateOp is [Framework.Create] within a transaction. The options that need more
 // than one request, or a Stat, are refused.
@@ -64,7 +58,7 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	if op.operation = cfg.mode.operation(); op.operation == opCreate {
 		op.operation = opCreateInTransaction
 	}
-	op.encode = func(f *Framework, e *jute.Encoder) error {
+	op.encode = func(f *Framework, e *wire.Encoder) error {
 		if err != nil {
 			return err
 		}
@@ -82,10 +76,10 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		e.Raw(encodeCreate(full, data, &cfg))
 		return nil
 	}
-	op.decode = func(f *Framework, d *jute.Decoder, r *OpResult) {
+	op.decode = func(f *Framework, d *wire.Decoder, r *OpResult) {
 		r.Path = f.root.own(d.String())
 		if op.operation != opCreateInTransaction {
-			decodeStat(d, new(Stat)) // a container or TTL node is answered as by opCreate
+			d.Stat() // a container or TTL node is answered as by opCreate
 		}
 	}
 	return op
@@ -99,7 +93,7 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	}
 	return Op{
 		operation: opSet, path: path,
-		encode: func(f *Framework, e *jute.Encoder) error {
+		encode: func(f *Framework, e *wire.Encoder) error {
 			if err != nil {
 				return err
 			}
@@ -110,9 +104,9 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 			s := setting{f: f, path: path, data: data, cfg: cfg}
 			return s.encode(e)
 		},
-		decode: func(_ *Framework, d *jute.Decoder, r *OpResult) {
-			r.Stat = new(Stat)
-			decodeStat(d, r.Stat)
+		decode: func(_ *Framework, d *wire.Decoder, r *OpResult) {
+			stat := d.Stat()
+			r.Stat = &stat
 			if cfg.stat != nil {
 				*cfg.stat = *r.Stat
 			}
@@ -125,7 +119,7 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 func DeleteOp(path string, opts ...DeleteOption) Op {
 	return Op{
 		operation: opDelete, path: path,
-		encode: func(f *Framework, e *jute.Encoder) error {
+		encode: func(f *Framework, e *wire.Encoder) error {
 			cfg := deleteConfig{version: AnyVersion}
 			if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
 				return err
@@ -154,7 +148,7 @@ func (o VersionOption) applyCheck(version *int32) error { *version = int32(o); r
 func CheckOp(path string, opts ...CheckOption) Op {
 	return Op{
 		operation: opCheck, path: path,
-		encode: func(f *Framework, e *jute.Encoder) error {
+		encode: func(f *Framework, e *wire.Encoder) error {
 			version := AnyVersion
 			if err := applyAll(opts, func(o CheckOption) error { return o.applyCheck(&version) }); err != nil {
 				return err
@@ -193,30 +187,24 @@ func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error)
 }
 
 func (f *Framework) encodeTransaction(ops []Op) ([]byte, error) {
-	var e jute.Encoder
+	var e wire.Encoder
 	for i, op := range ops {
 		if op.encode == nil {
 			return nil, &OpError{opTransact.name, "", fmt.Errorf(
 				"%w: the zero Op as operation %d, expected one of CreateOp, SetDataOp, DeleteOp or CheckOp", ErrInvalidOption, i)}
 		}
-		multiHeader(&e, op.code, false)
+		e.MultiOp(op.code)
 		if err := op.encode(f, &e); err != nil {
 			return nil, op.failed(i, err)
 		}
 	}
-	multiHeader(&e, multiEnd, true)
+	e.MultiEnd()
 	return e.Bytes(), nil
 }
 
 // failed is the error of a transaction of which this operation has failed.
 func (op Op) failed(index int, err error) error {
 	return &OpError{opTransact.name, op.path, fmt.Errorf("%s, operation %d: %w", op.name, index, err)}
-}
-
-func multiHeader(e *jute.Encoder, code int32, done bool) {
-	e.Int32(code)
-	e.Bool(done)
-	e.Int32(-1)
 }
 
 // transaction reads the reply to a Transact.
@@ -228,16 +216,14 @@ type transaction struct {
 	named   bool // err is that of the operation that failed
 }
 
-func (t *transaction) decode(d *jute.Decoder) error {
+func (t *transaction) decode(d *wire.Decoder) error {
 	t.results = make([]OpResult, len(t.ops))
 	for i, op := range t.ops {
-		code := d.Int32()
-		d.Bool()
-		d.Int32()
+		failed := d.MultiResult()
 		switch {
 		case d.Err() != nil:
 			return d.Err()
-		case code == multiError:
+		case failed:
 			t.fail(i, d.Int32())
 		case op.decode != nil:
 			op.decode(t.f, d, &t.results[i])

@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // EventType says what a watch has seen; it is go-zookeeper's type, with
@@ -225,7 +225,7 @@ func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 	}
 	entry.waiting[w] = struct{}{}
 	return func(reply conduit.Reply, err error) {
-		w.absent = err == nil && r.onAbsent && reply.Code == codeNoNode
+		w.absent = err == nil && r.onAbsent && reply.Code == wire.CodeNoNode
 		w.set = err == nil && reply.Code == 0 || w.absent
 		if !ws.answered(w, w.set) {
 			ws.fire(Event{Type: zk.EventNotWatching, Err: ErrConnectionLost}, w.key)
@@ -283,7 +283,7 @@ func (ws *watches) drop(w *Watch) {
 }
 
 func (ws *watches) removeAtServer(key watchKey) {
-	e := jute.NewEncoder(len(key.full) + 8)
+	e := wire.NewEncoder(len(key.full) + 8)
 	e.String(key.full)
 	e.Int32(int32(key.kind))
 	// Not sent means no connection, and so no watch. The reply does not matter: it

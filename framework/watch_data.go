@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // WatchData sets watches on the data of several znodes in one request, as part of a
@@ -35,7 +35,7 @@ func (f *Framework) watchDataCall(paths []string, into []*Watch) (*call, error) 
 			ErrInvalidOption, len(paths), len(into))
 	}
 	requests := make([]watchRequest, len(paths))
-	e := jute.NewEncoder(32 + 80*len(paths))
+	e := wire.NewEncoder(32 + 80*len(paths))
 	e.Int64(math.MaxInt64) // the data has not changed since then
 	e.Int32(int32(len(paths)))
 	for i, path := range paths {

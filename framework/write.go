@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // setConfig is what the options of Set set.
@@ -25,7 +25,7 @@ func (o VersionOption) applySet(c *setConfig) error { c.version = int32(o); retu
 func (o StatOption) applySet(c *setConfig) error    { return o.store(&c.stat) }
 
 // storeStat stores the Stat where the options say, unless the reply is malformed.
-func (c *setConfig) storeStat(d *jute.Decoder, stat Stat) {
+func (c *setConfig) storeStat(d *wire.Decoder, stat Stat) {
 	if c.stat != nil && d.Err() == nil {
 		*c.stat = stat
 	}
@@ -92,17 +92,17 @@ func (s *setting) attempt(ctx context.Context) error {
 }
 
 func (s *setting) request() (*call, error) {
-	var e jute.Encoder
+	var e wire.Encoder
 	if err := s.encode(&e); err != nil {
 		return nil, err
 	}
 	return &call{
 		operation: opSet, path: s.path, body: e.Bytes(),
-		decode: func(d *jute.Decoder) error { decodeStat(d, &s.stat); return nil },
+		decode: func(d *wire.Decoder) error { s.stat = d.Stat(); return nil },
 	}, nil
 }
 
-func (s *setting) encode(e *jute.Encoder) error {
+func (s *setting) encode(e *wire.Encoder) error {
 	full, err := s.f.writable(s.path)
 	if err != nil {
 		return err

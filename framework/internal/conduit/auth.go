@@ -6,14 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/gocurator/curator/framework/internal/jute"
-)
-
-const (
-	xidAuth = -4
-	opAuth  = 100
-
-	codeAuthFailed = -115
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // ErrAuthFailed reports that a server has refused a credential. It is terminal: a
@@ -45,11 +38,11 @@ func (a Auth) Format(s fmt.State, _ rune) {
 // call is the request that presents the credential.
 func (a Auth) call() *Call {
 	credential := a.Credential()
-	e := jute.NewEncoder(2*lengthSize + lengthSize + len(a.Scheme) + len(credential))
+	e := wire.NewEncoder(2*wire.LengthSize + wire.LengthSize + len(a.Scheme) + len(credential))
 	e.Int32(0) // the type, which no server looks at
 	e.String(a.Scheme)
 	e.Buffer(credential)
-	return &Call{Op: opAuth, Body: e.Bytes(), xid: xidAuth}
+	return &Call{Op: wire.OpAuth, Body: e.Bytes(), xid: wire.XidAuth}
 }
 
 // appendAuth appends the credentials in front of the first requests of ours, so
@@ -79,7 +72,7 @@ func (c *conn) receiveAuthReply(code int32) error {
 	switch code {
 	case 0:
 		return nil
-	case codeAuthFailed:
+	case wire.CodeAuthFailed:
 		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.server)
 		c.owner.refused.Store(true)
 		c.owner.cfg.Events.AuthFailed(err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // minAttempt bounds an attempt to connect from below, also when the session is about
@@ -401,17 +401,12 @@ func (c *Conduit) sawEvent(zxid int64) {
 // and the server answers what follows only once it has applied both. Whether it succeeds
 // does not matter.
 func catchUp() *Call {
-	const opCheck, opMulti = 13, 14
-	e := jute.NewEncoder(64)
-	e.Int32(opCheck)
-	e.Bool(false)
-	e.Int32(-1)
+	e := wire.NewEncoder(64)
+	e.MultiOp(wire.OpCheck)
 	e.String("/")
 	e.Int32(-1) // any version
-	e.Int32(-1) // the end of the list
-	e.Bool(true)
-	e.Int32(-1)
-	return &Call{Op: opMulti, Body: e.Bytes(), catchesUp: true}
+	e.MultiEnd()
+	return &Call{Op: wire.OpMulti, Body: e.Bytes(), catchesUp: true}
 }
 
 // forgetZxid is for when nothing that was read before counts any more.

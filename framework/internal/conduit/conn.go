@@ -8,20 +8,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 const (
-	xidNotification = -1
-	firstOwnXid     = -1000 // and downwards
-	lastOwnXid      = -1 << 30
+	firstOwnXid = -1000 // and downwards
+	lastOwnXid  = -1 << 30
 
-	opClose = -11
-
-	lengthSize       = 4
-	requestHeader    = 8
-	replyHeader      = 16
 	maxHandshake     = 1 << 10
-	passwordSize     = 16
 	batchSizeAtStart = 512
 )
 
@@ -37,9 +32,9 @@ type conn struct {
 
 	// Used by go-zookeeper's receiving goroutine only.
 	in      *bufio.Reader
-	length  [lengthSize]byte // of the frame that is being read
-	rest    []byte           // of the frame go-zookeeper is reading
-	expired bool             // close when rest has been read
+	length  [wire.LengthSize]byte // of the frame that is being read
+	rest    []byte                // of the frame go-zookeeper is reading
+	expired bool                  // close when rest has been read
 	idle    time.Duration
 	idleSet time.Time
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 const (
@@ -85,8 +85,8 @@ func (c *conn) readLength(established bool) (int, error) {
 	switch {
 	case n < 0:
 		tooLarge = ErrProtocol
-	case established && n < replyHeader:
-		return 0, fmt.Errorf("%w: a reply of %d bytes, a header has %d", ErrProtocol, n, replyHeader)
+	case established && n < wire.ReplyHeader:
+		return 0, fmt.Errorf("%w: a reply of %d bytes, a header has %d", ErrProtocol, n, wire.ReplyHeader)
 	}
 	if n < 0 || int(n) > limit {
 		return 0, fmt.Errorf("%w: a frame of %d bytes, at most %d are accepted", tooLarge, uint32(n), limit)
@@ -98,12 +98,12 @@ func (c *conn) readLength(established bool) (int, error) {
 // comes, for the next frame may be far behind it.
 func (c *conn) readFrame(n int) ([]byte, error) {
 	frame := make([]byte, n)
-	head := frame[:replyHeader]
+	head := frame[:wire.ReplyHeader]
 	if _, err := io.ReadFull(c.in, head); err != nil {
 		return nil, err
 	}
 	counts := provesLife(int32(binary.BigEndian.Uint32(head)))
-	for rest := frame[replyHeader:]; ; {
+	for rest := frame[wire.ReplyHeader:]; ; {
 		if counts {
 			c.hear()
 		}
@@ -120,11 +120,11 @@ func (c *conn) readFrame(n int) ([]byte, error) {
 
 // provesLife reports whether a frame with this xid shows that the server hears the
 // client. A notification does not, and a credential is answered only once.
-func provesLife(xid int32) bool { return xid != xidNotification && xid != xidAuth }
+func provesLife(xid int32) bool { return xid != wire.XidNotification && xid != wire.XidAuth }
 
 // discardReply skips a reply that is longer than the limit: only its call fails.
 func (c *conn) discardReply(n int) error {
-	head := make([]byte, replyHeader)
+	head := make([]byte, wire.ReplyHeader)
 	if _, err := io.ReadFull(c.in, head); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (c *conn) discardReply(n int) error {
 		// What is no reply to a call of ours cannot be skipped: a watch event may be lost.
 		return fmt.Errorf("%w: xid %d: %s", ErrProtocol, xid, tooLarge.Error())
 	}
-	for left := n - replyHeader; left > 0; {
+	for left := n - wire.ReplyHeader; left > 0; {
 		k, err := io.CopyN(io.Discard, c.in, int64(min(left, readPiece)))
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (c *conn) discardReply(n int) error {
 }
 
 func decodeHeader(head []byte) (xid int32, reply Reply) {
-	d := jute.NewDecoder(head)
+	d := wire.NewDecoder(head)
 	xid = d.Int32()
 	return xid, Reply{Zxid: d.Int64(), Code: d.Int32()}
 }
@@ -171,12 +171,12 @@ func (c *conn) receive(frame []byte) ([]byte, error) {
 	case !c.established:
 		return c.receiveHandshake(frame)
 	}
-	xid, reply := decodeHeader(frame[:replyHeader])
-	reply.Body = frame[replyHeader:]
+	xid, reply := decodeHeader(frame[:wire.ReplyHeader])
+	reply.Body = frame[wire.ReplyHeader:]
 	switch xid {
-	case xidNotification:
+	case wire.XidNotification:
 		return nil, c.receiveNotification(reply)
-	case xidAuth:
+	case wire.XidAuth:
 		return nil, c.receiveAuthReply(reply.Code)
 	}
 	return c.receiveReply(xid, reply, len(frame), nil)
@@ -186,7 +186,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	if isRefusedSession(frame) {
 		return nil, errNoLocalSessions
 	}
-	d := jute.NewDecoder(frame)
+	d := wire.NewDecoder(frame)
 	d.Int32() // protocol version
 	h := Handshake{Server: c.server, Timeout: time.Duration(d.Int32()) * time.Millisecond}
 	h.SessionID, h.Password = d.Int64(), d.Buffer()
@@ -207,9 +207,9 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 		c.expired = true
 		c.owner.forgetZxid()
 		c.owner.cfg.Events.Expired()
-		return handshakeFrame(0, 0, make([]byte, passwordSize)), nil
+		return handshakeFrame(0, 0, make([]byte, wire.PasswordSize)), nil
 	}
-	if h.Timeout <= 0 || len(h.Password) != passwordSize {
+	if h.Timeout <= 0 || len(h.Password) != wire.PasswordSize {
 		return nil, fmt.Errorf("%w: connect response with timeout %v and a password of %d bytes",
 			ErrProtocol, h.Timeout, len(h.Password))
 	}
@@ -245,7 +245,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 }
 
 func (c *conn) receiveNotification(reply Reply) error {
-	d := jute.NewDecoder(reply.Body)
+	d := wire.NewDecoder(reply.Body)
 	kind := zk.EventType(d.Int32())
 	d.Int32() // state
 	path := d.String()
@@ -280,7 +280,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 		c.settle(call, reply, failure)
 		return nil, nil
 	}
-	if request.op == opClose && (reply.Code == 0 || c.owner.readOnly.Load()) {
+	if request.op == wire.OpCloseSession && (reply.Code == 0 || c.owner.readOnly.Load()) {
 		c.owner.sessionClosed.Store(true)
 	}
 	return headerFrame(xid, reply), nil
@@ -329,7 +329,7 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 // counted the request as a sign of life.
 func provesSession(code int32) bool {
 	switch code {
-	case -6, -112, -118, codeNotReadOnly, -124: // unimplemented, session expired, moved, not read-only, SASL required
+	case wire.CodeUnimplemented, wire.CodeSessionExpired, wire.CodeSessionMoved, wire.CodeNotReadOnly, wire.CodeSASLRequired:
 		return false
 	default:
 		return true

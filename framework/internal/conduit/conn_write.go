@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // maxBatch bounds what goes out in one write, unless one request is longer. Each
@@ -22,7 +22,7 @@ func (c *conn) Write(frame []byte) (int, error) {
 	defer c.unlockWriting()
 	now := c.owner.now()
 	if c.connectSent.IsZero() {
-		if len(frame) < lengthSize+24 {
+		if len(frame) < wire.LengthSize+24 {
 			return 0, fmt.Errorf("conduit: a connect request of %d bytes", len(frame))
 		}
 		c.connectSent = now
@@ -31,10 +31,10 @@ func (c *conn) Write(frame []byte) (int, error) {
 		}
 		return len(frame), nil
 	}
-	if len(frame) < lengthSize+requestHeader {
+	if len(frame) < wire.LengthSize+wire.RequestHeader {
 		return 0, fmt.Errorf("conduit: a request of %d bytes", len(frame))
 	}
-	d := jute.NewDecoder(frame[lengthSize:])
+	d := wire.NewDecoder(frame[wire.LengthSize:])
 	c.queue.Lock()
 	c.pending.push(pendingRequest{xid: d.Int32(), op: d.Int32(), sent: now})
 	by := c.writeByLocked()
@@ -51,7 +51,7 @@ func (c *conn) Write(frame []byte) (int, error) {
 // server will do: all would refuse us forever if they were restored from a backup,
 // or if one of them has named a transaction that never was.
 func (c *conn) completeHandshake(frame []byte) []byte {
-	const zxidAt, timeoutAt, sessionAt = lengthSize + 4, lengthSize + 12, lengthSize + 16
+	const zxidAt, timeoutAt, sessionAt = wire.LengthSize + 4, wire.LengthSize + 12, wire.LengthSize + 16
 	_, over := c.owner.lease.check(c.connectSent)
 	fresh := c.owner.startsFresh(over)
 	if over || fresh {
@@ -131,7 +131,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 		if c.window.held = ok; !ok {
 			break
 		}
-		cost := c.window.cost(call.Op, lengthSize+requestHeader+len(call.Body), now)
+		cost := c.window.cost(call.Op, wire.LengthSize+wire.RequestHeader+len(call.Body), now)
 		if !call.dropped && !c.admitsLocked(cost, now) {
 			break
 		}

@@ -4,12 +4,12 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // appendFrame appends a call as it goes over the wire.
 func appendFrame(b []byte, call *Call) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(requestHeader+len(call.Body)))
+	b = binary.BigEndian.AppendUint32(b, uint32(wire.RequestHeader+len(call.Body)))
 	b = binary.BigEndian.AppendUint32(b, uint32(call.xid))
 	b = binary.BigEndian.AppendUint32(b, uint32(call.Op))
 	return append(b, call.Body...)
@@ -17,8 +17,8 @@ func appendFrame(b []byte, call *Call) []byte {
 
 // handshakeFrame builds the connect response that go-zookeeper reads.
 func handshakeFrame(timeout time.Duration, session int64, password []byte) []byte {
-	e := jute.NewEncoder(64)
-	e.Int32(lengthSize*3 + 8 + passwordSize)
+	e := wire.NewEncoder(64)
+	e.Int32(wire.LengthSize*3 + 8 + wire.PasswordSize)
 	e.Int32(0) // protocol version
 	e.Int32(int32(timeout.Milliseconds()))
 	e.Int64(session)
@@ -29,8 +29,8 @@ func handshakeFrame(timeout time.Duration, session int64, password []byte) []byt
 // headerFrame builds the reply to a request of go-zookeeper's. None that it sends
 // has a reply with a body.
 func headerFrame(xid int32, reply Reply) []byte {
-	e := jute.NewEncoder(lengthSize + replyHeader)
-	e.Int32(replyHeader)
+	e := wire.NewEncoder(wire.LengthSize + wire.ReplyHeader)
+	e.Int32(wire.ReplyHeader)
 	e.Int32(xid)
 	e.Int64(reply.Zxid)
 	e.Int32(reply.Code)

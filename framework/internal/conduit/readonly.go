@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // A server that has lost its quorum may serve reads to clients that say, with one more
@@ -23,8 +25,6 @@ import (
 const (
 	seekMinPause = 100 * time.Millisecond
 	seekMaxPause = 10 * time.Second
-
-	codeNotReadOnly = -119
 )
 
 var (
@@ -35,13 +35,13 @@ var (
 // isRefusedSession tells whether what should be a connect response is the reply of a
 // read-only server without local sessions, to which a new session is a write.
 func isRefusedSession(frame []byte) bool {
-	return len(frame) == replyHeader && int32(binary.BigEndian.Uint32(frame[replyHeader-4:])) == codeNotReadOnly
+	return len(frame) == wire.ReplyHeader && int32(binary.BigEndian.Uint32(frame[wire.ReplyHeader-4:])) == wire.CodeNotReadOnly
 }
 
 // withReadOnly returns a connect request that read-only servers accept.
 func withReadOnly(frame []byte) []byte {
 	frame = append(append(make([]byte, 0, len(frame)+1), frame...), 1)
-	binary.BigEndian.PutUint32(frame, uint32(len(frame)-lengthSize))
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-wire.LengthSize))
 	return frame
 }
 

@@ -1,6 +1,10 @@
 package conduit
 
-import "time"
+import (
+	"time"
+
+	"github.com/gocurator/curator/framework/internal/wire"
+)
 
 // The window of a connection, in bytes. At first 512 small requests fit in, which
 // is enough for one round trip in a data center.
@@ -131,9 +135,9 @@ func (w *window) resumes(oldest, now time.Time) bool {
 // replies have a length that hardly depends on what is stored.
 func unknownReply(op int32) int {
 	switch op {
-	case 4, 22: // getData, multiRead
+	case wire.OpGetData, wire.OpMultiRead:
 		return unknownData
-	case 6, 8, 12, 103: // getACL, getChildren, getChildren2, getEphemerals
+	case wire.OpGetACL, wire.OpGetChildren, wire.OpGetChildren2, wire.OpGetEphemerals:
 		return unknownList
 	default:
 		return 0

@@ -197,7 +197,7 @@ var conduitMutants = []mutant{
 		property: "A connection on which only notifications come is cut while the session can still be saved.",
 		dir:      "framework/internal/conduit",
 		in:       "provesLife",
-		old:      "xid != xidNotification &&",
+		old:      "xid != wire.XidNotification &&",
 		new:      "",
 		pkg:      "./framework",
 		test:     "^TestAServerThatOnlyTalks$",

@@ -1,4 +1,4 @@
-package jute
+package wire
 
 import "encoding/binary"
 

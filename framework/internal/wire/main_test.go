@@ -1,4 +1,4 @@
-package jute_test
+package wire_test
 
 import (
 	"testing"

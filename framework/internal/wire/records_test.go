@@ -1,4 +1,4 @@
-package jute_test
+package wire_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/gocurator/curator/framework/internal/jute"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -18,7 +18,7 @@ func TestRoundTrip(t *testing.T) {
 		text := rapid.String().Draw(t, "text")
 		data := rapid.SliceOf(rapid.Byte()).Draw(t, "data")
 
-		var e jute.Encoder
+		var e wire.Encoder
 		e.Int32(i32)
 		e.Int64(i64)
 		e.Bool(flag)
@@ -26,7 +26,7 @@ func TestRoundTrip(t *testing.T) {
 		e.Buffer(data)
 		e.Buffer(nil)
 
-		d := jute.NewDecoder(e.Bytes())
+		d := wire.NewDecoder(e.Bytes())
 		require.Equal(t, i32, d.Int32())
 		require.Equal(t, i64, d.Int64())
 		require.Equal(t, flag, d.Bool())
@@ -39,20 +39,20 @@ func TestRoundTrip(t *testing.T) {
 
 func TestCountsAreCheckedBeforeAllocating(t *testing.T) {
 	for _, count := range []int32{math.MaxInt32, -2, math.MinInt32, 2} {
-		var e jute.Encoder
+		var e wire.Encoder
 		e.Int32(count)
 		e.String("a")
-		d := jute.NewDecoder(e.Bytes())
+		d := wire.NewDecoder(e.Bytes())
 		require.Nil(t, d.Strings(), "count %d", count)
-		require.ErrorIs(t, d.Err(), jute.ErrMalformed, "count %d", count)
+		require.ErrorIs(t, d.Err(), wire.ErrMalformed, "count %d", count)
 	}
 }
 
 func TestAFailedDecoderStaysFailed(t *testing.T) {
-	d := jute.NewDecoder([]byte{0, 0})
+	d := wire.NewDecoder([]byte{0, 0})
 	require.Zero(t, d.Int32())
 	first := d.Err()
-	require.ErrorIs(t, first, jute.ErrMalformed)
+	require.ErrorIs(t, first, wire.ErrMalformed)
 	require.False(t, d.Bool())
 	require.Equal(t, first, d.Err())
 }
@@ -61,7 +61,7 @@ func FuzzDecoder(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 1, 'a'})
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, input []byte) {
-		d := jute.NewDecoder(input)
+		d := wire.NewDecoder(input)
 		names := d.Strings()
 		total := 0
 		for _, n := range names {

@@ -1,4 +1,5 @@
-// Package jute reads and writes the records of ZooKeeper's wire protocol.
+// Package wire is ZooKeeper's protocol: opcodes, error codes, the records that requests and
+// replies share, and the format of all of them.
 //
 // The format is Hadoop's jute as ZooKeeper uses it: big-endian integers,
 // booleans of one byte, and buffers, strings and vectors that begin with a
@@ -8,4 +9,4 @@
 // trusts a count: it checks each against the bytes that are left before it
 // allocates, so no reply can make the process allocate more than a small
 // multiple of its own size.
-package jute
+package wire
