@@ -97,8 +97,30 @@
 //		if e.Type == framework.EventResync { ... } // changes may have gone unseen
 //	})
 //
-// [Framework.Follow] and [Framework.FollowChildren] are loops over the states of a znode and
-// of the list of its children.
+// # Follow a znode
+//
+// A loop over the states of a znode needs no watch of its own. It goes on over lost
+// connections, and leaves nothing when it ends:
+//
+//	for node, err := range client.Follow(ctx, "/config") {
+//		if err != nil {
+//			log.Print(err) // node is the last one known
+//			continue
+//		}
+//		if node.Exists() { apply(node.Data) }
+//	}
+//
+// [Framework.FollowChildren] does so for the list of children. For a tree there is package
+// recipes/cache.
+//
+// # Many paths
+//
+// [Framework.Bulk] makes many operations with a bounded number under way, and has a result and
+// an error for each:
+//
+//	results, err := client.Bulk(ctx, []framework.BulkOp{
+//		framework.BulkGet("/jobs/1"), framework.BulkSet("/jobs/2", data), ...
+//	}, framework.WithWindow(256), framework.WithProgress(func(done, total int) { ... }))
 //
 // # Know the state of the connection
 //
@@ -321,8 +343,8 @@
 //	  none                                      InSession, ListingSiblingsIn
 //	getData(), checkExists(), getChildren()     Framework.Get, Exists, Children
 //	  .usingWatcher                             Watched, Watch.Wait
-//	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadChildren,
-//	                                            WatchData
+//	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadStat,
+//	                                            ReadChildren, WatchData; Framework.Bulk
 //	inBackground(callback)                      a goroutine
 //	WatcherRemoveCuratorFramework               Watch.Cancel
 //	watchers().add().withMode, PersistentWatcher  Framework.AddWatch, PersistentWatch.OnEvent

@@ -73,16 +73,53 @@ func (r Read) StoringErrorIn(into *error) Read {
 	return r
 }
 
-// Flush blocks until every event that came before it has been delivered to the listeners of
-// this watch. After a [Framework.Sync] that has returned, these are the events of all changes
-// that were committed before the Sync began. It fails when the context ends first, with its
-// cause.
+// Flush blocks until the server has the watch, and every event that came before has been
+// delivered to the listeners. After a [Framework.Sync] that has returned, these are the events
+// of all changes that were committed before the Sync began, or [EventResync] in their place.
+// Flush fails when the context ends first, with its cause. Of a watch that has ended it waits
+// for the listeners only. It must not be called by a listener of the watch.
 func (w *PersistentWatch) Flush(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, errNilContext)
+	}
+	if err := w.awaitArmed(ctx); err != nil {
+		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, err)
 	}
 	if err := w.listeners.Flush(ctx); err != nil {
 		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, err)
 	}
 	return nil
+}
+
+// awaitArmed waits until the server has the watch: on a new connection other requests may come
+// before it is set again.
+func (w *PersistentWatch) awaitArmed(ctx context.Context) error {
+	resynced := make(chan struct{}, 1)
+	registration := w.listeners.Add(func(e Event) {
+		if e.Type != EventResync {
+			return
+		}
+		select {
+		case resynced <- struct{}{}:
+		default:
+		}
+	})
+	defer registration.Remove()
+	if w.watches.isArmed(w) {
+		return nil
+	}
+	select {
+	case <-resynced:
+	case <-w.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// isArmed reports whether the server has the watch.
+func (ws *watches) isArmed(w *PersistentWatch) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.serves(w.full)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -91,4 +92,39 @@ func TestWatchQueueIsInTheOrderOfTheStream(t *testing.T) {
 
 	queue.Add(watches[1]) // has ended
 	require.Equal(t, []*framework.Watch{watches[1]}, queue.Take())
+}
+
+// On a new connection Flush waits until the watch is there again: what was answered before on
+// that connection may be of changes that no event has told of.
+func TestFlushWaitsUntilTheWatchIsThereAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		f := zktest.Client(t, server)
+		watch, err := f.AddWatch(t.Context(), "/node", framework.WatchPersistent)
+		require.NoError(t, err)
+		defer watch.Cancel()
+		told := make(chan framework.Event, 1)
+		watch.OnEvent(func(e framework.Event) { told <- e })
+		release := make(chan struct{})
+		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			switch r.Op {
+			case zkserver.OpAddWatch, zkserver.OpSetWatches, zkserver.OpSetWatches2:
+				return zkserver.HoldUntil(release)
+			default:
+				return zkserver.Pass
+			}
+		}))
+		server.Cut(f.Session().ID(), 1)
+		zktest.AwaitState(t, f, framework.Suspended)
+		flushed := make(chan error, 1)
+		go func() { flushed <- watch.Flush(t.Context()) }()
+		zktest.AwaitState(t, f, framework.Reconnected)
+		synctest.Wait()
+		require.Empty(t, flushed)
+		close(release)
+		require.NoError(t, <-flushed)
+		require.Equal(t, framework.EventResync, (<-told).Type, "it is told by then")
+		watch.Cancel()
+		require.NoError(t, watch.Flush(t.Context()))
+	})
 }

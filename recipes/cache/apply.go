@@ -39,6 +39,7 @@ func (e *engine) apply(v *visit) {
 	n, stat, err := v.n, v.newest(), v.refusal()
 	switch {
 	case err != nil:
+		e.cache.telemetry.unreadable()
 		e.cache.log().Warn("cache cannot read a znode", logPath, n.path, logError, err)
 		e.remove(n) // but its watches tell when it may be readable
 		return

@@ -44,6 +44,8 @@ type CuratorCache struct {
 	done    chan struct{} // closed when nothing is followed any more
 	inbox   inbox
 
+	telemetry *telemetry // used by the engine alone
+
 	listeners *listen.Set[Event]
 
 	mu          sync.Mutex // orders the calls of Notify and Add
@@ -75,7 +77,13 @@ func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (
 	if cfg.storage == nil {
 		cfg.storage = NewStandardStorage()
 	}
-	c := &CuratorCache{client: client, path: path, cfg: cfg, storage: cfg.storage, done: make(chan struct{})}
+	telemetry, err := newTelemetry(client, path)
+	if err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	c := &CuratorCache{
+		client: client, path: path, cfg: cfg, storage: cfg.storage, done: make(chan struct{}), telemetry: telemetry,
+	}
 	c.inbox.wake = make(chan struct{}, 1)
 	c.listeners = listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
 		client.Logger().Error("cache listener panicked", logPath, path, "panic", recovered, "stack", string(stack))

@@ -81,6 +81,20 @@
 // watches by itself, two for each znode; Curator calls this CuratorCacheBridge. The same is
 // done where a server refuses persistent watches.
 //
+// # Metrics
+//
+// A client made WithMeterProvider measures its caches. The attribute curator.path is there
+// with [framework.WithPathAttribute] only.
+//
+//	instrument                      kind, unit               attributes
+//	curator.cache.events            counter {event}          curator.event
+//	curator.cache.nodes             updowncounter {znode}
+//	curator.cache.resync.duration   histogram s
+//	curator.cache.unreadable        counter {read}
+//
+// curator.event is node_created, node_changed, node_deleted or initialized. A resync is the
+// first fill, or the comparison after a gap in the events. The counters exist from the start.
+//
 // # From Curator
 //
 //	Curator                                     here

@@ -89,7 +89,8 @@ type engine struct {
 	sweeping bool
 	left     int    // tasks of the newest sweep
 	sweepEra uint64 // that it holds
-	swept    bool   // the first one is done
+	began    time.Time
+	swept    bool // the first one is done
 }
 
 // barrier is a caller of Fresh.
@@ -110,6 +111,7 @@ func newEngine(c *CuratorCache) *engine {
 
 // run follows the tree until the context ends or the client is closed, and says which.
 func (e *engine) run(ctx context.Context) error {
+	defer e.cache.telemetry.ended()
 	defer e.release()
 	if err := e.arm(ctx); err != nil {
 		return err
@@ -362,7 +364,7 @@ func (e *engine) finish(n *node) {
 // hold keeps the present era, and so those who wait for it, until a sweep is done.
 func (e *engine) hold() {
 	if !e.sweeping {
-		e.sweeping = true
+		e.sweeping, e.began = true, time.Now()
 		e.sweepEra = e.era
 		e.tasks[e.era]++
 		e.left = 1 // of the sweep that is to begin
@@ -411,6 +413,7 @@ func (e *engine) sweepUnseen() bool {
 func (e *engine) endSweep() {
 	e.sweeping = false
 	e.releaseEra(e.sweepEra)
+	e.cache.telemetry.resynced(e.began)
 	if !e.swept {
 		e.swept = true
 		e.cache.tell(Event{Type: Initialized})

@@ -112,6 +112,7 @@ func (f *filter) accepts(e Event) bool {
 
 // tell notifies the listeners; what they are told has been stored before.
 func (c *CuratorCache) tell(e Event) {
+	c.telemetry.told(e.Type)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.Type == Initialized {
