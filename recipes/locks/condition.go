@@ -74,13 +74,16 @@ func newCondition(lock InterProcessLock, of *LockInternals, path string) (*Condi
 	c := &Condition{lock: lock, of: of, client: of.client, path: path}
 	driver := StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: waiterName}}
 	var err error
-	if c.queue, err = newInternals(of.client, driver, path, waiterName, signalCount{c}, named("condition", nil)); err != nil {
+	c.queue, err = newInternals(spec{
+		client: of.client, driver: driver, path: path, lockName: waiterName, maxLeases: signalCount{c},
+		opts: named("condition", []Option{WithLockData(of.cfg.data)}),
+	})
+	if err != nil {
 		return nil, err
 	}
 	if path == of.path || strings.HasPrefix(path, of.path+"/") {
 		return nil, fmt.Errorf("locks: condition %s: expected a path that is not in the folder of its lock, %s", path, of.path)
 	}
-	c.queue.cfg.data, c.queue.wants = of.cfg.data, 0
 	return c, nil
 }
 
@@ -130,16 +133,16 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 // an error with [framework.OutcomeUnknown] that is not certain: the context has ended just
 // when the signal was taken and the reply was lost.
 func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
-	ctx, seen := c.queue.telemetry.begin(ctx)
-	again, err := c.await(ctx, lease, seen)
-	seen.end(ctx, err)
+	ctx, span := c.queue.telemetry.begin(ctx)
+	again, err := c.await(ctx, lease, span)
+	span.end(ctx, err)
 	if err != nil {
 		return nil, fmt.Errorf("locks: await %s: %w", c.path, joined(err, unsettled(lease.release(ctx))))
 	}
 	return again, nil
 }
 
-func (c *Condition) await(ctx context.Context, lease *Lease, seen *acquisition) (*Lease, error) {
+func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) (*Lease, error) {
 	lock, err := c.node(lease)
 	switch {
 	case err != nil:
@@ -150,12 +153,12 @@ func (c *Condition) await(ctx context.Context, lease *Lease, seen *acquisition) 
 		return nil, fmt.Errorf("%w: other leases of its owner would keep the lock while this one waits", ErrReentered)
 	}
 	// While the lock is held, so that no signal can come between what the caller has
-	// seen and the wait.
+	// span and the wait.
 	w, err := c.join(ctx, lease.hold.session, lock)
 	if err != nil {
 		return nil, awaitError(ctx, err)
 	}
-	seen.waits(ctx)
+	span.waits(ctx)
 	var again *Lease
 	if err = lease.release(ctx); err == nil {
 		err = w.wait(ctx)

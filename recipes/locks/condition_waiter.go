@@ -48,7 +48,7 @@ func (c *Condition) join(ctx context.Context, session *framework.Session, lock s
 	return w, nil
 }
 
-// settling looks, and has fn change what is seen, until the outcome is known and no other
+// settling looks, and has fn change what is span, until the outcome is known and no other
 // change has come between. The place of a node that is gone is negative.
 func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, place int) error) error {
 	return retry.Do(ctx, w.c.client.RetryPolicy(), func(ctx context.Context) error {

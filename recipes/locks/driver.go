@@ -51,6 +51,15 @@ type ShrinkingQueue interface {
 	Shrinks(name string) bool
 }
 
+// MarkingQueue is an optional interface of a [ShrinkingQueue] in which a contender may take
+// the place of one that leaves. It reports whether acquisitions of one client mark those
+// whose place was taken, as a writer that becomes a reader does: then the word of an
+// unmarked one that it has left proves that its place is free, whatever Shrinks says.
+type MarkingQueue interface {
+	// Marks reports whether the acquisitions of one client are marked.
+	Marks() bool
+}
+
 // OvertakingQueue is an optional interface of a driver whose queue is no lock by itself:
 // a newcomer may be let in before a contender that was let in earlier and has not left.
 // A waiting room in front of a mutex is one. Without it such a decision is an error.

@@ -175,3 +175,17 @@ func awaitError(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrNotAcquired, ended(ctx))
 }
+
+// describe returns the contenders before a place as participants, as far as they are known.
+func (l *LockInternals) describe(f *folder, contenders []string) []Participant {
+	_, lockName := framework.SplitPath(l.basePath)
+	participants := make([]Participant, len(contenders))
+	for i, name := range contenders {
+		p := Participant{Path: framework.JoinPath(l.path, name), LockName: lockName, Position: i}
+		p.Sequence, _ = trailingNumber(name)
+		p.Identity = f.identityOf(name)
+		p.Host, p.PID, p.Label = parseIdentity(p.Identity)
+		participants[i] = p
+	}
+	return participants
+}

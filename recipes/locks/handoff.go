@@ -34,15 +34,6 @@ func WithLocalHandoff(n int) Option {
 	})
 }
 
-// refuseHandoff returns an error if the lock, which several may hold, was given the
-// option.
-func (l *LockInternals) refuseHandoff() error {
-	if l.cfg.handoff > 1 {
-		return fmt.Errorf("locks: %s: %w", l.path, errHandoffOfMany)
-	}
-	return nil
-}
-
 // handoff is the goroutines that share a lock. At most one of them has a node in the
 // queue or a hold; the others wait here.
 type handoff struct {
@@ -55,18 +46,18 @@ type handoff struct {
 
 // take waits for its turn among the goroutines, and joins the queue if it gets no hold
 // with it.
-func (f *handoff) take(ctx context.Context, l *LockInternals, wait bool, seen *acquisition) (*hold, error) {
-	turn, err := f.join(l, wait)
+func (f *handoff) take(ctx context.Context, l *LockInternals, e entry) (*hold, error) {
+	turn, err := f.join(l, e.wait)
 	if err != nil {
 		return nil, err
 	}
 	if turn != nil {
-		h, err := f.await(ctx, l, turn, seen)
+		h, err := f.await(ctx, l, turn, e.span)
 		if h != nil || err != nil {
 			return h, err
 		}
 	}
-	h, err := l.enter(ctx, wait, seen)
+	h, err := l.enter(ctx, e)
 	if err != nil {
 		f.pass()
 	}
@@ -89,12 +80,12 @@ func (f *handoff) join(l *LockInternals, wait bool) (chan *hold, error) {
 	return turn, nil
 }
 
-func (f *handoff) await(ctx context.Context, l *LockInternals, turn chan *hold, seen *acquisition) (*hold, error) {
-	seen.waits(ctx)
+func (f *handoff) await(ctx context.Context, l *LockInternals, turn chan *hold, span *acquireSpan) (*hold, error) {
+	span.waits(ctx)
 	select {
 	case h := <-turn:
 		if h != nil {
-			seen.granted(h)
+			span.granted(h)
 		}
 		return h, nil
 	case <-ctx.Done():
@@ -105,7 +96,7 @@ func (f *handoff) await(ctx context.Context, l *LockInternals, turn chan *hold, 
 		return nil, err
 	}
 	if h := <-turn; h != nil { // it has come meanwhile, and goes to the next
-		seen.granted(h)
+		span.granted(h)
 		return nil, joined(err, unsettled(h.leave(ctx)))
 	}
 	f.pass()

@@ -50,15 +50,15 @@ type hold struct {
 	work   sync.WaitGroup   // of examine
 }
 
-func newHold(parent context.Context, letGo func(), q *queued) *hold {
-	h := &hold{l: q.l, session: q.session, parent: parent, letGo: letGo, node: q.node, self: q.self, row: 1}
+func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
+	h := &hold{l: a.l, session: a.session, parent: parent, letGo: letGo, node: a.node, self: a.self, row: 1}
 	h.ownDue = time.Now().Add(holdDelay)
-	q.seen.granted(h)
+	a.span.granted(h)
 	h.begin()
-	if q.own != nil {
-		h.heed(q.data)
+	if a.own != nil {
+		h.heed(a.data)
 	}
-	h.watchOrExamine(q.own)
+	h.watchOrExamine(a.own)
 	h.abandonLater()
 	return h
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/gocurator/curator/framework"
 )
 
 // Context derives a context for work under the lock: it has the values of ctx,
@@ -124,21 +122,4 @@ func (d *derivations) forget(done <-chan struct{}, ended *derivation) {
 	if d.byDone[done] == ended {
 		delete(d.byDone, done)
 	}
-}
-
-// ownerKey finds the hold of one lock in a context. Views of one client that name
-// the same node name the same lock. The base path tells the two sides of a
-// read/write lock apart, which share a folder.
-type ownerKey struct {
-	client   *framework.Framework // that of all views
-	basePath string               // at the server
-}
-
-// owned returns the hold of this lock that ctx carries, or nil.
-func (l *LockInternals) owned(ctx context.Context) *hold {
-	if ctx == nil {
-		return nil // the acquisition will say so
-	}
-	h, _ := ctx.Value(l.owner).(*hold)
-	return h
 }

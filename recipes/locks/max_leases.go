@@ -132,7 +132,7 @@ type maximum struct {
 
 // read reads the number, unless it is known and has not changed. It refuses an
 // acquisition that wants more.
-func (m *maximum) read(ctx context.Context, l *LockInternals) error {
+func (m *maximum) read(ctx context.Context, l *LockInternals, wants int) error {
 	select {
 	case <-m.changed:
 		m.known = false
@@ -146,7 +146,7 @@ func (m *maximum) read(ctx context.Context, l *LockInternals) error {
 		return err
 	}
 	m.n, m.known, m.changed = max(n, 0), true, changed
-	return l.fits(m.n)
+	return fits(wants, m.n)
 }
 
 // currentMax returns the number as it is now.
@@ -159,9 +159,9 @@ func (l *LockInternals) currentMax(ctx context.Context) (int, error) {
 
 // fits returns an error if the leases that are wanted together can never be had
 // together. A semaphore that is paused may have enough of them later.
-func (l *LockInternals) fits(maxLeases int) error {
-	if maxLeases == 0 || l.wants <= maxLeases {
+func fits(wants, maxLeases int) error {
+	if maxLeases == 0 || wants <= maxLeases {
 		return nil
 	}
-	return fmt.Errorf("%w: %d are wanted, the maximum is %d", ErrTooManyLeases, l.wants, maxLeases)
+	return fmt.Errorf("%w: %d are wanted, the maximum is %d", ErrTooManyLeases, wants, maxLeases)
 }

@@ -1,7 +1,6 @@
 package locks
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -65,17 +64,6 @@ func WithoutReentry() Option {
 		c.noReentry = true
 		return nil
 	})
-}
-
-// refuseReentry returns an error if re-entry is off and ctx holds the lock.
-func (l *LockInternals) refuseReentry(ctx context.Context) error {
-	h := l.owned(ctx)
-	holds := h != nil && h.err() == nil // the rest of the acquisition refuses a hold that has ended
-	if !l.cfg.noReentry || !holds {
-		return nil
-	}
-	return fmt.Errorf("%w: the context holds this lock already, which was made WithoutReentry: "+
-		"acquire with a context that carries no lease of it", ErrReentered)
 }
 
 // WithErrorPolicy sets which trouble with the connection ends the leases of this lock.

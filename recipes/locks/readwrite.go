@@ -39,15 +39,15 @@ type InterProcessReadWriteLock struct {
 // NewInterProcessReadWriteLock returns the read/write lock at path. It checks its
 // arguments and sends nothing.
 func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
-	read, err := NewLockInternals(client, readDriver{}, path, readName, 1, named("rw.read", opts)...)
+	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true}
+	side.driver, side.lockName, side.opts = readDriver{}, readName, named("rw.read", opts)
+	read, err := newInternals(side)
 	if err != nil {
 		return nil, err
 	}
-	write, err := NewLockInternals(client, writeDriver{}, path, writeName, 1, named("rw.write", opts)...)
+	side.driver, side.lockName, side.opts = writeDriver{}, writeName, named("rw.write", opts)
+	write, err := newInternals(side)
 	if err != nil {
-		return nil, err
-	}
-	if err := read.refuseHandoff(); err != nil {
 		return nil, err
 	}
 	return &InterProcessReadWriteLock{&ReadLock{read, write}, &WriteLock{write, read}}, nil
@@ -93,23 +93,24 @@ func (r *ReadLock) Path() string { return r.internals.Path() }
 // granted at once, has a node of its own in the writer's place of the queue, and the
 // writer's token. Either lease may be released first. If the write lease has ended, or ends
 // during the call, the error says how.
-func (r *ReadLock) Acquire(ctx context.Context) (*Lease, error) { return r.forOwner(ctx).Acquire(ctx) }
+func (r *ReadLock) Acquire(ctx context.Context) (*Lease, error) {
+	return r.internals.attemptLock(ctx, r.entry(ctx, true))
+}
 
 // TryAcquire is Acquire without the wait: with a writer before this reader it
 // returns an error that matches [ErrNotAcquired].
 func (r *ReadLock) TryAcquire(ctx context.Context) (*Lease, error) {
-	return r.forOwner(ctx).TryAcquire(ctx)
+	return r.internals.attemptLock(ctx, r.entry(ctx, false))
 }
 
-// forOwner returns the lock that the owner in ctx acquires.
-func (r *ReadLock) forOwner(ctx context.Context) *LockInternals {
-	writer := r.write.owned(ctx)
-	if writer == nil || r.internals.owned(ctx) != nil {
-		return r.internals
+// entry returns the acquisition of a reader, which the owner of the write lock makes in the
+// writer's place.
+func (r *ReadLock) entry(ctx context.Context, wait bool) entry {
+	e := r.internals.entry(wait)
+	if writer := r.write.owned(ctx); writer != nil {
+		e.driver = downgradeDriver{writer: writer}
 	}
-	downgrade := *r.internals
-	downgrade.driver = downgradeDriver{writer: writer}
-	return &downgrade
+	return e
 }
 
 // Do runs fn while the read lock is held; see [Do].

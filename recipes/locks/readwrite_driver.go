@@ -66,6 +66,9 @@ func (readWriteQueue) CreatesTheLock(
 // writeDriver lets in the first in the queue.
 type writeDriver struct{ readWriteQueue }
 
+// Marks is true: see downgradeDriver.CreatesTheLock.
+func (writeDriver) Marks() bool { return true }
+
 // Shrinks is false for a writer: it may have become a reader in the same place.
 func (writeDriver) Shrinks(name string) bool { return !writeSorter.Contends(name) }
 

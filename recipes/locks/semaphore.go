@@ -26,11 +26,10 @@ var _ InterProcessLock = (*InterProcessSemaphore)(nil)
 func NewInterProcessSemaphore(
 	client *framework.Framework, path string, maxLeases MaxLeases, opts ...Option,
 ) (*InterProcessSemaphore, error) {
-	internals, err := newInternals(client, newQueueDriver(mutexName), path, mutexName, maxLeases, named("semaphore", opts))
+	internals, err := newInternals(spec{
+		client: client, driver: newQueueDriver(mutexName), path: path, lockName: mutexName, maxLeases: maxLeases, opts: named("semaphore", opts),
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := internals.refuseHandoff(); err != nil {
 		return nil, err
 	}
 	return &InterProcessSemaphore{internals}, nil

@@ -56,22 +56,24 @@ func NewInterProcessSemaphoreV2(
 		return nil, fmt.Errorf("locks: %w", err)
 	}
 	driver := leaseDriver{StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName}}
-	leases, err := newInternals(client, driver, framework.JoinPath(path, semaphoreLeases), leaseName, maxLeases, named("semaphore", opts))
+	leases, err := newInternals(spec{
+		client: client, driver: driver, path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
+		opts: named("semaphore", opts),
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := leases.refuseHandoff(); err != nil {
-		return nil, err
-	}
-	turn, err := newInternals(client, newQueueDriver(mutexName), framework.JoinPath(path, semaphoreLocks), mutexName, FixedLeases(1),
-		append(slices.Clone(opts), unobserved())) // what is measured as held and asked for are the leases
+	turn, err := newInternals(spec{
+		client: client, driver: newQueueDriver(mutexName), path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName,
+		maxLeases: FixedLeases(1),
+		// What is measured as held and asked for are the leases. As those are counted after
+		// their creation, a turn that is lost unnoticed lets in no lease too many. So an
+		// interruption does not end a turn, whose owner would begin again at the end of the queue.
+		opts: append(slices.Clone(opts), unobserved(), WithErrorPolicy(framework.SessionErrorPolicy)),
+	})
 	if err != nil {
 		return nil, err
 	}
-	// As leases are counted after their creation, a turn that is lost unnoticed lets in no
-	// lease too many. So an interruption does not end a turn, whose owner would begin again
-	// at the end of the queue.
-	turn.cfg.policy = framework.SessionErrorPolicy
 	return &InterProcessSemaphoreV2{path, turn, leases}, nil
 }
 
@@ -151,19 +153,19 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	if err := s.leases.refuseReentry(ctx); err != nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, err)
 	}
-	ctx, seen := s.leases.telemetry.begin(ctx)
+	ctx, span := s.leases.telemetry.begin(ctx)
 	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		if n == 1 && !wait {
-			leases, err = s.try(ctx, seen)
+			leases, err = s.try(ctx, span)
 		} else {
-			leases, err = s.attempt(ctx, n, wait, seen)
+			leases, err = s.attempt(ctx, n, wait, span)
 		}
 		if errors.Is(err, errTurnLost) {
 			return err
 		}
 		return permanent(err)
 	})
-	seen.end(ctx, err)
+	span.end(ctx, err)
 	if err != nil {
 		return nil, s.leases.acquireError(ctx, s.path, err)
 	}
@@ -174,7 +176,7 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 // other's way, and one that must fail makes no node. It overtakes no acquisition that is
 // waiting for its turn, nor one that has it. Without the turn the maximum still holds, as
 // every lease is counted after its creation; see leaseDriver.
-func (s *InterProcessSemaphoreV2) try(ctx context.Context, seen *acquisition) ([]*Lease, error) {
+func (s *InterProcessSemaphoreV2) try(ctx context.Context, span *acquireSpan) ([]*Lease, error) {
 	var turns, leases []string
 	var missing [2]error // folders, before the first acquisition
 	maxLeases, err := s.leases.currentMax(ctx)
@@ -193,7 +195,7 @@ func (s *InterProcessSemaphoreV2) try(ctx context.Context, seen *acquisition) ([
 	case len(leases) >= maxLeases:
 		return nil, fmt.Errorf("%d of %d leases are taken: %w", len(leases), maxLeases, s.leases.inTheWay(leases))
 	}
-	return s.leases.enterTimes(ctx, 1, false, seen)
+	return s.leases.enterTimes(ctx, 1, entry{driver: s.leases.driver, wants: 1, span: span})
 }
 
 // inTheWay returns the error of a try that these contenders are before.
@@ -205,23 +207,23 @@ func (l *LockInternals) inTheWay(contenders []string) error {
 
 // attempt takes its turn and acquires the leases one after the other.
 func (s *InterProcessSemaphoreV2) attempt(
-	ctx context.Context, n int, wait bool, seen *acquisition,
+	ctx context.Context, n int, wait bool, span *acquireSpan,
 ) ([]*Lease, error) {
-	l, done := s.wanting(n)
-	defer done()
-	maxLeases, err := l.currentMax(ctx)
+	maxLeases, err := s.leases.currentMax(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.fits(maxLeases); err != nil {
+	if err := fits(n, maxLeases); err != nil {
 		return nil, err
 	}
-	h, err := s.turn.enter(ctx, wait, seen)
+	h, err := s.turn.enter(ctx, entry{driver: s.turn.driver, wants: 1, wait: wait, span: span})
 	if err != nil {
 		return nil, err
 	}
 	turn := h.newLease()
-	leases, err := l.enterTimes(turn.Context(ctx), n, wait, seen)
+	driver, done := s.warning()
+	defer done()
+	leases, err := s.leases.enterTimes(turn.Context(ctx), n, entry{driver: driver, wants: n, wait: wait, span: span})
 	if err != nil && turn.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", errTurnLost, err)
 	}
@@ -244,17 +246,15 @@ func (s *InterProcessSemaphoreV2) attempt(
 // that are tried for in vain are there for a moment.
 const excessAfter = time.Second
 
-// wanting returns the leases for one acquisition of n together, and a function that ends
-// what belongs to the acquisition.
-func (s *InterProcessSemaphoreV2) wanting(n int) (l *LockInternals, done func()) {
+// warning returns the driver for one acquisition of leases, which logs when there are too
+// many for long, and a function that ends what belongs to the acquisition.
+func (s *InterProcessSemaphoreV2) warning() (driver leaseDriver, done func()) {
 	warn := time.AfterFunc(math.MaxInt64, func() {
 		s.leases.client.Logger().Warn("a semaphore has more leases than its maximum: "+
 			"its participants use different ones, or the maximum was lowered", string(keyPath), s.path)
 	})
 	excessive := false
-	of := *s.leases
-	of.wants = n
-	of.driver = leaseDriver{
+	driver = leaseDriver{
 		StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName},
 		counted: func(others, maxLeases int) {
 			switch was := excessive; {
@@ -267,14 +267,14 @@ func (s *InterProcessSemaphoreV2) wanting(n int) (l *LockInternals, done func())
 			}
 		},
 	}
-	return &of, func() { warn.Stop() }
+	return driver, func() { warn.Stop() }
 }
 
 // enterTimes acquires n leases, or none.
-func (l *LockInternals) enterTimes(ctx context.Context, n int, wait bool, seen *acquisition) ([]*Lease, error) {
+func (l *LockInternals) enterTimes(ctx context.Context, n int, e entry) ([]*Lease, error) {
 	var leases []*Lease
 	for range n {
-		h, err := l.enter(ctx, wait, seen)
+		h, err := l.enter(ctx, e)
 		if err != nil {
 			return nil, joined(err, giveBack(ctx, leases))
 		}

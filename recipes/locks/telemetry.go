@@ -108,9 +108,9 @@ func (t *telemetry) with(more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(slices.Concat(t.lock, more)...)
 }
 
-// acquisition is one call to acquire as the telemetry sees it; nil, and without
+// acquireSpan is one call to acquire as the telemetry sees it; nil, and without
 // effect, when there is none.
-type acquisition struct {
+type acquireSpan struct {
 	t        *telemetry
 	span     trace.Span
 	began    time.Time
@@ -119,17 +119,17 @@ type acquisition struct {
 }
 
 // begin returns the context to acquire with.
-func (t *telemetry) begin(ctx context.Context) (context.Context, *acquisition) {
+func (t *telemetry) begin(ctx context.Context) (context.Context, *acquireSpan) {
 	if t == nil {
 		return ctx, nil
 	}
-	a := &acquisition{t: t, began: time.Now(), position: -1}
+	a := &acquireSpan{t: t, began: time.Now(), position: -1}
 	ctx, a.span = t.tracer.Start(ctx, "acquire lock", trace.WithAttributes(t.lock...)) //nolint:spancheck // end does
 	return ctx, a
 }
 
 // queued notes that ours is about to wait, and behind how many others.
-func (a *acquisition) queued(ctx context.Context, contenders []string, ours string) {
+func (a *acquireSpan) queued(ctx context.Context, contenders []string, ours string) {
 	if a == nil {
 		return
 	}
@@ -141,20 +141,20 @@ func (a *acquisition) queued(ctx context.Context, contenders []string, ours stri
 }
 
 // waits notes that this acquisition waits behind another.
-func (a *acquisition) waits(ctx context.Context) {
+func (a *acquireSpan) waits(ctx context.Context) {
 	if a != nil && !a.waiting {
 		a.waiting = true
 		a.t.waiting.Add(ctx, 1, a.t.with())
 	}
 }
 
-func (a *acquisition) suspended() {
+func (a *acquireSpan) suspended() {
 	if a != nil {
 		a.span.AddEvent("suspended")
 	}
 }
 
-func (a *acquisition) granted(h *hold) {
+func (a *acquireSpan) granted(h *hold) {
 	if a == nil || h.l.telemetry == nil { // the latter is the turn at a semaphore, which is waited for and not measured as held
 		return
 	}
@@ -164,7 +164,7 @@ func (a *acquisition) granted(h *hold) {
 }
 
 // end measures the acquisition. The context is the one to acquire with.
-func (a *acquisition) end(ctx context.Context, err error) {
+func (a *acquireSpan) end(ctx context.Context, err error) {
 	if a == nil {
 		return
 	}

@@ -20,40 +20,40 @@ const (
 	holdDelay = time.Millisecond
 )
 
-// awaited is one before us whose end we wait for: at the server, or in this process.
-type awaited struct {
+// predecessor is one before us whose end we wait for: at the server, or in this process.
+type predecessor struct {
 	watch *framework.Watch
 	local *member
 	stop  func() bool // of the word from local
 	read  bool        // the server lets us read it
 }
 
-func (a awaited) cancel() {
-	a.watch.Cancel()
-	if a.stop != nil {
-		a.stop()
+func (p *predecessor) cancel() {
+	p.watch.Cancel()
+	if p.stop != nil {
+		p.stop()
 	}
 }
 
 // await waits until there is a reason to ask the driver again: one of the contenders
 // with these names has gone, or our own node, or there is another maximum. It brings
 // what is known of the queue up to date. It may return early.
-func (q *queued) await(ctx context.Context, contenders, names []string) error {
-	if q.began.IsZero() {
-		q.began = time.Now()
+func (a *acquisition) await(ctx context.Context, contenders, names []string) error {
+	if a.began.IsZero() {
+		a.began = time.Now()
 	}
 	if len(names) == 0 {
-		return q.awaitFolder(ctx)
+		return a.awaitFolder(ctx)
 	}
-	if q.awaited == nil {
-		q.awaited, q.wake = make(map[string]*awaited), make(chan struct{}, 1)
+	if a.awaited == nil {
+		a.awaited, a.wake = make(map[string]*predecessor), make(chan struct{}, 1)
 	}
-	q.settle(q.andTheOneBefore(contenders, names))
-	if err := q.watch(ctx, names); err != nil {
+	a.settle(a.andTheOneBefore(contenders, names))
+	if err := a.watch(ctx, names); err != nil {
 		return err
 	}
-	err := q.sleep(ctx, q.wake)
-	q.collect()
+	err := a.sleep(ctx, a.wake)
+	a.collect()
 	return err
 }
 
@@ -61,12 +61,12 @@ func (q *queued) await(ctx context.Context, contenders, names []string) error {
 // waits for. When that one goes we are next, and see to it beforehand that nobody else is
 // before us. The others who wait for the same, as readers do for a writer, need not wake
 // up: they will be let in together.
-func (q *queued) andTheOneBefore(contenders, names []string) []string {
-	ours := slices.Index(contenders, q.name)
-	if len(names) != 1 || q.shrinking == nil || ours < 1 || contenders[ours-1] != names[0] {
+func (a *acquisition) andTheOneBefore(contenders, names []string) []string {
+	ours := slices.Index(contenders, a.name)
+	if len(names) != 1 || a.shrinking == nil || ours < 1 || contenders[ours-1] != names[0] {
 		return names
 	}
-	result, err := q.l.driver.GetsTheLock(contenders, names[0], q.max.n)
+	result, err := a.driver.GetsTheLock(contenders, names[0], a.max.n)
 	if err != nil || len(result.PathsToWatch) != 1 {
 		return names
 	}
@@ -74,25 +74,25 @@ func (q *queued) andTheOneBefore(contenders, names []string) []string {
 }
 
 // settle makes the names those that are awaited.
-func (q *queued) settle(names []string) {
-	for name, a := range q.awaited {
+func (a *acquisition) settle(names []string) {
+	for name, p := range a.awaited {
 		if !slices.Contains(names, name) {
-			a.cancel()
-			delete(q.awaited, name)
+			p.cancel()
+			delete(a.awaited, name)
 		}
 	}
 	for _, name := range names {
-		local := q.companion(name)
-		if a := q.awaited[name]; a != nil && a.local == local {
+		local := a.companion(name)
+		if p := a.awaited[name]; p != nil && p.local == local {
 			continue
-		} else if a != nil {
-			a.cancel() // its word does not count any more: the server is asked
+		} else if p != nil {
+			p.cancel() // its word does not count any more: the server is asked
 		}
-		a := &awaited{local: local}
+		p := &predecessor{local: local}
 		if local != nil {
-			a.stop = context.AfterFunc(local.over, q.poke)
+			p.stop = context.AfterFunc(local.over, a.poke)
 		}
-		q.awaited[strings.Clone(name)] = a // or it would keep all names of the list in memory
+		a.awaited[strings.Clone(name)] = p // or it would keep all names of the list in memory
 	}
 }
 
@@ -104,33 +104,33 @@ func (q *queued) settle(names []string) {
 // watch. So those that are needed are each read once, when the wait is no short one: that
 // is refused then, and tells of one whose end has been kept from us. What one acquisition
 // of the client has read the others need not.
-func (q *queued) watch(ctx context.Context, needed []string) error {
-	names, unread := q.unwatched(), []string(nil)
+func (a *acquisition) watch(ctx context.Context, needed []string) error {
+	names, unread := a.unwatched(), []string(nil)
 	watches, absent := make([]*framework.Watch, len(names)), false
-	reads := watchAll(q.l.pathsOf(names), watches)
-	if !time.Now().Before(q.ownDue) {
-		unread = q.unread(needed)
-		if q.own == nil {
-			reads = append(reads, framework.ReadData(q.node.Path, &q.data, framework.Watched(&q.own), framework.StoringAbsenceIn(&absent)))
+	reads := watchAll(a.l.pathsOf(names), watches)
+	if !time.Now().Before(a.ownDue) {
+		unread = a.unread(needed)
+		if a.own == nil {
+			reads = append(reads, framework.ReadData(a.node.Path, &a.data, framework.Watched(&a.own), framework.StoringAbsenceIn(&absent)))
 		}
 	}
 	gone, data := make([]bool, len(unread)), make([][]byte, len(unread))
-	for i, path := range q.l.pathsOf(unread) {
+	for i, path := range a.l.pathsOf(unread) {
 		reads = append(reads, framework.ReadData(path, &data[i], framework.StoringAbsenceIn(&gone[i])))
 	}
-	if err := q.l.client.Pipeline(ctx, reads...); err != nil {
+	if err := a.l.client.Pipeline(ctx, reads...); err != nil {
 		return err
 	}
 	for i, name := range names {
-		q.awaited[name].watch = watches[i]
-		watches[i].OnFired(func(framework.Event) { q.poke() })
+		a.awaited[name].watch = watches[i]
+		watches[i].OnFired(func(framework.Event) { a.poke() })
 	}
 	for i, name := range unread {
-		if q.awaited[name].read = true; gone[i] {
-			q.gone(name)
-			q.poke()
+		if a.awaited[name].read = true; gone[i] {
+			a.gone(name)
+			a.poke()
 		} else {
-			q.folder.noteRead(name, data[i])
+			a.folder.noteRead(name, data[i])
 		}
 	}
 	if absent { // after the watches have become ours, which close takes back
@@ -167,10 +167,10 @@ func (l *LockInternals) pathsOf(names []string) []string {
 
 // unwatched returns those awaited whose end only the server can tell, and has not
 // been asked to.
-func (q *queued) unwatched() []string {
+func (a *acquisition) unwatched() []string {
 	var names []string
-	for name, a := range q.awaited {
-		if a.local == nil && a.watch == nil {
+	for name, p := range a.awaited {
+		if p.local == nil && p.watch == nil {
 			names = append(names, name)
 		}
 	}
@@ -179,10 +179,10 @@ func (q *queued) unwatched() []string {
 
 // unread returns those of the names whose end only the server can tell, and that have
 // not been read.
-func (q *queued) unread(names []string) []string {
+func (a *acquisition) unread(names []string) []string {
 	var unread []string
 	for _, name := range names {
-		if a := q.awaited[name]; a.local == nil && !a.read && !q.folder.hasRead(name) {
+		if p := a.awaited[name]; p.local == nil && !p.read && !a.folder.hasRead(name) {
 			unread = append(unread, name)
 		}
 	}
@@ -190,141 +190,104 @@ func (q *queued) unread(names []string) []string {
 }
 
 // collect brings what is known of the queue up to date with what has been told.
-func (q *queued) collect() {
-	for name, a := range q.awaited {
+func (a *acquisition) collect() {
+	for name, p := range a.awaited {
 		switch {
-		case a.local != nil && a.local.hasLetGo():
-			q.folder.remove(q.order(), name)
-		case a.local != nil || !fired(a.watch):
-		case a.watch.Event().Err != nil:
-			delete(q.awaited, name)
-			q.interrupted()
-		case a.watch.Event().Type == zk.EventNodeDeleted:
-			q.gone(name)
+		case p.local != nil && p.local.hasLetGo():
+			a.folder.remove(a.order(), name)
+		case p.local != nil || !fired(p.watch):
+		case p.watch.Event().Err != nil:
+			delete(a.awaited, name)
+			a.interrupted()
+		case p.watch.Event().Type == zk.EventNodeDeleted:
+			a.gone(name)
 		default:
-			a.watch = nil // its data has changed
+			p.watch = nil // its data has changed
 		}
 	}
 }
 
 // heedOwn looks at what the watch on our own node has told.
-func (q *queued) heedOwn() error {
-	if !fired(q.own) {
+func (a *acquisition) heedOwn() error {
+	if !fired(a.own) {
 		return nil
 	}
-	event := q.own.Event()
+	event := a.own.Event()
 	if event.Type == zk.EventNodeDeleted {
 		return errOwnNodeGone
 	}
-	q.own, q.ownDue = nil, time.Time{}
+	a.own, a.ownDue = nil, time.Time{}
 	if event.Err != nil {
-		q.interrupted()
+		a.interrupted()
 	}
 	return nil
 }
 
 // interrupted says that the watches have gone with a connection. The names are listed
 // again over the next, see folder.queue.
-func (q *queued) interrupted() {
-	if !q.suspended {
-		q.suspended = true
-		q.seen.suspended()
+func (a *acquisition) interrupted() {
+	if !a.suspended {
+		a.suspended = true
+		a.span.suspended()
 	}
 }
 
 // awaitFolder waits for any change of the folder. The first time it does not wait,
 // as nobody has watched the list that the driver has decided on.
-func (q *queued) awaitFolder(ctx context.Context) error {
-	q.settle(nil)
-	if err := q.watch(ctx, nil); err != nil { // our own node
+func (a *acquisition) awaitFolder(ctx context.Context) error {
+	a.settle(nil)
+	if err := a.watch(ctx, nil); err != nil { // our own node
 		return err
 	}
-	if q.changes != nil {
-		if err := q.sleep(ctx, q.changes.Fired()); err != nil || !fired(q.changes) {
+	if a.changes != nil {
+		if err := a.sleep(ctx, a.changes.Fired()); err != nil || !fired(a.changes) {
 			return err
 		}
 	}
-	list := q.folder.begin(q.l.client)
-	names, err := q.l.client.Children(ctx, q.l.path, framework.Watched(&q.changes))
+	list := a.folder.begin(a.l.client)
+	names, err := a.l.client.Children(ctx, a.l.path, framework.Watched(&a.changes))
 	if errors.Is(err, framework.ErrNoNode) {
 		return nodeGone(err)
 	}
 	if err == nil {
-		q.folder.learn(list, names)
-		q.number = list.number
+		a.folder.learn(list, names)
+		a.number = list.number
 	}
 	return err
 }
 
 // sleep waits for the signal, an event of our own node or that this is due to be
 // watched, another maximum, or an end.
-func (q *queued) sleep(ctx context.Context, wake <-chan struct{}) error {
+func (a *acquisition) sleep(ctx context.Context, wake <-chan struct{}) error {
 	var own <-chan struct{}
 	var due <-chan time.Time
-	if q.own != nil {
-		own = q.own.Fired()
+	if a.own != nil {
+		own = a.own.Fired()
 	} else {
-		timer := time.NewTimer(time.Until(q.ownDue))
+		timer := time.NewTimer(time.Until(a.ownDue))
 		defer timer.Stop()
 		due = timer.C
 	}
-	warn, stop := q.warning()
+	warn, stop := a.warning()
 	defer stop()
 	select {
 	case <-wake:
 	case <-own:
 	case <-due:
 	case <-warn:
-		q.warn()
-	case <-q.max.changed:
-	case <-q.session.Done():
+		a.warn()
+	case <-a.max.changed:
+	case <-a.session.Done():
 	case <-ctx.Done():
 		return ended(ctx)
 	}
 	return nil
 }
 
-// ownWait is how long an acquisition waits for a hold of its own process before that is
-// logged: it may be a lock that was meant to be re-entered.
-const ownWait = 10 * time.Second
-
-// warning returns a channel that gets a value when it is time to warn.
-func (q *queued) warning() (due <-chan time.Time, stop func()) {
-	if holder := q.companionAwaited(); holder == nil || holder.warned.Load() {
-		return nil, func() {}
-	}
-	timer := time.NewTimer(max(time.Until(q.began.Add(ownWait)), 0))
-	return timer.C, func() { timer.Stop() }
-}
-
-// companionAwaited returns an acquisition of this process that is waited for and holds
-// the lock, or nil.
-func (q *queued) companionAwaited() *member {
-	for _, a := range q.awaited {
-		if a.local != nil && a.local.granted.isSet() {
-			return a.local
-		}
-	}
-	return nil
-}
-
-// warn logs once for each hold that this process waits for itself.
-func (q *queued) warn() {
-	holder := q.companionAwaited()
-	if holder == nil || holder.warned.Swap(true) {
-		return
-	}
-	_, _, label := parseIdentity(string(holder.data))
-	q.l.client.Logger().Warn("waiting for a lock that this process holds itself: to re-enter it, "+
-		"acquire it with the context of its lease",
-		string(keyPath), q.l.path, "holder", framework.JoinPath(q.l.path, holder.name), "label", label,
-		"waiting", time.Since(q.began).Round(time.Second), "held", holder.granted.ago().Round(time.Second))
-}
-
 // poke wakes the acquisition, now or when it next sleeps. It does not block.
-func (q *queued) poke() {
+func (a *acquisition) poke() {
 	select {
-	case q.wake <- struct{}{}:
+	case a.wake <- struct{}{}:
 	default:
 	}
 }
