@@ -57,7 +57,7 @@ type check struct {
 	found     []string
 }
 
-func (c *check) problem(format string, args ...any) {
+func (c *check) problemf(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(c.found, text) {
 		c.found = append(c.found, text)
 	}
@@ -66,7 +66,7 @@ func (c *check) problem(format string, args ...any) {
 func (c *check) guarded(fn func()) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			c.problem("panicked: %v", recovered)
+			c.problemf("panicked: %v", recovered)
 		}
 	}()
 	fn()
@@ -79,18 +79,18 @@ func (c *check) decisions(ctx context.Context, client *framework.Framework) {
 	for range nodes {
 		node, err := c.driver.CreatesTheLock(ctx, client, client.Session(), "/decisions/"+c.lockName, nil)
 		if err != nil {
-			c.problem("CreatesTheLock: %v", err)
+			c.problemf("CreatesTheLock: %v", err)
 			return
 		}
 		_, name := framework.SplitPath(node.Path)
 		if !c.driver.Contends(name) {
-			c.problem("its own node %s is no contender", name)
+			c.problemf("its own node %s is no contender", name)
 		}
 		names = append(names, name)
 	}
 	for _, foreign := range []string{"", "x", c.lockName, "locks", "_c_-" + c.lockName + "x", "0000000001"} {
 		if c.driver.Contends(foreign) {
-			c.problem("the foreign name %q is a contender", foreign)
+			c.problemf("the foreign name %q is a contender", foreign)
 		}
 	}
 	c.order(names)
@@ -110,11 +110,11 @@ func (c *check) order(names []string) {
 		for _, b := range names {
 			ab, ba := c.driver.Compare(a, b), c.driver.Compare(b, a)
 			if a == b && ab != 0 || a != b && (ab == 0 || (ab < 0) == (ba < 0)) {
-				c.problem("Compare(%s, %s) is %d, and the other way round %d", a, b, ab, ba)
+				c.problemf("Compare(%s, %s) is %d, and the other way round %d", a, b, ab, ba)
 			}
 			for _, d := range names {
 				if ab < 0 && c.driver.Compare(b, d) < 0 && c.driver.Compare(a, d) >= 0 {
-					c.problem("Compare puts %s before %s before %s, and not the first before the last", a, b, d)
+					c.problemf("Compare puts %s before %s before %s, and not the first before the last", a, b, d)
 				}
 			}
 		}
@@ -127,14 +127,14 @@ func (c *check) queue(contenders []string, newcomer string) {
 	slices.SortFunc(contenders, c.driver.Compare)
 	admitted := c.admitted(contenders)
 	if len(admitted) == 0 {
-		c.problem("lets in none of %d contenders", len(contenders))
+		c.problemf("lets in none of %d contenders", len(contenders))
 	}
 	if len(admitted) > c.maxLeases {
-		c.problem("lets in %d of %d contenders at once, expected %d at most", len(admitted), len(contenders), c.maxLeases)
+		c.problemf("lets in %d of %d contenders at once, expected %d at most", len(admitted), len(contenders), c.maxLeases)
 	}
 	absent := c.lockName + "-absent"
 	if _, err := c.driver.GetsTheLock(slices.Clone(contenders), absent, c.maxLeases); !errors.Is(err, framework.ErrNoNode) {
-		c.problem("for a contender that is not listed: error %v, expected one that matches framework.ErrNoNode", err)
+		c.problemf("for a contender that is not listed: error %v, expected one that matches framework.ErrNoNode", err)
 	}
 	if slices.Contains(contenders, newcomer) {
 		return
@@ -142,7 +142,7 @@ func (c *check) queue(contenders []string, newcomer string) {
 	with := append(slices.Clone(contenders), newcomer)
 	slices.SortFunc(with, c.driver.Compare)
 	if _, shrinks := c.driver.(locks.ShrinkingQueue); shrinks && with[len(with)-1] != newcomer {
-		c.problem("is a ShrinkingQueue, and a newcomer stands before others")
+		c.problemf("is a ShrinkingQueue, and a newcomer stands before others")
 	}
 	if o, ok := c.driver.(locks.OvertakingQueue); ok && o.Overtakes() {
 		return
@@ -150,7 +150,7 @@ func (c *check) queue(contenders []string, newcomer string) {
 	now := c.admitted(with)
 	for _, name := range admitted {
 		if slices.Contains(now, newcomer) && !slices.Contains(now, name) {
-			c.problem("lets a newcomer in before one that holds the lock")
+			c.problemf("lets a newcomer in before one that holds the lock")
 		}
 	}
 }
@@ -163,15 +163,15 @@ func (c *check) admitted(contenders []string) (names []string) {
 		result, err := c.driver.GetsTheLock(given, ours, c.maxLeases)
 		switch {
 		case err != nil:
-			c.problem("GetsTheLock of a listed contender: %v", err)
+			c.problemf("GetsTheLock of a listed contender: %v", err)
 			continue
 		case !slices.Equal(given, contenders):
-			c.problem("GetsTheLock changes the contenders that it is given")
+			c.problemf("GetsTheLock changes the contenders that it is given")
 		}
 		if shrinks {
 			short, err := c.driver.GetsTheLock(contenders[:i+1:i+1], ours, c.maxLeases)
 			if err != nil || short.GetsTheLock != result.GetsTheLock {
-				c.problem("is a ShrinkingQueue, and decides otherwise by the contenders up to ours")
+				c.problemf("is a ShrinkingQueue, and decides otherwise by the contenders up to ours")
 			}
 		}
 		if result.GetsTheLock {
@@ -181,11 +181,11 @@ func (c *check) admitted(contenders []string) (names []string) {
 		for j, name := range result.PathsToWatch {
 			switch {
 			case name == ours:
-				c.problem("has a contender wait for itself")
+				c.problemf("has a contender wait for itself")
 			case !slices.Contains(contenders, name):
-				c.problem("has a contender wait for %q, which is none", name)
+				c.problemf("has a contender wait for %q, which is none", name)
 			case slices.Contains(result.PathsToWatch[:j], name):
-				c.problem("has a contender wait for another twice")
+				c.problemf("has a contender wait for another twice")
 			}
 		}
 	}
@@ -205,19 +205,20 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 		mu.Lock()
 		defer mu.Unlock()
 		if inside += n; inside > c.maxLeases && !overtakes {
-			c.problem("%d hold the lock at once, expected %d at most", inside, c.maxLeases)
+			c.problemf("%d hold the lock at once, expected %d at most", inside, c.maxLeases)
 		}
 	}
 	failed := func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		c.problem("%v", err)
+		c.problemf("%v", err)
 	}
 	var all sync.WaitGroup
 	for _, client := range clients {
+		//nolint:contextcheck // it sends nothing
 		lock, err := locks.NewLockInternals(client, c.driver, path, c.lockName, c.maxLeases)
 		if err != nil {
-			c.problem("%v", err)
+			c.problemf("%v", err)
 			return
 		}
 		for range workers {
@@ -229,9 +230,9 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 						return
 					}
 					enter(1)
-					time.Sleep(time.Millisecond) // in which another one may be let in
+					err = client.Sync(ctx, path) // meanwhile another one may be let in
 					enter(-1)
-					if err := lease.Release(ctx); err != nil {
+					if err := errors.Join(err, lease.Release(ctx)); err != nil {
 						failed(err)
 					}
 				}
@@ -241,6 +242,6 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 	all.Wait()
 	left, err := clients[0].Children(ctx, path)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) || len(left) > 0 {
-		c.problem("after all turns %d nodes are left, error %v", len(left), err)
+		c.problemf("after all turns %d nodes are left, error %v", len(left), err)
 	}
 }
