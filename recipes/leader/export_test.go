@@ -3,10 +3,19 @@ package leader
 import (
 	"context"
 	"time"
+
+	"github.com/gocurator/curator/recipes/locks"
 )
 
 // PurgeOlderThan purges as a run of key does, with another retention.
 func (o *Once) PurgeOlderThan(ctx context.Context, key string, retention time.Duration) error {
 	o.cfg.retention = retention
 	return o.purge(ctx, key)
+}
+
+// ObserveAfter observes as an observer does that has reported a leader with this
+// term.
+func (l *LeaderLatch) ObserveAfter(ctx context.Context, term int64, yield func(*locks.Participant, error) bool) error {
+	o := observer{client: l.client, internals: l.internals, began: true, leads: term, newest: term}
+	return o.run(ctx, yield)
 }

@@ -117,6 +117,23 @@ func TestCloseWithOverridesTheMode(t *testing.T) {
 	require.Equal(t, leader.Change{Term: begin.Term, Err: leader.ErrClosed}, zktest.Await(t, changes, "the end"))
 }
 
+func TestTheEndIsToldBeforeTheNodeGoes(t *testing.T) {
+	server := zktest.NewServer(t)
+	latch := started(t, zktest.Client(t, server))
+	awaitLeadership(t, latch)
+	changes := changesOf(t, latch)
+	release := make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.HoldUntil(release)))
+	closed := make(chan error, 1)
+
+	go func() { closed <- latch.CloseWith(leader.NotifyLeader) }()
+
+	require.False(t, zktest.Await(t, changes, "the end, while the server keeps the node").Leader)
+	require.Empty(t, closed)
+	close(release)
+	require.NoError(t, zktest.Await(t, closed, "the close"))
+}
+
 func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)

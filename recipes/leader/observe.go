@@ -35,8 +35,10 @@ type observer struct {
 	client    *framework.Framework
 	internals *locks.LockInternals
 	queue     []string // known, in order
-	seen      *locks.Participant
-	began     bool
+	began     bool     // something was reported
+	leads     int64    // the token of the leader that was reported last, 0 for none
+	newest    int64    // the greatest token that was reported
+	synced    bool     // what is read next is no older than what was reported
 }
 
 // observe returns the leaders of an election.
@@ -83,31 +85,23 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 	if err != nil {
 		return err
 	}
-	if o.isNews(leader) {
-		if o.seen != nil && leader != nil && leader.Token < o.seen.Token {
-			// Another server, which is behind the one that named the newer leader.
-			o.queue = nil
+	var token int64
+	if leader != nil {
+		token = leader.Token
+	}
+	if !o.began || token != o.leads {
+		if token != 0 && token < o.newest && !o.synced {
+			// This server may be behind the one that has shown the newer leader.
+			o.queue, o.synced = nil, true
 			return o.client.Sync(ctx, o.internals.Path())
 		}
-		o.seen, o.began = leader, true
+		o.began, o.leads, o.newest, o.synced = true, token, max(token, o.newest), false
 		if !yield(leader, nil) {
 			return errDone
 		}
 	}
 	_, err = watch.Wait(ctx)
 	return err
-}
-
-// isNews reports whether the leader is another than the one reported last.
-func (o *observer) isNews(leader *locks.Participant) bool {
-	switch {
-	case !o.began:
-		return true
-	case leader == nil || o.seen == nil:
-		return leader != o.seen
-	default:
-		return leader.Token != o.seen.Token
-	}
 }
 
 // look returns the first in the queue and a watch on its node. When the queue

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,4 +128,26 @@ func TestLeavingTheLoopLeavesNothing(t *testing.T) {
 		require.Nil(t, l)
 		break
 	}
+}
+
+// A new session may begin at a server that is behind. An observer that has seen
+// a newer leader has the server catch up before it believes an older one.
+func TestAnObserverNeverGoesBack(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, watcher := zktest.Client(t, server), zktest.Client(t, server)
+	awaitLeadership(t, started(t, client, leader.WithID("a")))
+	newer := int64(math.MaxInt64)
+
+	err := newLatch(t, watcher).ObserveAfter(withLimit(t), newer, func(l *locks.Participant, err error) bool {
+		require.NoError(t, err)
+		require.Equal(t, "a", l.Identity)
+		return false
+	})
+
+	require.NoError(t, err)
+	synced := false
+	for _, e := range server.Log() {
+		synced = synced || e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSync && e.SessionID == watcher.Session().ID()
+	}
+	require.True(t, synced, "it has asked again behind a sync")
 }

@@ -123,22 +123,43 @@ func TestAnotherReplicaRunsWhenTheFirstDies(t *testing.T) {
 	}
 }
 
-func TestALostReplyToTheMarkerIsNoSecondRun(t *testing.T) {
+func TestARunThatHasLostItsLockIsNotMarked(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	once := newOnce(t, client)
+
+	_, err := once.Do(withLimit(t), "a", func(ctx context.Context) error {
+		zktest.KillSession(t, client)
+		<-ctx.Done()
+		return nil // it does not care, and the marker must
+	})
+
+	var lost *locks.LostError
+	require.ErrorAs(t, err, &lost)
+	done, err := once.Done(withLimit(t), "a")
+	require.NoError(t, err)
+	require.False(t, done)
+}
+
+func TestAFaultAtTheMarkerIsOneRun(t *testing.T) {
 	for _, fault := range []zkserver.Fault{zkserver.LoseReply, zkserver.LoseRequest} {
-		t.Run(fault.String(), func(t *testing.T) {
-			server := zktest.NewServer(t)
-			client := zktest.Client(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
-			server.Intercept(zkserver.Nth(1, zkserver.OpMulti, fault))
-			once := newOnce(t, client)
+		for name, opts := range map[string][]leader.OnceOption{"by default": nil, "never again": {leader.NeverAgain()}} {
+			t.Run(fault.String()+" "+name, func(t *testing.T) {
+				server := zktest.NewServer(t)
+				client := zktest.Client(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
+				server.Intercept(zkserver.Nth(1, zkserver.OpMulti, fault))
+				once := newOnce(t, client, opts...)
+				runs := 0
 
-			ran, err := once.Do(withLimit(t), "a", func(context.Context) error { return nil })
+				ran, err := once.Do(withLimit(t), "a", func(context.Context) error { runs++; return nil })
 
-			require.NoError(t, err)
-			require.True(t, ran)
-			ran, err = once.Do(withLimit(t), "a", func(context.Context) error { return errors.New("a second run") })
-			require.NoError(t, err)
-			require.False(t, ran)
-		})
+				require.NoError(t, err)
+				require.True(t, ran)
+				require.Equal(t, 1, runs)
+				ran, err = once.Do(withLimit(t), "a", func(context.Context) error { return errors.New("a second run") })
+				require.NoError(t, err)
+				require.False(t, ran)
+			})
+		}
 	}
 }
 

@@ -22,4 +22,5 @@ var table = slices.Concat(
 	cacheMutants,
 	followMutants,
 	nodesMutants,
+	leaderMutants,
 )
