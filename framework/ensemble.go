@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -90,8 +91,7 @@ func (e *ensemble) current() []string {
 
 // list asks the provider and returns the servers.
 func (e *ensemble) list() []string {
-	said := e.provider.ConnectionString()
-	if e.isNews(said) {
+	if said, ok := e.ask(); ok && e.isNews(said) {
 		switch servers, root, err := parseConnectString(said); {
 		case err != nil:
 			e.log.Error("connection string refused", "error", err)
@@ -103,6 +103,17 @@ func (e *ensemble) list() []string {
 		}
 	}
 	return e.current()
+}
+
+// ask asks the provider. One that panics costs its answer: the goroutine is that of the
+// connection.
+func (e *ensemble) ask() (said string, ok bool) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			e.log.Error("ensemble provider panicked", "panic", recovered, "stack", string(debug.Stack()))
+		}
+	}()
+	return e.provider.ConnectionString(), true
 }
 
 func (e *ensemble) isNews(said string) bool {

@@ -218,15 +218,22 @@ func lookUpHost(ctx context.Context, host string) ([]string, error) {
 
 // WithDialer sets how connections to servers are made. Default: TCP, with host names
 // looked up at every attempt and their addresses tried one by one, in random order.
-// With a dialer of its own the client leaves host names to that.
+// With a dialer of its own the client leaves host names to that. An attempt whose dialer
+// panics has failed. While a dialer blocks there is no connection, even when its context
+// has ended.
 func WithDialer(dial Dialer) Option {
 	return optionFunc(func(c *config) error {
 		if dial == nil {
 			return fmt.Errorf("dialer nil, expected a function")
 		}
 		c.lookup = nil
-		c.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dial(ctx, network, address)
+		c.dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+			defer func() {
+				if recovered := recover(); recovered != nil { // the goroutine is that of the connection
+					conn, err = nil, fmt.Errorf("the dialer panicked: %v", recovered)
+				}
+			}()
+			conn, err = dial(ctx, network, address)
 			if err == nil && conn == nil {
 				err = errors.New("the dialer has returned neither a connection nor an error")
 			}

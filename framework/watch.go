@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -286,9 +287,33 @@ func (ws *watches) removeAtServer(key watchKey) {
 	e := wire.NewEncoder(len(key.full) + 8)
 	e.String(key.full)
 	e.Int32(int32(key.kind))
-	// Not sent means no connection, and so no watch. The reply does not matter: it
-	// is success, or that the watch has fired meanwhile.
-	_ = ws.f.conduit.Send(&conduit.Call{Op: opRemoveWatches.code, Body: e.Bytes()})
+	// Not sent means no connection, and so no watch.
+	_ = ws.f.conduit.Send(&conduit.Call{
+		Op: opRemoveWatches.code, Body: e.Bytes(),
+		OnDone: func(reply conduit.Reply, err error) { ws.removed(key, reply, err) },
+	})
+}
+
+// removeAgain is the pause before a removal is repeated that the server has throttled.
+const removeAgain = 100 * time.Millisecond
+
+// removed is called with the reply to a removal. Only one that was throttled leaves a
+// watch: the others say that it is gone, or has fired meanwhile.
+func (ws *watches) removed(key watchKey, reply conduit.Reply, err error) {
+	if err != nil || ServerError(reply.Code) != errThrottled {
+		return
+	}
+	time.AfterFunc(removeAgain, func() {
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		data, children := watchKey{key.full, watchData}, watchKey{key.full, watchChildren}
+		switch {
+		case ws.persistent[key.full] != nil, key.kind != watchChildren && ws.entries[data] != nil,
+			key.kind != watchData && ws.entries[children] != nil:
+			return // it is wanted again, and removed with the last that wants it
+		}
+		ws.removeAtServer(key)
+	})
 }
 
 // addHook returns false when the watch has ended.

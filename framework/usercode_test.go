@@ -1,0 +1,95 @@
+package framework_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// moody is a provider that panics while it is told to.
+type moody struct{ panics atomic.Bool }
+
+func (p *moody) ConnectionString() string {
+	if p.panics.Load() {
+		panic("no idea")
+	}
+	return "a:1"
+}
+
+// TestAnEnsembleProviderThatPanics costs its answer: the client goes on with the servers
+// that it knows.
+func TestAnEnsembleProviderThatPanics(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		provider := new(moody)
+		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(n.dial),
+			framework.WithSessionTimeout(memSession))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+		states, session := recordStates(f), f.Session()
+		provider.panics.Store(true)
+		n.cut()
+		states.expect(t, framework.Suspended, framework.Reconnected)
+		require.Same(t, session, f.Session())
+	})
+}
+
+// TestADialerThatPanics has failed to connect.
+func TestADialerThatPanics(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		var dials atomic.Int64
+		f, err := framework.New("a:1", framework.WithSessionTimeout(memSession),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if dials.Add(1) == 1 {
+					panic("no network")
+				}
+				return n.dial(ctx, network, address)
+			}))
+		require.NoError(t, err)
+		require.NoError(t, f.Start())
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+		require.NoError(t, f.BlockUntilConnected(t.Context()))
+		require.EqualValues(t, 2, dials.Load())
+	})
+}
+
+// TestAWatchWhoseRemovalIsThrottled is removed when the server has less to do, unless it
+// is wanted again by then.
+func TestAWatchWhoseRemovalIsThrottled(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t)
+			mustCreate(t, f, "/a")
+			watched := func() (w *framework.Watch) {
+				data, err := f.Get(t.Context(), "/a", framework.Watched(&w))
+				require.NoError(t, err)
+				require.Empty(t, data)
+				return w
+			}
+			throttles := 3
+			n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpRemoveWatches || throttles == 0 {
+					return zkserver.Pass
+				}
+				throttles--
+				return zkserver.FailWith(throttled)
+			})
+			watched().Cancel()
+			if again {
+				w := watched()
+				time.Sleep(time.Minute)
+				require.Equal(t, 1, n.server.Stats().Watches, "it is wanted")
+				w.Cancel()
+			}
+			time.Sleep(time.Second)
+			require.Zero(t, n.server.Stats().Watches)
+			require.Zero(t, throttles)
+		})
+	}
+}
