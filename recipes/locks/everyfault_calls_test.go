@@ -205,14 +205,6 @@ func (k lockKind) reenter(c *faultCell) func(context.Context) error {
 	return func(ctx context.Context) error { return c.hold(ours.Acquire(c.held[0].Context(ctx))) }
 }
 
-// hold adds what the call has acquired.
-func (c *faultCell) hold(lease *locks.Lease, err error) error {
-	if err == nil {
-		c.held = append(c.held, lease)
-	}
-	return err
-}
-
 // faultedCalls returns all rows of the table.
 func faultedCalls() []faultedCall {
 	var calls []faultedCall

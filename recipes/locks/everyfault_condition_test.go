@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,8 @@ func awaitFaulted(ofWriter bool) func(*faultCell) func(context.Context) error {
 		lease := acquire(c.t, ours)
 		c.held = []*locks.Lease{lease}
 		returned, ended := make(chan struct{}), make(chan struct{})
+		stop := sync.OnceFunc(func() { close(returned) })
+		c.t.Cleanup(stop)
 		go func() {
 			defer close(ended)
 			for {
@@ -51,10 +54,16 @@ func awaitFaulted(ofWriter bool) func(*faultCell) func(context.Context) error {
 				}
 			}
 		}()
+		c.tidy = func() {
+			stop()
+			<-ended
+		}
 		return func(ctx context.Context) error {
 			err := c.hold(condition.Await(ctx, lease))
-			close(returned)
-			<-ended
+			if !c.passesOn { // otherwise others wait for a signal yet
+				stop()
+				<-ended
+			}
 			return err
 		}
 	}
@@ -81,6 +90,9 @@ func signal(send func(*locks.Condition, context.Context, *locks.Lease) error) fu
 			}
 		}
 		c.tidy = func() {
+			if c.passesOn { // nothing is known of so many signals
+				giveUp()
+			}
 			if o := await(c.t, waiting); o.err == nil {
 				release(c.t, o.lease)
 			} else {
@@ -120,7 +132,8 @@ func waitersOfACondition(c *faultCell) func(context.Context) error {
 		}
 	}
 	return func(ctx context.Context) (err error) {
-		waiters, err = condition.Waiters(ctx)
+		all, err := condition.Waiters(ctx)
+		c.note(func() { waiters = all })
 		return err
 	}
 }

@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -101,7 +102,8 @@ func (c *faultCell) participantsOf(ask func(context.Context) ([]locks.Participan
 		}
 	}
 	return func(ctx context.Context) (err error) {
-		participants, err = ask(ctx)
+		all, err := ask(ctx)
+		c.note(func() { participants = all })
 		return err
 	}
 }
@@ -169,7 +171,9 @@ func keepOne(ctx context.Context) func([]*locks.Lease, error) (*locks.Lease, err
 }
 
 func (c *faultCell) holdAll(leases []*locks.Lease, err error) error {
-	c.held = append(c.held, leases...)
+	for _, lease := range leases {
+		err = errors.Join(err, c.hold(lease, nil))
+	}
 	return err
 }
 
@@ -206,7 +210,8 @@ func waitersOfASemaphore(c *faultCell) func(context.Context) error {
 	}
 	return func(ctx context.Context) (err error) {
 		time.Sleep(whileItHolds) // they wait by now
-		waiters, err = ours.Waiters(ctx)
+		all, err := ours.Waiters(ctx)
+		c.note(func() { waiters = all })
 		return err
 	}
 }

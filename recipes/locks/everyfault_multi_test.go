@@ -23,10 +23,10 @@ func (c *faultCell) multi(held bool) (ours *locks.InterProcessMultiLock, theirs 
 }
 
 func (c *faultCell) holdMembers(lease *locks.MultiLease, err error) error {
-	if err == nil {
-		c.held = append(c.held, lease.Leases()...)
+	if err != nil {
+		return err
 	}
-	return err
+	return c.holdAll(lease.Leases(), nil)
 }
 
 func multiAcquire(behind bool) func(*faultCell) func(context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,9 @@ type faultCell struct {
 	theirs *framework.Framework
 
 	routines int // of the bubble, at rest
+
+	mu       sync.Mutex
+	passesOn bool // what is acquired is given back at once, as by many who make the call together
 
 	thaw func() // lets the caller's server catch up; nil while that is not behind
 

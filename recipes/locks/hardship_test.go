@@ -1,0 +1,88 @@
+package locks_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// knownHardships are rows of TestHardships that do not hold, each with the reason.
+var knownHardships = map[string]string{
+	"contexts that end with a foreign cause": "the error is the cause alone so far",
+}
+
+// TestHardships makes the calls of the table of TestEveryFaultAtEveryRequest, which is
+// complete, where life is hard.
+func TestHardships(t *testing.T) {
+	hardship.Run(t, hardshipCalls(), knownHardships)
+}
+
+func TestEveryCallHasHardships(t *testing.T) {
+	hardship.Complete(t, hardshipCalls(), withoutAFault)
+}
+
+func hardshipCalls() (calls []hardship.Call) {
+	for _, f := range faultedCalls() {
+		calls = append(calls, hardship.Call{Name: f.name, Of: f.of, Requests: f.requests, Prepare: f.onStage, May: f.mayEnd})
+	}
+	return calls
+}
+
+// mayEnd reports whether the call may end so although its context goes on.
+func (f faultedCall) mayEnd(err error) bool {
+	return f.allows(err, requestFate{}) || isLost(err)
+}
+
+// onStage prepares the call as a cell of the table of faults does.
+func (f faultedCall) onStage(s *hardship.Stage) func(context.Context) error {
+	c := &faultCell{t: s.T, name: s.Name, path: s.Path, server: s.Server, ours: s.Ours, theirs: s.Theirs, passesOn: s.Crowd}
+	call := f.prepare(c)
+	s.Later = func() {
+		if c.later != nil {
+			c.later()
+		}
+	}
+	s.Rival = func() {
+		for _, lease := range c.held {
+			_ = lease.Release(context.Background()) // lost or released, if the caller is no more
+		}
+		if c.tidy != nil {
+			c.tidy()
+		}
+		c.held, c.tidy = nil, nil
+		for _, rival := range c.rivals {
+			release(c.t, acquire(c.t, rival))
+		}
+	}
+	s.End = func(err error) {
+		c.requireAlone()
+		if c.check != nil && !s.Crowd {
+			c.check(err)
+		}
+		c.end()
+	}
+	return call
+}
+
+// hold adds what the call has acquired. In a crowd it is given back at once.
+func (c *faultCell) hold(lease *locks.Lease, err error) error {
+	switch {
+	case err != nil:
+	case c.passesOn:
+		if err := lease.Release(context.Background()); err != nil && !isLost(err) {
+			c.t.Errorf("%s: release: %v", c.name, err)
+		}
+	default:
+		c.held = append(c.held, lease)
+	}
+	return err
+}
+
+// note keeps what a call has found out. Many may make it at once.
+func (c *faultCell) note(keep func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keep()
+}
