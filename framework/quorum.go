@@ -139,7 +139,7 @@ func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 		return t.ctx, release, nil
 	case <-ctx.Done():
 		release()
-		return nil, nil, context.Cause(ctx)
+		return nil, nil, fmt.Errorf("framework: hold: %w", interrupted(ctx))
 	}
 }
 

@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -188,7 +189,7 @@ func (k lockKind) do(c *faultCell) func(context.Context) error {
 			case <-time.After(whileItHolds):
 				return nil
 			case <-ctx.Done():
-				return context.Cause(ctx)
+				return errors.Join(ctx.Err(), context.Cause(ctx))
 			}
 		})
 	}
