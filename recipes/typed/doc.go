@@ -1,0 +1,17 @@
+// Package typed reads and writes znodes as values of a Go type. It is a thin layer, Curator's
+// ModeledFramework.
+//
+//	type Service struct{ Address string }
+//
+//	node, err := typed.NewNode(client, "/services/a", typed.JSON[Service]())
+//	service, stat, err := node.Get(ctx)
+//	err = node.Update(ctx, func(s *Service) error { s.Address = "b:80"; return nil })
+//
+// A [Folder] is many znodes whose paths differ in parameters:
+//
+//	services, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[Service]())
+//	node, err := services.Node("search", "1") // /services/search/1
+//
+// Errors are those of package framework, and [ErrCodec] for data that the codec does not
+// understand.
+package typed

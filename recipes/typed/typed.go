@@ -1,0 +1,194 @@
+package typed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// ErrCodec reports a value that could not be encoded, or data that could not be decoded.
+var ErrCodec = errors.New("codec failed")
+
+// Codec turns values into the data of znodes and back. Its functions are called by several
+// goroutines at once.
+type Codec[T any] struct {
+	Encode func(T) ([]byte, error)
+	Decode func([]byte) (T, error)
+}
+
+// JSON returns the codec of package encoding/json.
+func JSON[T any]() Codec[T] {
+	return Codec[T]{
+		Encode: func(value T) ([]byte, error) { return json.Marshal(value) },
+		Decode: func(data []byte) (value T, err error) { err = json.Unmarshal(data, &value); return value, err },
+	}
+}
+
+// Node is a znode whose data is a value of type T.
+type Node[T any] struct {
+	client *framework.Framework
+	path   string
+	codec  Codec[T]
+}
+
+// NewNode returns a view of a znode. Nothing is sent.
+func NewNode[T any](client *framework.Framework, path string, codec Codec[T]) (*Node[T], error) {
+	if client == nil || codec.Encode == nil || codec.Decode == nil {
+		return nil, fmt.Errorf("typed: %w: a nil client or a codec without both functions", framework.ErrInvalidOption)
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("typed: %w", err)
+	}
+	return &Node[T]{client, path, codec}, nil
+}
+
+// Path returns the path of the znode.
+func (n *Node[T]) Path() string { return n.path }
+
+// Get returns the value and the stat it was read with.
+func (n *Node[T]) Get(ctx context.Context) (T, framework.Stat, error) {
+	var stat framework.Stat
+	var none T
+	data, err := n.client.Get(ctx, n.path, framework.StoringStatIn(&stat))
+	if err != nil {
+		return none, framework.Stat{}, err
+	}
+	value, err := n.codec.Decode(data)
+	if err != nil {
+		return none, stat, n.failed(err)
+	}
+	return value, stat, nil
+}
+
+// Create creates the znode with a value, as [framework.Framework.Create] does, and returns its
+// path.
+func (n *Node[T]) Create(ctx context.Context, value T, opts ...framework.CreateOption) (string, error) {
+	data, err := n.codec.Encode(value)
+	if err != nil {
+		return "", n.failed(err)
+	}
+	return n.client.Create(ctx, n.path, data, opts...)
+}
+
+// Set replaces the value of a znode that exists, as [framework.Framework.Set] does.
+func (n *Node[T]) Set(ctx context.Context, value T, opts ...framework.SetOption) error {
+	data, err := n.codec.Encode(value)
+	if err != nil {
+		return n.failed(err)
+	}
+	return n.client.Set(ctx, n.path, data, opts...)
+}
+
+// Delete deletes the znode, as [framework.Framework.Delete] does.
+func (n *Node[T]) Delete(ctx context.Context, opts ...framework.DeleteOption) error {
+	return n.client.Delete(ctx, n.path, opts...)
+}
+
+// Update reads the value, has change change it, and writes it if no other client has written
+// meanwhile; otherwise it begins again, until the context ends. An error of change ends Update
+// and is returned. Of an error for which [framework.OutcomeUnknown] is true, the change may
+// have been applied.
+func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
+	if change == nil {
+		return fmt.Errorf("typed: update %s: %w: change nil, expected a function", n.path, framework.ErrInvalidOption)
+	}
+	for {
+		value, stat, err := n.Get(ctx)
+		if err != nil {
+			return err
+		}
+		if err := change(&value); err != nil {
+			return err
+		}
+		err = n.Set(ctx, value, framework.WithVersion(stat.Version))
+		if !errors.Is(err, framework.ErrBadVersion) {
+			return err
+		}
+	}
+}
+
+func (n *Node[T]) failed(err error) error {
+	return fmt.Errorf("typed: %s: %w: %w", n.path, ErrCodec, err)
+}
+
+// Folder is the znodes whose paths have one form.
+type Folder[T any] struct {
+	client *framework.Framework
+	form   []string // the names of the path; "{name}" is a parameter
+	codec  Codec[T]
+}
+
+// NewFolder returns a view of all znodes with paths such as "/services/{service}/{id}". The
+// last name must be a parameter, for the znodes of one list. Nothing is sent.
+func NewFolder[T any](client *framework.Framework, form string, codec Codec[T]) (*Folder[T], error) {
+	if _, err := NewNode(client, form, codec); err != nil {
+		return nil, err
+	}
+	names := framework.PathNames(form)
+	if len(names) == 0 || !isParameter(names[len(names)-1]) {
+		return nil, fmt.Errorf("typed: folder %q: %w: the last name is no parameter, expected a form such as /services/{id}",
+			form, framework.ErrInvalidOption)
+	}
+	return &Folder[T]{client, names, codec}, nil
+}
+
+func isParameter(name string) bool {
+	return strings.HasPrefix(name, "{") && strings.HasSuffix(name, "}")
+}
+
+// Node returns the znode with these values of all parameters, in their order.
+func (f *Folder[T]) Node(values ...string) (*Node[T], error) {
+	path, err := f.resolve(f.form, values)
+	if err != nil {
+		return nil, err
+	}
+	return NewNode(f.client, path, f.codec)
+}
+
+// Children returns the names of the znodes of one list, in no particular order: the values of
+// the last parameter, given those of all others.
+func (f *Folder[T]) Children(ctx context.Context, values ...string) ([]string, error) {
+	path, err := f.resolve(f.form[:len(f.form)-1], values)
+	if err != nil {
+		return nil, err
+	}
+	return f.client.Children(ctx, path)
+}
+
+// resolve puts values in the place of parameters.
+func (f *Folder[T]) resolve(form, values []string) (string, error) {
+	path := "/"
+	left := values
+	for _, name := range form {
+		if isParameter(name) {
+			if len(left) == 0 {
+				return "", f.wrongNumber(form, values)
+			}
+			if strings.Contains(left[0], "/") || left[0] == "" {
+				return "", fmt.Errorf("typed: folder /%s: %w: value %q, expected the name of a znode",
+					strings.Join(f.form, "/"), framework.ErrInvalidOption, left[0])
+			}
+			name, left = left[0], left[1:]
+		}
+		path = framework.JoinPath(path, name)
+	}
+	if len(left) > 0 {
+		return "", f.wrongNumber(form, values)
+	}
+	return path, nil
+}
+
+func (f *Folder[T]) wrongNumber(form, values []string) error {
+	want := 0
+	for _, name := range form {
+		if isParameter(name) {
+			want++
+		}
+	}
+	return fmt.Errorf("typed: folder /%s: %w: %d values, expected %d",
+		strings.Join(f.form, "/"), framework.ErrInvalidOption, len(values), want)
+}

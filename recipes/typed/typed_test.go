@@ -1,0 +1,116 @@
+package typed_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/typed"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+type service struct {
+	Address string
+	Hits    int
+}
+
+func TestNode(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		node, err := typed.NewNode(client, "/services/a", typed.JSON[service]())
+		require.NoError(t, err)
+		_, _, err = node.Get(t.Context())
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		_, err = node.Create(t.Context(), service{"a:80", 0}, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		require.NoError(t, node.Set(t.Context(), service{"b:80", 1}, framework.WithVersion(0)))
+		value, stat, err := node.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, service{"b:80", 1}, value)
+		require.Equal(t, int32(1), stat.Version)
+
+		require.NoError(t, client.Set(t.Context(), node.Path(), []byte("{")))
+		_, _, err = node.Get(t.Context())
+		require.ErrorIs(t, err, typed.ErrCodec)
+		require.NoError(t, node.Delete(t.Context()))
+	})
+}
+
+// Of many updates at the same time none is lost, and an error of the function changes nothing.
+func TestUpdate(t *testing.T) {
+	server := zktest.NewServer(t)
+	const clients, updates = 4, 25
+	first := zktest.Client(t, server)
+	node, err := typed.NewNode(first, "/node", typed.JSON[service]())
+	require.NoError(t, err)
+	_, err = node.Create(t.Context(), service{})
+	require.NoError(t, err)
+	done := make(chan error, clients)
+	for range clients {
+		own, err := typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[service]())
+		require.NoError(t, err)
+		go func() {
+			var err error
+			for range updates {
+				err = errors.Join(err, own.Update(t.Context(), func(s *service) error { s.Hits++; return nil }))
+			}
+			done <- err
+		}()
+	}
+	for range clients {
+		require.NoError(t, zktest.Await(t, done, "a client"))
+	}
+	refused := errors.New("refused")
+	require.ErrorIs(t, node.Update(t.Context(), func(s *service) error { s.Hits = 0; return refused }), refused)
+	value, _, err := node.Get(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, clients*updates, value.Hits)
+}
+
+func TestFolder(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())
+	require.NoError(t, err)
+	for _, id := range []string{"1", "2"} {
+		node, err := folder.Node("search", id)
+		require.NoError(t, err)
+		require.Equal(t, "/services/search/"+id, node.Path())
+		_, err = node.Create(t.Context(), service{}, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+	}
+	names, err := folder.Children(t.Context(), "search")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"1", "2"}, names)
+}
+
+func TestBadInput(t *testing.T) {
+	client, err := framework.New("localhost:1")
+	require.NoError(t, err)
+	folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())
+	require.NoError(t, err)
+	for name, try := range map[string]func() error{
+		"client":    func() error { _, err := typed.NewNode(nil, "/a", typed.JSON[service]()); return err },
+		"codec":     func() error { _, err := typed.NewNode(client, "/a", typed.Codec[service]{}); return err },
+		"form":      func() error { _, err := typed.NewFolder(client, "/a/{b}/c", typed.JSON[service]()); return err },
+		"too few":   func() error { _, err := folder.Node("a"); return err },
+		"too many":  func() error { _, err := folder.Node("a", "b", "c"); return err },
+		"no name":   func() error { _, err := folder.Node("a", ""); return err },
+		"a path":    func() error { _, err := folder.Node("a/b", "c"); return err },
+		"of a list": func() error { _, err := folder.Children(t.Context(), "a", "b"); return err },
+		"nil change": func() error {
+			node, err := folder.Node("a", "b")
+			require.NoError(t, err)
+			return node.Update(t.Context(), nil)
+		},
+	} {
+		require.ErrorIs(t, try(), framework.ErrInvalidOption, name)
+	}
+	_, err = typed.NewNode(client, "a", typed.JSON[service]())
+	require.ErrorIs(t, err, framework.ErrInvalidPath)
+}
