@@ -102,8 +102,7 @@ func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...
 		e.ACL(acl)
 		e.Int32(cfg.version)
 		decode := func(d *wire.Decoder) error {
-			var stat Stat
-			stat = d.Stat()
+			stat := d.Stat()
 			cfg.storeStat(d, stat)
 			return nil
 		}

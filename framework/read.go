@@ -164,8 +164,7 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 		}
 		c.decode = func(d *wire.Decoder) (err error) {
 			data := d.Buffer()
-			var stat Stat
-			stat = d.Stat()
+			stat := d.Stat()
 			if d.Err() != nil {
 				return d.Err()
 			}
@@ -201,8 +200,7 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 		}
 		c.decode = func(d *wire.Decoder) error {
 			names := d.Strings()
-			var stat Stat
-			stat = d.Stat()
+			stat := d.Stat()
 			if d.Err() == nil && into != nil {
 				*into = names
 			}
@@ -221,8 +219,7 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 		}
 		c.refused = answeringNoNode(func() { *into = nil })
 		c.decode = func(d *wire.Decoder) error {
-			var stat Stat
-			stat = d.Stat()
+			stat := d.Stat()
 			*into = &stat
 			return nil
 		}

@@ -12,6 +12,7 @@ const (
 	// stableAfter is how long a connection must have lived for the next attempt
 	// to be made at once.
 	stableAfter = time.Second
+	askLimit    = time.Second // within a round
 	minPause    = 50 * time.Millisecond
 	maxPause    = time.Second
 
@@ -28,7 +29,8 @@ const (
 // It is also how go-zookeeper's connect loop is told to end: the loop looks at its
 // own stop signal only when a provider says that a round is over.
 type hosts struct {
-	ask func() []string // nil when the servers are always the same
+	ask    func() []string // nil when the servers are always the same
+	asking <-chan []string // gets the answer that is awaited; used by go-zookeeper's connect loop only
 
 	mu          sync.Mutex
 	servers     []string
@@ -74,7 +76,7 @@ func (h *hosts) Len() int {
 // Next names the server to try.
 func (h *hosts) Next() (server string, roundOver bool) {
 	if h.ask != nil && h.isRoundOver() {
-		h.replace(h.ask())
+		h.refresh()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,6 +114,25 @@ func (h *hosts) found(addresses []string) target {
 		h.further = append(h.further, t)
 	}
 	return h.now
+}
+
+// refresh asks which servers there are. What answers is the user's and may block, so it
+// runs on a goroutine of its own, one at a time, and an answer that takes longer than
+// askLimit is for a later round.
+func (h *hosts) refresh() {
+	if h.asking == nil {
+		answer := make(chan []string, 1)
+		go func() { answer <- h.ask() }()
+		h.asking = answer
+	}
+	limit := time.NewTimer(askLimit)
+	defer limit.Stop()
+	select {
+	case servers := <-h.asking:
+		h.asking = nil
+		h.replace(servers)
+	case <-limit.C:
+	}
 }
 
 func (h *hosts) isRoundOver() bool {

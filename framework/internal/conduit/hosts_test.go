@@ -3,6 +3,7 @@ package conduit
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,5 +109,26 @@ func TestServersThatChangeAllTheTimeAreNotStormed(t *testing.T) {
 			attempt(t, h)
 		}
 		require.GreaterOrEqual(t, attempt(t, h), maxPause/2)
+	})
+}
+
+// TestAProviderThatBlocksDelaysARoundByASecond: connecting goes on with the servers that
+// are known, and its answer counts when it comes.
+func TestAProviderThatBlocksDelaysARoundByASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		answer := make(chan []string)
+		h := newHosts(t, "a")
+		h.ask = func() []string { asked.Add(1); return <-answer }
+		began := time.Now()
+		for range 3 {
+			server, _ := h.Next()
+			require.Equal(t, "a", server)
+		}
+		require.Equal(t, 3*askLimit, time.Since(began))
+		require.EqualValues(t, 1, asked.Load())
+		answer <- []string{"b"}
+		server, _ := h.Next()
+		require.Equal(t, "b", server)
 	})
 }
