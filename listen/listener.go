@@ -30,7 +30,7 @@ type flush struct {
 	delivered chan struct{} // closed then
 }
 
-// push queues v, and sees to it that there is a goroutine to deliver it.
+// push queues v, and starts a goroutine to deliver it if there is none.
 func (l *listener[T]) push(v T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,7 @@ func (l *listener[T]) deliver() {
 	}
 }
 
-// call calls fn with v and reports its panic. The stack is that of the panic, as it is taken before unwinding.
+// call calls fn with v and reports its panic. The stack is taken before unwinding, so it shows where the panic began.
 func (l *listener[T]) call(v T) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
@@ -120,7 +120,7 @@ func (l *listener[T]) delivered() <-chan struct{} {
 	return f.delivered
 }
 
-// releaseFlushes tells those whose values have been delivered, or discarded. It is called under mu, between two calls of fn.
+// releaseFlushes ends the waits for values that have been delivered or discarded. It is called under mu, between two calls of fn.
 func (l *listener[T]) releaseFlushes() {
 	for len(l.flushes) > 0 && (len(l.queue) == 0 || l.flushes[0].after <= l.taken) {
 		close(l.flushes[0].delivered)

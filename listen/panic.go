@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// PanicHandler is told that a listener panicked: the value given to panic, and the stack of the goroutine as debug.Stack
-// returns it. It runs on the goroutine of the listener, which is told no further value until it returns. It may be called for
+// PanicHandler receives the panic of a listener: the value given to panic, and the stack of the goroutine as debug.Stack
+// returns it. It runs on the goroutine of the listener, which receives no further value until it returns. It may be called for
 // several listeners at once. If it panics itself, both panics go to slog.Default and the listener lives on.
 type PanicHandler func(recovered any, stack []byte)
 
@@ -21,14 +21,14 @@ type optionFunc func(*settings)
 
 func (f optionFunc) apply(s *settings) { f(s) }
 
-// OnPanic makes handler the one that panics of listeners are reported to. The default, and the meaning of nil, is to log each of them
+// OnPanic sets the handler that receives panics of listeners. The default, and the meaning of nil, is to log each of them
 // through slog.Default, as it is at that moment, at level Error with the attributes "of", which is "listener", "panic" and "stack".
 func OnPanic(handler PanicHandler) Option {
 	return optionFunc(func(s *settings) { s.handler = handler })
 }
 
-// report hands the panic of a listener on to somebody who will look at it: handler, slog when there is none or it panics, and standard
-// error when slog panics too. It does not panic.
+// report passes the panic of a listener to handler, to slog when there is no handler or it panics, and to standard error
+// when slog panics too. It does not panic.
 func report(handler PanicHandler, recovered any, stack []byte) {
 	if handler == nil {
 		logPanic("listener", recovered, stack)

@@ -1,14 +1,14 @@
 package listen
 
-// Registration is a listener's place in a [Set]. [Set.Add] makes it; its zero value is of no use. All methods may be called by any
-// number of goroutines at once. It need not be kept: a listener that is never removed stays as long as its Set does.
+// Registration is a listener's place in a [Set]. [Set.Add] makes it; its zero value is not usable. All methods may be called by any
+// number of goroutines at once. It need not be kept: a listener that is never removed stays as long as its Set.
 type Registration struct {
 	remove func()
 	done   <-chan struct{}
 }
 
 // Remove takes the listener out of its set. After it has returned no further call of the listener begins, and the values still queued
-// for it are discarded; a call that is under way goes on, and [Registration.Done] tells when it has returned. The package
+// for it are discarded; a call that is under way goes on, and [Registration.Done] is closed when it has returned. The package
 // documentation says what exactly "under way" means.
 //
 // Remove does not wait for the listener, so the listener itself may call it. Further calls do nothing.

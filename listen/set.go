@@ -31,7 +31,7 @@ func New[T any](opts ...Option) *Set[T] {
 }
 
 // Add makes fn a listener: it will be called with the value of every Notify that comes later, until the returned registration is
-// removed. The same function may be added more than once, and is then as many listeners. Add does not block. It panics if fn is
+// removed. Adding the same function twice registers two listeners. Add does not block. It panics if fn is
 // nil, which is a mistake in the program and would otherwise come to light only in the first Notify.
 func (s *Set[T]) Add(fn func(T)) *Registration {
 	if fn == nil {
@@ -47,8 +47,8 @@ func (s *Set[T]) Add(fn func(T)) *Registration {
 }
 
 // Notify queues v for every listener of the set and returns. It never blocks on a listener, calls none on the goroutine of
-// the caller, and drops nothing. Its cost grows with the number of listeners. Without listeners it does nothing: v is not kept for those
-// that are added later.
+// the caller, and drops nothing. Its cost grows with the number of listeners. Without listeners it does nothing: v is not kept for
+// listeners that are added later.
 func (s *Set[T]) Notify(v T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,12 +64,12 @@ func (s *Set[T]) Len() int {
 	return len(s.listeners)
 }
 
-// Flush blocks until each value of a Notify that came before it has been delivered, its call returned, to every listener that is in
-// the set when Flush begins. Values notified later are not waited for. For a listener that is removed meanwhile Flush waits for
-// no more than the call under way. It does not wait for listeners removed earlier: [Registration.Done] does.
+// Flush blocks until every listener in the set has returned from its calls with the values of all earlier Notify calls. It does not
+// wait for later values. For a listener that is removed while Flush waits, it waits only for the call under way. It does not wait for
+// listeners removed earlier: [Registration.Done] does.
 //
-// If ctx ends before, Flush returns an error that wraps context.Cause(ctx); delivery goes on regardless. If there is nothing to wait
-// for, it returns nil whatever the state of ctx. A listener must not call Flush on its own set: it would wait for itself until ctx ends.
+// If ctx ends first, Flush returns an error that wraps context.Cause(ctx), and delivery goes on. If there is nothing to wait
+// for, it returns nil even when ctx has ended. A listener must not call Flush on its own set: it would wait for itself until ctx ends.
 func (s *Set[T]) Flush(ctx context.Context) error {
 	if ctx == nil {
 		return errors.New("listen: flush: context nil, expected one such as context.Background()")

@@ -11,13 +11,12 @@ import (
 //
 // Each call under the policy, a [Do] for instance, takes one BackOff from factory as it begins and follows it; a limit of elapsed time
 // counts from there. Next on its own stays pure: each call takes a new BackOff and replays it up to the attempt asked for, so its
-// cost grows with attempt, and random waits are drawn anew. Next cannot hand its elapsed argument to a BackOff in general, so a limit
-// of elapsed time that a BackOff keeps by itself has no effect there; only that of a plain *backoff.ExponentialBackOff is honoured. To
-// put a policy of your own in front of this one use [Wrap], which passes the BackOff of the call on; a struct that embeds the policy
-// calls Next.
+// cost grows with attempt, and random waits are drawn again. Next cannot pass its elapsed argument to a BackOff in general: a limit of
+// elapsed time that a BackOff keeps has no effect there, except the limit of a plain *backoff.ExponentialBackOff. To put a policy of
+// your own in front of this one, use [Wrap], which passes on the BackOff of the call; a struct that embeds the policy calls Next.
 //
 // backoff.Stop means give up. Any other wait is moved into the range from [MinWait] to [MaxWait], so that a backoff.ZeroBackOff
-// does not spin. A context attached with backoff.WithContext is looked at between waits, but only the one given to Do ends a wait.
+// does not spin. A context attached with backoff.WithContext is checked between waits, but only the context given to Do ends a wait.
 // With a nil factory, or one that returns nil, the policy never retries.
 func FromBackOff(factory func() backoff.BackOff) Policy {
 	if factory == nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Budget is a policy whose retries and time several calls of [Do] use up together, so that one within another does not multiply
-// them: the retries that have been made and the time that has passed are those of all. When the policy has given up once, every
-// later answer is to give up. It is what Curator's ThreadLocalRetryLoop is for.
+// Budget is a policy whose retries and time several calls of [Do] share, so that nested calls do not multiply them. Its policy sees
+// the retries of all calls, and the time since the budget was made. Once the policy has given up, the budget always gives up.
+// It does what Curator's ThreadLocalRetryLoop does.
 //
 // A Budget is for one piece of work, unlike the policy that it is made from. It may be used by several goroutines.
 type Budget struct {
@@ -30,7 +30,7 @@ func (b *Budget) Done(err error) { done(b.policy, err) }
 // NewBudget returns a budget of what policy allows from now on. A nil policy counts as [None].
 func NewBudget(policy Policy) *Budget { return &Budget{start: time.Now(), policy: begin(policy)} }
 
-// Next asks the policy about the next retry of all. What it is told of retries and of time itself is that of one Do, and ignored.
+// Next asks the policy about the next retry of all calls. It ignores its arguments for retries and time, which count one Do only.
 func (b *Budget) Next(_ int, _ time.Duration, err error) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

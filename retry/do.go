@@ -10,21 +10,21 @@ import (
 )
 
 // Do calls op until it returns nil, and between the calls waits as policy says. Op gets ctx as it is, and runs on the goroutine of
-// the caller, one call at a time. Do retries whatever error op returns unless the error is, or wraps, a *backoff.PermanentError:
-// what is not worth another try, op marks with backoff.Permanent. A [Selector] may refuse a retry as well, and an [Observer] is told
-// what Do returns. A nil policy counts as [None].
+// the caller, one call at a time. Do retries after any error of op, unless the error is, or wraps, a *backoff.PermanentError:
+// op marks an error that is not worth another try with backoff.Permanent. A [Selector] may refuse a retry too, and an [Observer]
+// receives what Do returns. A nil policy counts as [None].
 //
 // Do returns
-//   - nil when op did;
+//   - nil when op returned nil;
 //   - the error within the *backoff.PermanentError when op returned one, without what may have been wrapped around it;
 //   - the last error of op, unchanged, when policy gave up;
 //   - context.Cause(ctx), without a call of op, when ctx had ended before the first call;
 //   - an error that matches both context.Cause(ctx) and the last error of op (by errors.Is and errors.As) when ctx ended later,
-//     be it during a call that failed or during a wait. If the last error of op matches the cause by itself, it is returned alone.
+//     during a call that failed or during a wait. If the last error of op matches the cause by itself, it is returned alone.
 //
-// Do blocks for as long as op does, plus the waits. A wait ends as soon as ctx does, and op is not called again after that. Policy is
-// told the real, monotonic time since the first call began. Do leaves neither a goroutine nor a timer behind; a panic of op
-// passes through it.
+// Do blocks for as long as op does, plus the waits. A wait ends as soon as ctx does, and op is not called again after that. Policy
+// receives the monotonic time since the first call began. Do leaves no goroutine and no timer behind. A panic of op passes
+// through it.
 func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error) error {
 	if op == nil {
 		return errors.New("retry: op is nil, expected the function to run")
@@ -73,7 +73,7 @@ func (l *loop) NextBackOff() time.Duration {
 	return backoff.Stop
 }
 
-// outcome makes the error of Do from that of backoff.Retry, which drops either the cause of ctx or the error of op.
+// outcome makes the error of Do from the error of backoff.Retry, which drops either the cause of ctx or the error of op.
 func (l *loop) outcome(err error) error {
 	var permanent *backoff.PermanentError
 	switch {

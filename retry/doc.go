@@ -16,7 +16,7 @@
 //	retry.SessionFailed(policy)                                             // SessionFailedRetryPolicy
 //	retry.None()                                                            // one try, no retry
 //
-// No parameter makes these policies spin: every wait that they answer lies between [MinWait] and [MaxWait], and a parameter
+// No parameter makes these policies spin: every wait that they return lies between [MinWait] and [MaxWait], and a parameter
 // outside of that range is moved to its nearer end. Where many clients fail together, as when a server restarts, prefer the exponential
 // policies: their jitter keeps the clients from coming back all at once.
 //
@@ -38,17 +38,17 @@
 //		return err
 //	})
 //
-// What is worth another try only the operation knows, so Do retries every error that is not marked. A write that is not
-// idempotent must not be retried on an error that leaves its outcome open (a broken connection is such an error): look whether it
-// was applied first.
+// Only the operation knows what is worth another try, so Do retries after every error that is not marked. A write that is not
+// idempotent must not be retried after an error that leaves its outcome open, such as a broken connection: check first whether it
+// was applied.
 //
 // # Nesting
 //
 // A Do inside the operation of another Do multiplies: five tries of five tries are twenty-five, and the waits add up the same way.
-// Retry at one level, hand the inner level [None], or hand both the same [Budget], which they use up together.
+// Retry at one level and give the inner level [None], or give both the same [Budget].
 //
 // # What is not promised
 //
-// A policy bounds the waits, not the tries: an operation that hangs is ended by its context alone. [UntilElapsed] may start its last
+// A policy bounds the waits, not the tries: only its context ends an operation that hangs. [UntilElapsed] may start its last
 // try up to one wait after its limit.
 package retry

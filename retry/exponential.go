@@ -23,8 +23,8 @@ func ExponentialBackoff(base time.Duration, maxRetries int) Policy {
 }
 
 // BoundedExponentialBackoff returns the policy that is [ExponentialBackoff] except that no wait exceeds maxSleep, as in Curator's
-// BoundedExponentialBackoffRetry. MaxSleep is moved into the range from [MinWait] to [MaxWait]; zero is no way of asking for no
-// bound. A maxSleep below base makes every wait maxSleep.
+// BoundedExponentialBackoffRetry. MaxSleep is moved into the range from [MinWait] to [MaxWait]; zero does not mean
+// unbounded. A maxSleep below base makes every wait maxSleep.
 func BoundedExponentialBackoff(base, maxSleep time.Duration, maxRetries int) Policy {
 	return exponential{
 		base:       clamp(base),

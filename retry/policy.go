@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Limits of what the policies of this package answer. They do not bind a Policy written elsewhere.
+// Limits of the waits that the policies of this package return. They do not bind other policies.
 const (
 	// MinWait is the shortest wait of any policy of this package, so that none of them can spin.
 	MinWait = time.Millisecond
@@ -20,14 +20,14 @@ const (
 // Policy decides after a failed try whether there will be another one, and how long to wait before it.
 //
 // A program writes its own policy as a function of the three arguments of Next and adapts it with [PolicyFunc], or puts the
-// function in front of another policy with [Wrap]. What a policy can do besides is in the optional interfaces [Selector], [Observer]
-// and [Starter].
+// function in front of another policy with [Wrap]. The optional interfaces [Selector], [Observer] and [Starter]
+// let a policy do more.
 //
-// A policy that always answers (0, true) retries without pause and without end. The policies of this package never do.
+// A policy that always returns (0, true) retries without pause and without end. The policies of this package never do.
 type Policy interface {
-	// Next is told the number of retries already made (0 when it decides on the first retry), the time since the first try
-	// began, and the error just seen, which is not nil. It answers how long to wait and true, or false to give up, in which
-	// case wait means nothing. A wait below zero counts as zero.
+	// Next receives the number of retries already made (0 when it decides on the first retry), the time since the first try
+	// began, and the last error, which is not nil. It returns how long to wait and true, or false to give up; wait is then
+	// ignored. A wait below zero counts as zero.
 	//
 	// Next is pure as far as its callers can see: it keeps nothing between calls, does not block, and may be called by any
 	// number of goroutines at once. Randomness is allowed.
@@ -65,14 +65,14 @@ func Forever(interval time.Duration) Policy {
 
 // UntilElapsed returns the policy that retries as long as less than maxElapsed has passed since the first try began, and waits for
 // sleep before each retry, as Curator's RetryUntilElapsed does. The wait is not cut short by the limit, so the last try
-// may begin up to sleep after it. Other than Curator it does not wait once more before it gives up. With a maxElapsed of zero or less
+// may begin up to sleep after it. Unlike Curator it does not wait once more before it gives up. With a maxElapsed of zero or less
 // it never retries; sleep is moved into the range from [MinWait] to [MaxWait].
 func UntilElapsed(maxElapsed, sleep time.Duration) Policy {
 	return untilElapsed{maxElapsed: maxElapsed, sleep: clamp(sleep)}
 }
 
 // SessionFailed returns the policy that gives up when the error is zk.ErrSessionExpired or wraps it, and otherwise decides as policy
-// does. It is Curator's SessionFailedRetryPolicy (CURATOR-544), for work that makes no sense in another session than the one it
+// does. It is Curator's SessionFailedRetryPolicy (CURATOR-544), for work that makes sense only in the session it
 // began in. A framework client that sees it binds each call to the session in which the call began: once that session has ended,
 // the call fails with an error that matches zk.ErrSessionExpired, and is never sent in another session. A nil policy counts as [None].
 func SessionFailed(policy Policy) Policy {
@@ -124,7 +124,7 @@ func (p sessionFailed) AllowRetry(err error, retryable bool) bool {
 
 func (p sessionFailed) Done(err error) { done(p.policy, err) }
 
-// Begin lets a policy that remembers something during one call, such as one made by FromBackOff, work below SessionFailed too.
+// Begin begins the wrapped policy, so that one with state, such as a policy of FromBackOff, works below SessionFailed too.
 func (p sessionFailed) Begin() Policy { return sessionFailed{policy: begin(p.policy)} }
 
 // clamp moves a wait into the range that this package promises.

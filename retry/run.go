@@ -3,8 +3,7 @@ package retry
 import "time"
 
 // Selector is a policy that selects the errors after which a call is repeated, as Curator's RetryPolicy.allowRetry(Throwable) does.
-// It may widen what is repeated as well as narrow it. It is optional: without it a client repeats after the errors that it deems
-// retryable by itself.
+// It may allow more errors than the client does, or fewer. It is optional: without it the client decides.
 type Selector interface {
 	Policy
 
@@ -13,16 +12,16 @@ type Selector interface {
 	AllowRetry(err error, retryable bool) bool
 }
 
-// Observer is a policy that hears how calls end, a circuit breaker for example. It is optional.
+// Observer is a policy that learns how calls end, such as a circuit breaker. It is optional.
 type Observer interface {
 	Policy
 
-	// Done is told of the end of every call under the policy, also of one that succeeded at once: nil for success, and otherwise
-	// the last error. It must not block, and may be called by any number of goroutines at once.
+	// Done is called at the end of every call under the policy, even when the first try succeeded. It receives nil for
+	// success, and otherwise the last error. It must not block, and may be called by any number of goroutines at once.
 	Done(err error)
 }
 
-// Starter is a policy that keeps state during one call, as that of [FromBackOff] does. It is optional.
+// Starter is a policy that keeps state during one call, as a policy of [FromBackOff] does. It is optional.
 type Starter interface {
 	Policy
 
@@ -30,9 +29,8 @@ type Starter interface {
 	Begin() Policy
 }
 
-// Wrap returns a policy whose Next is the function, which is given the policy that it stands in front of and may ask it. All else
-// that the policy can do, as a [Selector], an [Observer] or a [Starter], it goes on doing: a struct that embeds a Policy would hide
-// that. A nil policy counts as [None], and a nil function passes everything on.
+// Wrap returns a policy whose Next is the function next, which receives the wrapped policy and may call it. The result remains a
+// [Selector], an [Observer] and a [Starter] if policy is one; a struct that embeds a Policy would hide these. A nil policy counts as [None], and a nil function passes everything on.
 //
 //	patient := retry.Wrap(policy, func(p retry.Policy, attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
 //		if errors.Is(err, framework.ErrNotConnected) {
@@ -86,7 +84,7 @@ func begin(policy Policy) Policy {
 	return orNone(policy)
 }
 
-// Run is one call under a policy, for a caller that makes its tries and waits itself. [Do] is made of it. It serves one goroutine.
+// Run is one call under a policy, for a caller that makes its tries and waits itself, as [Do] does. It serves one goroutine.
 type Run struct {
 	policy  Policy
 	start   time.Time

@@ -25,7 +25,7 @@ func NewDistributedAtomicLong(client *framework.Framework, path string, opts ...
 // DistributedAtomicInteger is a 32-bit counter that many processes share. It
 // shares its znode with Curator's class of that name.
 //
-// Layout: as that of a [DistributedAtomicLong], with four bytes.
+// Layout: as of a [DistributedAtomicLong], with four bytes.
 type DistributedAtomicInteger struct{ *number[int32] }
 
 // NewDistributedAtomicInteger returns the counter at path. It checks its

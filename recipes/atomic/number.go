@@ -126,7 +126,7 @@ func (n *number[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
 
 // Add adds delta, and returns the number before and after. It wraps around as
 // Go's integers do. Additions of several goroutines share a write; each gets its
-// own numbers, in one order. Stats are those of the write.
+// own numbers, in one order. Stats count the write.
 //
 // When ctx ends before the addition is part of a write, nothing is added. When
 // it ends later, [framework.OutcomeUnknown] is true for the error.

@@ -37,7 +37,7 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 // WithPromotedToLock makes a change that has failed so many times, because
 // other processes were faster, acquire the mutex at lockPath for its further
 // tries. It is Curator's PromotedToLock. All processes must use the same path,
-// which must not be that of the value. Default: no mutex.
+// which must differ from the path of the value. Default: no mutex.
 func WithPromotedToLock(lockPath string, tries int, opts ...locks.Option) Option {
 	return optionFunc(func(c *config) (err error) {
 		if tries < 0 {

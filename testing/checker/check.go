@@ -12,15 +12,15 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// limit bounds how long one lock's history is searched. What is recorded with
-// narrow intervals takes milliseconds.
+// limit bounds the search of the history of one lock. A history with narrow
+// intervals takes milliseconds.
 const limit = time.Minute
 
 // Check returns nil if the operations on each lock can be put into an order that
 // agrees with their intervals and with the model. It returns a [*ViolationError] for the
 // first lock, by name, where they cannot, or where the search did not end within a
-// minute. An operation that nobody can have recorded, such as one that returns
-// before it is called, is another error.
+// minute. An operation that cannot have been recorded, such as one that
+// returns before it is called, is another error.
 func Check(model Model, ops []Op) error {
 	byLock := make(map[string][]Op)
 	for _, op := range ops {

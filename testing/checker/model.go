@@ -104,7 +104,7 @@ func (s state) find(op Op) int {
 	return slices.IndexFunc(s.holds, func(h hold) bool { return h.owner == op.Owner && h.shared == op.Shared })
 }
 
-// reenters tells whether the owner acquires what it has already.
+// reenters reports whether the owner acquires a lock that it holds.
 func (s state) reenters(op Op) bool {
 	i := s.find(op)
 	return i >= 0 && s.holds[i].token == op.Token

@@ -29,15 +29,15 @@ type Op struct {
 	Kind Kind   `json:"kind"`
 	Lock string `json:"lock"` // its path
 
-	// Owner is who acquires. To re-enter is to acquire with the same owner; a
-	// goroutine that does not re-enter is another owner each time.
+	// Owner names the owner that acquires. An acquisition by the same owner is a
+	// re-entry; a goroutine that does not re-enter is another owner each time.
 	Owner string `json:"owner"`
 
 	Shared bool  `json:"shared,omitempty"` // for reading
 	N      int   `json:"n,omitempty"`      // permits, 0 is 1; of a Resize how many there are
 	Token  int64 `json:"token,omitempty"`  // of an Acquire
 
-	Call   int64 `json:"call"`   // nanoseconds of a clock that all who record share
+	Call   int64 `json:"call"`   // nanoseconds of a clock that all recorders share
 	Return int64 `json:"return"` // likewise, not before Call
 }
 
@@ -59,7 +59,7 @@ func (o Op) String() string {
 // permits is how many permits the operation is about.
 func (o Op) permits() int { return max(o.N, 1) }
 
-// validate says what is wrong with an operation that nobody can have recorded.
+// validate returns an error for an operation that cannot have been recorded.
 func (o Op) validate() error {
 	switch {
 	case o.Kind != Acquire && o.Kind != Release && o.Kind != Resize:

@@ -1,6 +1,6 @@
 // Package locktest checks drivers of locks that are composed from
-// [locks.LockInternals]. A driver decides who holds a lock, so a wrong one lets two in or
-// keeps all out. [CheckDriver] asks a driver about many queues and has goroutines of two
+// [locks.LockInternals]. A driver decides which contender holds a lock, so a wrong one
+// lets two in or keeps all out. [CheckDriver] asks a driver about many queues and has goroutines of two
 // clients contend under it:
 //
 //	func TestMyDriver(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 //   - decisions name contenders, each once and never ours, change nothing, and let in one
 //     at least and maxLeases at most; a contender that is not listed is an error that
 //     matches [framework.ErrNoNode];
-//   - a newcomer keeps in the lock who is in it, unless the driver is a
+//   - a newcomer takes the lock from no holder, unless the driver is a
 //     [locks.OvertakingQueue];
 //   - a [locks.ShrinkingQueue] has newcomers stand behind all others, and decides alike by
 //     the contenders up to ours;

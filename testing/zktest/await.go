@@ -29,8 +29,8 @@ func Await[T any](tb testing.TB, ch <-chan T, what string) T {
 }
 
 // AwaitState waits until the client is in one of the states, and returns that one. It
-// ends the test when that has not come within half a minute. A state that has come and
-// gone meanwhile counts.
+// ends the test after half a minute without one. A state that came and went during the
+// wait counts.
 func AwaitState(tb testing.TB, client *framework.Framework, want ...framework.ConnectionState) framework.ConnectionState {
 	tb.Helper()
 	seen := make(chan framework.ConnectionState, 1)

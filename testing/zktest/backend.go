@@ -140,7 +140,7 @@ func At(name, addr string) Backend {
 	return Backend{Admin: address(addr), name: name, addr: addr, root: newRoot() + "-" + rand.Text()}
 }
 
-// address is a server of which nothing else is known.
+// address is a server known by its address only.
 type address string
 
 func (a address) FourLetterWord(ctx context.Context, word string) (string, error) {

@@ -15,8 +15,8 @@
 // request or its reply, to fall silent, to stop and to restart. [NewEnsemble] returns
 // real servers, [ensemble.Ensemble], which can be killed and paused; they need the
 // packages that its error names. [NewProxy] stands between a client and any server and
-// cuts, delays and swallows what goes through. [At] is for servers of which there is only
-// an address.
+// cuts, delays and swallows requests and replies. [At] is for servers known by their
+// address only.
 //
 // # Testing an application
 //
@@ -30,9 +30,9 @@
 //		return mutex.Do(ctx, report)
 //	}
 //
-// What has to be tested is what happens when it goes wrong, and that takes time: a
-// session expires after seconds. Inside a bubble of testing/synctest it takes none,
-// because the clock is a fake one that jumps to the next timer when everybody waits.
+// The test must show what happens when that goes wrong, which takes time: a session
+// expires after seconds. Inside a bubble of testing/synctest it takes none,
+// because its fake clock jumps to the next timer when all goroutines wait.
 // A server made [zkserver.WithoutListener] is reached in memory, which [Client] knows
 // how to do, so that server, client and application can all be in the bubble. This
 // test cuts the holder off, lets its session expire and sees another take over, in a few
@@ -75,10 +75,10 @@
 //
 // Four things make it a test that can be relied on. It waits for what must happen
 // before it goes on, with [Await], [AwaitState] and [AwaitEvent], and never sleeps. It
-// does harm at a place that it has chosen, which the server's log tells it has been
-// reached. It looks at the cause of the end, so that it does not pass for another
-// reason. And [AssertClean] sees that nothing is left at the server, which is how a
-// lock that is not released, or a client that is not closed, comes to light.
+// injects a fault at a chosen place, and waits until the server's log shows that the place
+// was reached. It checks the cause of the end, so that it cannot pass for another reason.
+// And [AssertClean] checks that nothing is left at the server: it fails if a lock is not
+// released or a client is not closed.
 //
 // Inside a bubble, a goroutine that waits for a socket or holds a sync.Mutex while it
 // waits keeps the clock from moving. Where that cannot be avoided, the server listens,
@@ -114,7 +114,7 @@
 //
 // # Waiting
 //
-// Nothing here sleeps and hopes. What ends by itself, but not at once, such as the
-// deletion of an expired session's nodes on a server that is shared, is awaited with
-// [Backend.AwaitCounts], which fails the test when it does not come.
+// Nothing here sleeps and hopes. Some things end by themselves, but not at once, such as
+// the nodes of an expired session on a shared server. [Backend.AwaitCounts] waits for
+// them, and fails the test if they stay.
 package zktest

@@ -86,8 +86,8 @@ func first(connectString string) string {
 	return server
 }
 
-// Target is what a client can be given to connect to: a connect string, an embedded
-// server, real ones, a backend, of which it sees the chroot, or a proxy.
+// Target is what a client can connect to: a connect string, an embedded server, real
+// servers, a proxy, or a backend, in whose chroot the client then works.
 type Target interface {
 	string | *zkserver.Server | *ensemble.Ensemble | Backend | *zkproxy.Proxy
 }
