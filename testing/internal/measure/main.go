@@ -13,7 +13,7 @@ import (
 // shipped are the packages that programs and their tests import.
 var shipped = []string{
 	"./framework/...", "./recipes/...", "./retry", "./listen",
-	"./testing/zktest", "./testing/zkserver", "./testing/zkproxy", "./testing/ensemble", "./testing/checker",
+	"./testing/zktest", "./testing/locktest", "./testing/zkserver", "./testing/zkproxy", "./testing/ensemble", "./testing/checker",
 }
 
 func main() {
