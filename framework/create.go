@@ -145,6 +145,10 @@ func (c *creation) attempt(ctx context.Context) error {
 			if err = c.createParents(ctx); err == nil {
 				err = errAgain
 			}
+		case isReply(err, ErrNoNode):
+			parent, _ := SplitPath(c.path)
+			err = &OpError{opCreate.name, c.path, fmt.Errorf(
+				"%w: its parent %s is missing, expected it or CreatingParentsIfNeeded", ErrNoNode, parent)}
 		}
 		if !errors.Is(err, errAgain) {
 			return err

@@ -312,6 +312,14 @@
 //	CircuitBreakingConnectionStateListener      the same name, around a listener
 //	ConnectionStateListenerManagerFactory       a circuit breaker around each listener that is to have one
 //	getZookeeperClient().isConnected            Framework.State().IsConnected
+//	getState, isStarted                         Framework.Health: ErrNotStarted, ErrClosed
+//	getCuratorListenable                        none: each watch has its own listeners
+//	getZookeeperClient().getZooKeeper           none: WithAuth before the start, Session().Timeout()
+//	getCurrentConfig                            Framework.Config, as the servers write it
+//	buildTemp (CuratorTempFramework)            none: Connect and Close
+//	threadFactory, waitForShutdownTimeoutMs     none: there are no threads, Close waits two seconds at most
+//	zkClientConfig, SASL                        none: WithTLS and WithAuth; no Kerberos or DIGEST-MD5
+//	dontUseContainerParents                     WithoutContainerParents, or by itself where a server has no containers
 //	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider, WithPathAttribute
 //	logging, getUnhandledErrorListenable        WithLogger
 //	runSafe, executors of listeners             none: each listener has a goroutine, see package listen
@@ -342,9 +350,12 @@
 //	  .storingStatIn                            StoringStatIn
 //	  none                                      InSession, ListingSiblingsIn
 //	getData(), checkExists(), getChildren()     Framework.Get, Exists, Children
-//	  .usingWatcher                             Watched, Watch.Wait
+//	  .usingWatcher                             Watched, Watch.Wait; UNLIKE CURATOR'S, a one-shot watch ends at
+//	                                            SUSPENDED, with EventNotWatching: read again, or use AddWatch
 //	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadStat,
 //	                                            ReadChildren, WatchData; Framework.Bulk
+//	AsyncCuratorFramework, ModeledFramework     goroutines; none
+//	watchers().removeAll, .ofType, .locally     Watch.Cancel and PersistentWatch.Cancel, one by one
 //	inBackground(callback)                      a goroutine
 //	WatcherRemoveCuratorFramework               Watch.Cancel
 //	watchers().add().withMode, PersistentWatcher  Framework.AddWatch, PersistentWatch.OnEvent
@@ -354,7 +365,7 @@
 //	  .guaranteed, .inBackground                Guaranteed, InBackground
 //	  .deletingChildrenIfNeeded, .quietly       DeletingChildrenIfNeeded, Quietly
 //	  .idempotent                               Idempotent
-//	checkExists().creatingParentsIfNeeded       CreatingParentsIfNeeded
+//	checkExists().creatingParentsIfNeeded       CreatingParentsIfNeeded; with a list by WithACLProvider only
 //	createContainers, EnsureContainers          Framework.CreateContainers
 //	getACL(), setACL()                          Framework.GetACL, SetACL
 //	getConfig(), reconfig()                     Framework.Config, Reconfig
@@ -365,6 +376,7 @@
 //	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact
+//	  results of a transaction that failed      the error names the operation and its place
 //	transactionOp().create() and others         CreateOp, SetDataOp, DeleteOp, CheckOp
 //	ZKPaths.makePath, getPathAndNode, split     JoinPath, SplitPath, PathNames
 //	ZKPaths.mkdirs, deleteChildren              Framework.Mkdirs, DeleteChildren

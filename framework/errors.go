@@ -13,22 +13,23 @@ import (
 )
 
 // Errors of this package. All of them are found with errors.Is behind the
-// [OpError] that a verb returns.
+// [OpError] that a verb returns. ErrNotConnected, ErrConnectionLost and ErrClosed match
+// go-zookeeper's ErrNoServer, ErrConnectionClosed and ErrClosing as well.
 var (
 	// ErrNotStarted reports a call before [Framework.Start].
 	ErrNotStarted = errors.New("client not started")
 
 	// ErrClosed reports a call after [Framework.Close], or one that Close has cut
 	// short.
-	ErrClosed = errors.New("client closed")
+	ErrClosed error = &sentinel{"client closed", zk.ErrClosing}
 
 	// ErrNotConnected reports a request that was not sent, because there was no
 	// connection within the connection timeout. It has certainly not been applied.
-	ErrNotConnected = errors.New("not connected")
+	ErrNotConnected error = &sentinel{"not connected", zk.ErrNoServer}
 
 	// ErrConnectionLost reports a request whose connection ended before the reply
 	// came. See [OutcomeUnknown].
-	ErrConnectionLost = errors.New("connection lost")
+	ErrConnectionLost error = &sentinel{"connection lost", zk.ErrConnectionClosed}
 
 	// ErrSessionEnded reports a request that was bound to a session (see
 	// [InSession]) which is no longer the current one. It was not sent.
@@ -74,6 +75,17 @@ var (
 // ErrNotReadOnly reports a write to a server that has no quorum. It was not applied.
 // See [WithReadOnly].
 const ErrNotReadOnly = ServerError(wire.CodeNotReadOnly)
+
+// sentinel is an error that errors.Is also takes for one of go-zookeeper's, which a program
+// that used that package before asks for.
+type sentinel struct {
+	text string
+	zk   error
+}
+
+func (e *sentinel) Error() string { return e.text }
+
+func (e *sentinel) Is(target error) bool { return target == e.zk } //nolint:errorlint // errors.Is follows the chain
 
 // errNilContext reports a call without a context.
 var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", ErrInvalidOption)
@@ -132,11 +144,15 @@ var serverErrorNames = map[ServerError]string{
 
 var serverErrors = map[int32]error{
 	wire.CodeBadArguments: zk.ErrBadArguments, wire.CodeAPIError: zk.ErrAPIError, wire.CodeNoNode: zk.ErrNoNode,
-	wire.CodeNoAuth: zk.ErrNoAuth, wire.CodeBadVersion: zk.ErrBadVersion,
+	wire.CodeNoAuth: noPermission, wire.CodeBadVersion: zk.ErrBadVersion,
 	wire.CodeNoChildrenForEphemeral: zk.ErrNoChildrenForEphemerals, wire.CodeNodeExists: zk.ErrNodeExists,
 	wire.CodeNotEmpty: zk.ErrNotEmpty, wire.CodeSessionExpired: zk.ErrSessionExpired,
 	wire.CodeInvalidACL: zk.ErrInvalidACL, wire.CodeAuthFailed: zk.ErrAuthFailed, wire.CodeSessionMoved: zk.ErrSessionMoved,
 }
+
+// noPermission is ErrNoAuth, of which go-zookeeper's text, "not authenticated", makes a user
+// look for a wrong password.
+var noPermission = fmt.Errorf("no permission by the access control list (NoAuth: %w)", zk.ErrNoAuth)
 
 func serverError(code int32) error {
 	if err, ok := serverErrors[code]; ok {
@@ -167,7 +183,12 @@ func (e *InterruptedError) Unwrap() error { return e.Err }
 
 // Is matches what is foreign in Cause.
 func (e *InterruptedError) Is(target error) bool {
-	return target != nil && ErrorType(target) == otherErrorType && target != errOutcomeUnknown && errors.Is(e.Cause, target)
+	switch target {
+	case nil, errOutcomeUnknown, zk.ErrNoServer, zk.ErrConnectionClosed, zk.ErrClosing:
+		return false
+	default:
+		return ErrorType(target) == otherErrorType && errors.Is(e.Cause, target)
+	}
 }
 
 // As finds in Cause what does not say how a call of this package went.
@@ -185,11 +206,12 @@ func interrupted(ctx context.Context) error {
 	return &InterruptedError{Err: ctx.Err(), Cause: context.Cause(ctx)}
 }
 
-// isReply reports whether a request has failed with this answer of a server. Unlike
-// errors.Is it does not look into what else a chain may hold, such as the error of a dialer.
+// isReply reports whether a request has failed with this answer of a server. What ended a
+// context or an attempt to connect is in no chain as an answer: see InterruptedError and
+// attemptError.
 func isReply(err, answer error) bool {
 	var op *OpError
-	return errors.As(err, &op) && op.Err == answer //nolint:errorlint // it is the answer or none
+	return errors.As(err, &op) && errors.Is(op.Err, answer)
 }
 
 // Retryable tells whether the same call may succeed when it is made again:

@@ -42,6 +42,8 @@ type client struct {
 
 	telemetry *telemetry // nil without providers
 
+	noContainers atomic.Bool // parents are persistent nodes: asked for, or a server has no others
+
 	ctx  context.Context // ends when Close begins, or a credential is refused
 	stop context.CancelCauseFunc
 
@@ -73,6 +75,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ensemble = newEnsemble(f)
 	f.conduit = conduit.New(f.conduitConfig())
 	f.tracker = newTracker(f, f.conduit)
+	f.noContainers.Store(cfg.noContainers)
 	f.watches = newWatches(f)
 	f.janitor = newJanitor(f)
 	f.searches = newSearches()
@@ -155,9 +158,11 @@ func (f *Framework) Start() error {
 // server does. An error says that no server has confirmed the end of the session,
 // which then ends there when it times out; the client is closed all the same. Close
 // is idempotent: a second call waits for the first and returns its result. Of a view
-// (see [Framework.UsingNamespace]) it only returns an error.
+// (see [Framework.UsingNamespace]) it closes nothing, returns an error and logs it.
 func (f *Framework) Close() error {
 	if f != f.base {
+		// A deferred Close drops its error, and the client would live on unseen.
+		f.cfg.log.Error("close of a view closes nothing: close the client that it was made from", "namespace", f.Namespace())
 		return fmt.Errorf("framework: close: %w", errView)
 	}
 	f.mu.Lock()

@@ -61,8 +61,9 @@ func (h Health) MarshalJSON() ([]byte, error) {
 }
 
 // HealthHandler answers every request with the client's [Health] as JSON: with status
-// 200 when there is no error, and 503 otherwise. It is made for the probes of an
-// orchestrator. The answer names servers, but no secret.
+// 200 when there is no error, and 503 otherwise. It is made for the readiness
+// probes of an orchestrator, and never for its liveness probes: in an outage of ZooKeeper
+// these would restart every replica, which helps nothing. The answer names servers, but no secret.
 func (f *Framework) HealthHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := f.Health()

@@ -74,6 +74,7 @@ type config struct {
 	pathAttribute     bool
 	acl               ACLProvider // nil for none
 	compression       CompressionProvider
+	noContainers      bool
 }
 
 func newConfig(connectString string, opts []Option) (config, error) {
@@ -187,7 +188,7 @@ func WithErrorPolicy(p ErrorPolicy) Option {
 // go-zookeeper's messages, Info for changes of state, Warn for a lost connection or
 // session, Error for what is lost while it is held and for what panics. The keys are
 // those of telemetry, curator.state, curator.session, curator.reason, curator.path and
-// curator.fence, and "error". Paths are logged; data and secrets are not. Default:
+// curator.fence, server.address (with the port), and "error". Paths are logged; data and secrets are not. Default:
 // slog.Default from Warn up; slog.New(slog.DiscardHandler) makes a client silent.
 //
 // The logger's handler runs on a goroutine of its own, behind a queue of 1,024 records. So

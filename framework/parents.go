@@ -64,6 +64,10 @@ func (p *parents) create(ctx context.Context, full string) error {
 		switch {
 		case err == nil, isReply(err, ErrNodeExists):
 			return nil
+		case node.code == opCreateContainer.code && isReply(err, errUnimplemented):
+			p.f.avoidContainers()
+			node = p.request(full)
+			continue
 		case !isReply(err, ErrNoNode) || full == "/":
 			return err
 		}
@@ -74,10 +78,29 @@ func (p *parents) create(ctx context.Context, full string) error {
 	}
 }
 
+// WithoutContainerParents makes persistent nodes of the parents that the client and its
+// recipes would make as containers, for servers that have none: ZooKeeper before 3.5, and
+// early versions of ClickHouse Keeper. Such parents stay when their last child has gone. It
+// is Curator's dontUseContainerParents. Default: containers, until a server answers that it
+// does not know them.
+func WithoutContainerParents() Option {
+	return optionFunc(func(c *config) error { c.noContainers = true; return nil })
+}
+
+// avoidContainers makes all further parents persistent nodes.
+func (f *Framework) avoidContainers() {
+	if f.noContainers.CompareAndSwap(false, true) {
+		f.cfg.log.Warn("the server has no container nodes: parents are created as persistent nodes, and stay when they are empty")
+	}
+}
+
 func (p *parents) request(full string) *call {
 	cfg := createConfig{mode: p.mode, acl: p.acl}
 	if p.f.isNamespace(full) {
 		cfg.mode = Container
+	}
+	if cfg.mode == Container && p.f.noContainers.Load() {
+		cfg.mode = Persistent
 	}
 	if cfg.acl == nil {
 		cfg.acl = p.f.defaultACL(full)

@@ -43,6 +43,9 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 	if err := policy.validate(); err != nil {
 		return nil, nil, fmt.Errorf("framework: hold: %w: %w", ErrInvalidOption, err)
 	}
+	if s == nil {
+		return nil, nil, fmt.Errorf("framework: hold: %w: there has been no session yet", ErrNotConnected)
+	}
 	if policy != QuorumErrorPolicy {
 		return s.Context(policy), func() {}, nil
 	}
@@ -230,12 +233,19 @@ func (t *term) beat(created *bool) error {
 	c := t.request(*created)
 	err := t.f.exchange(t.ctx, c)
 	switch {
-	case errors.Is(err, ErrNodeExists): // an earlier try did it
+	case isReply(err, ErrNodeExists): // an earlier try did it
 		*created = true
 		return t.beat(created)
-	case errors.Is(err, ErrNoNode) && *created: // somebody has deleted it
+	case isReply(err, ErrNoNode) && *created: // somebody has deleted it
 		*created = false
 		return err
+	case isReply(err, ErrNoNode): // a hold may be the first thing below a chroot
+		root, _ := SplitPath(t.f.cfg.root.below(t.path))
+		p := parents{f: t.f.base, mode: Persistent}
+		if err := p.create(t.ctx, root); err != nil {
+			return err
+		}
+		return t.beat(created)
 	case err != nil:
 		return err
 	}

@@ -82,6 +82,13 @@ type Session struct {
 	heart *heartbeat
 }
 
+// beforeAnySession is the context of what is held before there is a session.
+var beforeAnySession = func() context.Context {
+	ctx, end := context.WithCancelCause(context.Background())
+	end(ErrNotConnected)
+	return ctx
+}()
+
 // linked is the time of a session between two losses of the connection.
 type linked struct {
 	ctx context.Context
@@ -106,7 +113,12 @@ func newSession(h conduit.Handshake, clock leaseClock) *Session {
 }
 
 // ID is the session's id at the server, the ephemeralOwner of its ephemeral nodes.
-func (s *Session) ID() int64 { return s.id }
+func (s *Session) ID() int64 {
+	if s == nil {
+		return 0
+	}
+	return s.id
+}
 
 // Password returns a copy of the session's secret. Whoever has it can take over
 // or close the session.
@@ -134,7 +146,12 @@ func (s *Session) Done() <-chan struct{} { return s.alive.Done() }
 
 // Err returns nil while the session lives, then a [*LostError] that says why it
 // ended.
-func (s *Session) Err() error { return context.Cause(s.alive) }
+func (s *Session) Err() error {
+	if s == nil {
+		return ErrNotConnected
+	}
+	return context.Cause(s.alive)
+}
 
 // over returns nil for a session that lives, and for nil, which is any session.
 func (s *Session) over() error {
@@ -148,8 +165,12 @@ func (s *Session) over() error {
 // the session must be taken to be lost. Its cause is a [*LostError]. A context
 // asked for while the connection is lost has ended already under
 // StandardErrorPolicy, and under QuorumErrorPolicy one that is asked for while
-// nothing is held: use [Session.Hold].
+// nothing is held: use [Session.Hold]. So has that of the nil Session before the first
+// connection, with the cause [ErrNotConnected].
 func (s *Session) Context(policy ErrorPolicy) context.Context {
+	if s == nil {
+		return beforeAnySession
+	}
 	switch policy {
 	case SessionErrorPolicy:
 		return s.alive

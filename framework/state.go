@@ -83,6 +83,7 @@ type tracker struct {
 	closed        bool
 	session       *Session      // the newest, nil before the first
 	readOnly      bool          // it is that of a read-only server
+	server        string        // of the newest connection, as host:port
 	connected     chan struct{} // closed while there is a connection
 	timer         *time.Timer   // runs to the deadline of session
 }
@@ -108,6 +109,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if t.closed {
 		return
 	}
+	t.server = h.Server
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
 		t.session = newSession(h, t.clock)
@@ -151,7 +153,7 @@ func (t *tracker) onDisconnected(reason error) {
 	// The contexts end before anything else is told: they are what keeps a holder from
 	// going on when another client may hold the lock.
 	t.session.suspend()
-	t.log.Warn("zookeeper connection suspended", logSession, t.session, "error", reason)
+	t.log.Warn("zookeeper connection suspended", logServer, t.server, logSession, t.session, "error", reason)
 	if t.state != Lost {
 		t.enter(Suspended)
 	}
@@ -234,7 +236,7 @@ func (t *tracker) endSession(reason LostReason) {
 	t.session.end(reason)
 	t.timer.Stop()
 	if !t.closed {
-		t.log.Warn("zookeeper session lost", logSession, t.session, logReason, string(reason))
+		t.log.Warn("zookeeper session lost", logServer, t.server, logSession, t.session, logReason, string(reason))
 		t.enter(Lost)
 	}
 }
@@ -252,7 +254,7 @@ func (t *tracker) resetTimer() {
 
 func (t *tracker) enter(s ConnectionState) {
 	t.state = s
-	t.log.Info("zookeeper connection state", logState, s.String(), logSession, t.session)
+	t.log.Info("zookeeper connection state", logState, s.String(), logServer, t.server, logSession, t.session)
 	t.listeners.Notify(s)
 }
 
@@ -270,6 +272,12 @@ func (t *tracker) current() (ConnectionState, *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.state, t.session
+}
+
+// everHadSession reports whether there has been a connection.
+func (t *tracker) everHadSession() bool {
+	_, session := t.current()
+	return session != nil
 }
 
 // whenConnected returns a channel that is closed while there is a connection.

@@ -56,6 +56,7 @@ var elsewhere = map[string]string{
 	"WithEnsembleTracker":                       "TestATrackerFollowsAReconfiguration: it takes several servers",
 	"WithLogger":                                "TestACredentialThatIsRefusedLater: a log is no outcome",
 	"WithMeterProvider":                         "TestTelemetryOfVerbs: measurements are no outcome",
+	"WithoutContainerParents":                   "TestServersWithoutContainers: it is for servers that have none",
 	"WithPathAttribute":                         "TestThePathAttributeIsOptIn: spans are no outcome",
 	"WithProgress":                              "TestBulk: it is many calls",
 	"WithReadOnly":                              "TestReadOnlyMode: it takes several servers",

@@ -40,6 +40,7 @@ const (
 	logPath    = string(keyPath)
 	logSession = "curator.session"
 	logReason  = "curator.reason"
+	logServer  = string(keyServer) // with the port
 )
 
 // WithTracerProvider makes the client and the recipes on it trace what they do; the
@@ -144,8 +145,16 @@ func newTelemetry(f *Framework) (*telemetry, error) {
 		metric.WithUnit("{transition}"), metric.WithDescription("Changes of the connection state."))
 	t.gauges, errs[3] = newGauges(meter)
 	t.server.Store(new([]attribute.KeyValue))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	// A counter that comes into being with its first event hides that event from whoever
+	// asks by how much it has grown.
+	for _, op := range measuredOperations {
+		t.retries.Add(context.Background(), 0, metric.WithAttributes(keyOperation.String(op.name)))
+	}
 	f.OnConnectionState(t.entered)
-	return t, errors.Join(errs[:]...)
+	return t, nil
 }
 
 // start begins to answer whoever collects.
@@ -180,8 +189,15 @@ func (t *telemetry) connected(h conduit.Handshake) {
 
 // entered is a listener of connection states.
 func (t *telemetry) entered(s ConnectionState) {
-	t.transitions.Add(context.Background(), 1,
-		metric.WithAttributes(append([]attribute.KeyValue{keyState.String(s.String())}, *t.server.Load()...)...))
+	server := *t.server.Load()
+	for _, state := range []ConnectionState{Connected, Suspended, Reconnected, Lost, ReadOnly} {
+		count := int64(0) // so that all counters of a server are there from its first state on
+		if state == s {
+			count = 1
+		}
+		t.transitions.Add(context.Background(), count,
+			metric.WithAttributes(append([]attribute.KeyValue{keyState.String(state.String())}, server...)...))
+	}
 }
 
 // measured is retry as the telemetry sees it: one span and one measurement for
@@ -220,6 +236,12 @@ func (f *Framework) measured(ctx context.Context, op operation, path string, p *
 	}
 	t.duration.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(measured...))
 	return err
+}
+
+// measuredOperations are the verbs as they are measured.
+var measuredOperations = []operation{
+	opCreate, opDelete, opGet, opSet, opExists, opChildren, opSync, opTransact, opPipeline, opSetWatches, opAddWatch,
+	opGetACL, opSetACL, opReconfig, opEphemerals, opAllChildrenNumber,
 }
 
 // spanNames are those of the verbs, "{verb} {object}". That of the rest is made

@@ -48,9 +48,12 @@ func (f *Framework) warnOfTiming(granted time.Duration) {
 	case f.cfg.errorPolicy == StandardErrorPolicy && granted < safe:
 		f.cfg.log.Warn("session timeout is too short for the error policy: "+
 			"a server that is cut off from its leader may confirm what the others have given away",
-			"timeout", granted, "expected", safe, "policy", f.cfg.errorPolicy.String())
+			"timeout", granted, "expected", safe, "policy", f.cfg.errorPolicy.String(),
+			"remedy", "a longer WithSessionTimeout, within the servers' maxSessionTimeout; or QuorumErrorPolicy; "+
+				"or WithServerTiming, if the servers' tickTime and syncLimit are not the usual ones")
 	case f.cfg.errorPolicy == QuorumErrorPolicy && granted < 4*f.cfg.tick:
 		f.cfg.log.Warn("session timeout is too short for the error policy: holds may end although nothing is wrong",
-			"timeout", granted, "expected", 4*f.cfg.tick, "policy", f.cfg.errorPolicy.String())
+			"timeout", granted, "expected", 4*f.cfg.tick, "policy", f.cfg.errorPolicy.String(),
+			"remedy", "a longer WithSessionTimeout, or WithServerTiming, if the servers' tickTime is not the usual one")
 	}
 }

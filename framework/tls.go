@@ -88,5 +88,8 @@ func (f *Framework) unreachable(err error) error {
 	if reason := f.conduit.LastFailure(); reason != nil {
 		return fmt.Errorf("%w (%w)", err, attemptError{reason})
 	}
-	return err
+	if f.tracker.everHadSession() {
+		return err
+	}
+	return fmt.Errorf("%w (no server has refused or answered yet: %v)", err, f.Servers())
 }

@@ -174,7 +174,8 @@ func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error)
 	reply := transaction{f: f, ops: ops}
 	err := f.verb(ctx, opTransact, ops[0].path, func() (plan, error) {
 		body, err := f.encodeTransaction(ops)
-		return plan{calls: []*call{{operation: opTransact, path: ops[0].path, body: body, decode: reply.decode}}}, err
+		c := &call{operation: opTransact, path: ops[0].path, body: body, decode: reply.decode}
+		return plan{attempt: func(ctx context.Context) error { return reply.attempt(ctx, c) }}, err
 	})
 	switch {
 	case err != nil:
@@ -213,7 +214,35 @@ type transaction struct {
 	ops     []Op
 	results []OpResult
 	err     error
+	index   int  // of the operation with err
 	named   bool // err is that of the operation that failed
+}
+
+// attempt sends the request. A view's namespace is made when a create needs it, as that of
+// Create is.
+func (t *transaction) attempt(ctx context.Context, c *call) error {
+	for made := false; ; made = true {
+		t.err, t.named = nil, false
+		err := t.f.exchange(ctx, c)
+		if err != nil || made || !t.needsNamespace() {
+			return err
+		}
+		p := parents{f: t.f, mode: Container}
+		if err := p.create(ctx, string(t.f.root)); err != nil {
+			return err
+		}
+	}
+}
+
+// needsNamespace reports whether a node was to be created at the top of a view whose
+// namespace is missing, or may be.
+func (t *transaction) needsNamespace() bool {
+	var op *OpError
+	if t.f == t.f.base || !errors.As(t.err, &op) || !isReply(t.err, ErrNoNode) {
+		return false
+	}
+	parent, _ := SplitPath(op.Path)
+	return parent == "/" && t.ops[t.index].name == opCreate.name
 }
 
 func (t *transaction) decode(d *wire.Decoder) error {
@@ -237,7 +266,7 @@ func (t *transaction) decode(d *wire.Decoder) error {
 // it have a code of their own, -2.
 func (t *transaction) fail(index int, code int32) {
 	if t.err == nil || code != 0 && !t.named {
-		t.err = t.ops[index].failed(index, serverError(code))
+		t.index, t.err = index, t.ops[index].failed(index, serverError(code))
 		t.named = code != 0
 	}
 }

@@ -1,0 +1,211 @@
+package framework_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// withoutContainers makes a server answer as one that has no container nodes, and counts
+// how often it was asked for one.
+func withoutContainers(server *zkserver.Server) (asked func() int) {
+	const unimplemented = -6
+	n := make(chan int, 1)
+	n <- 0
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpCreateContainer {
+			return zkserver.Pass
+		}
+		n <- <-n + 1
+		return zkserver.FailWith(unimplemented)
+	})
+	return func() int {
+		count := <-n
+		n <- count
+		return count
+	}
+}
+
+// TestServersWithoutContainers: parents are persistent nodes there, found out by the first
+// refusal, or without one if the client is told.
+func TestServersWithoutContainers(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts  []framework.Option
+		asked int
+	}{
+		"found out": {nil, 1},
+		"told":      {[]framework.Option{framework.WithoutContainerParents()}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			asked := withoutContainers(server)
+			f := zktest.Client(t, server.Addr(), test.opts...)
+			mustCreate(t, f, "/a/b/c", framework.CreatingParentContainersIfNeeded(), framework.WithMode(framework.Ephemeral))
+			require.NoError(t, f.CreateContainers(t.Context(), "/d/e"))
+			view, err := f.UsingNamespace("space")
+			require.NoError(t, err)
+			mustCreate(t, view, "/f")
+			require.Equal(t, test.asked, asked())
+			for _, path := range []string{"/a/b", "/d/e", "/space"} {
+				stat, err := f.Exists(t.Context(), path)
+				require.NoError(t, err)
+				require.NotNil(t, stat, path)
+				require.Zero(t, stat.EphemeralOwner, "%s is a persistent node", path)
+			}
+			_, err = f.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Container))
+			require.ErrorContains(t, err, "unimplemented", "what was asked for is not replaced")
+		})
+	}
+}
+
+// TestErrorsMatchThoseOfGoZookeeper, for programs that asked for these before.
+func TestErrorsMatchThoseOfGoZookeeper(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Second))
+		mustCreate(t, f, "/a")
+		n.server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
+		err := f.Set(t.Context(), "/a", nil)
+		require.ErrorIs(t, err, zk.ErrConnectionClosed)
+		require.ErrorIs(t, err, framework.ErrConnectionLost)
+		require.NotErrorIs(t, err, zk.ErrNoServer)
+		n.setDown(true)
+		_, err = f.Get(t.Context(), "/a")
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.NotErrorIs(t, err, zk.ErrConnectionClosed)
+		_ = f.Close() // there is no server to tell
+		_, err = f.Get(t.Context(), "/a")
+		require.ErrorIs(t, err, zk.ErrClosing)
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(framework.ErrNotConnected)
+		_, err = f.Get(ctx, "/a")
+		require.NotErrorIs(t, err, zk.ErrNoServer, "that is the cause, and not how this call went")
+	})
+}
+
+// TestErrorsSayWhatToDo where newcomers look for the fault elsewhere.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server.Addr())
+	_, err := f.Create(t.Context(), "/a/b", nil)
+	require.ErrorIs(t, err, framework.ErrNoNode)
+	require.EqualError(t, err, "framework: create /a/b: zk: node does not exist: "+
+		"its parent /a is missing, expected it or CreatingParentsIfNeeded")
+	mustCreate(t, f, "/closed", framework.WithACL(zk.WorldACL(zk.PermAdmin)...))
+	_, err = f.Get(t.Context(), "/closed")
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	require.EqualError(t, err, "framework: get /closed: no permission by the access control list (NoAuth: zk: not authenticated)")
+}
+
+// TestASilentServerIsNamed, which accepts connections and says nothing.
+func TestASilentServerIsNamed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = framework.Connect(ctx, listener.Addr().String())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "no server has refused or answered yet: ["+listener.Addr().String()+"]")
+}
+
+// TestClosingAViewIsLogged, since a deferred Close drops its error.
+func TestClosingAViewIsLogged(t *testing.T) {
+	said := new(safeBuffer)
+	f := zktest.Client(t, zktest.NewServer(t).Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
+	view, err := f.UsingNamespace("space")
+	require.NoError(t, err)
+	require.ErrorContains(t, view.Close(), "it is a view")
+	_, err = view.Exists(t.Context(), "/")
+	require.NoError(t, err, "the client lives on")
+	require.NoError(t, f.Close())
+	require.Contains(t, said.String(), "close of a view closes nothing")
+	require.Contains(t, said.String(), "namespace=space")
+}
+
+// TestLogLinesNameTheServer, and what to do about a session timeout that is too short.
+func TestLogLinesNameTheServer(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		said := new(safeBuffer)
+		f, states := n.newClient(t, framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
+		require.NoError(t, f.Start())
+		states.expect(t, framework.Connected)
+		n.server.KillSession(f.Session().ID())
+		states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
+		require.NoError(t, f.Close())
+		for _, line := range []string{
+			`msg="zookeeper connection state" curator.state=CONNECTED server.address=a:1`,
+			`msg="zookeeper connection suspended" server.address=a:1`,
+			`msg="zookeeper session lost" server.address=a:1`,
+			`remedy="a longer WithSessionTimeout, within the servers' maxSessionTimeout; or QuorumErrorPolicy; or WithServerTiming`,
+		} {
+			require.Contains(t, said.String(), line)
+		}
+	})
+}
+
+// TestBeforeTheFirstSession: what is asked for too early has ended, and does not panic.
+func TestBeforeTheFirstSession(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		n.setDown(true)
+		f, _ := n.newClient(t)
+		require.NoError(t, f.Start())
+		for _, policy := range []framework.ErrorPolicy{
+			framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy,
+		} {
+			ctx := f.Session().Context(policy)
+			require.ErrorIs(t, context.Cause(ctx), framework.ErrNotConnected)
+			_, _, err := f.Session().Hold(t.Context(), policy)
+			require.ErrorIs(t, err, framework.ErrNotConnected)
+		}
+		require.ErrorIs(t, f.Session().Err(), framework.ErrNotConnected)
+		require.Zero(t, f.Session().ID())
+	})
+}
+
+// TestTheFirstThingInANewTree: a transaction makes the namespace as Create does, and a hold
+// under QuorumErrorPolicy the chroot.
+func TestTheFirstThingInANewTree(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		f := zktest.Client(t, server.ConnectString()+"/root", framework.WithServerTiming(100*time.Millisecond, 5))
+		_, release, err := f.Session().Hold(t.Context(), framework.QuorumErrorPolicy)
+		require.NoError(t, err)
+		release()
+		view, err := f.UsingNamespace("space/within")
+		require.NoError(t, err)
+		results, err := view.Transact(t.Context(), framework.CreateOp("/x", nil), framework.CreateOp("/x/y", nil))
+		require.NoError(t, err)
+		require.Equal(t, "/x/y", results[1].Path)
+		_, err = view.Transact(t.Context(), framework.CreateOp("/none/y", nil))
+		require.ErrorIs(t, err, framework.ErrNoNode)
+	})
+}
+
+// TestCountersBeginAtZero, so that the first event is seen as an increase.
+func TestCountersBeginAtZero(t *testing.T) {
+	observed := newObserved()
+	_ = zktest.Client(t, zktest.NewServer(t).Addr(), observed.options()...)
+	counter := func(name string) func() bool {
+		return func() bool {
+			for key, v := range observed.values(t) {
+				if strings.HasPrefix(key, name) && v == 0 {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	require.True(t, counter("curator.client.retries{curator.operation=get")())
+	require.Eventually(t, counter("curator.session.transitions{curator.state=LOST,server.address="), patience, time.Millisecond)
+}
