@@ -1,0 +1,345 @@
+package discovery_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 30 * time.Second
+
+// withLimit returns a context that ends with the test, or at the limit.
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+type services = discovery.ServiceDiscovery[string]
+
+type instance = discovery.ServiceInstance[string]
+
+func newServices(tb testing.TB, client *framework.Framework) *services {
+	tb.Helper()
+	d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](discovery.JSONSerializer[string]{Enabled: true}))
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, d.Close()) })
+	return d
+}
+
+func newInstance(id string) instance {
+	i := discovery.NewInstance[string]("orders", "127.0.0.1", 8080)
+	i.ID = id
+	return i
+}
+
+func register(tb testing.TB, d *services, i instance) instance {
+	tb.Helper()
+	require.NoError(tb, d.Register(withLimit(tb), i))
+	return i
+}
+
+func newProvider(tb testing.TB, d *services, cfg discovery.ProviderConfig[string]) *discovery.ServiceProvider[string] {
+	tb.Helper()
+	p, err := d.NewProvider("orders", cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, p.Close()) })
+	require.NoError(tb, p.Start(withLimit(tb)))
+	return p
+}
+
+func ids(instances []*instance) []string {
+	found := []string{}
+	for _, i := range instances {
+		found = append(found, i.ID)
+	}
+	return found
+}
+
+func awaitIDs(tb testing.TB, p *discovery.ServiceProvider[string], want ...string) {
+	tb.Helper()
+	require.Eventually(tb, func() bool { return slices.Equal(ids(p.Instances()), want) }, limit, time.Millisecond, "%q", want)
+}
+
+func TestInstancesOfEachType(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		d, seen := newServices(t, client), newServices(t, other)
+		for _, kind := range []discovery.ServiceType{discovery.Dynamic, discovery.Static, discovery.Permanent, discovery.DynamicSequential} {
+			i := newInstance(strings.ToLower(string(kind)))
+			i.Type = kind
+			register(t, d, i)
+			payload := "newer"
+			i.Payload = &payload
+			require.NoError(t, d.Update(withLimit(t), i))
+
+			found, err := seen.Instances(withLimit(t), "orders")
+			require.NoError(t, err)
+			require.Equal(t, []instance{i}, found)
+			kept, err := d.Registered(i)
+			require.True(t, kept)
+			require.NoError(t, err)
+			require.NoError(t, d.Unregister(i))
+			found, err = seen.Instances(withLimit(t), "orders")
+			require.NoError(t, err)
+			require.Empty(t, found, "Unregister has waited for it")
+			require.ErrorIs(t, d.Update(withLimit(t), i), discovery.ErrNotRegistered)
+		}
+		names, err := seen.Names(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, []string{"orders"}, names)
+		_, found, err := seen.Instance(withLimit(t), "orders", "x")
+		require.NoError(t, err)
+		require.False(t, found)
+	})
+}
+
+func TestAnInstanceStaysRegistered(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		_, err := other.Create(withLimit(t), "/services/orders/a", []byte("left over"),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		d, seen := newServices(t, client), newServices(t, other)
+		a := register(t, d, newInstance("a"))
+		p := newProvider(t, seen, discovery.ProviderConfig[string]{})
+		awaitIDs(t, p, "a")
+
+		zktest.KillSession(t, client)
+		awaitOwner(t, client, other)
+		require.NoError(t, other.Delete(withLimit(t), "/services/orders/a"))
+		awaitOwner(t, client, other)
+
+		awaitIDs(t, p, "a")
+		require.NoError(t, d.Unregister(a))
+		awaitIDs(t, p)
+		register(t, d, a)
+		awaitIDs(t, p, "a")
+		require.NoError(t, client.Close())
+		awaitIDs(t, p)
+	})
+}
+
+// awaitOwner waits until the instance a belongs to the client's session.
+func awaitOwner(tb testing.TB, client, witness *framework.Framework) {
+	tb.Helper()
+	for node, err := range witness.Follow(withLimit(tb), "/services/orders/a") {
+		require.NoError(tb, err)
+		if node.Exists() && node.Stat.EphemeralOwner == client.Session().ID() {
+			return
+		}
+	}
+}
+
+func TestAProviderReturnsNoDisabledInstance(t *testing.T) {
+	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
+	a, b := register(t, d, newInstance("a")), register(t, d, newInstance("b"))
+	p := newProvider(t, d, discovery.ProviderConfig[string]{})
+	awaitIDs(t, p, "a", "b")
+
+	b.Disabled = true
+	require.NoError(t, d.Update(withLimit(t), b))
+	awaitIDs(t, p, "a")
+	for range 10 {
+		got, err := p.Instance()
+		require.NoError(t, err)
+		require.Equal(t, "a", got.ID)
+	}
+	a.Disabled = true
+	require.NoError(t, d.Update(withLimit(t), a))
+	awaitIDs(t, p)
+	_, err := p.Instance()
+	require.ErrorIs(t, err, discovery.ErrNoInstance)
+}
+
+func TestStrategies(t *testing.T) {
+	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
+	for _, id := range []string{"a", "b", "c"} {
+		register(t, d, newInstance(id))
+	}
+	for name, test := range map[string]struct {
+		strategy discovery.Strategy
+		most     int // that one instance gets of 300 calls
+	}{
+		"round robin": {discovery.RoundRobin(), 100},
+		"random":      {discovery.Random(), 160},
+		"sticky":      {discovery.Sticky(discovery.RoundRobin()), 300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t, d, discovery.ProviderConfig[string]{Strategy: test.strategy, Down: discovery.DownInstancePolicy{Threshold: 1}})
+			counts := map[string]int{}
+			var last *instance
+			for range 300 {
+				got, err := p.Instance()
+				require.NoError(t, err)
+				counts[got.ID]++
+				last = got
+			}
+			for id, n := range counts {
+				require.LessOrEqual(t, n, test.most, id)
+			}
+			require.Equal(t, name == "sticky", len(counts) == 1)
+			p.NoteError(last)
+			require.NotContains(t, ids(p.Instances()), last.ID)
+			for range 30 {
+				got, err := p.Instance()
+				require.NoError(t, err)
+				require.NotEqual(t, last.ID, got.ID, "it is down")
+			}
+		})
+	}
+}
+
+func TestALookUpCostsNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	d := newServices(t, zktest.Client(t, server))
+	for _, id := range []string{"a", "b", "c"} {
+		register(t, d, newInstance(id))
+	}
+	for _, strategy := range []discovery.Strategy{discovery.RoundRobin(), discovery.Random(), discovery.Sticky(discovery.Random())} {
+		p := newProvider(t, d, discovery.ProviderConfig[string]{Strategy: strategy})
+		awaitIDs(t, p, "a", "b", "c")
+		var requests atomic.Int64
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpPing {
+				requests.Add(1)
+			}
+			return zkserver.Pass
+		})
+		require.Zero(t, testing.AllocsPerRun(1000, func() {
+			if _, err := p.Instance(); err != nil {
+				t.Error(err)
+			}
+		}))
+		require.Zero(t, requests.Load())
+		remove()
+	}
+}
+
+func TestAProviderThatIsCutOffGoesOn(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	d := newServices(t, client)
+	register(t, d, newInstance("a"))
+	p := newProvider(t, d, discovery.ProviderConfig[string]{})
+	awaitIDs(t, p, "a")
+	require.Zero(t, p.Age())
+
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	require.Eventually(t, func() bool { return p.Age() > 0 }, limit, time.Millisecond)
+	got, err := p.Instance()
+	require.NoError(t, err)
+	require.Equal(t, "a", got.ID)
+
+	require.NoError(t, server.Restart())
+	require.Eventually(t, func() bool { return p.Age() == 0 }, limit, time.Millisecond)
+}
+
+// serve returns an instance that is a web server.
+func serve(t *testing.T, id string, handler http.HandlerFunc) (instance, *httptest.Server) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	require.NoError(t, err)
+	i := newInstance(id)
+	i.Address = host
+	number, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	i.Port = &number
+	return i, server
+}
+
+func TestHTTP(t *testing.T) {
+	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
+	var calls atomic.Int64
+	broken, _ := serve(t, "broken", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	good, _ := serve(t, "good", func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		w.Header().Set("Seen", r.Host)
+	})
+	gone, closed := serve(t, "gone", nil)
+	closed.Close()
+	for _, i := range []instance{broken, good, gone} {
+		register(t, d, i)
+	}
+	p := newProvider(t, d, discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: 1000}})
+	awaitIDs(t, p, "broken", "gone", "good")
+	base := &http.Transport{DisableKeepAlives: true}
+	client := &http.Client{Transport: discovery.NewTransport(p, base)}
+
+	for range 9 {
+		response, err := client.Get("http://orders/open")
+		require.NoError(t, err, "what is safe is sent elsewhere")
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, "orders", response.Header.Get("Seen"))
+	}
+	require.Equal(t, int64(9), calls.Load())
+	failed := 0
+	for range 30 {
+		response, err := client.Post("http://orders/new", "text/plain", strings.NewReader("order"))
+		if err != nil {
+			failed++
+			continue
+		}
+		require.NoError(t, response.Body.Close())
+	}
+	require.NotZero(t, failed, "a POST that a server has seen is not repeated")
+	require.Equal(t, int64(9+30-failed), calls.Load(), "one that no server has seen is")
+	_, err := client.Get("http://invoices/")
+	require.ErrorContains(t, err, `expected the service "orders"`)
+}
+
+func TestCloseUnregistersAndLeavesNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	t.Cleanup(func() { zktest.AssertClean(t, server) })
+	client := zktest.Client(t, server)
+	d := newServices(t, client)
+	for _, id := range []string{"a", "b"} {
+		register(t, d, newInstance(id))
+	}
+	require.NoError(t, d.Close())
+	found, err := d.Instances(withLimit(t), "orders")
+	require.NoError(t, err)
+	require.Empty(t, found)
+	require.ErrorIs(t, d.Register(withLimit(t), newInstance("c")), discovery.ErrClosed)
+}
+
+func TestBadInput(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	d := newServices(t, client)
+	for what, change := range map[string]func(*instance){
+		"name": func(i *instance) { i.Name = "" }, "id": func(i *instance) { i.ID = "a/b" },
+		"port": func(i *instance) { wrong := 65536; i.Port = &wrong }, "service type": func(i *instance) { i.Type = "" },
+	} {
+		i := newInstance("a")
+		change(&i)
+		require.ErrorContains(t, d.Register(withLimit(t), i), what)
+	}
+	_, err := discovery.NewServiceDiscovery[string](nil, "/services", nil)
+	require.ErrorContains(t, err, "client nil")
+	_, err = d.NewProvider("a//b", discovery.ProviderConfig[string]{})
+	require.ErrorContains(t, err, "a//b")
+	_, err = d.NewProvider("a", discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: -1}})
+	require.ErrorContains(t, err, "no negative values")
+}

@@ -1,0 +1,58 @@
+// Package discovery lets processes find each other: Apache Curator's
+// x-discovery. It shares services with Java programs that use it, and with
+// Spring Cloud Zookeeper.
+//
+// # Be found
+//
+//	services, err := discovery.NewServiceDiscovery[any](client, "/services", nil)
+//	instance := discovery.NewInstance[any]("orders", "10.0.0.7", 8080)
+//	err = services.Register(ctx, instance)
+//
+// The instance stays registered over deletions, lost connections and lost
+// sessions. A process that dies disappears with its session. An orderly
+// shutdown unregisters first, and stops serving after that:
+//
+//	err = services.Unregister(instance) // the server has confirmed it
+//	err = httpServer.Shutdown(ctx)      // calls that are under way end
+//
+// # Find
+//
+//	provider, err := services.NewProvider("orders", discovery.ProviderConfig[any]{})
+//	err = provider.Start(ctx)
+//	defer provider.Close()
+//	instance, err := provider.Instance() // sends nothing, allocates nothing
+//
+// A provider that is cut off goes on with the instances that it knows;
+// [ServiceProvider.Age] says how old they are. An HTTP client uses a
+// [Transport]:
+//
+//	client := &http.Client{Transport: discovery.NewTransport(provider, nil)}
+//	response, err := client.Get("http://orders/v1/open")
+//
+// [ServiceDiscovery.Instances] asks the server, a [ServiceCache] follows it.
+//
+// # Payloads
+//
+// The payload of an instance has the type of the discovery. What Java reads as
+// an object needs its Java class:
+//
+//	services, err := discovery.NewServiceDiscovery[Metadata](client, "/services",
+//		discovery.JSONSerializer[Metadata]{
+//			Class: "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance",
+//		})
+//
+// # What is not promised
+//
+// A look-up is as old as the newest event that has arrived. An instance whose
+// process is cut off stays until its session ends, and calls of it fail until
+// then: report them with [ServiceProvider.NoteError].
+//
+// # Coming from Curator
+//
+//   - DownInstancePolicy, InstanceFilter and the three strategies are in
+//     [ProviderConfig].
+//   - DYNAMIC_SEQUENTIAL instances can be updated and unregistered.
+//   - An instance keeps its node over a reconnect of the same session; Curator
+//     deletes it and creates it again.
+//   - "enabled" is written on demand, as by Curator's JsonInstanceSerializer.
+package discovery

@@ -1,0 +1,103 @@
+package discovery_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/recipes/discovery"
+)
+
+// metadata is the payload of Spring Cloud Zookeeper.
+type metadata struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+const springClass = "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance"
+
+const springInstance = `{"name":"orders","id":"a7","address":"10.0.0.7","port":8080,"sslPort":null,` +
+	`"payload":{"@class":"` + springClass + `","id":"application-1","name":"orders","metadata":{"instance_status":"UP"}},` +
+	`"registrationTimeUTC":1464000000000,"serviceType":"DYNAMIC",` +
+	`"uriSpec":{"parts":[{"value":"scheme","variable":true},{"value":"://","variable":false},` +
+	`{"value":"address","variable":true},{"value":":","variable":false},{"value":"port","variable":true}]}}`
+
+func roundTrip[T any](t *testing.T, s discovery.JSONSerializer[T], document string) discovery.ServiceInstance[T] {
+	t.Helper()
+	instance, err := s.Deserialize([]byte(document))
+	require.NoError(t, err)
+	again, err := s.Serialize(instance)
+	require.NoError(t, err)
+	require.Equal(t, document, string(again))
+	return instance
+}
+
+// The documents are what the JsonInstanceSerializer of Curator 5.4 writes.
+func TestDocumentsOfJava(t *testing.T) {
+	const head, tail = `{"name":"n","id":"i","address":null,"port":null,"sslPort":null,"payload":`,
+		`,"registrationTimeUTC":1,"serviceType":"DYNAMIC","uriSpec":null}`
+
+	nothing := roundTrip(t, discovery.JSONSerializer[any]{}, head+"null"+tail)
+	require.Nil(t, nothing.Payload)
+	require.Nil(t, nothing.Port)
+	require.False(t, nothing.Disabled)
+	require.Equal(t, "text \"x\" </a>&\u0001\b\u00e9",
+		*roundTrip(t, discovery.JSONSerializer[string]{}, head+`"text \"x\" </a>&\u0001\bé"`+tail).Payload)
+	require.Equal(t, 5, *roundTrip(t, discovery.JSONSerializer[int]{}, head+"5"+tail).Payload)
+	require.True(t, *roundTrip(t, discovery.JSONSerializer[bool]{}, head+"true"+tail).Payload)
+	require.InDelta(t, 5.5, *roundTrip(t, discovery.JSONSerializer[float64]{}, head+"5.5"+tail).Payload, 0)
+	require.Equal(t, int64(5), *roundTrip(t, discovery.JSONSerializer[int64]{Class: "java.lang.Long"},
+		head+`["java.lang.Long",5]`+tail).Payload)
+	require.Equal(t, []any{"a", 1.0}, *roundTrip(t, discovery.JSONSerializer[[]any]{Class: "java.util.ArrayList"},
+		head+`["java.util.ArrayList",["a",1]]`+tail).Payload)
+	require.Equal(t, map[string]any{"a": 1.0}, *roundTrip(t, discovery.JSONSerializer[map[string]any]{Class: "java.util.LinkedHashMap"},
+		head+`{"@class":"java.util.LinkedHashMap","a":1}`+tail).Payload)
+
+	disabled := roundTrip(t, discovery.JSONSerializer[any]{Enabled: true},
+		`{"name":"n","id":"i","address":"1.2.3.4","port":80,"sslPort":443,"payload":null,"registrationTimeUTC":1234567890123,`+
+			`"serviceType":"PERMANENT","uriSpec":{"parts":[{"value":"scheme","variable":true},{"value":"://","variable":false},`+
+			`{"value":"address","variable":true},{"value":":","variable":false},{"value":"port","variable":true},`+
+			`{"value":"/x","variable":false},{"value":"foo","variable":true}]},"enabled":false}`)
+	require.True(t, disabled.Disabled)
+	require.Equal(t, discovery.Permanent, disabled.Type)
+	require.Equal(t, time.UnixMilli(1234567890123), disabled.Registered)
+	require.Equal(t, "https://1.2.3.4:80/x/y", disabled.BuildURI(map[string]string{"foo": "/y"}))
+	parsed, err := discovery.ParseUriSpec("{scheme}://{ address }:{port}/x{foo}")
+	require.NoError(t, err)
+	require.Equal(t, disabled.URI, parsed)
+}
+
+func TestADocumentOfSpring(t *testing.T) {
+	s := discovery.JSONSerializer[metadata]{Class: springClass}
+	instance := roundTrip(t, s, springInstance)
+	require.Equal(t, metadata{"application-1", "orders", map[string]string{"instance_status": "UP"}}, *instance.Payload)
+	require.Equal(t, "http://10.0.0.7:8080", instance.BuildURI(nil))
+}
+
+func TestFieldsThatAreNotKnownAreWrittenBack(t *testing.T) {
+	const document = `{"name":"n","id":"i","address":null,"port":80,"sslPort":null,"payload":null,` +
+		`"registrationTimeUTC":1,"serviceType":"STATIC","uriSpec":null,"colour":{"of":[1,2]},"zone":"eu"}`
+	instance := roundTrip(t, discovery.JSONSerializer[any]{}, document)
+	require.Equal(t, map[string]json.RawMessage{"colour": json.RawMessage(`{"of":[1,2]}`), "zone": json.RawMessage(`"eu"`)}, instance.Unknown)
+}
+
+func TestMissingFieldsHaveTheDefaultsOfJava(t *testing.T) {
+	instance, err := discovery.JSONSerializer[any]{}.Deserialize([]byte(`{"name":"n","id":"i"}`))
+	require.NoError(t, err)
+	require.Equal(t, discovery.Dynamic, instance.Type)
+	require.False(t, instance.Disabled)
+}
+
+func TestWhatIsNoInstance(t *testing.T) {
+	for _, data := range []string{"", "10.0.0.1", "[]", "{}", `{"name":"n"}`, `{"name":"n","id":"i","port":"many"}`, `{"name":"n","id":"i","payload":"x"}`} {
+		_, err := discovery.JSONSerializer[int]{}.Deserialize([]byte(data))
+		require.ErrorContains(t, err, "discovery: ", "%q", data)
+	}
+	for _, template := range []string{"{a", "a}", "{a{b}}", "{a}}"} {
+		_, err := discovery.ParseUriSpec(template)
+		require.ErrorContains(t, err, "discovery: ", "%q", template)
+	}
+}
