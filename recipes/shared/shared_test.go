@@ -212,3 +212,17 @@ func TestBadInput(t *testing.T) {
 	require.ErrorIs(t, v.SetValue(t.Context(), nil), shared.ErrNotStarted)
 	require.Nil(t, v.Value())
 }
+
+// A read that was slow may bring a value that has since been replaced.
+func TestAnOlderValueNeverReplacesANewerOne(t *testing.T) {
+	v, err := shared.NewSharedValue(zktest.Client(t, zktest.NewServer(t)), path, nil)
+	require.NoError(t, err)
+	require.NoError(t, v.Start(withLimit(t)))
+	t.Cleanup(v.Close)
+	newest := shared.VersionedValue{Value: []byte("new"), Version: 1, Zxid: math.MaxInt64}
+	v.Learn(newest)
+
+	v.Learn(shared.VersionedValue{Value: []byte("old"), Version: 7, Zxid: math.MaxInt64 - 1})
+
+	require.Equal(t, newest, v.VersionedValue())
+}

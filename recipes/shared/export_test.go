@@ -1,0 +1,4 @@
+package shared
+
+// Learn hands v a value that was read.
+func (v *SharedValue) Learn(value VersionedValue) { v.learn(value) }

@@ -1,0 +1,45 @@
+package main
+
+var queuesMutants = []mutant{
+	{
+		name:     "queues-deleted-before-consumed",
+		property: "A locked item is in the queue until it was consumed.",
+		dir:      "recipes/queues",
+		in:       "(*consumer).consumeLocked",
+		old:      "left, done := c.yieldLocked(ctx, path, items, yield)",
+		new:      "_ = c.q.client.Delete(ctx, path); left, done := c.yieldLocked(ctx, path, items, yield)",
+		pkg:      "./recipes/queues",
+		test:     "^TestAnItemIsFinishedWhenItsConsumerIsStopped$",
+	},
+	{
+		name:     "queues-requeue-loses-priority",
+		property: "An item that is put back keeps its priority.",
+		dir:      "recipes/queues",
+		in:       "requeued",
+		old:      "return prefix",
+		new:      "return prefix[:len(itemPrefix)]",
+		pkg:      "./recipes/queues",
+		test:     "^TestAFailedItemKeepsItsPriority$",
+		flags:    []string{"-short"},
+	},
+	{
+		name:     "queues-requeue-in-steps",
+		property: "An item is put back in one transaction.",
+		dir:      "recipes/queues",
+		in:       "(*term).finish",
+		old:      "err := t.do(ctx, append(ops, framework.DeleteOp(lock))...)",
+		new:      "var err error; for _, op := range append(ops, framework.DeleteOp(lock)) { err = t.do(ctx, op) }",
+		pkg:      "./recipes/queues",
+		test:     "^TestAnItemIsPutBackInOneTransaction$",
+	},
+	{
+		name:     "queues-step-repeated-without-witness",
+		property: "A transaction of a consumer whose reply was lost is known to be applied.",
+		dir:      "recipes/queues",
+		in:       "(*term).do",
+		old:      "framework.WithVersion(t.version)",
+		new:      "framework.WithVersion(framework.AnyVersion)",
+		pkg:      "./recipes/queues",
+		test:     "^TestEveryLostRequestOfALockedConsumer$/^transaction_1,_LoseReply$",
+	},
+}
