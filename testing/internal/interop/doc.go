@@ -25,7 +25,7 @@
 //	_, err = alice.Do(ctx, "mutex", "report", "/locks/report")
 //	hold, err := alice.Do(ctx, "acquire", "report")   // the node's path, its czxid
 //
-// Commands and their results are strings; java/Actor.java and java/Data.java list
+// Commands and their results are strings; java/Actor.java, java/Data.java and java/Values.java list
 // them, and python/peer.py those of [StartKazoo]. What Java throws is a [*JavaError],
 // what Python raises a [*PythonError]. An actor does one thing after another, so a
 // command that waits for a lock keeps the others of its actor waiting.

@@ -83,7 +83,7 @@ final class Data {
                         .flatMap(Data::words)
                         .toList();
             default:
-                throw new IllegalArgumentException("no command " + command);
+                return Values.obey(client, command, args);
         }
     }
 

@@ -1,0 +1,227 @@
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/recipes/queues"
+	values "github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// Both sides increment one counter at the same time. Each increment gets a
+// number of its own, and together they are all numbers up to the sum.
+func TestIncrementsOfBothSides(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const path, goroutines = "/counters/orders", 4
+		each := turnsAt(server, 500)
+		java := newActor(t, server)
+		long, err := atomic.NewDistributedAtomicLong(zktest.Client(t, server), path)
+		require.NoError(t, err)
+		answer := java.Begin("increment", path, strconv.Itoa(each))
+		var mu sync.Mutex
+		var got []int64
+		var wg sync.WaitGroup
+		for range goroutines {
+			wg.Go(func() {
+				for range each / goroutines {
+					value, err := long.Increment(withLimit(t))
+					if err != nil {
+						t.Errorf("increment: %v", err)
+						return
+					}
+					mu.Lock()
+					got = append(got, value.Post)
+					mu.Unlock()
+				}
+			})
+		}
+		theirs, err := answer(withLimit(t))
+		require.NoError(t, err)
+		wg.Wait()
+		for _, word := range theirs {
+			n, err := strconv.ParseInt(word, 10, 64)
+			require.NoError(t, err)
+			got = append(got, n)
+		}
+		slices.Sort(got)
+		require.Len(t, got, len(theirs)+each/goroutines*goroutines)
+		for i, n := range got {
+			require.Equal(t, int64(i+1), n)
+		}
+	})
+}
+
+// Each side hears the counts that the other sets, in their order.
+func TestCountsOfBothSides(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const path = "/counts/limit"
+		java := newActor(t, server)
+		count, err := values.NewSharedCount(zktest.Client(t, server), path, 7)
+		require.NoError(t, err)
+		require.NoError(t, count.Start(withLimit(t)))
+		t.Cleanup(count.Close)
+		heard := make(chan int32, 100)
+		count.OnChange(func(v values.VersionedCount) { heard <- v.Count })
+		java.do(t, "set-count", path, "-8")
+		require.Equal(t, int32(-8), zktest.Await(t, heard, "the count that Java has set"))
+		answer := java.Begin("await-count", path, "100")
+		for n := range int32(100) {
+			require.NoError(t, count.SetCount(withLimit(t), n+1))
+		}
+		words, err := answer(withLimit(t))
+		require.NoError(t, err)
+		last := -9
+		for _, word := range words {
+			n, err := strconv.Atoi(word)
+			require.NoError(t, err)
+			require.Greater(t, n, last, "%v", words)
+			last = n
+		}
+		require.Equal(t, 100, last)
+	})
+}
+
+// Members of both sides begin and end each round together.
+func TestADoubleBarrierOfBothSides(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const path, members, rounds = "/barriers/double", 4, 1
+		var answers []func(context.Context) ([]string, error)
+		for range members / 2 {
+			answers = append(answers, newActor(t, server).Begin("rounds", path, strconv.Itoa(members), strconv.Itoa(rounds)))
+		}
+		client := zktest.Client(t, server)
+		var wg sync.WaitGroup
+		for range members - members/2 {
+			b, err := barriers.NewDistributedDoubleBarrier(client, path, members)
+			require.NoError(t, err)
+			wg.Go(func() {
+				for range rounds {
+					if err := b.Enter(withLimit(t)); err != nil {
+						t.Errorf("enter: %v", err)
+						return
+					}
+					if err := b.Leave(withLimit(t)); err != nil {
+						t.Errorf("leave: %v", err)
+					}
+				}
+			})
+		}
+		for _, answer := range answers {
+			_, err := answer(withLimit(t))
+			require.NoError(t, err)
+		}
+		wg.Wait()
+		names, err := client.Children(withLimit(t), path)
+		require.NoError(t, err)
+		require.Empty(t, names)
+	})
+}
+
+// consumer is any queue with an envelope.
+type consumer interface {
+	Consume(ctx context.Context, fn func(ctx context.Context, item []byte) error) error
+}
+
+// queueKind is a kind of queue on our side, and its name on Java's.
+type queueKind struct {
+	name string
+	open func(client *framework.Framework, path string, opts ...queues.Option) (consumer, func(ctx context.Context, item string) error, error)
+}
+
+var queueKinds = []queueKind{
+	{"fifo", func(client *framework.Framework, path string, opts ...queues.Option) (consumer, func(context.Context, string) error, error) {
+		q, err := queues.NewDistributedQueue(client, path, opts...)
+		return q, func(ctx context.Context, item string) error { return q.Put(ctx, []byte(item)) }, err
+	}},
+	{"priority", func(client *framework.Framework, path string, opts ...queues.Option) (consumer, func(context.Context, string) error, error) {
+		q, err := queues.NewDistributedPriorityQueue(client, path, opts...)
+		return q, func(ctx context.Context, item string) error { return q.Put(ctx, []byte(item), int32(len(item))) }, err
+	}},
+	{"delay", func(client *framework.Framework, path string, opts ...queues.Option) (consumer, func(context.Context, string) error, error) {
+		q, err := queues.NewDistributedDelayQueue(client, path, opts...)
+		return q, func(ctx context.Context, item string) error { return q.Put(ctx, []byte(item), time.Now()) }, err
+	}},
+	{"id", func(client *framework.Framework, path string, opts ...queues.Option) (consumer, func(context.Context, string) error, error) {
+		q, err := queues.NewDistributedIdQueue(client, path, opts...)
+		return q, func(ctx context.Context, item string) error { return q.Put(ctx, []byte(item), item) }, err
+	}},
+}
+
+// What one side puts into a queue the other gets: all of it, once.
+func TestQueuesOfBothSides(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		java := newActor(t, server)
+		client := zktest.Client(t, server)
+		items := make([]string, 20)
+		for i := range items {
+			items[i] = fmt.Sprint(i * i)
+		}
+		for _, kind := range queueKinds {
+			for _, locks := range []string{"none", "/queues/" + kind.name + "-locks"} {
+				path := "/queues/" + kind.name + "-" + strconv.Itoa(len(locks))
+				var opts []queues.Option
+				if locks != "none" {
+					opts = append(opts, queues.WithLockPath(locks))
+				}
+				queue, put, err := kind.open(client, path, opts...)
+				require.NoError(t, err)
+
+				java.do(t, "put", append([]string{kind.name, path}, items...)...)
+				require.ElementsMatch(t, items, consumeItems(t, queue, len(items)), "%s, locks %s: put by Java", kind.name, locks)
+
+				for _, item := range items {
+					require.NoError(t, put(withLimit(t), item))
+				}
+				require.ElementsMatch(t, items, java.do(t, "consume", kind.name, path, locks, strconv.Itoa(len(items))),
+					"%s, locks %s: put by Go", kind.name, locks)
+			}
+		}
+	})
+}
+
+// consumeItems returns the next items of a queue.
+func consumeItems(t *testing.T, queue consumer, n int) []string {
+	t.Helper()
+	ctx, stop := context.WithCancel(withLimit(t))
+	defer stop()
+	var got []string
+	err := queue.Consume(ctx, func(_ context.Context, item []byte) error {
+		if got = append(got, string(item)); len(got) == n {
+			stop()
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled, "%v", got)
+	return got
+}
+
+// The simple queue is that of ZooKeeper's own recipes.
+func TestSimpleQueuesOfBothSides(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const path = "/queues/simple"
+		java := newActor(t, server)
+		queue, err := queues.NewSimpleDistributedQueue(zktest.Client(t, server), path)
+		require.NoError(t, err)
+		java.do(t, "put", "simple", path, "a", "b")
+		for _, want := range []string{"a", "b"} {
+			data, err := queue.Take(withLimit(t))
+			require.NoError(t, err)
+			require.Equal(t, want, string(data))
+		}
+		for _, item := range []string{"c", "d"} {
+			require.NoError(t, queue.Offer(withLimit(t), []byte(item)))
+		}
+		require.Equal(t, []string{"c", "d"}, java.do(t, "consume", "simple", path, "none", "2"))
+	})
+}
