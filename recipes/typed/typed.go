@@ -88,9 +88,9 @@ func (n *Node[T]) Delete(ctx context.Context, opts ...framework.DeleteOption) er
 	return n.client.Delete(ctx, n.path, opts...)
 }
 
-// Update reads the value, has change change it, and writes it if no other client has written
-// meanwhile; otherwise it begins again, until the context ends. An error of change ends Update
-// and is returned. Of an error for which [framework.OutcomeUnknown] is true, the change may
+// Update reads the value, calls change with it, and writes the result if no other client has
+// written meanwhile; otherwise it begins again, until the context ends. An error of change ends
+// Update and is returned. Of an error for which [framework.OutcomeUnknown] is true, the change may
 // have been applied.
 func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 	if change == nil {
