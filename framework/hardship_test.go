@@ -98,6 +98,12 @@ var hardshipCalls = []hardship.Call{
 	verbRow("Pipeline", 2, func(ctx context.Context, f *framework.Framework, path string) error {
 		return f.Pipeline(ctx, framework.ReadData(path, nil), framework.ReadChildren(path, nil))
 	}),
+	verbRow("Bulk", 3, func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Bulk(ctx, []framework.BulkOp{
+			framework.BulkGet(path), framework.BulkSet(path, nil), framework.BulkGet(path + "/old"),
+		})
+		return err
+	}),
 	verbRow("Transact", 1, func(ctx context.Context, f *framework.Framework, path string) error {
 		_, err := f.Transact(ctx, framework.CheckOp(path), framework.SetDataOp(path, nil))
 		return err
