@@ -85,7 +85,7 @@ type sentinel struct {
 
 func (e *sentinel) Error() string { return e.text }
 
-func (e *sentinel) Is(target error) bool { return target == e.zk } //nolint:errorlint // errors.Is follows the chain
+func (e *sentinel) Is(target error) bool { return target == e.zk }
 
 // errNilContext reports a call without a context.
 var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", ErrInvalidOption)
@@ -144,15 +144,15 @@ var serverErrorNames = map[ServerError]string{
 
 var serverErrors = map[int32]error{
 	wire.CodeBadArguments: zk.ErrBadArguments, wire.CodeAPIError: zk.ErrAPIError, wire.CodeNoNode: zk.ErrNoNode,
-	wire.CodeNoAuth: noPermission, wire.CodeBadVersion: zk.ErrBadVersion,
+	wire.CodeNoAuth: errNoPermission, wire.CodeBadVersion: zk.ErrBadVersion,
 	wire.CodeNoChildrenForEphemeral: zk.ErrNoChildrenForEphemerals, wire.CodeNodeExists: zk.ErrNodeExists,
 	wire.CodeNotEmpty: zk.ErrNotEmpty, wire.CodeSessionExpired: zk.ErrSessionExpired,
 	wire.CodeInvalidACL: zk.ErrInvalidACL, wire.CodeAuthFailed: zk.ErrAuthFailed, wire.CodeSessionMoved: zk.ErrSessionMoved,
 }
 
-// noPermission is ErrNoAuth, of which go-zookeeper's text, "not authenticated", makes a user
+// errNoPermission is ErrNoAuth, of which go-zookeeper's text, "not authenticated", makes a user
 // look for a wrong password.
-var noPermission = fmt.Errorf("no permission by the access control list (NoAuth: %w)", zk.ErrNoAuth)
+var errNoPermission = fmt.Errorf("no permission by the access control list (NoAuth: %w)", zk.ErrNoAuth)
 
 func serverError(code int32) error {
 	if err, ok := serverErrors[code]; ok {

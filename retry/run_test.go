@@ -1,0 +1,80 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/retry"
+)
+
+var errHopeless = errors.New("test: hopeless")
+
+// choosy is a policy with all that is optional.
+type choosy struct {
+	retry.Policy
+	ended []error
+}
+
+func (c *choosy) AllowRetry(err error, retryable bool) bool {
+	return retryable && !errors.Is(err, errHopeless)
+}
+
+func (c *choosy) Done(err error) { c.ended = append(c.ended, err) }
+
+// TestWhatStandsInFrontOfAPolicyPassesAllOn: what it may refuse, and what it hears.
+func TestWhatStandsInFrontOfAPolicyPassesAllOn(t *testing.T) {
+	for name, wrap := range map[string]func(retry.Policy) retry.Policy{
+		"nothing": func(p retry.Policy) retry.Policy { return p },
+		"Wrap":    func(p retry.Policy) retry.Policy { return retry.Wrap(p, nil) },
+		"session": retry.SessionFailed,
+		"budget":  func(p retry.Policy) retry.Policy { return retry.NewBudget(p) },
+		"all":     func(p retry.Policy) retry.Policy { return retry.NewBudget(retry.SessionFailed(retry.Wrap(p, nil))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &choosy{Policy: retry.Forever(time.Second)}
+				policy := wrap(c)
+				tries := 0
+				op := func(last error) func(context.Context) error {
+					tries = 0
+					return func(context.Context) error {
+						if tries++; tries < 3 {
+							return errTest
+						}
+						return last
+					}
+				}
+				require.NoError(t, retry.Do(t.Context(), policy, op(nil)))
+				require.Equal(t, 3, tries)
+				require.Equal(t, errHopeless, retry.Do(t.Context(), policy, op(errHopeless)))
+				require.Equal(t, 3, tries, "a refused retry is not made")
+				require.Equal(t, []error{nil, errHopeless}, c.ended)
+			})
+		})
+	}
+}
+
+// TestWrapAsksTheFunction, which asks the policy as it likes.
+func TestWrapAsksTheFunction(t *testing.T) {
+	policy := retry.Wrap(retry.NTimes(2, time.Second), func(p retry.Policy, attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
+		if errors.Is(err, errHopeless) {
+			return 0, false
+		}
+		wait, ok := p.Next(attempt, elapsed, err)
+		return 2 * wait, ok
+	})
+	wait, ok := policy.Next(1, 0, errTest)
+	require.True(t, ok)
+	require.Equal(t, 2*time.Second, wait)
+	_, ok = policy.Next(2, 0, errTest)
+	require.False(t, ok)
+	_, ok = policy.Next(0, 0, errHopeless)
+	require.False(t, ok)
+	_, ok = retry.Wrap(nil, nil).Next(0, 0, errTest)
+	require.False(t, ok)
+}
