@@ -79,7 +79,7 @@ type ServiceInstance[T any] struct {
 func NewInstance[T any](name, address string, port int) ServiceInstance[T] {
 	instance := ServiceInstance[T]{
 		Name: name, ID: uuid.NewString(), Address: address, Type: Dynamic,
-		Registered: time.UnixMilli(time.Now().UnixMilli()),
+		Registered: time.UnixMilli(time.Now().UnixMilli()), //nolint:forbidigo // the wire format, no age
 	}
 	if port != 0 {
 		instance.Port = &port
@@ -95,7 +95,7 @@ func (i ServiceInstance[T]) BuildURI(variables map[string]string) string {
 	}
 	own := map[string]string{
 		FieldName: i.Name, FieldID: i.ID, FieldAddress: i.Address, FieldPort: number(i.Port), FieldSSLPort: number(i.SSLPort),
-		FieldRegistrationTime: fmt.Sprint(i.Registered.UnixMilli()), FieldServiceType: strings.ToLower(string(i.Type)),
+		FieldRegistrationTime: fmt.Sprint(i.registeredMillis()), FieldServiceType: strings.ToLower(string(i.Type)),
 	}
 	if i.SSLPort != nil {
 		own[FieldScheme] = "https"
@@ -109,6 +109,15 @@ func number(n *int) string {
 		return ""
 	}
 	return fmt.Sprint(*n)
+}
+
+// registeredMillis returns the time of registration as Curator writes it, 0 for
+// none.
+func (i ServiceInstance[T]) registeredMillis() int64 {
+	if i.Registered.IsZero() {
+		return 0
+	}
+	return i.Registered.UnixMilli() //nolint:forbidigo // the wire format, no age
 }
 
 // check refuses an instance that cannot be registered.
@@ -129,7 +138,10 @@ func (i ServiceInstance[T]) check() error {
 
 // Serializer turns instances into the data of znodes and back.
 type Serializer[T any] interface {
+	// Serialize returns the data of the znode of an instance.
 	Serialize(instance ServiceInstance[T]) ([]byte, error)
+
+	// Deserialize returns the instance in the data of a znode.
 	Deserialize(data []byte) (ServiceInstance[T], error)
 }
 
@@ -170,10 +182,7 @@ var known = []string{
 // Serialize returns the JSON of an instance.
 func (s JSONSerializer[T]) Serialize(i ServiceInstance[T]) ([]byte, error) {
 	doc := document{
-		Name: i.Name, ID: i.ID, Port: i.Port, SSLPort: i.SSLPort, Registered: i.Registered.UnixMilli(), Type: i.Type, URI: i.URI,
-	}
-	if i.Registered.IsZero() {
-		doc.Registered = 0
+		Name: i.Name, ID: i.ID, Port: i.Port, SSLPort: i.SSLPort, Registered: i.registeredMillis(), Type: i.Type, URI: i.URI,
 	}
 	if i.Address != "" {
 		doc.Address = &i.Address

@@ -321,6 +321,7 @@ func TestAQuickCloseRemovesWhatWasThere(t *testing.T) {
 // TestEachLostRequestAndReply loses each request of a node's life in turn, and
 // then each reply.
 func TestEachLostRequestAndReply(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
 		for _, kind := range everyKind()[:6] {
 			t.Run(fmt.Sprint(fault, " ", kind.name), func(t *testing.T) {

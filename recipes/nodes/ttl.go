@@ -25,7 +25,7 @@ const DefaultTouchName = "touch"
 // The znode of a Curator before 5.9 is a container, and is kept as it is found.
 //
 // It is safe for concurrent use.
-type PersistentTtlNode struct {
+type PersistentTtlNode struct { //nolint:revive // Curator's name
 	node  *PersistentNode
 	touch string
 	ttl   time.Duration
@@ -37,7 +37,7 @@ type PersistentTtlNode struct {
 // NewPersistentTtlNode returns a node that keeps a znode with the data at path,
 // and touches its child every half time to live. It checks its arguments and
 // sends nothing. Of the options only [WithACL] and [WithoutParents] apply.
-func NewPersistentTtlNode(
+func NewPersistentTtlNode( //nolint:revive // Curator's name
 	client *framework.Framework, path string, ttl time.Duration, data []byte, opts ...Option,
 ) (*PersistentTtlNode, error) {
 	node, err := NewPersistentNode(client, path, framework.PersistentWithTTL, data, slices.Concat(opts, []Option{WithTTL(ttl)})...)

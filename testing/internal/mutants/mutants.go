@@ -25,5 +25,6 @@ var table = slices.Concat(
 	cacheMutants,
 	followMutants,
 	nodesMutants,
+	discoveryMutants,
 	leaderMutants,
 )
