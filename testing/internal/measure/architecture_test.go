@@ -1,0 +1,119 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestNamesInTheArchitectureExist: each file and folder of the map is where the map
+// has it, and each path and each Go name between backquotes exists.
+func TestNamesInTheArchitectureExist(t *testing.T) {
+	module, text := repository(t), document(t, "ARCHITECTURE.md")
+	everything := slices.Concat(module.files, module.folders)
+
+	onTheMap := placesOnTheMap(t, text)
+	require.NotEmpty(t, onTheMap)
+	for _, place := range onTheMap {
+		require.Contains(t, everything, place, "the map has it")
+	}
+
+	quoted := regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1)
+	require.NotEmpty(t, quoted)
+	declared := declaredNames(t, module)
+	for _, found := range quoted {
+		span := found[1]
+		switch {
+		case strings.HasPrefix(span, "make "):
+		case regexp.MustCompile(`^[\w*./-]+$`).MatchString(span) && (strings.Contains(span, "/") || strings.HasSuffix(span, ".go")):
+			require.True(t, slices.ContainsFunc(everything, func(name string) bool { return endsWith(t, name, span) }), "no such place: %s", span)
+		case regexp.MustCompile(`^\w+(\.\w+)*$`).MatchString(span):
+			for name := range strings.SplitSeq(span, ".") {
+				require.Contains(t, declared, name, "no such name: %s", span)
+			}
+		default:
+			t.Errorf("neither a place nor a name, quote it otherwise: %s", span)
+		}
+	}
+}
+
+// placesOnTheMap returns the paths in the block of the section Map, whose lines are
+// indented below their folders.
+func placesOnTheMap(t *testing.T, text string) []string {
+	t.Helper()
+	_, section, found := strings.Cut(text, "\n## Map\n")
+	require.True(t, found)
+	var places, folders []string
+	for line := range strings.Lines(fence.FindStringSubmatch(section)[2]) {
+		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
+		for _, word := range strings.Fields(line) {
+			folder, isFolder := strings.CutSuffix(word, "/")
+			switch {
+			case isFolder:
+				folders = append(folders[:depth], folder)
+				places = append(places, path.Join(folders...))
+			case strings.HasSuffix(word, ".go"):
+				places = append(places, path.Join(append(slices.Clone(folders[:depth]), word)...))
+			}
+			if !strings.HasSuffix(word, ".go") {
+				break // the rest of the line says what it is
+			}
+		}
+	}
+	return places
+}
+
+// endsWith reports whether the last elements of name match the pattern.
+func endsWith(t *testing.T, name, pattern string) bool {
+	t.Helper()
+	pattern = strings.TrimSuffix(pattern, "/")
+	elements := strings.Split(name, "/")
+	n := strings.Count(pattern, "/") + 1
+	if len(elements) < n {
+		return false
+	}
+	matched, err := path.Match(pattern, strings.Join(elements[len(elements)-n:], "/"))
+	require.NoError(t, err)
+	return matched
+}
+
+// declaredNames returns the names of packages, functions, types, values, fields and
+// methods of the module.
+func declaredNames(t *testing.T, module tree) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	for _, name := range module.files {
+		if !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		names[file.Name.Name] = true
+		ast.Inspect(file, func(node ast.Node) bool {
+			switch n := node.(type) {
+			case *ast.FuncDecl:
+				names[n.Name.Name] = true
+			case *ast.TypeSpec:
+				names[n.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, ident := range n.Names {
+					names[ident.Name] = true
+				}
+			case *ast.Field:
+				for _, ident := range n.Names {
+					names[ident.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	return names
+}
