@@ -13,7 +13,7 @@
 //	proxy.Cut()                        // reset all connections; new ones are welcome
 //	proxy.Refuse(true)                 // reset new ones at once too, until Refuse(false)
 //	proxy.Blackhole(zkproxy.ToClient)  // what the server says is lost; so are the ends of connections
-//	proxy.CutOff()                     // the same in both directions, but pings are answered: a partition nobody has noticed
+//	proxy.CutOff()                     // the same in both directions, but pings are answered: a partition that no client has noticed
 //	proxy.Heal()                       // connections that lost something are reset, others go on
 //	proxy.CutNext(1)                   // the next connection is closed after its handshake: after Cut, a second disconnect
 //	proxy.Pause(true)                  // nothing moves, nothing is lost, until Pause(false)
@@ -34,7 +34,7 @@
 //
 // # Faults of single frames
 //
-// An interceptor sees every [Frame] and gives its [Verdict]. The classic one, "the create was applied and nobody knows", is:
+// An interceptor sees every [Frame] and gives its [Verdict]. The classic one, "the create was applied and the client does not know", is:
 //
 //	remove := proxy.Intercept(zkproxy.Nth(1, zkproxy.OpCreate, zkproxy.CutAfter))
 //	defer remove()
@@ -66,7 +66,7 @@
 // # What happened
 //
 // [Proxy.Log] lists in order what the proxy was told to do and what was done to each frame and connection. [Proxy.Await] waits for something
-// to get into the list, which is what a test should do in place of sleeping:
+// to get into the list, which is what a test should do instead of sleeping:
 //
 //	_, err := proxy.Await(ctx, func(e zkproxy.Event) bool { return e.Action == zkproxy.Swallowed })
 //
@@ -77,7 +77,7 @@
 // (int64) and error code (int32). Xid -1 is a notification, -2 a ping; every other xid, negative ones included, belongs to a request and
 // comes back in its reply, which is how the proxy knows what a reply answers. See ZooKeeper's zookeeper.jute and ClientCnxn.
 //
-// A connection that begins with a four letter word in place of a frame is copied as it is. Any other connection with a frame that
+// A connection that begins with a four letter word instead of a frame is copied as it is. Any other connection with a frame that
 // is too long (see [WithMaxFrame]) or too short for its header is reset, and the log says [Garbage]: nothing that the proxy does not
 // understand gets through. A frame that is cut short by the end of its connection is not forwarded either.
 package zkproxy

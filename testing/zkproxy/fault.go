@@ -22,10 +22,10 @@ func (p *Proxy) Refuse(on bool) {
 }
 
 // Blackhole makes the given direction silent, on connections that exist and on new ones, until [Proxy.Heal]; directions add up over calls.
-// As with a paused server or a partition, connecting still works, writing still works, and nothing arrives; not even the end of a
-// connection, in good order or by reset, is told to the other side. What is sent meanwhile is lost for ever.
+// As with a paused server or a partition, connecting and writing still work, and nothing arrives: the other side does not even
+// learn of the end of a connection. What is sent in that time is lost forever.
 //
-// A frame that is being written when Blackhole is called may still arrive. Interceptors still see what is about to be swallowed.
+// A frame that is being written when Blackhole is called may still arrive. Interceptors still see frames before they are swallowed.
 func (p *Proxy) Blackhole(dir Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,8 +64,8 @@ func (p *Proxy) Rate(bytesPerSecond int) {
 	p.rate = max(0, bytesPerSecond)
 }
 
-// Intercept has judge asked about every frame from now on, [Raw] ones excepted, until the returned function is called. If there are several
-// interceptors, the oldest is asked first, and the first verdict other than [Pass] holds. After remove has returned no new call
+// Intercept calls judge for every frame from now on, except [Raw] ones, until the returned function is called. If there are several
+// interceptors, the oldest is asked first, and the first verdict that is not [Pass] holds. After remove has returned no new call
 // of judge begins; one that is under way may still go on. The package documentation says from where judge is called.
 func (p *Proxy) Intercept(judge func(Frame) Verdict) (remove func()) {
 	i := &interceptor{judge: judge}

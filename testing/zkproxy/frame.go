@@ -36,7 +36,7 @@ type Kind uint8
 // The kinds of frames.
 const (
 	Handshake    Kind = iota + 1 // the first frame in each direction: connect request or response
-	Request                      // a request other than a ping
+	Request                      // a request that is not a ping
 	Reply                        // the reply to a Request
 	Ping                         // a ping or its reply
 	Notification                 // a watch event

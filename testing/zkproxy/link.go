@@ -34,7 +34,7 @@ type call struct {
 	index int
 	op    int32
 	path  string
-	cut   bool // reset the connection in place of forwarding the reply
+	cut   bool // reset the connection instead of forwarding the reply
 }
 
 // callKey finds the call that a reply answers. Several calls may share a key (pings do), and are answered in order.
@@ -107,7 +107,7 @@ func (l *link) swallow(d Direction, f Frame, detail string) bool {
 
 // drain reads what the client of a link without a server has to say, until the link is over.
 func (l *link) drain() {
-	_, _ = io.Copy(io.Discard, l.client) // however it ends, nobody is to know before Heal
+	_, _ = io.Copy(io.Discard, l.client) // however it ends, the server must not know before Heal
 	<-l.ctx.Done()
 }
 
@@ -154,7 +154,7 @@ func endSending(conn net.Conn) error {
 	return conn.Close()
 }
 
-// identify gives a request its index, and a reply that of its request; cut says that the reply is to be withheld.
+// identify gives a request its index, and a reply the index of its request; cut reports whether the reply must be withheld.
 func (l *link) identify(f Frame) (identified Frame, cut bool) {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()

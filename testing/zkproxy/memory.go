@@ -31,8 +31,8 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 	})
 }
 
-// Dial connects to the proxy in memory, whatever network and address are named: no socket is opened on the client's side. Its form is that
-// of (*net.Dialer).DialContext, so that it can be given to clients as their dialer.
+// Dial connects to the proxy in memory, whatever network and address are named: no socket is opened on the client's side. It has the
+// form of (*net.Dialer).DialContext, so clients can use it as their dialer.
 //
 // It does not block. It fails when ctx has ended, and with ECONNREFUSED after [Proxy.Close] and while connections are refused.
 func (p *Proxy) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -46,8 +46,8 @@ func (p *Proxy) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return client, nil
 }
 
-// memoryConn is one end of a connection in memory. It is made of a net.Pipe for each direction, of which it uses one each, so that the
-// directions can end one by one, as those of a socket can. What is written waits to be read.
+// memoryConn is one end of a connection in memory. It uses one net.Pipe per direction, so that the directions can end one by one, as
+// with a socket. A write waits until it is read.
 type memoryConn struct{ in, out net.Conn }
 
 func memoryPipe() (client, server net.Conn) {

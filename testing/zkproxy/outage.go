@@ -6,7 +6,7 @@ import (
 )
 
 // Pause says whether frames, and ends of connections, are held up in both directions, as by a server whose process is stopped. Nothing is
-// lost: when the pause is over all of it goes on in its order. Connections are accepted meanwhile.
+// lost: after the pause everything goes on in its order. Connections are accepted during the pause.
 func (p *Proxy) Pause(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,7 @@ func (p *Proxy) CutNext(n int) {
 	p.toCut = max(0, n)
 }
 
-// isToBeCut tells whether the link is to be closed after a frame, with mu held.
+// isToBeCut reports whether the link must be closed after a frame, with mu held.
 func (l *link) isToBeCut(f Frame) bool {
 	if f.Kind != Handshake || f.Direction != ToClient || l.proxy.toCut == 0 {
 		return false
@@ -56,8 +56,8 @@ func (l *link) isToBeCut(f Frame) bool {
 	return true
 }
 
-// CutOff makes the server that of a partition whose followers have not noticed yet, until [Proxy.Heal]: it is a [Proxy.Blackhole] in both
-// directions in which pings are answered all the same, by the proxy. The server hears nothing and expires the sessions; their clients are
+// CutOff makes the server look like a server in a partition that its followers have not noticed yet, until [Proxy.Heal]: it is a
+// [Proxy.Blackhole] in both directions, except that the proxy answers pings. The server hears nothing and expires the sessions; their clients are
 // led to believe that they are alive. The first request on a connection that is not a ping gets no answer, and nothing after it does.
 func (p *Proxy) CutOff() {
 	p.mu.Lock()
@@ -66,7 +66,7 @@ func (p *Proxy) CutOff() {
 	p.blackhole, p.cutOff = Both, true
 }
 
-// pong returns the answer to a frame that was swallowed if it is a ping that is to be answered, with mu held.
+// pong returns the answer to a frame that was swallowed if it is a ping that must be answered, with mu held.
 func (l *link) pong(f Frame) (pong Frame, answered bool) {
 	if !l.proxy.cutOff || f.Direction != ToServer {
 		return Frame{}, false

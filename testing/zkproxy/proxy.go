@@ -160,7 +160,7 @@ func (p *Proxy) acceptAll() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // short of descriptors, say; the client waits in the backlog meanwhile
+		if err != nil { // short of descriptors, say; until then the client waits in the backlog
 			select {
 			case <-p.closed:
 			case <-time.After(10 * time.Millisecond):
@@ -181,7 +181,7 @@ func (p *Proxy) isClosed() bool {
 	}
 }
 
-// admit makes a link of a new connection and starts it, unless the connection is to be refused.
+// admit makes a link of a new connection and starts it, unless the connection must be refused.
 func (p *Proxy) admit(client net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

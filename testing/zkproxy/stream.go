@@ -104,7 +104,7 @@ func (s *stream) handle(f Frame) bool {
 	}
 }
 
-// forward sends a frame on, unless the direction is a black hole; cut says that its reply is to be withheld.
+// forward sends a frame on, unless the direction is a black hole; cut reports whether its reply must be withheld.
 func (s *stream) forward(f Frame, cut bool) bool {
 	p := s.link.proxy
 	p.mu.Lock()
@@ -212,7 +212,7 @@ func (s *stream) stall(f Frame) bool {
 // write sends a frame with its length, all at once or, under a rate, in pieces.
 func (s *stream) write(f Frame) bool {
 	if s.direction == ToClient { // the other stream may have an answer
-		s.link.writing <- struct{}{} // no mutex: whoever waits for one stops the fake clock of testing/synctest
+		s.link.writing <- struct{}{} // no mutex: a wait for one stops the fake clock of testing/synctest
 		defer func() { <-s.link.writing }()
 	}
 	b := f.Body
@@ -237,7 +237,7 @@ func (s *stream) write(f Frame) bool {
 	return true
 }
 
-// pace waits until the next part of a frame may be sent and returns its length, 0 if a black hole has opened meanwhile.
+// pace waits until the next part of a frame may be sent and returns its length, 0 if a black hole has opened during the wait.
 func (s *stream) pace(f Frame, left int) (n int, ok bool) {
 	p := s.link.proxy
 	p.mu.Lock()
@@ -282,7 +282,7 @@ func (s *stream) finish(err error) {
 	}
 }
 
-// fail resets the link for an error, of which the news would travel in the given direction.
+// fail resets the link for an error whose news would travel in the given direction.
 func (s *stream) fail(d Direction, err error) {
 	if s.link.ctx.Err() != nil {
 		return // the error is that the link is over

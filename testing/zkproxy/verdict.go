@@ -21,7 +21,7 @@ const (
 	CutBefore
 
 	// CutAfter forwards the frame and then ends the connection. For a request, ping or connect request this means: forward it, wait
-	// for its reply, and reset the connection in place of forwarding that. So the request is certain to have been applied (or refused)
+	// for its reply, and reset the connection instead of forwarding the reply. So the request is certain to have been applied (or refused)
 	// and the client is certain not to know; what the server sends before that reply still arrives. For a reply or notification
 	// it means: forward it, then close the connection in good order, so that the client gets to read it.
 	CutAfter
@@ -34,7 +34,7 @@ const (
 	Stall
 )
 
-// Replace is the verdict that forwards another body in place of the frame's, with a right length before it: Replace(body). The body may be
+// Replace is the verdict that forwards another body instead of the frame's, with the right length before it: Replace(body). The body may be
 // anything, garbage included.
 type Replace []byte
 

@@ -19,7 +19,6 @@ var uncleaned = map[string]bool{
 	"recipes/nodes":              true,
 	"recipes/queues":             true,
 	"testing/ensemble":           true,
-	"testing/zkproxy":            true,
 	"testing/zkserver":           true,
 }
 
