@@ -35,7 +35,7 @@
 //	next, err := e.Leader(ctx)         // the survivors have elected another
 //	err = leader.Restart(ctx)          // same address, same data; serves when Restart returns
 //
-//	err = next.Pause()                 // SIGSTOP: TCP still accepts, nobody answers
+//	err = next.Pause()                 // SIGSTOP: TCP still accepts, no server answers
 //	err = next.Resume()
 //
 //	err = e.Restart(ctx)               // power cut: all servers killed, then started together
@@ -59,11 +59,11 @@
 //	network.Delay(a.Host(), host, 50*time.Millisecond)
 //	network.HealAll()
 //
-// What is sent over a link that is cut is lost, and nobody is told: that is what a partition is like, and what a proxy that closes
+// What is sent over a link that is cut is lost, and neither end learns of it: that is what a partition is like, and what a proxy that closes
 // connections is not. Kill, Pause and Restart work as without a network, and so do the questions to servers, which come from a host
 // that nothing cuts off.
 //
-// The hosts are network namespaces, made in a user namespace where the system lets everybody have one, so that root is not needed.
+// The hosts are network namespaces, made in a user namespace where the system lets any user have one: root is not needed then.
 // A process of its own keeps them, and this one carries the packets from host to host. Both are gone after Close, and when the
 // test process dies.
 //

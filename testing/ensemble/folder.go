@@ -50,7 +50,7 @@ func makeFolder(parent string) (*folder, error) {
 	return f, nil
 }
 
-// claim locks the folder. The lock file gets its name only once it is locked, so nobody finds it unlocked while its owner lives.
+// claim locks the folder. The lock file gets its name only once it is locked, so no process finds it unlocked while its owner lives.
 func (f *folder) claim() error {
 	draft := filepath.Join(f.path, lockName+".new")
 	lock, err := os.Create(draft)

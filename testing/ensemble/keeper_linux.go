@@ -80,7 +80,7 @@ func startKeeperIn(dir string, namespaces uintptr) (*keeper, error) {
 	return k, nil
 }
 
-// ask sends a request and returns the files of the answer, of which there have to be so many.
+// ask sends a request and returns the files of the answer, which must have so many.
 func (k *keeper) ask(q request, count int) ([]*os.File, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,7 +138,7 @@ func (k *keeper) dial(ctx context.Context, host int, to netip.AddrPort) (net.Con
 // connect connects a socket that does not block, and waits until it is connected or the context ends.
 func connect(ctx context.Context, socket *os.File, to netip.AddrPort) error {
 	forget := context.AfterFunc(ctx, func() {
-		_ = socket.SetWriteDeadline(time.Now()) // fails on a closed socket, for which nobody waits
+		_ = socket.SetWriteDeadline(time.Now()) // fails on a closed socket, for which no caller waits
 	})
 	defer forget()
 	raw, err := socket.SyscallConn()
@@ -174,8 +174,8 @@ func connected(fd int) error {
 	return err
 }
 
-// inside changes a command to run in the namespace of a host. It keeps its process id, and its death with that of its parent, of which a
-// process is relieved that changes its user namespace.
+// inside changes a command to run in the namespace of a host. It keeps its process id. It still dies
+// with its parent, although a change of the user namespace alone would undo that.
 func (k *keeper) inside(space *os.File, cmd *exec.Cmd) *exec.Cmd {
 	args := []string{"--net=/proc/self/fd/3"}
 	files := []*os.File{space}

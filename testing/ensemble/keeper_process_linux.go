@@ -54,8 +54,8 @@ type reply struct {
 	Err string
 }
 
-// keep serves requests until the control socket is closed. It runs in init, and so on the process's first thread, whose network
-// namespace is that of the switch.
+// keep serves requests until the control socket is closed. It runs in init, and so on the process's first thread, which is in the
+// network namespace of the switch.
 func keep() error {
 	control, err := unixConn(os.NewFile(controlFD, "control"))
 	if err != nil {
@@ -113,14 +113,14 @@ func answer(control *net.UnixConn, files []*os.File, failure error) error {
 	return err
 }
 
-// space is a network namespace. It is that of one thread, which does what has to be done there.
+// space is a network namespace. It belongs to one thread, which does all work there.
 type space struct{ calls chan func() }
 
 func newSpace() (*space, error) {
 	s := &space{make(chan func())}
 	began := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: nobody else may come to run here
+		runtime.LockOSThread() // for good: no other goroutine may run here
 		err := syscall.Unshare(syscall.CLONE_NEWNET)
 		began <- err
 		for err == nil {

@@ -28,7 +28,7 @@ type packet struct {
 // maxWaiting bounds how many packets are on their way in one direction. What comes on top of that is lost, as on a real line.
 const maxWaiting = 4096
 
-// link returns that of a direction; callers hold mu.
+// link returns the link of a direction; callers hold mu.
 func (n *Network) link(d direction) *link {
 	l := n.links[d]
 	if l == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoNamespaces is what [Start] returns for [WithNetwork] where network namespaces cannot be made. The error says what the system has
-// refused. It is possible on Linux, for root, and for everybody where "unshare --map-root-user --net true" works; containers often
+// refused. It is possible on Linux, for root, and for any user where "unshare --map-root-user --net true" works; containers often
 // have it switched off.
 var ErrNoNamespaces = errors.New("ensemble: network namespaces cannot be made here")
 
@@ -37,7 +37,7 @@ type Network struct {
 	ports  sync.WaitGroup
 }
 
-// Host is a place in a [Network] with an address of its own: that of a server, or one for clients, see [Network.Join].
+// Host is a place in a [Network] with an address of its own, for a server or for clients, see [Network.Join].
 type Host struct {
 	network *Network
 	name    string
@@ -51,7 +51,7 @@ type Host struct {
 // [Host.DialContext] as their dialer. It needs the commands ip, nsenter and setpriv (Debian's iproute2 and util-linux), and a system
 // that lets the process make network namespaces; otherwise Start fails with [ErrNotInstalled] or [ErrNoNamespaces].
 //
-// The namespaces are visible to nobody else and end with the test process, whatever ends it. To make them, Start runs the program it
+// No other process sees the namespaces. They end with the test process, whatever ends it. To make them, Start runs the program it
 // is part of a second time; an init function of this package keeps that one from doing anything else.
 func WithNetwork() Option {
 	return optionFunc(func(s *settings) error {
@@ -60,8 +60,8 @@ func WithNetwork() Option {
 	})
 }
 
-// The addresses of a network are those that RFC 5737 has set aside for examples. The last byte is the host's number: that of a
-// server is its id.
+// The addresses of a network are among the addresses that RFC 5737 sets aside for examples. The last byte is the number of the
+// host, for a server its id.
 const (
 	firstClient = 11
 	lastClient  = 250
@@ -193,7 +193,7 @@ func (n *Network) close() error {
 	return errors.Join(append(errs, n.keeper.close())...)
 }
 
-// Name returns the name that the host was given. That of a server's is "server 1", by its id.
+// Name returns the name that the host was given. The host of a server is called "server 1", by its id.
 func (h *Host) Name() string { return h.name }
 
 // Addr returns the host's address in its network.
@@ -223,7 +223,7 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 // Inside returns the command changed so that its process runs on the host, with all its connections: a client of its own that a test
 // can kill and stop. It takes over the path, arguments, folder and environment of cmd, which is not to be started itself; input and output are for
 // the caller to set in what is returned. The process keeps its id, and dies with the thread that starts it. It has no other network than
-// this one, while files and Unix sockets are those of the machine.
+// this one, while it shares files and Unix sockets with the machine.
 func (h *Host) Inside(cmd *exec.Cmd) *exec.Cmd { return h.inside(cmd) }
 
 // inside changes a command to run on the host.

@@ -137,7 +137,7 @@ func WithJava(path string) Option {
 	})
 }
 
-// WithClassPath replaces Debian's jars by those of another ZooKeeper, in the form of java's -cp:
+// WithClassPath replaces Debian's jars by the jars of another ZooKeeper, in the form of java's -cp:
 // "/opt/apache-zookeeper-3.9.3/lib/*". How much such servers log is then a matter of the logging library on that class path.
 func WithClassPath(classPath string) Option {
 	return optionFunc(func(s *settings) error {

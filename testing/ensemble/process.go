@@ -12,7 +12,7 @@ import (
 // process is one run of a server: from fork to exit.
 type process struct {
 	os     *os.Process
-	log    string        // the file that gets its output, after that of earlier runs
+	log    string        // the file that gets its output, after the output of earlier runs
 	logged int64         // where in log its own output begins
 	exited chan struct{} // closed when the process is gone and has been waited for
 	status string        // how it ended; to be read after exited

@@ -131,7 +131,7 @@ func (s *Server) Pause() error {
 	return nil
 }
 
-// Resume ends a pause, with SIGCONT. What clients sent meanwhile is processed then. It does nothing to a server that is not paused and
+// Resume ends a pause, with SIGCONT. What clients sent during the pause is processed then. It does nothing to a server that is not paused and
 // returns [ErrNotRunning] for one that is down.
 func (s *Server) Resume() error {
 	s.mu.Lock()

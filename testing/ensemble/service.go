@@ -27,7 +27,7 @@ func (s *Server) awaitService(ctx context.Context, run *process) error {
 		case <-time.After(pollInterval):
 		}
 		if strings.Contains(run.outputTail(), bindFailure) {
-			return s.failure(run, errPortTaken) // some ports are tried again for ever, so do not wait for an exit
+			return s.failure(run, errPortTaken) // some ports are tried again forever, so do not wait for an exit
 		}
 	}
 }

@@ -18,7 +18,6 @@ var uncleaned = map[string]bool{
 	"recipes/locks":              true,
 	"recipes/nodes":              true,
 	"recipes/queues":             true,
-	"testing/ensemble":           true,
 	"testing/zkserver":           true,
 }
 
