@@ -14,10 +14,12 @@ var uncleaned = map[string]bool{
 	"framework":                  true,
 	"framework/internal/conduit": true,
 	"recipes/cache":              true,
+	"recipes/discovery":          true,
 	"recipes/leader":             true,
 	"recipes/locks":              true,
 	"recipes/nodes":              true,
 	"recipes/queues":             true,
+	"recipes/typed":              true,
 	"testing/zkserver":           true,
 }
 
