@@ -105,8 +105,7 @@ func (e *ensemble) list() []string {
 	return e.current()
 }
 
-// ask asks the provider. One that panics costs its answer: the goroutine is that of the
-// connection.
+// ask asks the provider. One that panics costs its answer, and not the process.
 func (e *ensemble) ask() (said string, ok bool) {
 	defer func() {
 		if recovered := recover(); recovered != nil {

@@ -84,7 +84,7 @@ var places = []place{
 	{name: "ACL provider", inCall: true, opts: func(i *intruder, _ framework.Dialer) []framework.Option {
 		return []framework.Option{framework.WithACLProvider(aclProvider{i})}
 	}},
-	{name: "ensemble provider", connects: true, opts: func(i *intruder, _ framework.Dialer) []framework.Option {
+	{name: "ensemble provider", opts: func(i *intruder, _ framework.Dialer) []framework.Option {
 		return []framework.Option{framework.WithEnsembleProvider(ensembleProvider{i})}
 	}},
 	{name: "dialer", connects: true, opts: func(i *intruder, dial framework.Dialer) []framework.Option {
