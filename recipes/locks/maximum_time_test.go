@@ -88,6 +88,8 @@ func TestTheMaximumFallsBeforeARelease(t *testing.T) {
 		thaw := server.FreezeReads(client.Session().ID())
 		_, shared := newSharedSemaphore(t, zktest.Client(t, server), 2)
 		require.NoError(t, shared.Set(withLimit(t), 1))
+		_, err := client.Exists(withLimit(t), "/") // so that the last word of the server is a fresh one
+		require.NoError(t, err)
 		release(t, leases[0])
 		requireWaits(t, waiting)
 		thaw()
