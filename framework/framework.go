@@ -109,7 +109,7 @@ func (f *Framework) conduitConfig() conduit.Config {
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it waits until
 // the credentials are accepted, too. The context bounds the wait only. When it returns an error, nothing is left running.
 func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
-	f, err := New(connectString, opts...) //nolint:contextcheck // counters begin with the client, and with no call
+	f, err := New(connectString, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func TestNamespace(t *testing.T) {
 		protected := mustCreate(t, view, "/p", framework.WithProtection(), framework.WithMode(framework.Ephemeral))
 		require.Regexp(t, "^/_c_"+uuidPattern+"-p$", protected)
 		t.Run("ephemerals", func(t *testing.T) {
-			server.Requires(t, ensemble.GetEphemerals) //nolint:contextcheck // it takes the context of the test
+			server.Requires(t, ensemble.GetEphemerals)
 			found, err := view.Ephemerals(ctx, "/")
 			require.NoError(t, err)
 			require.Equal(t, []string{protected}, found)

@@ -27,7 +27,6 @@ func (f *Framework) exchangeNewer(ctx context.Context, c *call) error {
 func (f *Framework) checkVersion(ctx context.Context) (server string, err error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	//nolint:contextcheck // it is the client's, on top of the caller's
 	unbind := context.AfterFunc(f.ctx, cancel)
 	defer unbind()
 	server, err = f.conduit.CheckVersion(asking)

@@ -79,7 +79,7 @@ func (c *ServiceCache[T]) Start(ctx context.Context) error {
 		c.discovery.client.OnConnectionState(c.connected),
 	}
 	c.mu.Unlock()
-	if err := c.cache.Start(); err != nil { //nolint:contextcheck // it outlives the call that starts it
+	if err := c.cache.Start(); err != nil {
 		return fmt.Errorf("discovery: start cache of %s: %w", c.name, err)
 	}
 	return c.Wait(ctx)

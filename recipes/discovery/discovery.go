@@ -119,7 +119,7 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 		return d.update(ctx, instance)
 	}
 	defer func() { <-entry.turn }()
-	if err := node.Start(); err != nil { //nolint:contextcheck // it outlives the call that starts it
+	if err := node.Start(); err != nil {
 		return errors.Join(err, d.drop(path, entry))
 	}
 	if err := node.WaitForInitialCreate(ctx); err != nil {

@@ -61,9 +61,9 @@ func ExampleGroupMember() {
 	defer closeAll()
 	ctx := context.Background()
 	join := func(id string) *nodes.GroupMember {
-		member, err := nodes.NewGroupMember(client, "/workers", id, []byte("10.0.0.1")) //nolint:contextcheck // it outlives the example's calls
+		member, err := nodes.NewGroupMember(client, "/workers", id, []byte("10.0.0.1"))
 		check(err)
-		check(member.Start()) //nolint:contextcheck // it outlives the example's calls
+		check(member.Start())
 		check(member.WaitUntilJoined(ctx))
 		return member
 	}

@@ -99,7 +99,7 @@ func (v *SharedValue) start(ctx context.Context) error {
 	v.current = versioned(data, &stat)
 	follow, stop := context.WithCancel(context.Background())
 	v.stop, v.stopped = stop, make(chan struct{})
-	go v.follow(follow) //nolint:contextcheck // it outlives the call that starts it
+	go v.follow(follow)
 	return nil
 }
 

@@ -215,7 +215,6 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 	}
 	var all sync.WaitGroup
 	for _, client := range clients {
-		//nolint:contextcheck // it sends nothing
 		lock, err := locks.NewLockInternals(client, c.driver, path, c.lockName, c.maxLeases)
 		if err != nil {
 			c.problemf("%v", err)

@@ -25,7 +25,7 @@ func ExampleEndSession() {
 		panic(err)
 	}
 	defer client.Close()
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report") //nolint:contextcheck,nolintlint // reported at one of the calls, not always the same
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
 	if err != nil {
 		panic(err)
 	}
