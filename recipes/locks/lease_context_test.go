@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,7 +72,8 @@ func TestContextsOfALeaseKeepNothing(t *testing.T) {
 				cancel()
 			}
 			awaitGoroutines(t, "after the last request", routines)
-			require.Less(t, heap()-before, 50*requests, "bytes")
+			// Contexts that end faster than they are forgotten leave room in a map.
+			require.Eventually(t, func() bool { return heap()-before < 200*requests }, limit, 10*time.Millisecond, "bytes")
 		})
 	}
 }
