@@ -24,7 +24,7 @@ var (
 	ErrNoInstance = errors.New("no instance")
 )
 
-// ServiceDiscovery registers instances of services and finds those of others.
+// ServiceDiscovery registers instances of services and finds the instances of others.
 // It shares them with Curator's x-discovery and with Spring Cloud Zookeeper.
 //
 // Layout: <path>/<service name>/<id>, an ephemeral znode for a dynamic

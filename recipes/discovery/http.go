@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 )
 
@@ -96,12 +97,7 @@ func (t *Transport[T]) other(tried []*ServiceInstance[T]) (*ServiceInstance[T], 
 }
 
 func contains[T any](tried []*ServiceInstance[T], instance *ServiceInstance[T]) bool {
-	for _, one := range tried {
-		if one == instance {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(tried, instance)
 }
 
 // directed returns the request as it goes to an instance.

@@ -88,7 +88,7 @@ func NewInstance[T any](name, address string, port int) ServiceInstance[T] {
 }
 
 // BuildURI returns the URI that the instance's specification describes, "" if it has
-// none. Variables that are given come before those of the instance.
+// none. Variables that are given come before the variables of the instance.
 func (i ServiceInstance[T]) BuildURI(variables map[string]string) string {
 	if i.URI == nil {
 		return ""

@@ -28,7 +28,7 @@
 //	once, err := leader.NewOnce(client, "/jobs/report")
 //	ran, err := once.Do(ctx, "2026-11-22", writeReport)
 //
-// A program that only wants to know who leads calls [LeaderLatch.Leader] once,
+// A program that only needs the present leader calls [LeaderLatch.Leader] once,
 // or ranges over [LeaderLatch.Observe]. Neither stands for election.
 //
 // # What is promised

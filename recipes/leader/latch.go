@@ -191,7 +191,7 @@ func (l *LeaderLatch) wakeLocked() {
 func (l *LeaderLatch) Close() error { return l.CloseWith(l.closeMode) }
 
 // CloseWith closes the latch as [LeaderLatch.Close] does, with another mode
-// than that of [WithCloseMode].
+// than the one of [WithCloseMode].
 func (l *LeaderLatch) CloseWith(mode CloseMode) error {
 	if err := mode.check(); err != nil {
 		return fmt.Errorf("leader: close %s: %w", l.Path(), err)

@@ -173,7 +173,7 @@ func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) erro
 
 // run runs fn under the lock, with the marker before or after it.
 func (o *Once) run(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {
-	// Whoever had the lock before has marked the key before it let go. This client
+	// The holder before has marked the key before it let go. This client
 	// has seen it let go, so it sees the marker as well.
 	if done, err := o.Done(ctx, key); done || err != nil {
 		return false, err
@@ -197,7 +197,7 @@ const markTimeout = 30 * time.Second
 // mark writes the marker of a key under the lock, and reports whether it is ours.
 func (o *Once) mark(ctx context.Context, key string) (bool, error) {
 	lease := locks.LeaseFrom(ctx)
-	// A run that has succeeded is to be marked even if its caller has gone.
+	// A run that has succeeded must be marked even if its caller has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 	defer cancel()
 	if err := o.client.Mkdirs(ctx, o.folder()); err != nil {

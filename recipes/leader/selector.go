@@ -11,13 +11,13 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// selectorName is what Curator calls the nodes of a LeaderSelector: those of a mutex.
+// selectorName is what Curator calls the nodes of a LeaderSelector, as of a mutex.
 const selectorName = "lock-"
 
 // LeaderSelector leads by running a function: [LeaderSelector.Run] stands for
 // election, calls the function when it leads, and gives the leadership up when
 // the function returns. It shares the election with Curator's class of that
-// name, and its queue is that of an [locks.InterProcessMutex] on the same path.
+// name, and it shares the queue of an [locks.InterProcessMutex] on the same path.
 //
 // Layout: <path>/_c_<uuid>-lock-<10 digits>, ephemeral, with the id as data,
 // below container nodes.

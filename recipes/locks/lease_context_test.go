@@ -49,8 +49,7 @@ func TestContextsOfALeaseKeepNothing(t *testing.T) {
 	m := newMutex(t, zktest.Client(t, zktest.NewServer(t).Addr()), "/lock")
 	lease := acquire(t, m)
 	defer release(t, lease)
-	long, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	long := t.Context()
 	type key struct{}
 	for name, parent := range map[string]func() (context.Context, context.CancelFunc){
 		"without an end": func() (context.Context, context.CancelFunc) {

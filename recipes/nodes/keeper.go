@@ -103,7 +103,7 @@ func (k *keeper) turn(ctx context.Context) error {
 	if written != newest {
 		if err := k.client.Set(ctx, path, data, framework.Idempotent()); err != nil {
 			if errors.Is(err, framework.ErrNoNode) {
-				return nil // deleted meanwhile, which the next turn sees
+				return nil // deleted in between, which the next turn sees
 			}
 			k.stands(path, written)
 			if !mayPass(err) {
@@ -138,7 +138,7 @@ func (k *keeper) mayReplace(stat *framework.Stat) bool {
 	return !k.stood || k.sessions[stat.EphemeralOwner]
 }
 
-// options are those of a creation.
+// options are the options of a creation.
 func (k *keeper) options(mode framework.CreateMode, extra ...framework.CreateOption) []framework.CreateOption {
 	opts := append([]framework.CreateOption{framework.WithMode(mode)}, extra...)
 	if k.cfg.acl != nil {

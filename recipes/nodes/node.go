@@ -52,7 +52,7 @@ type PersistentNode struct {
 
 // Change is what has become of the znode of a [PersistentNode].
 type Change struct {
-	// Path is that of the znode, or the one asked for while there was none.
+	// Path is the path of the znode, or the one asked for while there was none.
 	Path string
 
 	// Present says that the znode stands.

@@ -360,7 +360,7 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 		return false, nil
 	}
 	if c.term.held.Err() != nil {
-		return false, errOver // the connection was lost meanwhile
+		return false, errOver // the connection was lost in between
 	}
 	left, done := c.yieldLocked(ctx, path, items, yield)
 	if done != nil {

@@ -34,7 +34,7 @@
 // true for its error, and the caller decides whether twice or never is worse.
 //
 // Without a lock path, an item is deleted before it is consumed. No item is
-// consumed twice. An item is lost with the consumer that has it, and also when
+// consumed twice. An item is lost with the consumer that has it, and whenever
 // the reply to its deletion is lost: the log then names it.
 //
 // With [WithLockPath], an item is deleted after it was consumed, so none is

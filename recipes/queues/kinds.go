@@ -44,7 +44,7 @@ func (q *DistributedQueue) PutMulti(ctx context.Context, items ...[]byte) error 
 // number come first, and equal ones in the order of their arrival. It shares its
 // znodes with Curator's class of that name.
 //
-// Layout: that of a [DistributedQueue], with the priority in front of the
+// Layout: as in a [DistributedQueue], with the priority in front of the
 // digits: 0 for negative ones or 1, and eight hexadecimal digits.
 //
 // It is safe for concurrent use.
@@ -74,7 +74,7 @@ func (q *DistributedPriorityQueue) PutMulti(ctx context.Context, priority int32,
 // own, by the clocks of the consumers. It shares its znodes with Curator's class
 // of that name.
 //
-// Layout: that of a [DistributedQueue], with the time in front of the digits:
+// Layout: as in a [DistributedQueue], with the time in front of the digits:
 // milliseconds since 1970 in hexadecimal digits, between two "|".
 //
 // It is safe for concurrent use.
@@ -110,7 +110,7 @@ func (q *DistributedDelayQueue) PutMulti(ctx context.Context, at time.Time, item
 // they can be removed. Several items may have the same id. It shares its znodes
 // with Curator's class of that name.
 //
-// Layout: that of a DistributedQueue, with the id in front of the digits, between
+// Layout: as in a DistributedQueue, with the id in front of the digits, between
 // two "|". A "/" or "|" in the id becomes "_".
 //
 // It is safe for concurrent use.

@@ -12,6 +12,6 @@
 //	services, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[Service]())
 //	node, err := services.Node("search", "1") // /services/search/1
 //
-// Errors are those of package framework, and [ErrCodec] for data that the codec does not
+// Errors are the errors of package framework, and [ErrCodec] for data that the codec does not
 // understand.
 package typed

@@ -89,7 +89,7 @@ func (n *Node[T]) Delete(ctx context.Context, opts ...framework.DeleteOption) er
 }
 
 // Update reads the value, calls change with it, and writes the result if no other client has
-// written meanwhile; otherwise it begins again, until the context ends. An error of change ends
+// written in between; otherwise it begins again, until the context ends. An error of change ends
 // Update and is returned. Of an error for which [framework.OutcomeUnknown] is true, the change may
 // have been applied.
 func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
@@ -150,7 +150,7 @@ func (f *Folder[T]) Node(values ...string) (*Node[T], error) {
 }
 
 // Children returns the names of the znodes of one list, in no particular order: the values of
-// the last parameter, given those of all others.
+// the last parameter, given all others.
 func (f *Folder[T]) Children(ctx context.Context, values ...string) ([]string, error) {
 	path, err := f.resolve(f.form[:len(f.form)-1], values)
 	if err != nil {

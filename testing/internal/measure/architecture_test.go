@@ -54,7 +54,7 @@ func placesOnTheMap(t *testing.T, text string) []string {
 	var places, folders []string
 	for line := range strings.Lines(fence.FindStringSubmatch(section)[2]) {
 		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			folder, isFolder := strings.CutSuffix(word, "/")
 			switch {
 			case isFolder:

@@ -15,11 +15,7 @@ var uncleaned = map[string]bool{
 	"framework/internal/conduit": true,
 	"recipes/cache":              true,
 	"recipes/discovery":          true,
-	"recipes/leader":             true,
 	"recipes/locks":              true,
-	"recipes/nodes":              true,
-	"recipes/queues":             true,
-	"recipes/typed":              true,
 	"testing/zkserver":           true,
 }
 
