@@ -102,7 +102,11 @@ func shortTimeouts(t *testing.T, call Call) {
 		}
 		s.sameSession()
 	})
-	onStage(t, call, nil, func(s *stage) { s.hurry(8, 12, roundTrip*3/2) })
+	callers, times := 8, 12
+	if testing.Short() {
+		times = 5
+	}
+	onStage(t, call, nil, func(s *stage) { s.hurry(callers, times, roundTrip*3/2) })
 }
 
 // hurry has callers of one client make the call again and again, with less time than it takes.
@@ -155,7 +159,7 @@ func (s *stage) hurry(callers, times int, timeout time.Duration) {
 // that nothing grows with the square of their number.
 func participants() int {
 	if testing.Short() {
-		return 40
+		return 25
 	}
 	return 1000
 }

@@ -34,7 +34,8 @@ type stage struct {
 	made     func(context.Context) error
 	requests atomic.Int64 // of the caller
 	before   zkserver.Stats
-	routines int
+	routines int // of the bubble
+	all      int // of the process
 	bubble   []byte
 	paths    int
 	states   chan framework.ConnectionState
@@ -62,7 +63,7 @@ func onStage(t *testing.T, call Call, opts func(framework.Dialer) []framework.Op
 			return zkserver.Pass
 		})
 		synctest.Wait()
-		s.routines = s.goroutines()
+		s.routines, s.all = s.goroutines(), runtime.NumGoroutine()
 		test(s)
 	})
 }
@@ -151,7 +152,10 @@ func (s *stage) clean() {
 		synctest.Wait()
 		now := s.Server.Stats()
 		nodes, watches := now.Ephemerals-s.before.Ephemerals, now.Watches-s.before.Watches
-		more := s.goroutines() - s.routines
+		more := 0
+		if runtime.NumGoroutine() > s.all { // otherwise there is no need to look at each
+			more = s.goroutines() - s.routines
+		}
 		if nodes <= 0 && watches <= 0 && more <= 0 {
 			return
 		}
@@ -204,13 +208,15 @@ func (s *stage) goroutines() int {
 	return n
 }
 
+// stackBuffer is shared by all stages: they come one after the other.
+var stackBuffer = make([]byte, 1<<20)
+
 func (s *stage) dump() (n int, stacks []byte) {
-	stacks = make([]byte, 1<<20)
 	for {
-		k := runtime.Stack(stacks, true)
-		if k < len(stacks) {
-			return bytes.Count(stacks[:k], s.bubble), stacks[:k]
+		k := runtime.Stack(stackBuffer, true)
+		if k < len(stackBuffer) {
+			return bytes.Count(stackBuffer[:k], s.bubble), stackBuffer[:k]
 		}
-		stacks = make([]byte, 2*len(stacks))
+		stackBuffer = make([]byte, 2*len(stackBuffer))
 	}
 }
