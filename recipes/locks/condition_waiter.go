@@ -14,11 +14,11 @@ import (
 type waiter struct {
 	c       *Condition
 	session *framework.Session
-	node    LockNode
+	path    string // of its node
 	name    string
-	own     *framework.Watch // on node; nil before the first look
+	own     *framework.Watch // on the node; nil before the first look
 	gone    bool             // the node
-	now     waiting          // as of the last look
+	now     waiting          // as of the last look; empty while the waiter sleeps
 	doubt   error            // the error of a try to take the signal with an unknown outcome
 }
 
@@ -30,7 +30,7 @@ func (c *Condition) join(ctx context.Context, session *framework.Session, lock s
 	if err != nil {
 		return nil, err
 	}
-	w := &waiter{c: c, session: session, node: node}
+	w := &waiter{c: c, session: session, path: node.Path}
 	_, w.name = framework.SplitPath(node.Path)
 	err = w.settling(ctx, func(ctx context.Context, place int) error {
 		if w.now.signals <= place {
@@ -68,7 +68,7 @@ func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, plac
 func (w *waiter) look(ctx context.Context) (err error) {
 	var watch []framework.Read
 	if w.own == nil || fired(w.own) {
-		watch = []framework.Read{framework.ReadData(w.node.Path, nil, framework.Watched(&w.own))}
+		watch = []framework.Read{framework.ReadData(w.path, nil, framework.Watched(&w.own))}
 	}
 	w.now, err = w.c.read(ctx, watch...)
 	if errors.Is(err, framework.ErrNoNode) {
@@ -83,6 +83,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	for {
 		place := slices.Index(w.now.waiters, w.name)
 		if w.gone || place < w.now.signals || w.isOver() {
+			w.forget()
 			return nil
 		}
 		if err := w.sleep(ctx, place); err != nil {
@@ -93,6 +94,9 @@ func (w *waiter) wait(ctx context.Context) error {
 		}
 	}
 }
+
+// forget drops what the last look has seen: of many that wait, none keeps the names of all.
+func (w *waiter) forget() { w.now = waiting{} }
 
 // isOver reports whether the session has ended, and the node with it.
 func (w *waiter) isOver() bool { return w.session.Err() != nil }
@@ -110,6 +114,7 @@ func (w *waiter) sleep(ctx context.Context, place int) error {
 		defer watch.Cancel()
 		before = watch.Fired()
 	}
+	w.forget()
 	select {
 	case <-w.own.Fired():
 	case <-before:
@@ -151,9 +156,9 @@ func (w *waiter) take(ctx context.Context, lease *Lease) error {
 			w.doubt = nil
 			return nil
 		case place >= w.now.signals:
-			return absent(w.c.client.Delete(ctx, w.node.Path, framework.Guaranteed()))
+			return absent(w.c.client.Delete(ctx, w.path, framework.Guaranteed()))
 		}
-		err = w.c.change(ctx, lock, w.now, w.now.signals-1, framework.DeleteOp(w.node.Path))
+		err = w.c.change(ctx, lock, w.now, w.now.signals-1, framework.DeleteOp(w.path))
 		if framework.OutcomeUnknown(err) {
 			w.doubt = err
 		}
@@ -164,5 +169,5 @@ func (w *waiter) take(ctx context.Context, lease *Lease) error {
 // leave takes the node out of the queue after a failure, and returns the failure.
 func (w *waiter) leave(ctx context.Context, cause error) error {
 	defer w.own.Cancel()
-	return giveUp(ctx, w.c.client, w.node.Path, cause)
+	return giveUp(ctx, w.c.client, w.path, cause)
 }

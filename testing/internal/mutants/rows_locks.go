@@ -701,7 +701,7 @@ var locksMutants = []mutant{
 		property: "A wait for a condition that fails takes its node away.",
 		dir:      "recipes/locks",
 		in:       "(*waiter).leave",
-		old:      "	return giveUp(ctx, w.c.client, w.node.Path, cause)\n",
+		old:      "	return giveUp(ctx, w.c.client, w.path, cause)\n",
 		new:      "	return cause\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestEveryFaultAtEveryRequest$/^Condition:",
