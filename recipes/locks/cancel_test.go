@@ -187,7 +187,7 @@ func requireDefinite(t *testing.T, name string, err error) {
 	t.Helper()
 	var lost *locks.LostError
 	if err == nil || errors.As(err, &lost) ||
-		errors.Is(err, locks.ErrNotAcquired) || errors.Is(err, framework.ErrCleanupPending) {
+		errors.Is(err, locks.ErrNotAcquired) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, context.Canceled) {
 		return
 	}
 	t.Errorf("%s: the call ended with %v", name, err)
