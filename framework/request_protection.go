@@ -97,14 +97,9 @@ func (u *undecided) begin(root chroot) func(conduit.Reply, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.replied = replied
-	settled := false
 	return func(reply conduit.Reply, err error) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		if settled {
-			return // a call that has its reply fails again with its connection
-		}
-		settled = true
 		u.created, u.unknown = "", err != nil
 		if err == nil && reply.Code == 0 {
 			d := wire.NewDecoder(reply.Body)

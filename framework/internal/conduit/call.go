@@ -71,6 +71,7 @@ type Call struct {
 	xid     int32
 	written bool // wholly or in part
 	dropped bool // given up before it was written
+	told    bool // OnDone was called, or is about to be
 	settled bool
 	reply   Reply
 	err     error

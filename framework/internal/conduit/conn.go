@@ -111,7 +111,12 @@ func (c *conn) isOpen() bool {
 
 // settle ends a call; callers hold dispatch.
 func (c *conn) settle(call *Call, reply Reply, err error) {
-	if call.OnDone != nil {
+	// The caller may give the call up at this moment, and then tells OnDone itself.
+	c.queue.Lock()
+	told := call.told
+	call.told = true
+	c.queue.Unlock()
+	if call.OnDone != nil && !told {
 		call.OnDone(reply, err)
 	}
 	c.queue.Lock()

@@ -230,8 +230,8 @@ func (c *conn) abandon(calls []*Call, reason error) error {
 		}
 		call.settled = true
 		call.err = fmt.Errorf("%w: %w", ErrUnanswered, reason)
-		if !call.written {
-			call.dropped = true
+		if !call.written && !call.told {
+			call.dropped, call.told = true, true
 			call.err = notSent(reason)
 			dropped = append(dropped, call)
 		}

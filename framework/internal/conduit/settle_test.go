@@ -1,0 +1,28 @@
+package conduit
+
+import (
+	"errors"
+	"testing"
+)
+
+// A call that its caller gives up while its connection fails is told of one end.
+func TestACallThatIsGivenUpAsItsConnectionFails(t *testing.T) {
+	c := &conn{}
+	for _, first := range []string{"the connection", "the caller"} {
+		told := 0
+		call := &Call{OnDone: func(Reply, error) { told++ }}
+		fails := func() { c.settle(call, Reply{}, notSent(errors.New("cut"))) }
+		leaves := func() { _ = c.abandon([]*Call{call}, ErrAbandoned) }
+		if first == "the connection" {
+			// The caller leaves between what OnDone is told and what Do returns.
+			call.OnDone = func(Reply, error) { told++; leaves() }
+			fails()
+		} else {
+			leaves()
+			fails()
+		}
+		if told != 1 {
+			t.Errorf("%s first: told %d times, want once", first, told)
+		}
+	}
+}
