@@ -19,10 +19,10 @@ import (
 func TestBulk(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server)
-		_, err := f.Create(t.Context(), "/root", nil, framework.CreatingParentsIfNeeded())
+		_, err := f.Create(t.Context(), "/tree", nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 		const n = 1000
-		path := func(i int) string { return fmt.Sprintf("/root/%d", i) }
+		path := func(i int) string { return fmt.Sprintf("/tree/%d", i) }
 		var ops []framework.BulkOp
 		for i := range n {
 			ops = append(ops, framework.BulkCreate(path(i), fmt.Appendf(nil, "%d", i)))
@@ -72,7 +72,7 @@ func TestBulk(t *testing.T) {
 		}
 		_, err = f.Bulk(t.Context(), ops)
 		require.NoError(t, err)
-		names, err := f.Children(t.Context(), "/root")
+		names, err := f.Children(t.Context(), "/tree")
 		require.NoError(t, err)
 		require.Empty(t, names)
 	})

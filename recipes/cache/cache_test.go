@@ -17,35 +17,35 @@ func TestCacheOfATree(t *testing.T) {
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
 		create(t, writer, "/other", "")
 		before := server.Counts(t)
-		c := newCache(t, client, "/root")
+		c := newCache(t, client, "/tree")
 		told := listenTo(c)
 		start(t, c)
 		require.Zero(t, c.Size())
 		told.expect(t, "INITIALIZED")
 
 		for range 2 {
-			create(t, writer, "/root", "r")
-			create(t, writer, "/root/a", "1")
-			create(t, writer, "/root/a/b", "2")
+			create(t, writer, "/tree", "r")
+			create(t, writer, "/tree/a", "1")
+			create(t, writer, "/tree/a/b", "2")
 			fresh(t, c)
-			require.Equal(t, map[string]string{"/root": "r", "/root/a": "1", "/root/a/b": "2"}, picture(c))
+			require.Equal(t, map[string]string{"/tree": "r", "/tree/a": "1", "/tree/a/b": "2"}, picture(c))
 			require.Equal(t, 3, c.Size())
-			set(t, writer, "/root/a", "3")
+			set(t, writer, "/tree/a", "3")
 			fresh(t, c)
-			data, found := c.Get("/root/a")
+			data, found := c.Get("/tree/a")
 			require.True(t, found)
 			require.Equal(t, "3", string(data.Data))
-			stat, err := writer.Exists(t.Context(), "/root/a")
+			stat, err := writer.Exists(t.Context(), "/tree/a")
 			require.NoError(t, err)
 			require.Equal(t, stat.Mzxid, data.Stat.Mzxid)
-			told.expect(t, "NODE_CREATED /root +r", "NODE_CREATED /root/a +1", "NODE_CREATED /root/a/b +2", "NODE_CHANGED /root/a -1 +3")
-			remove(t, writer, "/root/a/b")
+			told.expect(t, "NODE_CREATED /tree +r", "NODE_CREATED /tree/a +1", "NODE_CREATED /tree/a/b +2", "NODE_CHANGED /tree/a -1 +3")
+			remove(t, writer, "/tree/a/b")
 			fresh(t, c)
-			remove(t, writer, "/root")
+			remove(t, writer, "/tree")
 			fresh(t, c)
 			require.Empty(t, picture(c))
-			told.expect(t, "NODE_DELETED /root/a/b -2")
-			told.expectAll(t, "NODE_DELETED /root/a -3", "NODE_DELETED /root -r") // of two paths, in any order
+			told.expect(t, "NODE_DELETED /tree/a/b -2")
+			told.expectAll(t, "NODE_DELETED /tree/a -3", "NODE_DELETED /tree -r") // of two paths, in any order
 			told.none(t)
 		}
 		_, found := c.Get("/other")
@@ -58,19 +58,19 @@ func TestCacheOfATree(t *testing.T) {
 func TestCacheOfASingleNode(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		create(t, client, "/root/a", "")
-		c := started(t, client, "/root", cache.SingleNodeCache())
-		require.Equal(t, map[string]string{"/root": ""}, picture(c))
-		set(t, client, "/root", "x")
-		create(t, client, "/root/b", "")
+		create(t, client, "/tree/a", "")
+		c := started(t, client, "/tree", cache.SingleNodeCache())
+		require.Equal(t, map[string]string{"/tree": ""}, picture(c))
+		set(t, client, "/tree", "x")
+		create(t, client, "/tree/b", "")
 		fresh(t, c)
-		require.Equal(t, map[string]string{"/root": "x"}, picture(c))
-		remove(t, client, "/root")
+		require.Equal(t, map[string]string{"/tree": "x"}, picture(c))
+		remove(t, client, "/tree")
 		fresh(t, c)
 		require.Empty(t, picture(c))
-		create(t, client, "/root", "again")
+		create(t, client, "/tree", "again")
 		fresh(t, c)
-		require.Equal(t, map[string]string{"/root": "again"}, picture(c))
+		require.Equal(t, map[string]string{"/tree": "again"}, picture(c))
 	})
 }
 
@@ -89,28 +89,28 @@ func TestCacheOfTheRoot(t *testing.T) {
 func TestCacheOfACompressedTree(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		_, err := client.Create(t.Context(), "/root/good", []byte("text"), framework.Compressed(), framework.CreatingParentsIfNeeded())
+		_, err := client.Create(t.Context(), "/tree/good", []byte("text"), framework.Compressed(), framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
-		create(t, client, "/root/damaged", "text")
-		c := started(t, client, "/root", cache.CompressedData())
-		require.Equal(t, map[string]string{"/root": "", "/root/good": "text"}, picture(c))
-		require.NoError(t, client.Set(t.Context(), "/root/damaged", []byte("mended"), framework.Compressed()))
+		create(t, client, "/tree/damaged", "text")
+		c := started(t, client, "/tree", cache.CompressedData())
+		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "text"}, picture(c))
+		require.NoError(t, client.Set(t.Context(), "/tree/damaged", []byte("mended"), framework.Compressed()))
 		fresh(t, c)
-		require.Equal(t, map[string]string{"/root": "", "/root/good": "text", "/root/damaged": "mended"}, picture(c))
+		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "text", "/tree/damaged": "mended"}, picture(c))
 	})
 }
 
 func TestWaitFor(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	c := newCache(t, client, "/root")
+	c := newCache(t, client, "/tree")
 	require.NoError(t, c.Start())
 	waited := make(chan error, 1)
 	go func() {
 		waited <- c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 3 })
 	}()
-	create(t, client, "/root/a", "")
-	create(t, client, "/root/b", "")
+	create(t, client, "/tree/a", "")
+	create(t, client, "/tree/b", "")
 	require.NoError(t, zktest.Await(t, waited, "the picture"))
 
 	go func() {
@@ -123,7 +123,7 @@ func TestWaitFor(t *testing.T) {
 func TestUseAfterTheEnd(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	c := newCache(t, client, "/root")
+	c := newCache(t, client, "/tree")
 	require.ErrorIs(t, c.Fresh(t.Context()), cache.ErrNotStarted)
 	start(t, c)
 	require.Error(t, c.Start(), "a second time")
@@ -135,7 +135,7 @@ func TestUseAfterTheEnd(t *testing.T) {
 	require.ErrorIs(t, c.Start(), cache.ErrClosed)
 	require.ErrorIs(t, c.Fresh(t.Context()), cache.ErrClosed)
 
-	never := newCache(t, client, "/root")
+	never := newCache(t, client, "/tree")
 	require.NoError(t, never.Close())
 	require.ErrorIs(t, never.Start(), cache.ErrClosed)
 }
@@ -144,25 +144,25 @@ func TestBadInput(t *testing.T) {
 	client, err := framework.New("localhost:1")
 	require.NoError(t, err)
 	for name, try := range map[string]func() error{
-		"client":  func() error { _, err := cache.NewCuratorCache(nil, "/root"); return err },
-		"option":  func() error { _, err := cache.NewCuratorCache(client, "/root", nil); return err },
-		"storage": func() error { _, err := cache.NewCuratorCache(client, "/root", cache.WithStorage(nil)); return err },
-		"fresh":   func() error { return newCache(t, client, "/root").Fresh(nil) }, //nolint:staticcheck // what a mistake does
+		"client":  func() error { _, err := cache.NewCuratorCache(nil, "/tree"); return err },
+		"option":  func() error { _, err := cache.NewCuratorCache(client, "/tree", nil); return err },
+		"storage": func() error { _, err := cache.NewCuratorCache(client, "/tree", cache.WithStorage(nil)); return err },
+		"fresh":   func() error { return newCache(t, client, "/tree").Fresh(nil) }, //nolint:staticcheck // what a mistake does
 		"wait": func() error {
-			return newCache(t, client, "/root").WaitFor(nil, func(*cache.CuratorCache) bool { return true }) //nolint:staticcheck // what a mistake does
+			return newCache(t, client, "/tree").WaitFor(nil, func(*cache.CuratorCache) bool { return true }) //nolint:staticcheck // what a mistake does
 		},
-		"predicate": func() error { return newCache(t, client, "/root").WaitFor(t.Context(), nil) },
+		"predicate": func() error { return newCache(t, client, "/tree").WaitFor(t.Context(), nil) },
 	} {
 		require.ErrorIs(t, try(), framework.ErrInvalidOption, name)
 	}
 	_, err = cache.NewCuratorCache(client, "root")
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
-	require.Panics(t, func() { newCache(t, client, "/root").Listen(nil) })
+	require.Panics(t, func() { newCache(t, client, "/tree").Listen(nil) })
 }
 
 func TestAContextEndsTheWait(t *testing.T) {
 	server := zktest.NewServer(t)
-	c := started(t, zktest.Client(t, server), "/root")
+	c := started(t, zktest.Client(t, server), "/tree")
 	why := errors.New("enough")
 	ctx := endedContext(why)
 	require.ErrorIs(t, c.WaitFor(ctx, func(*cache.CuratorCache) bool { return false }), why)

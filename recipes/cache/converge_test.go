@@ -58,7 +58,7 @@ func newProgram(t *testing.T, version string, seed uint64) *program {
 	if p.single = seed%7 == 6; p.single {
 		opts = append(opts, cache.SingleNodeCache())
 	}
-	p.cache = newCache(t, p.follower, "/root", opts...)
+	p.cache = newCache(t, p.follower, "/tree", opts...)
 	p.told = listenTo(p.cache)
 	return p
 }
@@ -86,7 +86,7 @@ func (p *program) run() {
 	require.NoError(p, p.cache.Close())
 }
 
-var names = []string{"/root", "/root/a", "/root/a/x", "/root/a/y", "/root/b", "/root/b/x"}
+var names = []string{"/tree", "/tree/a", "/tree/a/x", "/tree/a/y", "/tree/b", "/tree/b/x"}
 
 // write makes a change that may fail for what is there or not.
 func (p *program) write() {
@@ -159,7 +159,7 @@ func (p *program) judge() {
 		var absent bool
 		_, err := p.writer.Get(withLimit(p), path, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&absent))
 		require.NoError(p, err)
-		if !absent && (path == "/root" || !p.single) {
+		if !absent && (path == "/tree" || !p.single) {
 			tree[path] = stat
 		}
 	}

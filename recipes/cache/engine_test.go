@@ -51,10 +51,10 @@ func TestRequestsOfAFillAndARefill(t *testing.T) {
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
 		for folder := range 3 {
 			for leaf := range 10 {
-				create(t, writer, fmt.Sprintf("/root/%d/%d", folder, leaf), "data")
+				create(t, writer, fmt.Sprintf("/tree/%d/%d", folder, leaf), "data")
 			}
 		}
-		c := newCache(t, client, "/root")
+		c := newCache(t, client, "/tree")
 		requests := countRequests(t, server, client)
 		start(t, c)
 		synctest.Wait()
@@ -64,7 +64,7 @@ func TestRequestsOfAFillAndARefill(t *testing.T) {
 
 		allow := server.Refuse()
 		server.Cut(client.Session().ID(), 1)
-		set(t, writer, "/root/1/5", "new")
+		set(t, writer, "/tree/1/5", "new")
 		requests.take()
 		allow()
 		fresh(t, c)
@@ -74,10 +74,10 @@ func TestRequestsOfAFillAndARefill(t *testing.T) {
 			zkserver.OpExists: 30, zkserver.OpGetChildren2: 4, // all stats
 			zkserver.OpGetData: 1,
 		}, requests.take())
-		require.Equal(t, "new", picture(c)["/root/1/5"])
+		require.Equal(t, "new", picture(c)["/tree/1/5"])
 
-		set(t, writer, "/root/1/6", "new")
-		remove(t, writer, "/root/1/7")
+		set(t, writer, "/tree/1/6", "new")
+		remove(t, writer, "/tree/1/7")
 		fresh(t, c)
 		synctest.Wait()
 		require.Equal(t, map[zkserver.OpCode]int{zkserver.OpSync: 1, zkserver.OpGetData: 2}, requests.take())
@@ -92,9 +92,9 @@ func TestRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
 		for leaf := range 10 {
-			create(t, writer, fmt.Sprintf("/root/%d", leaf), "data")
+			create(t, writer, fmt.Sprintf("/tree/%d", leaf), "data")
 		}
-		c := newCache(t, client, "/root")
+		c := newCache(t, client, "/tree")
 		requests := countRequests(t, server, client)
 		start(t, c)
 		synctest.Wait()
@@ -117,9 +117,9 @@ func TestTheWindowIsBounded(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	var ops []framework.Op
-	create(t, client, "/root", "")
+	create(t, client, "/tree", "")
 	for i := range 1000 {
-		ops = append(ops, framework.CreateOp(fmt.Sprintf("/root/%d", i), nil))
+		ops = append(ops, framework.CreateOp(fmt.Sprintf("/tree/%d", i), nil))
 	}
 	_, err := client.Transact(t.Context(), ops...)
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestTheWindowIsBounded(t *testing.T) {
 	var reads atomic.Int32
 	held := make(chan struct{}, 1)
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpGetData && strings.HasPrefix(r.Path, "/root/") {
+		if r.Op == zkserver.OpGetData && strings.HasPrefix(r.Path, "/tree/") {
 			reads.Add(1)
 			select {
 			case held <- struct{}{}:
@@ -139,7 +139,7 @@ func TestTheWindowIsBounded(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	c := newCache(t, follower, "/root")
+	c := newCache(t, follower, "/tree")
 	require.NoError(t, c.Start())
 	zktest.Await(t, held, "the first read")
 	answered := make(chan error, 1)
@@ -162,25 +162,25 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		writer := zktest.Client(t, server)
 		client := zktest.Client(t, server, framework.WithMaxReplySize(2000))
-		create(t, writer, "/root/large", strings.Repeat("x", 3000))
-		create(t, writer, "/root/small", "1")
+		create(t, writer, "/tree/large", strings.Repeat("x", 3000))
+		create(t, writer, "/tree/small", "1")
 		for i := range 300 {
-			create(t, writer, fmt.Sprintf("/root/list/name-%03d", i), "")
+			create(t, writer, fmt.Sprintf("/tree/list/name-%03d", i), "")
 		}
-		c := newCache(t, client, "/root")
+		c := newCache(t, client, "/tree")
 		start(t, c)
-		require.Equal(t, map[string]string{"/root": "", "/root/small": "1", "/root/list": ""}, picture(c))
+		require.Equal(t, map[string]string{"/tree": "", "/tree/small": "1", "/tree/list": ""}, picture(c))
 		connections := server.Stats().Connections
 		require.Equal(t, 2, connections)
 
-		set(t, writer, "/root/small", "2")
+		set(t, writer, "/tree/small", "2")
 		fresh(t, c)
 		allow := server.Refuse()
 		server.Cut(client.Session().ID(), 1)
-		set(t, writer, "/root/large", "now small")
+		set(t, writer, "/tree/large", "now small")
 		allow()
 		fresh(t, c)
-		require.Equal(t, map[string]string{"/root": "", "/root/small": "2", "/root/list": "", "/root/large": "now small"}, picture(c))
+		require.Equal(t, map[string]string{"/tree": "", "/tree/small": "2", "/tree/list": "", "/tree/large": "now small"}, picture(c))
 		require.NoError(t, c.Close())
 	})
 }
@@ -190,28 +190,28 @@ func TestStreamIsASnapshot(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for i := range 10 {
-		create(t, client, fmt.Sprintf("/root/%d", i), "before")
+		create(t, client, fmt.Sprintf("/tree/%d", i), "before")
 	}
-	c := started(t, client, "/root")
+	c := started(t, client, "/tree")
 	seen := map[string]string{}
 	for path, data := range c.Stream() {
 		if len(seen) == 0 {
 			for i := range 10 {
-				set(t, client, fmt.Sprintf("/root/%d", i), "after")
-				create(t, client, fmt.Sprintf("/root/new-%d", i), "")
+				set(t, client, fmt.Sprintf("/tree/%d", i), "after")
+				create(t, client, fmt.Sprintf("/tree/new-%d", i), "")
 			}
-			remove(t, client, "/root/3")
+			remove(t, client, "/tree/3")
 			fresh(t, c)
 		}
 		seen[path] = string(data.Data)
 	}
 	require.Len(t, seen, 11)
 	for path, data := range seen {
-		if path != "/root" {
+		if path != "/tree" {
 			require.Equal(t, "before", data, path)
 		}
 	}
-	require.Equal(t, "after", picture(c)["/root/4"])
+	require.Equal(t, "after", picture(c)["/tree/4"])
 	for range c.Stream() {
 		break
 	}
@@ -231,14 +231,14 @@ func (p panicky) Put(data *cache.ChildData) *cache.ChildData {
 func TestUserCodeThatMisbehaves(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	c := newCache(t, client, "/root", cache.WithStorage(panicky{cache.NewStandardStorage()}))
+	c := newCache(t, client, "/tree", cache.WithStorage(panicky{cache.NewStandardStorage()}))
 	closed := make(chan error, 1)
 	block := make(chan struct{})
 	defer close(block)
 	c.Listen(func(cache.Event) { panic("listener") })
 	c.Listen(func(cache.Event) { <-block })
 	c.Listen(func(e cache.Event) {
-		if e.Path == "/root/last" {
+		if e.Path == "/tree/last" {
 			_, found := c.Get(e.Path)
 			if !found {
 				closed <- fmt.Errorf("%s is told and not there", e.Path)
@@ -248,11 +248,11 @@ func TestUserCodeThatMisbehaves(t *testing.T) {
 		}
 	})
 	start(t, c)
-	create(t, client, "/root/bad", "1")
-	create(t, client, "/root/good", "2")
+	create(t, client, "/tree/bad", "1")
+	create(t, client, "/tree/good", "2")
 	fresh(t, c)
-	require.Equal(t, map[string]string{"/root": "", "/root/good": "2"}, picture(c))
-	create(t, client, "/root/last", "3")
+	require.Equal(t, map[string]string{"/tree": "", "/tree/good": "2"}, picture(c))
+	create(t, client, "/tree/last", "3")
 	require.NoError(t, zktest.Await(t, closed, "the end of the cache, from its listener"))
 }
 
@@ -260,7 +260,7 @@ func TestUserCodeThatMisbehaves(t *testing.T) {
 func TestAServerThatRefusesPersistentWatches(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	create(t, client, "/root/a", "1")
+	create(t, client, "/tree/a", "1")
 	const unimplemented = -6
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpAddWatch {
@@ -268,11 +268,11 @@ func TestAServerThatRefusesPersistentWatches(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	c := started(t, client, "/root")
-	set(t, client, "/root/a", "2")
-	create(t, client, "/root/a/b", "3")
+	c := started(t, client, "/tree")
+	set(t, client, "/tree/a", "2")
+	create(t, client, "/tree/a/b", "3")
 	fresh(t, c)
-	require.Equal(t, map[string]string{"/root": "", "/root/a": "2", "/root/a/b": "3"}, picture(c))
+	require.Equal(t, map[string]string{"/tree": "", "/tree/a": "2", "/tree/a/b": "3"}, picture(c))
 }
 
 // The server of a later connection refuses them: the cache goes over to one-shot watches.
@@ -281,8 +281,8 @@ func TestPersistentWatchesAreRefusedLater(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
-		create(t, writer, "/root/a", "1")
-		c := newCache(t, client, "/root")
+		create(t, writer, "/tree/a", "1")
+		c := newCache(t, client, "/tree")
 		start(t, c)
 		const unimplemented = -6
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -292,13 +292,13 @@ func TestPersistentWatchesAreRefusedLater(t *testing.T) {
 			return zkserver.Pass
 		})
 		server.Cut(client.Session().ID(), 1)
-		set(t, writer, "/root/a", "2")
+		set(t, writer, "/tree/a", "2")
 		fresh(t, c)
-		require.Equal(t, map[string]string{"/root": "", "/root/a": "2"}, picture(c))
-		set(t, writer, "/root/a", "3")
-		create(t, writer, "/root/a/b", "4")
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "2"}, picture(c))
+		set(t, writer, "/tree/a", "3")
+		create(t, writer, "/tree/a/b", "4")
 		fresh(t, c)
-		require.Equal(t, map[string]string{"/root": "", "/root/a": "3", "/root/a/b": "4"}, picture(c))
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "3", "/tree/a/b": "4"}, picture(c))
 		require.NoError(t, c.Close())
 	})
 }
@@ -328,7 +328,7 @@ func TestEveryFaultOnce(t *testing.T) {
 // oneFault hits the k-th request of a cache, and reports whether there were as many.
 func oneFault(t *testing.T, server *zkserver.Server, k int, fault zkserver.Fault) bool {
 	t.Helper()
-	root := fmt.Sprintf("/root-%d", k)
+	root := fmt.Sprintf("/tree-%d", k)
 	writer := zktest.Client(t, server)
 	client := zktest.Client(t, server)
 	create(t, writer, root+"/a/x", "1")
@@ -362,10 +362,10 @@ func TestAChangeWhileThePictureIsFilled(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithVersion(version))
 			client, writer := zktest.Client(t, server), zktest.Client(t, server)
-			create(t, writer, "/root/a", "")
+			create(t, writer, "/tree/a", "")
 			reached, release := make(chan struct{}, 1), make(chan struct{})
 			server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op != zkserver.OpGetData || r.Path != "/root/a" {
+				if r.Op != zkserver.OpGetData || r.Path != "/tree/a" {
 					return zkserver.Pass
 				}
 				select {
@@ -374,14 +374,14 @@ func TestAChangeWhileThePictureIsFilled(t *testing.T) {
 				}
 				return zkserver.HoldUntil(release)
 			})
-			c := newCache(t, client, "/root")
+			c := newCache(t, client, "/tree")
 			require.NoError(t, c.Start())
 			zktest.Await(t, reached, "the read of what was listed")
-			set(t, writer, "/root", "changed")
-			create(t, writer, "/root/b", "new")
+			set(t, writer, "/tree", "changed")
+			create(t, writer, "/tree/b", "new")
 			close(release)
 			fresh(t, c)
-			require.Equal(t, map[string]string{"/root": "changed", "/root/a": "", "/root/b": "new"}, picture(c))
+			require.Equal(t, map[string]string{"/tree": "changed", "/tree/a": "", "/tree/b": "new"}, picture(c))
 		})
 	}
 }
@@ -392,11 +392,11 @@ func TestAnEventWhileAPathIsRead(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithVersion(version))
 			client, writer := zktest.Client(t, server), zktest.Client(t, server)
-			create(t, writer, "/root/a", "before")
-			create(t, writer, "/root/b", "before")
+			create(t, writer, "/tree/a", "before")
+			create(t, writer, "/tree/b", "before")
 			first, release := make(chan string, 2), make(chan struct{})
 			server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op != zkserver.OpGetData || !strings.HasPrefix(r.Path, "/root/") || r.SessionID != client.Session().ID() {
+				if r.Op != zkserver.OpGetData || !strings.HasPrefix(r.Path, "/tree/") || r.SessionID != client.Session().ID() {
 					return zkserver.Pass
 				}
 				if len(first) == 0 {
@@ -408,7 +408,7 @@ func TestAnEventWhileAPathIsRead(t *testing.T) {
 				}
 				return zkserver.HoldUntil(release)
 			})
-			c := newCache(t, client, "/root")
+			c := newCache(t, client, "/tree")
 			require.NoError(t, c.Start())
 			zktest.AwaitEvent(t, server, func(zkserver.Event) bool { return len(first) == 2 })
 			path := <-first
@@ -444,33 +444,33 @@ func TestAWatchEndsBeforeItsReadIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
-		create(t, writer, "/root/slow", "")
-		create(t, writer, "/root/node", "")
-		storage := gated{cache.NewStandardStorage(), "/root/slow", make(chan chan struct{}, 1)}
-		c := newCache(t, client, "/root", cache.WithStorage(storage))
+		create(t, writer, "/tree/slow", "")
+		create(t, writer, "/tree/node", "")
+		storage := gated{cache.NewStandardStorage(), "/tree/slow", make(chan chan struct{}, 1)}
+		c := newCache(t, client, "/tree", cache.WithStorage(storage))
 		start(t, c)
 
 		release, gate := make(chan struct{}), make(chan struct{})
 		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpGetData && r.Path == "/root/slow" {
+			if r.Op == zkserver.OpGetData && r.Path == "/tree/slow" {
 				return zkserver.HoldUntil(release)
 			}
 			return zkserver.Pass
 		}))
-		set(t, writer, "/root/slow", "x")
+		set(t, writer, "/tree/slow", "x")
 		synctest.Wait()
-		set(t, writer, "/root/node", "1")
+		set(t, writer, "/tree/node", "1")
 		synctest.Wait() // both are being read, each in a batch
 		storage.gates <- gate
 		close(release)
 		synctest.Wait() // both are answered, the first is being stored
-		set(t, writer, "/root/node", "2")
+		set(t, writer, "/tree/node", "2")
 		reached := make(chan error, 1)
 		go func() { reached <- c.Fresh(t.Context()) }()
 		synctest.Wait()
 		again := make(chan struct{})
 		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpGetData && r.Path == "/root/node" {
+			if r.Op == zkserver.OpGetData && r.Path == "/tree/node" {
 				return zkserver.HoldUntil(again)
 			}
 			return zkserver.Pass
@@ -480,7 +480,7 @@ func TestAWatchEndsBeforeItsReadIsApplied(t *testing.T) {
 		require.Empty(t, reached, "the node has not been read again")
 		close(again)
 		require.NoError(t, <-reached)
-		require.Equal(t, "2", picture(c)["/root/node"])
+		require.Equal(t, "2", picture(c)["/tree/node"])
 		require.NoError(t, c.Close())
 	})
 }

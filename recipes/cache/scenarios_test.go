@@ -134,23 +134,23 @@ func TestCuratorCache_testGreaterThan64kZNodes(t *testing.T) {
 func TestCuratorCacheEdges_testReconnectConsistency(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
-		for path, data := range map[string]string{"/root/changed": "1", "/root/deleted/child": "2", "/root/same": "3", "/root/again": "4"} {
+		for path, data := range map[string]string{"/tree/changed": "1", "/tree/deleted/child": "2", "/tree/same": "3", "/tree/again": "4"} {
 			create(t, writer, path, data)
 		}
-		c := newCache(t, client, "/root")
+		c := newCache(t, client, "/tree")
 		start(t, c)
 		told := listenTo(c)
 		allow := server.Refuse()
 		server.Cut(client.Session().ID(), 1)
-		set(t, writer, "/root/changed", "5")
-		remove(t, writer, "/root/deleted")
-		create(t, writer, "/root/new/child", "6")
-		remove(t, writer, "/root/again")
-		create(t, writer, "/root/again", "4") // the same version, and the same data
+		set(t, writer, "/tree/changed", "5")
+		remove(t, writer, "/tree/deleted")
+		create(t, writer, "/tree/new/child", "6")
+		remove(t, writer, "/tree/again")
+		create(t, writer, "/tree/again", "4") // the same version, and the same data
 		allow()
 		fresh(t, c)
 		require.Equal(t, map[string]string{
-			"/root": "", "/root/changed": "5", "/root/same": "3", "/root/again": "4", "/root/new": "", "/root/new/child": "6",
+			"/tree": "", "/tree/changed": "5", "/tree/same": "3", "/tree/again": "4", "/tree/new": "", "/tree/new/child": "6",
 		}, picture(c))
 		synctest.Wait()
 		var lines []string
@@ -158,8 +158,8 @@ func TestCuratorCacheEdges_testReconnectConsistency(t *testing.T) {
 			lines = append(lines, line(<-told.events))
 		}
 		require.ElementsMatch(t, []string{
-			"NODE_CHANGED /root/changed -1 +5", "NODE_DELETED /root/deleted -", "NODE_DELETED /root/deleted/child -2",
-			"NODE_CREATED /root/new +", "NODE_CREATED /root/new/child +6", "NODE_CHANGED /root/again -4 +4",
+			"NODE_CHANGED /tree/changed -1 +5", "NODE_DELETED /tree/deleted -", "NODE_DELETED /tree/deleted/child -2",
+			"NODE_CREATED /tree/new +", "NODE_CREATED /tree/new/child +6", "NODE_CHANGED /tree/again -4 +4",
 		}, lines)
 		require.NoError(t, c.Close())
 	})
@@ -168,18 +168,18 @@ func TestCuratorCacheEdges_testReconnectConsistency(t *testing.T) {
 func TestCuratorCacheEdges_testServerLoss(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		client := zktest.Client(t, server)
-		create(t, client, "/root/a", "1")
-		c := newCache(t, client, "/root")
+		create(t, client, "/tree/a", "1")
+		c := newCache(t, client, "/tree")
 		start(t, c)
 		require.NoError(t, server.Stop())
 		zktest.AwaitState(t, client, framework.Suspended)
-		require.Equal(t, map[string]string{"/root": "", "/root/a": "1"}, picture(c), "it stays what it was")
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1"}, picture(c), "it stays what it was")
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, server.Restart())
 		zktest.AwaitState(t, client, framework.Reconnected)
-		create(t, client, "/root/b", "2")
+		create(t, client, "/tree/b", "2")
 		fresh(t, c)
-		require.Equal(t, map[string]string{"/root": "", "/root/a": "1", "/root/b": "2"}, picture(c))
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1", "/tree/b": "2"}, picture(c))
 		require.NoError(t, c.Close())
 	})
 }
@@ -188,8 +188,8 @@ func TestCuratorCacheEdges_testServerLoss(t *testing.T) {
 func TestEventOrdering_testEventOrdering(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		create(t, client, "/root", "")
-		c := newCache(t, client, "/root")
+		create(t, client, "/tree", "")
+		c := newCache(t, client, "/tree")
 		told := listenTo(c, cache.AfterInitialized())
 		start(t, c)
 		const writers, rounds = 4, 25
@@ -197,7 +197,7 @@ func TestEventOrdering_testEventOrdering(t *testing.T) {
 		for i := range writers {
 			writer := zktest.Client(t, server)
 			go func() {
-				path := fmt.Sprintf("/root/%d", i)
+				path := fmt.Sprintf("/tree/%d", i)
 				for range rounds {
 					if _, err := writer.Create(t.Context(), path, nil); err != nil {
 						done <- err
@@ -217,11 +217,11 @@ func TestEventOrdering_testEventOrdering(t *testing.T) {
 		}
 		fresh(t, c)
 		require.Equal(t, writers+1, c.Size())
-		create(t, client, "/root/last", "")
+		create(t, client, "/tree/last", "")
 		there := map[string]bool{}
 		for {
 			e := zktest.Await(t, told.events, "the next event")
-			if e.Path == "/root/last" {
+			if e.Path == "/tree/last" {
 				break
 			}
 			switch e.Type {
@@ -235,7 +235,7 @@ func TestEventOrdering_testEventOrdering(t *testing.T) {
 			}
 		}
 		for i := range writers {
-			require.True(t, there[fmt.Sprintf("/root/%d", i)])
+			require.True(t, there[fmt.Sprintf("/tree/%d", i)])
 		}
 	})
 }
@@ -271,11 +271,11 @@ func TestPathChildrenCache_testInitializedEvenIfChildDeleted(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithVersion(version))
 			client, writer := zktest.Client(t, server), zktest.Client(t, server)
-			create(t, writer, "/root/stays", "")
-			create(t, writer, "/root/goes", "")
+			create(t, writer, "/tree/stays", "")
+			create(t, writer, "/tree/goes", "")
 			reached, release := make(chan struct{}, 1), make(chan struct{})
 			server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op != zkserver.OpGetData || !strings.HasPrefix(r.Path, "/root/") {
+				if r.Op != zkserver.OpGetData || !strings.HasPrefix(r.Path, "/tree/") {
 					return zkserver.Pass
 				}
 				select {
@@ -284,13 +284,13 @@ func TestPathChildrenCache_testInitializedEvenIfChildDeleted(t *testing.T) {
 				}
 				return zkserver.HoldUntil(release)
 			})
-			c := newCache(t, client, "/root")
+			c := newCache(t, client, "/tree")
 			told := listenTo(c)
 			require.NoError(t, c.Start())
 			zktest.Await(t, reached, "the read of a child that was listed")
-			remove(t, writer, "/root/goes")
+			remove(t, writer, "/tree/goes")
 			close(release)
-			told.expect(t, "NODE_CREATED /root +", "NODE_CREATED /root/stays +", "INITIALIZED")
+			told.expect(t, "NODE_CREATED /tree +", "NODE_CREATED /tree/stays +", "INITIALIZED")
 			require.Equal(t, 2, c.Size())
 		})
 	}
@@ -356,10 +356,10 @@ func TestPersistentWatcher_testConcurrentClientClose(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithVersion(version))
 			writer := zktest.Client(t, server)
-			create(t, writer, "/root/a", "")
+			create(t, writer, "/tree/a", "")
 			for i := range 20 {
 				client := zktest.Client(t, server)
-				c := newCache(t, client, "/root")
+				c := newCache(t, client, "/tree")
 				require.NoError(t, c.Start())
 				if i%2 == 0 {
 					fresh(t, c)
@@ -377,7 +377,7 @@ func TestPersistentWatcher_testAfterClientClose(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	client.Close()
-	c := newCache(t, client, "/root")
+	c := newCache(t, client, "/tree")
 	require.NoError(t, c.Start())
 	require.ErrorIs(t, c.WaitFor(withLimit(t), func(*cache.CuratorCache) bool { return false }), framework.ErrClosed)
 }
@@ -386,17 +386,17 @@ func TestPersistentWatcher_testAfterClientClose(t *testing.T) {
 func TestCacheWithoutRights(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		create(t, client, "/root/open", "1")
-		_, err := client.Create(t.Context(), "/root/secret", []byte("2"), framework.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))
+		create(t, client, "/tree/open", "1")
+		_, err := client.Create(t.Context(), "/tree/secret", []byte("2"), framework.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))
 		require.NoError(t, err)
-		create(t, client, "/root/secret/child", "3")
-		c := started(t, client, "/root")
-		require.Equal(t, "1", picture(c)["/root/open"])
-		require.NotContains(t, picture(c), "/root/secret")
-		require.NoError(t, client.Delete(t.Context(), "/root/secret/child"))
-		require.NoError(t, client.Delete(t.Context(), "/root/secret"))
-		create(t, client, "/root/secret", "4")
+		create(t, client, "/tree/secret/child", "3")
+		c := started(t, client, "/tree")
+		require.Equal(t, "1", picture(c)["/tree/open"])
+		require.NotContains(t, picture(c), "/tree/secret")
+		require.NoError(t, client.Delete(t.Context(), "/tree/secret/child"))
+		require.NoError(t, client.Delete(t.Context(), "/tree/secret"))
+		create(t, client, "/tree/secret", "4")
 		fresh(t, c)
-		require.Equal(t, map[string]string{"/root": "", "/root/open": "1", "/root/secret": "4"}, picture(c))
+		require.Equal(t, map[string]string{"/tree": "", "/tree/open": "1", "/tree/secret": "4"}, picture(c))
 	})
 }

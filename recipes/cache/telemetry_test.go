@@ -49,17 +49,17 @@ func TestMetrics(t *testing.T) {
 	reader := metric.NewManualReader()
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
-	c := newCache(t, client, "/root")
+	c := newCache(t, client, "/tree")
 	require.Equal(t, map[string]int64{
 		"curator.cache.events:node_created": 0, "curator.cache.events:node_changed": 0, "curator.cache.events:node_deleted": 0,
 		"curator.cache.events:initialized": 0, "curator.cache.nodes": 0, "curator.cache.unreadable": 0,
 	}, measured(t, reader))
-	create(t, client, "/root/a", "")
-	create(t, client, "/root/b", "")
+	create(t, client, "/tree/a", "")
+	create(t, client, "/tree/b", "")
 	start(t, c)
-	set(t, client, "/root/a", "x")
-	remove(t, client, "/root/b")
-	_, err := client.Create(t.Context(), "/root/secret", nil, framework.WithACL(zk.WorldACL(zk.PermDelete)...))
+	set(t, client, "/tree/a", "x")
+	remove(t, client, "/tree/b")
+	_, err := client.Create(t.Context(), "/tree/secret", nil, framework.WithACL(zk.WorldACL(zk.PermDelete)...))
 	require.NoError(t, err)
 	fresh(t, c)
 	want := map[string]int64{
