@@ -150,8 +150,8 @@ var serverErrors = map[int32]error{
 	wire.CodeInvalidACL: zk.ErrInvalidACL, wire.CodeAuthFailed: zk.ErrAuthFailed, wire.CodeSessionMoved: zk.ErrSessionMoved,
 }
 
-// errNoPermission is ErrNoAuth, of which go-zookeeper's text, "not authenticated", makes a user
-// look for a wrong password.
+// errNoPermission is ErrNoAuth with another text. The text of go-zookeeper, "not
+// authenticated", makes a user look for a wrong password.
 var errNoPermission = fmt.Errorf("no permission by the access control list (NoAuth: %w)", zk.ErrNoAuth)
 
 func serverError(code int32) error {

@@ -60,7 +60,7 @@ func (l *following[T]) stop() {
 	zktest.Await(l.t, l.ended, "the end of the loop")
 }
 
-// requireData asks that the next state is that of a znode with this data.
+// requireData checks that the next state is a znode with this data.
 func requireData(t *testing.T, l *following[framework.Node], want string) framework.Node {
 	t.Helper()
 	got := l.next()
