@@ -141,14 +141,19 @@ func (b *DistributedDoubleBarrier) enter(ctx context.Context) (*member, error) {
 
 // giveUp takes the node of a member back after a failure, which it returns.
 func (b *DistributedDoubleBarrier) giveUp(ctx context.Context, m *member, cause error) error {
-	err := b.client.Delete(ctx, m.path, framework.Guaranteed())
-	switch {
-	case err == nil, errors.Is(err, framework.ErrNoNode),
-		errors.Is(err, framework.ErrCleanupPending), errors.Is(err, framework.ErrClosed):
-		return cause
-	default:
+	if err := b.remove(ctx, m); err != nil {
 		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
 	}
+	return cause
+}
+
+// remove deletes the node of a member, in the background if it must be.
+func (b *DistributedDoubleBarrier) remove(ctx context.Context, m *member) error {
+	err := b.client.Delete(ctx, m.path, framework.Guaranteed())
+	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
+		return nil // gone, going, or gone with the session
+	}
+	return err
 }
 
 // awaitOthers waits until the barrier is open for m.
@@ -259,7 +264,7 @@ func (b *DistributedDoubleBarrier) close(ctx context.Context) error {
 // leave deletes the member and waits until all have left. The last one that
 // leaves closes the barrier, and that is what the others wait for.
 func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
-	if err := b.giveUp(ctx, b.inside, nil); err != nil {
+	if err := b.remove(ctx, b.inside); err != nil {
 		return err
 	}
 	for {
