@@ -19,7 +19,7 @@ const (
 	permAdmin  int32 = 16
 )
 
-// authID is somebody: in an ACL who may do something, on a connection who its client has proved to be.
+// authID is an identity: in an ACL the grantee, on a connection what its client has proved.
 type authID struct {
 	scheme, id string
 	null       bool // the id is null, which no id of an accepted ACL is
@@ -32,13 +32,13 @@ type aclEntry struct {
 
 var anyone = authID{scheme: "world", id: "anyone"}
 
-// openACL is the ACL of the nodes that a new server has, but for /zookeeper/config, which only the super user may write.
+// openACL is the ACL of the nodes of a new server. Only the super user may write /zookeeper/config.
 var (
 	openACL     = []aclEntry{{perms: permRead | permWrite | permCreate | permDelete | permAdmin, id: anyone}}
 	readOnlyACL = []aclEntry{{perms: permRead, id: anyone}}
 )
 
-// allowed tells whether a client with these identities has one of the permissions perm.
+// allowed reports whether a client with these identities has one of the permissions perm.
 func allowed(acl []aclEntry, perm int32, ids []authID) bool {
 	if len(acl) == 0 || isSuper(ids) {
 		return true
@@ -54,17 +54,17 @@ func allowed(acl []aclEntry, perm int32, ids []authID) bool {
 	return false
 }
 
-// matches tells whether a client that has proved to be who is meant by this id of an ACL.
-func (a authID) matches(who authID) bool {
-	if a.scheme != who.scheme {
+// matches reports whether an ACL entry for a grants its permissions to a client with the identity proved.
+func (a authID) matches(proved authID) bool {
+	if a.scheme != proved.scheme {
 		return false
 	}
 	switch a.scheme {
 	case "digest":
-		return a.id == who.id
+		return a.id == proved.id
 	case "ip":
 		network, ok := parseNetwork(a.id)
-		addr, err := netip.ParseAddr(who.id)
+		addr, err := netip.ParseAddr(proved.id)
 		return ok && err == nil && network.Contains(addr)
 	}
 	return false
@@ -111,12 +111,12 @@ func fixACL(acl []aclEntry, ids []authID) ([]aclEntry, code) {
 	return fixed, codeOK
 }
 
-// trips tells the schemes in which ZooKeeper trips over null.
+// trips reports whether a is of a scheme in which ZooKeeper fails on a null id.
 func (a authID) trips() bool {
 	return a.scheme == "world" || a.scheme == "digest" || a.scheme == "ip"
 }
 
-// valid tells whether an id may stand in an ACL.
+// valid reports whether an id may stand in an ACL.
 func (a authID) valid() bool {
 	switch a.scheme {
 	case "digest":

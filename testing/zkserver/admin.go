@@ -51,7 +51,7 @@ func (s *Server) adminReadOnly(out *bytes.Buffer) {
 	out.WriteString("rw")
 }
 
-// mode is what the server is, as srvr and mntr tell.
+// mode is the server's mode, as srvr and mntr report it.
 func (s *Server) mode() string {
 	if s.readOnly {
 		return "read-only"

@@ -47,7 +47,8 @@ func (s *Server) adminConns(out *bytes.Buffer) {
 	out.WriteByte('\n')
 }
 
-// brief begins with what ZooKeeper waits for on the connection: 1 is more requests, which nobody expects after a word.
+// brief begins with what ZooKeeper waits for on the connection. 1 means more requests, even though a four-letter
+// word is the last one.
 func (c *conn) brief() string {
 	interest := 1
 	if c.word {

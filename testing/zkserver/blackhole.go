@@ -38,13 +38,13 @@ type hole struct {
 	healed    chan struct{}
 }
 
-// Blackhole loses what travels between the server and one session's clients, or with id 0 all clients, in one direction
-// or both, until heal is called. Nobody is told: neither side learns that the other has hung up. What the client sends
-// ToServer does not reach hooks either, and does not keep the session alive, which therefore expires. New connections
-// can be made, and are silent, too, if they ask for the session.
+// Blackhole discards what travels between the server and one session's connections, or with id 0 all connections,
+// in one direction or both, until heal is called. Neither side is notified, and neither learns that the other has
+// hung up. Requests discarded ToServer reach no hook and do not keep the session alive, so it expires. New
+// connections can be made; those that ask for the session are silent as well.
 //
-// Calling heal ends connections that have lost something, since what follows would make no sense to either side. Others
-// go on. Calling it again does nothing.
+// heal ends the connections that have lost something, because the rest of their streams would make no sense. Other
+// connections go on. Calling heal again does nothing.
 func (s *Server) Blackhole(sessionID int64, d Direction) (heal func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Server) hole(c *conn, d Direction) *hole {
 	return nil
 }
 
-// swallow tells whether what is described is lost in a black hole, and notes it.
+// swallow reports whether a black hole discards what is described, and logs it.
 func (s *Server) swallow(c *conn, d Direction, r Request, detail string) bool {
 	if s.hole(c, d) == nil {
 		return false
@@ -92,8 +92,8 @@ func (s *Server) swallow(c *conn, d Direction, r Request, detail string) bool {
 	return true
 }
 
-// awaitVisible waits until the client of c can see what becomes of the connection; false means that it is aborted
-// before.
+// awaitVisible waits until the client of c can see what happens to the connection. It returns false if the
+// connection is aborted first.
 func (s *Server) awaitVisible(c *conn) bool {
 	for {
 		s.mu.Lock()

@@ -53,8 +53,8 @@ type conn struct {
 	out     []byte
 	sealed  bool          // takes no more output
 	wake    chan struct{} // one token: there is output
-	ended   chan struct{} // closed when the connection is to be closed after what is queued
-	aborted chan struct{} // closed when it is to be closed now
+	ended   chan struct{} // closed when the connection must close after sending what is queued
+	aborted chan struct{} // closed when it must close now
 
 	abortOnce sync.Once
 	readDone  chan struct{}
@@ -100,8 +100,8 @@ func (c *conn) host() string {
 // errProtocol is in the error of a connection whose client does not speak the protocol.
 var errProtocol = errors.New("protocol violated")
 
-// readLoop serves the connection until it fails or its client hangs up. Once the server has ended it, what still comes
-// is read only to be ignored.
+// readLoop serves the connection until it fails or its client hangs up. After the server has ended the connection,
+// readLoop discards what still arrives.
 func (c *conn) readLoop() {
 	defer close(c.readDone)
 	err := c.serve()
@@ -115,7 +115,7 @@ func (c *conn) readLoop() {
 		c.srv.log.Info("connection lost", "client", c.remote(), "error", err)
 		c.abort()
 	}
-	_, _ = io.Copy(io.Discard, c.in) // until the client hangs up: there is nobody left to tell of anything else
+	_, _ = io.Copy(io.Discard, c.in) // until the client hangs up; all errors have been reported
 }
 
 func (c *conn) serve() error {

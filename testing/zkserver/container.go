@@ -11,7 +11,7 @@ import (
 func (s *Server) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.readOnly { // it is the leader who sweeps
+	if s.readOnly { // only the leader sweeps
 		return
 	}
 	now := time.Now().UnixMilli()
@@ -26,15 +26,15 @@ func (s *Server) sweep() {
 	}
 }
 
-// deleteContainer refuses what only ZooKeeper's own sweeper may ask for. ZooKeeper takes the whole frame for the path,
-// header included, and so finds that no client's request names a valid one.
+// deleteContainer refuses every request: only ZooKeeper's own sweeper may send one. ZooKeeper takes the whole
+// frame, header included, for the path, so no client's request names a valid path.
 func (x *call) deleteContainer() code {
 	x.begin()
 	return codeBadArguments
 }
 
-// outlived tells whether a container or a TTL node has nothing left to exist for at the time now, in milliseconds since
-// the Unix epoch. A container that never had a child stays.
+// outlived reports whether a container or a TTL node must go at the time now, in milliseconds since the Unix
+// epoch. A container that never had a child stays.
 func (n *node) outlived(now int64) bool {
 	if len(n.children) > 0 {
 		return false

@@ -31,9 +31,9 @@ func (s *Server) Sessions() []SessionInfo {
 	return list
 }
 
-// KillSession ends a session as if its client had closed it on some other connection: its ephemeral nodes go and their
-// watches fire, then its connection is closed. When its client comes back, it is told that the session has expired: it
-// cannot tell this from an expiry. It returns false if there is no such session.
+// KillSession ends a session as if its client had closed it on another connection: its ephemeral nodes go, their
+// watches fire, and its connection is closed. When the client comes back it learns that the session has expired;
+// it cannot tell this from an expiry. KillSession returns false if there is no such session.
 func (s *Server) KillSession(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,9 +47,9 @@ func (s *Server) KillSession(id int64) bool {
 	return true
 }
 
-// SetSequence sets the number that the next sequential child of path will carry, for tests of what happens near 2^31: see
-// [WithVersion] for what a version does there. It is the count of children ever created, so the node's cversion changes
-// with it. It fails if there is no such node.
+// SetSequence sets the number of the next sequential child of path, for tests near 2^31. [WithVersion] says what a
+// version does there. The number is the count of children ever created, so the node's cversion changes with it.
+// SetSequence fails if there is no such node.
 func (s *Server) SetSequence(path string, next int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,9 +61,9 @@ func (s *Server) SetSequence(path string, next int32) error {
 	return nil
 }
 
-// Pause makes the server accept connections and do nothing else on the network: it reads no requests, sends nothing and
-// closes nothing until [Server.Resume], while time goes on and sessions expire. Requests that arrive meanwhile are served
-// on Resume if their session still lives.
+// Pause makes the server silent until [Server.Resume]: it accepts connections, but reads no requests, sends
+// nothing and closes nothing. Time goes on and sessions expire. On Resume, the requests that have arrived are
+// served if their session still lives.
 func (s *Server) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,13 +1,13 @@
 package zkserver
 
-// CutOff makes the connection of a session that of a follower which has lost its leader and has not noticed yet, until
-// rejoin is called: it answers pings and reads, from the data of this moment, and what needs the leader, writes and
-// sync, stays without an answer, and so does everything that its client sends after that. The session hears nothing of
-// it: it expires although its pings are acknowledged, and the connection is not told. Other connections, also those with
-// which the client comes back, are on the side of the leader.
+// CutOff puts the connection of a session on a follower that has lost its leader without noticing, until rejoin is
+// called. The follower answers pings and reads from the data of this moment. Writes and sync need the leader: they
+// get no answer, and neither does any request after them. The session expires although its pings are acknowledged,
+// and the connection is not notified. Other connections are on the leader's side, even new ones of the same
+// client.
 //
-// A follower of ZooKeeper gives up after syncLimit ticks; rejoin is that moment, and ends the connection. Calling it
-// again does nothing. CutOff of a session without a connection does nothing either. It copies the tree.
+// A follower of ZooKeeper gives up after syncLimit ticks. rejoin is that moment and ends the connection. Calling
+// it again does nothing. CutOff does nothing for a session without a connection. It copies the tree.
 func (s *Server) CutOff(sessionID int64) (rejoin func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,8 +29,8 @@ func (s *Server) CutOff(sessionID int64) (rejoin func()) {
 	}
 }
 
-// isStuck tells whether a request on a connection that is cut off gets no answer. Answers come in the order of requests:
-// one that is missing holds back all after it.
+// isStuck reports whether a request on a connection that is cut off gets no answer. Answers come in the order of
+// requests, so a missing one holds back all after it.
 func (c *conn) isStuck(op OpCode) bool {
 	if c.cutOff == nil {
 		return false

@@ -13,7 +13,7 @@ type Request struct {
 	SessionID int64  // of the connection; in a connect request the session asked for, 0 for a new one
 	Xid       int32  // the client's number for it; 0 in a connect request
 	Op        OpCode // OpCreateSession for a connect request
-	Path      string // of a multi that of its first operation; empty for a request about no path
+	Path      string // of a multi, its first operation's; empty for a request about no path
 }
 
 // Fault is what becomes of a request. The zero Fault is [Pass].
@@ -61,8 +61,8 @@ var (
 	ApplyNeverAnswer = Fault{kind: faultApplyNeverAnswer}
 )
 
-// Delay serves the request after d. Later requests on the connection wait behind it; nobody else does. The session is
-// kept alive only when the request is served.
+// Delay serves the request after d. Later requests on the connection wait behind it; other connections do not. The
+// session is kept alive only when the request is served.
 func Delay(d time.Duration) Fault {
 	return Fault{delay: d}
 }
@@ -79,8 +79,8 @@ func FailWith(errorCode int32) Fault {
 	return Fault{kind: faultFail, code: code(errorCode)}
 }
 
-// RespondWith applies the request and sends raw in place of its reply: the bytes as they are, so a well-formed frame
-// starts with its own length in four bytes.
+// RespondWith applies the request and sends raw instead of its reply, byte for byte. A well-formed frame starts
+// with its own length in four bytes.
 func RespondWith(raw []byte) Fault {
 	return Fault{kind: faultRespond, frame: string(raw)}
 }
@@ -125,7 +125,7 @@ func Nth(k int, op OpCode, f Fault) func(Request) Fault {
 	}
 }
 
-// wait blocks for as long as the fault holds the request back; false means that the connection has ended meanwhile.
+// wait blocks for as long as the fault holds the request back. It returns false if the connection ends first.
 func (f Fault) wait(ended <-chan struct{}) bool {
 	var elapsed <-chan time.Time
 	switch {
@@ -158,14 +158,14 @@ type hook struct {
 	decide func(Request) Fault
 }
 
-// Intercept has hook decide about every request from now on, pings and connect requests included, until remove is
-// called. If there are several hooks, each is asked in the order of their coming, until one says something else than
-// [Pass].
+// Intercept lets hook decide about every request from now on, pings and connect requests included, until remove is
+// called. With several hooks, the server asks them in the order in which they were added, until one returns
+// something else than [Pass].
 //
-// Requests of one connection are passed in their order, before they are applied. No two calls of hooks of one server
-// overlap, so a hook needs no lock for what it alone uses; for the same reason it must not block, but return [HoldUntil].
-// It may use the server, except for Stop, Restart and Close. A call that is under way when remove is called may end
-// after it.
+// The requests of one connection reach hook in their order, before they are applied. Calls of the hooks of one
+// server never overlap, so a hook needs no lock for its own state. For the same reason it must not block: to hold
+// a request back, return [HoldUntil]. It may use the server, except for Stop, Restart and Close. A call that has
+// begun when remove is called may end after remove has returned.
 func (s *Server) Intercept(decide func(Request) Fault) (remove func()) {
 	h := &hook{decide: decide}
 	s.hooks.mu.Lock()

@@ -2,7 +2,7 @@ package zkserver
 
 import "slices"
 
-// freeze is what the clients of one session, or of all (id 0), see of the tree until it is lifted.
+// freeze is what the clients of one session, or of all (id 0), see of the tree until the freeze is lifted.
 type freeze struct {
 	session int64
 	tree    *tree
@@ -16,15 +16,15 @@ type lateWatch struct {
 	missing  bool // the node did not exist in the frozen tree
 }
 
-// FreezeReads makes all reads of one session, or with id 0 of all sessions, see the data of this moment until thaw is
-// called, while their writes are applied and answered as ever. So a session can be shown what is no longer true, such
-// as a node whose owner has expired. sync does not help it.
+// FreezeReads makes all reads of one session, or with id 0 of all sessions, see the data of this moment until thaw
+// is called. Writes are applied and answered as usual. So a session can be shown outdated data, such as a node
+// whose owner has expired. A sync does not help.
 //
-// It is what a client sees of a follower that has stopped following: watch events are held back, and delivered by thaw,
-// together with those of changes that had already happened when the watch was set.
+// This is what a client sees of a follower that lags behind. Watch events are held back and delivered by thaw,
+// along with the events of changes that had already happened when a watch was set.
 //
-// FreezeReads copies the tree. The freeze holds across reconnects of the session. Calling thaw again does nothing; of
-// several freezes of one session the oldest counts.
+// FreezeReads copies the tree. The freeze holds across reconnects of the session. Calling thaw again does nothing.
+// Of several freezes of one session the oldest counts.
 func (s *Server) FreezeReads(sessionID int64) (thaw func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,8 @@ func (s *Server) watchLate(c *conn, w lateWatch) {
 	c.late = append(c.late, w)
 }
 
-// notify tells the client of c about e, unless it may not read the node. While its reads are frozen it is told later.
+// notify sends e to the client of c unless the client may not read the node. While its reads are frozen, the event
+// waits.
 func (s *Server) notify(c *conn, e event) {
 	if !allowed(e.acl, permRead, c.ids) {
 		return
@@ -105,7 +106,7 @@ func (s *Server) notify(c *conn, e event) {
 	s.reply(c, e.frame())
 }
 
-// catchUp delivers what was held back from c, and fires its watches whose change was over before they were set.
+// catchUp delivers what was held back from c, and fires its watches whose changes preceded them.
 func (s *Server) catchUp(c *conn) {
 	held, late := c.held, c.late
 	c.held, c.late = nil, nil
@@ -132,7 +133,7 @@ func (s *Server) fireLate(c *conn, w lateWatch) {
 	}
 }
 
-// due tells which event a watch has missed, if any, when its node is n by now.
+// due returns the event that a watch has missed, if any, when its node is n by now.
 func (w lateWatch) due(n *node) (eventKind, bool) {
 	switch {
 	case w.missing:

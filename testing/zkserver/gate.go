@@ -2,7 +2,7 @@ package zkserver
 
 import "sync"
 
-// gate is open or shut; who comes to a shut gate waits. The zero gate is open.
+// gate is open or shut; a caller of wait at a shut gate waits. The zero gate is open.
 type gate struct {
 	mu   sync.Mutex
 	shut chan struct{} // nil while open, closed on opening

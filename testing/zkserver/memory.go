@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Dial connects to the server in memory, whatever network and address are named: no socket is opened, and inside a
-// bubble of testing/synctest waiting for such a connection lets the fake clock advance. Its form is that of
-// (*net.Dialer).DialContext, so that it can be given to clients as their dialer. The address of the client is 127.0.0.1
-// with a port that counts connections.
+// Dial connects to the server in memory, whatever network and address are named. It opens no socket: inside a
+// bubble of testing/synctest, waiting for such a connection lets the fake clock advance. Its signature is the one
+// of (*net.Dialer).DialContext, so clients take it as their dialer. The client's address is 127.0.0.1 with a port
+// that counts connections.
 //
-// It does not block. It fails when ctx has ended, and with ECONNREFUSED while the server is stopped or refuses
+// Dial does not block. It fails when ctx has ended, and with ECONNREFUSED while the server is stopped or refuses
 // connections.
 func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
@@ -48,8 +48,8 @@ type memoryAddr string
 func (memoryAddr) Network() string  { return "memory" }
 func (a memoryAddr) String() string { return string(a) }
 
-// memoryConn is one end of a connection in memory. Unlike that of net.Pipe it has a buffer in each direction, as a
-// socket has, so that a write does not wait for the reader.
+// memoryConn is one end of a connection in memory. Unlike an end of net.Pipe it has a buffer in each direction, as
+// a socket has, so a write does not wait for the reader.
 type memoryConn struct {
 	in, out       *half
 	local, remote memoryAddr
@@ -60,7 +60,7 @@ func (c *memoryConn) Write(p []byte) (int, error) { return c.out.write(p) }
 func (c *memoryConn) LocalAddr() net.Addr         { return c.local }
 func (c *memoryConn) RemoteAddr() net.Addr        { return c.remote }
 
-// CloseWrite tells the other end that no more will come.
+// CloseWrite ends the direction to the other end.
 func (c *memoryConn) CloseWrite() error {
 	c.out.change(func() { c.out.ended = true })
 	return nil
@@ -106,7 +106,7 @@ type half struct {
 
 func newHalf() *half { return &half{changed: make(chan struct{})} }
 
-// change makes a change and wakes whoever waits for one.
+// change makes a change and wakes all waiters.
 func (h *half) change(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -33,7 +33,7 @@ type multiOp struct {
 	version int32
 }
 
-// decodeMulti reads all operations: a list that cannot be read is refused as a whole.
+// decodeMulti reads all operations. A list with a malformed operation is refused as a whole.
 func decodeMulti(in *decoder) []multiOp {
 	var ops []multiOp
 	for {
@@ -57,8 +57,8 @@ func decodeMulti(in *decoder) []multiOp {
 	}
 }
 
-// fitMulti sets the kind of create from the flags, which decide it in a multi. Flags that ask for a TTL decide nothing: a
-// request without one stays what it is, and fails when its turn comes.
+// fitMulti sets the kind of create from the flags, which decide it in a multi. Flags that ask for a TTL decide
+// nothing: a request without a TTL keeps its kind and fails when its turn comes.
 func (r *createRequest) fitMulti() {
 	switch {
 	case r.flags == flagContainer:
@@ -69,9 +69,9 @@ func (r *createRequest) fitMulti() {
 	}
 }
 
-// multi applies all operations in one transaction or none. It is a success even when it is not: the reply tells the
-// outcome of each operation, and that of the ones before the failure is 0. Only a list that cannot be read, or that comes
-// to a create that is no whole request, fails as such.
+// multi applies all operations in one transaction, or none. The request succeeds even when an operation fails: the
+// reply has the outcome of each operation, 0 for the operations before the failure. The request fails only if its
+// list is malformed, or if it has a create that is incomplete.
 func (x *call) multi() code {
 	ops := decodeMulti(&x.in)
 	t := x.begin()
@@ -136,7 +136,7 @@ func (x *call) multiCreate(t *txn, r createRequest) code {
 	return err
 }
 
-// multiFailure writes the results of n operations of which number failed did.
+// multiFailure writes the results of n operations; operation failed has failed with err.
 func (x *call) multiFailure(n, failed int, err code) {
 	for i := range n {
 		switch {
@@ -163,7 +163,7 @@ func (x *call) multiRead() code {
 			break
 		}
 		start := len(x.out.b)
-		if start > x.s.cfg.maxQueued { // nobody gets so much at once: see conn.send
+		if start > x.s.cfg.maxQueued { // too much for one client, see conn.send
 			x.end = true
 			return codeMarshalling
 		}

@@ -15,16 +15,16 @@ type network struct {
 	cuts      map[int64]int // session id -> how many connections to cut that are to come
 }
 
-// throttle bounds the rate of one session's connections, or of all (id 0).
+// throttle bounds the rate of the connections of one session, or of all (id 0).
 type throttle struct {
 	session int64
 	rate    int // bytes per second
 }
 
-// Cut ends the connection of a session, or with id 0 all connections, as a network does that drops them: what was
-// queued for the client is lost, and sessions go on. Where times is more than 1, the connections with which the clients
-// come back are cut as well, each right after its handshake, until times of them were: a client that is disconnected
-// once more before it has recovered. It returns how many were cut at once.
+// Cut ends the connection of a session, or with id 0 all connections, as a network failure does: what was queued
+// for the client is lost, and sessions go on. If times is greater than 1, the next connections of the same clients
+// are cut as well, each right after its handshake, until times of them were cut. So a client loses its connection
+// again before it has recovered. Cut returns how many connections it cut at once.
 func (s *Server) Cut(sessionID int64, times int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,8 +57,8 @@ func (s *Server) cutAgain(c *conn) {
 	s.cut(c)
 }
 
-// Refuse turns new connections away until allow is called. Those that exist go on. With several calls in force, all of
-// them have to be taken back. Calling allow again does nothing.
+// Refuse turns new connections away until allow is called. Existing connections go on. With several calls in
+// force, each must be taken back. Calling allow again does nothing.
 func (s *Server) Refuse() (allow func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +115,8 @@ func (s *Server) pace(c *conn, n int) (int, time.Duration) {
 	return n, 0
 }
 
-// Send sends bytes to the client of a session that nobody has asked for: garbage, or a frame that starts with its own
-// length in four bytes. It returns false if the session has no connection.
+// Send sends unrequested bytes to the client of a session: garbage, or a frame that starts with its own length in
+// four bytes. It returns false if the session has no connection.
 func (s *Server) Send(sessionID int64, raw []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Server) connsOf(sessionID int64) []*conn {
 	return list
 }
 
-// refuses tells why a new connection is turned away, and is empty if it is not.
+// refuses returns why a new connection is turned away, or "" if it is accepted.
 func (s *Server) refuses(c *conn) (why string) {
 	if s.net.refusals > 0 {
 		return "Refuse"
@@ -155,5 +155,5 @@ func refuse(nc net.Conn) {
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // fails only on a closed connection
 	}
-	_ = nc.Close() // a refusal has nobody to report to
+	_ = nc.Close() // a refusal has no caller to report to
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// readable finds a node that the client may read, in what it is to see of the tree.
+// readable finds a node that the client may read, in the client's view of the tree.
 func (x *call) readable(path string) (*node, code) {
 	n := x.s.view(x.c).lookup(path)
 	if n == nil {
@@ -93,7 +93,7 @@ func (x *call) readChildren(path string, watch bool) (*node, code) {
 	return n, codeOK
 }
 
-// getACL shows the hashes of passwords only to who may change the ACL.
+// getACL shows the hashes of passwords only to clients that may change the ACL.
 func (x *call) getACL() code {
 	path := x.in.string()
 	if x.in.bad {
@@ -165,7 +165,7 @@ func (x *call) whoAmI() code {
 	return codeOK
 }
 
-// sync has nothing to wait for on a server of its own. It gives back the path, which need not exist, and may be null.
+// sync has nothing to wait for on a single server. It returns the path, which need not exist and may be null.
 func (x *call) sync() code {
 	path := x.in.buffer()
 	if x.in.bad {

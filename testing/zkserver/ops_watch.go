@@ -27,8 +27,8 @@ func (x *call) addWatch() code {
 // anyWatch is every mode a watch can have.
 const anyWatch = watchStandard | watchPersistent | watchRecursive
 
-// watchType reads which watches a request means: the modes in the data table and those in the children table. The
-// numbers are those of Watcher.WatcherType.
+// watchType reads which watches a request means: the modes in the data table and the modes in the children table.
+// The numbers are Watcher.WatcherType's.
 func (x *call) watchType() (path string, data, children watchMode) {
 	path = x.in.string()
 	switch x.in.int32() {
@@ -71,8 +71,8 @@ func (x *call) checkWatches() code {
 	return codeOK
 }
 
-// setWatches sets again what a client had set on an earlier connection. What changed since the zxid that the client has
-// seen last is told at once instead (DataTree.setWatches).
+// setWatches sets the watches of an earlier connection again. A change after the zxid that the client has seen
+// last is reported at once instead (DataTree.setWatches).
 func (x *call) setWatches() code {
 	seen := x.in.int64()
 	data, exist, children := x.in.strings(), x.in.strings(), x.in.strings()
@@ -105,7 +105,8 @@ func (x *call) setWatches() code {
 	return codeOK
 }
 
-// rewatch sets a watch on a node that existed when it was set before, or tells what has happened to the node.
+// rewatch sets a watch on a node that existed when the watch was first set, or reports what has happened to the
+// node.
 func (x *call) rewatch(path string, kind eventKind, changed func(*node) bool) {
 	n := x.s.view(x.c).lookup(path)
 	switch {

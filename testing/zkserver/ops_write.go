@@ -71,7 +71,7 @@ func (x *call) setACL() code {
 	return t.finish(err)
 }
 
-// check alone is not something clients send: they use it in a multi.
+// check serves a check outside a multi, which clients do not send.
 func (x *call) check() code {
 	path, version := x.in.path(), x.in.int32()
 	t := x.begin()
@@ -85,8 +85,8 @@ func (x *call) check() code {
 	return t.finish(err)
 }
 
-// reconfig is refused, as by any server that was not configured to allow it, or is alone. Unlike other writes it is no
-// transaction if it cannot be read.
+// reconfig is refused, as on any server that does not allow it or that is alone. Unlike other writes, a malformed
+// reconfig is no transaction.
 func (x *call) reconfig() code {
 	for range 3 { // joining, leaving and new members
 		x.in.text()
@@ -112,8 +112,8 @@ func (x *call) closeSession() code {
 	return codeOK
 }
 
-// auth gives the connection another identity. A scheme that the server cannot check costs the connection, and so does a
-// request that cannot be read, without an answer.
+// auth gives the connection another identity. A scheme that the server cannot check ends the connection, and so
+// does a malformed request, without an answer.
 func (x *call) auth() code {
 	x.outside = true
 	x.in.int32() // type, always 0

@@ -78,8 +78,8 @@ func WithAddr(addr string) Option {
 	})
 }
 
-// WithoutListener starts a server that listens nowhere: it serves only connections given to [Server.ServeConn]. A
-// listener is what keeps the fake clock of testing/synctest from advancing.
+// WithoutListener starts a server that listens nowhere: it serves connections from [Server.Dial] and
+// [Server.ServeConn]. A listener would keep the fake clock of testing/synctest from advancing.
 func WithoutListener() Option {
 	return optionFunc(func(c *config) error {
 		c.listen = false
@@ -138,10 +138,10 @@ func WithMaxFrame(n int) Option {
 	})
 }
 
-// WithMaxMemory bounds the bytes of memory that the server keeps for all connections together: requests that have arrived
-// in part, answers that clients have not read, watches and identities. When there are more, the connection that holds
-// the most is cut, and its client can come back with its session. Every connection counts for at least 24 KiB. Data of
-// znodes are not bounded. Defaults to 256 MiB. At least 1 MiB.
+// WithMaxMemory bounds the bytes of memory that the server keeps for all connections together: requests that have
+// arrived in part, answers that clients have not read, watches and identities. Above the bound, the connection
+// that holds the most is cut; its client can come back with its session. Every connection counts for at least 24
+// KiB. The data of znodes is not bounded. Defaults to 256 MiB. At least 1 MiB.
 func WithMaxMemory(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<20 {
@@ -165,9 +165,9 @@ func WithMaxClientConnections(n int) Option {
 	})
 }
 
-// WithVersion sets the version that the server claims in its four-letter words, such as "3.5.10". It also holds the
-// server to that version: a request that came with a later one is unknown to it, and so costs the connection, and before
-// 3.6 sequence numbers go on at -2147483648 after 2147483647, where they stay since. Defaults to 3.8.0.
+// WithVersion sets the version that the server claims in its four-letter words, such as "3.5.10", and the requests
+// it knows: a request that a later version introduced costs the connection. Before 3.6, sequence numbers go on at
+// -2147483648 after 2147483647; since 3.6 they stay there. Defaults to 3.8.0.
 func WithVersion(version string) Option {
 	return optionFunc(func(c *config) error {
 		v, err := parseVersion(version)
@@ -176,8 +176,9 @@ func WithVersion(version string) Option {
 	})
 }
 
-// WithReconfigEnabled answers reconfig as a standalone server does whose configuration says reconfigEnabled=true: with -6
-// (unimplemented), since there is no ensemble to change. Without it the answer is -123 (reconfig is disabled).
+// WithReconfigEnabled answers reconfig as a standalone server with reconfigEnabled=true does: with -6
+// (unimplemented), since there is no ensemble to change. Without the option the answer is -123 (reconfig is
+// disabled).
 func WithReconfigEnabled() Option {
 	return optionFunc(func(c *config) error {
 		c.reconfig = true
@@ -185,7 +186,7 @@ func WithReconfigEnabled() Option {
 	})
 }
 
-// WithLogger sets where the server reports connections, sessions and their ends. Defaults to nowhere.
+// WithLogger sets the logger for connections, sessions and their ends. By default nothing is logged.
 func WithLogger(log *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if log == nil {
@@ -219,7 +220,8 @@ func (v serverVersion) String() string {
 	return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
 }
 
-// knows tells whether a server of this version has the request: each is listed with the first one that does.
+// knows reports whether a server of this version has the request. Each request is listed with the first version
+// that has it.
 func (v serverVersion) knows(op OpCode) bool {
 	since := serverVersion{3, 4, 0}
 	switch op {

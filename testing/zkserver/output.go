@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// writeLoop writes what is queued until the connection is to be closed, and closes it.
+// writeLoop writes what is queued until the connection must close, and closes it.
 func (c *conn) writeLoop() {
 	defer c.abort()
 	var spare []byte
@@ -36,8 +36,8 @@ func (c *conn) writeLoop() {
 	}
 }
 
-// write writes what was queued, in pieces where the network is slow. Of nothing it writes nothing: net.Pipe would wait
-// for a reader.
+// write writes b, in pieces on a throttled connection. It skips an empty write, for which net.Pipe would wait for
+// a reader.
 func (c *conn) write(b []byte) error {
 	for len(b) > 0 {
 		n, takes := c.srv.pace(c, len(b))
@@ -59,8 +59,8 @@ func (s *Server) wrote(c *conn, n int) {
 	s.hold(c, -n)
 }
 
-// waitForRequest waits for as long as n bytes of a request take on a slow network; false means that the connection has
-// ended meanwhile.
+// waitForRequest waits for the time that n bytes of a request take on a throttled connection. It returns false if
+// the connection ends first.
 func (c *conn) waitForRequest(n int) bool {
 	for n > 0 {
 		part, takes := c.srv.pace(c, n)
@@ -88,8 +88,8 @@ func (c *conn) swap(spare []byte) []byte {
 	return queued
 }
 
-// send queues frames. It never blocks: a client that leaves too much unread loses its connection. It is called with
-// Server.mu held.
+// send queues frames. It never blocks: a client that leaves too much unread loses its connection. The caller holds
+// Server.mu.
 func (c *conn) send(frames []byte) {
 	c.srv.hold(c, len(frames))
 	if !c.queue(frames) {
@@ -152,7 +152,7 @@ func (c *conn) endLocked() {
 	}
 }
 
-// isEnded tells whether the server has ended the connection, which its client may not have noticed yet.
+// isEnded reports whether the server has ended the connection. The client may not have noticed yet.
 func (c *conn) isEnded() bool {
 	select {
 	case <-c.ended:
@@ -162,12 +162,12 @@ func (c *conn) isEnded() bool {
 	}
 }
 
-// limitWrites sees to it that the last bytes for a client that does not read are not waited for.
+// limitWrites bounds the wait for a client that does not read its last bytes.
 func (c *conn) limitWrites() {
 	_ = c.nc.SetWriteDeadline(time.Now().Add(linger)) // fails only on a closed connection
 }
 
-// hangUp tells the client that no more will come and waits until it has hung up too, but no longer than linger.
+// hangUp ends the direction to the client and waits until the client has hung up too, at most for linger.
 func (c *conn) hangUp() {
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.nc.SetReadDeadline(time.Now().Add(linger)) != nil {

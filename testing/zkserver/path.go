@@ -18,7 +18,7 @@ func splitPath(path string) (parent, name string, ok bool) {
 	return canonical(path[:i]), path[i+1:], true
 }
 
-// canonical names the root "/": ZooKeeper knows it as "" too.
+// canonical names the root "/", which ZooKeeper also knows as "".
 func canonical(path string) string {
 	if path == "" {
 		return rootPath
@@ -26,7 +26,7 @@ func canonical(path string) string {
 	return path
 }
 
-// reserved tells the nodes that nobody may delete.
+// reserved reports whether a node can never be deleted.
 func reserved(path string) bool {
 	switch path {
 	case "", rootPath, procPath, quotaPath, configPath:
@@ -51,8 +51,8 @@ func validPath(path string) bool {
 	return true
 }
 
-// forbidden tells the characters that ZooKeeper refuses in a path: control characters, the private use area, the
-// specials, and all outside the basic plane, which Java sees as surrogates.
+// forbidden reports whether ZooKeeper refuses a character in a path: control characters, the private use area, the
+// specials, and everything outside the basic plane, which Java sees as surrogates.
 func forbidden(r rune) bool {
 	switch {
 	case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:

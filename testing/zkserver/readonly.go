@@ -1,13 +1,13 @@
 package zkserver
 
-// LoseQuorum makes the server that of an ensemble without a majority, started with readonlymode.enabled=true and
-// localSessionsEnabled=true, until regain is called: it ends all connections, accepts only clients that say they can do
-// with a read-only server, tells them so, and answers reads. What needs a leader, writes and sync, fails with -119 (not
-// read-only). Clients get sessions of their own, which know no ephemeral nodes and end with regain. Whoever comes back
-// with a session from before is hung up on, and no such session expires.
+// LoseQuorum takes the majority of its ensemble away from the server until regain is called, with
+// readonlymode.enabled=true and localSessionsEnabled=true. The server ends all connections. Then it accepts only
+// clients that accept a read-only server, and answers reads. Writes and sync fail with -119 (not read-only).
+// Clients get local sessions, which cannot own ephemeral nodes and end with regain. A client that presents an
+// earlier session is disconnected, and no earlier session expires.
 //
-// With regain, which ends all connections too, those sessions have their full timeout again. Calling it again, or
-// LoseQuorum while it is in force, does nothing.
+// regain ends all connections too, and gives the earlier sessions their full timeout again. Calling it again does
+// nothing, nor does LoseQuorum while it is in force.
 func (s *Server) LoseQuorum() (regain func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *Server) LoseQuorum() (regain func()) {
 	}
 }
 
-// elect ends all connections, as a server does that has to look for a leader.
+// elect ends all connections, as a server does when it looks for a leader.
 func (s *Server) elect() {
 	for _, c := range s.connsOf(0) {
 		s.noteConn(Ended, c, "the quorum has changed")
@@ -44,9 +44,9 @@ func (s *Server) elect() {
 	}
 }
 
-// rejects tells why a connect request is answered by hanging up, and is empty if it is not. The order is that of
-// ZooKeeperServer.processConnectRequest. A client that has seen a later zxid must look for a server that knows what it
-// knows; a session of the quorum is nothing that a server without one can say anything about.
+// rejects returns why a connect request is answered by hanging up, or "" if it is accepted. The order of checks is
+// ZooKeeperServer.processConnectRequest's. A client that has seen a later zxid must look for a server that is as
+// far. A server without a quorum cannot say whether a session of the quorum still exists.
 func (s *Server) rejects(r connectRequest) (why string) {
 	ss := s.sessions[r.session]
 	switch {
@@ -60,7 +60,7 @@ func (s *Server) rejects(r connectRequest) (why string) {
 	return ""
 }
 
-// needsLeader tells the requests that a server cannot answer by itself (ReadOnlyRequestProcessor).
+// needsLeader reports whether a server cannot answer a request by itself (ReadOnlyRequestProcessor).
 func (op OpCode) needsLeader() bool {
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDeleteContainer, OpSetData, OpSetACL, OpCheck,

@@ -12,8 +12,8 @@ type request struct {
 	in  decoder
 }
 
-// path returns the path that the request is about: of a multi that of its first operation, of a request about no
-// path the empty string.
+// path returns the path of the request. A multi has the path of its first operation; a request about no path has
+// "".
 func (r request) path() string {
 	in := r.in
 	switch r.op {
@@ -32,7 +32,7 @@ func (r request) path() string {
 	return path
 }
 
-// call is one request while it is being served, under Server.mu.
+// call is one request being served, under Server.mu.
 type call struct {
 	s   *Server
 	c   *conn
@@ -152,8 +152,8 @@ func (s *Server) serve(c *conn, r request) {
 	}
 }
 
-// holdBack waits for as long as a fault holds a request back; false means that the connection has ended meanwhile.
-// Such a request has not arrived, and so keeps no session alive.
+// holdBack waits for as long as a fault holds a request back. It returns false if the connection ends first. A
+// request that is held back has not arrived, so it keeps no session alive.
 func (c *conn) holdBack(f Fault) bool {
 	if f.delay == 0 && f.until == nil {
 		return true
@@ -163,14 +163,14 @@ func (c *conn) holdBack(f Fault) bool {
 	return f.wait(c.ended)
 }
 
-// arrive tells whether a request arrives, or is lost on its way.
+// arrive reports whether a request arrives rather than getting lost on its way.
 func (s *Server) arrive(c *conn, r Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.swallow(c, ToServer, r, "")
 }
 
-// ask asks the hooks about a request, which gets its index from them, and notes what they want.
+// ask asks the hooks about a request, sets its index, and logs their answer.
 func (s *Server) ask(c *conn, r *Request) Fault {
 	f := s.hooks.ask(r)
 	if f != Pass {
@@ -181,7 +181,7 @@ func (s *Server) ask(c *conn, r *Request) Fault {
 	return f
 }
 
-// outcome is what has become of a request.
+// outcome is the result of a request.
 type outcome struct {
 	answer []byte // the frame of the reply, valid until the next call
 	err    code
@@ -216,7 +216,7 @@ func (s *Server) apply(c *conn, r request) outcome {
 }
 
 // replyZxid is the zxid of the last transaction that the client's server has applied. For a client whose reads are
-// frozen that server lags behind, but it never goes back.
+// frozen, that server lags behind but never goes back.
 func (x *call) replyZxid() int64 {
 	if x.outside {
 		return x.zxid

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// ErrClosed is returned by what a closed server can no longer do.
+// ErrClosed is returned by methods of a closed server.
 var ErrClosed = errors.New("zkserver: server closed")
 
-// Server is a ZooKeeper server in memory. All methods may be called from any goroutine, but for what [Server.Intercept]
-// says of hooks.
+// Server is a ZooKeeper server in memory. Its methods may be called from any goroutine; [Server.Intercept] names
+// the exceptions for hooks.
 type Server struct {
 	cfg     config
 	log     *slog.Logger
@@ -56,9 +56,9 @@ type run struct {
 	wg       sync.WaitGroup
 }
 
-// Start returns a server that listens and serves until [Server.Close]. Its data are those of a new installation: the
-// nodes /zookeeper, /zookeeper/config and /zookeeper/quota. It fails when an option is invalid or the address cannot be
-// listened on, and then leaves nothing behind.
+// Start returns a server that listens and serves until [Server.Close]. Like a new installation it has the nodes
+// /zookeeper, /zookeeper/config and /zookeeper/quota. Start fails when an option is invalid or the address is not
+// available, and then leaves nothing behind.
 func Start(opts ...Option) (*Server, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
@@ -81,7 +81,7 @@ func Start(opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-// beginRun listens and starts the goroutines that are not a connection's.
+// beginRun listens and starts the goroutines that serve no single connection.
 func (s *Server) beginRun() error {
 	r := &run{stop: make(chan struct{}), conns: make(map[*conn]struct{})}
 	if s.cfg.listen {
@@ -129,7 +129,7 @@ func (s *Server) keepTime(r *run) {
 	}
 }
 
-// acceptRetry is how long a listener that failed for lack of something, say file descriptors, is left alone.
+// acceptRetry is the pause after a failed Accept, say for lack of file descriptors.
 const acceptRetry = 10 * time.Millisecond
 
 func (s *Server) accept(r *run) {
@@ -151,12 +151,12 @@ func (s *Server) accept(r *run) {
 	}
 }
 
-// ServeConn serves a connection that was made in some other way than through the listener or [Server.Dial], such as one
-// end of a net.Pipe. It returns at once. The server owns nc from then on and closes it when the connection ends, when
-// the server is stopped or closed, or at once if it is already.
+// ServeConn serves a connection that comes neither from the listener nor from [Server.Dial], such as an end of a
+// net.Pipe. It returns at once. The server owns nc from then on, and closes it when the connection ends or the
+// server is stopped or closed; at once if it already is.
 func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc) }
 
-// serveConn is ServeConn, and tells whether the connection is served.
+// serveConn is ServeConn and reports whether the connection is served.
 func (s *Server) serveConn(nc net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,9 +208,9 @@ func (s *Server) Stop() error {
 	return s.endRun()
 }
 
-// Restart serves again after [Server.Stop], on the same address, and gives every session its full timeout anew, as a new
-// leader does. It does nothing if the server runs, returns [ErrClosed] if it is closed, and fails if the address has
-// been taken meanwhile, in which case it may be called again.
+// Restart serves again after [Server.Stop], on the same address, and gives every session its full timeout again,
+// as a new leader does. It does nothing if the server runs, and returns [ErrClosed] if it is closed. It fails if
+// the address has been taken in the meantime; the caller may then call it again.
 func (s *Server) Restart() error {
 	s.lifecycle.Lock()
 	defer s.lifecycle.Unlock()
@@ -274,8 +274,8 @@ func (s *Server) endRun() error {
 	return nil
 }
 
-// begin opens a transaction with a zxid of its own. It stays used if the transaction fails, or if the request cannot
-// even be read.
+// begin opens a transaction with its own zxid. The zxid is used up even when the transaction fails or the request
+// is malformed.
 func (s *Server) begin() *txn {
 	s.tree.zxid++
 	return &txn{
@@ -285,7 +285,8 @@ func (s *Server) begin() *txn {
 	}
 }
 
-// detach makes the server forget a connection: it watches nothing, belongs to no session, and its requests are ignored.
+// detach makes the server forget a connection: its watches go, it belongs to no session, and its requests are
+// ignored.
 func (s *Server) detach(c *conn) {
 	if !c.attached {
 		return

@@ -9,7 +9,7 @@ import (
 // passwordSize is the length in bytes of a session's password.
 const passwordSize = 16
 
-// session is what a client keeps across connections. Server.mu guards it.
+// session is the state that a client keeps across connections. Server.mu guards it.
 type session struct {
 	id       int64
 	password [passwordSize]byte
@@ -31,8 +31,8 @@ func (s *Server) touch(ss *session) {
 	ss.expires = (s.clock() + ss.timeout).Truncate(tick) + tick
 }
 
-// touchBy is touch for a request on a connection, of which nobody hears if that is cut off. Requests of the types auth
-// and sasl prove nothing about the session: ZooKeeper answers them before it comes to that.
+// touchBy is touch for a request on a connection. A connection that is cut off touches nothing. Requests of the
+// types auth and sasl prove nothing about the session: ZooKeeper answers them before it looks at the session.
 func (s *Server) touchBy(c *conn, op OpCode) {
 	if c.cutOff == nil && op != OpAuth && op != OpSASL {
 		s.touch(c.session)
@@ -56,7 +56,7 @@ func newSessionID() int64 {
 	return 1<<56 | int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
 }
 
-// openSession makes a session for c.
+// openSession creates a session for c.
 func (s *Server) openSession(c *conn, timeout time.Duration) *session {
 	ss := &session{id: s.nextSession, timeout: timeout, conn: c, local: s.readOnly}
 	if !ss.local {
@@ -71,8 +71,8 @@ func (s *Server) openSession(c *conn, timeout time.Duration) *session {
 	return ss
 }
 
-// takeSession gives a session to another connection of its client. The one it had is closed first, before the password
-// is looked at: that is ZooKeeper's order. It returns nil for a session that does not exist or a wrong password.
+// takeSession moves a session to another connection of its client. The earlier connection is closed first, before
+// the password is checked, as in ZooKeeper. It returns nil for a session that does not exist or a wrong password.
 func (s *Server) takeSession(c *conn, id int64, password []byte, timeout time.Duration) *session {
 	ss := s.sessions[id]
 	if ss == nil {
@@ -107,8 +107,8 @@ func (s *Server) endSession(ss *session) {
 	t.commit()
 }
 
-// killSession ends a session from outside of its connection, which is closed and told nothing, unless it is cut off and
-// so does not even learn of that.
+// killSession ends a session from outside its connection. The connection is closed without a reply; one that is
+// cut off stays open.
 func (s *Server) killSession(ss *session) {
 	c := ss.conn
 	if c != nil && c.cutOff != nil {
@@ -123,14 +123,14 @@ func (s *Server) killSession(ss *session) {
 	}
 }
 
-// nextTick is when sessions are looked at next, on the server's clock.
+// nextTick is the time of the next check of sessions, on the server's clock.
 func (s *Server) nextTick() time.Duration {
 	return s.clock().Truncate(s.cfg.tick) + s.cfg.tick
 }
 
-// expireSessions ends the sessions whose time had come at the tick that was due. A session lives on while a request
-// of its client waits for mu. Ticks that have passed since then, while one request took long or the process stood
-// still, count for no session: what clients sent meanwhile may not even have been read.
+// expireSessions ends the sessions that were due at the tick due. A session lives on while a request of its client
+// waits for mu. Ticks that have passed since, because one request took long or the process stood still, count for
+// no session: the server may not even have read what clients sent in that time.
 func (s *Server) expireSessions(due time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
 package zkserver
 
-// nodeKind is what decides when a node goes away by itself.
+// nodeKind decides when a node goes away by itself.
 type nodeKind uint8
 
 const (
@@ -13,7 +13,7 @@ const (
 // node is one znode. Its data and its ACL are never changed in place, so a snapshot may share them.
 type node struct {
 	data     []byte     // nil is ZooKeeper's null, which a client may write and gets back
-	acl      []aclEntry // empty allows everything to everybody
+	acl      []aclEntry // empty grants everything to every client
 	children map[string]struct{}
 
 	kind  nodeKind

@@ -10,9 +10,10 @@ import (
 // superUser is the identity for which no ACL counts.
 var superUser = authID{scheme: "super"}
 
-// WithSuperDigest names the super user, for whom no ACL counts: a client that presents credentials of the scheme digest
-// with this digest. It has ZooKeeper's form, that of its property zookeeper.DigestAuthenticationProvider.superDigest:
-// "super:" and the base64 of the SHA-1 of "super:password". [SuperDigest] computes it. Defaults to none.
+// WithSuperDigest names the super user, for whom no ACL counts: a client that presents credentials of the scheme
+// digest with this digest. The form is ZooKeeper's, from its property
+// zookeeper.DigestAuthenticationProvider.superDigest: "super:" and the base64 of the SHA-1 of "super:password".
+// [SuperDigest] computes it. By default there is no super user.
 func WithSuperDigest(digest string) Option {
 	return optionFunc(func(c *config) error {
 		user, hash, _ := strings.Cut(digest, ":")
@@ -29,12 +30,12 @@ func SuperDigest(password string) string {
 	return digestID("super:" + password).id
 }
 
-// isSuper tells whether somebody with these identities is the super user.
+// isSuper reports whether ids include the super user.
 func isSuper(ids []authID) bool {
 	return slices.Contains(ids, superUser)
 }
 
-// proved adds an identity to those that the client of c has proved. The super user is one beside the digest's own, and
+// proved adds an identity to the connection c. The super user comes in addition to the digest's own identity, and
 // before it (DigestAuthenticationProvider.handleAuthentication).
 func (s *Server) proved(c *conn, id authID) {
 	if s.cfg.superDigest != "" && id.id == s.cfg.superDigest {

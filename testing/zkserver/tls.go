@@ -6,10 +6,10 @@ import (
 	"net"
 )
 
-// WithTLS makes the server speak TLS on every connection, as a ZooKeeper server does on its secureClientPort: those of
-// the listener, of [Server.Dial] and of [Server.ServeConn]. Four-letter words go through TLS too. The configuration needs
-// a certificate; where it asks clients for theirs, they are checked but give no identity of the scheme x509. It is
-// cloned. Defaults to no TLS.
+// WithTLS makes the server speak TLS on every connection, as a ZooKeeper server does on its secureClientPort: from
+// the listener, from [Server.Dial] and from [Server.ServeConn]. Four-letter words go through TLS too. The
+// configuration needs a certificate. If it asks clients for certificates, they are checked but give no identity of
+// the scheme x509. WithTLS clones the configuration. By default there is no TLS.
 func WithTLS(cfg *tls.Config) Option {
 	return optionFunc(func(c *config) error {
 		if cfg == nil {
@@ -23,7 +23,7 @@ func WithTLS(cfg *tls.Config) Option {
 	})
 }
 
-// secure puts TLS on a connection if the server is to. Nothing is exchanged before the first read.
+// secure wraps a connection in TLS if the server is configured for it. Nothing is exchanged before the first read.
 func (s *Server) secure(nc net.Conn) net.Conn {
 	if s.cfg.tls == nil {
 		return nc

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// txn is one transaction: all its changes carry one zxid and one time, and either all of them stay or none. Changes are
-// made in the tree at once, so that a later operation of a multi sees an earlier one; watches hear of them at commit.
+// txn is one transaction: all its changes carry one zxid and one time, and either all of them stay or none.
+// Changes are made in the tree at once, so a later operation of a multi sees an earlier one. Watches fire at
+// commit.
 //
 // A transaction that fails keeps its zxid: ZooKeeper logs failures too.
 type txn struct {
@@ -19,13 +20,14 @@ type txn struct {
 	events  []event
 }
 
-// caller is who asks: the session that will own ephemeral nodes and the identities that permissions are checked for.
+// caller is the client of a transaction: the session that will own ephemeral nodes and the identities that
+// permissions are checked for.
 type caller struct {
 	session int64
 	ids     []authID
 }
 
-// commit makes the changes final and fires the watches they concern.
+// commit makes the changes final and fires their watches.
 func (t *txn) commit() {
 	for _, e := range t.events {
 		t.watches.fire(e)
@@ -70,8 +72,8 @@ func (r *createRequest) wantsTTL() bool {
 	return r.flags == flagTTL || r.flags == flagTTLSequential
 }
 
-// kind tells what kind of node is asked for. Outside a multi the opcode decides about containers: create with the
-// container flag makes a plain node, in ZooKeeper as here.
+// kind returns the kind of node that is asked for. Outside a multi the opcode decides about containers: create
+// with the container flag makes a plain node, in ZooKeeper as here.
 func (r *createRequest) kind() (nodeKind, code) {
 	if r.flags < 0 || r.flags > flagTTLSequential {
 		return 0, codeBadArguments
@@ -93,8 +95,8 @@ func (r *createRequest) kind() (nodeKind, code) {
 	return kindPersistent, codeOK
 }
 
-// create adds a node and returns its path, which differs from the requested one if it is sequential. The order of the
-// checks is that of PrepRequestProcessor.pRequest2TxnCreate: it decides which of several errors a client sees.
+// create adds a node and returns its path, which differs from the requested one if it is sequential. The order of
+// the checks is PrepRequestProcessor.pRequest2TxnCreate's: it decides which of several errors a client sees.
 func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 	kind, err := r.kind()
 	if err != codeOK {
@@ -184,8 +186,7 @@ func (t *txn) delete(path string, version int32, who caller) code {
 	return codeOK
 }
 
-// remove takes out a node that has no children, without asking anybody: it also serves the end of a session and the
-// sweeper.
+// remove takes out a node that has no children, without checks. The end of a session and the sweeper use it too.
 func (t *txn) remove(path string) {
 	parentPath, _, _ := splitPath(path)
 	parent := t.tree.lookup(parentPath)
@@ -221,7 +222,7 @@ func (t *txn) setData(path string, data []byte, version int32, who caller) (*nod
 	return n, codeOK
 }
 
-// setACL replaces a node's ACL; version -1 matches any. No watch hears of it.
+// setACL replaces a node's ACL; version -1 matches any. It fires no watch.
 func (t *txn) setACL(path string, acl []aclEntry, version int32, who caller) (*node, code) {
 	if !validPath(path) {
 		return nil, codeBadArguments
@@ -250,7 +251,7 @@ func (t *txn) check(path string, version int32, who caller) code {
 	return err
 }
 
-// writable finds the node that a write names, in the order of checks that writes have.
+// writable finds the node that a write names, checking in the order of ZooKeeper's writes.
 func (t *txn) writable(path string, perm int32, who caller) (*node, code) {
 	if !validPath(path) {
 		return nil, codeBadArguments

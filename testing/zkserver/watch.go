@@ -12,7 +12,8 @@ const (
 	eventChildrenChanged eventKind = 4
 )
 
-// event is a change that watches may be waiting for. Its ACL is the node's, for who may not read a node hears nothing.
+// event is a change that watches may be waiting for. acl is the node's: a client that may not read the node gets
+// no event.
 type event struct {
 	kind eventKind
 	path string
@@ -44,8 +45,8 @@ const (
 	watchRecursive                        // stays, and hears of all nodes below
 )
 
-// watches are the two tables of ZooKeeper. exists and getData watch in data, getChildren in children; a persistent watch
-// is in both, a recursive one in data alone, because it is told of children as nodes of their own.
+// watches are the two tables of ZooKeeper. exists and getData watch in data, getChildren in children. A persistent
+// watch is in both; a recursive one is in data alone, because children count as nodes of their own.
 type watches struct {
 	data, children watchTable
 	deliver        func(*conn, event)
@@ -61,7 +62,7 @@ func (w *watches) count() int {
 	return w.data.count() + w.children.count()
 }
 
-// fire tells every connection that waits for e, once each.
+// fire delivers e to every connection that waits for it, once each.
 func (w *watches) fire(e event) {
 	switch e.kind {
 	case eventCreated, eventDataChanged:
@@ -100,7 +101,7 @@ func (w *watches) drop(c *conn) {
 	w.children.drop(c)
 }
 
-// watchTable holds watches by path and by connection, so that both a change and a lost connection find theirs.
+// watchTable holds watches by path and by connection, so a change and a lost connection both find their watches.
 type watchTable struct {
 	byPath    map[string]map[*conn]struct{}
 	byConn    map[*conn]map[string]watchMode
@@ -124,7 +125,7 @@ func (t *watchTable) count() int {
 	return total
 }
 
-// has tells whether c has a watch of one of the modes on path.
+// has reports whether c has a watch of one of the modes on path.
 func (t *watchTable) has(path string, c *conn, mode watchMode) bool {
 	return t.byConn[c][path]&mode != 0
 }
@@ -146,7 +147,7 @@ func (t *watchTable) add(path string, c *conn, mode watchMode) {
 	t.byConn[c][path] |= mode
 }
 
-// remove takes the modes off c's watch on path and tells whether there was anything to take off.
+// remove takes the modes off c's watch on path and reports whether it had any of them.
 func (t *watchTable) remove(path string, c *conn, mode watchMode) bool {
 	had := t.byConn[c][path]
 	if had&mode == 0 {
