@@ -1,17 +1,16 @@
-// Command bench measures the locks of this library side by side with those that
-// people use today: Apache Curator (Java), kazoo (Python), the lock of go-zookeeper,
-// etcd's, Redsync and Redislock, and with the bare requests that a lock cannot do
-// without.
+// Command bench measures the locks of this library side by side with the locks of
+// Apache Curator (Java), kazoo (Python), go-zookeeper, etcd, Redsync and Redislock,
+// and with the bare requests that no lock can avoid.
 //
 //	go run . -peers self,curator,zklock -scenario contended,one-process -out /tmp/bench
 //
 // It starts the servers it needs, on loopback addresses, and stops them. The peers of a
-// scenario run by turns, several rounds of them, so that what changes on the machine
-// meanwhile hits all alike; what is printed are medians, one line a measurement:
+// scenario alternate over several rounds, so a change of the machine's load affects all
+// alike. It prints medians, one line a measurement:
 //
 //	scenario=contended clients=8 goroutines=1 metric=turns_per_s self=3900 curator=2350 ratio_to_curator=1.66
 //
-// A ratio is ours by theirs. Of turns_per_s more is better, of everything else less.
+// A ratio is ours divided by theirs. More is better for turns_per_s, less for the rest.
 //
 // # Scenarios
 //
@@ -27,16 +26,15 @@
 //	many          one client acquires 10,000 locks, holds all of them, and releases them
 //
 // Requests and notifications are counted by the server (mntr), bytes by the loopback
-// interface. What a turn costs the clients is the time that their process has had the
-// processor, and how often it has allocated; Java and Python do not tell the latter.
+// interface. The cost of a turn for the clients is the processor time of their process
+// and its number of allocations; Java and Python do not report allocations.
 //
-// Mutual exclusion is checked while measuring. That a lock of ours lets in too many ends
-// the run; of the others it is reported.
+// Mutual exclusion is checked while measuring. A violation by a lock of ours ends the
+// run; a violation by another lock is reported.
 //
 // # What is compared with what
 //
-// Locks in Redis have no queue and are not fenced by a quorum; they are there for the
-// uncontended case only. etcd always forces what it writes to disk, ZooKeeper only with
-// -fsync. Curator and kazoo run in processes of their own, and are given the same time
-// to warm up.
+// Locks in Redis have no queue and no quorum behind them, so they run in the uncontended
+// scenario only. etcd always forces its writes to disk, ZooKeeper only with -fsync.
+// Curator and kazoo run in their own processes and get the same time to warm up.
 package main

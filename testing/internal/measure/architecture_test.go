@@ -17,7 +17,7 @@ import (
 // TestNamesInTheArchitectureExist: each file and folder of the map is where the map
 // has it, and each path and each Go name between backquotes exists.
 func TestNamesInTheArchitectureExist(t *testing.T) {
-	module, text := repository(t), document(t, "ARCHITECTURE.md")
+	module, text := repository(t), content(t, "ARCHITECTURE.md")
 	everything := slices.Concat(module.files, module.folders)
 
 	onTheMap := placesOnTheMap(t, text)

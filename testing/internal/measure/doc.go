@@ -5,11 +5,12 @@
 //	go run ./testing/internal/measure ./recipes/locks  # these packages
 //	go run ./testing/internal/measure -words           # which words of the list stand where
 //
-// It does not count tests. The columns are:
+// With -words it takes documents in Markdown too. It does not count tests. The
+// columns are:
 //
-//   - files, and cycle: how many of them are in the largest set in which each
-//     file refers, perhaps through others, to each other file. A reader of one
-//     has to read all of them.
+//   - files, and cycle: the size of the largest set in which each file refers,
+//     directly or through others, to each other file. A reader of one of them has
+//     to read all of them.
 //   - lines of the median function, of the 90th percentile and of the longest.
 //   - comments: lines of comment per 100 lines within function bodies.
 //   - words: occurrences of the listed phrases per 1,000 words of comments, see

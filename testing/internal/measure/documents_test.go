@@ -24,11 +24,11 @@ func TestProgramsOfTheReadmeAreTested(t *testing.T) {
 	var tested []string
 	for _, name := range repository(t).files {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "examples/") && strings.HasSuffix(name, ".go") {
-			tested = append(tested, document(t, name))
+			tested = append(tested, content(t, name))
 		}
 	}
 	blocks := 0
-	for _, block := range fence.FindAllStringSubmatch(document(t, "README.md"), -1) {
+	for _, block := range fence.FindAllStringSubmatch(content(t, "README.md"), -1) {
 		if block[1] != "go" {
 			continue
 		}
@@ -50,7 +50,7 @@ func TestLinksOfTheDocuments(t *testing.T) {
 		if !strings.HasSuffix(name, ".md") {
 			continue
 		}
-		for _, found := range link.FindAllStringSubmatch(document(t, name), -1) {
+		for _, found := range link.FindAllStringSubmatch(content(t, name), -1) {
 			if strings.Contains(found[1], "://") {
 				continue
 			}
@@ -64,9 +64,9 @@ func TestLinksOfTheDocuments(t *testing.T) {
 
 // TestTargetsOfTheReadme: each "make target" is one of the Makefile.
 func TestTargetsOfTheReadme(t *testing.T) {
-	targets := regexp.MustCompile(`make ([a-z-]+)`).FindAllStringSubmatch(document(t, "README.md"), -1)
+	targets := regexp.MustCompile(`make ([a-z-]+)`).FindAllStringSubmatch(content(t, "README.md"), -1)
 	require.NotEmpty(t, targets)
-	makefile := document(t, "Makefile")
+	makefile := content(t, "Makefile")
 	for _, target := range targets {
 		require.Contains(t, makefile, "\n"+target[1]+":")
 	}
@@ -100,8 +100,8 @@ func repository(t *testing.T) tree {
 	return found
 }
 
-// document returns the text of a file of the module.
-func document(t *testing.T, name string) string {
+// content returns the text of a file of the module.
+func content(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
 	require.NoError(t, err)

@@ -17,25 +17,46 @@ var shipped = []string{
 }
 
 func main() {
-	where := flag.Bool("words", false, "print which phrase of the list stands where, instead of the table")
+	where := flag.Bool("words", false, "print which phrase of the list stands where, instead of the table; takes documents (.md) too")
 	flag.Parse()
 	patterns := flag.Args()
 	if len(patterns) == 0 {
 		patterns = shipped
 	}
-	packs, err := load(context.Background(), patterns)
+	if err := run(context.Background(), os.Stdout, patterns, *where); err != nil {
+		fmt.Fprintln(os.Stderr, "measure:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints the table of the packages, or the places of phrases in packages and documents.
+func run(ctx context.Context, w io.Writer, patterns []string, where bool) error {
+	var packages []string
+	for _, pattern := range patterns {
+		if !where || !strings.HasSuffix(pattern, ".md") {
+			packages = append(packages, pattern)
+			continue
+		}
+		content, err := os.ReadFile(pattern)
+		if err != nil {
+			return err
+		}
+		printPlaces(w, document(pattern, string(content)))
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	packs, err := load(ctx, packages)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "measure:", err)
-		os.Exit(1)
+		return err
 	}
-	if *where {
-		printPlaces(os.Stdout, packs)
-		return
+	if !where {
+		return printTable(w, packs)
 	}
-	if err := printTable(os.Stdout, packs); err != nil {
-		fmt.Fprintln(os.Stderr, "measure:", err)
-		os.Exit(1)
+	for _, p := range packs {
+		printPlaces(w, append(p.comments(), p.messages()...))
 	}
+	return nil
 }
 
 // printTable prints a line per package.
@@ -56,14 +77,12 @@ func printTable(w io.Writer, packs []pack) error {
 }
 
 // printPlaces prints each listed phrase with its place and what to write instead.
-func printPlaces(w io.Writer, packs []pack) {
-	for _, p := range packs {
-		for _, t := range append(p.comments(), p.messages()...) {
-			prose := strings.Join(strings.Fields(t.prose), " ")
-			for i, pattern := range compiled {
-				for _, hit := range pattern.FindAllString(prose, -1) {
-					_, _ = fmt.Fprintf(w, "%s: %q: %s\n", t.at, hit, phrases[i].instead)
-				}
+func printPlaces(w io.Writer, texts []text) {
+	for _, t := range texts {
+		prose := strings.Join(strings.Fields(t.prose), " ")
+		for i, pattern := range compiled {
+			for _, hit := range pattern.FindAllString(prose, -1) {
+				_, _ = fmt.Fprintf(w, "%s: %q: %s\n", t.at, hit, phrases[i].instead)
 			}
 		}
 	}

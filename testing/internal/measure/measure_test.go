@@ -72,7 +72,7 @@ func TestPhrasesAreFoundInCommentsAndTexts(t *testing.T) {
 	}
 	require.Equal(t, 2, sum, "for ever and nobody")
 	var out bytes.Buffer
-	printPlaces(&out, packs)
+	printPlaces(&out, append(packs[0].comments(), packs[0].messages()...))
 	require.Contains(t, out.String(), `a.go:5:11: "anew": again`)
 	require.NotContains(t, out.String(), "a.go:7")
 }

@@ -74,6 +74,22 @@ func (p pack) messages() []text {
 	return list
 }
 
+// document returns the prose of a document in Markdown, a piece per line, without
+// its blocks of code.
+func document(name, content string) []text {
+	var list []text
+	code := false
+	for i, line := range strings.Split(content, "\n") {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			code = !code
+		case !code:
+			list = append(list, text{token.Position{Filename: name, Line: i + 1}, line})
+		}
+	}
+	return list
+}
+
 // words counts the words of texts, and how often each phrase stands in them.
 func words(texts []text) (total int, found []int) {
 	found = make([]int, len(phrases))

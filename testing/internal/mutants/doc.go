@@ -1,9 +1,9 @@
 // Command mutants breaks the product on purpose and shows that a test notices.
 //
-// A test of a safety property is worth what it catches. Each row of the table
-// in the rows_ files names one way to break one property: a declaration, some
-// code in it, the code to put there instead, and the test that has to fail then. The command
-// applies the rows and reports which test caught each of them:
+// A test of a safety property is worth what it catches. Each row of the tables in the
+// rows_ files is one way to break one property: a declaration, some code in it, the code
+// that replaces it, and the test that must fail then. The command applies the rows and
+// reports which test caught each of them:
 //
 //	go run ./testing/internal/mutants                 # every mutant, as often as its row says: once, or 20 times
 //	go run ./testing/internal/mutants -run mutex -n 20  # mutants whose name matches, 20 times each
@@ -12,23 +12,21 @@
 //
 // # What counts
 //
-// First the named test runs on the code as it is. It has to match at least one
-// test, at least one of them has to pass rather than be skipped, and none may
-// fail: a test that fails anyway would catch every mutant. This baseline is run
-// once for each distinct package, test and set of flags, and printed.
+// First the named test runs on the unchanged code. It must match at least one test, at
+// least one of them must pass rather than skip, and none may fail: a test that always
+// fails would catch every mutant. This baseline runs once for each distinct package, test
+// and set of flags, and is printed.
 //
-// Then the tests are compiled with the mutant, once, and the same test runs as
-// often as it is to be tried, in a process of its own each time. A mutant is
-// caught when the test fails: by an assertion, by a panic, by the timeout of the
-// tests, or by a check that TestMain makes at the end. A mutant that does not
-// compile proves nothing and is an error, as is one with which no test runs. go
-// vet is not run, so that it cannot take the place of a test.
+// Then the tests are compiled once with the mutant, and the same test runs as often as the
+// row or -n says, in a new process each time. A mutant is caught when the test fails: by an
+// assertion, a panic, the timeout of the tests, or a check at the end of TestMain. A mutant
+// that does not compile proves nothing and is an error, as is a mutant that runs no test.
+// go vet does not run, so it cannot stand in for a test.
 //
-// Races are a matter of chance, so the mutants of the properties that matter most
-// are tried 20 times, and -n repeats all as often as it says. The command exits
-// with status 0 only if each mutant was caught in at least 95 % of its tries,
-// with status 1 if one was not or could not be judged, and with status 2 if the
-// command line is wrong.
+// Races are a matter of chance, so the mutants of the most important properties are tried
+// 20 times. The command exits with status 0 only if each mutant was caught in at least
+// 95 % of its tries, with status 1 if a mutant was not caught or could not be judged, and
+// with status 2 if the command line is wrong.
 //
 // # The tree is never touched
 //
