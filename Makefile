@@ -34,17 +34,17 @@ LINTER := tools/bin/golangci-lint
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-deps: ## install the Debian packages that the tests need, or name them
+deps: ## name the Debian packages that the tests need and lack, and install them
 	@.ci/install-deps
 
-# "make test" plays the same seeds each time; random ones are for "make test-long" and
-# "make nemesis". What they find is kept as a case, see internal/seeds.
-test: deps ## run all tests, with real ZooKeeper servers and the race detector
+# "make test" uses the same seeds each time; "make test-long" and "make nemesis" draw
+# random ones. Their findings become cases, see internal/seeds.
+test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first
 	$(GO) -C testing/internal/bench test -timeout 10m ./...
 	$(GO) test -race -shuffle=on -timeout 20m ./...
 
-# Packages wait more than they work: four at a time keep two processors busy.
-test-short: ## run the tests that need no Java, and tell how many faults were tried
+# Packages wait more than they compute: four at a time keep two processors busy.
+test-short: ## run the tests that need no Java, and print how many faults were tried
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 10m ./...
 
 test-long: deps ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests
@@ -66,17 +66,18 @@ fmt: $(LINTER) ## format the code as lint wants it
 bench: ## run the benchmarks, BENCH=regexp COUNT=n
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
-bench-peers: deps ## measure the locks beside those that people use, PEERS=flags
+bench-peers: ## measure the locks beside the locks of other libraries, PEERS=flags
+	@.ci/install-deps bench
 	$(GO) -C testing/internal/bench run . $(PEERS)
 
-mutants: deps ## break the code on purpose and see that tests notice, MUTANTS=flags
+mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
 	$(GO) run ./testing/internal/mutants $(MUTANTS)
 
-nemesis: deps ## hurt servers and clients at random and check the locks, DURATION=time NEMESIS=flags
+nemesis: deps ## inject faults at random and check the locks, DURATION=time NEMESIS=flags
 	$(GO) run ./testing/internal/nemesis -duration $(DURATION) $(NEMESIS)
 
 # The linter is built from the versions that tools/ pins, so that its
-# dependencies stay out of go.mod and everybody runs the same one.
+# dependencies stay out of go.mod and all machines run the same version.
 $(LINTER): tools/go.mod tools/go.sum
 	$(GO) -C tools build -buildvcs=false -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
