@@ -2,8 +2,8 @@ package cache
 
 import "github.com/gocurator/curator/framework"
 
-// armed is the one-shot watches on one path, where there are no persistent ones. The zero
-// value has none.
+// armed is the one-shot watches on one path, for servers without persistent ones. The zero
+// value has none. It is one pointer, as each node has one.
 type armed struct{ watches *watches }
 
 type watches struct{ data, children *framework.Watch }
@@ -24,7 +24,7 @@ func (a *armed) children() *framework.Watch {
 
 func (a *armed) any() bool { return a.watches != nil }
 
-// keep takes over a pair of watches; nil changes nothing.
+// keep takes over a pair of watches. A nil watch leaves the one that is there.
 func (a *armed) keep(data, children *framework.Watch) {
 	if data == nil && children == nil {
 		return
@@ -53,7 +53,7 @@ func (a *armed) forget(w *framework.Watch) (ofData, ofChildren bool) {
 		a.watches.children = nil
 	}
 	if *a.watches == (watches{}) {
-		a.watches = nil
+		a.watches = nil // any reports false then
 	}
 	return ofData, ofChildren
 }

@@ -11,49 +11,20 @@ import (
 	"github.com/gocurator/curator/listen"
 )
 
-// Errors of this package.
-var (
-	// ErrClosed reports a call on a cache that is closed.
-	ErrClosed = errors.New("cache closed")
-
-	// ErrNotStarted reports a call on a cache before [CuratorCache.Start].
-	ErrNotStarted = errors.New("cache not started")
-)
-
-var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
-
-// ChildData is a znode of the picture. It must not be changed, as all users share it.
-type ChildData struct {
-	Path string
-
-	// Stat is the znode's as its data was read. ZooKeeper tells nothing of a new child or a
-	// new access control list by itself, so NumChildren, Cversion, Pzxid and Aversion may be
-	// older than the rest.
-	Stat framework.Stat
-
-	Data []byte
-}
-
 // CuratorCache is a picture in memory of a znode and all below it. The package documentation
-// has the contract. All methods may be called by any number of goroutines.
+// has the contract. All methods are safe for concurrent use.
 type CuratorCache struct {
 	client  *framework.Framework
 	path    string
 	cfg     config
-	storage CuratorCacheStorage
-	done    chan struct{} // closed when nothing is followed any more
-	inbox   inbox
+	picture *picture
+	inbox   *inbox
+	done    chan struct{} // closed when the engine has ended
 
-	telemetry *telemetry // used by the engine alone
-
-	listeners *listen.Set[Event]
-
-	mu          sync.Mutex // orders the calls of Notify and Add
-	initialized bool
-	changed     chan struct{} // closed with the next change; nil while no caller waits
-	stop        context.CancelFunc
-	closed      bool
-	err         error // why done is closed
+	mu     sync.Mutex
+	stop   context.CancelFunc
+	closed bool
+	err    error // why done is closed
 }
 
 // NewCuratorCache returns a cache of a znode and all below it. Nothing is sent before
@@ -81,19 +52,15 @@ func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	c := &CuratorCache{
-		client: client, path: path, cfg: cfg, storage: cfg.storage, done: make(chan struct{}), telemetry: telemetry,
-	}
-	c.inbox.wake = make(chan struct{}, 1)
-	c.listeners = listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
-		client.Logger().Error("cache listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
-	}))
-	return c, nil
+	return &CuratorCache{
+		client: client, path: path, cfg: cfg, inbox: newInbox(), done: make(chan struct{}),
+		picture: newPicture(path, client.Logger(), cfg.storage, telemetry),
+	}, nil
 }
 
-// Start begins to fill the picture and returns at once. [CuratorCache.Fresh] waits until it is
-// full, and listeners are told with [Initialized]. No server need be in reach. A cache is
-// started once.
+// Start begins to fill the picture and returns at once. No server need be in reach.
+// [CuratorCache.Fresh] waits until the picture is full; listeners get [Initialized] then. A
+// second Start fails.
 func (c *CuratorCache) Start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,23 +76,29 @@ func (c *CuratorCache) Start() error {
 	return nil
 }
 
-// follow runs the engine until the cache or the client is closed.
+// follow runs an engine until the cache or the client is closed.
 func (c *CuratorCache) follow(ctx context.Context) {
-	err := newEngine(c).run(ctx)
+	e := &engine{
+		client: c.client, path: c.path, single: c.cfg.single, compressed: c.cfg.compressed,
+		log: c.client.Logger(), picture: c.picture, inbox: c.inbox, telemetry: c.picture.telemetry,
+		nodes: make(map[string]*node), oversized: make(oversized), progress: newProgress(), size: 1,
+	}
+	err := e.run(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
 	close(c.done)
 }
 
-// Close stops following and empties the storage, unless made with [DoNotClearOnClose]. It
-// leaves no watch and waits for the goroutines of the cache, but not for listeners, which are
-// still told what came before. It may be called more than once, and by listeners.
+// Close stops following and empties the storage, except with [DoNotClearOnClose]. It blocks
+// until the goroutines of the cache have ended, and leaves no watch. It does not wait for
+// listeners: they still get the events that came before. Close may be called more than once,
+// and by listeners. The error is always nil.
 func (c *CuratorCache) Close() error {
 	c.mu.Lock()
 	first, stop := !c.closed, c.stop
 	c.closed = true
-	if stop == nil && first {
+	if stop == nil && first { // there is no engine to close done
 		c.err = ErrClosed
 		close(c.done)
 	}
@@ -135,7 +108,7 @@ func (c *CuratorCache) Close() error {
 	}
 	<-c.done
 	if first && !c.cfg.keep {
-		c.storage.Clear()
+		c.picture.storage.Clear()
 	}
 	return nil
 }
@@ -143,22 +116,33 @@ func (c *CuratorCache) Close() error {
 // Path returns the path that the cache was made with.
 func (c *CuratorCache) Path() string { return c.path }
 
-// Get returns what the picture has of a path, and whether it has the path.
-func (c *CuratorCache) Get(path string) (*ChildData, bool) { return c.storage.Get(path) }
+// Get returns the state of a path in the picture, and reports whether the picture has the
+// path. It sends nothing.
+func (c *CuratorCache) Get(path string) (*ChildData, bool) { return c.picture.storage.Get(path) }
 
-// Size returns how many znodes are in the picture.
-func (c *CuratorCache) Size() int { return c.storage.Size() }
+// Size returns the number of znodes in the picture.
+func (c *CuratorCache) Size() int { return c.picture.storage.Size() }
 
-// Stream iterates over the picture as it is when the loop begins, in no particular order.
-// Changes that come while the loop runs are not seen by it.
+// Stream iterates over the picture as it is when the loop begins, in no particular order. The
+// loop does not see later changes.
 func (c *CuratorCache) Stream() iter.Seq2[string, *ChildData] {
 	return func(yield func(string, *ChildData) bool) {
-		for data := range c.storage.Stream() {
+		for data := range c.picture.storage.Stream() {
 			if !yield(data.Path, data) {
 				return
 			}
 		}
 	}
+}
+
+// Listen calls fn with every later event; package listen has the contract. A listener that
+// must see the first fill is added before [CuratorCache.Start]. Listen panics if fn is nil.
+func (c *CuratorCache) Listen(fn func(Event), opts ...ListenOption) *listen.Registration {
+	var f filter
+	for _, opt := range opts {
+		opt(&f)
+	}
+	return c.picture.listen(fn, f)
 }
 
 // failed names the cache in an error.

@@ -19,72 +19,71 @@
 //	data, found := c.Get("/services/a")
 //	for path, data := range c.Stream() { ... } // as it is at this moment
 //
-// [SingleNodeCache] keeps the znode alone, [CompressedData] decompresses, [DoNotClearOnClose]
-// keeps the picture when following ends, and [WithStorage] puts it where the caller likes.
+// [SingleNodeCache] keeps the znode alone, and [CompressedData] decompresses. [DoNotClearOnClose]
+// keeps the picture when the cache is closed. [WithStorage] uses the caller's storage.
 //
-// # Be told of changes
+// # Listen to changes
 //
 //	registration := c.Listen(func(e cache.Event) {
 //		log.Print(e.Type, e.Path)
 //	}, cache.For(cache.NodeCreated, cache.NodeDeleted), cache.AfterInitialized())
 //	defer registration.Remove()
 //
-// A listener that is added before [CuratorCache.Start] is told all that is found, then
-// [Initialized], then what changes. Package listen says how listeners are called: each on a
-// goroutine of its own, in order, one event at a time. A listener may use the cache and close
-// it.
+// A listener that is added before [CuratorCache.Start] gets an event for each znode found, then
+// [Initialized], then the changes. Each listener has a goroutine of its own, which calls it in
+// order, one event at a time; package listen has the contract. A listener may use the cache and
+// close it.
 //
 // # Wait
 //
 //	err := c.WaitFor(ctx, func(c *cache.CuratorCache) bool { return c.Size() >= 3 })
 //
-// Read your own writes, and those that you were told about:
+// Read your own writes, and writes that you have heard of:
 //
 //	err = client.Set(ctx, "/services/a", data)
-//	err = c.Fresh(ctx) // now the picture has it, or something newer
+//	err = c.Fresh(ctx) // now the picture has it, or a newer state
 //
 // # What is promised
 //
-//   - Every state that the picture and the listeners have of a path is one that the server had.
-//     They come in the server's order.
-//   - No state of a path is told twice. NodeCreated, NodeChanged and NodeDeleted of a path
-//     follow one another as they can: what is told, played back, is the picture.
-//   - What is true at the server and stays true is told. A state that lasts only shortly may
-//     be left out: of several changes in a row, the last one counts. A znode that was deleted
-//     and created again is a change, even when its version is the same; it is told by the
-//     transactions that created and changed it.
-//   - After any loss of connections or sessions the picture is that of the server again, by
-//     itself. Meanwhile it stays what it was last.
-//   - What is told has been stored before: a listener finds its event, or something newer, in
-//     the picture.
+//   - Every state of a path in the picture, and in an event, is a state that the server had.
+//     The states of a path come in the server's order.
+//   - No state of a path comes twice. The events of a path fit together: replayed from the
+//     start, they give the picture.
+//   - A state that lasts reaches the picture and the listeners. A state that is soon replaced
+//     may be left out: of several changes in a row, the last one counts.
+//   - A znode that was deleted and created again is a change, even when its version is the
+//     same. The cache compares the transactions that created and changed it.
+//   - After any loss of connections or sessions the picture becomes equal to the server's tree
+//     again, without help. Until then it stays as it was.
+//   - An event is in the picture first: a listener finds its event, or a newer state, there.
 //
 // # What is not promised
 //
 //   - There is no order between paths. Mostly parents come before their children.
-//   - The picture lags behind the server, as every cache does, by a round trip and what is on
-//     its way. [CuratorCache.Fresh] is the way to know.
-//   - A znode that the client may not read, or whose data cannot be decompressed, or whose data
-//     exceed [framework.WithMaxReplySize], is not in the picture; the log says so. Where
-//     ZooKeeper tells nothing of a changed access control list, a znode that has become
-//     readable is found with its next change, or the next reconnect.
-//   - Of a Stat, what is about children and access control is as old as the data.
+//   - The picture lags behind the server, as every cache does, by about a round trip.
+//     [CuratorCache.Fresh] waits for it to catch up.
+//   - The picture leaves out a znode that the client may not read, that cannot be decompressed,
+//     or that exceeds [framework.WithMaxReplySize]. The log names it. ZooKeeper may send no
+//     event for a changed access control list. A znode that has become readable is then found
+//     with its next change, or after the next reconnect.
+//   - The fields of a Stat about children and access control are as old as the data.
 //
 // # What it costs
 //
-// The server keeps one watch for a cache. To fill, each znode is read once, and the list of
-// children of each that has any: at most 192 requests are under way at a time, and fewer where
-// data is large, so that other requests of the client wait little. An event costs a read. After
-// a reconnect the stat of each znode is compared, one small request each, and only what has
-// changed is read.
+// The server keeps one watch for a cache. The first fill reads each znode once, and the list of
+// children of each that has any. At most 192 requests are under way at a time, and fewer if data
+// is large, so that other requests of the client wait little. An event costs a read. After a
+// reconnect the cache compares the Stat of each znode, one small request each, and reads only
+// data that has changed.
 //
 // Servers before ZooKeeper 3.6 have no persistent watches. There the cache sets one-shot
-// watches by itself, two for each znode; Curator calls this CuratorCacheBridge. The same is
-// done where a server refuses persistent watches.
+// watches, two for each znode; Curator calls this CuratorCacheBridge. It does the same if a
+// server refuses persistent watches.
 //
 // # Metrics
 //
-// A client made WithMeterProvider measures its caches. The attribute curator.path is there
-// with [framework.WithPathAttribute] only.
+// A client made WithMeterProvider measures its caches. Only [framework.WithPathAttribute] adds
+// the attribute curator.path.
 //
 //	instrument                      kind, unit               attributes
 //	curator.cache.events            counter {event}          curator.event
@@ -99,7 +98,7 @@
 //
 //	Curator                                     here
 //	CuratorCache.build, builder                 NewCuratorCache with options
-//	CuratorCache.bridgeBuilder                  NewCuratorCache: the bridge is chosen by itself
+//	CuratorCache.bridgeBuilder                  NewCuratorCache, which chooses the bridge itself
 //	SINGLE_NODE_CACHE, COMPRESSED_DATA,         SingleNodeCache, CompressedData,
 //	  DO_NOT_CLEAR_ON_CLOSE                       DoNotClearOnClose
 //	CuratorCacheStorage.standard,               NewStandardStorage,

@@ -3,15 +3,16 @@ package cache
 import (
 	"sync"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework"
 )
 
 // message is news for the engine: an event, a gap in the events, or a call of Fresh.
 type message struct {
-	path    string
-	work    work
+	path    string // that has changed
 	resync  bool
-	reached chan struct{} // closed when all that came before this message is in the picture
+	reached chan struct{} // closed when the picture has all that came before this message
 }
 
 // inbox is what the engine has not dealt with yet. Adding never blocks.
@@ -23,6 +24,8 @@ type inbox struct {
 	watch    *framework.PersistentWatch // that feeds the inbox; nil for none
 }
 
+func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+
 func (i *inbox) add(m message) {
 	i.mu.Lock()
 	i.messages = append(i.messages, m)
@@ -30,6 +33,17 @@ func (i *inbox) add(m message) {
 	select {
 	case i.wake <- struct{}{}:
 	default:
+	}
+}
+
+// addEvent adds an event of the persistent watch.
+func (i *inbox) addEvent(e framework.Event) {
+	switch e.Type {
+	case framework.EventResync:
+		i.add(message{resync: true})
+	case zk.EventNodeCreated, zk.EventNodeDataChanged, zk.EventNodeDeleted:
+		i.add(message{path: e.Path})
+	default: // new children have events of their own
 	}
 }
 
@@ -47,7 +61,7 @@ func (i *inbox) feedFrom(watch *framework.PersistentWatch) {
 	i.watch = watch
 }
 
-func (i *inbox) current() *framework.PersistentWatch {
+func (i *inbox) feeder() *framework.PersistentWatch {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.watch

@@ -16,14 +16,14 @@ type config struct {
 	storage    CuratorCacheStorage
 }
 
-// SingleNodeCache keeps the znode itself, and nothing below it. It is Curator's
+// SingleNodeCache keeps the znode itself and nothing below it. It is Curator's
 // SINGLE_NODE_CACHE.
 func SingleNodeCache() Option {
 	return func(c *config) error { c.single = true; return nil }
 }
 
 // CompressedData decompresses data as [framework.Decompressed] does. A znode whose data cannot
-// be decompressed is not in the picture, and is reported in the log. It is Curator's
+// be decompressed is left out of the picture, and the log names it. It is Curator's
 // COMPRESSED_DATA.
 func CompressedData() Option {
 	return func(c *config) error { c.compressed = true; return nil }
@@ -35,8 +35,8 @@ func DoNotClearOnClose() Option {
 	return func(c *config) error { c.keep = true; return nil }
 }
 
-// WithStorage keeps the picture in a storage of the caller's. Default: a new
-// [NewStandardStorage]. A storage is for one cache.
+// WithStorage keeps the picture in the caller's storage, which must not serve another cache.
+// The default is [NewStandardStorage].
 func WithStorage(storage CuratorCacheStorage) Option {
 	return func(c *config) error {
 		if storage == nil {

@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// CuratorCacheStorage keeps the picture of one cache. Put and Remove are called by one
-// goroutine at a time, with no lock held; the others may be called by any number of
-// goroutines at once.
+// CuratorCacheStorage keeps the picture of one cache. The cache calls Put and Remove from one
+// goroutine at a time and holds no lock then. All other methods must be safe for concurrent
+// use. The cache logs and survives a panic of Put and Remove.
 type CuratorCacheStorage interface {
-	// Put stores the data of a path and returns what it replaces, nil for nothing.
+	// Put stores the data of a path and returns the data that it replaces, or nil.
 	Put(data *ChildData) (old *ChildData)
 
-	// Remove removes a path and returns what was there, nil for nothing.
+	// Remove removes a path and returns its data, or nil.
 	Remove(path string) (old *ChildData)
 
-	// Get returns what is stored for a path.
+	// Get returns the data of a path, and reports whether the path is stored.
 	Get(path string) (data *ChildData, found bool)
 
-	// Size returns how many paths are stored.
+	// Size returns the number of paths.
 	Size() int
 
-	// Stream iterates over all that was stored at the moment when the loop begins.
+	// Stream iterates over the data of all paths as it is when the loop begins.
 	Stream() iter.Seq[*ChildData]
 
 	// Clear removes everything.
@@ -41,9 +41,9 @@ func NewStandardStorage() CuratorCacheStorage {
 	return &standardStorage{nodes: make(map[string]*ChildData)}
 }
 
-// NewStorageWithoutData returns a storage in memory that keeps paths and stats only, for large
-// trees of which the paths matter. Listeners are told the data of new states, and none of old
-// ones. It is Curator's dataNotCached().
+// NewStorageWithoutData returns a storage in memory that keeps paths and Stats only, for large
+// trees whose data is not needed. The New field of an [Event] has the data; the Old field has
+// none. It is Curator's dataNotCached().
 func NewStorageWithoutData() CuratorCacheStorage {
 	return &standardStorage{withoutData: true, nodes: make(map[string]*ChildData)}
 }
@@ -90,7 +90,7 @@ func (s *standardStorage) Stream() iter.Seq[*ChildData] {
 	}
 }
 
-// snapshot copies the pointers: what they refer to never changes.
+// snapshot copies the pointers. A ChildData never changes.
 func (s *standardStorage) snapshot() []*ChildData {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -30,10 +30,10 @@ var events = map[EventType]string{
 // buckets are the upper bounds of the duration of a comparison, in seconds.
 var buckets = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// telemetry is what one cache measures. It is nil, and does nothing, for a cache whose client
-// has no provider.
+// telemetry measures one cache. It is nil, and does nothing, if the client has no meter
+// provider.
 type telemetry struct {
-	cache  []attribute.KeyValue // of the cache: the path, if that is told
+	cache  []attribute.KeyValue // the path, if the client shows paths
 	events metric.Int64Counter
 	nodes  metric.Int64UpDownCounter
 	resync metric.Float64Histogram
@@ -65,6 +65,7 @@ func newTelemetry(client *framework.Framework, path string) (*telemetry, error) 
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	ctx := context.Background()
+	// A counter that exists from the start shows that nothing has happened yet.
 	for _, name := range events {
 		t.events.Add(ctx, 0, t.with(keyEvent.String(name)))
 	}
@@ -77,8 +78,8 @@ func (t *telemetry) with(more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(slices.Concat(t.cache, more)...)
 }
 
-// told measures an event. It is called by the engine alone, as all of these are.
-func (t *telemetry) told(event EventType) {
+// event counts an event. Only the engine calls it and the other methods.
+func (t *telemetry) event(event EventType) {
 	if t == nil {
 		return
 	}
@@ -110,7 +111,7 @@ func (t *telemetry) unreadable() {
 	}
 }
 
-// ended takes the znodes of a cache that follows no more out of the sum.
+// ended subtracts the znodes of a cache that has ended from the sum of all caches.
 func (t *telemetry) ended() {
 	if t != nil {
 		t.count(-t.inPicture)

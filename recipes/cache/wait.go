@@ -7,10 +7,11 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// WaitFor blocks until the predicate returns true. It is asked at once, and again after
-// changes of the picture, on the goroutine of the caller. WaitFor fails with the cause of the
-// context when that ends first, and with [ErrClosed] or [framework.ErrClosed] when the cache
-// or the client is closed.
+// WaitFor blocks until the predicate returns true. It calls the predicate at once, and again
+// after changes of the picture, on the caller's goroutine. It fails with the cause of the
+// context if the context ends first, and with [ErrClosed] or [framework.ErrClosed] when the
+// cache or the client is closed. An expired context does not matter if the predicate is true
+// at once.
 func (c *CuratorCache) WaitFor(ctx context.Context, predicate func(*CuratorCache) bool) error {
 	switch {
 	case ctx == nil:
@@ -19,7 +20,7 @@ func (c *CuratorCache) WaitFor(ctx context.Context, predicate func(*CuratorCache
 		return c.failed("wait", fmt.Errorf("%w: predicate nil, expected a function", framework.ErrInvalidOption))
 	}
 	for {
-		changed := c.nextChange() // before the predicate, so that no change is between
+		changed := c.picture.nextChange() // before the predicate, or a change between the two is missed
 		if predicate(c) {
 			return nil
 		}
@@ -33,34 +34,25 @@ func (c *CuratorCache) WaitFor(ctx context.Context, predicate func(*CuratorCache
 	}
 }
 
-func (c *CuratorCache) nextChange() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.changed == nil {
-		c.changed = make(chan struct{})
-	}
-	return c.changed
-}
-
 func (c *CuratorCache) whyDone() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return ErrClosed
+		return ErrClosed // whatever ended first
 	}
 	return c.err
 }
 
 // Fresh blocks until the picture contains everything that was committed before the call: the
-// caller's own writes, and those it was told about. For the first time this takes until the
-// picture is full. What was committed later may be in the picture or not.
+// caller's own writes, and any write that the caller has heard of. The first Fresh blocks
+// until the picture is full. Later writes may be in the picture or not.
 //
-// It costs a sync, and waits for the events that came before its answer and for the reads
-// that they have caused. As with any sync, a leader that has lost its followers and does not
-// know it yet may answer without what the others have committed meanwhile.
+// Fresh sends a sync, waits for the events before its reply, and for the reads they cause. The
+// limit of every sync applies: a leader that is cut off from its followers, and has not noticed,
+// may reply without their newest writes.
 //
-// Fresh fails with the error of the sync, see [framework.Framework.Sync], with the cause of
-// the context, with [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed].
+// Fresh fails with the error of [framework.Framework.Sync], with the cause of the context, with
+// [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. The cache goes on.
 func (c *CuratorCache) Fresh(ctx context.Context) error {
 	if ctx == nil {
 		return c.failed("fresh", errNilContext)
@@ -68,14 +60,17 @@ func (c *CuratorCache) Fresh(ctx context.Context) error {
 	if err := c.running(); err != nil {
 		return c.failed("fresh", err)
 	}
+	// The server sends events before the replies that follow them. So with the reply to the
+	// sync, the client has the events of all that was committed before.
 	if err := c.client.Sync(ctx, c.path); err != nil {
 		return c.failed("fresh", err)
 	}
-	if watch := c.inbox.current(); watch != nil {
+	if watch := c.inbox.feeder(); watch != nil {
 		if err := watch.Flush(ctx); err != nil {
 			return c.failed("fresh", err)
 		}
 	}
+	// In the inbox, the message stands behind those events.
 	reached := make(chan struct{})
 	c.inbox.add(message{reached: reached})
 	select {

@@ -13,7 +13,6 @@ import (
 var uncleaned = map[string]bool{
 	"framework":                  true,
 	"framework/internal/conduit": true,
-	"recipes/cache":              true,
 	"recipes/discovery":          true,
 	"recipes/locks":              true,
 }

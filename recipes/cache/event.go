@@ -1,0 +1,63 @@
+package cache
+
+import (
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// ChildData is a znode of the picture. All users share it, so it must not be changed.
+type ChildData struct {
+	Path string
+
+	// Stat is the Stat that the server sent with the data. ZooKeeper sends no event of the
+	// znode itself for a new child or a new access control list. So NumChildren, Cversion,
+	// Pzxid and Aversion may be older than the rest.
+	Stat framework.Stat
+
+	Data []byte
+}
+
+// EventType is the kind of an [Event], with Curator's names.
+type EventType int
+
+// The types of events.
+const (
+	// NodeCreated: the picture has a path that it did not have.
+	NodeCreated EventType = iota + 1
+
+	// NodeChanged: the data of a path was set, or the znode was deleted and created again
+	// while the cache did not see it.
+	NodeChanged
+
+	// NodeDeleted: the picture no longer has a path.
+	NodeDeleted
+
+	// Initialized: the picture is full for the first time. It comes once, after the events of
+	// all znodes that were found, and has no path.
+	Initialized
+)
+
+// String returns Curator's name of the type.
+func (t EventType) String() string {
+	switch t {
+	case NodeCreated:
+		return "NODE_CREATED"
+	case NodeChanged:
+		return "NODE_CHANGED"
+	case NodeDeleted:
+		return "NODE_DELETED"
+	case Initialized:
+		return "INITIALIZED"
+	default:
+		return fmt.Sprintf("EventType(%d)", int(t))
+	}
+}
+
+// Event is a change of the picture.
+type Event struct {
+	Type EventType
+	Path string
+	Old  *ChildData // nil for NodeCreated and Initialized
+	New  *ChildData // nil for NodeDeleted and Initialized
+}

@@ -1,0 +1,176 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// run follows the tree until the context ends or the client is closed, and says which.
+func (e *engine) run(ctx context.Context) error {
+	defer e.telemetry.ended()
+	defer e.release()
+	if err := e.arm(ctx); err != nil {
+		return err
+	}
+	for {
+		e.drain()
+		e.progress.endEras(e.applied)
+		e.settle()
+		e.issue(ctx)
+		var err error
+		select {
+		case <-e.inbox.wake:
+		case <-e.fired.Wake():
+		case <-e.landed():
+			e.drain() // events that came before the replies
+			err = e.land()
+		case <-e.ended():
+			err = e.arm(ctx)
+		case <-e.paused:
+			e.paused = nil
+		case <-ctx.Done():
+			err = ErrClosed
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// release leaves no request under way, no watch, and no call of a listener.
+func (e *engine) release() {
+	for _, b := range e.flights {
+		<-b.done // their context has ended, or the client is closed
+		for i := range b.visits {
+			b.visits[i].cancelWatches()
+		}
+	}
+	e.unwatch()
+	for _, n := range e.nodes {
+		n.armed.cancel()
+	}
+}
+
+// unwatch removes the persistent watch, if there is one.
+func (e *engine) unwatch() {
+	if e.watch == nil {
+		return
+	}
+	e.inbox.feedFrom(nil)
+	e.watch.Cancel()
+	e.listener.Remove()
+	<-e.listener.Done()
+	e.watch = nil
+}
+
+// ended is closed when a new connection's server has refused the persistent watch.
+func (e *engine) ended() <-chan struct{} {
+	if e.watch == nil {
+		return nil
+	}
+	return e.watch.Done()
+}
+
+// arm sets the persistent watch, or finds that the server has none, and begins a sweep.
+func (e *engine) arm(ctx context.Context) error {
+	e.progress.hold() // no caller of Fresh may pass before the sweep
+	e.unwatch()
+	mode := framework.WatchPersistentRecursive
+	if e.single {
+		mode = framework.WatchPersistent
+	}
+	for failed := false; ; failed = true {
+		watch, err := e.client.AddWatch(ctx, e.path, mode)
+		switch {
+		case err == nil:
+			e.watch = watch
+			// Before the first read: each change after a read then has an event.
+			e.listener = watch.OnEvent(e.inbox.addEvent)
+			e.inbox.feedFrom(watch)
+		case ctx.Err() != nil:
+			return ErrClosed
+		case errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrAuthFailed):
+			return err
+		case framework.Retryable(err), errors.Is(err, framework.ErrNotStarted):
+			if !failed { // an outage of an hour is one line of the log
+				e.log.Warn("cache cannot watch yet", logPath, e.path, logError, err)
+			}
+			if !rest(ctx) {
+				return ErrClosed
+			}
+			continue
+		default:
+			e.log.Info("cache uses one-shot watches", logPath, e.path, logError, err)
+			e.oneShot = true
+		}
+		e.beginSweep()
+		return nil
+	}
+}
+
+// rest waits for the length of a pause and reports whether the context has not ended.
+func rest(ctx context.Context) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// drain turns news into work.
+func (e *engine) drain() {
+	messages := e.inbox.take()
+	// Watches after messages: a watch that ended before a message was added is dealt with
+	// before that message.
+	for _, w := range e.fired.Take() {
+		e.watchEnded(w)
+	}
+	for _, m := range messages {
+		switch {
+		case m.reached != nil:
+			e.holdIfUnwatched()
+			e.progress.ask(m.reached, e.sent)
+		case m.resync:
+			e.paused = nil // the connection is back
+			e.beginSweep()
+		default:
+			e.add(e.node(m.path), task{work: readData, era: e.progress.era})
+		}
+	}
+}
+
+// holdIfUnwatched makes callers of Fresh wait for the sweep that arm will begin, if the watch
+// has ended.
+func (e *engine) holdIfUnwatched() {
+	select {
+	case <-e.ended():
+		e.progress.hold()
+	default:
+	}
+}
+
+// watchEnded deals with the end of a one-shot watch.
+func (e *engine) watchEnded(w *framework.Watch) {
+	event := w.Event()
+	n := e.nodes[event.Path]
+	if n == nil {
+		return // the list of its parent finds the path again
+	}
+	era := e.progress.era
+	switch ofData, ofChildren := n.armed.forget(w); {
+	case ofData && event.Type == zk.EventNotWatching: // the connection was lost
+		e.add(n, task{work: compare, era: era})
+	case ofData:
+		e.add(n, task{work: readData, era: era})
+	case ofChildren && event.Type != zk.EventNodeDeleted: // the watch on the data reports that
+		e.add(n, task{work: list, era: era})
+	}
+}

@@ -1,0 +1,62 @@
+package cache
+
+// oversized remembers replies above the client's limit by path. Each has cost the connection,
+// so the same read is not made again.
+type oversized map[string]*tooLarge
+
+type tooLarge struct {
+	list bool
+	data bool
+	of   int64 // the mzxid of such data; 0 until a Stat shows it
+}
+
+// add remembers a reply to a list, or one with data.
+func (o oversized) add(path string, isList bool) {
+	if o[path] == nil {
+		o[path] = new(tooLarge)
+	}
+	if isList {
+		o[path].list = true
+	} else {
+		o[path].data = true
+	}
+}
+
+// has reports whether anything is remembered of a path.
+func (o oversized) has(path string) bool {
+	return len(o) > 0 && o[path] != nil // the path is hashed only where there are any
+}
+
+// without returns work without the reads whose replies are too large. The Stat is compared
+// instead of the data, as it shows when there is other data to try.
+func (o oversized) without(w work, path string) work {
+	if !o.has(path) {
+		return w
+	}
+	if o[path].list {
+		w &^= list
+	}
+	if o[path].data && w&readData != 0 {
+		w = w&^readData | compare
+	}
+	return w
+}
+
+// isData reports whether the data with this mzxid is too large. Other data is worth a read.
+func (o oversized) isData(path string, mzxid int64) bool {
+	if !o.has(path) || !o[path].data {
+		return false
+	}
+	large := o[path]
+	if large.of == 0 {
+		large.of = mzxid
+	}
+	if large.of == mzxid {
+		return true
+	}
+	large.data, large.of = false, 0
+	return false
+}
+
+// isList reports whether the list of children is too large.
+func (o oversized) isList(path string) bool { return o.has(path) && o[path].list }

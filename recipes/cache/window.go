@@ -1,0 +1,152 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// The window: few enough requests that other requests of the client do not wait long behind
+// them, and enough that the server always has the next one.
+const (
+	maxFlights  = 3
+	maxVisits   = 64       // in one write
+	maxExpected = 64 << 10 // bytes of data, as far as can be told
+)
+
+// pause is how long the engine waits after reads that the client's retry policy gave up.
+const pause = time.Second
+
+func after(d time.Duration) <-chan time.Time { return time.NewTimer(d).C }
+
+// issue sends as much of the queue as the window allows.
+func (e *engine) issue(ctx context.Context) {
+	for e.paused == nil && len(e.flights) < maxFlights {
+		b := e.fill()
+		if len(b.visits) == 0 {
+			return
+		}
+		// Only now: visits do not move any more, and the reads point into them.
+		for i := range b.visits {
+			b.reads = b.visits[i].appendReads(b.reads, e.compressed, e.oneShot)
+		}
+		e.flights = append(e.flights, b)
+		e.sent++
+		go func() {
+			defer close(b.done)
+			b.err = e.client.Pipeline(ctx, b.reads...)
+		}()
+	}
+}
+
+// fill takes the next nodes off the queue.
+func (e *engine) fill() *batch {
+	limit := min(maxVisits, max(1, maxExpected/e.size))
+	b := e.newBatch()
+	for len(b.visits) < limit {
+		n := e.queue.pop()
+		if n == nil {
+			break
+		}
+		b.visits = append(b.visits, visit{n: n, task: e.take(n)})
+	}
+	return b
+}
+
+// newBatch returns an empty batch. There are no more of them than flights.
+func (e *engine) newBatch() *batch {
+	b := new(batch)
+	if last := len(e.spare) - 1; last >= 0 {
+		b, e.spare = e.spare[last], e.spare[:last]
+	}
+	b.done = make(chan struct{})
+	return b
+}
+
+// recycle keeps the memory of a batch that has been applied.
+func (e *engine) recycle(b *batch) {
+	clear(b.visits) // or what they refer to stays in memory
+	clear(b.reads)
+	e.spare = append(e.spare, &batch{visits: b.visits[:0], reads: b.reads[:0]})
+}
+
+// landed is closed when the oldest batch has its replies.
+func (e *engine) landed() <-chan struct{} {
+	if len(e.flights) == 0 {
+		return nil
+	}
+	return e.flights[0].done
+}
+
+// land applies the replies of the oldest batch. It fails when the client is closed.
+func (e *engine) land() error {
+	b := e.flights[0]
+	e.flights = slices.Delete(e.flights, 0, 1)
+	e.applied++
+	switch {
+	case b.err == nil:
+		e.applyAll(b)
+		return nil
+	case errors.Is(b.err, framework.ErrClosed), errors.Is(b.err, framework.ErrAuthFailed):
+		return b.err
+	}
+	// Without the read to blame the next try may succeed at once.
+	if framework.Retryable(b.err) || !e.blame(b) {
+		e.paused = after(pause)
+		e.log.Warn("cache cannot read", logPath, e.path, logError, b.err)
+	}
+	e.repeat(b)
+	return nil
+}
+
+func (e *engine) applyAll(b *batch) {
+	for i := range b.visits {
+		v := &b.visits[i]
+		if !e.progress.isOfSweep(v.task) {
+			v.task.sweep = 0 // a newer sweep has taken over
+		}
+		if v.task.work != 0 {
+			e.apply(v)
+		}
+		e.finish(v.n)
+	}
+	e.recycle(b)
+}
+
+// repeat adds the work of a batch that failed again.
+func (e *engine) repeat(b *batch) {
+	for i := range b.visits {
+		v := &b.visits[i]
+		v.task.work = e.oversized.without(v.task.work, v.n.path)
+		if v.task.work != 0 {
+			e.add(v.n, v.task)
+		}
+		e.finish(v.n)
+	}
+}
+
+// blame finds the read whose reply is too large, so that no other try can help, and takes it
+// out of the work. It reports whether it has found one.
+func (e *engine) blame(b *batch) bool {
+	var failed *framework.OpError
+	if !errors.As(b.err, &failed) {
+		return false
+	}
+	for i := range b.visits {
+		n := b.visits[i].n
+		if n.path != failed.Path {
+			continue
+		}
+		e.log.Error("cache cannot keep a znode", logPath, n.path, logError, b.err)
+		isList := failed.Op == "children"
+		e.oversized.add(n.path, isList)
+		if !isList {
+			e.remove(n)
+		}
+		return true
+	}
+	return false
+}
