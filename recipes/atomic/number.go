@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/gocurator/curator/framework"
@@ -25,15 +26,25 @@ type number[T integer] struct {
 
 // addition is one call of Add.
 type addition[T integer] struct {
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // of the caller, who waits
 	delta T
-	taken bool // it is part of a write and can no longer be withdrawn
 	done  chan outcome[T]
+
+	in *batch[T] // nil while it waits; then it can no longer be withdrawn
+}
+
+// batch is the additions of one write.
+type batch[T integer] struct {
+	additions []*addition[T]
+	ctx       context.Context //nolint:containedctx // ends when no caller waits for the write
+	cancel    context.CancelCauseFunc
+	callers   int // that wait for the write
 }
 
 type outcome[T integer] struct {
-	value Value[T]
-	err   error
+	value    Value[T]
+	err      error
+	panicked any // what user code, such as an ACL provider, has panicked with
 }
 
 func newNumber[T integer](client *framework.Framework, path string, opts []Option) (*number[T], error) {
@@ -129,13 +140,15 @@ func (n *number[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
 // own numbers, in one order. Stats count the write.
 //
 // When ctx ends before the addition is part of a write, nothing is added. When
-// it ends later, [framework.OutcomeUnknown] is true for the error.
+// it ends later, Add returns at once, and [framework.OutcomeUnknown] is true for
+// the error unless the write is known to have failed.
 func (n *number[T]) Add(ctx context.Context, delta T) (Value[T], error) {
+	what := "add to " + n.Path()
 	if ctx == nil {
-		return Value[T]{}, wrap("add to "+n.Path(), attempt.ErrNilContext)
+		return Value[T]{}, wrap(what, attempt.ErrNilContext)
 	}
 	if ctx.Err() != nil {
-		return Value[T]{}, wrap("add to "+n.Path(), attempt.Interrupted(ctx))
+		return Value[T]{}, wrap(what, attempt.Interrupted(ctx))
 	}
 	a := &addition[T]{ctx: ctx, delta: delta, done: make(chan outcome[T], 1)}
 	n.mu.Lock()
@@ -145,73 +158,99 @@ func (n *number[T]) Add(ctx context.Context, delta T) (Value[T], error) {
 		go n.run()
 	}
 	n.mu.Unlock()
+	var o outcome[T]
 	select {
-	case o := <-a.done:
-		return o.value, wrap("add to "+n.Path(), o.err)
+	case o = <-a.done:
 	case <-ctx.Done():
-		return n.leave(a)
+		o = n.leave(a)
 	}
+	if o.panicked != nil {
+		panic(o.panicked) // it is this caller's, as it would be without a shared write
+	}
+	return o.value, wrap(what, o.err)
 }
 
-// leave withdraws an addition whose context has ended. One that is part of a
-// write waits for it: the write ends soon when all its callers have left.
-func (n *number[T]) leave(a *addition[T]) (Value[T], error) {
+// leave returns the outcome of an addition whose context has ended.
+func (n *number[T]) leave(a *addition[T]) outcome[T] {
 	n.mu.Lock()
-	taken := a.taken
-	if !taken {
-		for i, other := range n.waiting {
-			if other == a {
-				n.waiting = append(n.waiting[:i], n.waiting[i+1:]...)
-				break
-			}
+	written, last := a.in != nil, false
+	if written {
+		a.in.callers--
+		if last = a.in.callers == 0; last {
+			a.in.cancel(context.Cause(a.ctx))
 		}
+	} else {
+		n.waiting = slices.DeleteFunc(n.waiting, func(other *addition[T]) bool { return other == a })
 	}
 	n.mu.Unlock()
-	if !taken {
-		return Value[T]{}, wrap("add to "+n.Path(), attempt.Interrupted(a.ctx))
+	switch {
+	case !written:
+		return outcome[T]{err: attempt.Interrupted(a.ctx)}
+	case last:
+		return <-a.done // the write ends with its context, and knows whether it was sent
 	}
-	o := <-a.done
-	return o.value, wrap("add to "+n.Path(), o.err)
+	select {
+	case o := <-a.done:
+		return o
+	default:
+		return outcome[T]{err: attempt.InDoubt(attempt.Interrupted(a.ctx))}
+	}
 }
 
 // run makes writes until no addition waits.
 func (n *number[T]) run() {
-	for {
-		n.mu.Lock()
-		batch := n.waiting
-		n.waiting = nil
-		n.running = len(batch) > 0
-		for _, a := range batch {
-			a.taken = true
-		}
-		n.mu.Unlock()
-		if len(batch) == 0 {
-			return
-		}
-		n.write(batch)
+	for b := n.next(); b != nil; b = n.next() {
+		n.write(b)
 	}
+}
+
+// next takes all additions that wait. If there is none it ends the run.
+func (n *number[T]) next() *batch[T] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.running = len(n.waiting) > 0; !n.running {
+		return nil
+	}
+	b := &batch[T]{additions: n.waiting, callers: len(n.waiting)}
+	n.waiting = nil
+	// The values of a context serve all; its end concerns one caller.
+	b.ctx, b.cancel = context.WithCancelCause(context.WithoutCancel(b.additions[0].ctx))
+	for _, a := range b.additions {
+		a.in = b
+	}
+	return b
 }
 
 // write makes one change of a batch of additions and gives each its part. In
 // the order of the batch, each begins with the number that the one before it
 // has left.
-func (n *number[T]) write(batch []*addition[T]) {
-	ctx, cancel := whileAny(batch)
-	defer cancel()
+func (n *number[T]) write(b *batch[T]) {
+	defer b.cancel(nil)
 	var sum T
-	for _, a := range batch {
+	for _, a := range b.additions {
 		sum += a.delta
 	}
-	o := n.change(ctx, func(pre T) T { return pre + sum })
+	o := n.changeOrPanic(b.ctx, func(pre T) T { return pre + sum })
 	at := o.value.Pre
-	for _, a := range batch {
-		value := Value[T]{Pre: at, Post: at + a.delta, Stats: o.value.Stats}
-		at = value.Post
-		if o.err != nil {
-			value = Value[T]{}
+	for _, a := range b.additions {
+		part := o
+		part.value.Pre, part.value.Post = at, at+a.delta
+		at = part.value.Post
+		if o.err != nil || o.panicked != nil {
+			part.value = Value[T]{}
 		}
-		a.done <- outcome[T]{value, o.err}
+		a.done <- part
 	}
+}
+
+// changeOrPanic is change on a goroutine that has no caller to panic to.
+func (n *number[T]) changeOrPanic(ctx context.Context, next func(T) T) (o outcome[T]) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			o = outcome[T]{panicked: recovered}
+		}
+	}()
+	return n.change(ctx, next)
 }
 
 // change changes the number to what next makes of it.
@@ -226,28 +265,4 @@ func (n *number[T]) change(ctx context.Context, next func(T) T) outcome[T] {
 		return encode(o.value.Post), nil
 	})
 	return o
-}
-
-// whileAny returns a context that ends when the contexts of all additions have,
-// with the cause of the last one. It has the values of the first.
-func whileAny[T integer](batch []*addition[T]) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(batch[0].ctx))
-	var mu sync.Mutex
-	left := len(batch)
-	stops := make([]func() bool, len(batch))
-	for i, a := range batch {
-		stops[i] = context.AfterFunc(a.ctx, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if left--; left == 0 {
-				cancel(context.Cause(a.ctx))
-			}
-		})
-	}
-	return ctx, func() {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel(nil)
-	}
 }

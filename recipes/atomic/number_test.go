@@ -314,3 +314,75 @@ func TestTheNextBlockFails(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(41), number)
 }
+
+// awaitHeld waits until the server holds the n-th request of those that it has
+// given a fate.
+func awaitHeld(t *testing.T, server *zkserver.Server, n int) {
+	t.Helper()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+		if e.Fault.String() != zkserver.Pass.String() {
+			n--
+		}
+		return n == 0
+	})
+}
+
+// Two goroutines share a write that the server holds. One of them leaves: it
+// does not wait for the other, whose addition goes on.
+func TestAnAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
+	server := zktest.NewServer(t)
+	long := newLong(t, zktest.Client(t, server))
+	_, err := long.Initialize(withLimit(t), 0)
+	require.NoError(t, err)
+	first, second := make(chan struct{}), make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(first)))
+	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(second))) // the next one
+	add := func(ctx context.Context) <-chan error {
+		ended := make(chan error, 1)
+		go func() { _, err := long.Increment(ctx); ended <- err }()
+		return ended
+	}
+	before := add(withLimit(t))
+	awaitHeld(t, server, 1)
+	ctx, leave := context.WithCancelCause(t.Context())
+	leaves := add(ctx)
+	require.Eventually(t, func() bool { return long.Waiting() == 1 }, limit, 1)
+	stays := add(withLimit(t))
+	require.Eventually(t, func() bool { return long.Waiting() == 2 }, limit, 1)
+	close(first)
+	awaitHeld(t, server, 2)
+
+	reason := errors.New("enough")
+	leave(reason)
+
+	err = zktest.Await(t, leaves, "the one that leaves")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, reason)
+	require.True(t, framework.OutcomeUnknown(err), "its write is under way")
+	close(second)
+	require.NoError(t, zktest.Await(t, before, "the first"))
+	require.NoError(t, zktest.Await(t, stays, "the one that stays"))
+	number, err := long.Get(withLimit(t))
+	require.NoError(t, err)
+	require.Equal(t, int64(3), number)
+}
+
+type panickingACLs struct{}
+
+func (panickingACLs) DefaultACL() []framework.ACL       { panic("no list of rights") }
+func (panickingACLs) ACLForPath(string) []framework.ACL { panic("no list of rights") }
+
+// The write is made on a goroutine of the counter, and its panic is the caller's.
+func TestAPanicOfUserCodeIsTheCallers(t *testing.T) {
+	server := zktest.NewServer(t)
+	long := newLong(t, zktest.Client(t, server, framework.WithACLProvider(panickingACLs{})))
+	require.PanicsWithValue(t, "no list of rights", func() {
+		_, err := long.Increment(withLimit(t))
+		t.Errorf("increment: %v", err)
+	})
+	_, err := newLong(t, zktest.Client(t, server)).Initialize(withLimit(t), 4)
+	require.NoError(t, err)
+	value, err := long.Increment(withLimit(t)) // no znode has to be created
+	require.NoError(t, err)
+	require.Equal(t, int64(5), value.Post)
+}

@@ -92,8 +92,8 @@ func (v *DistributedAtomicValue) force(ctx context.Context, data []byte) error {
 		if !errors.Is(err, framework.ErrNoNode) {
 			return err
 		}
-		err = v.create(ctx, data)
-		if !errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
+		// A creation in doubt ends here: what ctx may have ended is not set again.
+		if err = v.create(ctx, data); !errors.Is(err, framework.ErrNodeExists) {
 			return err
 		}
 	}
@@ -166,14 +166,29 @@ func (v *DistributedAtomicValue) change(ctx context.Context, next next) (value V
 	stats.OptimisticTime = time.Since(began)
 	if errors.Is(err, errPromote) {
 		began = time.Now()
-		err = v.cfg.lock.Do(ctx, func(ctx context.Context) (err error) {
-			value, err = v.tries(ctx, next, &stats.PromotedTries, false)
-			return err
-		})
+		value, err = v.promoted(ctx, next, &stats.PromotedTries)
 		stats.PromotedTime = time.Since(began)
 	}
 	value.Stats = stats
 	return value, stats, err
+}
+
+// promoted makes tries under the lock. The outcome is that of the tries: what
+// becomes of the lock changes nothing in it.
+func (v *DistributedAtomicValue) promoted(ctx context.Context, next next, tries *int) (value Value[[]byte], err error) {
+	held := false
+	lockErr := v.cfg.lock.Do(ctx, func(ctx context.Context) error {
+		held = true
+		value, err = v.tries(ctx, next, tries, false)
+		return err
+	})
+	if !held {
+		return value, lockErr
+	}
+	if err == nil && lockErr != nil {
+		v.cfg.client.Logger().Warn("the lock of a change that was made is not released", "path", v.path, "error", lockErr)
+	}
+	return value, err
 }
 
 // errPromote ends the tries that are made without the lock.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -123,4 +124,45 @@ func TestBadInput(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 	_, err = newLong(t, client).Increment(none)
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
+}
+
+// A change that was made under the lock is made, whatever becomes of the lock: a
+// caller that repeats it because of an error would make it twice.
+func TestAReleaseThatFailsDoesNotFailTheChange(t *testing.T) {
+	const noAuth = -102
+	server := zktest.NewServer(t)
+	long := newLong(t, zktest.Client(t, server), atomic.WithPromotedToLock("/values/lock", 0))
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpDelete {
+			return zkserver.FailWith(noAuth)
+		}
+		return zkserver.Pass
+	})
+
+	value, err := long.Increment(withLimit(t))
+
+	require.NoError(t, err)
+	require.Equal(t, int64(1), value.Post)
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Request.Op == zkserver.OpDelete })
+}
+
+// The creation of a value may be applied although its context has ended.
+func TestAForcedCreationInDoubtIsReported(t *testing.T) {
+	server := zktest.NewServer(t)
+	value := newValue(t, zktest.Client(t, server))
+	require.NoError(t, zktest.Client(t, server).Mkdirs(withLimit(t), "/values"))
+	release := make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(release)))
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.HoldUntil(release)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- value.ForceSet(ctx, []byte("a")) }()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault.String() != zkserver.Pass.String() })
+
+	cancel()
+
+	err := zktest.Await(t, ended, "the end")
+	close(release)
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, framework.OutcomeUnknown(err), "%v", err)
 }

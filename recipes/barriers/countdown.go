@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -16,15 +17,16 @@ import (
 // stays open. It is the latch of that name in menagerie and in package
 // java.util.concurrent.
 //
-// Layout: <path>/count is a persistent znode with the number that is left, in
-// decimal digits, and <path>/ready a persistent znode that is created in the
-// transaction in which that number becomes zero.
+// Layout: <path>/count is a persistent znode whose version is the number of
+// events that were counted: each of them writes it once, on no condition. So
+// those that count at the same time do not collide. <path>/ready is a persistent
+// znode, created when the last event has been counted.
 //
 // It is safe for concurrent use.
 type CountDownLatch struct {
 	client *framework.Framework
 	path   string
-	total  int
+	total  int32
 }
 
 // NewCountDownLatch returns the latch at path, which opens after so many
@@ -34,10 +36,10 @@ func NewCountDownLatch(client *framework.Framework, path string, total int) (*Co
 	if err := validate(client, path); err != nil {
 		return nil, err
 	}
-	if total < 1 {
-		return nil, fmt.Errorf("barriers: %s: a count of %d, expected 1 or more", path, total)
+	if total < 1 || total > math.MaxInt32 {
+		return nil, fmt.Errorf("barriers: %s: a count of %d, expected 1 to %d", path, total, math.MaxInt32)
 	}
-	return &CountDownLatch{client, path, total}, nil
+	return &CountDownLatch{client, path, int32(total)}, nil
 }
 
 // Path returns the path of the latch.
@@ -48,87 +50,92 @@ func (l *CountDownLatch) ready() string { return framework.JoinPath(l.path, read
 
 // Count returns how many events are left.
 func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
-	n, _, err := l.read(ctx)
+	stat, err := l.client.Exists(ctx, l.count())
 	if err != nil {
 		return 0, fmt.Errorf("barriers: count: %w", err)
 	}
-	return n, nil
+	return l.left(stat), nil
 }
 
-// read returns the number that is left and its znode's version, or -1 if there
-// is none yet.
-func (l *CountDownLatch) read(ctx context.Context) (left int, version int32, err error) {
-	var stat framework.Stat
-	data, err := l.client.Get(ctx, l.count(), framework.StoringStatIn(&stat))
-	if errors.Is(err, framework.ErrNoNode) {
-		return l.total, -1, nil
+// left returns how many events are left, by the znode that counts them.
+func (l *CountDownLatch) left(stat *framework.Stat) int {
+	if stat == nil {
+		return int(l.total)
 	}
-	if err != nil {
-		return 0, 0, err
-	}
-	left, err = strconv.Atoi(string(data))
-	if err != nil || left < 0 || left > l.total {
-		return 0, 0, fmt.Errorf("%s is %.40q, expected a number from 0 to %d", l.count(), data, l.total)
-	}
-	return left, stat.Version, nil
+	return max(int(l.total)-int(stat.Version), 0)
 }
 
 // CountDown counts one event, and opens the latch if it is the last. When the
-// latch is open it does nothing. After a lost reply it is not repeated: then
-// [framework.OutcomeUnknown] is true for the error.
+// latch is open it does nothing that can be seen. After a lost reply it is not
+// repeated: then [framework.OutcomeUnknown] is true for the error.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
-	for {
-		left, version, err := l.read(ctx)
-		if err == nil && left > 0 {
-			err = l.write(ctx, left-1, version)
-		}
-		switch {
-		case err == nil:
-			return nil
-		case !attempt.Overtaken(err):
-			return fmt.Errorf("barriers: count down: %w", err)
-		case ctx.Err() != nil:
-			return fmt.Errorf("barriers: count down: %w", attempt.Interrupted(ctx))
+	var stat framework.Stat
+	err := l.client.Set(ctx, l.count(), nil, framework.StoringStatIn(&stat))
+	for errors.Is(err, framework.ErrNoNode) {
+		_, err = l.client.Create(ctx, l.count(), nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
+		if err == nil || errors.Is(err, framework.ErrNodeExists) {
+			err = l.client.Set(ctx, l.count(), nil, framework.StoringStatIn(&stat))
 		}
 	}
+	if err != nil {
+		return fmt.Errorf("barriers: count down: %w", err)
+	}
+	if l.left(&stat) > 0 {
+		return nil
+	}
+	if err := l.open(ctx); err != nil {
+		return fmt.Errorf("barriers: count down: the last event is counted, and the latch is not open: %w", err)
+	}
+	return nil
 }
 
-// write sets the number that is left. With the last event it opens the latch.
-func (l *CountDownLatch) write(ctx context.Context, left int, version int32) error {
-	data := strconv.AppendInt(nil, int64(left), 10)
-	ops := make([]framework.Op, 0, 2)
-	if version < 0 {
-		if err := l.client.Mkdirs(ctx, l.path); err != nil {
-			return err
-		}
-		ops = append(ops, framework.CreateOp(l.count(), data))
-	} else {
-		ops = append(ops, framework.SetDataOp(l.count(), data, framework.WithVersion(version)))
+// open opens the latch, unless it is open.
+func (l *CountDownLatch) open(ctx context.Context) error {
+	_, err := l.client.Create(ctx, l.ready(), nil, framework.Idempotent())
+	if errors.Is(err, framework.ErrNodeExists) {
+		return nil
 	}
-	if left == 0 {
-		ops = append(ops, framework.CreateOp(l.ready(), nil))
-	}
-	_, err := l.client.Transact(ctx, ops...)
 	return err
 }
 
 // Await blocks until the latch is open, or ctx ends. It gets one event, however
-// many are counted.
+// many are counted. It looks for itself once per session timeout: a process that
+// has counted the last event may have died before it could open the latch.
 func (l *CountDownLatch) Await(ctx context.Context) error {
 	for {
-		var watch *framework.Watch
-		stat, err := l.client.Exists(ctx, l.ready(), framework.Watched(&watch))
-		if err == nil && stat == nil {
-			var event framework.Event
-			if event, err = watch.Wait(ctx); err == nil && event.Type != zk.EventNodeCreated {
-				watch.Cancel()
-				continue
-			}
-		}
-		watch.Cancel()
+		opened, err := l.awaitOnce(ctx)
 		if err != nil {
 			return fmt.Errorf("barriers: await: %w", err)
 		}
-		return nil
+		if opened {
+			return nil
+		}
+	}
+}
+
+// awaitOnce reports whether the latch is open, or waits until that may be so.
+func (l *CountDownLatch) awaitOnce(ctx context.Context) (opened bool, err error) {
+	var watch *framework.Watch
+	defer func() { watch.Cancel() }()
+	ready, err := l.client.Exists(ctx, l.ready(), framework.Watched(&watch))
+	if err != nil || ready != nil {
+		return err == nil, err
+	}
+	counted, err := l.client.Exists(ctx, l.count())
+	if err != nil {
+		return false, err
+	}
+	if l.left(counted) == 0 {
+		return true, l.open(ctx)
+	}
+	again := time.NewTimer(l.client.Session().Timeout())
+	defer again.Stop()
+	select {
+	case <-watch.Fired():
+		return watch.Event().Type == zk.EventNodeCreated, nil
+	case <-again.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, attempt.Interrupted(ctx)
 	}
 }

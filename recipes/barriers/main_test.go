@@ -2,6 +2,7 @@ package barriers_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,18 @@ func later(call func() error) <-chan error {
 // awaitChildren waits until the barrier has so many children.
 func awaitChildren(tb testing.TB, client *framework.Framework, n int) []string {
 	tb.Helper()
+	return awaitNames(tb, client, func(names []string) bool { return len(names) == n })
+}
+
+// awaitMembers waits until so many members, and nothing else, are at the barrier.
+func awaitMembers(tb testing.TB, client *framework.Framework, n int) {
+	tb.Helper()
+	awaitNames(tb, client, func(names []string) bool { return len(names) == n && !slices.Contains(names, "ready") })
+}
+
+// awaitNames waits until the children of the barrier are as they should be.
+func awaitNames(tb testing.TB, client *framework.Framework, match func(names []string) bool) []string {
+	tb.Helper()
 	ctx := withLimit(tb)
 	for {
 		var watch *framework.Watch
@@ -58,11 +71,11 @@ func awaitChildren(tb testing.TB, client *framework.Framework, n int) []string {
 			names, err = client.Children(ctx, path, framework.Watched(&watch))
 			require.NoError(tb, err)
 		}
-		if len(names) == n {
+		if match(names) {
 			watch.Cancel()
 			return names
 		}
 		_, err = watch.Wait(ctx)
-		require.NoError(tb, err, "%d children, expected %d", len(names), n)
+		require.NoError(tb, err, "the children are %v", names)
 	}
 }

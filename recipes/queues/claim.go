@@ -66,8 +66,6 @@ func newTerm(ctx context.Context, q *queue) (*term, error) {
 }
 
 // leave ends the term. It does not block.
-//
-
 func (t *term) leave() {
 	t.release()
 	// The name is never used again. A closed client has closed the session as well.

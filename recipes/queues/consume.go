@@ -3,9 +3,9 @@ package queues
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -296,8 +296,11 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	switch err := remove(bounded, c.q.client, path, &stat); {
 	case attempt.Overtaken(err):
 		return false, nil
+	case framework.OutcomeUnknown(err):
+		c.q.client.Logger().Error("an item may be lost, the reply to its deletion is", "path", path, "error", err)
+		return false, err
 	case err != nil:
-		return false, fmt.Errorf("the item %s may be lost: %w", name, err)
+		return false, err
 	}
 	for _, data := range items {
 		item := &Item{Data: data, path: path, ctx: ctx}
@@ -417,8 +420,14 @@ func (c *consumer) settle(ctx context.Context, work func(context.Context) error)
 	}
 	c.term = nil
 	go func() {
+		defer t.leave()
+		defer func() {
+			// Here is no caller to panic to. The lock stays until the session ends.
+			if recovered := recover(); recovered != nil {
+				t.client.Logger().Error("user code of a client panicked, an item stays locked", "panic", recovered, "stack", string(debug.Stack()))
+			}
+		}()
 		t.settle(context.Background(), work)
-		t.leave()
 	}()
 }
 

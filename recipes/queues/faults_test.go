@@ -1,9 +1,12 @@
 package queues_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -222,4 +225,65 @@ func TestALostReplyToARemoval(t *testing.T) {
 			awaitNames(t, client, path, 0)
 		})
 	}
+}
+
+// A producer that goes on does not keep a flush waiting.
+func TestAFlushDoesNotWaitForLaterPuts(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	q := newQueue(t, client, queues.WithPutInBackground())
+	require.NoError(t, client.Mkdirs(withLimit(t), path))
+	first, second := make(chan struct{}), make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(first)))
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(second))) // the next one
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	flushed := make(chan error, 1)
+	go func() { flushed <- q.FlushPuts(withLimit(t)) }()
+	require.Eventually(t, q.Flushing, limit, 1)
+	require.NoError(t, q.Put(withLimit(t), []byte("b")))
+
+	close(first)
+
+	require.NoError(t, zktest.Await(t, flushed, "the flush"))
+	close(second)
+	require.NoError(t, q.FlushPuts(withLimit(t)))
+	awaitNames(t, client, path, 2)
+}
+
+type panickingACLs struct{}
+
+func (panickingACLs) DefaultACL() []framework.ACL       { panic("no list of rights") }
+func (panickingACLs) ACLForPath(string) []framework.ACL { panic("no list of rights") }
+
+func TestAPanicOfUserCodeFailsAPutOfTheBackground(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t), framework.WithACLProvider(panickingACLs{}))
+	q := newQueue(t, client, queues.WithPutInBackground())
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.ErrorContains(t, q.FlushPuts(withLimit(t)), "no list of rights")
+	require.NoError(t, q.FlushPuts(withLimit(t)))
+}
+
+// Without locks the log names each item that may be lost, also when the consumer
+// is stopped and has no error to tell of.
+func TestAnItemThatMayBeLostIsInTheLog(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
+		var log bytes.Buffer
+		client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		q := newQueue(t, client)
+		require.NoError(t, q.Put(t.Context(), []byte("a")))
+		release := make(chan struct{})
+		server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.HoldUntil(release)))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- q.Consume(ctx, func(context.Context, []byte) error { return nil }) }()
+		synctest.Wait()
+
+		cancel()
+
+		require.ErrorIs(t, <-ended, context.Canceled)
+		close(release)
+		require.NoError(t, client.Close())
+		require.Contains(t, log.String(), "may be lost")
+		require.Contains(t, log.String(), path+"/queue-0000000000")
+	})
 }

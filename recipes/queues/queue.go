@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -19,11 +20,13 @@ type queue struct {
 	order  order
 	cfg    config
 
-	mu      sync.Mutex
-	pending []put         // for the background, in the order of the calls
-	running bool          // a goroutine makes the puts
-	failed  error         // the first of the background since the last flush
-	idle    chan struct{} // closed when running ends
+	mu       sync.Mutex
+	pending  []put         // for the background, in the order of the calls
+	running  bool          // a goroutine makes the puts
+	queued   int           // puts that were ever pending
+	made     int           // of these, those that have ended
+	progress chan struct{} // closed when made has grown; nil if nothing waits for it
+	failed   error         // the first of the background since the last flush
 }
 
 // put is an item on its way into the queue.
@@ -81,32 +84,38 @@ func (q *queue) add(ctx context.Context, name string, items [][]byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = append(q.pending, p)
+	q.queued++
 	if !q.running {
-		q.running, q.idle = true, make(chan struct{})
+		q.running = true
 		go q.run()
 	}
 	return nil
 }
 
-// FlushPuts blocks until no Put is under way in the background, or ctx ends. It
-// returns the first error of those that have failed since the last FlushPuts;
-// the log has all of them.
+// FlushPuts blocks until every Put of the background that was called before it
+// has ended, or ctx ends. Later ones do not keep it. It returns the first error
+// of those that have failed since the last FlushPuts; the log has all of them.
 func (q *queue) FlushPuts(ctx context.Context) error {
 	if ctx == nil {
 		return wrap("flush", attempt.ErrNilContext)
 	}
 	q.mu.Lock()
-	idle := q.idle
-	q.mu.Unlock()
-	if idle != nil {
+	defer q.mu.Unlock()
+	for last := q.queued; q.made < last; {
+		if q.progress == nil {
+			q.progress = make(chan struct{})
+		}
+		progress := q.progress
+		q.mu.Unlock()
 		select {
-		case <-idle:
+		case <-progress:
 		case <-ctx.Done():
+		}
+		q.mu.Lock()
+		if q.made < last && ctx.Err() != nil {
 			return wrap("flush "+q.path, attempt.Interrupted(ctx))
 		}
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	err := q.failed
 	q.failed = nil
 	return err
@@ -126,13 +135,35 @@ func (q *queue) run() {
 		if len(some) == 0 {
 			return
 		}
-		if err := q.create(some[0].ctx, some...); err != nil {
+		err := q.createOrPanic(some)
+		if err != nil {
 			err = fmt.Errorf("queues: put %d znodes into %s in the background: %w", len(some), q.path, err)
 			q.client.Logger().Error("items could not be put into a queue", "path", q.path, "znodes", len(some), "error", err)
-			q.mu.Lock()
-			q.failed = cmp.Or(q.failed, err)
-			q.mu.Unlock()
 		}
+		q.ended(len(some), err)
+	}
+}
+
+// createOrPanic is create on a goroutine that has no caller to panic to: user
+// code of the client, such as an ACL provider, may.
+func (q *queue) createOrPanic(puts []put) (err error) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			err = fmt.Errorf("user code of the client panicked: %v\n%s", recovered, debug.Stack())
+		}
+	}()
+	return q.create(puts[0].ctx, puts...)
+}
+
+// ended takes down how n puts have ended.
+func (q *queue) ended(n int, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.made += n
+	q.failed = cmp.Or(q.failed, err)
+	if q.progress != nil {
+		close(q.progress)
+		q.progress = nil
 	}
 }
 
@@ -152,10 +183,7 @@ func (q *queue) next() []put {
 	}
 	some := slices.Clone(q.pending[:n])
 	q.pending = slices.Delete(q.pending, 0, n)
-	if n == 0 {
-		q.running = false
-		close(q.idle)
-	}
+	q.running = n > 0
 	return some
 }
 

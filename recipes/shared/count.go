@@ -54,14 +54,10 @@ func (c *SharedCount) Path() string { return c.value.Path() }
 // Start is [SharedValue.Start]. It fails with [ErrCorrupted] if the znode is
 // not a count.
 func (c *SharedCount) Start(ctx context.Context) error {
-	if err := c.value.Start(ctx); err != nil {
+	return c.value.startChecked(ctx, func(data []byte) error {
+		_, err := decode(data)
 		return err
-	}
-	if _, err := c.VersionedCount(); err != nil {
-		c.value.Close()
-		return err
-	}
-	return nil
+	})
 }
 
 // Close is [SharedValue.Close].

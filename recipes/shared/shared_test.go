@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -225,4 +226,63 @@ func TestAnOlderValueNeverReplacesANewerOne(t *testing.T) {
 	v.Learn(shared.VersionedValue{Value: []byte("old"), Version: 7, Zxid: math.MaxInt64 - 1})
 
 	require.Equal(t, newest, v.VersionedValue())
+}
+
+func TestACountThatWasNoneCanBeStartedLater(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := client.Create(withLimit(t), path, []byte("abc"), framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	c, err := shared.NewSharedCount(client, path, 1)
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Start(withLimit(t)), shared.ErrCorrupted)
+	require.NoError(t, client.Set(withLimit(t), path, []byte{0, 0, 0, 5}))
+
+	require.NoError(t, c.Start(withLimit(t)))
+
+	t.Cleanup(c.Close)
+	n, err := c.Count()
+	require.NoError(t, err)
+	require.Equal(t, int32(5), n)
+}
+
+func TestAStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	c, err := shared.NewSharedCount(client, path, 7)
+	require.NoError(t, err)
+	release := make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.HoldUntil(release)))
+	started := make(chan error, 1)
+	go func() { started <- c.Start(withLimit(t)) }()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault.String() != zkserver.Pass.String() })
+	require.NoError(t, other.Delete(withLimit(t), path))
+
+	close(release)
+
+	require.NoError(t, zktest.Await(t, started, "the start"))
+	t.Cleanup(c.Close)
+	n, err := c.Count()
+	require.NoError(t, err)
+	require.Equal(t, int32(7), n)
+}
+
+// What keeps a copy from being read may pass: rights that come back, user code
+// that panics once. The copy then goes on.
+func TestACopyOutlivesAReadThatFails(t *testing.T) {
+	const noAuth, throttled = -102, -127
+	for name, code := range map[string]int32{"a lack of rights": noAuth, "a retry policy that panics": throttled} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			policy := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) { panic("the user's own fault") })
+			c := started(t, zktest.Client(t, server, framework.WithRetryPolicy(policy)), 1)
+			heard := counts(t, c)
+			writer := started(t, zktest.Client(t, server), 1)
+			require.NoError(t, writer.SetCount(withLimit(t), 2))
+			require.Equal(t, int32(2), zktest.Await(t, heard, "a change"))
+			server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(code)))
+			require.NoError(t, writer.SetCount(withLimit(t), 3))
+
+			require.Equal(t, int32(3), zktest.Await(t, heard, "the change whose first read fails"))
+		})
+	}
 }

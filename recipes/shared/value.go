@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -72,22 +73,26 @@ func (v *SharedValue) Path() string { return v.path }
 // Close. It blocks until the first value is there. A Start that has failed may
 // be repeated; one that has succeeded may not.
 func (v *SharedValue) Start(ctx context.Context) error {
-	if err := v.start(ctx); err != nil {
+	return v.startChecked(ctx, func([]byte) error { return nil })
+}
+
+// startChecked is Start. It fails with the error of check, which gets the first
+// value.
+func (v *SharedValue) startChecked(ctx context.Context, check func([]byte) error) error {
+	if err := v.start(ctx, check); err != nil {
 		return fmt.Errorf("shared: start %s: %w", v.path, err)
 	}
 	return nil
 }
 
-func (v *SharedValue) start(ctx context.Context) error {
+func (v *SharedValue) start(ctx context.Context, check func([]byte) error) error {
 	if err := v.usable(true); err != nil {
 		return err
 	}
-	_, err := v.client.Create(ctx, v.path, v.seed, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
-	if err != nil && !errors.Is(err, framework.ErrNodeExists) {
-		return err
+	data, stat, err := v.createOrRead(ctx)
+	if err == nil {
+		err = check(data)
 	}
-	var stat framework.Stat
-	data, err := v.client.Get(ctx, v.path, framework.StoringStatIn(&stat))
 	if err != nil {
 		return err
 	}
@@ -96,11 +101,26 @@ func (v *SharedValue) start(ctx context.Context) error {
 	if err := v.usableLocked(true); err != nil {
 		return err // another goroutine was faster
 	}
-	v.current = versioned(data, &stat)
+	v.current = versioned(data, stat)
 	follow, stop := context.WithCancel(context.Background())
 	v.stop, v.stopped = stop, make(chan struct{})
 	go v.follow(follow)
 	return nil
+}
+
+// createOrRead creates the znode if there is none, and reads it.
+func (v *SharedValue) createOrRead(ctx context.Context) ([]byte, *framework.Stat, error) {
+	for {
+		_, err := v.client.Create(ctx, v.path, v.seed, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
+		if err != nil && !errors.Is(err, framework.ErrNodeExists) {
+			return nil, nil, err
+		}
+		var stat framework.Stat
+		data, err := v.client.Get(ctx, v.path, framework.StoringStatIn(&stat))
+		if !errors.Is(err, framework.ErrNoNode) { // deleted in between
+			return data, &stat, err
+		}
+	}
 }
 
 func (v *SharedValue) usable(starts bool) error {
@@ -128,18 +148,39 @@ func versioned(data []byte, stat *framework.Stat) VersionedValue {
 	return VersionedValue{Value: data, Version: stat.Version, Zxid: stat.Mzxid}
 }
 
-// follow keeps the copy current.
+// follow keeps the copy current until ctx ends or the client is closed.
 func (v *SharedValue) follow(ctx context.Context) {
 	defer close(v.stopped)
+	var pause attempt.Pause
+	for ctx.Err() == nil {
+		if err := v.followOnce(ctx, &pause); errors.Is(err, framework.ErrClosed) {
+			return
+		}
+		// What has ended it, such as a lack of rights, may not last.
+		attempt.Sleep(ctx, pause.Next())
+	}
+}
+
+// followOnce follows the znode until that fails, or user code of the client,
+// such as a retry policy, panics.
+func (v *SharedValue) followOnce(ctx context.Context, pause *attempt.Pause) (last error) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			v.client.Logger().Error("user code of a client panicked", "path", v.path, "panic", recovered, "stack", string(debug.Stack()))
+		}
+	}()
 	for node, err := range v.client.Follow(ctx, v.path) {
+		last = err
 		switch {
 		case err != nil && ctx.Err() == nil:
 			v.client.Logger().Warn("a shared value may be out of date", "path", v.path, "error", err)
 		case err == nil && node.Exists():
+			pause.Reset()
 			v.learn(versioned(node.Data, node.Stat))
 		}
 		// A znode that was deleted leaves its last value.
 	}
+	return last
 }
 
 // learn takes a value that is newer than the copy.

@@ -48,6 +48,21 @@ func Interrupted(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
+// InDoubt returns err as one for which [framework.OutcomeUnknown] is true: the
+// caller leaves while a write is under way.
+func InDoubt(err error) error { return inDoubtError{err} }
+
+type inDoubtError struct{ error }
+
+func (e inDoubtError) Error() string {
+	return e.error.Error() + ": a write is under way, its outcome is unknown"
+}
+
+func (e inDoubtError) Unwrap() error { return e.error }
+
+// Is matches what framework.OutcomeUnknown looks for.
+func (inDoubtError) Is(target error) bool { return framework.OutcomeUnknown(target) }
+
 // Sleep waits for d, or until ctx ends.
 func Sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

@@ -72,3 +72,11 @@ func TestInterruptedMatchesErrorAndCause(t *testing.T) {
 	end()
 	require.Equal(t, context.Canceled, attempt.Interrupted(plain))
 }
+
+func TestACallerThatLeavesAWriteIsInDoubt(t *testing.T) {
+	err := attempt.InDoubt(context.Canceled)
+	require.True(t, framework.OutcomeUnknown(err))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, framework.ErrNoNode)
+	require.ErrorContains(t, err, "outcome is unknown")
+}
