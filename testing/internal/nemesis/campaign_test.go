@@ -45,7 +45,7 @@ func TestBadFlags(t *testing.T) {
 		want string
 	}{
 		"a fault":                {[]string{"-faults", "N1,N99"}, `nemesis: fault "N99", expected all, none, or some of N1 to N17`},
-		"a workload":             {[]string{"-workload", "mutex,leader"}, `nemesis: workload "leader", expected some of mutex,`},
+		"a workload":             {[]string{"-workload", "mutex,unicorn"}, `nemesis: workload "unicorn", expected some of mutex,`},
 		"a word":                 {[]string{"now"}, `nemesis: "now", expected flags only`},
 		"a flag":                 {[]string{"-loud"}, "flag provided but not defined: -loud"},
 		"no time":                {[]string{"-duration", "0s"}, "nemesis: duration 0s, expected more"},

@@ -20,9 +20,9 @@
 // (secrets.go).
 //
 // In a round, client processes on separate hosts take turns at locks of every recipe under
-// every error policy (workloads.go). A new recipe is a row and a file, and needs no lock:
-// folders, promises and what counts as done come with the row. A holder looks at its lease
-// all the time, writes to a register that refuses old tokens, and adds to a set that only a
+// every error policy (workload.go). A family of recipes is a list and a file, such as
+// workload_leader.go, and needs no lock: folders, promises with their checks, floors and
+// what counts as done come with its rows. A holder looks at its lease all the time, writes to a register that refuses old tokens, and adds to a set that only a
 // transaction of its lease may change (worker.go, held.go). Every act is written down
 // before it has consequences (event.go).
 //
@@ -53,7 +53,11 @@
 //	orphans, watches   what was left at the servers
 //	stuck              workers that could not get a lock in the end, or did not end
 //
-// A recipe may add promises, which follow (workload in lockspec.go).
+// The promises of single recipes follow, if the campaign has these recipes (workload.go):
+//
+//	two_leaders        two candidates of one election led at the same time
+//	twice_run          a key of Once ran after its success, or twice although that was ruled
+//	                   out; or its marker is not of the run that succeeded
 //
 // All of these must be zero. Floors give the zeros a meaning: a minimum of acquisitions,
 // faults, ended sessions, losses, and uses of each lock. A campaign adds rounds until the

@@ -25,7 +25,11 @@ var errNothingThere = errors.New("there was nothing")
 func vandalise(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	ctx, cancel := context.WithTimeout(ctx, vandalTime)
 	defer cancel()
-	spec := oneOf(random, c.locks...)
+	withFolders := slices.DeleteFunc(slices.Clone(c.locks), func(s lockSpec) bool { return len(s.folders()) == 0 })
+	if len(withFolders) == 0 {
+		return nil, errNothingThere
+	}
+	spec := oneOf(random, withFolders...)
 	folder := oneOf(random, spec.folders()...)
 	act := oneOf(random, vandalisms...)
 	record.Detail = spec.Name + ": " + act.name

@@ -24,6 +24,7 @@ type totals struct {
 
 	registerWrites, setUpdates int            // that were accepted
 	perLock                    map[string]int // acquisitions, by the names of all locks
+	perWorkload                map[string]int // the same, by the names of workloads
 	exclusive                  bool           // there are locks whose holders write
 	guarded, refused           int            // vandals without rights, and those of them that were refused
 	cleanups                   int            // that one client had pending at one time, at most
@@ -34,23 +35,24 @@ type totals struct {
 }
 
 func newTotals() *totals {
-	return &totals{byKind: make(map[string]int), perLock: make(map[string]int)}
+	return &totals{byKind: make(map[string]int), perLock: make(map[string]int), perWorkload: make(map[string]int)}
 }
 
 // add counts what has happened in a round.
 func (t *totals) add(r *roundReport) {
 	for _, spec := range r.record.Locks {
-		t.perLock[spec.Name] += 0
-		if done := workloadOf(spec).done; done != nil {
-			t.perLock[spec.Name] += done(r, spec)
+		done := 0
+		if count := workloadOf(spec).done; count != nil {
+			done = count(r, spec)
 		}
+		t.count(spec, done)
 		t.exclusive = t.exclusive || workloadOf(spec).exclusive
 	}
 	calls := make(map[string]bool)
 	for _, h := range r.holds {
 		if id := acquisition(h.id); !calls[id] {
 			calls[id] = true
-			t.perLock[h.spec.Name]++
+			t.count(h.spec, 1)
 		}
 		if h.lost != 0 {
 			t.lostWhileHeld++
@@ -65,6 +67,12 @@ func (t *totals) add(r *roundReport) {
 			t.addEvent(e)
 		}
 	}
+}
+
+// count counts what was done with a lock.
+func (t *totals) count(spec lockSpec, n int) {
+	t.perLock[spec.Name] += n
+	t.perWorkload[spec.Workload] += n
 }
 
 // addFaults counts those that could be done.
@@ -197,6 +205,11 @@ func (t *totals) work(duration time.Duration) []floor {
 	all := []floor{{"acquisitions of the lock that had fewest", share(10), t.fewest()}}
 	if t.exclusive {
 		all = append(all, floor{"accepted register writes", share(200), t.registerWrites}, floor{"accepted set updates", share(20), t.setUpdates})
+	}
+	for _, w := range workloads {
+		if done, played := t.perWorkload[w.name]; played && w.least > 0 {
+			all = append(all, floor{"uses of " + w.name, share(w.least), done})
+		}
 	}
 	return all
 }

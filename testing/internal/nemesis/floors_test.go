@@ -86,13 +86,15 @@ func TestTotals(t *testing.T) {
 		event{Kind: intercepted, Value: "create", Error: string(replyDropped)},
 		event{Kind: intercepted, Value: "create", Error: string(requestDropped)},
 		event{Kind: intercepted, Value: "delete", Error: string(replyCut)})
-	total := totals{byKind: map[string]int{"N12": 0}, perLock: map[string]int{}}
+	total := newTotals()
+	total.byKind["N12"] = 0
 	total.add(p.load(t))
-	require.Equal(t, totals{
+	require.Equal(t, &totals{
 		acquisitions: 4, faults: 2, expirations: 1, lostWhileHeld: 1, staleRefused: 1, lostCreateReplies: 2,
 		registerWrites: 1, setUpdates: 1, exclusive: true,
-		perLock: map[string]int{"mutex-s": 3, "reentrant-s": 0, "handoff-s": 0, "readwrite-s": 0, "semaphore-s": 1},
-		byKind:  map[string]int{"N1": 1, "N7": 1, "N12": 0, "N15": 1},
+		perLock:     map[string]int{"mutex-s": 3, "reentrant-s": 0, "handoff-s": 0, "readwrite-s": 0, "semaphore-s": 1},
+		perWorkload: map[string]int{"mutex": 3, "reentrant": 0, "handoff": 0, "readwrite": 0, "semaphore": 1},
+		byKind:      map[string]int{"N1": 1, "N7": 1, "N12": 0, "N15": 1},
 	}, total)
 	require.Equal(t, 3, total.kinds())
 	require.Zero(t, total.fewest())

@@ -30,6 +30,8 @@ type summary struct {
 	Breaches   map[promise]int `json:"breaches"`
 	Violations []string        `json:"violations"`
 	Void       []string        `json:"void"` // the rounds that do not count, and why
+
+	promises []promise // in the order of the line
 }
 
 // judge runs all checkers on the report of a campaign, prints what they find, and saves a summary
@@ -58,7 +60,7 @@ func judge(w io.Writer, folder string) error {
 				return err
 			}
 			if len(lost) == 0 || !check.servers {
-				s.add(found)
+				s.add(name(found))
 				continue
 			}
 			uncounted += len(found)
@@ -99,7 +101,8 @@ func newSummary(record *campaignRecord) *summary {
 	for _, kind := range record.Kinds {
 		s.Kinds[kind.Fault] = 0
 	}
-	for _, p := range allPromises() {
+	s.promises = promisesOf(record)
+	for _, p := range s.promises {
 		s.Breaches[p] = 0
 	}
 	return s
@@ -127,7 +130,7 @@ func (s *summary) conclude(record *campaignRecord, t *totals, m *measurements) {
 	var line strings.Builder
 	fmt.Fprintf(&line, "acquisitions=%d faults=%d kinds=%d expirations=%d lost_while_held=%d stale_refused=%d cleanups_max=%d",
 		t.acquisitions, t.faults, t.kinds(), t.expirations, t.lostWhileHeld, t.staleRefused, t.cleanups)
-	for _, p := range allPromises() {
+	for _, p := range s.promises {
 		fmt.Fprintf(&line, " %s=%d", p, s.Breaches[p])
 	}
 	s.Line = line.String()
@@ -183,7 +186,7 @@ func mark(ok bool) string {
 // verdict is an error unless everything is as it must be.
 func (s *summary) verdict() error {
 	var wrong []string
-	for _, p := range allPromises() {
+	for _, p := range s.promises {
 		if n := s.Breaches[p]; n > 0 {
 			wrong = append(wrong, fmt.Sprintf("%s is %d, must be 0", p, n))
 		}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // transactionLog is what an ensemble has committed, in the order in which it did.
@@ -18,8 +19,17 @@ type transactionLog struct {
 	all    []*lockNode          // in the order of creation
 	queues map[string]*queue    // the same by folder
 	sets   setLog
+	writes map[string][]logWrite // what was written to the persistent nodes of recipes, by their paths, in order
 
-	minority map[string]bool // ephemeral nodes whose creation no majority has, by their paths; some may be in nodes, too
+	minority map[string]bool // nodes whose creation no majority has, by their paths; some may be in nodes or writes, too
+}
+
+// logWrite is a change of a persistent node.
+type logWrite struct {
+	zxid    int64
+	session int64
+	data    string
+	deleted bool
 }
 
 // lockNode is the life of an ephemeral node.
@@ -76,13 +86,18 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 	for node := range few.nodes {
 		l.minority[node] = true
 	}
+	for node := range few.writes {
+		l.minority[node] = true
+	}
 	return l, nil
 }
 
 // replay applies transactions in their order, as far as they concern ephemeral nodes and guarded sets.
 func replay(all []transaction) (*transactionLog, error) {
 	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
-	l := &transactionLog{nodes: make(map[string]*lockNode), sets: newSetLog(), minority: make(map[string]bool)}
+	l := &transactionLog{
+		nodes: make(map[string]*lockNode), sets: newSetLog(), writes: make(map[string][]logWrite), minority: make(map[string]bool),
+	}
 	bySession := make(map[int64][]*lockNode)
 	for _, t := range all {
 		if err := l.apply(t, bySession); err != nil {
@@ -99,17 +114,28 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 	case txnCreate, txnCreate2:
 		node, data, ephemeral := in.create()
 		l.sets.write(node, 0, data)
-		if ephemeral && in.err == nil {
+		switch {
+		case in.err != nil:
+		case ephemeral:
 			n := &lockNode{path: node, session: t.session, czxid: t.zxid}
 			l.nodes[node] = n
 			l.all = append(l.all, n)
 			bySession[t.session] = append(bySession[t.session], n)
+		default:
+			l.write(node, logWrite{zxid: t.zxid, session: t.session, data: string(data)})
 		}
 	case txnSetData:
 		node, data := in.string(), in.buffer()
 		l.sets.write(node, in.int(), data)
+		if len(l.writes[node]) > 0 {
+			l.write(node, logWrite{zxid: t.zxid, session: t.session, data: string(data)})
+		}
 	case txnDelete, txnDeleteContainer:
-		l.end(l.nodes[in.string()], t)
+		node := in.string()
+		l.end(l.nodes[node], t)
+		if len(l.writes[node]) > 0 {
+			l.write(node, logWrite{zxid: t.zxid, session: t.session, deleted: true})
+		}
 	case txnMulti:
 		for range in.int() {
 			part := t
@@ -125,6 +151,13 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 		delete(bySession, t.session)
 	}
 	return in.err
+}
+
+// write notes a change of a persistent node, if it belongs to a recipe.
+func (l *transactionLog) write(node string, w logWrite) {
+	if strings.HasPrefix(node, locksFolder) {
+		l.writes[node] = append(l.writes[node], w)
+	}
 }
 
 // end notes that a node was deleted, if it was there.

@@ -24,20 +24,54 @@ const (
 	nobodyStuck      promise = "stuck"             // waiters, calls and processes end
 )
 
-// allPromises are the common ones and those of single recipes, in the order of the last line.
-func allPromises() []promise {
+// promisesOf are the common ones and those of the recipes in a campaign, in the
+// order of the last line. A zero of a recipe that was not played would prove nothing.
+func promisesOf(record *campaignRecord) []promise {
+	played := make(map[string]bool)
+	for _, r := range record.Rounds {
+		for _, spec := range r.Locks {
+			played[spec.Workload] = true
+		}
+	}
 	all := slices.Clone(promises)
 	for _, w := range workloads {
-		all = append(all, w.promises...)
+		if played[w.name] {
+			all = append(all, w.promises...)
+		}
 	}
 	return all
 }
 
-// ofRecipes finds breaches of the promises that single recipes have.
+// ofRecipes finds breaches of the promises that single recipes have, by what
+// clients saw.
 func ofRecipes(r *roundReport) (found []violation) {
 	for _, spec := range r.record.Locks {
 		if find := workloadOf(spec).find; find != nil {
 			found = append(found, find(r, spec)...)
+		}
+	}
+	return found
+}
+
+// ofRecipesAtServers finds them by what the servers have.
+func ofRecipesAtServers(r *roundReport) (found []violation) {
+	for _, spec := range r.record.Locks {
+		if find := workloadOf(spec).findAtServers; find != nil {
+			found = append(found, find(r, spec)...)
+		}
+	}
+	return found
+}
+
+// name gives violations of common promises the names that their recipes have
+// for them.
+func name(found []violation) []violation {
+	for i, v := range found {
+		if len(v.holds) == 0 {
+			continue
+		}
+		if own, ok := workloadOf(v.holds[0].spec).calls[v.promise]; ok {
+			found[i].promise = own
 		}
 	}
 	return found
@@ -82,6 +116,7 @@ var checks = []check{
 	{find: without(serverOrder), servers: true},
 	{find: without(leftBehind), servers: true},
 	{find: without(stuck), servers: true},
+	{find: without(ofRecipesAtServers), servers: true},
 }
 
 // without makes a search of one that cannot fail.

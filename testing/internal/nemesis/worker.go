@@ -108,38 +108,74 @@ func (w *worker) acquire(
 ) []*held {
 	ctx, cancel := w.bounds(ctx)
 	defer cancel()
-	w.turns++
-	id := fmt.Sprintf("%s/%d", w.name, w.turns)
-	session := w.session()
-	begun := monotonic()
-	w.client.history.add(event{At: begun, Kind: called, Hold: id, Lock: w.spec.Name, Shared: shared})
+	c := w.call(w.spec.Name, owner, shared)
 	leases, err := acquire(ctx)
 	returned := monotonic()
 	if err != nil {
-		w.client.history.add(event{At: returned, Kind: failed, Hold: id, Lock: w.spec.Name, Shared: shared, Error: err.Error()})
-		if w.last {
-			w.client.giveUpOn(w.spec.Name)
-		}
-		if !w.hurried() {
-			w.pause(afterFailure)
-		}
+		c.failed(returned, err)
 		return nil
-	}
-	if session != w.session() {
-		session = 0 // it can be either
 	}
 	var all []*held
 	for i, lease := range leases {
-		h := &held{worker: w, id: fmt.Sprintf("%s#%d", id, i), lock: names[i], shared: shared, lease: lease}
-		h.owner = cmp.Or(owner, h.id)
-		w.client.history.add(event{
-			At: returned, Kind: acquired, Hold: h.id, Lock: h.lock, Owner: h.owner, Shared: shared, Called: begun,
-			Token: lease.Token(), Node: lease.Path(), Session: session,
-		})
-		go h.listen()
-		all = append(all, h)
+		all = append(all, c.granted(returned, i, names[i], lease))
 	}
 	return all
+}
+
+// call is a call that may grant leases.
+type call struct {
+	worker  *worker
+	id      string
+	lock    string
+	owner   string // "" is the hold itself
+	shared  bool
+	asked   int64 // since when a node may have been asked for
+	session int64
+}
+
+// call records that a call for a lock begins.
+func (w *worker) call(lock, owner string, shared bool) call {
+	w.turns++
+	c := call{
+		worker: w, id: fmt.Sprintf("%s/%d", w.name, w.turns), lock: lock, owner: owner, shared: shared,
+		asked: monotonic(), session: w.session(),
+	}
+	w.client.history.add(event{At: c.asked, Kind: called, Hold: c.id, Lock: lock, Shared: shared})
+	return c
+}
+
+// failed records that the call has returned without a lease, and then pauses.
+func (c call) failed(at int64, err error) {
+	w := c.worker
+	c.ended(at, err)
+	if w.last {
+		w.client.giveUpOn(w.spec.Name)
+	}
+	if !w.hurried() {
+		w.pause(afterFailure)
+	}
+}
+
+// ended records that the call has returned without a lease.
+func (c call) ended(at int64, err error) {
+	c.worker.client.history.add(event{At: at, Kind: failed, Hold: c.id, Lock: c.lock, Shared: c.shared, Error: text(err)})
+}
+
+// granted records the n-th lease of the call, which was valid at that moment.
+func (c call) granted(at int64, n int, lock string, lease *locks.Lease) *held {
+	w := c.worker
+	h := &held{worker: w, id: fmt.Sprintf("%s#%d", c.id, n), lock: lock, shared: c.shared, lease: lease}
+	h.owner = cmp.Or(c.owner, h.id)
+	session := c.session
+	if session != w.session() {
+		session = 0 // it can be either
+	}
+	w.client.history.add(event{
+		At: at, Kind: acquired, Hold: h.id, Lock: lock, Owner: h.owner, Shared: c.shared, Called: c.asked,
+		Token: lease.Token(), Node: lease.Path(), Session: session,
+	})
+	go h.listen()
+	return h
 }
 
 // session is the client's at the moment, 0 if it has none.

@@ -8,8 +8,8 @@ import (
 	"github.com/gocurator/curator/testing/checker"
 )
 
-// workloads are all that there are.
-var workloads = []workload{
+// lockWorkloads are the recipes of package locks.
+var lockWorkloads = []workload{
 	{name: "mutex", workers: 1, exclusive: true, model: mutexModel, prepare: prepareMutex},
 	{name: "reentrant", workers: 1, exclusive: true, model: reentrantModel, prepare: prepareReentrant},
 	{name: "handoff", workers: 3, exclusive: true, model: oneAtATime, prepare: prepareHandoff},
