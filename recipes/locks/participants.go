@@ -122,12 +122,8 @@ func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) er
 
 func (c *contender) participant(contenders []string, maxLeases int) Participant {
 	_, lockName := framework.SplitPath(c.l.basePath)
-	sequence, _ := StandardLockInternalsSorter{lockName}.Sequence(c.name)
-	p := Participant{
-		Path: c.path(), LockName: lockName, Identity: string(c.data), Position: c.position, Sequence: sequence,
-		Token: c.stat.Czxid, Session: c.stat.EphemeralOwner, Since: time.UnixMilli(c.stat.Ctime),
-	}
-	p.Host, p.PID, p.Label = parseIdentity(p.Identity)
+	p := ParticipantOf(c.path(), lockName, c.data, c.stat)
+	p.Position = c.position
 	// One that will never be admitted neither holds nor waits for anybody.
 	if result, err := c.l.driver.GetsTheLock(contenders, c.name, maxLeases); err == nil {
 		p.Holds = result.GetsTheLock
@@ -135,5 +131,19 @@ func (c *contender) participant(contenders []string, maxLeases int) Participant 
 			p.WaitsFor = append(p.WaitsFor, framework.JoinPath(c.l.path, before))
 		}
 	}
+	return p
+}
+
+// ParticipantOf returns what a contender's znode shows by itself, for code that has read it
+// as part of something larger. Position, Holds and WaitsFor depend on the queue and are not
+// set. It sends nothing.
+func ParticipantOf(path, lockName string, data []byte, stat framework.Stat) Participant {
+	_, name := framework.SplitPath(path)
+	sequence, _ := StandardLockInternalsSorter{lockName}.Sequence(name)
+	p := Participant{
+		Path: path, LockName: lockName, Identity: string(data), Sequence: sequence,
+		Token: stat.Czxid, Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
+	}
+	p.Host, p.PID, p.Label = parseIdentity(p.Identity)
 	return p
 }

@@ -1,0 +1,389 @@
+package inspect_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestAMutexIsSeenAsItsParticipantsSay: the queue is read without the lock, and is the same.
+func TestAMutexIsSeenAsItsParticipantsSay(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
+		require.NoError(t, err)
+		lease := hold(t, mutex)
+		for n := range 3 {
+			contend(t, mutex)
+			awaitChildren(t, client, "/locks/report", n+2)
+		}
+		put(t, client, "/locks/report/README", "/locks/report/lock-1")
+		want, err := mutex.Participants(t.Context())
+		require.NoError(t, err)
+
+		r := only(t, client, "/locks/report")
+		require.Equal(t, inspect.Mutex, r.Kind)
+		require.Equal(t, want, r.Participants)
+		require.Equal(t, []int{1, 3}, []int{r.Holders, r.Waiters})
+		require.Equal(t, []string{"README", "lock-1"}, r.Foreign)
+		holder, held := r.OldestHold()
+		require.True(t, held)
+		require.Equal(t, lease.Token(), holder.Token)
+		require.Equal(t, "curator", inspect.Client(holder))
+		waiter, waits := r.LongestWait()
+		require.True(t, waits)
+		require.Equal(t, want[1], waiter)
+
+		heads := only(t, client, "/locks/report", inspect.HeadsOnly())
+		require.Equal(t, want[:2], heads.Participants)
+		require.Equal(t, []int{1, 3}, []int{heads.Holders, heads.Waiters})
+	})
+}
+
+// TestAReadWriteLockIsSeenAsItsParticipantsSay, with a reader in the place of its writer.
+func TestAReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		lock, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
+		require.NoError(t, err)
+		check := func() inspect.Recipe {
+			want, err := lock.Participants(t.Context())
+			require.NoError(t, err)
+			r := only(t, client, "/locks/rw")
+			require.Equal(t, inspect.ReadWrite, r.Kind)
+			require.Equal(t, want, r.Participants)
+			return r
+		}
+		writer := hold(t, lock.WriteLock())
+		reader, err := lock.ReadLock().Acquire(writer.Context(withLimit(t)))
+		require.NoError(t, err)
+		r := check()
+		require.Equal(t, []int{2, 0}, []int{r.Holders, r.Waiters})
+
+		contend(t, lock.ReadLock())
+		awaitChildren(t, client, "/locks/rw", 3)
+		contend(t, lock.WriteLock())
+		awaitChildren(t, client, "/locks/rw", 4)
+		contend(t, lock.ReadLock())
+		awaitChildren(t, client, "/locks/rw", 5)
+		r = check()
+		require.Equal(t, []int{2, 3}, []int{r.Holders, r.Waiters})
+
+		require.NoError(t, writer.Release(t.Context()))
+		awaitChildren(t, client, "/locks/rw", 4)
+		r = check()
+		require.Equal(t, []int{2, 2}, []int{r.Holders, r.Waiters})
+		require.NoError(t, reader.Release(t.Context()))
+	})
+}
+
+// TestASemaphoreAndItsMaximum: it is not written down, and seen while somebody waits.
+func TestASemaphoreAndItsMaximum(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(2))
+		require.NoError(t, err)
+		hold(t, semaphore)
+		r := only(t, client, "/locks/sem")
+		require.Equal(t, inspect.Semaphore, r.Kind)
+		require.Equal(t, []int{1, 0, 0}, []int{r.Holders, r.Waiters, r.MaxLeases})
+
+		hold(t, semaphore)
+		contend(t, semaphore)
+		awaitChildren(t, client, "/locks/sem/leases", 3)
+		contend(t, semaphore)
+		awaitChildren(t, client, "/locks/sem/locks", 2)
+		for _, opts := range [][]inspect.Option{nil, {inspect.HeadsOnly()}, {inspect.WithMaxLeases(2)}} {
+			r = only(t, client, "/locks/sem", opts...)
+			require.Equal(t, []int{2, 2, 2}, []int{r.Holders, r.Waiters, r.MaxLeases}, "%d", len(opts))
+		}
+		require.Len(t, r.Participants, 5)
+		permits, err := semaphore.Participants(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, permits, r.Participants[:3])
+		require.Equal(t, []string{r.Participants[3].Path}, r.Participants[4].WaitsFor)
+
+		put(t, client, "/locks/sem/leases/foreign")
+		require.Equal(t, []string{"leases/foreign"}, only(t, client, "/locks/sem").Foreign)
+		survey, err := inspect.Walk(t.Context(), client, "/")
+		require.NoError(t, err)
+		require.Len(t, survey.Recipes, 1, "neither of its folders is a lock of its own")
+		require.Equal(t, only(t, client, "/locks/sem"), survey.Recipes[0])
+	})
+}
+
+// TestFoldersOfASemaphoreThatIsNone: names that other things have, too.
+func TestFoldersOfASemaphoreThatIsNone(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	put(t, client, "/app/locks/report", "/app/leases/office", "/idle/locks", "/idle/leases")
+	mutex, err := locks.NewInterProcessMutex(client, "/app/locks/report")
+	require.NoError(t, err)
+	hold(t, mutex)
+	survey, err := inspect.Walk(t.Context(), client, "/")
+	require.NoError(t, err)
+	require.Len(t, survey.Recipes, 2)
+	require.Equal(t, "/app/locks/report mutex", survey.Recipes[0].Path+" "+string(survey.Recipes[0].Kind))
+	require.Equal(t, inspect.Recipe{Path: "/idle", Kind: inspect.Semaphore}, survey.Recipes[1])
+}
+
+// TestContendersOfOtherClients: zk.Lock and kazoo, by the names that they give their nodes.
+func TestContendersOfOtherClients(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	conn, events, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogger(silent{}))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // closed when its goroutines are done
+		}
+	})
+	lock := zk.NewLock(conn, "/locks/old", zk.WorldACL(zk.PermAll))
+	require.NoError(t, lock.Lock())
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/old")
+	require.NoError(t, err)
+	contend(t, mutex)
+	awaitChildren(t, client, "/locks/old", 2)
+	r := only(t, client, "/locks/old")
+	require.Equal(t, []int{1, 1}, []int{r.Holders, r.Waiters})
+	require.Equal(t, []string{"zk.Lock", "curator"}, []string{inspect.Client(r.Participants[0]), inspect.Client(r.Participants[1])})
+	require.Equal(t, []string{r.Participants[0].Path}, r.Participants[1].WaitsFor)
+
+	const uuid = "0c8f7ab1f7a54ad3b8cb1b1c4ef2bd3"
+	put(t, client, "/python/rw/"+uuid+"1__rlock__0000000001", "/python/rw/"+uuid+"2__rlock__0000000002",
+		"/python/rw/"+uuid+"3__lock__0000000003", "/python/rw/"+uuid+"4__rlock__0000000004")
+	r = only(t, client, "/python/rw")
+	require.Equal(t, inspect.KazooLock, r.Kind)
+	require.Equal(t, []int{2, 2}, []int{r.Holders, r.Waiters})
+	require.Equal(t, "kazoo", inspect.Client(r.Participants[0]))
+	require.Equal(t, []string{r.Participants[2].Path}, r.Participants[3].WaitsFor)
+	require.Equal(t, []string{r.Participants[1].Path}, r.Participants[2].WaitsFor)
+
+	put(t, client, "/python/sem", "/python/sem/"+uuid+"a", "/python/sem/"+uuid+"9", "/python/sem-__lock__/"+uuid+"b__lock__0000000007")
+	require.NoError(t, client.Set(t.Context(), "/python/sem", []byte("2")))
+	r = only(t, client, "/python/sem")
+	require.Equal(t, inspect.KazooSemaphore, r.Kind)
+	require.Equal(t, []int{2, 1, 2}, []int{r.Holders, r.Waiters, r.MaxLeases})
+	require.Equal(t, "/python/sem/"+uuid+"a", r.Participants[0].Path, "in the order in which they were acquired")
+	survey, err := inspect.Walk(t.Context(), client, "/python")
+	require.NoError(t, err)
+	require.Len(t, survey.Recipes, 2)
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// TestEverythingElse: elections, conditions, queues, barriers and services.
+func TestEverythingElse(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		ctx := withLimit(t)
+		latch, err := leader.NewLeaderLatch(client, "/election", leader.WithID("one"))
+		require.NoError(t, err)
+		require.NoError(t, latch.Start())
+		t.Cleanup(func() { require.NoError(t, latch.Close()) })
+		_, err = latch.Await(ctx)
+		require.NoError(t, err)
+		r := only(t, client, "/election")
+		require.Equal(t, inspect.LeaderLatch, r.Kind)
+		require.Equal(t, []int{1, 0}, []int{r.Holders, r.Waiters})
+		require.Equal(t, "one", r.Participants[0].Identity)
+
+		queue, err := queues.NewSimpleDistributedQueue(client, "/queue")
+		require.NoError(t, err)
+		require.NoError(t, queue.Offer(ctx, []byte("work")))
+		require.NoError(t, queue.Offer(ctx, []byte("more")))
+		require.Equal(t, inspect.Recipe{Path: "/queue", Kind: inspect.Queue, Items: 2}, only(t, client, "/queue"))
+
+		barrier, err := barriers.NewDistributedDoubleBarrier(client, "/barrier", 1)
+		require.NoError(t, err)
+		require.NoError(t, barrier.Enter(ctx))
+		r = only(t, client, "/barrier")
+		require.Equal(t, inspect.DoubleBarrier, r.Kind)
+		require.Equal(t, []int{1, 0}, []int{r.Holders, r.Waiters})
+		require.NoError(t, barrier.Leave(ctx))
+
+		// What a member that waits for others has created, and an instance of a service.
+		const uuid = "0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3"
+		_, err = client.Create(ctx, "/waiting/"+uuid+"0", nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
+		require.NoError(t, err)
+		r = only(t, client, "/waiting")
+		require.Equal(t, inspect.DoubleBarrier, r.Kind)
+		require.Equal(t, []int{0, 1}, []int{r.Holders, r.Waiters})
+		services, err := discovery.NewServiceDiscovery[any](client, "/services", nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, services.Close()) })
+		instance := discovery.NewInstance[any]("web", "10.0.0.7", 8080)
+		require.NoError(t, services.Register(ctx, instance))
+		r = only(t, client, "/services/web")
+		require.Equal(t, inspect.Service, r.Kind)
+		require.Equal(t, []int{1, 0, 0}, []int{r.Items, r.Holders, r.Waiters})
+		require.Contains(t, r.Participants[0].Identity, "10.0.0.7")
+	})
+}
+
+// TestFoldersNamedByUUIDsAreFolders: what lives in them is found.
+func TestFoldersNamedByUUIDsAreFolders(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	const uuid = "0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3"
+	mutex, err := locks.NewInterProcessMutex(client, "/tenants/"+uuid+"0/lock")
+	require.NoError(t, err)
+	hold(t, mutex)
+	put(t, client, "/tenants/"+uuid+"1")
+	survey, err := inspect.Walk(t.Context(), client, "/")
+	require.NoError(t, err)
+	require.Len(t, survey.Recipes, 1)
+	require.Equal(t, mutex.Path(), survey.Recipes[0].Path)
+	recipes, err := inspect.At(t.Context(), client, "/tenants")
+	require.NoError(t, err)
+	require.Empty(t, recipes)
+}
+
+// TestTwoKindsOnOnePath are both shown, each foreign to the other.
+func TestTwoKindsOnOnePath(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	put(t, client, "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd31-__READ__0000000002")
+	recipes, err := inspect.At(t.Context(), client, "/both")
+	require.NoError(t, err)
+	require.Len(t, recipes, 2)
+	for i, r := range recipes {
+		require.Equal(t, []int{1, 0}, []int{r.Holders, r.Waiters}, "neither waits for the other")
+		_, name := framework.SplitPath(recipes[1-i].Participants[0].Path)
+		require.Equal(t, []string{name}, r.Foreign)
+	}
+}
+
+// TestJSON: keys in lower case, the session as text.
+func TestJSON(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	require.NoError(t, err)
+	lease := hold(t, mutex)
+	text, err := json.Marshal(only(t, client, "/locks/report"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `{"path":"/locks/report","kind":"mutex","holders":1,"waiters":0,"participants":[{"path":"/locks/report/_c_`)
+	require.Contains(t, string(text), fmt.Sprintf(`"token":%d,"session":%q`, lease.Token(), client.Session().String()))
+	var back inspect.Recipe
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, lease.Token(), back.Participants[0].Token)
+}
+
+// TestWhatMayNotBeRead is reported, and hides nothing else.
+func TestWhatMayNotBeRead(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
+	mutex, err := locks.NewInterProcessMutex(owner, "/locks/report")
+	require.NoError(t, err)
+	lease := hold(t, mutex)
+	none := framework.ACL{Perms: zk.PermAll, Scheme: "auth"}
+	put(t, client, "/secret/inside")
+	require.NoError(t, owner.SetACL(t.Context(), lease.Path(), []framework.ACL{none}))
+	require.NoError(t, owner.SetACL(t.Context(), "/secret", []framework.ACL{none}))
+
+	survey, err := inspect.Walk(t.Context(), client, "/")
+	require.NoError(t, err)
+	require.Equal(t, []string{"/secret"}, survey.Unreadable)
+	require.Len(t, survey.Recipes, 1)
+	r := survey.Recipes[0]
+	require.Equal(t, 1, r.Holders, "its name is to be seen")
+	require.Equal(t, lease.Path(), r.Participants[0].Path)
+	require.True(t, r.Participants[0].Since.IsZero())
+	_, found := r.OldestHold()
+	require.False(t, found)
+	_, err = inspect.At(t.Context(), client, "/secret")
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+}
+
+// TestWhatALongWalkCosts: a list of locks takes three reads for each, however many wait, and
+// few round trips for all of them.
+func TestWhatALongWalkCosts(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	const folders, each = 300, 5
+	var ops []framework.BulkOp
+	for i := range folders {
+		for k := range each {
+			name := fmt.Sprintf("_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3%d-lock-%010d", k, k)
+			ops = append(ops, framework.BulkCreate(fmt.Sprintf("/locks/l%d/%s", i, name), nil, framework.CreatingParentsIfNeeded()))
+		}
+	}
+	_, err := client.Bulk(t.Context(), ops)
+	require.NoError(t, err)
+	var requests atomic.Int64
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpPing {
+			requests.Add(1)
+		}
+		return zkserver.Pass
+	})
+	defer remove()
+	heads, err := inspect.Walk(t.Context(), client, "/", inspect.HeadsOnly())
+	require.NoError(t, err)
+	require.EqualValues(t, 2+folders+2*folders, requests.Swap(0), "the folders, their children, and two contenders of each")
+	all, err := inspect.Walk(t.Context(), client, "/")
+	require.NoError(t, err)
+	require.EqualValues(t, 2+folders+each*folders, requests.Load())
+	require.Len(t, all.Recipes, folders)
+	require.Equal(t, 2+folders+each*folders, all.Nodes, "/locks and /zookeeper, too")
+	for i, r := range heads.Recipes {
+		require.Equal(t, []int{1, each - 1}, []int{r.Holders, r.Waiters})
+		require.Equal(t, all.Recipes[i].Participants[:2], r.Participants)
+	}
+}
+
+// TestAWalkThroughALostConnection finds the same as one without.
+func TestAWalkThroughALostConnection(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	for i := range 20 {
+		put(t, client, fmt.Sprintf("/locks/l%d/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", i))
+	}
+	want, err := inspect.Walk(t.Context(), client, "/")
+	require.NoError(t, err)
+	for _, op := range []zkserver.OpCode{zkserver.OpGetChildren2, zkserver.OpGetData} {
+		for k := 1; k <= 3; k++ {
+			remove := server.Intercept(zkserver.Nth(k, op, zkserver.LoseReply))
+			got, err := inspect.Walk(withLimit(t), client, "/")
+			remove()
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	}
+}
+
+// TestBadInput is refused before anything is sent.
+func TestBadInput(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	var none context.Context
+	for says, call := range map[string]func() error{
+		"context nil, expected":                func() error { _, err := inspect.At(none, client, "/a"); return err },
+		"client nil, expected":                 func() error { _, err := inspect.Walk(t.Context(), nil, "/a"); return err },
+		"invalid path":                         func() error { _, err := inspect.Walk(t.Context(), client, "a"); return err },
+		"a nil option":                         func() error { _, err := inspect.At(t.Context(), client, "/a", nil); return err },
+		"WithMaxLeases(0), expected 1 or more": func() error { _, err := inspect.At(t.Context(), client, "/a", inspect.WithMaxLeases(0)); return err },
+	} {
+		require.ErrorContains(t, call(), says)
+	}
+	_, err := inspect.At(t.Context(), client, "/missing")
+	require.ErrorIs(t, err, framework.ErrNoNode)
+	_, err = inspect.Walk(t.Context(), client, "/missing")
+	require.ErrorIs(t, err, framework.ErrNoNode)
+}

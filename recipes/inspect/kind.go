@@ -1,0 +1,210 @@
+package inspect
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Kind is a kind of recipe, as far as the names of its znodes tell it from others.
+type Kind string
+
+// The kinds.
+const (
+	// Mutex is an InterProcessMutex, a LeaderSelector, Curator's first semaphore or a zk.Lock.
+	Mutex Kind = "mutex"
+
+	// ReadWrite is an InterProcessReadWriteLock.
+	ReadWrite Kind = "read-write"
+
+	// Semaphore is an InterProcessSemaphoreV2 or an InterProcessSemaphoreMutex.
+	Semaphore Kind = "semaphore"
+
+	// LeaderLatch is an election of LeaderLatches.
+	LeaderLatch Kind = "latch"
+
+	// Condition is a [locks.Condition] with waiters.
+	Condition Kind = "condition"
+
+	// KazooLock is a Lock, ReadLock or WriteLock of Python's kazoo, or its Election.
+	KazooLock Kind = "kazoo-lock"
+
+	// KazooSemaphore is kazoo's Semaphore. Its maximum is in its znode.
+	KazooSemaphore Kind = "kazoo-semaphore"
+
+	// Queue is a DistributedQueue of any kind, or a SimpleDistributedQueue.
+	Queue Kind = "queue"
+
+	// DoubleBarrier is a DistributedDoubleBarrier with members.
+	DoubleBarrier Kind = "double-barrier"
+
+	// Service is the folder of the instances of a service, as x-discovery registers them.
+	Service Kind = "service"
+)
+
+// IsLock reports whether participants of the kind hold something or wait for it: it is true
+// for locks, semaphores and elections.
+func (k Kind) IsLock() bool {
+	switch k {
+	case Mutex, ReadWrite, Semaphore, LeaderLatch, KazooLock, KazooSemaphore:
+		return true
+	default:
+		return false
+	}
+}
+
+// family is one way of naming contenders: those with the exclusive name are let in alone,
+// those with the shared name together.
+type family struct {
+	kind              Kind
+	exclusive, shared string
+}
+
+const (
+	mutexName = "lock-"
+	leaseName = "lease-"
+
+	leasesFolder = "leases" // of a semaphore
+	turnsFolder  = "locks"
+
+	kazooTurns = "-__lock__" // ends the path of a kazoo semaphore's own lock
+
+	readyName = "ready" // opens a double barrier
+)
+
+var families = []family{
+	{Mutex, mutexName, ""},
+	{ReadWrite, "__WRIT__", "__READ__"},
+	{LeaderLatch, "latch-", ""},
+	{Semaphore, "", leaseName},
+	{Condition, "", "wait-"},
+	{KazooLock, "__lock__", "__rlock__"},
+}
+
+// contender is a name in a queue.
+type contender struct {
+	name     string
+	lockName string
+	number   int32
+	shared   bool
+}
+
+// contenders are those of one family in one folder, in the order of the queue.
+type contenders struct {
+	family
+	queue []contender
+}
+
+// parse returns the family of a name.
+func parse(name string) (f family, c contender, ok bool) {
+	for _, f := range families {
+		for _, lockName := range []string{f.exclusive, f.shared} {
+			if lockName == "" {
+				continue
+			}
+			if number, ok := (locks.StandardLockInternalsSorter{LockName: lockName}).Sequence(name); ok {
+				return f, contender{name, lockName, number, lockName == f.shared}, true
+			}
+		}
+	}
+	return family{}, contender{}, false
+}
+
+// folder is what the names in a folder tell.
+type folder struct {
+	queues  []contenders
+	items   []string // of a queue
+	members []string // named by UUIDs with dashes
+	permits []string // of a kazoo semaphore: named by UUIDs without
+	others  []string
+}
+
+// classify reads the names of the children of a folder.
+func classify(names []string) folder {
+	var in folder
+	for _, name := range names {
+		f, c, isContender := parse(name)
+		switch {
+		case isContender:
+			at := slices.IndexFunc(in.queues, func(q contenders) bool { return q.kind == f.kind })
+			if at < 0 {
+				at = len(in.queues)
+				in.queues = append(in.queues, contenders{family: f})
+			}
+			in.queues[at].queue = append(in.queues[at].queue, c)
+		case isItem(name):
+			in.items = append(in.items, name)
+		case isUUID(name, true):
+			in.members = append(in.members, name)
+		case isUUID(name, false):
+			in.permits = append(in.permits, name)
+		default:
+			in.others = append(in.others, name)
+		}
+	}
+	for _, q := range in.queues {
+		slices.SortFunc(q.queue, compare)
+	}
+	slices.Sort(in.members)
+	slices.Sort(in.permits)
+	slices.Sort(in.others)
+	return in
+}
+
+// compare orders by the number that the server gave, as every client does. A reader with the
+// number of a writer was that writer, and comes after it.
+func compare(a, b contender) int {
+	switch d := framework.CompareSequence(a.number, b.number); {
+	case d != 0:
+		return d
+	case a.shared != b.shared && a.shared:
+		return 1
+	case a.shared != b.shared:
+		return -1
+	default:
+		return strings.Compare(a.name, b.name)
+	}
+}
+
+// isItem reports whether a name is an item of one of Curator's queues.
+func isItem(name string) bool {
+	for _, prefix := range []string{"queue-", "qn-"} {
+		if strings.HasPrefix(name, prefix) && len(name) >= len(prefix)+10 {
+			_, ok := framework.SequenceNumber(name, name[:len(name)-10])
+			return ok
+		}
+	}
+	return false
+}
+
+// isUUID reports whether a name is a UUID in lower-case digits.
+func isUUID(name string, dashes bool) bool {
+	if dashes {
+		if len(name) != 36 || name[8] != '-' || name[13] != '-' || name[18] != '-' || name[23] != '-' {
+			return false
+		}
+		name = name[:8] + name[9:13] + name[14:18] + name[19:23] + name[24:]
+	}
+	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// Client returns whose library has made a contender, as far as the name of its node tells:
+// "curator" for this library and Curator in Java, "zk.Lock" or "kazoo"; "" for a name that is
+// none of theirs.
+func Client(p locks.Participant) string {
+	_, name := framework.SplitPath(p.Path)
+	if framework.IsProtectedName(name) {
+		return "curator"
+	}
+	rest, found := strings.CutPrefix(name, "_c_")
+	switch {
+	case found && len(rest) > 33 && isUUID(rest[:32], false) && rest[32] == '-':
+		return "zk.Lock"
+	case !found && len(name) >= 32 && isUUID(name[:32], false) && (len(name) == 32 || strings.HasPrefix(name[32:], "__")):
+		return "kazoo"
+	default:
+		return ""
+	}
+}

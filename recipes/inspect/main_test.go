@@ -1,0 +1,100 @@
+package inspect_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 30 * time.Second
+
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// awaitChildren waits until a folder has so many children.
+func awaitChildren(tb testing.TB, client *framework.Framework, path string, n int) {
+	tb.Helper()
+	ctx := withLimit(tb)
+	for {
+		var watch *framework.Watch
+		stat, err := client.Exists(ctx, path, framework.Watched(&watch))
+		require.NoError(tb, err)
+		var names []string
+		if stat != nil {
+			watch.Cancel()
+			names, err = client.Children(ctx, path, framework.Watched(&watch))
+			require.NoError(tb, err)
+		}
+		if len(names) == n {
+			watch.Cancel()
+			return
+		}
+		_, err = watch.Wait(ctx)
+		require.NoError(tb, err, "%s has %d children, expected %d", path, len(names), n)
+	}
+}
+
+// hold acquires and keeps the lock until the test ends.
+func hold(tb testing.TB, lock locks.InterProcessLock) *locks.Lease {
+	tb.Helper()
+	lease, err := lock.Acquire(withLimit(tb))
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, lease.Release(context.Background())) })
+	return lease
+}
+
+// contend has another owner wait for the lock, and keep it then, until the test ends.
+func contend(tb testing.TB, lock locks.InterProcessLock) {
+	tb.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		lease, err := lock.Acquire(ctx)
+		if err != nil {
+			assert.ErrorIs(tb, err, locks.ErrNotAcquired)
+			return
+		}
+		<-ctx.Done()
+		assert.NoError(tb, lease.Release(context.Background()))
+	})
+	tb.Cleanup(func() {
+		stop()
+		wg.Wait()
+	})
+}
+
+// put creates znodes without data.
+func put(tb testing.TB, client *framework.Framework, paths ...string) {
+	tb.Helper()
+	for _, path := range paths {
+		_, err := client.Create(withLimit(tb), path, nil, framework.CreatingParentsIfNeeded())
+		require.NoError(tb, err)
+	}
+}
+
+// only returns the one recipe at a path.
+func only(tb testing.TB, client *framework.Framework, path string, opts ...inspect.Option) inspect.Recipe {
+	tb.Helper()
+	recipes, err := inspect.At(withLimit(tb), client, path, opts...)
+	require.NoError(tb, err)
+	require.Len(tb, recipes, 1)
+	require.Equal(tb, path, recipes[0].Path)
+	return recipes[0]
+}
