@@ -1,117 +1,100 @@
+// Quickstart is the first program to read. Several replicas of a service, each with
+// its own ZooKeeper session, take turns at a nightly report. In the third round the
+// session of one holder is killed while it works: its lease ends, its report does not
+// count, and it queues again.
+//
+//	go run ./examples/quickstart
+//	go run ./examples/quickstart -connect zk1:2181,zk2:2181,zk3:2181
+//
+// Without -connect it starts a ZooKeeper server in this process. The last line sums up
+// the run. The exit status is 1 if two replicas held the lock at once, if a token did
+// not rise, or if the run could not be completed. Ctrl-C ends the run early.
+//
+// This file is what a service would contain. story.go prints what happens, checks it,
+// and kills the session.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
+	"log/slog"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
+	"time"
 
-	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/fence"
+	"github.com/gocurator/curator/recipes/locks"
 )
 
 func main() {
+	cfg := parseFlags()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, err)
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "quickstart: %v\n", err)
-	}
-	os.Exit(exitStatus(err))
-}
-
-func exitStatus(err error) int {
-	var usage *usageError
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return 0
-	case errors.As(err, &usage):
-		return 2
-	default:
-		return 1
+	if err := play(ctx, cfg, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
 	}
 }
 
-// errBroken is the error of a run that showed a defect of the lock.
-var errBroken = errors.New("the lock did not keep its promise")
+// lockPath names the lock. All clients that use this path share the lock, in Go and in Java.
+const lockPath = "/quickstart/nightly-report"
 
-// run is the program. When ctx ends, the replicas give up what they are at; that
-// is no failure. It returns a *usageError for bad flags, errBroken, or what kept a
-// replica from completing its rounds.
-func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
-	cfg, err := parseFlags(args)
+// replica is one instance of the service. Here replicas are goroutines; processes on
+// several machines would do the same.
+type replica struct {
+	name    string
+	servers string          // host:port,host:port,...
+	rounds  int             // reports to complete
+	archive *fence.Register // guards what the reports change
+	story   *story
+}
+
+// run completes the replica's reports.
+func (r *replica) run(ctx context.Context) error {
+	// One client for the whole process. The session timeout is how long the others wait
+	// after a kill -9; framework.StandardErrorPolicy says why not to go below 18 s.
+	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	client, err := framework.Connect(connecting, r.servers, framework.WithSessionTimeout(20*time.Second),
+		framework.WithLogger(slog.New(slog.DiscardHandler))) // the story is told on standard output
 	if err != nil {
 		return err
 	}
-	servers := cfg.connect
-	if servers == "" {
-		server, startErr := zkserver.Start()
-		if startErr != nil {
-			return startErr
-		}
-		defer func() { err = errors.Join(err, server.Close()) }()
-		servers = server.Addr()
+	defer client.Close()
+	mutex, err := locks.NewInterProcessMutex(client, lockPath)
+	if err != nil {
+		return err
 	}
-	return play(ctx, cfg, servers, newJournal(stdout))
-}
-
-// play lets all replicas run to their end, and sums up.
-func play(ctx context.Context, cfg config, servers string, journal *journal) error {
-	saboteur := &saboteur{journal: journal, round: min(sabotagedRound, cfg.rounds)}
-	archive := new(archive)
-	replicas := make([]*replica, cfg.replicas)
-	for i := range replicas {
-		name := fmt.Sprintf("replica-%d", i+1)
-		replicas[i] = &replica{
-			name: name, connect: servers, rounds: cfg.rounds, archive: archive,
-			journal: journal, work: saboteur.work(name, cfg.work),
+	for round := 1; round <= r.rounds; {
+		asked := time.Now()
+		err := mutex.Do(ctx, func(ctx context.Context) error { return r.report(ctx, client, round, asked) })
+		var lost *locks.LostError
+		switch {
+		case err == nil:
+			r.story.tellf(r.name, "released the lock, report %d is done", round)
+			round++
+		case errors.As(err, &lost):
+			// The report may be half done. The client opens another session: queue again.
+			r.story.lost(r.name, round, lost)
+		default:
+			return fmt.Errorf("report %d: %w", round, err)
 		}
 	}
-	journal.sayf("", "%d replicas on %s run %d reports each, of %v", cfg.replicas, servers, cfg.rounds, cfg.work)
-	err := runAll(ctx, replicas)
-	if ctx.Err() != nil {
-		journal.sayf("", "interrupted")
-	}
-	verdict, writeErr := journal.sum()
-	if !verdict.ok() {
-		err = errors.Join(errBroken, err)
-	}
-	return errors.Join(err, writeErr)
+	return nil
 }
 
-// sabotagedRound is the report during which a session is killed, or the last one
-// if there are fewer.
-const sabotagedRound = 3
-
-// runAll runs the replicas, each as a process of its own would, and returns when
-// all have ended. The first that fails ends the others, and its error is returned;
-// what a replica returns because it was told to end is only told.
-func runAll(ctx context.Context, replicas []*replica) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	failures := make(chan error, len(replicas))
-	var running sync.WaitGroup
-	for _, r := range replicas {
-		running.Go(func() {
-			err := r.run(ctx)
-			switch {
-			case err == nil:
-			case ctx.Err() != nil:
-				r.journal.sayf(r.name, "stopped: %v", err)
-			default:
-				failures <- fmt.Errorf("%s: %w", r.name, err)
-				stop(fmt.Errorf("%s has failed", r.name))
-			}
-		})
+// report runs under the lock. Its ctx ends when the lock is lost, so all work uses it.
+func (r *replica) report(ctx context.Context, client *framework.Framework, round int, asked time.Time) error {
+	lease := locks.LeaseFrom(ctx)
+	r.story.enter(r.name, round, lease, asked)
+	defer r.story.leave(lease)
+	if err := r.story.work(ctx, r.name, client, round); err != nil {
+		return err
 	}
-	running.Wait()
-	close(failures)
-	return <-failures // nil if there is none
+	// The lock may be lost between any two statements. So every write carries the token,
+	// and the archive refuses a token that is older than the newest it has seen.
+	return r.archive.Do(ctx, lease.Token(), func() error { return nil })
 }

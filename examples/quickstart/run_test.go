@@ -3,76 +3,41 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"io"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/fence"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestWrongFlags(t *testing.T) {
-	for name, test := range map[string]struct {
-		args []string
-		says string
-	}{
-		"unknown flag":        {[]string{"-lock", "/a"}, "flag provided but not defined: -lock"},
-		"argument":            {[]string{"-rounds", "2", "extra"}, `unexpected argument "extra", expected flags only`},
-		"no replica":          {[]string{"-replicas", "0"}, "-replicas is 0, expected 1 or more"},
-		"replicas no number":  {[]string{"-replicas", "many"}, `invalid value "many" for flag -replicas`},
-		"no round":            {[]string{"-rounds", "-1"}, "-rounds is -1, expected 1 or more"},
-		"no work":             {[]string{"-work", "0s"}, "-work is 0s, expected a duration above 0 such as 50ms"},
-		"work without a unit": {[]string{"-work", "50"}, `invalid value "50" for flag -work`},
-		"a port that is none": {[]string{"-connect", "localhost:zookeeper"}, "-connect: framework: "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var stdout bytes.Buffer
-			err := run(t.Context(), test.args, &stdout)
-			require.Equal(t, 2, exitStatus(err))
-			require.ErrorContains(t, err, test.says)
-			require.ErrorContains(t, err, "-replicas number", "the usage follows")
-			require.Empty(t, stdout.String())
-		})
-	}
-}
-
-func TestHelpIsNoFailure(t *testing.T) {
-	err := run(t.Context(), []string{"-help"}, io.Discard)
-	require.ErrorIs(t, err, flag.ErrHelp)
-	require.ErrorContains(t, err, "-connect servers")
-	require.Zero(t, exitStatus(err))
-}
-
 // In this process the race detector and goleak see all of it.
-func TestRunInProcess(t *testing.T) {
+func TestPlayInProcess(t *testing.T) {
 	server := zktest.NewServer(t)
-	for name, args := range map[string][]string{
-		"embedded": {"-replicas", "3", "-rounds", "3", "-work", "4ms"},
-		"connect":  {"-replicas", "3", "-rounds", "3", "-work", "4ms", "-connect", server.Addr()},
-	} {
+	for name, connect := range map[string]string{"embedded": "", "connect": server.Addr()} {
 		t.Run(name, func(t *testing.T) {
 			var stdout bytes.Buffer
-			require.NoError(t, run(t.Context(), args, &stdout), &stdout)
+			cfg := config{connect: connect, replicas: 3, rounds: 3, work: 4 * time.Millisecond}
+			require.NoError(t, play(t.Context(), cfg, &stdout), &stdout)
 			requireComplete(t, outcome{stdout: stdout.String()}, 3, 3)
 		})
 	}
 }
 
-func TestRunThatIsToldToStop(t *testing.T) {
+func TestPlayThatIsToldToStop(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var stdout bytes.Buffer
-	require.NoError(t, run(ctx, nil, &stdout))
+	require.NoError(t, play(ctx, config{replicas: 4, rounds: 5, work: time.Millisecond}, &stdout))
 	require.Zero(t, parseSummary(t, stdout.String()).acquisitions)
 }
 
 // A run that cannot be completed fails even though no promise was broken.
-func TestRunFailsWhenASessionCannotBeKilled(t *testing.T) {
+func TestPlayFailsWhenASessionCannotBeKilled(t *testing.T) {
 	server := zktest.NewServer(t)
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpCreateSession && r.SessionID != 0 {
@@ -81,52 +46,63 @@ func TestRunFailsWhenASessionCannotBeKilled(t *testing.T) {
 		return zkserver.Pass
 	})
 	var stdout bytes.Buffer
-	err := run(t.Context(), []string{"-connect", server.Addr(), "-rounds", "1", "-work", "2ms"}, &stdout)
-	require.Equal(t, 1, exitStatus(err))
-	require.Regexp(t, `^replica-\d: report 1: kill the session of replica-\d: at .*: take the session over: EOF`, err.Error())
+	err := play(t.Context(), config{connect: server.Addr(), replicas: 4, rounds: 1, work: 2 * time.Millisecond}, &stdout)
+	require.Error(t, err)
+	require.Regexp(t, `^replica-\d: report 1: kill the session of replica-\d: zktest: kill session .*: handshake: EOF`, err.Error())
 	require.NotErrorIs(t, err, errBroken)
-	require.True(t, parseSummary(t, stdout.String()).ok())
+	require.Zero(t, parseSummary(t, stdout.String()).overlaps)
 }
 
-func TestRunFailsWhenTheStoryCannotBePrinted(t *testing.T) {
+func TestPlayFailsWhenTheStoryCannotBePrinted(t *testing.T) {
 	r, w := io.Pipe()
 	require.NoError(t, r.Close())
-	err := run(t.Context(), []string{"-rounds", "1", "-work", "1ms"}, w)
+	err := play(t.Context(), config{replicas: 2, rounds: 1, work: time.Millisecond}, w)
 	require.ErrorIs(t, err, io.ErrClosedPipe)
-	require.Equal(t, 1, exitStatus(err))
 }
 
-func TestConnectGivesUpWhenNobodyAnswers(t *testing.T) {
+func TestReplicaGivesUpWithoutAServer(t *testing.T) {
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Stop())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err := connect(ctx, server.Addr())
+	r := &replica{servers: server.Addr(), rounds: 1, archive: new(fence.Register), story: new(story)}
+	err := r.run(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, server.Addr())
 }
 
-func TestSaboteurStrikesOnce(t *testing.T) {
+// TestStoryJudges: two valid leases at once are an overlap, and a token must rise.
+func TestStoryJudges(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server.Addr())
-	mutex, err := locks.NewInterProcessMutex(client, lockPath)
-	require.NoError(t, err)
-	s := &saboteur{journal: newJournal(new(bytes.Buffer)), round: 2}
-	work := s.work("replica-1", time.Millisecond)
+	acquire := func(path string) *locks.Lease {
+		mutex, err := locks.NewInterProcessMutex(client, path)
+		require.NoError(t, err)
+		lease, err := mutex.Acquire(t.Context())
+		require.NoError(t, err)
+		return lease
+	}
+	first, second := acquire("/a"), acquire("/b")
+	s := &story{out: io.Discard}
+	s.enter("one", 1, first, time.Now())
+	s.enter("two", 1, second, time.Now())
+	require.Equal(t, 1, s.overlaps)
+	require.Zero(t, s.regressions)
+	s.leave(second)
+	s.enter("one", 2, first, time.Now())
+	require.Equal(t, 1, s.overlaps, "the second had left")
+	require.Equal(t, 1, s.regressions)
+	require.ErrorIs(t, s.sum(), errBroken)
 
-	lease, err := mutex.Acquire(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, work(t.Context(), client, lease, 1))
-	require.NoError(t, lease.Err())
+	require.NoError(t, first.Release(t.Context()))
+	s.enter("two", 2, second, time.Now())
+	require.Equal(t, 1, s.overlaps, "the first has been released")
+	require.NoError(t, second.Release(t.Context()))
+}
 
-	// A context that goes on shows what the work does after the strike.
-	require.NoError(t, work(t.Context(), client, lease, 2))
-	var lost *locks.LostError
-	require.ErrorAs(t, lease.Err(), &lost)
-	require.Equal(t, framework.ReasonSuspended, lost.Reason, "told before its znode went")
-
-	lease, err = mutex.Acquire(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, work(t.Context(), client, lease, 2))
-	require.NoError(t, lease.Release(t.Context()))
+func TestTheAccidentHappensOnce(t *testing.T) {
+	s := &story{strikeIn: 2}
+	require.False(t, s.strikes(1))
+	require.True(t, s.strikes(2))
+	require.False(t, s.strikes(2))
 }
