@@ -118,7 +118,7 @@ type Survey struct {
 // Walk returns the recipes at a path and below it. It lists every folder, level by level, in
 // pipelines, and then reads the participants. The server's own nodes below /zookeeper are left
 // out, unless the path is there. The error matches [framework.ErrNoNode] when there is no
-// znode at the path; znodes that go meanwhile are left out.
+// znode at the path; znodes that go during the walk are left out.
 func Walk(ctx context.Context, client *framework.Framework, path string, opts ...Option) (Survey, error) {
 	var s Survey
 	cfg, err := newConfig(ctx, client, path, opts)

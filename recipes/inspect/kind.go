@@ -55,8 +55,8 @@ func (k Kind) IsLock() bool {
 	}
 }
 
-// family is one way of naming contenders: those with the exclusive name are let in alone,
-// those with the shared name together.
+// family is one way of naming contenders: one with the exclusive name is let in alone,
+// several with the shared name together.
 type family struct {
 	kind              Kind
 	exclusive, shared string
@@ -91,7 +91,7 @@ type contender struct {
 	shared   bool
 }
 
-// contenders are those of one family in one folder, in the order of the queue.
+// contenders are the names of one family in one folder, in the order of the queue.
 type contenders struct {
 	family
 	queue []contender

@@ -25,13 +25,13 @@ type Recipe struct {
 	Items int `json:"items,omitempty"`
 
 	// MaxLeases is the maximum of a semaphore, 0 where it is not known. Kazoo writes it down.
-	// That of another semaphore is what [WithMaxLeases] says. Without that it is known only
+	// For another semaphore it is what [WithMaxLeases] says. Without that it is known only
 	// while an owner waits for a permit: it is then the number of the permits that others have.
 	// For one round trip, while an owner that will get its permit has not yet seen that it
 	// has it, this is too low by one.
 	MaxLeases int `json:"maxLeases,omitempty"`
 
-	// Participants are in the order of the queue. Those of a semaphore are the permits,
+	// Participants are in the order of the queue. For a semaphore they are the permits,
 	// then the contenders for the turn in which one acquires permits. After [HeadsOnly]
 	// some are missing. One whose node this client may not read has a path and no more.
 	Participants []locks.Participant `json:"participants,omitempty"`
@@ -205,7 +205,7 @@ func (t tree) isSemaphore(path string) bool {
 	return known && slices.Contains(in.others, turnsFolder) && leases.isEmpty() && len(turns.foreignTo(Mutex)) == 0
 }
 
-// isPartOfSemaphore reports whether a queue in the folder is that of a semaphore at the parent.
+// isPartOfSemaphore reports whether a queue in the folder belongs to a semaphore at the parent.
 func (t tree) isPartOfSemaphore(path string, kind Kind) bool {
 	parent, name := framework.SplitPath(path)
 	switch {
@@ -330,7 +330,7 @@ func (d *draft) done() (Recipe, bool) {
 	if r.Kind == "" {
 		return r, false
 	}
-	waitsForPermit := 0 // permits that are waited for; who does has a turn, too
+	waitsForPermit := 0 // permits that are waited for; their owner has a turn, too
 	turns := 0
 	for i, n := range d.nodes {
 		switch {
