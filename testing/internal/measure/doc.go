@@ -4,6 +4,7 @@
 //	go run ./testing/internal/measure                  # the packages that users import
 //	go run ./testing/internal/measure ./recipes/locks  # these packages
 //	go run ./testing/internal/measure -words           # which words of the list stand where
+//	go run ./testing/internal/measure -options         # the tables of framework/OPTIONS.md
 //
 // With -words it takes documents in Markdown too. It does not count tests. The
 // columns are:

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,28 +19,52 @@ const root = "../../.."
 // fence matches a block of code in a document: its language and its content.
 var fence = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```\n")
 
-// TestProgramsOfTheReadmeAreTested: each block of Go stands, line by line, in a
-// test or in a program that has a test beside it.
-func TestProgramsOfTheReadmeAreTested(t *testing.T) {
+// TestProgramsOfTheDocumentsAreTested: each block of Go in a document stands, line by
+// line, in a test or in a program that has a test beside it. The block may be indented
+// less than the program.
+func TestProgramsOfTheDocumentsAreTested(t *testing.T) {
+	module := repository(t)
 	var tested []string
-	for _, name := range repository(t).files {
+	for _, name := range module.files {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "examples/") && strings.HasSuffix(name, ".go") {
-			tested = append(tested, content(t, name))
+			tested = append(tested, unindented(content(t, name)))
 		}
 	}
 	blocks := 0
-	for _, block := range fence.FindAllStringSubmatch(content(t, "README.md"), -1) {
-		if block[1] != "go" {
+	for _, name := range module.files {
+		if !strings.HasSuffix(name, ".md") {
 			continue
 		}
-		blocks++
-		found := false
-		for _, source := range tested {
-			found = found || strings.Contains(source, block[2])
+		for _, block := range fence.FindAllStringSubmatch(content(t, name), -1) {
+			if block[1] != "go" {
+				continue
+			}
+			blocks++
+			program := "\n" + unindented(block[2])
+			found := slices.ContainsFunc(tested, func(source string) bool { return strings.Contains(source, program) })
+			require.True(t, found, "%s: no test runs this:\n%s", name, block[2])
 		}
-		require.True(t, found, "no test runs this:\n%s", block[2])
 	}
 	require.NotZero(t, blocks)
+}
+
+// unindented returns a program without the tabs at the beginnings of its lines.
+func unindented(program string) string {
+	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(program, "")
+}
+
+// TestTheTableOfOptionsIsComplete compares the table with the code.
+func TestTheTableOfOptionsIsComplete(t *testing.T) {
+	text := content(t, "framework/OPTIONS.md")
+	t.Chdir(root)
+	packs, err := load(t.Context(), []string{"./framework", "./recipes/locks"})
+	require.NoError(t, err)
+	var table strings.Builder
+	require.NoError(t, printOptions(&table, packs))
+	require.Contains(t, table.String(), "`Framework.Get`")
+	_, got, found := strings.Cut(text, "\n## framework\n")
+	require.True(t, found)
+	require.Equal(t, table.String(), "\n## framework\n"+got, "write it with go run ./testing/internal/measure -options ./framework ./recipes/locks")
 }
 
 // TestLinksOfTheDocuments: what a document of the module links to exists.
@@ -62,14 +87,28 @@ func TestLinksOfTheDocuments(t *testing.T) {
 	require.NotZero(t, links)
 }
 
-// TestTargetsOfTheReadme: each "make target" is one of the Makefile.
-func TestTargetsOfTheReadme(t *testing.T) {
-	targets := regexp.MustCompile(`make ([a-z-]+)`).FindAllStringSubmatch(content(t, "README.md"), -1)
-	require.NotEmpty(t, targets)
-	makefile := content(t, "Makefile")
-	for _, target := range targets {
-		require.Contains(t, makefile, "\n"+target[1]+":")
+// TestCommandsOfTheDocuments: each "make target" is one of the Makefile, and each
+// program that a document runs exists.
+func TestCommandsOfTheDocuments(t *testing.T) {
+	makefile, module := content(t, "Makefile"), repository(t)
+	made := regexp.MustCompile("(?m)(?:^|`|; |' )make ([a-z-]+)")
+	run := regexp.MustCompile(`go run \./([a-z/]+)`)
+	targets, programs := 0, 0
+	for _, name := range module.files {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, target := range made.FindAllStringSubmatch(content(t, name), -1) {
+			targets++
+			require.Contains(t, makefile, "\n"+target[1]+":", name)
+		}
+		for _, program := range run.FindAllStringSubmatch(content(t, name), -1) {
+			programs++
+			require.Contains(t, module.folders, program[1], name)
+		}
 	}
+	require.NotZero(t, targets)
+	require.NotZero(t, programs)
 }
 
 // tree is what the module consists of: paths relative to its root.

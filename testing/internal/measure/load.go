@@ -22,6 +22,7 @@ type pack struct {
 	name  string // the import path
 	fset  *token.FileSet
 	files []*ast.File
+	types *types.Package
 	info  *types.Info
 }
 
@@ -94,8 +95,10 @@ func check(l listed, exports map[string]string) (pack, error) {
 	config := types.Config{Importer: importer.ForCompiler(p.fset, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(exports[path])
 	})}
-	if _, err := config.Check(l.ImportPath, p.fset, p.files, p.info); err != nil {
+	checked, err := config.Check(l.ImportPath, p.fset, p.files, p.info)
+	if err != nil {
 		return pack{}, err
 	}
+	p.types = checked
 	return p, nil
 }

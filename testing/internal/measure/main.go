@@ -18,22 +18,31 @@ var shipped = []string{
 
 func main() {
 	where := flag.Bool("words", false, "print which phrase of the list stands where, instead of the table; takes documents (.md) too")
+	optional := flag.Bool("options", false, "print the options of the packages, as in OPTIONS.md, instead of the table")
 	flag.Parse()
 	patterns := flag.Args()
 	if len(patterns) == 0 {
 		patterns = shipped
 	}
-	if err := run(context.Background(), os.Stdout, patterns, *where); err != nil {
+	output := printTable
+	switch {
+	case *optional:
+		output = printOptions
+	case *where:
+		output = printWords
+	}
+	if err := run(context.Background(), os.Stdout, patterns, output); err != nil {
 		fmt.Fprintln(os.Stderr, "measure:", err)
 		os.Exit(1)
 	}
 }
 
-// run prints the table of the packages, or the places of phrases in packages and documents.
-func run(ctx context.Context, w io.Writer, patterns []string, where bool) error {
+// run prints something of each package that matches a pattern. A pattern that is the name
+// of a document in Markdown stands for its prose, which has nothing but words.
+func run(ctx context.Context, w io.Writer, patterns []string, output func(io.Writer, []pack) error) error {
 	var packages []string
 	for _, pattern := range patterns {
-		if !where || !strings.HasSuffix(pattern, ".md") {
+		if !strings.HasSuffix(pattern, ".md") {
 			packages = append(packages, pattern)
 			continue
 		}
@@ -50,9 +59,11 @@ func run(ctx context.Context, w io.Writer, patterns []string, where bool) error 
 	if err != nil {
 		return err
 	}
-	if !where {
-		return printTable(w, packs)
-	}
+	return output(w, packs)
+}
+
+// printWords prints where the listed phrases stand in packages.
+func printWords(w io.Writer, packs []pack) error {
 	for _, p := range packs {
 		printPlaces(w, append(p.comments(), p.messages()...))
 	}
