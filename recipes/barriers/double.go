@@ -212,9 +212,9 @@ func (b *DistributedDoubleBarrier) await(ctx context.Context, m *member, watch *
 	}
 }
 
-// isValid reports whether a member that finds the barrier open may pass. A
-// barrier that was opened before the member came is open if somebody who was
-// there when it opened is still there.
+// isValid reports whether a member that finds the barrier open may pass. If the barrier
+// was opened before the member came, a member that is older than the opening must still
+// be there.
 func (b *DistributedDoubleBarrier) isValid(ctx context.Context, m *member, ready *framework.Stat) (bool, error) {
 	if ready.Czxid > m.czxid {
 		return true, nil

@@ -1,5 +1,5 @@
-// Package fence is the receiving end of fencing tokens: it refuses what comes from a
-// holder that has lost its lock and does not know.
+// Package fence is the receiving end of fencing tokens: it refuses the requests of a holder
+// that has lost its lock and does not know.
 //
 // No lock service can stop a process that was paused for longer than its session and goes
 // on with its next statement. The resource that it writes to can: each write carries the
@@ -41,16 +41,16 @@
 // # Which tokens
 //
 // Fencing needs a lock that one owner holds at a time: a mutex, a write lock, or the
-// leadership of an election. Of read leases and of the permits of a semaphore several are
-// valid at once. The older of their tokens would be refused although its holder has lost
-// nothing, so they must not meet in one register. [SetHeader] and [Transport] refuse such
-// a lease with [ErrShared].
+// leadership of an election. Several read leases, or several permits of a semaphore, are
+// valid at once. A register would refuse the older of their tokens although its holder has
+// lost nothing, so they must not meet in one register. [SetHeader] and [Transport] refuse
+// such a lease with [ErrShared].
 //
 // Holds in a row under locks.WithLocalHandoff have one token. The receiver cannot tell
 // them apart: a goroutine of that process that goes on after its release is not refused.
 //
 // One register belongs to one resource and one lock. Tokens are transaction numbers of a
-// ZooKeeper ensemble. Those of another ensemble, or of one that was set up again, cannot be
+// ZooKeeper ensemble. Tokens of another ensemble, or of one that was set up again, cannot be
 // compared with them: reset the stored number by hand after such a move.
 //
 // # What the receiver has to keep
@@ -58,8 +58,8 @@
 // The newest token must be as durable as what it protects, and be written together with
 // it: in the same row, transaction, file or object. A receiver that forgets the token,
 // after a restart or a failover to a replica that is behind, accepts an older one again. A
-// Register keeps it in memory, which suffices for data that is gone with the process as
-// well. For other data give [NewRegister] the number that was stored.
+// Register keeps it in memory, which is enough for data that ends with the process too. For
+// other data give [NewRegister] the number that was stored.
 //
 // # What it does not promise
 //

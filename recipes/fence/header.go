@@ -11,19 +11,20 @@ import (
 const Header = "Fence-Token"
 
 var (
-	// ErrNoToken says that a request has no token.
+	// ErrNoToken reports that a request has no token.
 	ErrNoToken = errors.New("no fencing token")
 
-	// ErrShared says that a lease is one of several that are valid at once, as read
-	// leases and the permits of a semaphore are: its token may be older than one that
-	// the receiver has seen although the lease is valid.
+	// ErrShared reports that a lease is one of several that are valid at once, such as a
+	// read lease or a permit of a semaphore. A token that the receiver has seen may be
+	// newer although the lease is valid.
 	ErrShared = errors.New("the lease is not exclusive, expected one of a mutex, a write lock or another lock with one holder")
 )
 
-// Lease is what a token comes from, such as a lease of package locks. A lease that has the
-// method Exclusive() bool, as those have, is refused when it returns false.
+// Lease is the source of a token, such as a lease of package locks. A lease with the method
+// Exclusive() bool, which the leases of package locks have, is refused when it returns
+// false.
 type Lease interface {
-	// Token is greater than the token of every holder before.
+	// Token returns a number greater than the token of every earlier holder.
 	Token() int64
 
 	// Err returns nil while the lease is valid.

@@ -61,11 +61,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	fenced := r.Clone(r.Context())
+	fenced := r.Clone(r.Context()) // a RoundTripper must not change the request
 	if err := SetHeader(fenced.Header, t.Lease); err != nil {
 		return nil, errors.Join(err, closeBody(r))
 	}
 	response, err := base.RoundTrip(fenced)
+	// A server may answer 412 for other reasons: only a Handler sets the header.
 	if err != nil || response.StatusCode != http.StatusPreconditionFailed || response.Header.Get(NewestHeader) == "" {
 		return response, err
 	}

@@ -8,11 +8,11 @@ import (
 )
 
 var (
-	// ErrStale says that a newer token has been seen: the holder of this one has lost
+	// ErrStale reports that a newer token has been seen: the holder of this one has lost
 	// the lock. The error is a [*StaleError].
 	ErrStale = errors.New("stale fencing token")
 
-	// ErrInvalidToken says that a token is malformed: tokens are numbers from 1 to
+	// ErrInvalidToken reports that a token is malformed. Tokens are numbers from 1 to
 	// 9223372036854775807.
 	ErrInvalidToken = errors.New("invalid fencing token")
 )
@@ -40,9 +40,9 @@ func (e *StaleError) Is(target error) bool { return target == ErrStale }
 type Register struct {
 	mu     sync.Mutex
 	newest int64
-	inside int64         // the token with which functions are running
-	count  int           // how many
-	empty  chan struct{} // closed when none is; nil when none is
+	inside int64         // the token of the functions that are running
+	count  int           // the number of functions that are running
+	empty  chan struct{} // closed when the last of them returns; nil before the first
 }
 
 // NewRegister returns a register that has seen the given token, as it was stored, or
@@ -86,8 +86,8 @@ func (r *Register) accept(token int64) error {
 
 // Do runs fn if no newer token has been seen, and returns the error of fn. Once it has
 // accepted the token it refuses older ones, and it runs fn when the functions with older
-// tokens have returned. So while fn runs no function with an older token does, nor will
-// one later. Functions with the same token run at the same time.
+// tokens have returned. So no function with an older token runs while fn runs, or later.
+// Functions with the same token run at the same time.
 //
 // Do blocks until those functions have returned. If ctx ends first it returns the context's
 // cause, and if a newer token comes first a [*StaleError]. The context does not end fn. A
@@ -100,10 +100,12 @@ func (r *Register) Do(ctx context.Context, token int64, fn func() error) error {
 	return fn()
 }
 
+// enter waits until functions with this token may run, and counts one.
 func (r *Register) enter(ctx context.Context, token int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
+		// Again after each wait: a newer token may have come.
 		if err := r.accept(token); err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (r *Register) enter(ctx context.Context, token int64) error {
 	return nil
 }
 
-// await waits without the register's lock.
+// await unlocks the register and waits. It returns with the register locked.
 func (r *Register) await(ctx context.Context, empty <-chan struct{}) error {
 	r.mu.Unlock()
 	defer r.mu.Lock()
@@ -129,7 +131,7 @@ func (r *Register) await(ctx context.Context, empty <-chan struct{}) error {
 	case <-empty:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("fence: waiting for those with older tokens: %w", context.Cause(ctx))
+		return fmt.Errorf("fence: waiting for functions with older tokens: %w", context.Cause(ctx))
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// acquisition is one acquisition that has its node in the queue. What it knows of the queue
-// it shares with the other acquisitions of the client, see [folder].
+// acquisition is one call to acquire whose node stands in the queue. What it knows about
+// the queue it shares with the other acquisitions of the client; see [folder].
 type acquisition struct {
 	entry
 
 	l         *LockInternals
-	shrinking ShrinkingQueue // the driver, nil if it is none
+	shrinking ShrinkingQueue // the driver, or nil if it makes no such promise
 	session   *framework.Session
 	node      LockNode
 	name      string
@@ -27,23 +27,23 @@ type acquisition struct {
 	folder    *folder
 	max       maximum
 
-	number uint64    // what is known counts if it is from this list or a newer one
-	began  time.Time // to wait; zero before the first wait
+	number uint64    // the oldest list that may be used; see demand
+	began  time.Time // when the first wait began; zero before
 
-	suspended bool // an interruption was told to the telemetry
-	behind    bool // others, when the driver was last asked
+	suspended bool // the span has recorded an interruption
+	behind    bool // the driver's last answer was to wait
 
 	awaited map[string]*predecessor // nil before the first wait, as is wake
 	wake    chan struct{}
-	own     *framework.Watch // on node: tells of its deletion; nil while there is none
-	ownDue  time.Time        // when there is to be one
-	data    []byte           // of node, as read with own
-	changes *framework.Watch // on the list of names, if the driver waits for that; may be nil
+	own     *framework.Watch // on node; nil until it is set
+	ownDue  time.Time        // when to set own
+	data    []byte           // of node, read together with setting own
+	changes *framework.Watch // on the folder, for drivers that wait for any change; may be nil
 }
 
-// enter joins the queue, and starts again from the beginning when its node or its
-// session is gone: as the retry policy allows, and without end once it has stood in
-// the queue, so that nothing but its context ends a wait.
+// enter joins the queue and returns when it has the lock. When its node or its session is
+// gone it joins again: within the retry policy, and without limit once its node has
+// waited, so that only the context ends a wait.
 func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 	for {
 		var a *acquisition
@@ -53,7 +53,7 @@ func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 			if startsAgain(err) && !a.hasWaited() {
 				return err
 			}
-			return permanent(err)
+			return permanent(err) // its requests have been repeated already
 		})
 		switch {
 		case err == nil:
@@ -63,7 +63,9 @@ func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 		case !startsAgain(err) || !a.hasWaited():
 			return nil, err
 		}
-		sleep(ctx, time.Until(a.began.Add(ownDelay))) // a node that goes at once is not made again at once
+		// A node that was deleted right after its creation is not created again at once:
+		// whatever deletes it would spin with us.
+		sleep(ctx, time.Until(a.began.Add(ownDelay)))
 	}
 }
 
@@ -74,8 +76,8 @@ func startsAgain(err error) bool {
 // hasWaited reports whether the acquisition has stood in the queue behind others.
 func (a *acquisition) hasWaited() bool { return a != nil && !a.began.IsZero() }
 
-// attempt makes one node and takes it through the queue. Whichever way it fails,
-// the node is deleted. It returns the acquisition that had the node, if any.
+// attempt creates one node and takes it through the queue. If it fails in any way, it
+// deletes the node. It returns the acquisition that had the node, if any.
 func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisition, error) {
 	folder := l.openFolder()
 	defer folder.close()
@@ -93,6 +95,7 @@ func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisiti
 	node, list, err := l.create(ctx, folder, session, e)
 	if err != nil {
 		folder.withdraw(t)
+		// The session has ended between the look at it and the create.
 		if errors.Is(err, framework.ErrSessionEnded) {
 			err = nodeGone(err)
 		}
@@ -109,17 +112,19 @@ func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisiti
 	return h, a, nil
 }
 
-// create makes the node. The list is the one that the driver makes with it, if it does.
+// create has the driver create the node. The list is for the names that a driver may read
+// in the same round trip.
 func (l *LockInternals) create(ctx context.Context, f *folder, session *framework.Session, e entry) (LockNode, *listing, error) {
 	list, creates := f.begin(l.client), e.driver.CreatesTheLock
 	if driver, ok := e.driver.(newcomerDriver); ok && driver.standsLast() && e.wait && f.isCrowded() {
-		creates = driver.createsWithoutList // it will wait: a list that all newcomers share is enough
+		// It will wait in any case, so a list shared by all newcomers is enough.
+		creates = driver.createsWithoutList
 	}
 	node, err := creates(ctx, l.client, session, l.basePath, l.cfg.data)
 	return node, list, err
 }
 
-// newAcquisition returns the acquisition of a node that was created, maybe with a list.
+// newAcquisition returns the acquisition of a new node, with the list from create.
 func (l *LockInternals) newAcquisition(
 	session *framework.Session, node LockNode, e entry, self *member, list *listing,
 ) *acquisition {
@@ -131,8 +136,9 @@ func (l *LockInternals) newAcquisition(
 	if node.Children != nil {
 		a.folder.learn(list, node.Children)
 		a.number = list.number
-		a.node.Children = nil // or each waiter would keep a list of all names
-		// A list that was begun later may have been sent before the node was created.
+		a.node.Children = nil // or each waiter would keep a list of all names in memory
+		// Another acquisition may have learned a list with a greater number that was sent
+		// before our node was created.
 		if contenders, known := a.known(); known && !slices.Contains(contenders, a.name) {
 			a.demand()
 		}
@@ -142,17 +148,17 @@ func (l *LockInternals) newAcquisition(
 	return a
 }
 
-// close ends all waiting. The watch on our own node is left to the hold.
+// close cancels the watches, except the one on our own node, which the hold takes over.
 func (a *acquisition) close() {
-	a.settle(nil)
+	a.awaitOnly(nil)
 	a.changes.Cancel()
 }
 
-// demand has what is known replaced by a list that is newer than this moment.
+// demand makes the next look use a list that is sent after this moment.
 func (a *acquisition) demand() { a.number = a.folder.question() }
 
-// known returns the contenders that the driver is asked about, or false if they have to
-// be listed: those up to ours where the queue shrinks, and all of them otherwise.
+// known returns the contenders to ask the driver about, or false if they must be listed
+// first. For a shrinking queue these are the contenders up to ours, otherwise all.
 func (a *acquisition) known() ([]string, bool) {
 	contenders, known := a.folder.queue(a.l, a.number)
 	if known && a.shrinking != nil {
@@ -165,8 +171,8 @@ func (a *acquisition) known() ([]string, bool) {
 	return contenders, known
 }
 
-// look asks the driver about what is known, and about a new list if there is none or
-// if a new one may know better.
+// look asks the driver about the contenders that are known. It lists them first if none
+// are known, and lists once more if a new list could change the answer.
 func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, error) {
 	for listed := false; ; listed = true {
 		if contenders, known := a.known(); known {
@@ -182,8 +188,8 @@ func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, err
 	}
 }
 
-// isOutdated reports whether those to wait for may have gone unnoticed. An acquisition of
-// this process would have said so.
+// isOutdated reports whether a contender that the driver waits for may have left
+// unnoticed. Acquisitions of this process always report that they leave.
 func (a *acquisition) isOutdated(result PredicateResults) bool {
 	if a.shrinking == nil || !a.folder.isStale(a.order()) {
 		return false
@@ -198,8 +204,8 @@ func (a *acquisition) isOutdated(result PredicateResults) bool {
 
 func (a *acquisition) order() *order { return a.folder.orderOf(a.l) }
 
-// companion returns the acquisition of this process with that name if its word that it
-// has let go is enough.
+// companion returns the acquisition of this process with that name, or nil. It returns nil
+// too when an in-process release of that acquisition would not prove that its place is free.
 func (a *acquisition) companion(name string) *member {
 	if a.shrinking == nil {
 		return nil
@@ -211,17 +217,18 @@ func (a *acquisition) companion(name string) *member {
 	return m
 }
 
-// decide asks the driver, and does not believe everything.
+// decide asks the driver and checks its answer.
 func (a *acquisition) decide(ctx context.Context, contenders []string) (PredicateResults, error) {
-	// After the list, in which others leave but nobody gets before ours: it is an
-	// answer as of this moment. A change of either is a reason to look again.
+	// The maximum is read after the list. Since then contenders may have left, but none
+	// has come before ours, so both together are an answer as of this moment.
 	if err := a.max.read(ctx, a.l, a.wants); err != nil {
 		return PredicateResults{}, err
 	}
 	if err := a.session.Err(); err != nil {
 		return PredicateResults{}, nodeGone(err)
 	}
-	// After the contenders: whoever took one out of them knew of the end of ours before.
+	// The contenders were read before this check. If another goroutine has removed one of
+	// them for its deletion, an earlier deletion of our node has been delivered by now.
 	if err := a.heedOwn(); err != nil {
 		return PredicateResults{}, err
 	}
@@ -241,10 +248,11 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 	return result, nil
 }
 
-// gone takes a contender out whose node is not there any more.
+// gone removes a contender whose node has been deleted.
 func (a *acquisition) gone(name string) {
 	a.awaited[name].cancel()
 	delete(a.awaited, name)
+	// Another contender may have taken its place: only a new list shows that.
 	if a.shrinking == nil || !a.shrinking.Shrinks(name) {
 		a.demand()
 		return
@@ -252,8 +260,8 @@ func (a *acquisition) gone(name string) {
 	a.folder.remove(a.order(), name)
 }
 
-// refusal is the error of an acquisition that others are before, nil for a context that
-// has not ended.
+// refusal returns the error of an acquisition that stands behind others. The cause is the
+// end of its context, nil for a try.
 func (a *acquisition) refusal(cause error) error {
 	contenders := a.folder.lastKnown(a.l)
 	if i := slices.Index(contenders, a.name); i >= 0 {
@@ -264,9 +272,10 @@ func (a *acquisition) refusal(cause error) error {
 
 func nodeGone(err error) error { return fmt.Errorf("%w: %w", errOwnNodeGone, err) }
 
-// internalLockLoop waits for the turn of the node.
+// internalLockLoop looks and waits until the node has the lock.
 func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
-	if owner := a.node.Stat.EphemeralOwner; owner != a.session.ID() && !a.node.Persistent { // CURATOR-604
+	// A node of another session would outlive ours, or vanish before it (CURATOR-604).
+	if owner := a.node.Stat.EphemeralOwner; owner != a.session.ID() && !a.node.Persistent {
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
 			errOwnNodeGone, a.node.Path, uint64(owner), a.session)
 	}
@@ -282,7 +291,7 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 		case ctx.Err() != nil && a.behind:
 			return nil, a.refusal(ended(ctx))
 		case a.hasWaited() && !startsAgain(err) && framework.Retryable(err):
-			// It goes on standing in the queue, and looks again when there is a connection.
+			// The node keeps its place. Look again when there is a connection.
 			a.demand()
 			sleep(ctx, ownDelay)
 			if err := a.l.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
@@ -294,8 +303,8 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 	}
 }
 
-// step looks, and takes the lock or waits for a reason to look again. It returns nil
-// when it has waited.
+// step looks once, and then takes the lock or waits for a reason to look again. It returns
+// no hold and no error when it has waited.
 func (a *acquisition) step(ctx context.Context) (*hold, error) {
 	result, contenders, err := a.look(ctx)
 	switch {
@@ -304,7 +313,7 @@ func (a *acquisition) step(ctx context.Context) (*hold, error) {
 	case result.GetsTheLock:
 		h, err := a.grant(ctx)
 		if h == nil && err == nil {
-			// The connection was lost since the look. Look again over the next one.
+			// The connection was lost after the look. Look again over the next one.
 			a.interrupted()
 			a.demand()
 		}
@@ -316,14 +325,14 @@ func (a *acquisition) step(ctx context.Context) (*hold, error) {
 	}
 }
 
-// grant makes the hold, or returns nil when the policy says that it would have
-// ended already; it asks the clock too, as the timer of a process that was paused
-// may be late. Under QuorumErrorPolicy the first hold of a session takes a round trip.
+// grant makes the hold. It returns nil when the error policy would have ended the hold
+// already. Under QuorumErrorPolicy the first hold of a session takes a round trip.
 func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	held, release, err := a.session.Hold(ctx, a.l.cfg.policy)
 	if err != nil {
 		return nil, err
 	}
+	// In a process that was paused the clock knows before the context does.
 	over := !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy))
 	select {
 	case <-held.Done():
@@ -338,9 +347,9 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	return newHold(held, release, a), nil
 }
 
-// leave takes the node out of the queue after a failure, and returns the failure.
+// leave deletes the node after a failure, and returns the failure.
 func (a *acquisition) leave(ctx context.Context, cause error) error {
-	a.self.letGo()
+	a.self.letGo() // first, as waiters of this process need not wait for the deletion
 	defer a.self.part()
 	defer a.own.Cancel()
 	return giveUp(ctx, a.l.client, a.node.Path, cause)

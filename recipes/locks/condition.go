@@ -10,26 +10,26 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// ErrNotHeld says that a condition was used without its lock: the lease is of another
-// lock, or it has ended. The error then matches the reason too.
+// ErrNotHeld reports that a condition was used without its lock: the lease is of another
+// lock, or it has ended. In the second case the error also matches the lease's error.
 var ErrNotHeld = errors.New("this needs the condition's lock, which the lease does not hold")
 
-// waiterName is what the nodes of a condition's waiters are named for.
+// waiterName is the name of the nodes of a condition's waiters, before the number.
 const waiterName = "wait-"
 
-// Condition lets the holder of a lock wait for what another holder will do.
+// Condition lets the holder of a lock wait for an action of another holder.
 // [Condition.Await] gives the lock back, waits for a signal, and takes the lock again. It
 // is java.util.concurrent's Condition across processes and machines, as menagerie's
 // ZkCondition was; Curator has none.
 //
-// A signal is for the waiter that has waited longest, and is not remembered when there is
-// none. It is never lost on the way: if its waiter gives up, dies or loses its session
-// before it has the lock again, the signal passes to the next waiter. The waiters woken by
-// one [Condition.SignalAll] each join the lock's queue as soon as they hear of it, behind
-// the contenders that are there already.
+// A signal is for the waiter that has waited longest. Without a waiter it has no effect. It
+// is never lost on the way: if its waiter gives up, dies or loses its session before it has
+// the lock again, the signal passes to the next waiter. Each waiter woken by
+// [Condition.SignalAll] joins the lock's queue when it learns of the signal, behind the
+// contenders that are there already.
 //
-// Await may return without a signal, for example after the end of a session, in which a
-// signal may have been missed. So it belongs in a loop around the condition itself:
+// Await may return without a signal, for example after the end of a session, when a signal
+// may have been missed. So it belongs in a loop around the condition itself:
 //
 //	lease, err := mutex.Acquire(ctx)
 //	for err == nil && !ready() {
@@ -40,9 +40,9 @@ const waiterName = "wait-"
 //	}
 //	defer lease.Release(ctx)
 //
-// Layout: <path>/_c_<uuid>-wait-<10 digits>, ephemeral, below a container node whose data
-// is the number of signals that their waiters have not taken yet, in decimal digits; no
-// data is 0. As many waiters, from the first in the order of the digits, are signalled.
+// Layout: <path>/_c_<uuid>-wait-<10 digits>, ephemeral, below a container node. The data of
+// that node is the number of signals that waiters have not taken yet, in decimal digits; no
+// data means 0. That many waiters, from the first in the order of the digits, are signalled.
 // Each waiter watches its own node and the one before it. The number changes only in
 // transactions that check that the lock is held.
 //
@@ -55,10 +55,10 @@ type Condition struct {
 	path   string
 }
 
-// NewCondition returns the condition at path, for holders of this mutex. The path must
-// not be the mutex's, nor below it: all children of that folder are contenders to Java.
-// All users of the condition must name the same mutex. It checks its arguments and sends
-// nothing.
+// NewCondition returns the condition at path, for holders of this mutex. The path must not
+// be the mutex's or below it, because Java takes all children of that folder for
+// contenders. All users of the condition must name the same mutex. It checks its arguments
+// and sends nothing.
 func (m *InterProcessMutex) NewCondition(path string) (*Condition, error) {
 	return newCondition(m, m.internals, path)
 }
@@ -91,19 +91,19 @@ func newCondition(lock InterProcessLock, of *LockInternals, path string) (*Condi
 func (c *Condition) Path() string { return c.path }
 
 // Waiters returns the waiters, in the order in which they began to wait. Holds says that a
-// waiter has been signalled and has not got the lock back yet; the signal has then replaced
-// its Identity. Like [LockInternals.Participants], it needs no lock.
+// waiter has been signalled and does not have the lock back yet; the signal has then
+// replaced its Identity. Like [LockInternals.Participants], it takes no lock.
 func (c *Condition) Waiters(ctx context.Context) ([]Participant, error) {
 	return c.queue.Participants(ctx)
 }
 
 // Signal wakes the waiter that has waited longest, if there is one. The lease must hold the
-// condition's lock, or the error matches [ErrNotHeld]. The waiter goes on when the lock has
-// been released and its turn has come.
+// condition's lock, or the error matches [ErrNotHeld]. The waiter goes on when it has the
+// lock again.
 //
-// Signal blocks until the server has confirmed it, or ctx ends. After a lost reply it is
-// repeated and may wake one more. When it fails, [framework.OutcomeUnknown] reports whether
-// a waiter may have been woken nevertheless.
+// Signal blocks until the server confirms it, or ctx ends. After a lost reply it is repeated
+// and may wake one waiter more. When it fails, [framework.OutcomeUnknown] reports whether a
+// waiter may have been woken nevertheless.
 func (c *Condition) Signal(ctx context.Context, lease *Lease) error { return c.signal(ctx, lease, 1) }
 
 // SignalAll wakes all waiters; see [Condition.Signal]. It takes a round trip for each
@@ -112,26 +112,26 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 	return c.signal(ctx, lease, math.MaxInt)
 }
 
-// Await releases the lock, waits for a signal, acquires the lock again and returns its
-// new lease. Others may have held the lock in between, so the new token is greater than
-// that of the given lease. Under [WithLocalHandoff] it may be the same, if all holds in
-// between were of this process.
+// Await releases the lock, waits for a signal, acquires the lock again and returns the new
+// lease. Other owners may have held the lock in between, so the new token is greater than
+// the old one. Under [WithLocalHandoff] the tokens may be equal, if all holds in between
+// were of this process.
 //
-// The context bounds all of it together. It must not be derived from the lease, with
-// which it would end. Inside [Do], use the context that Do was called with, give Await
-// the lease from [LeaseFrom], and release the lease that it returns.
+// The context bounds the whole call. It must not be derived from the lease, because it would
+// end with the lease. Inside [Do], use the context that Do was called with, give Await the
+// lease from [LeaseFrom], and release the lease that Await returns.
 //
-// Whatever happens, the given lease has been released when Await returns, and an error
-// means that the caller does not hold the lock. It matches
+// When Await returns, the given lease has been released in any case. An error means that
+// the caller does not hold the lock. It matches
 //
-//   - [ErrNotAcquired] and the context's cause, when that has ended;
-//   - [ErrNotHeld] when the lease did not hold the lock in the first place, and
-//     [ErrReentered] when it was not the only one;
-//   - [LostError] when the lock was lost before the wait had begun.
+//   - [ErrNotAcquired] and the context's cause, when the context has ended;
+//   - [ErrNotHeld] when the lease did not hold the lock, and [ErrReentered] when it was not
+//     the only lease of its owner;
+//   - [LostError] when the lock was lost before the wait began.
 //
-// Nothing is left in the queue then, and a signal for this waiter passes to the next. For
-// an error with [framework.OutcomeUnknown] that is not certain: the context has ended just
-// when the signal was taken and the reply was lost.
+// On failure Await leaves no node behind, and a signal for this waiter passes to the next.
+// That is not certain for an error with [framework.OutcomeUnknown]: the context has ended
+// just when the signal was taken and the reply was lost.
 func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	ctx, span := c.queue.telemetry.begin(ctx)
 	again, err := c.await(ctx, lease, span)
@@ -142,6 +142,7 @@ func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	return again, nil
 }
 
+// await is Await without telemetry. On failure the lease may not have been released yet.
 func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) (*Lease, error) {
 	lock, err := c.node(lease)
 	switch {
@@ -152,8 +153,8 @@ func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) 
 	case lease.hold.isShared():
 		return nil, fmt.Errorf("%w: other leases of its owner would keep the lock while this one waits", ErrReentered)
 	}
-	// While the lock is held, so that no signal can come between what the caller has
-	// span and the wait.
+	// The node is created while the lock is held, so that no signal can come between the
+	// caller's look at its condition and the wait.
 	w, err := c.join(ctx, lease.hold.session, lock)
 	if err != nil {
 		return nil, awaitError(ctx, err)
@@ -172,7 +173,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) 
 	return again, nil
 }
 
-// node returns the lock's node under this lease, which must hold it.
+// node returns the path of the lock's node. The lease must hold the lock.
 func (c *Condition) node(lease *Lease) (string, error) {
 	if lease == nil || lease.hold.l.owner != c.of.owner {
 		return "", fmt.Errorf("%w: expected a lease of %s", ErrNotHeld, c.of.path)

@@ -14,23 +14,24 @@ const (
 	// signalMessage is written to a waiter's node, to fire the watch on it.
 	signalMessage = "__SIGNAL__"
 
-	// signalBatch is how many waiters are told in one transaction.
+	// signalBatch is the number of waiters that one transaction signals at most.
 	signalBatch = 100
 )
 
-// waiting is what a condition's folder shows: the waiters, and how many of them, from the
-// first on, have been signalled.
+// waiting is the content of a condition's folder: the waiters, and how many of them, from
+// the first on, have been signalled.
 //
-// A signal adds one. A waiter that has the lock again removes one together with its node. A
-// waiter that vanishes in any other way removes none, and so leaves its signal to the next.
+// A signal adds one to the number. A waiter that has the lock again subtracts one and
+// deletes its node together. A waiter that vanishes in any other way does not change the
+// number, and so leaves its signal to the next.
 type waiting struct {
 	waiters []string
 	signals int
 	version int32 // of the number
 }
 
-// read returns what the folder shows. The error matches [framework.ErrNoNode] when there is
-// no folder: then there are no waiters.
+// read returns the content of the folder. The error matches [framework.ErrNoNode] when there
+// is no folder, and so no waiter.
 func (c *Condition) read(ctx context.Context, more ...framework.Read) (waiting, error) {
 	var children []string
 	var data []byte
@@ -58,8 +59,8 @@ func (c *Condition) parse(data []byte) (int, error) {
 	return int(n), nil
 }
 
-// signalCount is the number of signals, as the number of leases of the waiters' queue: so
-// Participants shows a waiter that was signalled as one that holds.
+// signalCount is the number of signals as the maximum of the waiters' queue, so that
+// Participants shows a signalled waiter as one that holds.
 type signalCount struct{ c *Condition }
 
 // MaxLeases reads the number.
@@ -75,14 +76,15 @@ func (s signalCount) MaxLeases(ctx context.Context) (int, <-chan struct{}, error
 	return n, nil, err
 }
 
-// change sets the number of signals, together with other changes, if the lock is still
-// held and the number is as it was read.
+// change sets the number of signals, together with other operations, if the lock is still
+// held and the number is unchanged since it was read.
 func (c *Condition) change(ctx context.Context, lock string, was waiting, signals int, more ...framework.Op) error {
 	_, err := c.client.Transact(ctx, append([]framework.Op{
 		framework.CheckOp(lock),
 		framework.SetDataOp(c.path, strconv.AppendInt(nil, int64(signals), 10), framework.WithVersion(was.version)),
 	}, more...)...)
 	var failed *framework.OpError
+	// The check of the lock's node has failed.
 	if errors.Is(err, framework.ErrNoNode) && errors.As(err, &failed) && failed.Path == lock {
 		return &LostError{Reason: framework.ReasonNodeDeleted}
 	}
@@ -105,19 +107,20 @@ func (c *Condition) signal(ctx context.Context, lease *Lease, n int) error {
 	return nil
 }
 
-// tell adds a signal for each of the next n waiters, and returns how many there were. It
-// repeats a try with an unknown outcome.
+// tell signals the next n waiters and returns how many there were. It repeats a try with an
+// unknown outcome.
 func (c *Condition) tell(ctx context.Context, lock string, n int) (told int, err error) {
 	err = retry.Do(ctx, c.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		told, err = c.tellOnce(ctx, lock, n)
 		if framework.OutcomeUnknown(err) || errors.Is(err, framework.ErrBadVersion) {
-			return err // the latter comes from another lease of the same hold
+			return err // a bad version comes from another lease of the same hold
 		}
 		return permanent(err)
 	})
 	return told, err
 }
 
+// tellOnce signals the next n waiters in one transaction.
 func (c *Condition) tellOnce(ctx context.Context, lock string, n int) (told int, err error) {
 	for {
 		now, err := c.read(ctx)
@@ -126,10 +129,10 @@ func (c *Condition) tellOnce(ctx context.Context, lock string, n int) (told int,
 		}
 		signalled := min(now.signals, len(now.waiters))
 		next := now.waiters[signalled:min(signalled+n, len(now.waiters))]
-		if len(next) == 0 {
+		if len(next) == 0 { // no waiter without a signal
 			return 0, nil
 		}
-		// That one of them is not there says that it has just gone: look again.
+		// A missing node means that one of the waiters has just left: look again.
 		err = c.change(ctx, lock, now, signalled+len(next), c.touch(next)...)
 		if !errors.Is(err, framework.ErrNoNode) {
 			return len(next), err
@@ -137,7 +140,7 @@ func (c *Condition) tellOnce(ctx context.Context, lock string, n int) (told int,
 	}
 }
 
-// touch wakes the waiters.
+// touch returns the operations that fire the watches of the waiters.
 func (c *Condition) touch(waiters []string) []framework.Op {
 	ops := make([]framework.Op, len(waiters))
 	for i, name := range waiters {

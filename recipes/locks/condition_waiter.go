@@ -10,20 +10,20 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// waiter is one call to Await that has its node in the queue.
+// waiter is one call to Await whose node stands in the condition's queue.
 type waiter struct {
 	c       *Condition
 	session *framework.Session
 	path    string // of its node
 	name    string
-	own     *framework.Watch // on the node; nil before the first look
-	gone    bool             // the node
+	own     *framework.Watch // on its node; nil before the first look
+	gone    bool             // its node is gone
 	now     waiting          // as of the last look; empty while the waiter sleeps
-	doubt   error            // the error of a try to take the signal with an unknown outcome
+	doubt   error            // of a try to take the signal whose outcome is unknown
 }
 
-// join creates the node of a waiter. Signals beyond the waiters that are there already
-// were for waiters that have gone, and are not for the new one.
+// join creates the node of a waiter. If there are more signals than waiters before it, the
+// rest was for waiters that have gone, and join removes it.
 func (c *Condition) join(ctx context.Context, session *framework.Session, lock string) (*waiter, error) {
 	base, data := c.queue.basePath, c.queue.cfg.data
 	node, err := c.queue.driver.CreatesTheLock(ctx, c.client, session, base, data)
@@ -48,8 +48,9 @@ func (c *Condition) join(ctx context.Context, session *framework.Session, lock s
 	return w, nil
 }
 
-// settling looks, and has fn change what is span, until the outcome is known and no other
-// change has come between. The place of a node that is gone is negative.
+// settling looks and then calls fn to change what it has seen. It repeats both until the
+// outcome is known and no other change has come between. place is the waiter's place in the
+// queue, negative when its node is gone.
 func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, place int) error) error {
 	return retry.Do(ctx, w.c.client.RetryPolicy(), func(ctx context.Context) error {
 		if err := w.look(ctx); err != nil {
@@ -63,8 +64,8 @@ func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, plac
 	})
 }
 
-// look reads the folder, and watches the node if it is not watched yet: every later change
-// for this waiter wakes it.
+// look reads the folder, and watches the waiter's node unless it is watched: every later
+// signal for this waiter then wakes it.
 func (w *waiter) look(ctx context.Context) (err error) {
 	var watch []framework.Read
 	if w.own == nil || fired(w.own) {
@@ -77,8 +78,8 @@ func (w *waiter) look(ctx context.Context) (err error) {
 	return err
 }
 
-// wait returns nil when the waiter has been signalled, or may have been: it was, if
-// its node is gone or its session over.
+// wait returns nil when the waiter has been signalled, or may have been because its node or
+// its session is gone.
 func (w *waiter) wait(ctx context.Context) error {
 	for {
 		place := slices.Index(w.now.waiters, w.name)
@@ -95,14 +96,15 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// forget drops what the last look has seen: of many that wait, none keeps the names of all.
+// forget drops what the last look has seen, so that many waiters do not each keep the names
+// of all.
 func (w *waiter) forget() { w.now = waiting{} }
 
-// isOver reports whether the session has ended, and the node with it.
+// isOver reports whether the session has ended, and so the node.
 func (w *waiter) isOver() bool { return w.session.Err() != nil }
 
-// sleep waits until the node or the one before it changes. That one may have left its
-// signal, or a signal that was left further ahead.
+// sleep waits until the waiter's node or the one before it changes. A waiter that leaves may
+// pass on its own signal, or one that was passed to it.
 func (w *waiter) sleep(ctx context.Context, place int) error {
 	var before <-chan struct{}
 	if place > 0 {
@@ -125,8 +127,8 @@ func (w *waiter) sleep(ctx context.Context, place int) error {
 	return nil
 }
 
-// takeAgain acquires the lock and then removes the node and its signal. If the lock is lost
-// in between, the signal may be taken and only the lock missing: it is acquired once more.
+// takeAgain acquires the lock, and then removes the waiter's node and its signal. If the lock
+// is lost in between, the signal may have been taken, so takeAgain acquires the lock again.
 func (w *waiter) takeAgain(ctx context.Context) (*Lease, error) {
 	for {
 		lease, err := w.c.lock.Acquire(ctx)
@@ -155,7 +157,7 @@ func (w *waiter) take(ctx context.Context, lease *Lease) error {
 		case place < 0: // the node went with its session, or by a try whose reply was lost
 			w.doubt = nil
 			return nil
-		case place >= w.now.signals:
+		case place >= w.now.signals: // a wake-up without a signal: there is none to take
 			return absent(w.c.client.Delete(ctx, w.path, framework.Guaranteed()))
 		}
 		err = w.c.change(ctx, lock, w.now, w.now.signals-1, framework.DeleteOp(w.path))
@@ -166,7 +168,7 @@ func (w *waiter) take(ctx context.Context, lease *Lease) error {
 	})
 }
 
-// leave takes the node out of the queue after a failure, and returns the failure.
+// leave deletes the node after a failure, and returns the failure.
 func (w *waiter) leave(ctx context.Context, cause error) error {
 	defer w.own.Cancel()
 	return giveUp(ctx, w.c.client, w.path, cause)

@@ -13,8 +13,8 @@
 //	a job that runs once for each night or hour      package leader: Once
 //	a contender order of your own                    LockInternals with a driver
 //
-// A semaphore limits how many hold it at once. It does not limit a rate, such as calls in
-// a second. [InterProcessSemaphore] and [InterProcessSemaphoreMutex] are for programs that
+// A semaphore limits the number of simultaneous holders, not a rate such as calls in a
+// second. [InterProcessSemaphore] and [InterProcessSemaphoreMutex] are for programs that
 // share a lock with Curator's classes of those names; new programs need neither.
 //
 // # Taking turns
@@ -61,16 +61,17 @@
 //		return err
 //	})
 //
-// Once of package leader does that. TryAcquire is no marker: a replica that comes a moment
-// after the release finds a free lock. A process that dies between its work and the marker
-// leaves the work to be done again, so make the work repeatable, or part of the
-// transaction.
+// Once of package leader does that. TryAcquire does not replace the marker: a replica that
+// comes a moment after the release finds a free lock. If a process dies between its work and
+// the marker, another replica does the work again, so make the work repeatable, or part of
+// the transaction.
 //
 // # Readers and writers
 //
-// An [InterProcessReadWriteLock] is two locks with one queue. Readers share, a writer is
-// alone, and neither overtakes. A writer becomes a reader without a gap: it acquires the
-// read lock with the context of its write lease, and then releases that lease:
+// An [InterProcessReadWriteLock] is two locks with one queue. Readers share the lock, a
+// writer has it alone, and neither overtakes the other. A writer becomes a reader without a
+// gap: it acquires the read lock with the context of its write lease, and then releases that
+// lease:
 //
 //	reader, err := lock.ReadLock().Acquire(writer.Context(ctx))
 //	err = writer.Release(ctx)
@@ -92,9 +93,9 @@
 //
 // # Waiting for what another holder will do
 //
-// A [Condition] is java.util.concurrent's across processes: its holder gives the lock back
-// until another holder signals. Await may return without a signal, so it belongs in a
-// loop:
+// A [Condition] is the Condition of java.util.concurrent across processes: a holder gives
+// the lock back and waits until another holder signals. Await may return without a signal,
+// so it belongs in a loop:
 //
 //	filled, err := mutex.NewCondition("/locks/shelf-filled")
 //	...
@@ -102,11 +103,12 @@
 //		lease, err = filled.Await(ctx, lease)
 //	}
 //
-// # Who is there
+// # Holders and waiters
 //
-// Every recipe has Participants. It returns the holders and the waiters, whom each waits
-// for, since when, with which token, and on which host and in which process. [WithLabel]
-// adds a name. It takes two round trips and no lock, so it can be called often:
+// Every recipe has Participants. It returns the holders and the waiters, with their tokens,
+// hosts and processes, since when they are there, and which contenders they wait for.
+// [WithLabel] adds a name. The call takes two round trips and no lock, so it can be made
+// often:
 //
 //	participants, err := mutex.Participants(ctx)
 //	for _, p := range participants {
@@ -142,16 +144,16 @@
 // creators.
 //
 // The contexts of a lost lease end with a [*LostError] as their cause, Done is closed, and
-// Release returns the error. [Lease.Release] waits ten seconds at most when its context
-// has no deadline, or has ended. Its error is a [*ReleaseError], also from [Do]: fn has run
-// then.
+// Release returns the error. [Lease.Release] waits ten seconds at most when its context has
+// no deadline, or has ended. Its error is a [*ReleaseError]; as part of the error of [Do] it
+// says that fn has run.
 //
 // # Failover time
 //
 // When a process releases its lock or closes its client, the next in the queue enters about
 // one round trip later. When it is killed, or its machine or link fails, its session lives
 // on at the servers, and the next in the queue waits for the rest of the session timeout.
-// The default is 60 s, of which servers grant at most 20 ticks, 40 s with the usual tick of
+// The default is 60 s. Servers grant at most 20 ticks, which are 40 s with the usual tick of
 // 2 s. [framework.WithSessionTimeout] sets it. A shorter timeout makes failover quicker, but
 // a process or network that stalls for that long loses its session. Below 18 s, with usual
 // servers, it takes [framework.QuorumErrorPolicy] to be safe in a partition.
@@ -163,16 +165,15 @@
 //
 // No lock service can stop a process that was paused for longer than its session, by a
 // debugger, a hypervisor or the operating system, and goes on with its next statement as if
-// nothing had happened. Only the resource can: give it [Lease.Token], and let it refuse a
-// token below the greatest it has seen, as package fence does in memory, in SQL and over
-// HTTP. If the resource is in ZooKeeper, [Lease.Transact] does that.
+// nothing had happened. Only the resource can: send it [Lease.Token], and let it refuse a
+// token below the greatest it has seen. Package fence does so in memory, in SQL and over
+// HTTP, and [Lease.Transact] for resources in ZooKeeper.
 //
-// Like a holder, a waiter is not notified about nodes that it may not read. If it cannot
-// read them when it starts to wait, it fails with [framework.ErrNoAuth]. If the right to
-// read them (the node before it, or the folder of an [InterProcessSemaphoreV2]'s leases) is
-// taken away during the wait, it may sleep on when its turn has come, until its connection
-// changes or its context ends. Leave the right to read with all clients that share the
-// lock.
+// Like a holder, a waiter is not notified about nodes that it may not read: the node before
+// it, or the folder of an [InterProcessSemaphoreV2]'s leases. If it may not read them when
+// it starts to wait, it fails with [framework.ErrNoAuth]. If the permission is taken away
+// during the wait, it may miss its turn until its connection changes or its context ends.
+// So let all clients that share the lock read its nodes.
 //
 // # A lock that is hot within one process
 //
@@ -215,23 +216,22 @@
 //	curator.lock.lost               counter {loss}           curator.recipe, curator.reason
 //
 //	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for a LockInternals;
-//	                  condition, of acquire.duration and waiting: from the call to Await to its result, with the lock's wait in it
+//	                  condition, for acquire.duration and waiting only: the whole call of Await, including the wait for the lock
 //	curator.outcome   acquired, not_acquired (TryAcquire), canceled (the context ended),
 //	                  lost (node or session, and the retry policy gave up), error
 //	curator.end       released, lost
 //	curator.reason    a framework.LostReason: suspended, lease_end, session_expired, node_deleted, auth_failed, closed
-//	error.type        a framework.ErrorType, or sequence_exhausted; of canceled, lost and error only
+//	error.type        a framework.ErrorType, or sequence_exhausted; with canceled, lost and error only
 //
 // The counters of a lock exist, with zeros, from its construction, so that an increase sees
 // the first loss.
 //
 // The span "acquire lock" is around the requests of an acquisition. It has these
 // attributes, and curator.fence (the token), curator.session, server.address and
-// server.port. Its events are: queued, with the number of contenders ahead as
-// curator.position, each time a look finds that it has changed; suspended; and granted. A
-// re-entry is not measured. A hold is measured up to the end of its release, as other
-// clients wait for that long. framework.WithPathAttribute adds the path of the lock to all
-// of them.
+// server.port. Its events are queued, each time the number of contenders ahead
+// (curator.position) has changed; suspended; and granted. A re-entry is not measured. A hold
+// is measured up to the end of its release, because other clients wait until then.
+// framework.WithPathAttribute adds the path of the lock to all of them.
 //
 // # Composing
 //
@@ -244,20 +244,20 @@
 //     [StandardLockInternalsDriver]. A node that is not ephemeral is a [LockNode] that says
 //     so.
 //   - The decision follows from the names alone. They do not show which contender holds the
-//     lock, so a newcomer must not come before a holder.
-//   - It cannot become a waiter's turn before a contender in its PathsToWatch is gone. Other
+//     lock, so a newcomer must not be let in before a holder.
+//   - A waiter's turn never comes before a contender in its PathsToWatch has left. Other
 //     changes need not wake a waiter.
-//   - If no newcomer can come to stand before a contender that is there already, the driver
-//     can be a [ShrinkingQueue]: a waiter then enters when the contenders before it have
-//     gone, without listing again.
+//   - If no newcomer can stand before a contender that is there already, the driver can be a
+//     [ShrinkingQueue]: a waiter then enters when the contenders before it have left,
+//     without listing again.
 //
 // The package's example "composing" is a lock whose operators wait at the front, made of a
 // driver, a mutex and a multi-lock.
 //
 // # With Java
 //
-// Node names, container parents and the order are those of Apache Curator's recipes, so Go
-// and Java queue together. A Java contender sees the node's data as text: by default host
+// Node names, container parents and the order are the same as in Apache Curator's recipes,
+// so Go and Java queue together. A Java contender sees the node's data as text: by default host
 // name and process id, see [WithLabel] and [WithLockData]. The znode of a chroot must exist
 // before a Java client can lock below it; a client of this module creates it.
 //
@@ -289,10 +289,9 @@
 // An [InterProcessMutex] and go-zookeeper's zk.Lock on one path share a queue. A program
 // can therefore move from zk.Lock replica by replica: old and new replicas exclude each
 // other and take turns in order. Participants lists both; a contender with zk.Lock shows no
-// host, process or label. Its holder still does not learn that it has lost the lock, so
-// what this package promises of a lease is true of the new replicas only. zk.Lock creates
-// the folder as a znode that stays, and this package as a container; either finds the
-// other's.
+// host, process or label. A holder with zk.Lock does not learn that it has lost the lock, so
+// the promises about leases are for the new replicas only. zk.Lock creates the folder as a
+// persistent znode, this package as a container; each works with the other's.
 //
 // # With Python
 //
@@ -300,13 +299,13 @@
 // name queues with it, one holder at a time, in the order of the server; see the example.
 // With kazoo 2.8:
 //
-//   - Create the folder first, as a znode that stays. kazoo creates it once; when the server
+//   - Create the folder first, as a persistent znode. kazoo creates it once; when the server
 //     has removed an empty container, kazoo's next acquisition fails.
 //   - An [InterProcessMutex] and kazoo's Lock do not exclude each other on one path. With
 //     extra_lock_patterns kazoo sees a mutex, but a mutex ignores names that are not its
-//     own. Java takes every child for a contender, but orders kazoo's wrongly.
-//   - kazoo's Semaphore has a layout of its own: each child of the folder is a lease, the
-//     folder's data is their number as text, and the holder of a Lock at <path>-__lock__ may
+//     own. Java takes every child for a contender, but puts kazoo's in the wrong order.
+//   - kazoo's Semaphore has its own layout: each child of the folder is a lease, the folder's
+//     data is the number of leases as text, and the holder of a Lock at <path>-__lock__ may
 //     add a lease. Two LockInternals make a semaphore that shares it, as
 //     testing/internal/interop does.
 //   - kazoo's ReadLock and WriteLock have no counterpart. Their names differ from Curator's,

@@ -9,9 +9,9 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// LockInternalsDriver is what makes one recipe differ from another: how its node
-// is created, who contends in which order, and who has the lock. Recipes of one's
-// own are composed from a driver and [LockInternals]. It is Curator's
+// LockInternalsDriver is what makes one recipe differ from another: how a node is created,
+// which nodes contend in which order, and which contender has the lock. A program composes
+// a recipe of its own from a driver and [LockInternals]. It is Curator's
 // LockInternalsDriver.
 //
 // A driver is shared by all acquisitions of a lock and must be safe for concurrent
@@ -19,20 +19,19 @@ import (
 type LockInternalsDriver interface {
 	LockInternalsSorter
 
-	// CreatesTheLock creates the node of one acquisition. The node must be
-	// ephemeral, belong to the session given, and have a name that is never used
-	// again: [framework.WithProtection] and [framework.InSession] see to that. (One
-	// that is not ephemeral is possible, see [LockNode].) When it fails it leaves
-	// nothing behind.
+	// CreatesTheLock creates the node of one acquisition. The node must be ephemeral,
+	// belong to the given session, and have a name that is never used again, as with
+	// [framework.WithProtection] and [framework.InSession]. (For a node that is not
+	// ephemeral see [LockNode].) On failure it leaves nothing behind.
 	CreatesTheLock(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
 
-	// GetsTheLock decides from the sorted contenders whether ours has the lock or
-	// which ones to wait for. It must not change contenders, which acquisitions share.
-	// An error that matches [framework.ErrNoNode] reports that ours is not among them;
-	// the acquisition then starts again. A decision that cannot be right fails the
-	// acquisition: to wait for ours, for a name that is not among the contenders or for
-	// one name twice, and to let ours in before a holder of this process that would not be
-	// let in any more.
+	// GetsTheLock decides from the sorted contenders whether ours has the lock, or which
+	// contenders it waits for. It must not change contenders, which acquisitions share. An
+	// error that matches [framework.ErrNoNode] reports that ours is not among them; the
+	// acquisition then starts again. A decision that cannot be right fails the acquisition:
+	// waiting for ours, for a name that is not among the contenders, or for one name twice;
+	// or letting ours in before a holder of this process that would then no longer have
+	// the lock.
 	GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error)
 }
 
@@ -42,29 +41,30 @@ type LockInternalsDriver interface {
 // listing again, and GetsTheLock is asked about the contenders up to ours only. Without
 // it each wake-up leads to a new list.
 //
-// The promise concerns order and decision of the whole driver, so it is not inherited:
-// a driver that embeds [StandardLockInternalsDriver] makes it, if it does, with a Shrinks
+// The promise is about the whole driver, its order and its decisions, so it is not
+// inherited: a driver that embeds [StandardLockInternalsDriver] makes it with a Shrinks
 // method of its own.
 type ShrinkingQueue interface {
-	// Shrinks reports whether the end of the contender with this name proves that its
-	// place is free: that no other has taken it.
+	// Shrinks reports whether the departure of the contender with this name proves that
+	// its place is free, and that no other contender has taken it.
 	Shrinks(name string) bool
 }
 
 // MarkingQueue is an optional interface of a [ShrinkingQueue] in which a contender may take
-// the place of one that leaves. It reports whether acquisitions of one client mark those
-// whose place was taken, as a writer that becomes a reader does: then the word of an
-// unmarked one that it has left proves that its place is free, whatever Shrinks says.
+// the place of one that leaves, as a writer does that becomes a reader. If the driver marks
+// the contenders of this client whose place was taken, an in-process release of an unmarked
+// contender proves that its place is free, whatever Shrinks says.
 type MarkingQueue interface {
-	// Marks reports whether the acquisitions of one client are marked.
+	// Marks reports whether the driver marks the contenders of this client whose place was
+	// taken.
 	Marks() bool
 }
 
-// OvertakingQueue is an optional interface of a driver whose queue is no lock by itself:
-// a newcomer may be let in before a contender that was let in earlier and has not left.
-// A waiting room in front of a mutex is one. Without it such a decision is an error.
+// OvertakingQueue is an optional interface of a driver whose queue is no lock by itself, such
+// as a waiting room in front of a mutex. In such a queue a newcomer may be let in before a
+// contender that was let in earlier and has not left. In other queues that is an error.
 type OvertakingQueue interface {
-	// Overtakes reports whether the queue is of that kind.
+	// Overtakes reports whether the queue is of this kind.
 	Overtakes() bool
 }
 
@@ -80,16 +80,14 @@ type LockNode struct {
 	// driver has not listed them.
 	Children []string
 
-	// Persistent says that the node is meant not to be ephemeral. Then it is not
-	// checked that the node belongs to the session, and the lock outlives its
-	// holder: a process that dies, or closes its client without having released,
-	// keeps everybody out until somebody deletes the node by hand, its path being in
-	// [LockInternals.Participants]. Such locks suit work which is worse begun
-	// twice than not finished.
+	// Persistent says that the node is deliberately not ephemeral. The lock then outlives
+	// its holder: if a process dies, or closes its client without a release, the lock stays
+	// held until an operator deletes the node, whose path [LockInternals.Participants]
+	// shows. Such locks are for work that may stay unfinished but must not be begun twice.
 	//
-	// The lease ends with the session nevertheless, as nobody could know otherwise that
-	// the node was deleted, and a client that lives on then deletes the node, which
-	// lets the next one in. [AttemptRevoke] is noticed only by a holder that lives.
+	// The lease still ends with the session, because without a session the holder cannot
+	// learn that the node was deleted. A client that lives on then deletes the node, which
+	// lets the next contender in. Only a live holder notices [AttemptRevoke].
 	Persistent bool
 }
 
@@ -105,21 +103,20 @@ type PredicateResults struct {
 	// GetsTheLock says that ours has the lock.
 	GetsTheLock bool
 
-	// PathsToWatch are otherwise names of contenders, each once, the end of any of which
-	// is a reason to look again. Without any, every change of the folder is one.
-	// (Curator's has one: that is enough for a mutex and loses wake-ups of a
-	// semaphore, see [StandardLockInternalsDriver].)
+	// PathsToWatch lists the contenders, by name and each once, whose departure is a reason
+	// to look again. If it is empty, every change of the folder is a reason. It is ignored
+	// when ours has the lock. (Curator's has one path. That is enough for a mutex, but a
+	// semaphore misses wake-ups with it; see [StandardLockInternalsDriver].)
 	PathsToWatch []string
 }
 
-// StandardLockInternalsDriver is the driver of mutexes and of the first semaphore:
-// a protected ephemeral sequential node, and the first maxLeases in the queue have
+// StandardLockInternalsDriver is the driver of mutexes and of the first semaphore: a
+// protected ephemeral sequential node, and the first maxLeases contenders in the queue have
 // the lock.
 //
-// Each of the others watches the maxLeases contenders before it. As many may stay
-// as there are leases: so when it is its turn, one of these has gone. Curator
-// watches only the farthest of them, and does not notice when others go first; a
-// lease then stays unused although somebody waits.
+// Every other contender watches the maxLeases contenders before it. When its turn comes,
+// one of these must have left. Curator watches only the farthest of them and does not notice
+// when another leaves first; a lease then stays unused while a contender waits.
 type StandardLockInternalsDriver struct {
 	StandardLockInternalsSorter
 }
@@ -134,6 +131,7 @@ func (StandardLockInternalsDriver) CreatesTheLock(
 	return node, err
 }
 
+// createNode creates a protected ephemeral sequential node in the session.
 func createNode(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
 	node *LockNode, more ...framework.CreateOption,
@@ -145,15 +143,15 @@ func createNode(
 	return err
 }
 
-// newcomerDriver is a driver that knows where a newcomer stands. When that is behind all
-// others it can leave out the list, for an acquisition that is certain to wait.
+// newcomerDriver is a driver that knows where a newcomer stands. If that is behind all
+// others, an acquisition that is certain to wait can be created without a list.
 type newcomerDriver interface {
 	standsLast() bool
 	createsWithoutList(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
 }
 
-// unlisted is the part of a driver that creates a node as StandardLockInternalsDriver
-// does, without the list.
+// unlisted is the part of a driver that creates the node of StandardLockInternalsDriver
+// without the list.
 type unlisted struct{}
 
 func (unlisted) standsLast() bool { return true }
@@ -166,8 +164,8 @@ func (unlisted) createsWithoutList(
 	return node, err
 }
 
-// queueDriver is the driver of mutexes and of the first semaphore, as it is used
-// without a change: new nodes have greater numbers, and who comes first is let in first.
+// queueDriver is StandardLockInternalsDriver with the promise of a ShrinkingQueue: new nodes
+// have greater numbers, and contenders enter in the order of their numbers.
 type queueDriver struct {
 	StandardLockInternalsDriver
 	unlisted
@@ -180,8 +178,8 @@ func newQueueDriver(lockName string) queueDriver {
 // Shrinks is true: a newcomer stands behind all others.
 func (queueDriver) Shrinks(string) bool { return true }
 
-// GetsTheLock decides by the place in the queue. It admits nobody with the last
-// positive sequence number, see [ErrSequenceExhausted].
+// GetsTheLock decides by the place in the queue. It never admits a contender with the last
+// positive sequence number; see [ErrSequenceExhausted].
 func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	i := slices.Index(contenders, ours)
 	sequence, _ := d.Sequence(ours)
@@ -193,7 +191,8 @@ func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours strin
 	case i < maxLeases:
 		return PredicateResults{GetsTheLock: true}, nil
 	default:
-		// While there are no leases at all only their number matters, and the first has none to wait for.
+		// With a maximum of 0 the first contender has none to wait for: only another maximum
+		// lets it in.
 		return PredicateResults{PathsToWatch: contenders[max(0, i-max(1, maxLeases)):i:i]}, nil
 	}
 }

@@ -24,11 +24,12 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 }
 
 // checkHolders returns an error if the driver lets ours in before an acquisition of this
-// process that holds the lock, and would not let that one in any more.
+// process that holds the lock and would not be let in now.
 func (a *acquisition) checkHolders(contenders []string) error {
 	overtaking, ok := a.driver.(OvertakingQueue)
 	_, fixed := a.l.maxLeases.(FixedLeases)
-	if ok && overtaking.Overtakes() || !fixed { // a lower maximum takes no lease away
+	// A maximum that was lowered takes no lease away, so it proves nothing.
+	if ok && overtaking.Overtakes() || !fixed {
 		return nil
 	}
 	i := slices.Index(contenders, a.name)
@@ -39,7 +40,7 @@ func (a *acquisition) checkHolders(contenders []string) error {
 		}
 		result, err := a.driver.GetsTheLock(contenders, name, a.max.n)
 		if err != nil || !result.GetsTheLock {
-			return fmt.Errorf("%s is let in before %s, which holds the lock: expected the queue to let in those first that stood there first",
+			return fmt.Errorf("%s is let in before %s, which holds the lock: expected no newcomer before a holder",
 				a.name, name)
 		}
 	}

@@ -10,20 +10,21 @@ import (
 
 var errHandoffOfMany = errors.New("WithLocalHandoff, expected with an InterProcessMutex only, or with a LockInternals for one lease")
 
-// WithLocalHandoff lets up to n holds in a row share one node: when a lease is
-// released, the lock goes to another goroutine that waits for it with the same
-// [InterProcessMutex], in memory and without a request, and only after n of them to
-// whoever is next in the queue. It is for a lock that is hot within one process, where
-// it saves all but one in n turns the two round trips.
+// WithLocalHandoff lets up to n holds in a row share one node. A release then passes the
+// lock, in memory and without a request, to the next goroutine that waits for it with the
+// same [InterProcessMutex]. After n holds the lock goes to the next contender in the queue.
+// The option is for a lock that is hot within one process: only one turn in n takes the two
+// round trips.
 //
-// It costs fairness: others in the queue wait for up to n holds at a time, while
-// goroutines that share the mutex get it in the order in which they asked. It blunts
-// the token: holds in a row have the same one, so that what the lock protects cannot
-// tell them apart, and a goroutine that goes on after its release is not stopped by it.
-// Each hold ends by itself, with contexts of its own; a loss ends the row, and so does
-// a request to give the lock back ([AttemptRevoke]).
+// It costs fairness: other contenders wait for up to n holds at a time. Goroutines that
+// share the mutex get it in the order in which they asked. It also weakens the token: holds
+// in a row have the same one, so what the lock protects cannot tell them apart, and the
+// token does not stop a goroutine that goes on after its release. Each hold has contexts of
+// its own. A loss ends the row, and so does a request to give the lock back
+// ([AttemptRevoke]).
 //
-// Default: 1, a node for each hold. It is an error where several hold at once.
+// Default: 1, a node for each hold. More than 1 is an error for a lock that several owners
+// may hold at once.
 func WithLocalHandoff(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1 {
@@ -34,18 +35,18 @@ func WithLocalHandoff(n int) Option {
 	})
 }
 
-// handoff is the goroutines that share a lock. At most one of them has a node in the
+// handoff lines up the goroutines that share a lock. At most one of them has a node in the
 // queue or a hold; the others wait here.
 type handoff struct {
 	most int // holds in a row
 
 	mu      sync.Mutex
-	busy    bool         // one has a node or a hold, or was told to get one
-	waiting []chan *hold // what it gets: a hold, or nil, its turn to join the queue
+	busy    bool         // a goroutine has a node or a hold, or is about to join the queue
+	waiting []chan *hold // each gets a hold, or nil when it must join the queue itself
 }
 
-// take waits for its turn among the goroutines, and joins the queue if it gets no hold
-// with it.
+// take waits for its turn among the goroutines. If the turn comes without a hold, it joins
+// the queue.
 func (f *handoff) take(ctx context.Context, l *LockInternals, e entry) (*hold, error) {
 	turn, err := f.join(l, e.wait)
 	if err != nil {
@@ -59,12 +60,12 @@ func (f *handoff) take(ctx context.Context, l *LockInternals, e entry) (*hold, e
 	}
 	h, err := l.enter(ctx, e)
 	if err != nil {
-		f.pass()
+		f.pass() // a hold passes the turn on when it ends; a failure must do it here
 	}
 	return h, err
 }
 
-// join returns what to wait for, nil if it is the turn of the caller.
+// join returns the channel to wait for, or nil when it is the caller's turn.
 func (f *handoff) join(l *LockInternals, wait bool) (chan *hold, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +96,8 @@ func (f *handoff) await(ctx context.Context, l *LockInternals, turn chan *hold, 
 	if withdrawn {
 		return nil, err
 	}
-	if h := <-turn; h != nil { // it has come meanwhile, and goes to the next
+	// The turn came together with the end of the context: give it to the next goroutine.
+	if h := <-turn; h != nil {
 		span.granted(h)
 		return nil, joined(err, unsettled(h.leave(ctx)))
 	}
@@ -103,8 +105,8 @@ func (f *handoff) await(ctx context.Context, l *LockInternals, turn chan *hold, 
 	return nil, err
 }
 
-// withdraw gives up a turn and returns its place among those who wait, or false if it
-// has come.
+// withdraw gives up a turn and returns its place among the waiting goroutines, or false if
+// the turn has come already.
 func (f *handoff) withdraw(turn chan *hold) (place int, withdrawn bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,8 +118,8 @@ func (f *handoff) withdraw(turn chan *hold) (place int, withdrawn bool) {
 	return i, true
 }
 
-// next gives the node of a hold that has ended to the next goroutine, and returns
-// false if there is none or the row is over.
+// next gives the node of a released hold to the next goroutine. It returns false if no
+// goroutine waits or the row is over.
 func (f *handoff) next(h *hold) bool {
 	f.mu.Lock()
 	if len(f.waiting) == 0 || h.row >= f.most || h.revoked.Err() != nil {
@@ -127,7 +129,7 @@ func (f *handoff) next(h *hold) bool {
 	turn := f.waiting[0]
 	f.waiting = f.waiting[1:]
 	f.mu.Unlock()
-	turn <- h.successor()
+	turn <- h.successor() // may wait for a request, so without the mutex
 	return true
 }
 

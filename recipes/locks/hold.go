@@ -13,40 +13,41 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// hold is a lock that is held: one node, however many leases.
+// hold is a lock that is held: one node, with one lease or more.
 //
-// Its context is a child of the session's, and is ended by the watch on its node
-// in the goroutine that receives from the server. So it and the contexts of all its
-// leases end in the very call in which the client learns what ends them. A hold has
-// a goroutine only while there is something to find out or to clean up.
+// Its context is a child of the session's, and the watch on the node ends it on the
+// goroutine that receives from the server. So the contexts of all its leases end in the
+// call in which the client learns of the reason. A hold has a goroutine only while there is
+// something to find out or to clean up.
 type hold struct {
 	l       *LockInternals
 	session *framework.Session
-	parent  context.Context // of the session, while that is held
-	letGo   func()          // of the session
+	parent  context.Context // of the session
+	letGo   func()          // ends the use of the session by this hold
 	node    LockNode
-	self    *member   // as those behind it see it
-	row     int       // how many holds the node has served, with this one
-	ownDue  time.Time // when the node is to be watched
+	self    *member   // what the contenders behind it see
+	row     int       // the number of holds that the node has served, with this one
+	ownDue  time.Time // when to watch the node
 	since   time.Time
-	lost    atomic.Bool // and abandoned: a lease that is dropped now keeps nothing
+	lost    atomic.Bool // lost, and its node left to the background
 
 	ctx      context.Context
 	end      context.CancelCauseFunc
-	keepNode func() bool // keeps a hold that is being released from being abandoned
+	keepNode func() bool // prevents abandon; false if abandon has begun
 
-	// watching ends when the node is gone or given up. It outlives ctx.
+	// watching is the context of requests about the node. It ends when the node is gone or
+	// given up, and may outlive ctx.
 	watching    context.Context
 	endWatching context.CancelFunc
 
-	revoked context.Context // ends when somebody has asked for the lock
+	revoked context.Context // ends when a client has asked for the lock
 	revoke  context.CancelFunc
 
 	mu     sync.Mutex
-	leases int              // not released yet; 0 means that the hold is being released
+	leases int              // not released yet; at 0 the hold is being released
 	own    *framework.Watch // on node; nil before the first
-	due    *time.Timer      // for the first; nil if it came with the hold or was due
-	over   bool             // released or lost: work does not grow any more
+	due    *time.Timer      // starts the first examine; may be nil
+	over   bool             // released or lost: no examine may begin
 	work   sync.WaitGroup   // of examine
 }
 
@@ -63,10 +64,11 @@ func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 	return h
 }
 
-// successor returns the hold that takes the place of one which has been released, and
-// takes over its node, session and watch. A watch that is being set is waited for, if it
-// does not take long: or a row of holds that are shorter than a round trip would have none.
+// successor returns the next hold of a row. It takes over the node, the session and the
+// watch of h, which has been released.
 func (h *hold) successor() *hold {
+	// Let a watch that is being set arrive, within limits: otherwise a row of holds that are
+	// each shorter than a round trip would never have one.
 	limit := time.AfterFunc(examinePause, h.endWatching)
 	h.finishWork()
 	limit.Stop()
@@ -76,7 +78,7 @@ func (h *hold) successor() *hold {
 	}
 	s.begin()
 	if h.revoked.Err() != nil {
-		s.revoke() // the request is for whoever has the node
+		s.revoke() // the request is for the holder of the node
 	}
 	s.watchOrExamine(h.own)
 	s.abandonLater()
@@ -91,11 +93,11 @@ func (h *hold) begin() {
 	h.revoked, h.revoke = context.WithCancel(context.Background())
 }
 
-// abandonLater has the hold abandoned when it is lost. It comes last, as abandon takes back
-// the watch that the hold begins with.
+// abandonLater makes the loss of the hold abandon it. It is called last, when the watch is
+// in place that abandon cancels.
 func (h *hold) abandonLater() { h.keepNode = context.AfterFunc(h.ctx, h.abandon) }
 
-// watchOrExamine goes on with the watch on the node, or sets one when it is due.
+// watchOrExamine takes over a watch on the node, or sets one when it is due.
 func (h *hold) watchOrExamine(own *framework.Watch) {
 	delay := time.Until(h.ownDue)
 	switch {
@@ -110,7 +112,7 @@ func (h *hold) watchOrExamine(own *framework.Watch) {
 	}
 }
 
-// examineLater has the node examined, unless the hold is over.
+// examineLater starts examine on its own goroutine, unless the hold is over.
 func (h *hold) examineLater() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,21 +126,22 @@ func (h *hold) watch(own *framework.Watch) {
 	h.mu.Lock()
 	h.own = own
 	h.mu.Unlock()
-	// In the stream of events, so that no waiter of this client can be let in first.
+	// On the receiving goroutine, so that the hold ends before any waiter of this client
+	// can learn of the same deletion.
 	own.EndOnDeletion(h.end, &LostError{Reason: framework.ReasonNodeDeleted})
 	own.OnFired(h.onEvent)
 }
 
-// onEvent finds out what an event means that leaves the node's fate open.
+// onEvent handles the end of the watch on the node.
 func (h *hold) onEvent(event framework.Event) {
+	// After anything but a deletion the node may still be there: look, and watch again.
 	if event.Type != zk.EventNodeDeleted {
 		h.examineLater()
 	}
 }
 
-// examine finds out whether the node is there and whether it has been asked for,
-// and watches it: a while after the grant if nobody has yet, and after an event that
-// leaves it open.
+// examine reads the node and watches it. It ends the hold if the node is gone, and notes
+// whether a client has asked for the lock. It repeats the read until it succeeds.
 func (h *hold) examine() {
 	pause, told := examinePause, false
 	for first := true; first || h.ctx.Err() == nil; first = false {
@@ -147,6 +150,7 @@ func (h *hold) examine() {
 		data, err := h.l.client.Get(h.watching, h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
 		switch {
 		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.Stat.Czxid:
+			// Gone, or another node of the same name.
 			own.Cancel()
 			h.end(&LostError{Reason: framework.ReasonNodeDeleted})
 			return
@@ -155,27 +159,28 @@ func (h *hold) examine() {
 			h.watch(own)
 			return
 		}
-		// As long as the session is confirmed the hold goes on, although its node cannot be
-		// read: there is no connection, or no right to.
+		// Without a connection, or without the right to read the node, the hold goes on as
+		// long as its session is confirmed.
 		if errors.Is(err, framework.ErrNoAuth) && !told {
 			told = true
 			h.l.client.Logger().Warn("lock node cannot be read: its deletion and requests for the lock go unnoticed until it can",
 				string(keyPath), h.node.Path, "error", err)
 		}
 		sleep(h.ctx, pause)
+		// A missing right may be missing for as long as the lock is held: ask less often.
 		if !framework.Retryable(err) {
 			pause = min(2*pause, maxExaminePause)
 		}
 	}
 }
 
-// A right that is missing may be missing for as long as the lock is held.
+// The pause between two tries to read a node, and its limit.
 const (
 	examinePause    = 100 * time.Millisecond
 	maxExaminePause = 30 * time.Second
 )
 
-// abandon leaves the node of a lost hold to the background.
+// abandon cleans up after a lost hold. The node is deleted in the background.
 func (h *hold) abandon() {
 	cause := context.Cause(h.ctx)
 	h.lost.Store(true)
@@ -185,25 +190,24 @@ func (h *hold) abandon() {
 	defer h.self.part()
 	h.l.handoff.pass()
 	h.unwatch()
-	// Refused when the client is closed: then the node goes with the session.
+	// A closed client refuses, and its session takes the node away.
 	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
 	losses.report(h, lossReason(cause))
 }
 
-// unwatch takes the watch on the node back, also one that is being set.
+// unwatch removes the watch on the node, including one that is being set.
 func (h *hold) unwatch() {
 	h.stopWork()
 	h.own.Cancel()
 }
 
-// stopWork ends what is going on to find out about the node.
+// stopWork cancels examine and waits for its end.
 func (h *hold) stopWork() {
 	h.endWatching()
 	h.finishWork()
 }
 
-// finishWork waits for what is going on to find out about the node, and lets nothing more
-// begin.
+// finishWork waits for a running examine, and lets no other begin.
 func (h *hold) finishWork() {
 	h.mu.Lock()
 	h.over = true
@@ -214,12 +218,12 @@ func (h *hold) finishWork() {
 	h.work.Wait()
 }
 
-// err returns nil while the lock is held. It asks the clock itself, so that a
-// process that was paused need not wait for a timer to learn the truth.
+// err returns nil while the lock is held, and otherwise how the hold ended.
 func (h *hold) err() error {
 	if err := context.Cause(h.ctx); err != nil {
 		return err
 	}
+	// In a process that was paused the timer that ends the context may be late.
 	if h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
 		return &LostError{Reason: framework.ReasonLeaseEnd}
 	}
@@ -233,15 +237,15 @@ func (h *hold) reenter() (*Lease, error) {
 	if err := h.err(); err != nil {
 		return nil, err
 	}
-	if h.leases == 0 {
+	if h.leases == 0 { // the last lease is being released, and ctx about to end
 		return nil, ErrReleased
 	}
 	h.leases++
 	return h.newLease(), nil
 }
 
-// leave takes a lease away and, with the last one, releases the lock: first the
-// contexts end, then the node goes, and the watch with it.
+// leave gives one lease back. With the last one it releases the lock: first the contexts
+// end, then the watch is removed and the node deleted.
 func (h *hold) leave(ctx context.Context) error {
 	h.mu.Lock()
 	h.leases--
@@ -252,8 +256,9 @@ func (h *hold) leave(ctx context.Context) error {
 		return lost
 	}
 	if !h.keepNode() {
-		return context.Cause(h.ctx) // abandon sees to the rest
+		return context.Cause(h.ctx) // lost: abandon does the rest
 	}
+	// Lost by the clock, and the timer has not noticed yet.
 	if lost != nil {
 		h.end(lost)
 		h.abandon()
@@ -268,7 +273,7 @@ func (h *hold) leave(ctx context.Context) error {
 	h.self.letGo()
 	defer h.self.part()
 	h.l.handoff.pass()
-	h.unwatch() // or the deletion would be told to us too
+	h.unwatch() // otherwise the server would notify us of our own deletion
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
 	if lost := h.lostBefore(err); lost != nil {
 		h.l.telemetry.lost(h, lost)
@@ -278,13 +283,12 @@ func (h *hold) leave(ctx context.Context) error {
 	return err
 }
 
-// lostBefore returns how the hold may have been lost before its node was deleted, with
-// the given outcome, or nil. When the session has ended meanwhile, nobody can tell whether
-// it went before the release did, and with it the node: unless the end is our own doing,
-// as Close comes after the release.
+// lostBefore returns how the hold was, or may have been, lost before its node was deleted.
+// The outcome is the error of the deletion. When the session has ended since the release
+// began, the server may have deleted the node with the session, before the release.
 func (h *hold) lostBefore(outcome error) error {
 	ended := h.session.Err()
-	lived := ended == nil || errors.Is(ended, framework.ErrClosed)
+	lived := ended == nil || errors.Is(ended, framework.ErrClosed) // Close comes after the release
 	gone := errors.Is(outcome, framework.ErrNoNode)
 	switch {
 	case lived && gone:
@@ -294,13 +298,14 @@ func (h *hold) lostBefore(outcome error) error {
 	case outcome == nil || gone:
 		return ended
 	case errors.Is(outcome, framework.ErrCleanupPending):
-		// The node may outlive the session's end for this client.
+		// For this client the session is over, but the server may keep the node for longer.
 		return fmt.Errorf("%w: %w", ended, framework.ErrCleanupPending)
 	default:
 		return fmt.Errorf("%w: %w", ended, outcome)
 	}
 }
 
+// sleep waits for a time, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

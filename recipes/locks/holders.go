@@ -18,6 +18,7 @@ func (l *LockInternals) Holders(ctx context.Context) ([]Participant, error) {
 	return holders, nil
 }
 
+// holders lists the folder and reads the nodes of the holders.
 func (l *LockInternals) holders(ctx context.Context) ([]Participant, error) {
 	children, err := l.client.Children(ctx, l.path)
 	if err != nil {
@@ -57,10 +58,9 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ChildrenOpt
 	return l.sorted(children, l.driver.Contends), nil
 }
 
-// Participant reads the node of one contender, by its name in the queue. It is
-// for code that follows a queue: position, and what the contender waits for,
-// are left out. When the contender is gone the error matches
-// [framework.ErrNoNode].
+// Participant reads the node of one contender, by its name in the queue. It is for code that
+// follows a queue, and leaves out Position, Holds and WaitsFor. When the contender is gone
+// the error matches [framework.ErrNoNode].
 func (l *LockInternals) Participant(ctx context.Context, name string, opts ...framework.GetOption) (Participant, error) {
 	c := contender{l: l, name: name}
 	var err error

@@ -14,10 +14,10 @@ import (
 // maxLabel is the greatest length of a label in bytes.
 const maxLabel = 256
 
-// WithLabel sets a name for the owner, which Participants show beside host and process:
-// what people call the replica, the job or the person. It is part of the node's data, after
-// host name, slash, process id and a space, which Java tools show as text. It is 1 to 256
-// bytes of printable characters, and cannot be combined with [WithLockData].
+// WithLabel sets a name for the owner, which Participants show beside host and process: the
+// name of the replica, the job or the operator. A label is 1 to 256 bytes of printable
+// characters. It is part of the node's data, after host name, slash, process id and a
+// space, which Java tools show as text. It cannot be combined with [WithLockData].
 func WithLabel(label string) Option {
 	return optionFunc(func(c *config) error {
 		if err := checkLabel(label); err != nil {
@@ -55,7 +55,7 @@ func defaultLockData(label string) []byte {
 }
 
 // parseIdentity parses this package's default data, and an address, which is Curator's
-// default. In other data it finds nothing.
+// default. It finds nothing in other data.
 func parseIdentity(data string) (host string, pid int, label string) {
 	process, label, _ := strings.Cut(data, " ")
 	host, digits, found := strings.Cut(process, "/")

@@ -14,17 +14,17 @@ import (
 // Lease is a hold on a lock or on one permit of a semaphore, from a successful
 // acquisition to its release or loss. Its methods are safe for concurrent use.
 //
-// A lease that becomes garbage without having been released is reported as an
-// error in the client's log; the lock stays held until the client is closed.
+// A lease that becomes garbage before its release is an error in the client's log: the lock
+// stays held until the client is closed.
 type Lease struct {
 	hold     *hold
-	via      *LockInternals // acquired with this one, which names paths in its namespace
+	via      *LockInternals // the lock it was acquired with, which names paths in its namespace
 	ctx      context.Context
 	end      context.CancelCauseFunc
-	derived  *derivations // apart from the lease, which it must not keep
+	derived  *derivations // separate, as its callbacks must not keep the lease alive
 	released atomic.Bool
 	cleanup  runtime.Cleanup
-	unlisten func() // takes the revocation listener back
+	unlisten func() // removes the revocation listener
 }
 
 func (h *hold) newLease() *Lease {
@@ -43,12 +43,12 @@ type leak struct {
 
 func reportLeak(l leak) {
 	if l.lost.Load() {
-		return // perhaps with the client, and the lock is free
+		return // a lost lease keeps no lock
 	}
-	l.log.Error("a lease was dropped without having been released: its lock stays held", string(keyPath), l.path)
+	l.log.Error("a lease was dropped before its release: its lock stays held", string(keyPath), l.path)
 }
 
-// Done is closed when the lease ends: it was released, or lost.
+// Done returns a channel that is closed when the lease ends, by its release or loss.
 func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
 
 // Err returns nil while the lease is valid, a [*LostError] when it was lost, and
@@ -60,17 +60,17 @@ func (l *Lease) Err() error {
 	return l.hold.err()
 }
 
-// Token is the fencing token: the czxid of the lock's node. On one ensemble it is
-// greater than the token of every hold of the lock that it had to wait for, also
-// after the lock's folder was deleted and created again. Hand it to whatever the
-// lock protects, and let that refuse a token below the greatest it has seen: only
-// this stops a holder that was paused for longer than its session.
+// Token returns the fencing token: the czxid of the lock's node. On one ensemble it is
+// greater than the token of every hold that this one had to wait for, even after the lock's
+// folder was deleted and created again. Send it to the resource that the lock protects, and
+// let the resource refuse a token below the greatest it has seen: only this stops a holder
+// that was paused for longer than its session.
 //
-// Leases of one owner that re-entered the lock share a token. So do a writer and
-// the reader it downgrades to, which takes the writer's place in the queue.
+// Leases of one owner that re-entered the lock share a token. So do a writer and the reader
+// that it becomes, which takes the writer's place in the queue.
 func (l *Lease) Token() int64 { return l.hold.node.token() }
 
-// Path is the path of the lock's node, as the client of this lease's lock names it.
+// Path returns the path of the lock's node, as the client of this lease's lock names it.
 func (l *Lease) Path() string {
 	if l.via == l.hold.l {
 		return l.hold.node.Path
@@ -90,13 +90,13 @@ func (l *Lease) String() string {
 // Format writes String for every verb. Without it fmt would follow pointers to what
 // changes while it reads.
 func (l *Lease) Format(s fmt.State, _ rune) {
-	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	// fmt handles the errors of its writer itself.
 	_, _ = io.WriteString(s, l.String())
 }
 
-// Transact applies the operations only if this lease still holds: the server
-// checks, in the same transaction, that the lock's node exists. It needs no
-// fencing at the receiver as long as what is protected is in ZooKeeper.
+// Transact applies the operations only while the lock is held: in the same transaction the
+// server checks that the lock's node exists. Data in ZooKeeper needs no other fencing. The
+// results are the results of ops.
 func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.OpResult, error) {
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("locks: transact under %s: %w", l.Path(), err)

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// Context derives a context for work under the lock: it has the values of ctx,
-// ends with ctx and when the lease ends, and carries ownership, so that an
-// acquisition of the same lock with it re-enters. When the lease has ended
-// context.Cause is a [*LostError] or [ErrReleased]. Derived from a context that has
-// ended it has ended too. It panics if ctx is nil, as package context does.
+// Context derives a context for work under the lock. It has the values and the deadline of
+// ctx, ends when ctx or the lease ends, and carries ownership: an acquisition of the same
+// lock with it re-enters. When the lease has ended context.Cause returns a [*LostError] or
+// [ErrReleased]. It panics if ctx is nil, as package context does.
 //
-// There is nothing to cancel: what the context needs is freed when ctx or the lease
-// ends, and contexts derived from one ctx share it.
+// There is nothing to cancel: the resources of the context are freed when ctx or the lease
+// ends, and contexts derived from one ctx share them.
 func (l *Lease) Context(ctx context.Context) context.Context {
 	if ctx == nil {
 		panic("locks: Context of a lease and a nil context")
@@ -25,8 +24,8 @@ func (l *Lease) Context(ctx context.Context) context.Context {
 	return c
 }
 
-// leaseContext is a context under a lease: it ends with the lease and with another
-// context, whose values it has.
+// leaseContext is a context under a lease: it ends with the lease or with another context,
+// and has the values of that context.
 type leaseContext struct {
 	context.Context // ends; has no values of its own
 	cancel          context.CancelCauseFunc
@@ -35,8 +34,8 @@ type leaseContext struct {
 	lease           *Lease
 }
 
-// settle ends the context if the one that it was derived from has ended. It need not
-// wait for the goroutine that tells of that.
+// settle ends the context if its parent has ended. Otherwise that would wait for the
+// goroutine that context.AfterFunc starts.
 func (c *leaseContext) settle() {
 	if c.values.Err() != nil {
 		c.cancel(context.Cause(c.values))
@@ -49,7 +48,7 @@ func (c *leaseContext) Err() error {
 	return c.Context.Err()
 }
 
-// Deadline is that of the context that Context was given.
+// Deadline returns the deadline of the context that Context was given.
 func (c *leaseContext) Deadline() (time.Time, bool) { return c.values.Deadline() }
 
 // Value returns ownership, then the values of the context that Context was given.
@@ -74,9 +73,9 @@ func (c *leaseContext) Format(s fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(s, "%v.WithLease(%s)", c.values, c.hold.node.Path)
 }
 
-// derivations are the contexts that end with a lease and with another context. Those
-// that end with contexts of one Done channel are one: a caller that derives a context for
-// each request, under a lease and from a context that both outlive it, keeps one for all.
+// derivations has the contexts that end with a lease or with another context, one for each
+// Done channel. So a caller that derives a context for each request, from one lease and one
+// long-lived context, uses one entry for all of them.
 type derivations struct {
 	mu     sync.Mutex
 	byDone map[<-chan struct{}]*derivation
@@ -87,8 +86,8 @@ type derivation struct {
 	cancel context.CancelCauseFunc
 }
 
-// with returns a context that ends with both. For one that never ends it is the lease's
-// own, which cancel then leaves alone.
+// with returns a context that ends when either ends, and a function that ends it. For a
+// ctx that never ends these are the lease's own context and a function without effect.
 func (d *derivations) with(lease, ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	done := ctx.Done()
 	if done == nil {
@@ -96,7 +95,7 @@ func (d *derivations) with(lease, ctx context.Context) (context.Context, context
 	}
 	d.mu.Lock()
 	have := d.byDone[done]
-	if have != nil && have.Err() == nil {
+	if have != nil && have.Err() == nil { // one that has ended is about to be forgotten
 		d.mu.Unlock()
 		return have.Context, have.cancel
 	}
@@ -107,7 +106,8 @@ func (d *derivations) with(lease, ctx context.Context) (context.Context, context
 	}
 	d.byDone[done] = made
 	d.mu.Unlock()
-	// The functions must not refer to the lease, which may be dropped while ctx lasts.
+	// The callbacks must not refer to the lease: it may be dropped while ctx lasts, and only
+	// then is it reported.
 	stop := context.AfterFunc(ctx, func() { made.cancel(context.Cause(ctx)) })
 	context.AfterFunc(made.Context, func() {
 		stop()
@@ -116,6 +116,7 @@ func (d *derivations) with(lease, ctx context.Context) (context.Context, context
 	return made.Context, made.cancel
 }
 
+// forget removes a context that has ended, unless another has taken its place.
 func (d *derivations) forget(done <-chan struct{}, ended *derivation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

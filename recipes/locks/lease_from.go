@@ -8,12 +8,12 @@ import (
 // leaseKey finds the innermost leaseContext in a context.
 type leaseKey struct{}
 
-// LeaseFrom returns the lease that a context was derived from with [Lease.Context], the
-// innermost if there are several, or nil. Inside [Do] it is the lease that Do has
-// acquired: for its token, Transact, Revoked, or [Condition.Signal].
+// LeaseFrom returns the lease that a context was derived from with [Lease.Context]: the
+// innermost if there are several, or nil if there is none. Inside [Do] it is the lease that
+// Do has acquired; use it for Token, Transact, Revoked, or [Condition.Signal].
 //
 // The lease belongs to the caller that acquired it. Do releases its lease when fn
-// returns, and a release before that ends the context of fn.
+// returns; a release before that ends the context of fn.
 func LeaseFrom(ctx context.Context) *Lease {
 	if c := leaseContextIn(ctx); c != nil {
 		return c.lease

@@ -9,15 +9,15 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// listing is one list of the names in a folder, and shared by all acquisitions of the
-// client that it answers. Neither names nor what is sorted of them is ever changed.
+// listing is one list of the names in a folder. All acquisitions of a client that need a
+// list of its age share it. Neither names nor sortings are changed once they are set.
 type listing struct {
-	number uint64          // 0 before it is begun; guarded by the folder's mu until done
-	link   context.Context // the connection over which it was begun
+	number uint64          // 0 before it begins; guarded by the folder's mu until done
+	link   context.Context // the connection over which it began
 	done   chan struct{}   // closed with the answer
 	names  []string
 	err    error
-	lost   bool // the context of the acquisition that asked has ended
+	lost   bool // failed with the context of the acquisition that sent it
 
 	mu       sync.Mutex
 	sortings map[any]*sorting // by LockInternals.orderKey
@@ -41,24 +41,25 @@ func (a *listing) sorted(l *LockInternals) []string {
 		a.sortings[l.orderKey] = s
 	}
 	a.mu.Unlock()
+	// Without the mutex: this calls the driver.
 	s.once.Do(func() { s.contenders = l.sorted(slices.Clone(a.names), l.driver.Contends) })
 	return s.contenders
 }
 
-// answers reports whether the list is no older than the one with that number and was
-// begun over this connection: watches go with a connection, and with them the news.
+// answers reports whether the list has at least this number and began over this
+// connection. On another connection the watches that would report changes are gone.
 func (a *listing) answers(link context.Context, number uint64) bool {
 	return a != nil && a.number >= number && a.link == link && link.Err() == nil
 }
 
-// question returns the number of the first list that is newer than this moment.
+// question returns the number of the first list that begins after this call.
 func (f *folder) question() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.begun + 1
 }
 
-// begin returns a list that is about to be sent.
+// begin returns a list that the caller is about to send.
 func (f *folder) begin(client *framework.Framework) *listing {
 	a := &listing{link: linkOf(client)}
 	f.mu.Lock()
@@ -68,7 +69,7 @@ func (f *folder) begin(client *framework.Framework) *listing {
 	return a
 }
 
-// learn takes over the answer to a list.
+// learn stores the answer to a list, unless a newer one is known.
 func (f *folder) learn(a *listing, names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +82,7 @@ func (f *folder) learnLocked(a *listing) {
 		return
 	}
 	f.last = a
-	if len(f.read) > 0 {
+	if len(f.read) > 0 { // forget the data of contenders that have left
 		kept := make(map[string]string)
 		for _, name := range a.names {
 			if data, found := f.read[name]; found {
@@ -92,9 +93,9 @@ func (f *folder) learnLocked(a *listing) {
 	}
 }
 
-// list sees to it that the newest list has this number or a greater one. It asks the
-// server, or waits for another acquisition of the client to do so: a list that has not
-// been begun is newer than the question of all who wait for it.
+// list returns when the newest list has this number or a greater one. It asks the server,
+// or waits for another acquisition of the client to do so: any number of acquisitions can
+// share a list that has not begun yet.
 func (f *folder) list(ctx context.Context, l *LockInternals, number uint64) error {
 	for {
 		a, leads := f.joinList(linkOf(l.client), number)
@@ -109,15 +110,15 @@ func (f *folder) list(ctx context.Context, l *LockInternals, number uint64) erro
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		// The end of another acquisition's context is no answer to ours.
+		// If it failed only because another acquisition's context ended, ask again.
 		if a.err != nil && (leads || !a.lost) {
 			return a.err
 		}
 	}
 }
 
-// joinList returns the list to wait for, nil if there is an answer already, and
-// whether the caller has to ask.
+// joinList returns the list to wait for, or nil if the newest one will do, and whether the
+// caller must ask for it.
 func (f *folder) joinList(link context.Context, number uint64) (a *listing, leads bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +126,7 @@ func (f *folder) joinList(link context.Context, number uint64) (a *listing, lead
 	case f.last.answers(link, number):
 		return nil, false
 	case f.asking != nil && (f.asking.number == 0 || f.asking.answers(link, number)):
-		return f.asking, false
+		return f.asking, false // not sent yet, or sent late enough
 	case f.asking != nil && f.next != nil:
 		return f.next, false
 	}
@@ -138,13 +139,14 @@ func (f *folder) joinList(link context.Context, number uint64) (a *listing, lead
 	return a, true
 }
 
-// ask asks the server for a list, when the one before is answered and there is a
-// connection. Until then others may still join in.
+// ask sends a list when the one before is answered and there is a connection. Until then
+// other acquisitions may join it.
 func (f *folder) ask(ctx context.Context, l *LockInternals, a *listing) {
 	f.awaitTurn(ctx, a)
 	var err error
 	if !l.client.State().IsConnected() {
-		_, err = l.client.Exists(ctx, l.path) // waits for a connection, and no longer than a verb does
+		// A cheap request waits for the connection, as long as any verb does.
+		_, err = l.client.Exists(ctx, l.path)
 	}
 	if err == nil {
 		link := linkOf(l.client)
@@ -165,13 +167,13 @@ func (f *folder) ask(ctx context.Context, l *LockInternals, a *listing) {
 	}
 	if f.asking == a {
 		f.asking = nil
-	} else { // it has given up before its turn
+	} else { // gave up before its turn
 		f.next = nil
 	}
 	close(a.done)
 }
 
-// awaitTurn waits for the answer to the list before.
+// awaitTurn waits until the list before is answered.
 func (f *folder) awaitTurn(ctx context.Context, a *listing) {
 	for {
 		f.mu.Lock()

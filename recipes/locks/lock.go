@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// InterProcessLock is what the recipes of this package have in common: a mutex, either side
-// of a read/write lock, or one permit of a semaphore.
+// InterProcessLock is the interface that the recipes of this package share: a mutex, either
+// side of a read/write lock, or one permit of a semaphore.
 type InterProcessLock interface {
 	// Path is the path of the lock.
 	Path() string
@@ -28,9 +28,9 @@ type InterProcessLock interface {
 // at once: the lock excludes only those that acquire it with another context. See
 // [WithoutReentry].
 //
-// The error is the acquisition's, or fn's joined with the release's. A
-// [*LostError] in it says that the lease was lost while fn ran. A [*ReleaseError] in it
-// says that fn has run, and nothing of its own error: to repeat Do would repeat the work.
+// The error is the acquisition's, or fn's joined with the release's. A [*LostError] in it
+// says that the lease was lost while fn ran. A [*ReleaseError] in it says that fn has run:
+// to repeat Do would repeat the work.
 func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) error) error {
 	if lock == nil {
 		return errors.New("locks: do: lock nil, expected an InterProcessLock")

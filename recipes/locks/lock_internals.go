@@ -10,14 +10,14 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// LockInternals is the one implementation of all locks: a queue of ephemeral
-// sequential nodes below a path, in which each waits for one before it. It ports
-// the attemptLock and internalLockLoop of Curator's class of that name, and differs
-// where ARCHITECTURE.md says so.
+// LockInternals is the implementation that all locks share: a queue of ephemeral sequential
+// nodes below a path, in which each contender waits for a contender before it. It ports
+// attemptLock and internalLockLoop of Curator's class of that name; ARCHITECTURE.md lists
+// the differences.
 //
-// What a recipe adds is its [LockInternalsDriver]. A LockInternals is safe for
-// concurrent use. It holds no state of any acquisition, but for what goroutines that
-// share it wait for under [WithLocalHandoff].
+// A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. It
+// holds no state of an acquisition, except for the goroutines that wait under
+// [WithLocalHandoff].
 type LockInternals struct {
 	client    *framework.Framework
 	driver    LockInternalsDriver
@@ -28,15 +28,15 @@ type LockInternals struct {
 	maxLeases MaxLeases
 	reenters  bool // whether ownership in a context counts
 	cfg       config
-	orderKey  any     // of those who share what is known of the queue
-	failed    *moment // when a try has failed last, unset if it has succeeded since
+	orderKey  any     // equal for locks that share what is known of the queue
+	failed    *moment // the last failed try; unset if one has succeeded since
 	telemetry *telemetry
 	handoff   *handoff // nil if every hold has a node of its own
 }
 
-// NewLockInternals returns a lock at path whose nodes are named for lockName, and
-// which up to maxLeases acquisitions may hold at once. A context that carries
-// ownership re-enters, whatever maxLeases. It checks its arguments and sends
+// NewLockInternals returns a lock at path. Its nodes are named for lockName, and up to
+// maxLeases acquisitions may hold it at once. An acquisition with a context that carries
+// ownership re-enters, with any maxLeases. NewLockInternals checks its arguments and sends
 // nothing.
 func NewLockInternals(
 	client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases int, opts ...Option,
@@ -47,7 +47,7 @@ func NewLockInternals(
 	})
 }
 
-// spec is what makes one lock.
+// spec describes one lock.
 type spec struct {
 	client    *framework.Framework
 	driver    LockInternalsDriver
@@ -84,7 +84,7 @@ func (s spec) validate() error {
 	return nil
 }
 
-// newInternals returns the lock of a spec. It is complete: no recipe changes it later.
+// newInternals returns the lock of a spec. No recipe changes it later.
 func newInternals(s spec) (*LockInternals, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
@@ -149,6 +149,7 @@ func (l *LockInternals) attemptLock(ctx context.Context, e entry) (*Lease, error
 		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, err)
 	}
 	if h := l.owned(ctx); h != nil && l.reenters {
+		// Even when the hold has ended: to queue instead would hide the loss from its owner.
 		lease, err := h.reenter()
 		if err != nil {
 			return nil, fmt.Errorf("locks: acquire %s again: %w", l.path, err)
@@ -165,7 +166,7 @@ func (l *LockInternals) attemptLock(ctx context.Context, e entry) (*Lease, error
 	return h.newLease(), nil
 }
 
-// take gets a hold from another goroutine or from the queue.
+// take takes a hold over from another goroutine, or gets one from the queue.
 func (l *LockInternals) take(ctx context.Context, e entry) (*hold, error) {
 	if l.handoff != nil {
 		return l.handoff.take(ctx, l, e)
@@ -173,7 +174,8 @@ func (l *LockInternals) take(ctx context.Context, e entry) (*hold, error) {
 	return l.enter(ctx, e)
 }
 
-// sorted returns those of the children that contend in the order of the queue.
+// sorted returns the contenders among the children, in the order of the queue. It changes
+// children.
 func (l *LockInternals) sorted(children []string, contends func(string) bool) []string {
 	contenders := slices.DeleteFunc(children, func(name string) bool { return !contends(name) })
 	slices.SortFunc(contenders, l.driver.Compare)

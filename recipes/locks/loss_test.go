@@ -451,7 +451,7 @@ func TestADroppedLeaseIsReported(t *testing.T) {
 		select {
 		case line := <-reports.lines:
 			require.Contains(t, line, "curator.path="+path)
-			require.Contains(t, line, "dropped without having been released")
+			require.Contains(t, line, "dropped before its release")
 			return
 		case <-deadline:
 			t.Fatal("the dropped lease was not reported")

@@ -7,20 +7,20 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// lossPause is between the line of a lost lock and the line that counts the others which
-// were lost with it.
+// lossPause is the time between the log line of a lost lock and the line that counts the
+// locks that were lost with it.
 const lossPause = time.Second
 
 // losses keeps one interruption, which may cost a client thousands of locks, from filling
-// its log. A process may exit on a loss: so the first is logged at once.
+// its log. It logs the first loss at once, as the process may exit because of it.
 var losses = lossLog{more: make(map[*framework.Session]int)}
 
 type lossLog struct {
 	mu   sync.Mutex
-	more map[*framework.Session]int // lost since the line of the first
+	more map[*framework.Session]int // losses after the first, until they are logged
 }
 
-// report logs the loss of a hold, now or as one of several.
+// report logs the loss of a hold, or counts it if it is not the first of its session.
 func (l *lossLog) report(h *hold, reason string) {
 	l.mu.Lock()
 	_, told := l.more[h.session]
@@ -30,7 +30,7 @@ func (l *lossLog) report(h *hold, reason string) {
 		l.more[h.session] = 0
 	}
 	l.mu.Unlock()
-	if told {
+	if told { // count logs it
 		return
 	}
 	h.l.client.Logger().Error("lock lost while held",

@@ -10,17 +10,16 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// MaxLeases is the number of leases that a semaphore has. It may change while leases
-// are held and waited for: a greater number lets more in at once, a smaller one takes
-// no lease away, and 0 pauses the semaphore. All participants must use the same
+// MaxLeases is the number of leases that a semaphore has. It may change while leases are
+// held and waited for: a greater number lets more acquisitions in at once, a smaller one
+// takes no lease away, and 0 pauses the semaphore. All participants must use the same
 // source.
 //
 // It is safe for concurrent use.
 type MaxLeases interface {
-	// MaxLeases returns the number and a channel that is closed when the number may
-	// have changed since, nil if it never does. A number of 0 or less lets no
-	// acquisition in until it changes. Resources that the channel needs are freed when
-	// ctx ends.
+	// MaxLeases returns the number and a channel that is closed when the number may have
+	// changed, or nil if it never changes. A number of 0 or less lets no acquisition in
+	// until it changes. The resources of the channel are freed when ctx ends.
 	MaxLeases(ctx context.Context) (n int, changed <-chan struct{}, err error)
 }
 
@@ -32,10 +31,10 @@ func (n FixedLeases) MaxLeases(context.Context) (int, <-chan struct{}, error) {
 	return int(n), nil, nil
 }
 
-// SharedLeases is a number of leases in a znode, where every participant sees it
-// change. The znode is that of a Curator SharedCount: four bytes, big-endian,
-// signed. A fixed number costs no request; this one is read at the server once before
-// an acquisition begins, once for each lease, and whenever it changes.
+// SharedLeases is a number of leases in a znode, where every participant sees it change.
+// Curator's SharedCount has the same format: four bytes, big-endian, signed. A fixed number
+// costs no request. A shared number is read once before an acquisition begins, once for
+// each lease, and whenever it changes.
 type SharedLeases struct {
 	client *framework.Framework
 	path   string
@@ -65,7 +64,7 @@ func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, err
 		data, err := s.client.Get(ctx, s.path, framework.Watched(&watch))
 		if errors.Is(err, framework.ErrNoNode) {
 			if err = s.create(ctx); err == nil {
-				continue
+				continue // read it again, with a watch
 			}
 		}
 		if err != nil {
@@ -80,7 +79,7 @@ func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, err
 	}
 }
 
-// create returns nil when there may be a number now: the next read shows.
+// create creates the znode. It returns nil when the znode may exist now; the next read shows.
 func (s *SharedLeases) create(ctx context.Context) error {
 	data, err := encodeCount(s.seed)
 	if err != nil {
@@ -123,15 +122,15 @@ func encodeCount(n int) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(nil, uint32(n)), nil
 }
 
-// maximum is what one acquisition knows of the number of leases.
+// maximum is the number of leases, as one acquisition knows it.
 type maximum struct {
 	n       int // 0 or more
 	known   bool
 	changed <-chan struct{}
 }
 
-// read reads the number, unless it is known and has not changed. It refuses an
-// acquisition that wants more.
+// read reads the number, unless it is known and has not changed. It returns an error if the
+// acquisition wants more.
 func (m *maximum) read(ctx context.Context, l *LockInternals, wants int) error {
 	select {
 	case <-m.changed:
@@ -157,9 +156,9 @@ func (l *LockInternals) currentMax(ctx context.Context) (int, error) {
 	return max(n, 0), err
 }
 
-// fits returns an error if the leases that are wanted together can never be had
-// together. A semaphore that is paused may have enough of them later.
+// fits returns an error if an acquisition wants more leases than there are.
 func fits(wants, maxLeases int) error {
+	// A paused semaphore may have enough leases later.
 	if maxLeases == 0 || wants <= maxLeases {
 		return nil
 	}

@@ -10,27 +10,25 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// InterProcessMultiLock is several locks as one: all of them are held, or none. It
-// is Curator's class of that name, with one deadline for all members, which stops
-// at the first that fails.
+// InterProcessMultiLock is several locks as one: all of them are held, or none. It is
+// Curator's class of that name, but has one deadline for all members and stops at the first
+// member that fails.
 //
-// The members are acquired in one order, whatever the order in which they are named:
-// by their paths at the server, chroot and namespace included. So two multi-locks
-// with members in common cannot wait for each other in a circle, even when they name
-// them through different views or clients of one ensemble. Three cases remain with
-// the caller:
+// The members are acquired in the order of their paths at the server, chroot and namespace
+// included, in whatever order they are given. So two multi-locks with members in common
+// cannot wait for each other in a circle, even when they name the members through different
+// views or clients of one ensemble. Three cases remain with the caller:
 //
-//   - The order of members with equal paths on different ensembles is the order in
-//     which they are named.
-//   - A lock that is not of this package, and does not embed one, is ordered by its
-//     Path method. That must return the path at the server.
-//   - A semaphore named twice asks for two permits, one after the other. Two such
-//     multi-locks can each wait for the other's; use
+//   - Members with equal paths on different ensembles are acquired in the given order.
+//   - A lock that is not of this package, and does not embed one that is, is ordered by its
+//     Path method, which must then return the path at the server.
+//   - A semaphore given twice asks for two permits, one after the other. Two such
+//     multi-locks can each wait for the other's permit; use
 //     [InterProcessSemaphoreV2.AcquireN].
 //
-// Each member is acquired with the ownership of those before it: a mutex named twice
-// re-enters, and both sides of a read/write lock are acquired as a downgrade. It is
-// safe for concurrent use.
+// Each member is acquired with the ownership of the members before it: a mutex given twice
+// re-enters, and both sides of a read/write lock are acquired as a downgrade. It is safe
+// for concurrent use.
 type InterProcessMultiLock struct{ members []InterProcessLock }
 
 // NewInterProcessMultiLock returns the lock of all members. They may be of different
@@ -47,7 +45,7 @@ func NewInterProcessMultiLock(members ...InterProcessLock) (*InterProcessMultiLo
 	return &InterProcessMultiLock{sorted}, nil
 }
 
-// rankOf returns where a member stands in the order that all multi-locks share.
+// rankOf returns the key of a member in the order that all multi-locks share.
 func rankOf(lock InterProcessLock) string {
 	if ours, ok := lock.(interface{ rank() string }); ok {
 		return ours.rank()
@@ -55,8 +53,8 @@ func rankOf(lock InterProcessLock) string {
 	return lock.Path()
 }
 
-// rank is the path at the server and what the nodes are named for: locks of several
-// kinds at one path do not exclude each other, so their order must be settled too.
+// rank returns the path at the server and the lock name: locks of several kinds at one path
+// do not exclude each other, so they need an order too.
 func (l *LockInternals) rank() string {
 	_, lockName := framework.SplitPath(l.basePath)
 	return l.fullPath + "\x00" + lockName
@@ -70,13 +68,13 @@ func (s *InterProcessSemaphoreV2) rank() string {
 func (m *InterProcessSemaphoreMutex) rank() string { return m.semaphore.rank() }
 func (w *WriteLock) rank() string                  { return w.internals.rank() }
 
-// rank is behind the writer's: a writer can become a reader, and a reader no writer.
+// rank is greater than the writer's: a writer can become a reader, a reader cannot become a
+// writer.
 func (r *ReadLock) rank() string { return r.write.rank() + "\x00" }
 
-// Acquire blocks until all members are held. The context bounds the wait for all
-// of them together. When a member fails, no further one is tried, and those that
-// were acquired are released in reverse; the error is the member's. Losing one
-// while waiting for the next is such a failure.
+// Acquire blocks until all members are held. The context bounds the whole wait. When a
+// member fails, or is lost during the wait for a later one, Acquire releases the acquired
+// members in reverse and returns that member's error.
 func (m *InterProcessMultiLock) Acquire(ctx context.Context) (*MultiLease, error) {
 	return m.acquire(ctx, InterProcessLock.Acquire)
 }
@@ -137,14 +135,15 @@ type MultiLease struct {
 	done   <-chan struct{}
 }
 
-// Done is closed when the first of the leases ends: it was released, or lost.
+// Done returns a channel that is closed when the first of the leases ends, by its release
+// or loss.
 func (m *MultiLease) Done() <-chan struct{} { return m.done }
 
 // Leases returns the leases of the members, in the order of their acquisition.
 func (m *MultiLease) Leases() []*Lease { return slices.Clone(m.leases) }
 
-// Tokens returns the fencing tokens of the members, in the order of their acquisition.
-// Each is for what its member protects.
+// Tokens returns the fencing tokens of the members, in the order of their acquisition. Each
+// token is for the resource that its member protects.
 func (m *MultiLease) Tokens() []int64 {
 	tokens := make([]int64, len(m.leases))
 	for i, lease := range m.leases {
@@ -164,10 +163,9 @@ func (m *MultiLease) Err() error {
 	return nil
 }
 
-// Context derives a context for work under all the locks. It ends with ctx and when any of
-// the leases ends, with that lease's error as its cause, and carries the ownership of all.
-// The end of one lease may reach it a moment later than [MultiLease.Err]: by the start of a
-// goroutine for each lease that follows.
+// Context derives a context for work under all the locks. It carries the ownership of all of
+// them. It ends with ctx, or with the first lease that ends and that lease's error as its
+// cause. The end of a lease may reach the context a moment later than [MultiLease.Err].
 func (m *MultiLease) Context(ctx context.Context) context.Context {
 	for _, lease := range m.leases {
 		ctx = lease.Context(ctx) //nolint:fatcontext // one for each lease is meant
@@ -175,9 +173,9 @@ func (m *MultiLease) Context(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Release releases the members in reverse, all of them whatever happens to one,
-// and returns their errors joined; see [Lease.Release]. The ten seconds are for all of
-// them together. It is idempotent, and safe on a nil lease.
+// Release releases all members in reverse, even when one fails, and returns their errors
+// joined; see [Lease.Release]. The bound of ten seconds is for all of them together. Release
+// is idempotent, and safe on a nil lease.
 func (m *MultiLease) Release(ctx context.Context) error {
 	if m == nil {
 		return nil
@@ -189,7 +187,7 @@ func (m *MultiLease) Release(ctx context.Context) error {
 	var errs []error
 	for _, lease := range slices.Backward(m.leases) {
 		bound := ctx
-		if ctx.Err() != nil { // before, or with one of the leases
+		if ctx.Err() != nil { // it had ended before, or it ends with one of the leases
 			bound = context.WithoutCancel(ctx)
 		}
 		bound, cancel := context.WithDeadline(bound, deadline)

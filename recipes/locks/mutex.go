@@ -6,7 +6,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// mutexName is what Curator calls the nodes of a mutex.
+// mutexName is Curator's name for the nodes of a mutex.
 const mutexName = "lock-"
 
 // InterProcessMutex is a fair, re-entrant lock across processes and machines. Contenders
@@ -45,14 +45,14 @@ func (m *InterProcessMutex) Path() string { return m.internals.Path() }
 // the wait only. Once the acquisition stands in the queue nothing but the context ends
 // the wait: after an outage or the end of its session it joins the queue again. When the
 // context ends, the error matches the context's error and its cause, and the place in the
-// queue is given up. It also matches [ErrNotAcquired] if another contender stood before,
+// queue is given up. It also matches [ErrNotAcquired] if another contender stood before it,
 // and [framework.ErrNotConnected] if there was no connection.
 //
 // A context that was derived from a lease of this lock ([Lease.Context]) re-enters: the new
-// lease shares node and token, and the lock is released with the last of them. If that
-// lease has ended, the error says how. Goroutines that acquire with one such context are
-// all let in at once, as Curator lets in one thread: they do not exclude each other.
-// [WithoutReentry] refuses them.
+// lease shares node and token with the first, and the lock is released with the last of
+// them. If the first lease has ended, the error says how. Goroutines that acquire with one
+// such context all enter at once: they do not exclude each other, just as one thread does
+// not exclude itself in Curator. [WithoutReentry] makes that an error.
 func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.internals.Acquire(ctx)
 }

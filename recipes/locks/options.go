@@ -22,7 +22,7 @@ type config struct {
 	onRevocation func(*Lease) // may be nil
 	handoff      int          // holds in a row under one node
 	noReentry    bool
-	unobserved   bool // neither measured nor asked for
+	unobserved   bool // without telemetry and revocation listener
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
@@ -44,21 +44,20 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 	return c, nil
 }
 
-// ErrReentered says that re-entry is in the way: a lock made [WithoutReentry] was
-// acquired with a context that holds it already, or a lease given to
-// [Condition.Await] is not the only one of its owner.
+// ErrReentered reports that a lock made [WithoutReentry] was acquired with a context that
+// holds it already, or that the lease given to [Condition.Await] is not the only one of
+// its owner.
 var ErrReentered = errors.New("re-entered")
 
-// WithoutReentry makes the lock refuse an acquisition with a context that holds the
-// lock already: the error matches [ErrReentered], and nothing is sent. Goroutines
-// that share such a context are then not let in together, but told of the mistake. To
-// exclude each other they acquire with contexts that carry no lease, such as the one
-// that Do was called with.
+// WithoutReentry makes the lock refuse an acquisition with a context that holds the lock
+// already: the error matches [ErrReentered], and nothing is sent. Goroutines that share
+// such a context then get an error instead of entering together. To exclude each other they
+// must acquire with contexts that carry no lease, such as the one that Do was called with.
 //
 // The option is for this value only: another lock on the same path, made without it,
-// re-enters. A writer becoming a reader is no re-entry. Default: a mutex, either side
-// of a read/write lock, and a [LockInternals] re-enter. A semaphore never does: there
-// the option refuses a second permit with the context of a first.
+// re-enters. A writer that becomes a reader does not re-enter. Default: a mutex, either
+// side of a read/write lock, and a [LockInternals] re-enter. A semaphore never does; for a
+// semaphore the option refuses a second permit with the context of a first.
 func WithoutReentry() Option {
 	return optionFunc(func(c *config) error {
 		c.noReentry = true
@@ -66,8 +65,8 @@ func WithoutReentry() Option {
 	})
 }
 
-// WithErrorPolicy sets which trouble with the connection ends the leases of this lock.
-// Default: the client's policy.
+// WithErrorPolicy sets the error policy, which says when trouble with the connection ends
+// the leases of this lock. Default: the client's policy.
 func WithErrorPolicy(p framework.ErrorPolicy) Option {
 	return optionFunc(func(c *config) error {
 		if p < framework.StandardErrorPolicy || p > framework.QuorumErrorPolicy {
@@ -94,9 +93,9 @@ func WithLockData(data []byte) Option {
 // defaultRecipe is the recipe of a LockInternals without a name for it.
 const defaultRecipe = "custom"
 
-// WithRecipeName sets the attribute curator.recipe in the telemetry of the lock. It tells
-// the waits and holds of this lock from others without naming its path. Default: the name
-// of the recipe, "custom" for a [LockInternals].
+// WithRecipeName sets the attribute curator.recipe in the telemetry of the lock. It
+// distinguishes the waits and holds of this lock from others without naming its path.
+// Default: the name of the recipe, "custom" for a [LockInternals].
 func WithRecipeName(name string) Option {
 	return optionFunc(func(c *config) error {
 		if name == "" {
@@ -107,7 +106,7 @@ func WithRecipeName(name string) Option {
 	})
 }
 
-// unobserved is the option of a lock within a recipe that only the recipe knows.
+// unobserved is the option of a lock that is a detail of its recipe.
 func unobserved() Option {
 	return optionFunc(func(c *config) error {
 		c.unobserved, c.onRevocation = true, nil
@@ -115,7 +114,7 @@ func unobserved() Option {
 	})
 }
 
-// named puts the name of a recipe before the options, which may say another.
+// named puts the name of a recipe before the options, which may override it.
 func named(recipe string, opts []Option) []Option {
 	return append([]Option{WithRecipeName(recipe)}, opts...)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// orderKey tells those apart who sort the names in a folder, and draw conclusions from
-// the end of one, in different ways.
+// orderKey distinguishes the locks of one folder that sort the names, or conclude from the
+// departure of a contender, in different ways.
 type orderKey struct {
 	driver LockInternalsDriver
 	fixed  bool
@@ -17,45 +17,47 @@ type orderKey struct {
 
 func (l *LockInternals) newOrderKey() any {
 	if !reflect.ValueOf(l.driver).Comparable() {
-		return l // it shares with no other
+		return l // a driver that cannot be compared shares an order with no other
 	}
 	_, fixed := l.maxLeases.(FixedLeases)
 	return orderKey{l.driver, fixed}
 }
 
-// order is what one client knows of a queue that shrinks: the contenders of the newest
-// list, less those known to have gone since. While no contender can come to stand before
-// another (see [ShrinkingQueue]) all that one has to wait for are among them. So if the
-// driver lets it in by them, it would by a new list.
+// order is what one client knows of a shrinking queue: the contenders of the newest list,
+// without those that have left since. As no newcomer can stand before a contender (see
+// [ShrinkingQueue]), every contender that an acquisition must wait for is in it. So a
+// driver that lets the acquisition in by this knowledge would do so by a new list.
 type order struct {
 	shrinking ShrinkingQueue
 	marks     bool // the driver is a MarkingQueue
-	local     bool // the word of a member that it has let go counts
+	local     bool // in-process releases count
 
 	// Guarded by the folder's mu. live is never changed in place.
 	number uint64            // of the list that live is from
 	live   []string          // in the order of the queue
-	gone   map[string]uint64 // left out of live, and how many lists had been begun by then
-	stale  bool              // one in the middle has gone: those before it may have, unnoticed
+	gone   map[string]uint64 // removed from live, with the number of lists begun by then
+	stale  bool              // a contender in the middle has left: others before it may have, too
 }
 
 func (l *LockInternals) newOrder(shrinking ShrinkingQueue) *order {
 	_, fixed := l.maxLeases.(FixedLeases)
 	marking, ok := l.driver.(MarkingQueue)
 	marks := ok && marking.Marks()
-	// A maximum that may change is to be heard of first: what the server tells comes in order.
+	// If the maximum may change, only the server's events count: they come in order with
+	// the news of another maximum.
 	return &order{shrinking: shrinking, marks: marks, local: fixed, gone: make(map[string]uint64)}
 }
 
-// hears reports whether the word of a member that it has let go proves that its place
-// is free.
+// hears reports whether an in-process release of a member with this name proves that its
+// place is free.
 func (o *order) hears(name string) bool { return o.local && (o.marks || o.shrinking.Shrinks(name)) }
 
-// drop takes a member that lets go out of what is known.
+// drop removes a member that lets go from what is known.
 func (f *folder) drop(m *member) {
 	if m.unproven.Load() {
 		return
 	}
+	// hears calls the driver, so it must not run under the mutex.
 	f.mu.Lock()
 	orders := make([]*order, 0, len(f.orders))
 	for _, o := range f.orders {
@@ -69,7 +71,7 @@ func (f *folder) drop(m *member) {
 	}
 }
 
-// remove takes a contender out of what is known.
+// remove removes a contender from what is known.
 func (f *folder) remove(o *order, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,14 +81,15 @@ func (f *folder) remove(o *order, name string) {
 	case i == 0:
 		o.live = o.live[1:]
 	default:
+		// It was watched, the contenders before it perhaps not.
 		o.live = slices.Concat(o.live[:i], o.live[i+1:])
 		o.stale = true
 	}
 	o.gone[name] = f.begun
 }
 
-// queue returns the contenders by the newest list, less those known to have gone, if that
-// list answers the question for the number. They must not be changed.
+// queue returns the contenders of the newest list, without those that have left since, or
+// false if that list is older than the number. The caller must not change them.
 func (f *folder) queue(l *LockInternals, number uint64) (contenders []string, known bool) {
 	f.mu.Lock()
 	last := f.last
@@ -97,7 +100,7 @@ func (f *folder) queue(l *LockInternals, number uint64) (contenders []string, kn
 	return f.contendersBy(l, last), true
 }
 
-// linkOf returns a context that ends with the connection, and is another for each.
+// linkOf returns a context that ends with the connection. Each connection has its own.
 func linkOf(client *framework.Framework) context.Context {
 	if session := client.Session(); session != nil {
 		return session.Context(framework.StandardErrorPolicy)
@@ -105,7 +108,7 @@ func linkOf(client *framework.Framework) context.Context {
 	return context.Background()
 }
 
-// lastKnown returns the contenders by the newest list, whatever has happened since.
+// lastKnown returns the contenders of the newest list, however old it is.
 func (f *folder) lastKnown(l *LockInternals) []string {
 	f.mu.Lock()
 	last := f.last
@@ -116,6 +119,8 @@ func (f *folder) lastKnown(l *LockInternals) []string {
 	return f.contendersBy(l, last)
 }
 
+// contendersBy returns the contenders of a list in their order, without those that have
+// left since.
 func (f *folder) contendersBy(l *LockInternals, last *listing) []string {
 	sorted := last.sorted(l)
 	shrinking, ok := l.driver.(ShrinkingQueue)
@@ -138,23 +143,23 @@ func (f *folder) contendersBy(l *LockInternals, last *listing) []string {
 		}
 	}
 	f.mu.Unlock()
-	if isNew {
+	if isNew { // without the mutex, as hears calls the driver
 		over = slices.DeleteFunc(over, func(name string) bool { return !o.hears(name) })
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if o.number < last.number {
+	if o.number < last.number { // another goroutine may have been faster
 		o.takeInLocked(last.number, sorted, over)
 	}
 	return o.live
 }
 
-// takeInLocked makes a list what is known, less the contenders that have gone since it
-// was begun and those of this process that have let go.
+// takeInLocked replaces what is known by a list, without the contenders that have left
+// since it began and the acquisitions of this process that have let go.
 func (o *order) takeInLocked(number uint64, sorted, over []string) {
 	for name, begun := range o.gone {
 		if begun < number {
-			delete(o.gone, name) // the list is newer
+			delete(o.gone, name) // the list is newer, and shows it
 		}
 	}
 	for _, name := range over {
@@ -166,7 +171,7 @@ func (o *order) takeInLocked(number uint64, sorted, over []string) {
 	}
 }
 
-// isStale reports whether contenders may have gone unnoticed.
+// isStale reports whether contenders may have left unnoticed.
 func (f *folder) isStale(o *order) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,18 +7,18 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// ownerKey finds the hold of one lock in a context. Views of one client that name
-// the same node name the same lock. The base path tells the two sides of a
-// read/write lock apart, which share a folder.
+// ownerKey finds the hold of one lock in a context. Views of one client that name the same
+// node name the same lock. The two sides of a read/write lock share a folder, so the key
+// has the base path.
 type ownerKey struct {
-	client   *framework.Framework // that of all views
+	client   *framework.Framework // without namespace
 	basePath string               // at the server
 }
 
 // owned returns the hold of this lock that ctx carries, or nil.
 func (l *LockInternals) owned(ctx context.Context) *hold {
 	if ctx == nil {
-		return nil // the acquisition will say so
+		return nil // the acquisition returns the error
 	}
 	h, _ := ctx.Value(l.owner).(*hold)
 	return h
@@ -27,7 +27,7 @@ func (l *LockInternals) owned(ctx context.Context) *hold {
 // refuseReentry returns an error if re-entry is off and ctx holds the lock.
 func (l *LockInternals) refuseReentry(ctx context.Context) error {
 	h := l.owned(ctx)
-	holds := h != nil && h.err() == nil // the rest of the acquisition refuses a hold that has ended
+	holds := h != nil && h.err() == nil // a hold that has ended is refused later, with its cause
 	if !l.cfg.noReentry || !holds {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// ownWait is how long an acquisition waits for a hold of its own process before that is
-// logged: it may be a lock that was meant to be re-entered.
+// ownWait is how long an acquisition waits for a hold of its own process before it logs
+// that: the caller may have meant to re-enter the lock.
 const ownWait = 10 * time.Second
 
 // warning returns a channel that gets a value when it is time to warn.
@@ -19,8 +19,8 @@ func (a *acquisition) warning() (due <-chan time.Time, stop func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// companionAwaited returns an acquisition of this process that is waited for and holds
-// the lock, or nil.
+// companionAwaited returns an acquisition of this process that holds the lock and that a
+// waits for, or nil.
 func (a *acquisition) companionAwaited() *member {
 	for _, p := range a.awaited {
 		if p.local != nil && p.local.granted.isSet() {
@@ -30,7 +30,7 @@ func (a *acquisition) companionAwaited() *member {
 	return nil
 }
 
-// warn logs once for each hold that this process waits for itself.
+// warn logs that this process waits for its own hold, once for each hold.
 func (a *acquisition) warn() {
 	holder := a.companionAwaited()
 	if holder == nil || holder.warned.Swap(true) {

@@ -14,39 +14,38 @@ import (
 // contender's identity is whatever its client puts there, by default an IP address.
 type Participant struct {
 	Path     string
-	LockName string // what its node is named for: "lock-", "__READ__", "__WRIT__", "lease-", "wait-"
+	LockName string // the part of the node's name before the number: "lock-", "__READ__", "__WRIT__", "lease-", "wait-"
 	Identity string // the node's data, until AttemptRevoke replaces it
 
-	// Host and PID are those of the owner's process and Label is that of [WithLabel], if
-	// they are in Identity: all of them in our default data, the address as the Host in
-	// Curator's, none in data of one's own.
+	// Host, PID and Label describe the owner's process, as far as Identity shows them. This
+	// package's default data has all of them, with the label of [WithLabel]. Curator's
+	// default data is an address, shown as Host. Other data shows none.
 	Host  string
 	PID   int
 	Label string
 
-	Position int       // in the queue, from 0; both sides of a read/write lock stand in one
+	Position int       // in the queue, from 0; both sides of a read/write lock share a queue
 	Sequence int32     // the number the server gave it
-	Token    int64     // the fencing token it has or will have; that of a downgraded reader's lease is its writer's
-	Session  int64     // the session that owns the node; 0 if that is not ephemeral
+	Token    int64     // the fencing token it has or will have; but a downgraded reader's lease has its writer's token
+	Session  int64     // the session that owns the node; 0 if the node is not ephemeral
 	Since    time.Time // when it joined the queue, by the server's clock
 
-	// Holds says that the place in the queue is one that has the lock. Its owner may
-	// not know yet.
+	// Holds says that its place in the queue has the lock. Its owner may not know yet.
 	Holds bool
 
-	// WaitsFor are otherwise the paths of the contenders whose end it waits for.
+	// WaitsFor has the paths of the contenders that it waits for. It is empty for a holder.
 	WaitsFor []string
 }
 
-// Participants returns the contenders in the order of the queue. It takes one
-// round trip for the list and one for each 256 contenders, so that it can be asked
-// often; those that leave meanwhile are left out. A lock that nobody has used has none.
+// Participants returns the contenders in the order of the queue. It takes one round trip
+// for the list and one for each 256 contenders, and no lock, so it can be called often.
+// Contenders that leave during the call are left out. A lock that was never used has none.
 func (l *LockInternals) Participants(ctx context.Context) ([]Participant, error) {
 	return l.participants(ctx, func(string) *LockInternals { return l })
 }
 
-// participants returns the contenders for which side has an answer: the lock that
-// a name contends for, of several that share the folder and its order.
+// participants returns the contenders of several locks that share a folder and its order.
+// side returns the lock that a name contends for, or nil to leave the name out.
 func (l *LockInternals) participants(ctx context.Context, side func(name string) *LockInternals) ([]Participant, error) {
 	participants, err := l.inspect(ctx, side)
 	if err != nil {
@@ -55,6 +54,7 @@ func (l *LockInternals) participants(ctx context.Context, side func(name string)
 	return participants, nil
 }
 
+// inspect lists the folder and reads the nodes.
 func (l *LockInternals) inspect(ctx context.Context, side func(name string) *LockInternals) ([]Participant, error) {
 	children, err := l.client.Children(ctx, l.path)
 	if err != nil {
@@ -88,9 +88,9 @@ func (l *LockInternals) inspect(ctx context.Context, side func(name string) *Loc
 // inspectBatch is how many contenders are read in one write.
 const inspectBatch = 256
 
-// contender is a name in the queue and what is read under it.
+// contender is a name in the queue and the content of its node.
 type contender struct {
-	l        *LockInternals // for which it contends
+	l        *LockInternals // the lock that it contends for
 	name     string
 	position int
 	data     []byte
@@ -101,8 +101,8 @@ func (c *contender) path() string { return framework.JoinPath(c.l.path, c.name) 
 
 func (c *contender) isRead() bool { return c.stat.Czxid != 0 }
 
-// readAll reads those that are still there. When one is not, the others may have been
-// read all the same.
+// readAll reads the nodes of the contenders that are still there. When one is gone, the
+// pipeline fails, but it may have read the others.
 func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) error {
 	unread := slices.Clone(contenders)
 	for len(unread) > 0 {
@@ -120,11 +120,22 @@ func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) er
 	return nil
 }
 
+// participant describes a contender that was read, by its place among the contenders.
 func (c *contender) participant(contenders []string, maxLeases int) Participant {
 	_, lockName := framework.SplitPath(c.l.basePath)
+<<<<<<< HEAD
 	p := ParticipantOf(c.path(), lockName, c.data, c.stat)
 	p.Position = c.position
 	// One that will never be admitted neither holds nor waits for anybody.
+=======
+	sequence, _ := StandardLockInternalsSorter{lockName}.Sequence(c.name)
+	p := Participant{
+		Path: c.path(), LockName: lockName, Identity: string(c.data), Position: c.position, Sequence: sequence,
+		Token: c.stat.Czxid, Session: c.stat.EphemeralOwner, Since: time.UnixMilli(c.stat.Ctime),
+	}
+	p.Host, p.PID, p.Label = parseIdentity(p.Identity)
+	// A contender that is never admitted neither holds the lock nor waits for another.
+>>>>>>> 524ef5f (Put the locks and their fences in plain English, with reasons at the branches)
 	if result, err := c.l.driver.GetsTheLock(contenders, c.name, maxLeases); err == nil {
 		p.Holds = result.GetsTheLock
 		for _, before := range result.PathsToWatch {

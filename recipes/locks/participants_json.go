@@ -24,10 +24,10 @@ type participantJSON struct {
 	WaitsFor []string  `json:"waitsFor"`
 }
 
-// MarshalJSON writes all fields under their names in lower camel case: the session as
-// text, "0x" and hexadecimal digits, as ZooKeeper logs it and no reader of JSON rounds it;
-// since in RFC 3339, in UTC; waitsFor as an array, empty for a participant that waits for
-// none. Bytes of the identity that are not UTF-8 are replaced.
+// MarshalJSON writes all fields under their names in lower camel case. The session is text,
+// "0x" and hexadecimal digits: ZooKeeper logs it so, and no JSON reader rounds it. since is
+// in RFC 3339, in UTC. waitsFor is an array, empty for a participant that waits for none.
+// Bytes of the identity that are not UTF-8 are replaced.
 func (p Participant) MarshalJSON() ([]byte, error) {
 	return json.Marshal(participantJSON{
 		Path: p.Path, LockName: p.LockName, Identity: p.Identity, Host: p.Host, PID: p.PID, Label: p.Label,

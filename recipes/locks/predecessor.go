@@ -12,20 +12,21 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// An acquisition watches its own node when that has waited for ownDelay, and a hold
-// does when it has lasted for holdDelay. A turn that is shorter saves the requests, and
-// is told by its release whether the node was there.
+// An acquisition watches its own node once the node has waited for ownDelay, a hold once it
+// has lasted for holdDelay. A shorter turn saves these requests; its release finds out
+// whether the node was still there.
 const (
 	ownDelay  = 20 * time.Millisecond
 	holdDelay = time.Millisecond
 )
 
-// predecessor is one before us whose end we wait for: at the server, or in this process.
+// predecessor is a contender whose departure an acquisition waits for. The news comes from
+// the server, by a watch, or from an acquisition of this process.
 type predecessor struct {
 	watch *framework.Watch
 	local *member
-	stop  func() bool // of the word from local
-	read  bool        // the server lets us read it
+	stop  func() bool // withdraws the callback at local
+	read  bool        // the server lets us read its node
 }
 
 func (p *predecessor) cancel() {
@@ -35,9 +36,9 @@ func (p *predecessor) cancel() {
 	}
 }
 
-// await waits until there is a reason to ask the driver again: one of the contenders
-// with these names has gone, or our own node, or there is another maximum. It brings
-// what is known of the queue up to date. It may return early.
+// await waits for a reason to ask the driver again: one of the named contenders has left,
+// our own node is gone, or the maximum has changed. It then removes the contenders that
+// have left from what is known of the queue. It may return early.
 func (a *acquisition) await(ctx context.Context, contenders, names []string) error {
 	if a.began.IsZero() {
 		a.began = time.Now()
@@ -48,7 +49,7 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 	if a.awaited == nil {
 		a.awaited, a.wake = make(map[string]*predecessor), make(chan struct{}, 1)
 	}
-	a.settle(a.andTheOneBefore(contenders, names))
+	a.awaitOnly(a.andTheOneBefore(contenders, names))
 	if err := a.watch(ctx, names); err != nil {
 		return err
 	}
@@ -57,10 +58,11 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 	return err
 }
 
-// andTheOneBefore adds, where the one right before us is to be waited for, whom that one
-// waits for. When that one goes we are next, and see to it beforehand that nobody else is
-// before us. The others who wait for the same, as readers do for a writer, need not wake
-// up: they will be let in together.
+// andTheOneBefore returns the names to wait for. When the only name is the contender right
+// before ours, it adds the contender that this one waits for. So when our predecessor
+// leaves, we know already whether another contender stands before us, and take the lock
+// without a new list. Other waiters of the same contender, such as readers behind one
+// writer, enter together and need no such preparation.
 func (a *acquisition) andTheOneBefore(contenders, names []string) []string {
 	ours := slices.Index(contenders, a.name)
 	if len(names) != 1 || a.shrinking == nil || ours < 1 || contenders[ours-1] != names[0] {
@@ -73,8 +75,8 @@ func (a *acquisition) andTheOneBefore(contenders, names []string) []string {
 	return append(result.PathsToWatch[:1:1], names...)
 }
 
-// settle makes the names those that are awaited.
-func (a *acquisition) settle(names []string) {
+// awaitOnly waits for the contenders with these names and stops waiting for others.
+func (a *acquisition) awaitOnly(names []string) {
 	for name, p := range a.awaited {
 		if !slices.Contains(names, name) {
 			p.cancel()
@@ -86,24 +88,24 @@ func (a *acquisition) settle(names []string) {
 		if p := a.awaited[name]; p != nil && p.local == local {
 			continue
 		} else if p != nil {
-			p.cancel() // its word does not count any more: the server is asked
+			p.cancel() // its release proves nothing any more, so the server is asked
 		}
 		p := &predecessor{local: local}
 		if local != nil {
 			p.stop = context.AfterFunc(local.over, a.poke)
 		}
-		a.awaited[strings.Clone(name)] = p // or it would keep all names of the list in memory
+		a.awaited[strings.Clone(name)] = p // a part of the reply would keep all of it in memory
 	}
 }
 
-// watch asks the server for what it is to tell us, in one round trip, and with one
-// request for all who are awaited, or a few for a great many. Those who have gone already
-// are told as those who go later.
+// watch sets the watches that are missing, in one round trip: one request for all awaited
+// contenders, or a few for a great many. The watch on a contender that has left already
+// fires at once.
 //
-// Some servers tell nothing of a node to those who may not read it, without refusing the
-// watch. So those that are needed are each read once, when the wait is no short one: that
-// is refused then, and tells of one whose end has been kept from us. What one acquisition
-// of the client has read the others need not.
+// Some servers accept a watch on a node that the client may not read, and then do not
+// notify it. So once the wait is no short one, each needed contender is read once. The read
+// fails if it is not allowed, and finds out about a contender whose departure was not
+// notified. Contenders that another acquisition of this client has read are left out.
 func (a *acquisition) watch(ctx context.Context, needed []string) error {
 	names, unread := a.unwatched(), []string(nil)
 	watches, absent := make([]*framework.Watch, len(names)), false
@@ -128,21 +130,22 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 	for i, name := range unread {
 		if a.awaited[name].read = true; gone[i] {
 			a.gone(name)
-			a.poke()
+			a.poke() // do not sleep: nothing else would wake us for it
 		} else {
 			a.folder.noteRead(name, data[i])
 		}
 	}
-	if absent { // after the watches have become ours, which close takes back
+	if absent { // checked last, when the watches are in awaited and close can cancel them
 		return errOwnNodeGone
 	}
 	return nil
 }
 
-// watchBytes bounds the paths in one request for watches, far below what a server accepts.
+// watchBytes bounds the paths in one request for watches, in bytes. It is far below the
+// size of a request that a server accepts.
 const watchBytes = 256 << 10
 
-// watchAll splits the request for a great many watches.
+// watchAll returns the reads that set the watches, split so that no request is too large.
 func watchAll(paths []string, into []*framework.Watch) (reads []framework.Read) {
 	for first := 0; first < len(paths); {
 		next, size := first, 0
@@ -165,8 +168,7 @@ func (l *LockInternals) pathsOf(names []string) []string {
 	return paths
 }
 
-// unwatched returns those awaited whose end only the server can tell, and has not
-// been asked to.
+// unwatched returns the awaited contenders of other processes that have no watch yet.
 func (a *acquisition) unwatched() []string {
 	var names []string
 	for name, p := range a.awaited {
@@ -177,8 +179,7 @@ func (a *acquisition) unwatched() []string {
 	return names
 }
 
-// unread returns those of the names whose end only the server can tell, and that have
-// not been read.
+// unread returns the contenders of other processes that this client has not read yet.
 func (a *acquisition) unread(names []string) []string {
 	var unread []string
 	for _, name := range names {
@@ -189,7 +190,7 @@ func (a *acquisition) unread(names []string) []string {
 	return unread
 }
 
-// collect brings what is known of the queue up to date with what has been told.
+// collect applies the news about awaited contenders to what is known of the queue.
 func (a *acquisition) collect() {
 	for name, p := range a.awaited {
 		switch {
@@ -197,17 +198,17 @@ func (a *acquisition) collect() {
 			a.folder.remove(a.order(), name)
 		case p.local != nil || !fired(p.watch):
 		case p.watch.Event().Err != nil:
-			delete(a.awaited, name)
+			delete(a.awaited, name) // the watch has gone with its connection
 			a.interrupted()
 		case p.watch.Event().Type == zk.EventNodeDeleted:
 			a.gone(name)
 		default:
-			p.watch = nil // its data has changed
+			p.watch = nil // its data has changed: it needs another watch
 		}
 	}
 }
 
-// heedOwn looks at what the watch on our own node has told.
+// heedOwn returns an error if the watch on our own node has reported its deletion.
 func (a *acquisition) heedOwn() error {
 	if !fired(a.own) {
 		return nil
@@ -216,15 +217,15 @@ func (a *acquisition) heedOwn() error {
 	if event.Type == zk.EventNodeDeleted {
 		return errOwnNodeGone
 	}
-	a.own, a.ownDue = nil, time.Time{}
+	a.own, a.ownDue = nil, time.Time{} // the watch was for one event: set another at once
 	if event.Err != nil {
 		a.interrupted()
 	}
 	return nil
 }
 
-// interrupted says that the watches have gone with a connection. The names are listed
-// again over the next, see folder.queue.
+// interrupted notes that watches have gone with their connection. The names are listed
+// again over the next connection; see folder.queue.
 func (a *acquisition) interrupted() {
 	if !a.suspended {
 		a.suspended = true
@@ -232,11 +233,11 @@ func (a *acquisition) interrupted() {
 	}
 }
 
-// awaitFolder waits for any change of the folder. The first time it does not wait,
-// as nobody has watched the list that the driver has decided on.
+// awaitFolder waits for any change of the folder. The first time it returns at once, with a
+// watch and a new list: the list that the driver has decided on came without a watch.
 func (a *acquisition) awaitFolder(ctx context.Context) error {
-	a.settle(nil)
-	if err := a.watch(ctx, nil); err != nil { // our own node
+	a.awaitOnly(nil)
+	if err := a.watch(ctx, nil); err != nil { // only our own node
 		return err
 	}
 	if a.changes != nil {
@@ -256,8 +257,8 @@ func (a *acquisition) awaitFolder(ctx context.Context) error {
 	return err
 }
 
-// sleep waits for the signal, an event of our own node or that this is due to be
-// watched, another maximum, or an end.
+// sleep waits until wake has a value, the own watch fires or is due, the maximum changes,
+// or the session ends. It returns an error only when the context has ended.
 func (a *acquisition) sleep(ctx context.Context, wake <-chan struct{}) error {
 	var own <-chan struct{}
 	var due <-chan time.Time
@@ -284,7 +285,7 @@ func (a *acquisition) sleep(ctx context.Context, wake <-chan struct{}) error {
 	return nil
 }
 
-// poke wakes the acquisition, now or when it next sleeps. It does not block.
+// poke wakes the acquisition, or keeps it from its next sleep. It does not block.
 func (a *acquisition) poke() {
 	select {
 	case a.wake <- struct{}{}:
@@ -292,6 +293,7 @@ func (a *acquisition) poke() {
 	}
 }
 
+// fired reports whether the watch exists and has fired.
 func fired(w *framework.Watch) bool {
 	if w == nil {
 		return false

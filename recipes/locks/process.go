@@ -9,29 +9,30 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// member is one acquisition of this process, from the creation of its node to the
-// node's deletion, as those behind it in the queue see it. They need not ask the
-// server for the end of its hold: it tells them itself, before its node is deleted.
+// member is one acquisition of this process, from the creation of its node to the node's
+// deletion, as the contenders behind it see it. Contenders of the same process learn of its
+// end in memory, before its node is deleted, and need not ask the server.
 type member struct {
 	folder  *folder
 	name    string
 	data    []byte // of its node
 	session *framework.Session
 
-	over context.Context // ends when it neither holds the lock any more nor ever will
+	over context.Context // ends when it has released or lost the lock, or given up
 	end  context.CancelFunc
 
-	// unproven says that the end of this member proves nothing to those behind it:
-	// another has taken its place, or no server was heard from lately. They ask the server.
+	// unproven says that the end of this member does not prove that its place is free:
+	// another node has taken the place, or no server has answered lately. The contenders
+	// behind it then ask the server.
 	unproven atomic.Bool
 
 	granted moment      // unset while it waits
-	warned  atomic.Bool // that others of this process wait for it
+	warned  atomic.Bool // the log says that this process waits for its own hold
 }
 
-// proofAge is how old the newest acknowledged request may be when a lock is handed on
-// in memory. Without news of that age both nodes may have been deleted long ago, and
-// another client hold the lock.
+// proofAge bounds the age of the newest acknowledged request when a lock is handed on in
+// memory. On a silent link both nodes may have been deleted long ago, and another client
+// may hold the lock.
 const proofAge = 100 * time.Millisecond
 
 // heardLately reports whether a server has acknowledged a request of the session that
@@ -42,7 +43,7 @@ func heardLately(s *framework.Session) bool {
 	return time.Since(sent) <= proofAge
 }
 
-// letGo tells those behind m that it neither holds the lock any more nor ever will.
+// letGo tells the contenders behind m that m neither holds the lock nor will.
 func (m *member) letGo() {
 	if m.over.Err() != nil {
 		return
@@ -50,26 +51,27 @@ func (m *member) letGo() {
 	if !heardLately(m.session) {
 		m.unproven.Store(true)
 	}
-	m.folder.drop(m)
+	m.folder.drop(m) // first: a waiter that wakes up must not find m in the queue
 	m.end()
 }
 
-// hasLetGo reports whether the word of m is enough to go on without it.
+// hasLetGo reports whether m has left and its place is free.
 func (m *member) hasLetGo() bool {
-	return m.over.Err() != nil && !m.unproven.Load() // in this order: a place is taken before it is given up
+	// The order matters: a member is marked unproven before it lets go.
+	return m.over.Err() != nil && !m.unproven.Load()
 }
 
-// folder is what one client knows of the folder of a lock: its own acquisitions there
+// folder is what one client knows about the folder of a lock: its own acquisitions there
 // and the newest list of names, which all of them share.
 type folder struct {
 	key  folderKey
 	refs int // guarded by folders
 
-	mu      sync.Mutex // guards what follows, and is never held while a driver is called
+	mu      sync.Mutex // guards the fields below; never held while a driver is called
 	members map[string]*member
-	begun   uint64            // lists that were begun
-	asking  *listing          // begun, or about to be; not answered
-	next    *listing          // to be begun when that is answered
+	begun   uint64            // the number of lists begun so far
+	asking  *listing          // begun or about to begin, and not answered
+	next    *listing          // begins when asking is answered
 	last    *listing          // the newest answer
 	orders  map[any]*order    // by LockInternals.orderKey
 	read    map[string]string // the data of contenders that were read
@@ -77,17 +79,17 @@ type folder struct {
 }
 
 type folderKey struct {
-	client *framework.Framework // that of all views
+	client *framework.Framework // without namespace, so that all views share a folder
 	path   string               // at the server
 }
 
-// folders are those of all clients.
+// folders has the folders of all clients.
 var folders = struct {
 	sync.Mutex
 	byKey map[folderKey]*folder
 }{byKey: make(map[folderKey]*folder)}
 
-// openFolder returns the lock's folder, which exists until all who opened it have closed it.
+// openFolder returns the lock's folder. The folder exists until each user has closed it.
 func (l *LockInternals) openFolder() *folder {
 	key := folderKey{l.client.WithoutNamespace(), l.fullPath}
 	folders.Lock()
@@ -111,7 +113,7 @@ func (f *folder) close() {
 	}
 }
 
-// join makes an acquisition known that has its node. It opens the folder once more.
+// join adds an acquisition that has its node to the folder, and opens the folder once more.
 func (l *LockInternals) join(session *framework.Session, path string, t *trial) *member {
 	_, name := framework.SplitPath(path)
 	m := &member{folder: l.openFolder(), name: name, data: l.cfg.data, session: session}
@@ -123,8 +125,8 @@ func (l *LockInternals) join(session *framework.Session, path string, t *trial) 
 	return m
 }
 
-// part forgets a member that has let go and whose node was deleted, or is being
-// deleted: an acquisition that finds it in a list from now on asks the server.
+// part forgets a member that has let go and whose node is deleted or about to be. From now
+// on an acquisition that finds its name in a list asks the server.
 func (m *member) part() {
 	defer m.folder.close()
 	m.folder.mu.Lock()
@@ -154,17 +156,18 @@ func (f *folder) alive() []string {
 	return names
 }
 
-// crowd is from how many users of a folder on a newcomer shares the next list rather than
-// have one of its own with the creation of its node. An acquisition that waits is two.
+// crowd is the number of users of a folder from which on a newcomer shares the next list
+// with others instead of reading one with its create. A waiting acquisition counts as two.
 const crowd = 64
 
+// isCrowded reports whether the folder has a crowd of users.
 func (f *folder) isCrowded() bool {
 	folders.Lock()
 	defer folders.Unlock()
 	return f.refs >= crowd
 }
 
-// identityOf returns the data of a contender as far as it is known without a request.
+// identityOf returns the data of a contender, if it is known without a request.
 func (f *folder) identityOf(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,7 +177,7 @@ func (f *folder) identityOf(name string) string {
 	return f.read[name]
 }
 
-// hasRead reports whether the contender was read, and so may be.
+// hasRead reports whether this client has read the contender's node, and so may read it.
 func (f *folder) hasRead(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,6 +185,7 @@ func (f *folder) hasRead(name string) bool {
 	return found
 }
 
+// noteRead keeps the data of a contender.
 func (f *folder) noteRead(name string, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 // number of owners may hold the [ReadLock], or one the [WriteLock]. It shares its
 // queue with Curator's class of that name.
 //
-// It is fair: readers and writers are served in the order in which the server has created
-// their nodes, and a reader does not overtake a writer that waits. Both sides are
-// re-entrant by context. Acquire, TryAcquire and Do are methods of the sides:
+// It is fair: readers and writers enter in the order in which the server has created their
+// nodes, and a reader does not overtake a waiting writer. Both sides are re-entrant by
+// context. Acquire, TryAcquire and Do are methods of the sides:
 //
 //	err := lock.ReadLock().Do(ctx, show)
 //	err = lock.WriteLock().Do(ctx, change)
@@ -26,8 +26,8 @@ import (
 // digits>, ephemeral, numbered from one counter, below container nodes. A writer
 // waits for the node before it. A reader waits for the nearest writer before it, so a
 // departing writer wakes only the readers it was blocking, plus at most one that prepares
-// its own turn. Curator's readers wait for the first writer, and wake up for nothing while
-// there are others between.
+// its own turn. Curator's readers wait for the first writer, and wake up in vain while other
+// writers are between.
 //
 // It is safe for concurrent use. Two InterProcessReadWriteLock on one path and
 // client are the same lock.
@@ -62,8 +62,8 @@ func (l *InterProcessReadWriteLock) WriteLock() *WriteLock { return l.write }
 // Path returns the path of the lock, the folder of its nodes.
 func (l *InterProcessReadWriteLock) Path() string { return l.read.Path() }
 
-// Participants returns the readers and writers, in the order of the queue, and whom each
-// waits for; see [LockInternals.Participants].
+// Participants returns the readers and writers in the order of the queue; see
+// [LockInternals.Participants].
 func (l *InterProcessReadWriteLock) Participants(ctx context.Context) ([]Participant, error) {
 	return l.read.internals.participants(ctx, func(name string) *LockInternals {
 		if _, isWriter := writeSorter.Sequence(name); isWriter {
@@ -103,8 +103,8 @@ func (r *ReadLock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return r.internals.attemptLock(ctx, r.entry(ctx, false))
 }
 
-// entry returns the acquisition of a reader, which the owner of the write lock makes in the
-// writer's place.
+// entry describes the acquisition of a reader. The owner of the write lock becomes a reader
+// in the writer's place.
 func (r *ReadLock) entry(ctx context.Context, wait bool) entry {
 	e := r.internals.entry(wait)
 	if writer := r.write.owned(ctx); writer != nil {
@@ -156,6 +156,7 @@ func (w *WriteLock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return w.internals.TryAcquire(ctx)
 }
 
+// refuseUpgrade returns an error if ctx holds the read lock and not the write lock.
 func (w *WriteLock) refuseUpgrade(ctx context.Context) error {
 	reader, writer := w.read.owned(ctx), w.internals.owned(ctx)
 	reads, writes := reader != nil && reader.err() == nil, writer != nil && writer.err() == nil
@@ -176,7 +177,7 @@ func (w *WriteLock) Participants(ctx context.Context) ([]Participant, error) {
 	return w.internals.only(ctx, writeSorter)
 }
 
-// only returns the participants of one side.
+// only returns the participants of one side, with their positions in the common queue.
 func (l *LockInternals) only(ctx context.Context, side StandardLockInternalsSorter) ([]Participant, error) {
 	return l.participants(ctx, func(name string) *LockInternals {
 		if !side.Contends(name) {

@@ -11,8 +11,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// What Curator calls the nodes of the two sides. Java compares what comes after
-// them, which takes names of one length.
+// Curator's names for the nodes of the two sides. They have the same length, as Java
+// compares the rest of the node's name.
 const (
 	readName  = "__READ__"
 	writeName = "__WRIT__"
@@ -23,8 +23,8 @@ var (
 	writeSorter = StandardLockInternalsSorter{writeName}
 )
 
-// readWriteQueue is what both sides have in common: one queue, in which they
-// stand by their number.
+// readWriteQueue is the part of the drivers that both sides share: one queue in the order
+// of the sequence numbers.
 type readWriteQueue struct{ unlisted }
 
 // Contends reports whether the name is a reader's or a writer's.
@@ -80,11 +80,12 @@ func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) 
 // readDriver lets in every reader without a writer before it.
 type readDriver struct{ readWriteQueue }
 
-// Shrinks is true: what takes the place of a writer is a reader.
+// Shrinks is true: only a reader can take the place of a writer, and a reader waits for no
+// reader.
 func (readDriver) Shrinks(string) bool { return true }
 
-// GetsTheLock has the reader wait for the nearest writer before it. A writer with
-// the reader's own number is the one from which it was downgraded.
+// GetsTheLock has the reader wait for the nearest writer before it. A writer with the
+// reader's own number is the writer that became this reader.
 func (readDriver) GetsTheLock(contenders []string, ours string, _ int) (PredicateResults, error) {
 	i := slices.Index(contenders, ours)
 	number, _ := readSorter.Sequence(ours)
@@ -102,23 +103,25 @@ func (readDriver) GetsTheLock(contenders []string, ours string, _ int) (Predicat
 	return PredicateResults{GetsTheLock: true}, nil
 }
 
-// downgradeDriver makes the owner of the write lock a reader in the same place of
-// the queue: its node has the writer's number in its name, and the server appends
-// none (CURATOR-621).
+// downgradeDriver makes the owner of the write lock a reader in the same place of the queue:
+// the name of the reader's node ends with the writer's number, and the server appends none
+// (CURATOR-621).
 type downgradeDriver struct {
 	readDriver
 
 	writer *hold
 }
 
-// standsLast is false: its place is that of the writer.
+// standsLast is false: the reader stands in the writer's place.
 func (downgradeDriver) standsLast() bool { return false }
 
 // CreatesTheLock creates the reader's node in the writer's session.
 func (d downgradeDriver) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, _ *framework.Session, path string, data []byte,
 ) (LockNode, error) {
-	d.writer.self.unproven.Store(true) // before it is known not to have let go
+	// Before the check: once the writer is known to hold, its release must prove nothing to
+	// the contenders behind it, as the reader may be in its place.
+	d.writer.self.unproven.Store(true)
 	if err := d.writer.err(); err != nil {
 		return LockNode{}, writerEnded(err)
 	}
@@ -132,9 +135,9 @@ func (d downgradeDriver) CreatesTheLock(
 	return node, err
 }
 
-// GetsTheLock admits the reader only if the writer's node is in the same list. It
-// was there then when the reader's was created, so that no other writer can have
-// come between.
+// GetsTheLock admits the reader only if the writer's node is in the list. The list was read
+// after the reader's node was created, so both nodes existed together, and no other writer
+// can have entered in between.
 func (d downgradeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	_, writer := framework.SplitPath(d.writer.node.Path)
 	if slices.Contains(contenders, writer) {

@@ -12,11 +12,11 @@ import (
 // releaseTimeout bounds a release whose context has no deadline.
 const releaseTimeout = 10 * time.Second
 
-// ReleaseError is the error of every release that has failed. In the error of [Do] it
-// says that the lock was acquired and fn has run: what fn has done need not be done
-// again. The lease has ended in any case. Its Err matches a [*LostError] when the lease
-// was lost, and [framework.ErrCleanupPending] when the client goes on deleting the
-// lock's node in the background.
+// ReleaseError is the error of every release that has failed. In the error of [Do] it says
+// that the lock was acquired and fn has run, so the work of fn need not be repeated. The
+// lease has ended in any case. The error matches a [*LostError] when the lease was lost,
+// and [framework.ErrCleanupPending] when the client goes on deleting the lock's node in the
+// background.
 type ReleaseError struct {
 	Path string // of the lock's node
 	Err  error
@@ -35,22 +35,21 @@ func (e *ReleaseError) Error() string {
 // Unwrap returns the cause.
 func (e *ReleaseError) Unwrap() error { return e.Err }
 
-// Release gives the lease back; with the last lease of a hold, the lock. The lease's
-// contexts end first, then the node is deleted. Release blocks until the server has
-// confirmed that, ctx ends, or the session is over: ten seconds at most when ctx has no
-// deadline. What is not confirmed by then goes on in the background, and the error
-// matches [framework.ErrCleanupPending].
+// Release gives the lease back, and with the last lease of a hold releases the lock. The
+// lease's contexts end first, then the node is deleted. Release blocks until the server
+// confirms the deletion, ctx ends, or the session ends; without a deadline in ctx it blocks
+// for ten seconds at most. If the deletion is not confirmed by then, it goes on in the
+// background and the error matches [framework.ErrCleanupPending].
 //
-// A context that has ended already, and a context of this lease, bound nothing: the ten
-// seconds do. So one line is right everywhere:
+// If ctx has ended already, or is a context of this lease, Release ignores its end and
+// blocks for ten seconds at most. So one line is right everywhere:
 //
 //	defer lease.Release(ctx)
 //
-// The error is a [*ReleaseError]. It matches a [*LostError] when the lease had been lost,
-// or its session has ended before the deletion was confirmed: what was done under it may
-// have been done without the lock. Release is idempotent: only the first call does
-// anything, all later ones return nil. It is safe on a nil lease. With a nil context it
-// only returns an error.
+// The error is a [*ReleaseError]. It matches a [*LostError] when the lease was lost, or when
+// its session ended before the deletion was confirmed: work under the lease may then have
+// been done without the lock. Release is idempotent: calls after the first return nil. It is
+// safe on a nil lease. With a nil context it returns an error and does not release.
 func (l *Lease) Release(ctx context.Context) error {
 	if l != nil && ctx != nil && ctx.Err() != nil {
 		ctx = context.WithoutCancel(ctx)
@@ -58,8 +57,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.release(ctx)
 }
 
-// release is Release for a caller that gives up: with a context that has ended it does
-// not wait at all.
+// release is Release for callers within the package that give up: if ctx has ended, it does
+// not wait.
 func (l *Lease) release(ctx context.Context) error {
 	if l == nil {
 		return nil
@@ -82,23 +81,23 @@ func (l *Lease) release(ctx context.Context) error {
 	return nil
 }
 
-// boundRelease returns a context for the release of the hold. It ends with ctx, unless the
-// release itself ends that, with the session, and after releaseTimeout if ctx has no
-// deadline.
+// boundRelease returns a context for the requests of a release. It ends with ctx, with the
+// session, and after releaseTimeout if ctx has no deadline.
 func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil { // the caller does not wait
 		return ctx, func() {}
 	}
 	timed, stopTimer := context.WithDeadline(context.WithoutCancel(ctx), releaseDeadline(ctx))
 	bound, cancel := context.WithCancelCause(timed)
 	stopCaller := context.AfterFunc(ctx, func() {
+		// A context of the lease ends by this release, which must not cancel itself.
 		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
 			cancel(cause)
 		}
 	})
 	over := h.session.Context(framework.SessionErrorPolicy)
 	stopSession := context.AfterFunc(over, func() {
-		// Close lets requests under way be answered, and then ends them itself.
+		// Close waits for the answers to requests under way, and then ends them itself.
 		if err := h.session.Err(); !errors.Is(err, framework.ErrClosed) {
 			cancel(err)
 		}
@@ -119,8 +118,8 @@ func releaseDeadline(ctx context.Context) time.Time {
 	return time.Now().Add(releaseTimeout)
 }
 
-// afterWork returns the error of work under a lock whose release has the second error.
-// A loss that the work reports itself is told once.
+// afterWork joins the errors of the work under a lock and of its release. A loss that both
+// report appears once.
 func afterWork(work, release error) error {
 	lost, isLost := errors.AsType[*LostError](release)
 	told, isTold := errors.AsType[*LostError](work)

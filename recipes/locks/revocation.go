@@ -14,15 +14,14 @@ import (
 // revokeMessage is what Curator's Revoker writes to a lock's node.
 const revokeMessage = "__REVOKE__"
 
-// AttemptRevoke asks a contender to give its lock back, or not to keep it for long
-// once it has it: a request, which the owner of the lease is told of and may ignore.
-// The path is that of the contender's node, as [InterProcessMutex.Participants] and
-// [Lease.Path] have it. A node that has gone meanwhile is no error. It is Curator's
-// Revoker.attemptRevoke.
+// AttemptRevoke asks a contender to give its lock back, or to give it back soon once it has
+// it. The owner of the lease is notified and may ignore the request. participantPath is the
+// path of the contender's node, as in [InterProcessMutex.Participants] and [Lease.Path]. If
+// the node is gone AttemptRevoke returns nil. It is Curator's Revoker.attemptRevoke.
 //
-// It replaces the node's data, and so the contender's identity, by the ten bytes
-// __REVOKE__, and blocks for one round trip, or until ctx ends. After a lost reply it
-// asks again.
+// It replaces the node's data, and so the contender's identity, with the ten bytes
+// __REVOKE__. It blocks for one round trip, or until ctx ends. After a lost reply it asks
+// again.
 func AttemptRevoke(ctx context.Context, client *framework.Framework, participantPath string) error {
 	if client == nil {
 		return errors.New("locks: client nil, expected a started framework client")
@@ -40,18 +39,17 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 	return nil
 }
 
-// WithRevocationListener has fn called for each lease of this lock that somebody has
-// asked to be given back, once, and as long as the lock is in use. It is called for a
-// lease as soon as that is granted if the request came earlier: while the lease's node
-// was waiting in the queue, or for another lease of the same hold. It is not called
-// for a lease that has ended.
+// WithRevocationListener makes the lock call fn once for each of its leases that a client
+// asks back. If the request came earlier, while the lease's node was waiting in the queue
+// or for another lease of the same hold, fn is called when the lease is granted. It is not
+// called for a lease that has ended.
 //
 // The lock stays held until the lease is released, which fn may do itself:
 //
 //	locks.WithRevocationListener(func(lease *locks.Lease) { stop(lease.Path()) })
 //
-// fn runs on a goroutine of its own and may block. A panic of fn is logged. It is
-// Curator's makeRevocable, which there has to be repeated before each acquisition.
+// fn runs on a goroutine of its own and may block. A panic of fn is logged. The option is
+// Curator's makeRevocable, but it is not repeated before each acquisition.
 func WithRevocationListener(fn func(*Lease)) Option {
 	return optionFunc(func(c *config) error {
 		if fn == nil {
@@ -62,30 +60,29 @@ func WithRevocationListener(fn func(*Lease)) Option {
 	})
 }
 
-// Revoked is closed when somebody has asked for the lock with [AttemptRevoke], or
-// with Curator's Revoker. The lease stays valid until it is released, and when is for
-// its owner to decide; a channel that is closed already when the lock is acquired
-// says that the request came during the wait. The request is for the hold, so all
-// leases that share it by re-entering are told.
+// Revoked returns a channel that is closed when a client has asked for the lock with
+// [AttemptRevoke], or with Curator's Revoker. The lease stays valid until its owner releases
+// it. If the request came during the wait, the channel is closed when the lock is acquired.
+// The request is for the hold, so it closes the channels of all leases that share the hold
+// by re-entry.
 //
-// A request that is made while there is no connection to the owner's server is told
-// after the next one. It is not closed by the end of the lease.
+// A request that is made while the owner is not connected arrives with the next connection.
+// The end of the lease does not close the channel.
 func (l *Lease) Revoked() <-chan struct{} { return l.hold.revoked.Done() }
 
-// RevocationRequested tells whether this contender has been asked to give the lock
-// back, see [AttemptRevoke]. Its Identity is then no longer to be seen.
+// RevocationRequested reports whether a client has asked this contender to give the lock
+// back; see [AttemptRevoke]. The request has replaced the contender's Identity.
 func (p Participant) RevocationRequested() bool { return p.Identity == revokeMessage }
 
-// heed looks for a request in what the node contains. Any other content is none.
+// heed looks for a request in the node's data.
 func (h *hold) heed(data []byte) {
 	if bytes.Equal(data, []byte(revokeMessage)) {
 		h.revoke()
 	}
 }
 
-// listen has the lock's listener told of a request, if there is one, until the lease
-// is released. The lease is held weakly, so that one that was dropped can still be
-// reported.
+// listen calls the lock's listener, if there is one, when the lock is asked for before the
+// lease is released.
 func (l *Lease) listen() {
 	fn := l.hold.l.cfg.onRevocation
 	if fn == nil {
@@ -94,7 +91,7 @@ func (l *Lease) listen() {
 	}
 	var asked context.Context
 	asked, l.unlisten = context.WithCancel(l.hold.revoked)
-	lease := weak.Make(l)
+	lease := weak.Make(l) // so that a dropped lease is still collected and reported
 	context.AfterFunc(asked, func() {
 		if l := lease.Value(); l != nil && !l.released.Load() && l.Err() == nil {
 			l.tell(fn)

@@ -7,11 +7,11 @@ import (
 )
 
 // InterProcessSemaphoreMutex is a lock across processes and machines that is not
-// re-entrant: a holder that acquires it again waits for itself, until the context ends.
-// With [WithoutReentry] it is refused instead. It is an [InterProcessSemaphoreV2] with one
-// lease, and shares its state with Curator's class of that name. It does not exclude an
-// [InterProcessMutex] on the same path. A mutex made WithoutReentry takes a third of the
-// requests: new programs that share the lock with no Java program use that.
+// re-entrant: a holder that acquires it again waits for itself until its context ends, or
+// gets an error if the lock was made [WithoutReentry]. It is an [InterProcessSemaphoreV2]
+// with one lease, and shares its state with Curator's class of that name. It does not
+// exclude an [InterProcessMutex] on the same path. New programs that share the lock with no
+// Java program should use a mutex made WithoutReentry, which takes a third of the requests.
 type InterProcessSemaphoreMutex struct{ semaphore *InterProcessSemaphoreV2 }
 
 var _ InterProcessLock = (*InterProcessSemaphoreMutex)(nil)
@@ -46,8 +46,8 @@ func (m *InterProcessSemaphoreMutex) Do(ctx context.Context, fn func(context.Con
 	return Do(ctx, m, fn)
 }
 
-// Participants returns the lease of the holder, and of the next in turn; see
-// [InterProcessSemaphoreV2.Participants].
+// Participants returns the lease of the holder, and the lease of the next contender if it
+// has its turn; see [InterProcessSemaphoreV2.Participants].
 func (m *InterProcessSemaphoreMutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.semaphore.Participants(ctx)
 }

@@ -21,9 +21,9 @@ const (
 // errTurnLost starts an acquisition of leases again from the beginning.
 var errTurnLost = errors.New("the turn or a lease was lost before all leases were acquired")
 
-// InterProcessSemaphoreV2 is a counting semaphore across processes and machines. It
-// is fair, hands out several leases together or none of them, and shares its state
-// with Curator's class of that name.
+// InterProcessSemaphoreV2 is a counting semaphore across processes and machines. It is
+// fair, can acquire several leases together or none, and shares its state with Curator's
+// class of that name.
 //
 // Layout: <path>/leases/_c_<uuid>-lease-<10 digits>, ephemeral, one for each lease,
 // and an [InterProcessMutex] at <path>/locks. The holder of that mutex creates leases, and
@@ -66,9 +66,9 @@ func NewInterProcessSemaphoreV2(
 	turn, err := newInternals(spec{
 		client: client, driver: newQueueDriver(mutexName), path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName,
 		maxLeases: FixedLeases(1),
-		// What is measured as held and asked for are the leases. As those are counted after
-		// their creation, a turn that is lost unnoticed lets in no lease too many. So an
-		// interruption does not end a turn, whose owner would begin again at the end of the queue.
+		// Telemetry and revocation are for the leases. Leases are counted after their
+		// creation, so a turn that is lost unnoticed lets in no lease too many. So an
+		// interruption need not end a turn and send its owner to the end of the queue.
 		opts: append(slices.Clone(opts), unobserved(), WithErrorPolicy(framework.SessionErrorPolicy)),
 	})
 	if err != nil {
@@ -93,10 +93,10 @@ func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error
 	return one(s.acquire(ctx, 1, false))
 }
 
-// AcquireN blocks until n leases are acquired. It returns all of them or none. While it
-// waits for the last ones no other acquisition gets any, so two that want more than half
-// do not wait for each other. Each lease has its own node and token, is lost by itself and
-// must be released by itself.
+// AcquireN blocks until n leases are acquired, and returns all of them or none. While it
+// waits for the last ones no other acquisition gets any, so two acquisitions that each want
+// more than half do not wait for each other. Each lease has its own node and token. Each is
+// lost, and must be released, separately.
 //
 // If n is greater than the maximum, or the maximum falls below n during the wait, the
 // error matches [ErrTooManyLeases] at once. A maximum of 0 is no such error: the
@@ -105,10 +105,10 @@ func (s *InterProcessSemaphoreV2) AcquireN(ctx context.Context, n int) ([]*Lease
 	return s.acquire(ctx, n, true)
 }
 
-// TryAcquireN acquires n leases if so many are free and no other acquisition waits for
-// its turn or has it, and otherwise none. The error then matches [ErrNotAcquired]. Unlike
-// a try for one lease, a try for several takes a turn: of those that come at once only one
-// succeeds.
+// TryAcquireN acquires n leases if that many are free and no other acquisition waits for its
+// turn or has it. Otherwise it acquires none, and the error matches [ErrNotAcquired]. Unlike
+// a try for one lease, a try for several takes a turn, so only one of several simultaneous
+// tries succeeds.
 func (s *InterProcessSemaphoreV2) TryAcquireN(ctx context.Context, n int) ([]*Lease, error) {
 	return s.acquire(ctx, n, false)
 }
@@ -172,13 +172,13 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	return leases, nil
 }
 
-// try acquires one lease without a turn: tries that come at once do not stand in each
-// other's way, and one that must fail makes no node. It overtakes no acquisition that is
-// waiting for its turn, nor one that has it. Without the turn the maximum still holds, as
-// every lease is counted after its creation; see leaseDriver.
+// try acquires one lease without a turn, so simultaneous tries do not hinder each other, and
+// a try that must fail creates no node. It does not overtake an acquisition that waits for
+// its turn or has it. The maximum holds without the turn, because every lease is counted
+// after its creation; see leaseDriver.
 func (s *InterProcessSemaphoreV2) try(ctx context.Context, span *acquireSpan) ([]*Lease, error) {
 	var turns, leases []string
-	var missing [2]error // folders, before the first acquisition
+	var missing [2]error // a folder is missing before the first acquisition
 	maxLeases, err := s.leases.currentMax(ctx)
 	if err == nil {
 		err = s.leases.client.Pipeline(ctx,
@@ -198,7 +198,7 @@ func (s *InterProcessSemaphoreV2) try(ctx context.Context, span *acquireSpan) ([
 	return s.leases.enterTimes(ctx, 1, entry{driver: s.leases.driver, wants: 1, span: span})
 }
 
-// inTheWay returns the error of a try that these contenders are before.
+// inTheWay returns the error of a try behind these contenders.
 func (l *LockInternals) inTheWay(contenders []string) error {
 	folder := l.openFolder()
 	defer folder.close()
@@ -225,15 +225,14 @@ func (s *InterProcessSemaphoreV2) attempt(
 	defer done()
 	leases, err := s.leases.enterTimes(turn.Context(ctx), n, entry{driver: driver, wants: n, wait: wait, span: span})
 	if err != nil && turn.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", errTurnLost, err)
+		err = fmt.Errorf("%w: %w", errTurnLost, err) // not the caller's context: start again
 	}
-	// The leases do not depend on the turn any more: they were counted after they
-	// had been created.
+	// The leases do not depend on the turn: they were counted after their creation.
 	if stays := unsettled(turn.release(ctx)); stays != nil {
 		return nil, joined(err, stays, giveBack(ctx, leases))
 	}
-	// One may have been lost while the next was waited for, or while the turn was
-	// given back.
+	// A lease may have been lost during the wait for the next one, or during the release of
+	// the turn.
 	for _, lease := range leases {
 		if lost := lease.Err(); lost != nil {
 			return nil, joined(errTurnLost, lost, giveBack(ctx, leases))
@@ -242,12 +241,12 @@ func (s *InterProcessSemaphoreV2) attempt(
 	return leases, err
 }
 
-// excessAfter is how long there must be too many leases before that is logged. Leases
-// that are tried for in vain are there for a moment.
+// excessAfter is how long there must be too many leases before a waiter logs that. A failed
+// try has a lease for a moment.
 const excessAfter = time.Second
 
 // warning returns the driver for one acquisition of leases, which logs when there are too
-// many for long, and a function that ends what belongs to the acquisition.
+// many of them for long, and a function that stops the timer.
 func (s *InterProcessSemaphoreV2) warning() (driver leaseDriver, done func()) {
 	warn := time.AfterFunc(math.MaxInt64, func() {
 		s.leases.client.Logger().Warn("a semaphore has more leases than its maximum: "+
@@ -283,7 +282,7 @@ func (l *LockInternals) enterTimes(ctx context.Context, n int, e entry) ([]*Leas
 	return leases, nil
 }
 
-// giveBack releases in reverse. It returns what keeps a node from being deleted.
+// giveBack releases leases in reverse. Its error says that a node may stay.
 func giveBack(ctx context.Context, leases []*Lease) error {
 	var errs []error
 	for _, lease := range slices.Backward(leases) {
@@ -292,8 +291,8 @@ func giveBack(ctx context.Context, leases []*Lease) error {
 	return joined(errs...)
 }
 
-// unsettled returns the error of a release that leaves something to be done. A lease that
-// was lost, or whose node is being deleted, leaves nothing.
+// unsettled returns the error of a release if the node may stay. It is nil for a lease that
+// was lost and for a node that is being deleted.
 func unsettled(err error) error {
 	var lost *LostError
 	if errors.As(err, &lost) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
@@ -302,6 +301,7 @@ func unsettled(err error) error {
 	return err
 }
 
+// one returns the only lease of an acquisition.
 func one(leases []*Lease, err error) (*Lease, error) {
 	if err != nil {
 		return nil, err
@@ -311,13 +311,13 @@ func one(leases []*Lease, err error) (*Lease, error) {
 
 // leaseDriver lets in as many leases as the maximum, in the order of their creation.
 //
-// There are never more than that: the last one created of those let in has counted all
-// the others, since each is listed after its creation. Curator lets one in only when it is
-// not too many in whatever order, which counts all the others, too.
+// There are never more: of the leases that were let in, the last one created has counted
+// all the others, because it listed them after its creation. Curator lets a lease in only
+// when there are not too many in any order, and so counts all the others too.
 type leaseDriver struct {
 	StandardLockInternalsSorter
 
-	counted func(others, maxLeases int) // hears of each count; may be nil
+	counted func(others, maxLeases int) // called with each count; may be nil
 }
 
 // CreatesTheLock creates the node as for a mutex.
@@ -327,9 +327,9 @@ func (leaseDriver) CreatesTheLock(
 	return StandardLockInternalsDriver{}.CreatesTheLock(ctx, client, session, path, data)
 }
 
-// GetsTheLock lets ours be a lease if there are not too many with those before it. Else
-// the end of any of them is a reason to look again. Where the folder's numbers are
-// exhausted, new leases have one number and no order, and all of them count.
+// GetsTheLock lets ours in if its place is below the maximum. Otherwise any change of the
+// folder is a reason to look again. Where the folder's sequence numbers are exhausted, new
+// leases have one number and no order, and all of them count.
 func (d leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	place := slices.Index(contenders, ours)
 	if place < 0 {

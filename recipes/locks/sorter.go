@@ -9,27 +9,26 @@ import (
 // LockInternalsSorter says which children of a lock's folder are contenders, and
 // in which order they queue. It is Curator's LockInternalsSorter.
 type LockInternalsSorter interface {
-	// Contends tells whether name belongs to this lock. Names that do not are
-	// ignored wherever they come from.
+	// Contends reports whether the node with this name is a contender of this lock. Other
+	// nodes in the folder are ignored.
 	Contends(name string) bool
 
 	// Compare orders two contenders: negative when a is before b.
 	Compare(a, b string) int
 }
 
-// StandardLockInternalsSorter orders by the sequence number that the server has
-// appended after the lock name.
+// StandardLockInternalsSorter orders contenders by the sequence number that the server
+// appends to the lock name.
 //
-// The number is a signed 32-bit counter that wraps: after 2147483647 comes
-// -2147483648. It is compared as a serial number (RFC 1982), so that the queue
-// keeps its order across the wrap as long as fewer than 2^31 nodes are created
-// between the oldest and the newest contender. While all numbers are positive the
-// order is that of Curator, which compares the digits as text.
+// The number is a signed 32-bit counter that wraps: after 2147483647 comes -2147483648. It
+// is compared as a serial number (RFC 1982), so the queue keeps its order across the wrap
+// as long as fewer than 2^31 nodes are created between the oldest and the newest contender.
+// While all numbers are positive the order is Curator's, which compares the digits as text.
 type StandardLockInternalsSorter struct {
 	LockName string // "lock-" for a mutex
 }
 
-// Contends tells whether the name ends with the lock name and a sequence number.
+// Contends reports whether the name ends with the lock name and a sequence number.
 func (s StandardLockInternalsSorter) Contends(name string) bool {
 	_, ok := s.Sequence(name)
 	return ok
@@ -39,14 +38,14 @@ func (s StandardLockInternalsSorter) Contends(name string) bool {
 func (s StandardLockInternalsSorter) Compare(a, b string) int {
 	x, _ := s.Sequence(a)
 	y, _ := s.Sequence(b)
-	if d := x - y; d != 0 {
+	if d := x - y; d != 0 { // the difference wraps as the counter does
 		return cmp.Compare(d, 0)
 	}
 	return strings.Compare(a, b)
 }
 
-// Sequence returns the number that follows the lock name at the end of name: ten
-// digits or a minus sign and nine, as the server writes it, or -2147483648 and the like.
+// Sequence returns the number that follows the lock name at the end of name. The server
+// writes it as ten digits, or as a minus sign and nine or ten digits.
 func (s StandardLockInternalsSorter) Sequence(name string) (n int32, ok bool) {
 	for _, width := range [...]int{10, 11} {
 		if len(name) < width {

@@ -16,7 +16,7 @@ import (
 	"github.com/gocurator/curator/internal/module"
 )
 
-// telemetryScope is the name under which instruments and spans are made.
+// telemetryScope is the name of the instrumentation scope.
 const telemetryScope = "github.com/gocurator/curator/recipes/locks"
 
 // The attributes of this package; "Metrics and traces" in doc.go has the table.
@@ -41,14 +41,14 @@ const (
 	outcomeError       = "error"
 )
 
-// buckets are the upper bounds of waits and holds, in seconds.
+// buckets has the upper bounds of the histograms, in seconds.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// telemetry is what one lock measures. It is nil, and does nothing, if the client has no
-// provider.
+// telemetry has the instruments of one lock. It is nil, and does nothing, if the client has
+// no provider.
 type telemetry struct {
 	client  *framework.Framework
-	lock    []attribute.KeyValue // of the lock: recipe, and path if the client wants it
+	lock    []attribute.KeyValue // on everything: the recipe, and the path if the client says so
 	tracer  trace.Tracer
 	acquire metric.Float64Histogram
 	hold    metric.Float64Histogram
@@ -90,8 +90,8 @@ func newTelemetry(client *framework.Framework, recipe, path string) (*telemetry,
 	return t, nil
 }
 
-// startAtZero makes the counters of the lock exist before anything happens: what begins
-// with its first event hides that event from a rate or an increase.
+// startAtZero creates the counters of the lock with zeros. A counter that begins with its
+// first event hides that event from a rate or an increase.
 func (t *telemetry) startAtZero() {
 	ctx := context.Background()
 	t.held.Add(ctx, 0, t.with())
@@ -108,8 +108,7 @@ func (t *telemetry) with(more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(slices.Concat(t.lock, more)...)
 }
 
-// acquireSpan is one call to acquire as the telemetry sees it; nil, and without
-// effect, when there is none.
+// acquireSpan records one call to acquire. It is nil, and does nothing, without telemetry.
 type acquireSpan struct {
 	t        *telemetry
 	span     trace.Span
@@ -128,7 +127,7 @@ func (t *telemetry) begin(ctx context.Context) (context.Context, *acquireSpan) {
 	return ctx, a
 }
 
-// queued notes that ours is about to wait, and behind how many others.
+// queued records that ours is about to wait, and its position if that has changed.
 func (a *acquireSpan) queued(ctx context.Context, contenders []string, ours string) {
 	if a == nil {
 		return
@@ -140,7 +139,7 @@ func (a *acquireSpan) queued(ctx context.Context, contenders []string, ours stri
 	a.waits(ctx)
 }
 
-// waits notes that this acquisition waits behind another.
+// waits counts this acquisition as waiting, once.
 func (a *acquireSpan) waits(ctx context.Context) {
 	if a != nil && !a.waiting {
 		a.waiting = true
@@ -155,7 +154,7 @@ func (a *acquireSpan) suspended() {
 }
 
 func (a *acquireSpan) granted(h *hold) {
-	if a == nil || h.l.telemetry == nil { // the latter is the turn at a semaphore, which is waited for and not measured as held
+	if a == nil || h.l.telemetry == nil { // a turn at a semaphore is waited for, but not counted as held
 		return
 	}
 	a.span.AddEvent("granted")
@@ -163,7 +162,7 @@ func (a *acquireSpan) granted(h *hold) {
 	a.t.held.Add(context.Background(), 1, a.t.with())
 }
 
-// end measures the acquisition. The context is the one to acquire with.
+// end measures the acquisition. ctx is the context that begin returned.
 func (a *acquireSpan) end(ctx context.Context, err error) {
 	if a == nil {
 		return
@@ -185,13 +184,12 @@ func (a *acquireSpan) end(ctx context.Context, err error) {
 	a.t.acquire.Record(ctx, time.Since(a.began).Seconds(), a.t.with(told...))
 }
 
-// classify returns the outcome of an acquisition and, unless it is an ordinary one,
-// the type of its error.
+// classify returns the outcome of an acquisition and, for a failure, the type of its error.
 func classify(ctx context.Context, err error) (outcome, errorType string) {
 	switch {
 	case err == nil:
 		return outcomeAcquired, ""
-	case ctx.Err() != nil:
+	case ctx.Err() != nil: // before the others, which it may have caused
 		return outcomeCanceled, framework.ErrorType(ctx.Err())
 	case errors.Is(err, ErrNotAcquired):
 		return outcomeNotAcquired, ""
@@ -204,7 +202,7 @@ func classify(ctx context.Context, err error) (outcome, errorType string) {
 	}
 }
 
-// released measures a hold that its owner has ended.
+// released measures a hold that its owner has released.
 func (t *telemetry) released(ctx context.Context, h *hold) {
 	if t != nil {
 		t.ended(ctx, h, "released")
@@ -221,7 +219,7 @@ func (t *telemetry) lost(h *hold, cause error) {
 	t.losses.Add(ctx, 1, t.with(keyReason.String(lossReason(cause))))
 }
 
-// lossReason is the curator.reason of a hold that has ended.
+// lossReason returns the attribute curator.reason for the cause of a loss.
 func lossReason(cause error) string {
 	if lost, ok := errors.AsType[*LostError](cause); ok {
 		return string(lost.Reason)

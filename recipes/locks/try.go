@@ -10,20 +10,20 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// tryMemory is for how long a try that has failed makes the next one look before it
-// creates a node.
+// tryMemory is how long a failed try makes the next one look before it creates a node.
 const tryMemory = 10 * time.Second
 
-// lookFirst has a try fail before it creates a node if a contender is known to be in the
-// way: a node that cannot get the lock would be in the way of others. If one may be there,
-// it asks for a list, which costs a read and not two writes; so it does without a
-// connection, as a read is bounded and says why there is none.
+// lookFirst makes a try fail before it creates a node, if a contender is in the way. A node
+// that cannot get the lock would be in the way of other tries. When contenders may be there
+// lookFirst asks for a list, a read instead of two writes. It returns the announced trial if
+// the try may create its node.
 func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInternalsDriver) (*trial, error) {
 	connected := l.client.State().IsConnected() && l.client.Session() != nil
 	if !standsLast(driver) && connected {
 		return nil, nil //nolint:nilnil // without an order a newcomer's place is not known
 	}
 	if !connected {
+		// A read waits for a connection as long as any verb, and its error says what is wrong.
 		if _, err := l.client.Children(ctx, l.path); err != nil && !errors.Is(err, framework.ErrNoNode) {
 			return nil, err
 		}
@@ -37,6 +37,8 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInt
 	}
 	_, lockName := framework.SplitPath(l.basePath)
 	t := &trial{lockName}
+	// After a success the lock is expected to be free: skip the list unless this client
+	// itself has contenders in the way.
 	if !l.failed.within(tryMemory) {
 		if l.admits(f, nil, f.announce(t), maxLeases) {
 			return t, nil
@@ -55,6 +57,7 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInt
 	return nil, l.notAcquired(f, contenders, nil)
 }
 
+// noteTry remembers how the last try ended.
 func (l *LockInternals) noteTry(err error) {
 	switch {
 	case err == nil:
@@ -64,13 +67,13 @@ func (l *LockInternals) noteTry(err error) {
 	}
 }
 
-// listed returns the contenders by a list that is newer than this moment.
+// listed returns the contenders of a list that is sent after this moment.
 func (l *LockInternals) listed(ctx context.Context, f *folder) ([]string, error) {
 	for {
 		number := f.question()
 		err := f.list(ctx, l, number)
 		if errors.Is(err, framework.ErrNoNode) {
-			return nil, nil
+			return nil, nil // no folder, no contenders
 		}
 		if err != nil {
 			return nil, err
@@ -81,8 +84,9 @@ func (l *LockInternals) listed(ctx context.Context, f *folder) ([]string, error)
 	}
 }
 
-// overtaken returns the error of an acquisition whose context has ended. One that has not
-// come to look may know all the same that a contender of this process is in the way.
+// overtaken returns the error of an acquisition whose context has ended. An acquisition that
+// has not looked at the queue yet may still know that a contender of this process is in the
+// way.
 func (l *LockInternals) overtaken(ctx context.Context, e entry, err error) error {
 	maxLeases, fixed := l.maxLeases.(FixedLeases)
 	if errors.Is(err, ErrNotAcquired) || !fixed || !standsLast(e.driver) {
@@ -105,10 +109,10 @@ func standsLast(driver LockInternalsDriver) bool {
 	return shrinking && (!ok || newcomer.standsLast())
 }
 
-// trial is one try that may be about to create its node.
+// trial is a try that may be about to create its node.
 type trial struct{ lockName string }
 
-// announce makes a try known that may create its node, and returns those before it.
+// announce adds a try to the folder, and returns the tries that were announced before it.
 func (f *folder) announce(t *trial) (before []*trial) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,6 +121,7 @@ func (f *folder) announce(t *trial) (before []*trial) {
 	return before
 }
 
+// withdraw removes a try that has its node, or creates none.
 func (f *folder) withdraw(t *trial) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,9 +134,9 @@ func (f *folder) withdrawLocked(t *trial) {
 	}
 }
 
-// admits reports whether a newcomer would get the lock behind these contenders, the
-// acquisitions of this process and the tries before it. A driver whose names do not end
-// with the number of the server is not asked: then only the server knows.
+// admits reports whether a newcomer may get the lock behind these contenders, the
+// acquisitions of this process and the tries before it. It is true when that cannot be
+// known, as when names do not end with the server's number.
 func (l *LockInternals) admits(f *folder, contenders []string, before []*trial, maxLeases int) bool {
 	queue := slices.Clone(contenders)
 	for _, name := range f.alive() {
@@ -147,6 +152,7 @@ func (l *LockInternals) admits(f *folder, contenders []string, before []*trial, 
 			return true
 		}
 	}
+	// Make up the names that the server would give to the tries before ours, and to ours.
 	_, lockName := framework.SplitPath(l.basePath)
 	for _, t := range append(before, &trial{lockName}) {
 		number++
@@ -154,7 +160,7 @@ func (l *LockInternals) admits(f *folder, contenders []string, before []*trial, 
 	}
 	ours := queue[len(queue)-1]
 	if number <= 0 && len(queue) > 1 || !l.driver.Contends(ours) || !slices.IsSortedFunc(queue, l.driver.Compare) {
-		return true // the count has wrapped, or the names are of another kind
+		return true // the count has wrapped, or the driver names its nodes otherwise
 	}
 	result, err := l.driver.GetsTheLock(queue, ours, maxLeases)
 	return err != nil || result.GetsTheLock

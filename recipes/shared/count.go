@@ -10,27 +10,26 @@ import (
 	"github.com/gocurator/curator/listen"
 )
 
-// ErrCorrupted says that the znode of a count has not the four bytes of one.
+// ErrCorrupted reports that the data of a count's znode is not four bytes long.
 var ErrCorrupted = errors.New("corrupted count")
 
 // SharedCount is a 32-bit number that every process sees. It shares its znode
 // with Curator's class of that name.
 //
-// Layout: that of a [SharedValue] of four bytes, big-endian.
+// Layout: a [SharedValue] of four bytes, big-endian.
 //
 // It is safe for concurrent use.
 type SharedCount struct{ value *SharedValue } //nolint:revive // Curator's name
 
-// VersionedCount is a number and which one it is.
+// VersionedCount is a number with its version.
 type VersionedCount struct {
 	Count   int32
 	Version int32 // of the znode, the condition of TrySetCount
-	Zxid    int64 // of the transaction that has set it; later counts have greater ones
+	Zxid    int64 // of the transaction that has set it; later counts have a greater Zxid
 }
 
-// NewSharedCount returns the number at path. If there is no znode when it is
-// started, that is created with the number seed. NewSharedCount checks its
-// arguments and sends nothing.
+// NewSharedCount returns the number at path. If the znode is missing at Start, Start
+// creates it with the number seed. NewSharedCount checks its arguments and sends nothing.
 func NewSharedCount(client *framework.Framework, path string, seed int32) (*SharedCount, error) {
 	value, err := NewSharedValue(client, path, encode(seed))
 	if err != nil {
@@ -63,8 +62,8 @@ func (c *SharedCount) Start(ctx context.Context) error {
 // Close is [SharedValue.Close].
 func (c *SharedCount) Close() { c.value.Close() }
 
-// Count returns the newest number that this process knows, 0 before Start. If
-// another program has since written something else it returns [ErrCorrupted].
+// Count returns the newest number that this process knows, 0 before Start. If another
+// program has written other data since, the error matches [ErrCorrupted].
 func (c *SharedCount) Count() (int32, error) {
 	v, err := c.VersionedCount()
 	return v.Count, err
@@ -83,13 +82,13 @@ func (c *SharedCount) VersionedCount() (VersionedCount, error) {
 	return VersionedCount{Count: n, Version: v.Version, Zxid: v.Zxid}, nil
 }
 
-// OnChange calls fn with each newer number, as [SharedValue.OnChange] does. What
-// is not a count is logged and left out.
+// OnChange calls fn with each newer number, as [SharedValue.OnChange] does. Data that is not
+// a count is logged and left out.
 func (c *SharedCount) OnChange(fn func(VersionedCount)) *listen.Registration {
 	return c.value.OnChange(func(v VersionedValue) {
 		n, err := decode(v.Value)
 		if err != nil {
-			c.value.client.Logger().Warn("a shared count has a value that is none", "path", c.Path(), "error", err)
+			c.value.client.Logger().Warn("a shared count has data that is not a count", "path", c.Path(), "error", err)
 			return
 		}
 		fn(VersionedCount{Count: n, Version: v.Version, Zxid: v.Zxid})

@@ -1,4 +1,4 @@
-// Package shared has values that every process sees, and sees change.
+// Package shared has values that all processes see, together with their changes.
 //
 //	limit, err := shared.NewSharedCount(client, "/limits/orders", 10)
 //	err = limit.Start(ctx)
@@ -13,13 +13,11 @@
 //
 // # What is promised
 //
-// The copy only ever goes forward, in the order of the transactions that have
-// changed the znode (its mzxid). It may be behind the server by as long as an
-// event takes, and in an outage by as long as that lasts. A listener is told of
-// each value that the copy takes, once. A value that was replaced before this
-// process could read it is left out; the one that stays is not.
+// The copy only goes forward, in the order of the transactions that have changed the znode
+// (its mzxid). It may be behind the server for as long as an event takes, and during an
+// outage. A listener is called once with each value that the copy takes. A value that was
+// replaced before this process could read it is left out; the last value never is.
 //
-// A change on condition, TrySet, is applied at most once. When its reply is
-// lost, and the value has moved on, [framework.OutcomeUnknown] is true for its
-// error.
+// A conditional change, such as TrySetValue, is applied at most once. If its reply was lost
+// and the value has changed again, [framework.OutcomeUnknown] is true for its error.
 package shared

@@ -14,10 +14,10 @@ import (
 )
 
 var (
-	// ErrNotStarted says that a value is used before Start has returned.
+	// ErrNotStarted reports that a value is used before Start has returned.
 	ErrNotStarted = errors.New("not started")
 
-	// ErrClosed says that a value was closed.
+	// ErrClosed reports that a value was closed.
 	ErrClosed = errors.New("closed")
 )
 
@@ -37,20 +37,19 @@ type SharedValue struct { //nolint:revive // Curator's name
 	mu      sync.Mutex
 	current VersionedValue
 	stop    context.CancelFunc // nil before Start
-	stopped chan struct{}      // closed when nothing follows the znode any more
+	stopped chan struct{}      // closed when follow has returned
 	closed  bool
 }
 
-// VersionedValue is a value and which one it is.
+// VersionedValue is a value with its version.
 type VersionedValue struct {
 	Value   []byte // must not be changed
 	Version int32  // of the znode, the condition of TrySetValue
-	Zxid    int64  // of the transaction that has set it; later values have greater ones
+	Zxid    int64  // of the transaction that has set it; later values have a greater Zxid
 }
 
-// NewSharedValue returns the value at path. If there is no znode when it is
-// started, that is created with the value seed. NewSharedValue checks its
-// arguments and sends nothing.
+// NewSharedValue returns the value at path. If the znode is missing at Start, Start creates
+// it with the value seed. NewSharedValue checks its arguments and sends nothing.
 func NewSharedValue(client *framework.Framework, path string, seed []byte) (*SharedValue, error) {
 	if client == nil {
 		return nil, errors.New("shared: client nil, expected a started framework client")
@@ -69,9 +68,9 @@ func NewSharedValue(client *framework.Framework, path string, seed []byte) (*Sha
 // Path returns the path of the znode.
 func (v *SharedValue) Path() string { return v.path }
 
-// Start creates the znode, if there is none, reads it, and follows it until
-// Close. It blocks until the first value is there. A Start that has failed may
-// be repeated; one that has succeeded may not.
+// Start creates the znode if it is missing, reads it, and follows it until Close. It blocks
+// until it has the first value. After a failure Start may be called again; after a success
+// it returns an error.
 func (v *SharedValue) Start(ctx context.Context) error {
 	return v.startChecked(ctx, func([]byte) error { return nil })
 }
@@ -129,8 +128,7 @@ func (v *SharedValue) usable(starts bool) error {
 	return v.usableLocked(starts)
 }
 
-// usableLocked returns why the value cannot be used, or started. The caller
-// holds mu.
+// usableLocked returns why the value cannot be used, or started.
 func (v *SharedValue) usableLocked(starts bool) error {
 	switch {
 	case v.closed:
@@ -178,7 +176,7 @@ func (v *SharedValue) followOnce(ctx context.Context, pause *attempt.Pause) (las
 			pause.Reset()
 			v.learn(versioned(node.Data, node.Stat))
 		}
-		// A znode that was deleted leaves its last value.
+		// When the znode is deleted the copy keeps the last value.
 	}
 	return last
 }
@@ -187,15 +185,15 @@ func (v *SharedValue) followOnce(ctx context.Context, pause *attempt.Pause) (las
 func (v *SharedValue) learn(value VersionedValue) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	// What this process has written itself it knows before the event comes.
+	// A value that this process has written itself is here before its event.
 	if value.Zxid > v.current.Zxid && !v.closed {
 		v.current = value
 		v.changes.Notify(value)
 	}
 }
 
-// Close stops following the znode, which stays. It blocks until nothing is
-// left. A second Close does nothing.
+// Close stops following the znode, and does not delete it. It blocks until its goroutine has
+// ended. A second Close does nothing.
 func (v *SharedValue) Close() {
 	v.mu.Lock()
 	v.closed = true
@@ -218,14 +216,14 @@ func (v *SharedValue) VersionedValue() VersionedValue {
 	return v.current
 }
 
-// OnChange calls fn with each newer value that this process comes to know, in
-// their order, on a goroutine of its own; see package listen.
+// OnChange calls fn with each newer value that this process learns of, in their order, on a
+// goroutine of its own; see package listen.
 func (v *SharedValue) OnChange(fn func(VersionedValue)) *listen.Registration {
 	return v.changes.Add(fn)
 }
 
-// SetValue sets the value whatever it is. A change of another process may be
-// lost with it. After a lost reply it sets the value again.
+// SetValue sets the value unconditionally, and so may overwrite a change of another process.
+// After a lost reply it sets the value again.
 func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
 	if err := v.usable(false); err != nil {
 		return fmt.Errorf("shared: set %s: %w", v.path, err)
@@ -238,8 +236,8 @@ func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// TrySetValue sets the value if previous is still the newest one, and reports
-// whether it was.
+// TrySetValue sets the value if previous is still the newest one, and reports whether it has
+// set it.
 func (v *SharedValue) TrySetValue(ctx context.Context, previous VersionedValue, data []byte) (bool, error) {
 	ok, err := v.trySet(ctx, previous, data)
 	if err != nil {

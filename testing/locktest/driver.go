@@ -15,22 +15,22 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// CheckDriver reports as errors of the test what is wrong with a driver whose nodes are
-// named for lockName, under which up to maxLeases may hold the lock at once. It starts a
-// server of its own and takes about a second. It checks that
+// CheckDriver checks a driver of a lock that up to maxLeases owners may hold at once, and
+// whose nodes are named for lockName. It reports each violation as an error of the test. It
+// starts its own server and takes about a second. It checks that
 //
-//   - the order is total, and foreign names are no contenders and do no harm;
-//   - decisions name contenders, each once and never ours, change nothing, and let in one
-//     at least and maxLeases at most; a contender that is not listed is an error that
-//     matches [framework.ErrNoNode];
+//   - the order is total, and foreign names are not contenders;
+//   - decisions name contenders, each once and never ours, and do not change them; they let
+//     in one contender at least and maxLeases at most; for a contender that is not listed
+//     the error matches [framework.ErrNoNode];
 //   - a newcomer takes the lock from no holder, unless the driver is a
 //     [locks.OvertakingQueue];
-//   - a [locks.ShrinkingQueue] has newcomers stand behind all others, and decides alike by
-//     the contenders up to ours;
-//   - of many goroutines of two clients no more than maxLeases hold the lock at once, all
-//     get their turns, and nothing is left.
+//   - in a [locks.ShrinkingQueue] newcomers stand behind all others, and the contenders up
+//     to ours are enough for the decision;
+//   - when goroutines of two clients contend, no more than maxLeases hold the lock at once,
+//     all get their turns, and no node is left.
 //
-// A panic of the driver is an error like the others.
+// A panic of the driver is an error too.
 func CheckDriver(tb testing.TB, driver locks.LockInternalsDriver, lockName string, maxLeases int) {
 	tb.Helper()
 	server := zktest.NewServer(tb)
@@ -39,7 +39,7 @@ func CheckDriver(tb testing.TB, driver locks.LockInternalsDriver, lockName strin
 	defer cancel()
 	c := check{driver: driver, lockName: lockName, maxLeases: maxLeases}
 	c.guarded(func() { c.decisions(ctx, clients[0]) })
-	if len(c.found) == 0 { // else the lock may hang
+	if len(c.found) == 0 { // with a wrong driver the lock may hang
 		c.guarded(func() { c.contention(ctx, clients) })
 	}
 	for _, problem := range c.found {
@@ -47,9 +47,10 @@ func CheckDriver(tb testing.TB, driver locks.LockInternalsDriver, lockName strin
 	}
 }
 
-// checkTimeout bounds a check. One that needs it has failed.
+// checkTimeout bounds a check. A check that runs into it has failed.
 const checkTimeout = time.Minute
 
+// check is one call of CheckDriver.
 type check struct {
 	driver    locks.LockInternalsDriver
 	lockName  string
@@ -57,12 +58,14 @@ type check struct {
 	found     []string
 }
 
+// problemf records a violation, once.
 func (c *check) problemf(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(c.found, text) {
 		c.found = append(c.found, text)
 	}
 }
 
+// guarded runs part of the check, and records a panic of the driver.
 func (c *check) guarded(fn func()) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
@@ -72,7 +75,7 @@ func (c *check) guarded(fn func()) {
 	fn()
 }
 
-// decisions asks the driver about the names that it has given to nodes.
+// decisions checks the driver with the names that it has given to nodes.
 func (c *check) decisions(ctx context.Context, client *framework.Framework) {
 	const nodes = 8
 	var names []string // in the order of their creation
@@ -121,8 +124,8 @@ func (c *check) order(names []string) {
 	}
 }
 
-// queue checks the decisions about one set of contenders, and about the same set with a
-// newcomer, which was created after all of them.
+// queue checks the decisions about a set of contenders, and about the same set with a
+// newcomer that was created after them.
 func (c *check) queue(contenders []string, newcomer string) {
 	slices.SortFunc(contenders, c.driver.Compare)
 	admitted := c.admitted(contenders)
@@ -168,7 +171,7 @@ func (c *check) admitted(contenders []string) (names []string) {
 		case !slices.Equal(given, contenders):
 			c.problemf("GetsTheLock changes the contenders that it is given")
 		}
-		if shrinks {
+		if shrinks { // the lock asks such a driver about the contenders up to ours only
 			short, err := c.driver.GetsTheLock(contenders[:i+1:i+1], ours, c.maxLeases)
 			if err != nil || short.GetsTheLock != result.GetsTheLock {
 				c.problemf("is a ShrinkingQueue, and decides otherwise by the contenders up to ours")
@@ -229,7 +232,7 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 						return
 					}
 					enter(1)
-					err = client.Sync(ctx, path) // meanwhile another one may be let in
+					err = client.Sync(ctx, path) // a round trip, so that a wrong driver can let another one in
 					enter(-1)
 					if err := errors.Join(err, lease.Release(ctx)); err != nil {
 						failed(err)

@@ -14,7 +14,6 @@ var uncleaned = map[string]bool{
 	"framework":                  true,
 	"framework/internal/conduit": true,
 	"recipes/discovery":          true,
-	"recipes/locks":              true,
 }
 
 // TestNoListedPhraseStandsInAShippedPackage counts each phrase of the list in the
