@@ -123,19 +123,9 @@ func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) er
 // participant describes a contender that was read, by its place among the contenders.
 func (c *contender) participant(contenders []string, maxLeases int) Participant {
 	_, lockName := framework.SplitPath(c.l.basePath)
-<<<<<<< HEAD
 	p := ParticipantOf(c.path(), lockName, c.data, c.stat)
 	p.Position = c.position
-	// One that will never be admitted neither holds nor waits for anybody.
-=======
-	sequence, _ := StandardLockInternalsSorter{lockName}.Sequence(c.name)
-	p := Participant{
-		Path: c.path(), LockName: lockName, Identity: string(c.data), Position: c.position, Sequence: sequence,
-		Token: c.stat.Czxid, Session: c.stat.EphemeralOwner, Since: time.UnixMilli(c.stat.Ctime),
-	}
-	p.Host, p.PID, p.Label = parseIdentity(p.Identity)
 	// A contender that is never admitted neither holds the lock nor waits for another.
->>>>>>> 524ef5f (Put the locks and their fences in plain English, with reasons at the branches)
 	if result, err := c.l.driver.GetsTheLock(contenders, c.name, maxLeases); err == nil {
 		p.Holds = result.GetsTheLock
 		for _, before := range result.PathsToWatch {
