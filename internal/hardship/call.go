@@ -35,6 +35,10 @@ type Call struct {
 	// be made by many goroutines at once.
 	Prepare func(s *Stage) func(ctx context.Context) error
 
+	// Spares is how many of these requests it may do without: two goroutines of a recipe
+	// run in any order, and the second may find done what it would have asked for.
+	Spares int
+
 	// Heap is how many bytes one of many participants may take, 0 the usual 64 KiB.
 	Heap int64
 
@@ -70,7 +74,17 @@ type Stage struct {
 // give a reason each. Methods count when their type is exported.
 func Complete(t *testing.T, calls []Call, except map[string]string) {
 	t.Helper()
-	want := exported(t)
+	complete(t, calls, except, exported(t, takesAContext))
+}
+
+// CompleteAll is Complete for all that can fail, with a context or without.
+func CompleteAll(t *testing.T, calls []Call, except map[string]string) {
+	t.Helper()
+	complete(t, calls, except, exported(t, func(*ast.FuncType) bool { return true }))
+}
+
+func complete(t *testing.T, calls []Call, except map[string]string, want []string) {
+	t.Helper()
 	require.NotEmpty(t, want)
 	got := make(map[string]bool)
 	for _, call := range calls {
@@ -90,7 +104,7 @@ func Complete(t *testing.T, calls []Call, except map[string]string) {
 }
 
 // exported reads the source in the working directory.
-func exported(t *testing.T) (names []string) {
+func exported(t *testing.T, counts func(*ast.FuncType) bool) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
@@ -102,7 +116,7 @@ func exported(t *testing.T) (names []string) {
 		require.NoError(t, err)
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
-			if !ok || !f.Name.IsExported() || !takesAContext(f.Type) || !returnsAnError(f.Type) {
+			if !ok || !f.Name.IsExported() || !counts(f.Type) || !returnsAnError(f.Type) {
 				continue
 			}
 			if of := receiver(f); of == "" || ast.IsExported(of) {

@@ -40,6 +40,7 @@ type stage struct {
 	paths    int
 	states   chan framework.ConnectionState
 	session  *framework.Session
+	thaw     func() // lets the caller's server catch up; nil while that is not behind
 }
 
 // onStage runs a test of a call on a stage, on a fake clock.

@@ -5,10 +5,11 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // WaitFor blocks until the predicate returns true. It calls the predicate at once, and again
-// after changes of the picture, on the caller's goroutine. It fails with the cause of the
+// after changes of the picture, on the caller's goroutine. It fails with the error and the cause of the
 // context if the context ends first, and with [ErrClosed] or [framework.ErrClosed] when the
 // cache or the client is closed. An expired context does not matter if the predicate is true
 // at once.
@@ -27,7 +28,7 @@ func (c *CuratorCache) WaitFor(ctx context.Context, predicate func(*CuratorCache
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return c.failed("wait", context.Cause(ctx))
+			return c.failed("wait", attempt.Interrupted(ctx))
 		case <-c.done:
 			return c.failed("wait", c.whyDone())
 		}
@@ -51,7 +52,8 @@ func (c *CuratorCache) whyDone() error {
 // limit of every sync applies: a leader that is cut off from its followers, and has not noticed,
 // may reply without their newest writes.
 //
-// Fresh fails with the error of [framework.Framework.Sync], with the cause of the context, with
+// Fresh fails with the error of [framework.Framework.Sync], with the error and the cause of the
+// context, with
 // [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. The cache goes on.
 func (c *CuratorCache) Fresh(ctx context.Context) error {
 	if ctx == nil {
@@ -77,7 +79,7 @@ func (c *CuratorCache) Fresh(ctx context.Context) error {
 	case <-reached:
 		return nil
 	case <-ctx.Done():
-		return c.failed("fresh", context.Cause(ctx))
+		return c.failed("fresh", attempt.Interrupted(ctx))
 	case <-c.done:
 		return c.failed("fresh", c.whyDone())
 	}

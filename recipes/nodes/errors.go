@@ -28,7 +28,8 @@ var (
 // mayPass reports whether a failed attempt may succeed without a change at the
 // server that no event reports. A missing permission does not pass by itself.
 func mayPass(err error) bool {
-	return framework.Retryable(err) || framework.OutcomeUnknown(err) || attempt.Overtaken(err) ||
+	var panicked *attempt.PanicError
+	return errors.As(err, &panicked) || framework.Retryable(err) || framework.OutcomeUnknown(err) || attempt.Overtaken(err) ||
 		errors.Is(err, framework.ErrNotEmpty) || errors.Is(err, framework.ErrSessionEnded) ||
 		errors.Is(err, framework.ErrNotReadOnly)
 }

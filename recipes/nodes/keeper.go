@@ -22,8 +22,16 @@ type keeper struct {
 }
 
 // run keeps the znode until ctx ends, then removes it.
-func (k *keeper) run(ctx context.Context) {
-	defer close(k.stopped)
+func (k *keeper) run(ctx context.Context, stopped chan<- struct{}) {
+	defer close(stopped)
+	k.keep(ctx)
+	if !k.cfg.stays {
+		k.remove(context.WithoutCancel(ctx))
+	}
+}
+
+// keep keeps the znode until ctx ends or the client is closed.
+func (k *keeper) keep(ctx context.Context) {
 	registration := k.client.OnConnectionState(func(s framework.ConnectionState) {
 		if s.IsConnected() {
 			k.nudge() // what the old server refused the new one may grant
@@ -35,12 +43,11 @@ func (k *keeper) run(ctx context.Context) {
 	}()
 	var pause attempt.Pause
 	for ctx.Err() == nil {
-		switch err := k.turn(ctx); {
+		switch err := attempt.Guard(k.client, func() error { return k.turn(ctx) }); {
 		case err == nil:
 			pause.Reset()
 		case errors.Is(err, framework.ErrClosed):
 			k.fail(err)
-			k.remains(err)
 			return // the client will never have a session again
 		case ctx.Err() != nil:
 		case mayPass(err):
@@ -51,9 +58,6 @@ func (k *keeper) run(ctx context.Context) {
 			k.fail(err)
 			k.wait(ctx, nil)
 		}
-	}
-	if !k.cfg.stays {
-		k.remove(context.WithoutCancel(ctx))
 	}
 }
 
@@ -234,7 +238,7 @@ func (k *keeper) replace(ctx context.Context, path string, stat *framework.Stat)
 func (k *keeper) remove(ctx context.Context) {
 	var pause attempt.Pause
 	for {
-		err := k.removeOnce(ctx)
+		err := attempt.Guard(k.client, func() error { return k.removeOnce(ctx) })
 		k.remains(err)
 		if err == nil || !mayPass(err) {
 			return
@@ -246,7 +250,7 @@ func (k *keeper) remove(ctx context.Context) {
 // remains notes why the removal has failed. An ephemeral znode goes with the
 // session of a client that is closed.
 func (k *keeper) remains(err error) {
-	if k.kind.ephemeral && errors.Is(err, framework.ErrClosed) || k.cfg.stays {
+	if k.kind.ephemeral && errors.Is(err, framework.ErrClosed) {
 		err = nil
 	}
 	k.mu.Lock()

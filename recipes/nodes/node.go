@@ -45,7 +45,8 @@ type PersistentNode struct {
 	failure error         // of the newest attempt, nil once it has succeeded
 	changed chan struct{} // closed, and replaced, whenever one of those above changes
 	stop    context.CancelCauseFunc
-	stopped chan struct{} // closed when the znode is gone
+	keeper  *keeper
+	stopped chan struct{} // closed when the znode is gone, or left is set for good
 	closed  bool
 	left    error // why the znode could not be removed
 }
@@ -152,8 +153,8 @@ func (n *PersistentNode) Start() error {
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	n.stop, n.stopped = stop, make(chan struct{})
-	k := &keeper{PersistentNode: n, sessions: map[int64]bool{}}
-	go k.run(ctx)
+	n.keeper = &keeper{PersistentNode: n, sessions: map[int64]bool{}}
+	go n.keeper.run(ctx, n.stopped)
 	return nil
 }
 
@@ -300,19 +301,21 @@ func (n *PersistentNode) name() string {
 // Close stops keeping the znode and deletes it. It waits until the server has
 // confirmed that the znode is gone, for at most ten seconds. Then it returns an
 // error that matches [framework.ErrCleanupPending], and the removal goes on in
-// the background until it succeeds or the client is closed. A second Close
-// waits as well.
+// the background until it succeeds or the client is closed. When the server
+// refuses the removal, Close returns its error, and the next Close tries again.
 func (n *PersistentNode) Close() error {
 	n.mu.Lock()
 	if !n.closed {
 		n.closed = true
 		n.wakeLocked()
 	}
-	stop, stopped := n.stop, n.stopped
-	n.mu.Unlock()
-	if stop == nil {
+	if n.stop == nil {
+		n.mu.Unlock()
 		return nil // never started, so there is nothing to remove
 	}
+	n.removeAgainLocked()
+	stop, stopped := n.stop, n.stopped
+	n.mu.Unlock()
 	stop(ErrClosed)
 	timer := time.NewTimer(removalTimeout)
 	defer timer.Stop()
@@ -327,4 +330,22 @@ func (n *PersistentNode) Close() error {
 	case <-timer.C:
 		return fmt.Errorf("nodes: close %s: %w", n.path, framework.ErrCleanupPending)
 	}
+}
+
+// removeAgainLocked begins another removal when the last one was refused. The
+// caller holds mu.
+func (n *PersistentNode) removeAgainLocked() {
+	select {
+	case <-n.stopped:
+	default:
+		return
+	}
+	if n.left == nil {
+		return
+	}
+	n.left, n.stopped = nil, make(chan struct{})
+	go func(stopped chan<- struct{}) {
+		defer close(stopped)
+		n.keeper.remove(context.Background())
+	}(n.stopped)
 }

@@ -74,10 +74,7 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 	defer close(n.stopped)
 	var pause attempt.Pause
 	for ctx.Err() == nil {
-		err := n.node.WaitForInitialCreate(ctx)
-		if err == nil {
-			_, err = n.node.client.Create(ctx, n.touch, nil, n.options()...)
-		}
+		err := attempt.Guard(n.node.client, func() error { return n.touchOnce(ctx) })
 		switch {
 		case err == nil:
 			pause.Reset()
@@ -93,6 +90,14 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 			attempt.Sleep(ctx, min(pause.Next(), n.ttl/2))
 		}
 	}
+}
+
+func (n *PersistentTtlNode) touchOnce(ctx context.Context) error {
+	if err := n.node.WaitForInitialCreate(ctx); err != nil {
+		return err
+	}
+	_, err := n.node.client.Create(ctx, n.touch, nil, n.options()...)
+	return err
 }
 
 func (n *PersistentTtlNode) options() []framework.CreateOption {
