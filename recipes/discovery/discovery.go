@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -38,15 +39,37 @@ type ServiceDiscovery[T any] struct {
 	serializer Serializer[T]
 
 	mu         sync.Mutex
-	registered map[string]*registration[T] // by the path of the instance
+	registered map[string]*registration[T] // by the path of the instance, until its znode is gone
 	closed     bool
 }
+
+// removalTimeout bounds how long Unregister and Close wait for the server to
+// confirm that an instance is gone. After that the removal goes on in the
+// background.
+const removalTimeout = 10 * time.Second
 
 // registration is an instance that is kept at the server.
 type registration[T any] struct {
 	turn     chan struct{} // has room for one: held over a change of the instance
 	node     *nodes.PersistentNode
 	instance ServiceInstance[T] // guarded by turn
+	removal  *removal           // nil while it is kept; guarded by the mutex of the discovery
+}
+
+// removal is the end of a registration.
+type removal struct {
+	ended chan struct{}
+	err   error // set before ended is closed
+}
+
+// refused reports whether the server has refused the removal.
+func (r *removal) refused() bool {
+	select {
+	case <-r.ended:
+		return r.err != nil
+	default:
+		return false
+	}
 }
 
 // NewServiceDiscovery returns a discovery of the services below path, whose
@@ -76,7 +99,10 @@ func (d *ServiceDiscovery[T]) pathOf(name, id string) string {
 // connections and lost sessions, until it is unregistered or the discovery is
 // closed. It blocks until the server has the instance. One that an earlier
 // process has left is replaced. An instance that is registered already is
-// updated. When Register fails, the instance is not registered.
+// updated. When Register fails, the instance is not registered. If ctx ends
+// before the server has confirmed that, the error matches
+// [framework.ErrCleanupPending] as well, and the removal goes on in the
+// background.
 func (d *ServiceDiscovery[T]) Register(ctx context.Context, instance ServiceInstance[T]) error {
 	if err := d.register(ctx, instance); err != nil {
 		return fmt.Errorf("discovery: register %s of %s: %w", instance.ID, instance.Name, err)
@@ -105,37 +131,92 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 		return err
 	}
 	entry := &registration[T]{turn: make(chan struct{}, 1), node: node, instance: instance}
-	d.mu.Lock()
-	before, closed := d.registered[path], d.closed
-	if before == nil && !closed {
-		d.registered[path] = entry
-		entry.turn <- struct{}{}
-	}
-	d.mu.Unlock()
-	switch {
-	case closed:
-		return ErrClosed
-	case before != nil:
+	entry.turn <- struct{}{}
+	defer func() { <-entry.turn }()
+	switch kept, err := d.claim(ctx, path, entry); {
+	case err != nil:
+		return err
+	case kept:
 		return d.update(ctx, instance)
 	}
-	defer func() { <-entry.turn }()
 	if err := node.Start(); err != nil {
-		return errors.Join(err, d.drop(path, entry))
+		return d.giveUp(ctx, path, entry, err)
 	}
 	if err := node.WaitForInitialCreate(ctx); err != nil {
-		return errors.Join(err, d.drop(path, entry))
+		return d.giveUp(ctx, path, entry, err)
 	}
 	return nil
 }
 
-// drop forgets a registration and removes its znode.
-func (d *ServiceDiscovery[T]) drop(path string, entry *registration[T]) error {
-	d.mu.Lock()
-	if d.registered[path] == entry {
-		delete(d.registered, path)
+// claim notes a registration, or reports that the instance is kept already. A
+// removal of the same instance must end first: it would take the new znode for
+// the old one.
+func (d *ServiceDiscovery[T]) claim(ctx context.Context, path string, entry *registration[T]) (kept bool, err error) {
+	for {
+		d.mu.Lock()
+		before, closed := d.registered[path], d.closed
+		switch {
+		case closed:
+			d.mu.Unlock()
+			return false, ErrClosed
+		case before == nil:
+			d.registered[path] = entry
+			d.mu.Unlock()
+			return false, nil
+		case before.removal == nil:
+			d.mu.Unlock()
+			return true, nil
+		}
+		leaving := d.leaveLocked(path, before)
+		d.mu.Unlock()
+		select {
+		case <-leaving.ended:
+			if leaving.err != nil {
+				return false, leaving.err
+			}
+		case <-ctx.Done():
+			return false, attempt.Interrupted(ctx)
+		}
 	}
+}
+
+// leaveLocked removes the znode of a registration in the background, and then
+// forgets the registration. A removal that was refused is tried again. The
+// caller holds mu.
+func (d *ServiceDiscovery[T]) leaveLocked(path string, entry *registration[T]) *removal {
+	if entry.removal != nil && !entry.removal.refused() {
+		return entry.removal
+	}
+	r := &removal{ended: make(chan struct{})}
+	entry.removal = r
+	go func() {
+		defer close(r.ended)
+		err := framework.ErrCleanupPending
+		for errors.Is(err, framework.ErrCleanupPending) { // each Close waits a while
+			err = entry.node.Close()
+		}
+		r.err = err
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if err == nil {
+			delete(d.registered, path)
+		}
+	}()
+	return r
+}
+
+// giveUp removes what a failed registration has left, and waits for that as
+// long as ctx allows.
+func (d *ServiceDiscovery[T]) giveUp(ctx context.Context, path string, entry *registration[T], failure error) error {
+	d.mu.Lock()
+	leaving := d.leaveLocked(path, entry)
 	d.mu.Unlock()
-	return entry.node.Close()
+	select {
+	case <-leaving.ended:
+		return errors.Join(failure, leaving.err)
+	case <-ctx.Done():
+		return errors.Join(failure, framework.ErrCleanupPending)
+	}
 }
 
 // Update replaces an instance that this discovery has registered. It blocks
@@ -159,9 +240,7 @@ func (d *ServiceDiscovery[T]) update(ctx context.Context, instance ServiceInstan
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	entry, closed := d.registered[d.pathOf(instance.Name, instance.ID)], d.closed
-	d.mu.Unlock()
+	entry, closed := d.kept(instance)
 	switch {
 	case closed:
 		return ErrClosed
@@ -178,33 +257,67 @@ func (d *ServiceDiscovery[T]) update(ctx context.Context, instance ServiceInstan
 		return fmt.Errorf("service type %s, expected %s as registered", instance.Type, entry.instance.Type)
 	}
 	entry.instance = instance
-	return entry.node.SetData(ctx, data)
+	err = entry.node.SetData(ctx, data)
+	if errors.Is(err, nodes.ErrClosed) {
+		return ErrNotRegistered // by an Unregister at the same time
+	}
+	return err
+}
+
+// kept returns the registration of an instance, nil for none or one that is
+// being removed.
+func (d *ServiceDiscovery[T]) kept(instance ServiceInstance[T]) (entry *registration[T], closed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	entry = d.registered[d.pathOf(instance.Name, instance.ID)]
+	if entry != nil && entry.removal != nil {
+		entry = nil
+	}
+	return entry, d.closed
 }
 
 // Unregister removes an instance that this discovery has registered. When it
 // returns nil the server has confirmed that the instance is gone: a server
 // that unregisters first, then drains its calls and then closes its port fails
-// no call. Unregistering an instance that is not registered does nothing.
+// no call. It waits for at most ten seconds. Then it returns an error that
+// matches [framework.ErrCleanupPending], and the removal goes on in the
+// background. When the server refuses the removal, the next Unregister tries
+// again. Unregistering an instance that is not registered does nothing.
 func (d *ServiceDiscovery[T]) Unregister(instance ServiceInstance[T]) error {
 	path := d.pathOf(instance.Name, instance.ID)
 	d.mu.Lock()
 	entry := d.registered[path]
-	d.mu.Unlock()
 	if entry == nil {
+		d.mu.Unlock()
 		return nil
 	}
-	if err := d.drop(path, entry); err != nil {
+	leaving := d.leaveLocked(path, entry)
+	d.mu.Unlock()
+	if err := removed(leaving); err != nil {
 		return fmt.Errorf("discovery: unregister %s of %s: %w", instance.ID, instance.Name, err)
 	}
 	return nil
 }
 
+// removed waits for the end of removals, for at most removalTimeout.
+func removed(all ...*removal) (err error) {
+	timer := time.NewTimer(removalTimeout)
+	defer timer.Stop()
+	for _, r := range all {
+		select {
+		case <-r.ended:
+			err = errors.Join(err, r.err)
+		case <-timer.C:
+			return errors.Join(err, framework.ErrCleanupPending)
+		}
+	}
+	return err
+}
+
 // Registered returns the error that keeps an instance from being registered at
 // this moment, nil if there is none, and whether this discovery keeps it.
 func (d *ServiceDiscovery[T]) Registered(instance ServiceInstance[T]) (bool, error) {
-	d.mu.Lock()
-	entry := d.registered[d.pathOf(instance.Name, instance.ID)]
-	d.mu.Unlock()
+	entry, _ := d.kept(instance)
 	if entry == nil {
 		return false, nil
 	}
@@ -212,24 +325,19 @@ func (d *ServiceDiscovery[T]) Registered(instance ServiceInstance[T]) (bool, err
 }
 
 // Close unregisters all instances of this discovery, static ones included, as
-// Curator does. Caches and providers are closed by themselves. A second Close
-// does nothing.
+// Curator does. It waits and fails as [ServiceDiscovery.Unregister] does.
+// Caches and providers are closed by themselves. A second Close waits for what
+// is left.
 func (d *ServiceDiscovery[T]) Close() error {
 	d.mu.Lock()
 	d.closed = true
-	registered := d.registered
-	d.registered = map[string]*registration[T]{}
+	var all []*removal
+	for path, entry := range d.registered {
+		all = append(all, d.leaveLocked(path, entry))
+	}
 	d.mu.Unlock()
-	errs := make(chan error, len(registered))
-	for _, entry := range registered {
-		go func() { errs <- entry.node.Close() }()
-	}
-	var all error
-	for range registered {
-		all = errors.Join(all, <-errs)
-	}
-	if all != nil {
-		return fmt.Errorf("discovery: close %s: %w", d.path, all)
+	if err := removed(all...); err != nil {
+		return fmt.Errorf("discovery: close %s: %w", d.path, err)
 	}
 	return nil
 }
@@ -293,9 +401,13 @@ func (d *ServiceDiscovery[T]) instances(ctx context.Context, name string) ([]Ser
 	return instances, nil
 }
 
-// read reads the data of a znode. What is no instance is logged.
-func (d *ServiceDiscovery[T]) read(path string, data []byte) (ServiceInstance[T], bool) {
-	instance, err := d.serializer.Deserialize(data)
+// read reads the data of a znode. What is no instance, or makes the serializer
+// panic, is logged.
+func (d *ServiceDiscovery[T]) read(path string, data []byte) (instance ServiceInstance[T], ok bool) {
+	err := attempt.Guard(d.client, func() (err error) {
+		instance, err = d.serializer.Deserialize(data)
+		return err
+	})
 	if err != nil {
 		d.client.Logger().Warn("a znode among the instances of a service cannot be read", "path", path, "error", err)
 		return instance, false

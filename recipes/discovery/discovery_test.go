@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/seeds"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -181,7 +182,7 @@ func TestStrategies(t *testing.T) {
 		most     int // that one instance gets of 300 calls
 	}{
 		"round robin": {discovery.RoundRobin(), 100},
-		"random":      {discovery.Random(), 160},
+		"random":      {discovery.RandomFrom(seeds.New(t)), 160},
 		"sticky":      {discovery.Sticky(discovery.RoundRobin()), 300},
 	} {
 		t.Run(name, func(t *testing.T) {

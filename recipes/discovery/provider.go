@@ -56,15 +56,15 @@ func firstUp(from Candidates, start int) int {
 }
 
 // Random returns a strategy that takes each instance with the same probability.
-func Random() Strategy { return random{} }
+func Random() Strategy { return random{rand.IntN} }
 
-type random struct{}
+type random struct{ intN func(n int) int }
 
-func (random) Choose(from Candidates) int {
+func (r random) Choose(from Candidates) int {
 	chosen, up := -1, 0
 	for i := range from.Len() {
 		if from.Up(i) {
-			if up++; rand.IntN(up) == 0 { //nolint:gosec // not a secret
+			if up++; r.intN(up) == 0 {
 				chosen = i
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/nodes"
@@ -54,6 +55,22 @@ func ExamplePersistentNode() {
 	// present: false error: the znode was deleted
 	// present: true error: <nil>
 	// busy
+}
+
+func ExamplePersistentTtlNode() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx := context.Background()
+	node, err := nodes.NewPersistentTtlNode(client, "/jobs/nightly", time.Hour, []byte("running"))
+	check(err)
+	check(node.Start())
+	check(node.WaitForInitialCreate(ctx))
+	check(node.Close()) // stops touching; the server deletes the znode when its time has passed
+	data, err := client.Get(ctx, "/jobs/nightly")
+	check(err)
+	fmt.Printf("still %s\n", data)
+	// Output:
+	// still running
 }
 
 func ExampleGroupMember() {

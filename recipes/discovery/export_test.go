@@ -1,0 +1,6 @@
+package discovery
+
+import "math/rand/v2"
+
+// RandomFrom is Random with random numbers of the test.
+func RandomFrom(r *rand.Rand) Strategy { return random{r.IntN} }
