@@ -9,10 +9,10 @@ import (
 )
 
 // WaitFor blocks until the predicate returns true. It calls the predicate at once, and again
-// after changes of the picture, on the caller's goroutine. It fails with the error and the cause of the
-// context if the context ends first, and with [ErrClosed] or [framework.ErrClosed] when the
-// cache or the client is closed. An expired context does not matter if the predicate is true
-// at once.
+// after changes of the picture, on the caller's goroutine. It fails with the error and the
+// cause of the context if the context ends first, and with [ErrClosed] or
+// [framework.ErrClosed] when the cache or the client is closed. An expired context does not
+// matter if the predicate is true at once.
 func (c *CuratorCache) WaitFor(ctx context.Context, predicate func(*CuratorCache) bool) error {
 	switch {
 	case ctx == nil:
@@ -53,8 +53,7 @@ func (c *CuratorCache) whyDone() error {
 // may reply without their newest writes.
 //
 // Fresh fails with the error of [framework.Framework.Sync], with the error and the cause of the
-// context, with
-// [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. The cache goes on.
+// context, with [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. The cache goes on.
 func (c *CuratorCache) Fresh(ctx context.Context) error {
 	if ctx == nil {
 		return c.failed("fresh", errNilContext)

@@ -311,6 +311,42 @@ func TestHTTP(t *testing.T) {
 	require.ErrorContains(t, err, `expected the service "orders"`)
 }
 
+// TestARegistrationWaitsForTheRemovalOfTheSameInstance holds up the deletion of
+// an instance while it is registered again.
+func TestARegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	d := newServices(t, client)
+	a := register(t, d, newInstance("a"))
+	deleting, mayGo := make(chan struct{}), make(chan struct{})
+	deleted := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpDelete && r.SessionID == client.Session().ID() {
+			close(deleting)
+			<-mayGo
+		}
+		return zkserver.Pass
+	})
+	defer deleted()
+	unregistered, registered := make(chan error, 1), make(chan error, 1)
+	go func() { unregistered <- d.Unregister(a) }()
+	zktest.Await(t, deleting, "the deletion")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, d.Register(ctx, a), context.DeadlineExceeded, "the old znode is still there")
+	go func() { registered <- d.Register(withLimit(t), a) }()
+	kept, err := d.Registered(a)
+	require.False(t, kept)
+	require.NoError(t, err)
+
+	close(mayGo)
+
+	require.NoError(t, zktest.Await(t, unregistered, "the end of Unregister"))
+	require.NoError(t, zktest.Await(t, registered, "the end of Register"))
+	found, err := newServices(t, other).Instances(withLimit(t), "orders")
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+}
+
 func TestCloseUnregistersAndLeavesNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
