@@ -135,18 +135,19 @@ func (l *LeaderLatch) stand(ctx context.Context) {
 
 // lead keeps a leadership until it ends.
 func (l *LeaderLatch) lead(ctx context.Context, lease *locks.Lease) {
-	l.set(lease, nil, Change{Leader: true, Term: lease.Token()})
-	select {
-	case <-lease.Done():
-	case <-ctx.Done():
+	if l.begin(lease) {
+		select {
+		case <-lease.Done():
+		case <-ctx.Done():
+		}
+		why := lease.Err()
+		if why == nil {
+			why = context.Cause(ctx)
+		}
+		// The listeners hear of the end before the node goes, so no later beginning
+		// can overtake it.
+		l.end(Change{Term: lease.Token(), Err: why})
 	}
-	why := lease.Err()
-	if why == nil {
-		why = context.Cause(ctx)
-	}
-	// The listeners hear of the end before the node goes, so no later beginning
-	// can overtake it.
-	l.set(nil, nil, Change{Term: lease.Token(), Err: why})
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := lease.Release(release); err != nil && !errors.As(err, new(*locks.LostError)) {
@@ -166,13 +167,27 @@ func (l *LeaderLatch) fail(err error) {
 	}
 }
 
-// set changes what the latch knows of itself and tells the listeners.
-func (l *LeaderLatch) set(lease *locks.Lease, failure error, change Change) {
+// begin notes a leadership and tells the listeners. It does neither, and
+// returns false, if the latch was closed while the lease was granted.
+func (l *LeaderLatch) begin(lease *locks.Lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lease, l.failure = lease, failure
+	if l.closed {
+		return false
+	}
+	l.lease, l.failure = lease, nil
 	l.wakeLocked()
-	if change.Leader || !l.closed || l.closeMode == NotifyLeader {
+	l.changes.Notify(Change{Leader: true, Term: lease.Token()})
+	return true
+}
+
+// end notes the end of a leadership and tells the listeners.
+func (l *LeaderLatch) end(change Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease = nil
+	l.wakeLocked()
+	if !l.closed || l.closeMode == NotifyLeader {
 		l.changes.Notify(change)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -78,8 +79,8 @@ func TestNeverTwoLeaders(t *testing.T) {
 
 func TestBeginningsAndEndsAlternate(t *testing.T) {
 	for mode, ends := range map[leader.CloseMode]int{leader.Silent: 1, leader.NotifyLeader: 2} {
-		t.Run(fmt.Sprint(mode), func(t *testing.T) {
-			client := zktest.Client(t, zktest.NewServer(t))
+		eachBackendNamed(t, fmt.Sprint(mode), func(t *testing.T, server zktest.Backend) {
+			client := zktest.Client(t, server)
 			latch := newLatch(t, client, leader.WithCloseMode(mode))
 			changes := changesOf(t, latch)
 			require.NoError(t, latch.Start())
@@ -106,15 +107,16 @@ func TestBeginningsAndEndsAlternate(t *testing.T) {
 }
 
 func TestCloseWithOverridesTheMode(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	latch := newLatch(t, client)
-	changes := changesOf(t, latch)
-	require.NoError(t, latch.Start())
-	begin := zktest.Await(t, changes, "the beginning")
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		latch := newLatch(t, zktest.Client(t, server))
+		changes := changesOf(t, latch)
+		require.NoError(t, latch.Start())
+		begin := zktest.Await(t, changes, "the beginning")
 
-	require.NoError(t, latch.CloseWith(leader.NotifyLeader))
+		require.NoError(t, latch.CloseWith(leader.NotifyLeader))
 
-	require.Equal(t, leader.Change{Term: begin.Term, Err: leader.ErrClosed}, zktest.Await(t, changes, "the end"))
+		require.Equal(t, leader.Change{Term: begin.Term, Err: leader.ErrClosed}, zktest.Await(t, changes, "the end"))
+	})
 }
 
 func TestTheEndIsToldBeforeTheNodeGoes(t *testing.T) {
@@ -135,32 +137,34 @@ func TestTheEndIsToldBeforeTheNodeGoes(t *testing.T) {
 }
 
 func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	require.NoError(t, server.Stop())
-	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
-	latch := newLatch(t, client)
-	changes := changesOf(t, latch)
-	require.NoError(t, latch.Start())
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, link := linked(t, server)
+		plug := unplug(link)
+		zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+		latch := newLatch(t, client)
+		changes := changesOf(t, latch)
+		require.NoError(t, latch.Start())
 
-	require.NoError(t, server.Restart())
+		plug()
 
-	awaitLeadership(t, latch)
-	require.True(t, zktest.Await(t, changes, "the election").Leader)
-	require.Empty(t, changes, "elected once")
+		awaitLeadership(t, latch)
+		require.True(t, zktest.Await(t, changes, "the election").Leader)
+		require.Empty(t, changes, "elected once")
+	})
 }
 
 func TestCloseWithoutEverAConnection(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	require.NoError(t, server.Stop())
-	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
-	latch := started(t, client)
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, link := linked(t, server)
+		unplug(link)
+		zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+		latch := started(t, client)
 
-	require.NoError(t, latch.Close())
+		require.NoError(t, latch.Close())
 
-	_, err := latch.Await(withLimit(t))
-	require.ErrorIs(t, err, leader.ErrClosed)
+		_, err := latch.Await(withLimit(t))
+		require.ErrorIs(t, err, leader.ErrClosed)
+	})
 }
 
 func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
@@ -184,17 +188,18 @@ func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
 }
 
 func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
-	server := zktest.NewServer(t)
-	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	client, other := zktest.Client(t, server), zktest.Client(t, server)
-	awaitLeadership(t, started(t, other))
-	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.LoseReply))
-	latch := started(t, client)
-	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault == zkserver.LoseReply })
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		other := zktest.Client(t, server)
+		awaitLeadership(t, started(t, other))
+		client, link := linked(t, server)
+		link.Intercept(zkproxy.Nth(1, zkproxy.OpCreate2, zkproxy.CutAfter))
+		latch := started(t, client)
+		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Withheld })
 
-	require.NoError(t, latch.Close())
+		require.NoError(t, latch.Close())
 
-	awaitCandidates(t, other, 1)
+		awaitCandidates(t, other, 1)
+	})
 }
 
 func TestALostSessionMakesAnotherTheLeader(t *testing.T) {
@@ -226,16 +231,15 @@ func TestAShortOutageUnderEachPolicy(t *testing.T) {
 	for policy, keeps := range map[framework.ErrorPolicy]bool{
 		framework.StandardErrorPolicy: false, framework.SessionErrorPolicy: true,
 	} {
-		t.Run(policy.String(), func(t *testing.T) {
-			server := zktest.NewServer(t)
-			client := zktest.Client(t, server)
+		eachBackendNamed(t, policy.String(), func(t *testing.T, server zktest.Backend) {
+			client, link := linked(t, server)
 			latch := newLatch(t, client, leader.WithLockOptions(locks.WithErrorPolicy(policy)))
 			changes := changesOf(t, latch)
 			require.NoError(t, latch.Start())
 			first := zktest.Await(t, changes, "the election")
 			path := awaitLeadership(t, latch).Path()
 
-			server.Cut(client.Session().ID(), 1)
+			link.Cut()
 
 			if keeps {
 				zktest.AwaitState(t, client, framework.Reconnected)
@@ -252,16 +256,17 @@ func TestAShortOutageUnderEachPolicy(t *testing.T) {
 }
 
 func TestThereNeedBeNoLeader(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	latch := newLatch(t, client)
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		latch := newLatch(t, zktest.Client(t, server))
 
-	_, ok, err := latch.Leader(withLimit(t))
-	require.NoError(t, err)
-	require.False(t, ok)
-	participants, err := latch.Participants(withLimit(t))
-	require.NoError(t, err)
-	require.Empty(t, participants)
-	require.NoError(t, latch.Resign(withLimit(t)), "who does not lead need not resign")
+		_, ok, err := latch.Leader(withLimit(t))
+		require.NoError(t, err)
+		require.False(t, ok)
+		participants, err := latch.Participants(withLimit(t))
+		require.NoError(t, err)
+		require.Empty(t, participants)
+		require.NoError(t, latch.Resign(withLimit(t)), "a latch that does not lead has nothing to resign")
+	})
 }
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
@@ -307,17 +312,18 @@ func TestALatchIsStartedOnce(t *testing.T) {
 	require.NoError(t, latch.Close(), "a second Close does nothing")
 }
 
-func TestMissingRightsAreToldToTheOneWhoWaits(t *testing.T) {
-	server := zktest.NewServer(t)
-	owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
-	_, err := owner.Create(withLimit(t), election, nil, framework.WithACL(zk.AuthACL(zk.PermAll)...))
-	require.NoError(t, err)
-	stranger := zktest.Client(t, server)
+func TestMissingRightsAreToldToTheWaiter(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
+		_, err := owner.Create(withLimit(t), election, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(zk.AuthACL(zk.PermAll)...))
+		require.NoError(t, err)
+		stranger := zktest.Client(t, server)
 
-	_, err = started(t, stranger).Await(withLimit(t))
+		_, err = started(t, stranger).Await(withLimit(t))
 
-	require.ErrorIs(t, err, framework.ErrNoAuth)
-	awaitLeadership(t, started(t, owner))
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		awaitLeadership(t, started(t, owner))
+	})
 }
 
 func TestTheEndOfTheClientEndsTheLatch(t *testing.T) {

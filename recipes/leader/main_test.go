@@ -22,6 +22,12 @@ const limit = 30 * time.Second
 // election is the path of the election of a test.
 const election = "/election"
 
+// eachBackendNamed is zktest.EachBackend as a subtest.
+func eachBackendNamed(t *testing.T, name string, test func(t *testing.T, server zktest.Backend)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { zktest.EachBackend(t, test) })
+}
+
 // withLimit returns a context that ends with the test, or at the limit.
 func withLimit(tb testing.TB) context.Context {
 	tb.Helper()

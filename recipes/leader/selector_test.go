@@ -11,7 +11,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -73,19 +72,21 @@ func TestLeadershipRotates(t *testing.T) {
 }
 
 func TestAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
-	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
-	terms, result := runs(t.Context(), selector)
-	var last int64
-	for range 3 {
-		term := zktest.Await(t, terms, "a term")
-		token := locks.LeaseFrom(term.ctx).Token()
-		require.Greater(t, token, last)
-		last = token
-		term.done <- nil
-	}
-	zktest.Await(t, terms, "the last term").done <- leader.ErrStop
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		selector := newSelector(t, zktest.Client(t, server), leader.WithAutoRequeue())
+		terms, result := runs(t.Context(), selector)
+		var last int64
+		for range 3 {
+			term := zktest.Await(t, terms, "a term")
+			token := locks.LeaseFrom(term.ctx).Token()
+			require.Greater(t, token, last)
+			last = token
+			term.done <- nil
+		}
+		zktest.Await(t, terms, "the last term").done <- leader.ErrStop
 
-	require.NoError(t, zktest.Await(t, result, "the end"))
+		require.NoError(t, zktest.Await(t, result, "the end"))
+	})
 }
 
 func TestAFailedTermIsFollowedByAnother(t *testing.T) {
@@ -131,21 +132,29 @@ func TestInterruptLeadership(t *testing.T) {
 }
 
 func TestTheContextOfARunEndsIt(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	leading, waiting := newSelector(t, client), newSelector(t, client, leader.WithAutoRequeue())
-	terms, result := runs(t.Context(), leading)
-	term := zktest.Await(t, terms, "a term")
-	ctx, cancel := context.WithCancel(t.Context())
-	_, waited := runs(ctx, waiting)
-	awaitCandidates(t, client, 2)
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		leads, waits := newSelector(t, client), newSelector(t, client, leader.WithAutoRequeue())
+		leadsUntil, stop := context.WithCancel(t.Context())
+		terms, result := runs(leadsUntil, leads)
+		term := zktest.Await(t, terms, "a term")
+		ctx, cancel := context.WithCancel(t.Context())
+		_, waited := runs(ctx, waits)
+		awaitCandidates(t, client, 2)
 
-	cancel()
+		cancel()
 
-	require.ErrorIs(t, zktest.Await(t, waited, "the end of the wait"), context.Canceled)
-	awaitCandidates(t, client, 1)
-	require.NoError(t, term.ctx.Err(), "the other leads on")
-	term.done <- nil
-	require.NoError(t, zktest.Await(t, result, "the end"))
+		require.ErrorIs(t, zktest.Await(t, waited, "the end of the wait"), context.Canceled)
+		awaitCandidates(t, client, 1)
+		require.NoError(t, term.ctx.Err(), "the other leads on")
+
+		stop()
+
+		zktest.Await(t, term.ctx.Done(), "the end of the term")
+		term.done <- context.Cause(term.ctx)
+		require.ErrorIs(t, zktest.Await(t, result, "the end"), context.Canceled)
+		awaitCandidates(t, client, 0)
+	})
 }
 
 func TestOneRunAtATime(t *testing.T) {
@@ -215,19 +224,22 @@ func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
 }
 
 func TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
-	other := zktest.Client(t, server)
-	selector := newSelector(t, client)
-	terms, result := runs(t.Context(), selector)
-	term := zktest.Await(t, terms, "a term")
-	server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.LoseRequest))
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, link := linked(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
+		other := zktest.Client(t, server)
+		selector := newSelector(t, client)
+		terms, result := runs(t.Context(), selector)
+		term := zktest.Await(t, terms, "a term")
+		plug := unplug(link)
+		zktest.AwaitState(t, client, framework.Suspended)
 
-	selector.InterruptLeadership()
-	term.done <- context.Cause(term.ctx)
+		selector.InterruptLeadership()
+		term.done <- context.Cause(term.ctx)
+		plug()
 
-	require.ErrorIs(t, zktest.Await(t, result, "the end"), leader.ErrInterrupted)
-	awaitCandidates(t, other, 0)
+		require.ErrorIs(t, zktest.Await(t, result, "the end"), leader.ErrInterrupted)
+		awaitCandidates(t, other, 0)
+	})
 }
 
 func TestALeaderCannotStandAgainWithTheContextOfItsTerm(t *testing.T) {

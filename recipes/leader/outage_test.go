@@ -1,0 +1,282 @@
+package leader_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// shortSession is as short as a server grants.
+const shortSession = 2 * time.Second
+
+// linked returns a client whose connection a test can hurt.
+func linked(tb testing.TB, server zktest.Backend, opts ...framework.Option) (*framework.Framework, *zkproxy.Proxy) {
+	tb.Helper()
+	link := zktest.NewProxy(tb, server.Addr())
+	return zktest.Client(tb, server.ConnectStringVia(link.Addr()), opts...), link
+}
+
+// unplug takes the server away until plug is called.
+func unplug(link *zkproxy.Proxy) (plug func()) {
+	link.Refuse(true)
+	link.Cut()
+	return func() { link.Refuse(false) }
+}
+
+// leading returns the latches that lead.
+func leading(latches []*leader.LeaderLatch) (all []*leader.LeaderLatch) {
+	for _, latch := range latches {
+		if latch.HasLeadership() {
+			all = append(all, latch)
+		}
+	}
+	return all
+}
+
+// awaitOneLeader waits until a latch leads, and checks that no other does.
+func awaitOneLeader(tb testing.TB, latches []*leader.LeaderLatch) *locks.Lease {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(withLimit(tb))
+	defer cancel()
+	leases := make(chan *locks.Lease, len(latches))
+	for _, latch := range latches {
+		go func() {
+			lease, err := latch.Await(ctx)
+			if err != nil {
+				lease = nil
+			}
+			leases <- lease
+		}()
+	}
+	for range latches {
+		if lease := zktest.Await(tb, leases, "a leader"); lease != nil {
+			require.LessOrEqual(tb, len(leading(latches)), 1)
+			return lease
+		}
+	}
+	tb.Fatal("no candidate leads")
+	return nil
+}
+
+// All candidates lose their sessions, one outage after the other. In an outage
+// there is no leader; after it there is one, with a greater term.
+func TestOutagesOfAllCandidates(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		link := zktest.NewProxy(t, server.Addr())
+		outages(t, link, 1, func() *framework.Framework {
+			return zktest.Client(t, server.ConnectStringVia(link.Addr()), framework.WithSessionTimeout(shortSession))
+		}, nil)
+	})
+	t.Run("fake time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			states := make(chan framework.ConnectionState, 100)
+			link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
+			outages(t, link, 4, func() *framework.Framework { return zktest.Client(t, link) }, states)
+			require.Empty(t, states)
+		})
+	})
+}
+
+// outages has candidates of several clients go through so many outages. The
+// states of the first client go through the channel, if there is one.
+func outages(t *testing.T, link *zkproxy.Proxy, times int, connect func() *framework.Framework, states chan framework.ConnectionState) {
+	t.Helper()
+	const clients, latchesEach = 5, 2
+	var all []*framework.Framework
+	var latches []*leader.LeaderLatch
+	for range clients {
+		client := connect()
+		all = append(all, client)
+		for range latchesEach {
+			latches = append(latches, started(t, client))
+		}
+	}
+	if states != nil {
+		all[0].OnConnectionState(func(state framework.ConnectionState) { states <- state })
+	}
+	term := awaitOneLeader(t, latches).Token()
+	for range times {
+		plug := unplug(link)
+		for _, client := range all {
+			zktest.AwaitState(t, client, framework.Lost)
+		}
+		require.Empty(t, leading(latches))
+		plug()
+
+		lease := awaitOneLeader(t, latches)
+
+		require.Greater(t, lease.Token(), term)
+		term = lease.Token()
+		if states == nil {
+			continue
+		}
+		for _, want := range []framework.ConnectionState{framework.Suspended, framework.Lost, framework.Reconnected} {
+			require.Equal(t, want, zktest.Await(t, states, "a change of state"))
+		}
+	}
+}
+
+// Under StandardErrorPolicy an outage ends a leadership at once, under
+// SessionErrorPolicy only when the session may have ended. That is so for a
+// latch and for a selector, and both lead again after it.
+func TestWhatEndsALeadershipInAnOutage(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
+		outageUnderEachPolicy(t, client, link, func([]underPolicy) {})
+	})
+	t.Run("fake time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
+			client := zktest.Client(t, link)
+			outageUnderEachPolicy(t, client, link, func(all []underPolicy) {
+				time.Sleep(time.Second)
+				require.Equal(t, framework.Suspended, client.State())
+				for _, l := range all {
+					require.Equal(t, l.policy == framework.SessionErrorPolicy, l.lease.Err() == nil, "under %v", l.policy)
+				}
+			})
+		})
+	})
+}
+
+// underPolicy is a leadership under an error policy.
+type underPolicy struct {
+	policy framework.ErrorPolicy
+	lease  *locks.Lease
+	next   func() *locks.Lease // the one that follows
+}
+
+func outageUnderEachPolicy(t *testing.T, client *framework.Framework, link *zkproxy.Proxy, early func([]underPolicy)) {
+	t.Helper()
+	var all []underPolicy
+	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
+		opts := leader.WithLockOptions(locks.WithErrorPolicy(policy))
+		latch, err := leader.NewLeaderLatch(client, "/latches/"+policy.String(), opts)
+		require.NoError(t, err)
+		require.NoError(t, latch.Start())
+		t.Cleanup(func() { require.NoError(t, latch.Close()) })
+		all = append(all, underPolicy{policy, awaitLeadership(t, latch), func() *locks.Lease { return awaitLeadership(t, latch) }})
+		selector, err := leader.NewLeaderSelector(client, "/selectors/"+policy.String(), opts, leader.WithAutoRequeue())
+		require.NoError(t, err)
+		terms, result := runs(t.Context(), selector)
+		first := zktest.Await(t, terms, "a term")
+		all = append(all, underPolicy{policy, locks.LeaseFrom(first.ctx), func() *locks.Lease {
+			zktest.Await(t, first.ctx.Done(), "the end of the term")
+			first.done <- context.Cause(first.ctx)
+			again := zktest.Await(t, terms, "the next term")
+			again.done <- leader.ErrStop
+			require.NoError(t, zktest.Await(t, result, "the end"))
+			return locks.LeaseFrom(again.ctx)
+		}})
+	}
+
+	plug := unplug(link)
+
+	early(all)
+	for _, l := range all {
+		zktest.Await(t, l.lease.Done(), "the end of a leadership")
+		var lost *locks.LostError
+		require.ErrorAs(t, l.lease.Err(), &lost)
+	}
+	plug()
+	for _, l := range all {
+		require.Greater(t, l.next().Token(), l.lease.Token())
+	}
+}
+
+// Candidates are led to another server that knows nothing of their election.
+func TestTheElectionStartsAgainOnAnEmptyServer(t *testing.T) {
+	server, empty := zktest.NewServer(t), zktest.NewServer(t)
+	link := zktest.NewProxy(t, server)
+	latches := []*leader.LeaderLatch{started(t, zktest.Client(t, link)), started(t, zktest.Client(t, link))}
+	first := awaitOneLeader(t, latches)
+	awaitCandidates(t, zktest.Client(t, server), 2)
+
+	link.SetTarget(empty.Addr())
+	link.Cut()
+
+	zktest.Await(t, first.Done(), "the loss")
+	awaitCandidates(t, zktest.Client(t, empty), 2)
+	second := awaitOneLeader(t, latches)
+	require.NotEqual(t, first.Path(), second.Path())
+}
+
+// Servers of an ensemble die under latches and selectors.
+func TestTheServersOfALeaderDie(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs Java: an ensemble of three real servers")
+	}
+	servers := zktest.NewEnsemble(t, 3)
+	var latches []*leader.LeaderLatch
+	clients, connected := make(map[*leader.LeaderLatch]*framework.Framework), make(map[*leader.LeaderLatch]*atomic.Value)
+	for range 3 {
+		server := new(atomic.Value) // the address of the newest connection
+		client := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(3*time.Second),
+			framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+				if err == nil {
+					server.Store(addr)
+				}
+				return conn, err
+			}))
+		latch := started(t, client)
+		latches, clients[latch], connected[latch] = append(latches, latch), client, server
+	}
+	selector, err := leader.NewLeaderSelector(clients[latches[0]], "/selectors", leader.WithAutoRequeue())
+	require.NoError(t, err)
+	terms, result := runs(t.Context(), selector)
+	term := zktest.Await(t, terms, "a term")
+	before := awaitOneLeader(t, latches)
+
+	// The server of the leader dies. There is one leader afterwards.
+	for _, latch := range latches {
+		if !latch.HasLeadership() {
+			continue
+		}
+		for _, server := range servers.Servers() {
+			if server.Addr() == connected[latch].Load() {
+				require.NoError(t, server.Stop())
+				zktest.Await(t, before.Done(), "the end of the leadership")
+				require.Greater(t, awaitOneLeader(t, latches).Token(), before.Token())
+				require.NoError(t, server.Restart(withLimit(t)))
+			}
+		}
+		break
+	}
+
+	// All die, until no session is known to live.
+	for _, server := range servers.Servers() {
+		require.NoError(t, server.Stop())
+	}
+	for _, client := range clients {
+		zktest.AwaitState(t, client, framework.Lost)
+	}
+	require.Empty(t, leading(latches))
+	require.False(t, selector.HasLeadership())
+	zktest.Await(t, term.ctx.Done(), "the end of the term")
+	require.NoError(t, servers.Restart(withLimit(t)))
+	term.done <- context.Cause(term.ctx)
+
+	require.Greater(t, awaitOneLeader(t, latches).Token(), before.Token())
+	for {
+		next := zktest.Await(t, terms, "the next term")
+		if next.ctx.Err() == nil {
+			next.done <- leader.ErrStop
+			break
+		}
+		next.done <- context.Cause(next.ctx)
+	}
+	require.NoError(t, zktest.Await(t, result, "the end"))
+}

@@ -1,0 +1,448 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// Ten candidates lead twice each and resign once. Each hears of its two
+// beginnings, of the end by its resignation, and, if asked for, of the end by
+// its close.
+func TestEachCandidateHearsOfItsTerms(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const candidates, notified = 10, 7
+		client := zktest.Client(t, server)
+		var wg sync.WaitGroup
+		for i := range candidates {
+			mode := leader.Silent
+			if i < notified {
+				mode = leader.NotifyLeader
+			}
+			latch := newLatch(t, client, leader.WithCloseMode(mode))
+			changes := changesOf(t, latch)
+			require.NoError(t, latch.Start())
+			ctx := withLimit(t)
+			wg.Go(func() {
+				for _, give := range []func() error{func() error { return latch.Resign(ctx) }, latch.Close} {
+					if _, err := latch.Await(ctx); err != nil {
+						t.Errorf("await: %v", err)
+					}
+					if err := give(); err != nil {
+						t.Errorf("give the leadership up: %v", err)
+					}
+				}
+			})
+			t.Cleanup(func() {
+				want := []bool{true, false, true}
+				if mode == leader.NotifyLeader {
+					want = append(want, false)
+				}
+				for _, begins := range want {
+					require.Equal(t, begins, zktest.Await(t, changes, "a change").Leader)
+				}
+				require.Empty(t, changes)
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// Resignations that race with the start of a candidate, and with each other,
+// leave it with one node.
+func TestRacingResignationsLeaveOneNode(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		latch := newLatch(t, client)
+		ctx := withLimit(t)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 10 {
+					if err := latch.Resign(ctx); err != nil {
+						t.Errorf("resign: %v", err)
+					}
+				}
+			})
+		}
+		require.NoError(t, latch.Start())
+		wg.Wait()
+
+		lease := awaitLeadership(t, latch)
+
+		awaitCandidates(t, client, 1)
+		require.NoError(t, lease.Err())
+	})
+}
+
+// Two candidates resign in turn, and once at the same time.
+func TestResignationsMoveTheLeadership(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		latches := []*leader.LeaderLatch{started(t, zktest.Client(t, server)), started(t, zktest.Client(t, server))}
+		lease := awaitOneLeader(t, latches)
+		observer := zktest.Client(t, server)
+		for range 5 {
+			awaitCandidates(t, observer, 2)
+			first, second := latches[0], latches[1]
+			if second.HasLeadership() {
+				first, second = second, first
+			}
+
+			require.NoError(t, first.Resign(withLimit(t)))
+
+			next := awaitLeadership(t, second)
+			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+			require.False(t, first.HasLeadership())
+			require.Greater(t, next.Token(), lease.Token())
+			lease = next
+		}
+
+		ctx := withLimit(t)
+		var wg sync.WaitGroup
+		for _, latch := range latches {
+			wg.Go(func() {
+				if err := latch.Resign(ctx); err != nil {
+					t.Errorf("resign: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+
+		require.Greater(t, awaitOneLeader(t, latches).Token(), lease.Token())
+		awaitCandidates(t, observer, 2)
+	})
+}
+
+// The candidate ahead leaves after it was listed and before it is watched. The
+// next one leads then, with the node that it has.
+func TestAPredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		first := started(t, zktest.Client(t, server))
+		awaitLeadership(t, first)
+		client, link := linked(t, server)
+		link.Intercept(zkproxy.Nth(1, zkproxy.OpGetData, zkproxy.Stall))
+		second := started(t, client)
+		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
+		queue, err := first.Participants(withLimit(t))
+		require.NoError(t, err)
+		require.Len(t, queue, 2)
+
+		require.NoError(t, first.Close())
+		link.Heal()
+
+		require.Equal(t, queue[1].Path, awaitLeadership(t, second).Path(), "it has kept its node")
+	})
+}
+
+// The node of a candidate is deleted while the candidate reads the queue. It
+// joins again, and leads with the node that there is.
+func TestANodeThatIsDeletedWhileItsOwnerLooks(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, link := linked(t, server)
+		observer := zktest.Client(t, server)
+		require.NoError(t, observer.Mkdirs(withLimit(t), election))
+		link.Intercept(zkproxy.NthReply(1, zkproxy.OpGetChildren2, zkproxy.Stall))
+		latch := started(t, client)
+		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
+		names, err := observer.Children(withLimit(t), election)
+		require.NoError(t, err)
+		require.Len(t, names, 1)
+		deleted := election + "/" + names[0]
+		require.NoError(t, observer.Delete(withLimit(t), deleted))
+		link.Heal()
+
+		lease := awaitLeadership(t, latch)
+		if lease.Path() == deleted { // it was told of the deletion after the grant
+			zktest.Await(t, lease.Done(), "the end")
+			lease = awaitLeadership(t, latch)
+		}
+
+		require.NotEqual(t, deleted, lease.Path())
+		awaitCandidates(t, observer, 1)
+		require.NoError(t, lease.Err())
+	})
+}
+
+// The folder of the election vanishes while a candidate is about to list it.
+func TestTheFolderOfAnElectionVanishes(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		observer := zktest.Client(t, server)
+		first := started(t, zktest.Client(t, server))
+		lost := awaitLeadership(t, first)
+		client, link := linked(t, server)
+		link.Intercept(zkproxy.Nth(1, zkproxy.OpGetChildren2, zkproxy.Stall))
+		second := started(t, client)
+		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
+		require.NoError(t, observer.Delete(withLimit(t), lost.Path()))
+		require.NoError(t, observer.Delete(withLimit(t), election, framework.DeletingChildrenIfNeeded()))
+		link.Heal()
+
+		zktest.Await(t, lost.Done(), "the end of the first leadership")
+
+		require.Greater(t, awaitOneLeader(t, []*leader.LeaderLatch{first, second}).Token(), lost.Token())
+		awaitCandidates(t, observer, 2)
+	})
+}
+
+// The leader leaves between the list and the read of its node.
+func TestALeaderThatLeavesWhileItIsRead(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		latch := started(t, zktest.Client(t, server), leader.WithID("a"))
+		awaitLeadership(t, latch)
+		client, link := linked(t, server)
+		link.Intercept(zkproxy.Nth(1, zkproxy.OpGetData, zkproxy.Stall))
+		type answer struct {
+			leads bool
+			err   error
+		}
+		asked := make(chan answer, 1)
+		observer := newLatch(t, client)
+		ctx := withLimit(t)
+		go func() {
+			_, leads, err := observer.Leader(ctx)
+			asked <- answer{leads, err}
+		}()
+		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
+
+		require.NoError(t, latch.Close())
+		link.Heal()
+
+		require.Equal(t, answer{}, zktest.Await(t, asked, "the leader"))
+	})
+}
+
+// Whatever a server refuses, the candidate tries again, and what is wrong is
+// told meanwhile.
+func TestACandidateTriesAgainAfterARefusal(t *testing.T) {
+	for _, op := range []zkserver.OpCode{zkserver.OpCreate2, zkserver.OpGetChildren2} {
+		t.Run(op.String(), func(t *testing.T) {
+			const noAuth = -102
+			server := zktest.NewServer(t)
+			allow := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == op {
+					return zkserver.FailWith(noAuth)
+				}
+				return zkserver.Pass
+			})
+			latch := started(t, zktest.Client(t, server))
+			_, err := latch.Await(withLimit(t))
+			require.ErrorIs(t, err, framework.ErrNoAuth)
+			changes := changesOf(t, latch)
+
+			allow()
+
+			require.True(t, zktest.Await(t, changes, "the beginning").Leader)
+			require.True(t, latch.HasLeadership())
+		})
+	}
+}
+
+// A listener may call the latch, and may block: nothing waits for it.
+func TestAListenerMayCallTheLatch(t *testing.T) {
+	latch := newLatch(t, zktest.Client(t, zktest.NewServer(t)))
+	ended, results := make(chan struct{}), make(chan error, 1)
+	registration := latch.OnChange(func(c leader.Change) {
+		if c.Leader {
+			latch.HasLeadership()
+			results <- errors.Join(latch.Resign(context.Background()), latch.Close())
+			<-ended
+		}
+	})
+	require.NoError(t, latch.Start())
+
+	require.NoError(t, zktest.Await(t, results, "resignation and close"))
+
+	require.False(t, latch.HasLeadership())
+	close(ended)
+	registration.Remove()
+	<-registration.Done()
+}
+
+// A session that dies while the winner learns of its victory has won nothing:
+// the function begins in the next session, and with a leadership that holds.
+func TestATermNeverBeginsAfterItsLoss(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, link := linked(t, server)
+		session := client.Session()
+		selector := newSelector(t, client, leader.WithAutoRequeue())
+		link.Intercept(zkproxy.NthReply(1, zkproxy.OpGetChildren2, zkproxy.Stall))
+		terms, result := runs(t.Context(), selector)
+		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
+
+		zktest.KillSession(t, client, server.Addr())
+		link.Heal()
+
+		first := zktest.Await(t, terms, "a term")
+		require.NotSame(t, session, client.Session())
+		first.done <- leader.ErrStop
+		require.NoError(t, zktest.Await(t, result, "the end"))
+	})
+}
+
+// The session of a leader is killed. Another leads, the first stands again
+// behind it, and leads when the other has stopped.
+func TestAKilledLeaderStandsAgain(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server)}
+		var terms []<-chan term
+		var results []<-chan error
+		for i, client := range clients {
+			selector := newSelector(t, client, leader.WithAutoRequeue(), leader.WithID(fmt.Sprint(i)))
+			termsOf, result := runs(t.Context(), selector)
+			terms, results = append(terms, termsOf), append(results, result)
+			awaitCandidates(t, clients[0], i+1)
+		}
+		killed := zktest.Await(t, terms[0], "the first term")
+
+		zktest.KillSession(t, clients[0])
+
+		zktest.Await(t, killed.ctx.Done(), "the loss")
+		killed.done <- context.Cause(killed.ctx)
+		second := zktest.Await(t, terms[1], "the term of the other")
+		awaitCandidates(t, clients[1], 2)
+		require.Empty(t, terms[0])
+		second.done <- leader.ErrStop
+		require.NoError(t, zktest.Await(t, results[1], "the end of the other"))
+		again := zktest.Await(t, terms[0], "the first one's next term")
+		require.Greater(t, locks.LeaseFrom(again.ctx).Token(), locks.LeaseFrom(second.ctx).Token())
+		again.done <- leader.ErrStop
+		require.NoError(t, zktest.Await(t, results[0], "the end of the first"))
+	})
+}
+
+// An election fails right after the creation of the node, and the caller
+// leaves. The node is deleted in the background, and another can lead.
+func TestAnElectionThatFailsAtItsCreationLeavesNoNode(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, link := linked(t, server)
+		ctx, cancel := context.WithCancel(withLimit(t))
+		link.Intercept(zkproxy.Nth(1, zkproxy.OpCreate2, zkproxy.CutAfter))
+		link.Refuse(true) // for connections to come
+		go func() {
+			defer cancel()
+			_, err := link.Await(ctx, func(e zkproxy.Event) bool { return e.Action == zkproxy.Withheld })
+			if err != nil {
+				t.Errorf("the lost reply: %v", err)
+			}
+		}()
+		never := errors.New("it has led")
+
+		err := newSelector(t, client).Run(ctx, func(context.Context) error { return never })
+
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, never)
+		link.Refuse(false)
+		other := zktest.Client(t, server)
+		require.NoError(t, newSelector(t, other).Run(withLimit(t), func(context.Context) error { return nil }))
+		awaitCandidates(t, other, 0)
+	})
+}
+
+// Participants are in the order of the queue, with their ids, and the first holds.
+func TestParticipantsOfSelectors(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const candidates = 5
+		client := zktest.Client(t, server)
+		selectors := make([]*leader.LeaderSelector, candidates)
+		terms, results := make([]<-chan term, candidates), make([]<-chan error, candidates)
+		for i := range selectors {
+			selectors[i] = newSelector(t, client, leader.WithID(fmt.Sprint(i)))
+			terms[i], results[i] = runs(t.Context(), selectors[i])
+			awaitCandidates(t, client, i+1)
+		}
+		for i := range selectors {
+			term := zktest.Await(t, terms[i], "a term")
+			queue, err := selectors[candidates-1].Participants(withLimit(t))
+			require.NoError(t, err)
+			require.Len(t, queue, candidates-i)
+			for k, p := range queue {
+				require.Equal(t, fmt.Sprint(i+k), p.Identity)
+				require.Equal(t, k == 0, p.Holds)
+			}
+			term.done <- nil
+			require.NoError(t, zktest.Await(t, results[i], "the end"))
+		}
+	})
+}
+
+// atGrant runs a function when an acquisition has succeeded, before its caller
+// knows: when the trace of it ends.
+type atGrant struct {
+	sdktrace.SpanProcessor
+	run func()
+}
+
+func (g *atGrant) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+func (g *atGrant) OnEnd(span sdktrace.ReadOnlySpan) {
+	if span.Name() == "acquire lock" && span.Status().Code != codes.Error {
+		g.run()
+	}
+}
+
+func (g *atGrant) Shutdown(context.Context) error   { return nil }
+func (g *atGrant) ForceFlush(context.Context) error { return nil }
+
+// clientAtGrant returns a client that runs a function at each grant.
+func clientAtGrant(t *testing.T, server zktest.Backend, run func()) *framework.Framework {
+	t.Helper()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(&atGrant{run: run}))
+	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })
+	return zktest.Client(t, server, framework.WithTracerProvider(provider))
+}
+
+// A latch is closed while it is granted the leadership. Its listeners hear of
+// no beginning, and its node goes.
+func TestNoBeginningIsToldAfterTheClose(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		var latch *leader.LeaderLatch
+		closed := make(chan error, 1)
+		client := clientAtGrant(t, server, func() {
+			go func() { closed <- latch.CloseWith(leader.NotifyLeader) }()
+			if _, err := latch.Await(context.Background()); !errors.Is(err, leader.ErrClosed) {
+				t.Errorf("await: %v", err)
+			}
+		})
+		latch = newLatch(t, client)
+		changes := changesOf(t, latch)
+
+		require.NoError(t, latch.Start())
+
+		require.NoError(t, zktest.Await(t, closed, "the close"))
+		awaitCandidates(t, zktest.Client(t, server), 0)
+		require.Empty(t, changes)
+		require.False(t, latch.HasLeadership())
+	})
+}
+
+// The caller of Run leaves while it is granted the leadership. The function
+// does not begin.
+func TestATermDoesNotBeginWithAnEndedContext(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		ctx, leave := context.WithCancel(t.Context())
+		client := clientAtGrant(t, server, leave)
+		began := false
+
+		err := newSelector(t, client).Run(ctx, func(context.Context) error {
+			began = true
+			return nil
+		})
+
+		require.ErrorIs(t, err, context.Canceled)
+		require.False(t, began)
+		awaitCandidates(t, zktest.Client(t, server), 0)
+	})
+}
