@@ -210,8 +210,8 @@ func interrupted(ctx context.Context) error {
 // context or an attempt to connect is in no chain as an answer: see InterruptedError and
 // attemptError.
 func isReply(err, answer error) bool {
-	var op *OpError
-	return errors.As(err, &op) && errors.Is(op.Err, answer)
+	op, ok := errors.AsType[*OpError](err)
+	return ok && errors.Is(op.Err, answer)
 }
 
 // Retryable tells whether the same call may succeed when it is made again:

@@ -79,12 +79,13 @@ func (f *Framework) exchange(ctx context.Context, calls ...*call) error {
 
 func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 	bound := f.scopeOf(ctx).boundTo()
-	sent := make([]*conduit.Call, len(calls))
+	sent, memory := make([]*conduit.Call, len(calls)), make([]conduit.Call, len(calls))
 	for i, c := range calls {
 		if len(c.body) > f.cfg.maxRequest {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
 		}
-		sent[i] = &conduit.Call{Op: c.code, Body: c.body, Confirms: c.confirm}
+		sent[i] = &memory[i]
+		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
 		if session := cmp.Or(c.session, bound); session != nil {
 			sent[i].Session = session.ID()
 		}

@@ -79,15 +79,13 @@ type undecided struct {
 	prefix string
 
 	mu      sync.Mutex
-	replied chan struct{} // closed with the reply, or when none will come
+	replied chan struct{} // closed with the reply, or when none will come; nil while nothing was sent
 	created string        // the path, when the reply said so; "" for none
 	unknown bool          // no reply that could be read has come
 }
 
 func newUndecided(parent string) *undecided {
-	u := &undecided{parent: parent, prefix: protectedPrefix + uuid.NewString() + "-", replied: make(chan struct{}), unknown: true}
-	close(u.replied) // nothing has been sent yet
-	return u
+	return &undecided{parent: parent, prefix: protectedPrefix + uuid.NewString() + "-", unknown: true}
 }
 
 // begin is called before each request for the create, of which only the last can be in
@@ -134,6 +132,9 @@ func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err
 	u.mu.Lock()
 	replied := u.replied
 	u.mu.Unlock()
+	if replied == nil {
+		return "", true, nil // nothing was sent
+	}
 	select {
 	case <-replied:
 	case <-ctx.Done():

@@ -131,8 +131,8 @@ func (f *Framework) repeat(ctx context.Context, scope *scope, p *plan, run *retr
 // mayRepeat reports whether a policy may be asked about another try. It may widen what
 // is retryable, but not beyond the end of the context, the session or the client.
 func mayRepeat(run *retry.Run, err error) bool {
-	var ended *InterruptedError
-	if errors.As(err, &ended) || errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionEnded) || errors.Is(err, ErrNotStarted) {
+	_, ended := errors.AsType[*InterruptedError](err)
+	if ended || errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionEnded) || errors.Is(err, ErrNotStarted) {
 		return false
 	}
 	return run.AllowRetry(err, Retryable(err))
@@ -140,13 +140,12 @@ func mayRepeat(run *retry.Run, err error) bool {
 
 // isPermanent reports whether the function given to Framework.Retry wants no other try.
 func isPermanent(err error) bool {
-	var permanent *backoff.PermanentError
-	return errors.As(err, &permanent)
+	_, permanent := errors.AsType[*backoff.PermanentError](err)
+	return permanent
 }
 
 func permanentReason(err error) error {
-	var permanent *backoff.PermanentError
-	if errors.As(err, &permanent) {
+	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
 		return permanent.Err
 	}
 	return err

@@ -35,11 +35,14 @@ func WithACLProvider(p ACLProvider) Option {
 	})
 }
 
+// worldACL is shared: it is only encoded, or copied.
+var worldACL = zk.WorldACL(zk.PermAll)
+
 // defaultACL is the list of a node, named as at the server, that is created without
 // one of its own.
 func (f *Framework) defaultACL(full string) []ACL {
 	if f.cfg.acl == nil {
-		return zk.WorldACL(zk.PermAll)
+		return worldACL
 	}
 	var acl []ACL
 	if root := f.cfg.root; root == "" || isBelow(full, string(root)) && full != string(root) {

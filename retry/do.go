@@ -75,11 +75,12 @@ func (l *loop) NextBackOff() time.Duration {
 
 // outcome makes the error of Do from the error of backoff.Retry, which drops either the cause of ctx or the error of op.
 func (l *loop) outcome(err error) error {
-	var permanent *backoff.PermanentError
-	switch {
-	case l.last == nil:
+	if l.last == nil {
 		return nil
-	case errors.As(l.last, &permanent):
+	}
+	permanent, isPermanent := errors.AsType[*backoff.PermanentError](l.last)
+	switch {
+	case isPermanent:
 		if permanent.Err == nil {
 			return errors.New("retry: op returned a backoff.PermanentError that holds no error")
 		}

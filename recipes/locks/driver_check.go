@@ -35,7 +35,7 @@ func (a *acquisition) checkHolders(contenders []string) error {
 	i := slices.Index(contenders, a.name)
 	for _, name := range contenders[i+1:] {
 		m := a.folder.member(name)
-		if m == nil || !m.granted.isSet() || m.over.Err() != nil {
+		if m == nil || !m.granted.isSet() || m.over.hasEnded() {
 			continue
 		}
 		result, err := a.driver.GetsTheLock(contenders, name, a.max.n)

@@ -35,13 +35,11 @@ type hold struct {
 	end      context.CancelCauseFunc
 	keepNode func() bool // prevents abandon; false if abandon has begun
 
-	// watching is the context of requests about the node. It ends when the node is gone or
+	// watching is the signal of requests about the node. It ends when the node is gone or
 	// given up, and may outlive ctx.
-	watching    context.Context
-	endWatching context.CancelFunc
+	watching signal
 
-	revoked context.Context // ends when a client has asked for the lock
-	revoke  context.CancelFunc
+	revoked signal // ends when a client has asked for the lock
 
 	mu     sync.Mutex
 	leases int              // not released yet; at 0 the hold is being released
@@ -69,16 +67,16 @@ func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 func (h *hold) successor() *hold {
 	// Let a watch that is being set arrive, within limits: otherwise a row of holds that are
 	// each shorter than a round trip would never have one.
-	limit := time.AfterFunc(examinePause, h.endWatching)
+	limit := time.AfterFunc(examinePause, h.watching.end)
 	h.finishWork()
 	limit.Stop()
-	h.endWatching()
+	h.watching.end()
 	s := &hold{
 		l: h.l, session: h.session, parent: h.parent, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1, ownDue: h.ownDue,
 	}
 	s.begin()
-	if h.revoked.Err() != nil {
-		s.revoke() // the request is for the holder of the node
+	if h.revoked.hasEnded() {
+		s.revoked.end() // the request is for the holder of the node
 	}
 	s.watchOrExamine(h.own)
 	s.abandonLater()
@@ -89,8 +87,6 @@ func (h *hold) successor() *hold {
 func (h *hold) begin() {
 	h.since, h.leases = time.Now(), 1
 	h.ctx, h.end = context.WithCancelCause(h.parent)
-	h.watching, h.endWatching = context.WithCancel(context.Background())
-	h.revoked, h.revoke = context.WithCancel(context.Background())
 }
 
 // abandonLater makes the loss of the hold abandon it. It is called last, when the watch is
@@ -147,7 +143,7 @@ func (h *hold) examine() {
 	for first := true; first || h.ctx.Err() == nil; first = false {
 		var own *framework.Watch
 		var stat framework.Stat
-		data, err := h.l.client.Get(h.watching, h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
+		data, err := h.l.client.Get(h.watching.context(), h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
 		switch {
 		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.Stat.Czxid:
 			// Gone, or another node of the same name.
@@ -203,7 +199,7 @@ func (h *hold) unwatch() {
 
 // stopWork cancels examine and waits for its end.
 func (h *hold) stopWork() {
-	h.endWatching()
+	h.watching.end()
 	h.finishWork()
 }
 

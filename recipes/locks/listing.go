@@ -20,11 +20,12 @@ type listing struct {
 	lost   bool // failed with the context of the acquisition that sent it
 
 	mu       sync.Mutex
-	sortings map[any]*sorting // by LockInternals.orderKey
+	sortings []*sorting // one for each LockInternals.orderKey
 }
 
 // sorting is the contenders of a listing in the order of one kind of lock.
 type sorting struct {
+	key        any
 	once       sync.Once
 	contenders []string
 }
@@ -32,14 +33,12 @@ type sorting struct {
 // sorted returns the contenders in their order.
 func (a *listing) sorted(l *LockInternals) []string {
 	a.mu.Lock()
-	s := a.sortings[l.orderKey]
-	if s == nil {
-		s = new(sorting)
-		if a.sortings == nil {
-			a.sortings = make(map[any]*sorting)
-		}
-		a.sortings[l.orderKey] = s
+	i := slices.IndexFunc(a.sortings, func(s *sorting) bool { return s.key == l.orderKey })
+	if i < 0 {
+		i = len(a.sortings)
+		a.sortings = append(a.sortings, &sorting{key: l.orderKey})
 	}
+	s := a.sortings[i]
 	a.mu.Unlock()
 	// Without the mutex: this calls the driver.
 	s.once.Do(func() { s.contenders = l.sorted(slices.Clone(a.names), l.driver.Contends) })

@@ -28,6 +28,7 @@ func (l *LockInternals) newOrderKey() any {
 // [ShrinkingQueue]), every contender that an acquisition must wait for is in it. So a
 // driver that lets the acquisition in by this knowledge would do so by a new list.
 type order struct {
+	key       any // LockInternals.orderKey
 	shrinking ShrinkingQueue
 	marks     bool // the driver is a MarkingQueue
 	local     bool // in-process releases count
@@ -45,7 +46,7 @@ func (l *LockInternals) newOrder(shrinking ShrinkingQueue) *order {
 	marks := ok && marking.Marks()
 	// If the maximum may change, only the server's events count: they come in order with
 	// the news of another maximum.
-	return &order{shrinking: shrinking, marks: marks, local: fixed, gone: make(map[string]uint64)}
+	return &order{key: l.orderKey, shrinking: shrinking, marks: marks, local: fixed}
 }
 
 // hears reports whether an in-process release of a member with this name proves that its
@@ -59,10 +60,7 @@ func (f *folder) drop(m *member) {
 	}
 	// hears calls the driver, so it must not run under the mutex.
 	f.mu.Lock()
-	orders := make([]*order, 0, len(f.orders))
-	for _, o := range f.orders {
-		orders = append(orders, o)
-	}
+	orders := f.orders // which only grows
 	f.mu.Unlock()
 	for _, o := range orders {
 		if o.hears(m.name) {
@@ -85,7 +83,16 @@ func (f *folder) remove(o *order, name string) {
 		o.live = slices.Concat(o.live[:i], o.live[i+1:])
 		o.stale = true
 	}
-	o.gone[name] = f.begun
+	if f.begun > o.number { // a list that was begun before may still bring the name back
+		o.forgetLocked(name, f.begun)
+	}
+}
+
+func (o *order) forgetLocked(name string, begun uint64) {
+	if o.gone == nil {
+		o.gone = make(map[string]uint64)
+	}
+	o.gone[name] = begun
 }
 
 // queue returns the contenders of the newest list, without those that have left since, or
@@ -128,10 +135,10 @@ func (f *folder) contendersBy(l *LockInternals, last *listing) []string {
 		return sorted
 	}
 	f.mu.Lock()
-	o := f.orders[l.orderKey]
+	o := f.orderOfLocked(l)
 	if o == nil {
 		o = l.newOrder(shrinking)
-		f.orders[l.orderKey] = o
+		f.orders = append(f.orders, o)
 	}
 	isNew := o.number < last.number
 	var over []string
@@ -163,7 +170,7 @@ func (o *order) takeInLocked(number uint64, sorted, over []string) {
 		}
 	}
 	for _, name := range over {
-		o.gone[name] = number
+		o.forgetLocked(name, number)
 	}
 	o.number, o.live, o.stale = number, sorted, false
 	if len(o.gone) > 0 {
@@ -181,5 +188,14 @@ func (f *folder) isStale(o *order) bool {
 func (f *folder) orderOf(l *LockInternals) *order {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.orders[l.orderKey]
+	return f.orderOfLocked(l)
+}
+
+func (f *folder) orderOfLocked(l *LockInternals) *order {
+	for _, o := range f.orders {
+		if o.key == l.orderKey {
+			return o
+		}
+	}
+	return nil
 }

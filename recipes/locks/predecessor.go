@@ -92,7 +92,7 @@ func (a *acquisition) awaitOnly(names []string) {
 		}
 		p := &predecessor{local: local}
 		if local != nil {
-			p.stop = context.AfterFunc(local.over, a.poke)
+			p.stop = context.AfterFunc(local.over.context(), a.poke)
 		}
 		a.awaited[strings.Clone(name)] = p // a part of the reply would keep all of it in memory
 	}

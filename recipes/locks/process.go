@@ -1,7 +1,6 @@
 package locks
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,8 +17,7 @@ type member struct {
 	data    []byte // of its node
 	session *framework.Session
 
-	over context.Context // ends when it has released or lost the lock, or given up
-	end  context.CancelFunc
+	over signal // ends when it has released or lost the lock, or given up
 
 	// unproven says that the end of this member does not prove that its place is free:
 	// another node has taken the place, or no server has answered lately. The contenders
@@ -45,20 +43,20 @@ func heardLately(s *framework.Session) bool {
 
 // letGo tells the contenders behind m that m neither holds the lock nor will.
 func (m *member) letGo() {
-	if m.over.Err() != nil {
+	if m.over.hasEnded() {
 		return
 	}
 	if !heardLately(m.session) {
 		m.unproven.Store(true)
 	}
 	m.folder.drop(m) // first: a waiter that wakes up must not find m in the queue
-	m.end()
+	m.over.end()
 }
 
 // hasLetGo reports whether m has left and its place is free.
 func (m *member) hasLetGo() bool {
 	// The order matters: a member is marked unproven before it lets go.
-	return m.over.Err() != nil && !m.unproven.Load()
+	return m.over.hasEnded() && !m.unproven.Load()
 }
 
 // folder is what one client knows about the folder of a lock: its own acquisitions there
@@ -73,7 +71,7 @@ type folder struct {
 	asking  *listing          // begun or about to begin, and not answered
 	next    *listing          // begins when asking is answered
 	last    *listing          // the newest answer
-	orders  map[any]*order    // by LockInternals.orderKey
+	orders  []*order          // one for each LockInternals.orderKey, of which there are few
 	read    map[string]string // the data of contenders that were read
 	coming  []*trial          // tries that are about to create their nodes
 }
@@ -96,9 +94,7 @@ func (l *LockInternals) openFolder() *folder {
 	defer folders.Unlock()
 	f := folders.byKey[key]
 	if f == nil {
-		f = &folder{
-			key: key, members: make(map[string]*member), orders: make(map[any]*order), read: make(map[string]string),
-		}
+		f = &folder{key: key, members: make(map[string]*member)}
 		folders.byKey[key] = f
 	}
 	f.refs++
@@ -117,7 +113,6 @@ func (f *folder) close() {
 func (l *LockInternals) join(session *framework.Session, path string, t *trial) *member {
 	_, name := framework.SplitPath(path)
 	m := &member{folder: l.openFolder(), name: name, data: l.cfg.data, session: session}
-	m.over, m.end = context.WithCancel(context.Background())
 	m.folder.mu.Lock()
 	defer m.folder.mu.Unlock()
 	m.folder.withdrawLocked(t)
@@ -189,5 +184,8 @@ func (f *folder) hasRead(name string) bool {
 func (f *folder) noteRead(name string, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.read == nil {
+		f.read = make(map[string]string)
+	}
 	f.read[name] = string(data)
 }

@@ -89,12 +89,15 @@ func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
 	}
 	timed, stopTimer := context.WithDeadline(context.WithoutCancel(ctx), releaseDeadline(ctx))
 	bound, cancel := context.WithCancelCause(timed)
-	stopCaller := context.AfterFunc(ctx, func() {
-		// A context of the lease ends by this release, which must not cancel itself.
-		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
-			cancel(cause)
-		}
-	})
+	stopCaller := func() bool { return true }
+	if ctx.Done() != nil {
+		stopCaller = context.AfterFunc(ctx, func() {
+			// A context of the lease ends by this release, which must not cancel itself.
+			if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
+				cancel(cause)
+			}
+		})
+	}
 	over := h.session.Context(framework.SessionErrorPolicy)
 	stopSession := context.AfterFunc(over, func() {
 		// Close waits for the answers to requests under way, and then ends them itself.

@@ -68,7 +68,7 @@ func WithRevocationListener(fn func(*Lease)) Option {
 //
 // A request that is made while the owner is not connected arrives with the next connection.
 // The end of the lease does not close the channel.
-func (l *Lease) Revoked() <-chan struct{} { return l.hold.revoked.Done() }
+func (l *Lease) Revoked() <-chan struct{} { return l.hold.revoked.context().Done() }
 
 // RevocationRequested reports whether a client has asked this contender to give the lock
 // back; see [AttemptRevoke]. The request has replaced the contender's Identity.
@@ -77,7 +77,7 @@ func (p Participant) RevocationRequested() bool { return p.Identity == revokeMes
 // heed looks for a request in the node's data.
 func (h *hold) heed(data []byte) {
 	if bytes.Equal(data, []byte(revokeMessage)) {
-		h.revoke()
+		h.revoked.end()
 	}
 }
 
@@ -90,7 +90,7 @@ func (l *Lease) listen() {
 		return
 	}
 	var asked context.Context
-	asked, l.unlisten = context.WithCancel(l.hold.revoked)
+	asked, l.unlisten = context.WithCancel(l.hold.revoked.context())
 	lease := weak.Make(l) // so that a dropped lease is still collected and reported
 	context.AfterFunc(asked, func() {
 		if l := lease.Value(); l != nil && !l.released.Load() && l.Err() == nil {
