@@ -48,6 +48,26 @@ func TestProgramsOfTheDocumentsAreTested(t *testing.T) {
 	require.NotZero(t, blocks)
 }
 
+// TestNamesOfTheDocumentsExist: each name of a package of this module between backquotes
+// is declared.
+func TestNamesOfTheDocumentsExist(t *testing.T) {
+	module := repository(t)
+	declared := declaredNames(t, module)
+	quoted := regexp.MustCompile("`\\*?(framework|locks|leader|cache|atomic|shared|barriers|queues|nodes|discovery|typed|fence|inspect|retry|listen|" +
+		"zktest|zkserver|zkproxy|ensemble|checker)\\.([A-Z]\\w*)[`(.]")
+	names := 0
+	for _, name := range module.files {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, found := range quoted.FindAllStringSubmatch(content(t, name), -1) {
+			names++
+			require.Contains(t, declared, found[2], "%s: no such name: %s.%s", name, found[1], found[2])
+		}
+	}
+	require.Greater(t, names, 20)
+}
+
 // unindented returns a program without the tabs at the beginnings of its lines.
 func unindented(program string) string {
 	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(program, "")
