@@ -8,20 +8,18 @@ import (
 )
 
 // WithAuth presents a credential to every server, on every connection, before any
-// request of the client is processed: for scheme "digest", "user:password"; other
-// schemes are those that the servers have been given providers for. Given several times,
-// it adds identities. The credential is copied, and is never part of a log, an error
-// or what fmt writes. It is Curator's authorization.
+// request of the client is processed. For scheme "digest" the credential is
+// "user:password"; other schemes need a provider at the servers. Several WithAuth add
+// several identities. The credential is copied, and never appears in a log, an error or
+// the output of fmt. It is Curator's authorization.
 //
-// Credentials prove who the client is and do not hide it: without [WithTLS] a
-// digest crosses the network as it is.
+// A credential is not encrypted: without [WithTLS] it crosses the network in the clear.
 //
-// A credential that a server refuses is the end of the client, as no later attempt
-// could do better: the state becomes [Lost], whatever is held ends with
-// [ReasonAuthFailed], every call fails with [ErrAuthFailed], and no further
-// connection is made. ZooKeeper refuses a scheme that it has no provider for, but
-// no digest: whether the password is the right one shows when a node that only its owner
-// may use answers [ErrNoAuth].
+// If a server refuses a credential, the client ends, because no later attempt could
+// succeed: the state becomes [Lost], all holds end with [ReasonAuthFailed], every call
+// fails with [ErrAuthFailed], and no further connection is made. ZooKeeper refuses a
+// scheme without a provider, but never a digest: a wrong password shows only as an
+// [ErrNoAuth] from a znode that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
 	return optionFunc(func(c *config) error {
 		if scheme == "" {
@@ -32,8 +30,7 @@ func WithAuth(scheme string, credential []byte) Option {
 	})
 }
 
-// awaitAccess returns when there is a connection and the credentials are
-// accepted, or the reason why not.
+// awaitAccess waits for a connection whose server has accepted the credentials.
 func (f *Framework) awaitAccess(ctx context.Context) error {
 	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.auth) == 0 {
 		return err

@@ -9,24 +9,22 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// CircuitBreakingConnectionStateListener stands between a client and a listener that
-// is to have peace while the connection comes and goes. It is Curator's listener of
-// that name, whose rules it follows:
+// CircuitBreakingConnectionStateListener shields a listener from a flapping connection. It
+// follows the rules of Curator's listener of that name:
 //
-//   - It is closed at first, and passes everything on. The first [Suspended] or [Lost]
+//   - The breaker starts closed and passes every state on. The first [Suspended] or [Lost]
 //     opens it, and is passed on.
-//   - While it is open, the first Lost is passed on if none has been yet, and nothing
-//     else is.
-//   - The retry policy says how often and after what time to look, as if each look were
-//     a retry of what has opened it. It closes at the first look that finds a
-//     connection, or when the policy gives up. Then the newest state is passed on, if
-//     it is another one than the listener was told last.
+//   - An open breaker passes on the first Lost, unless it has passed one on already, and
+//     holds every other state back.
+//   - The retry policy determines how often and when an open breaker looks at the state.
+//     The breaker closes at the first look that finds a connection, or when the policy gives
+//     up. It then passes the newest state on, if that differs from the last one passed on.
 //
-// So a [Reconnected] comes as late as the next look, and a policy that would not retry
-// at all passes everything on. Nothing is passed on out of its order.
+// So a [Reconnected] is delayed until the next look. With a policy that never retries, the
+// breaker passes everything on. States are never reordered.
 //
-// This is for what may be late and must not be repeated, such as closing caches or
-// calling somebody. What the recipes of this module hold goes by [Session.Context],
+// Use it for reactions that may be late and must not be repeated, such as closing caches or
+// paging an operator. Recipes of this module end their holds through [Session.Context],
 // never through a listener.
 type CircuitBreakingConnectionStateListener struct {
 	policy retry.Policy
@@ -40,8 +38,8 @@ type CircuitBreakingConnectionStateListener struct {
 	stopped bool
 }
 
-// NewCircuitBreakingConnectionStateListener returns a closed circuit breaker. It is
-// put to use with [Framework.OnConnectionState]:
+// NewCircuitBreakingConnectionStateListener returns a closed circuit breaker. Register it
+// with [Framework.OnConnectionState]:
 //
 //	breaker, err := framework.NewCircuitBreakingConnectionStateListener(retry.Forever(5*time.Second), fn)
 //	if err != nil {
@@ -51,8 +49,7 @@ type CircuitBreakingConnectionStateListener struct {
 //	registration := client.OnConnectionState(breaker.StateChanged)
 //	defer registration.Remove()
 //
-// The function is called as one given to OnConnectionState is, one call at a time and
-// on a goroutine of its own, so it may block.
+// The breaker calls fn on a goroutine of its own, one call at a time, so fn may block.
 func NewCircuitBreakingConnectionStateListener(
 	policy retry.Policy, fn func(ConnectionState),
 ) (*CircuitBreakingConnectionStateListener, error) {
@@ -86,15 +83,15 @@ func (b *CircuitBreakingConnectionStateListener) StateChanged(s ConnectionState)
 	}
 }
 
-// IsOpen tells whether states are being held back.
+// IsOpen reports whether states are being held back.
 func (b *CircuitBreakingConnectionStateListener) IsOpen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.budget != nil
 }
 
-// Stop makes the breaker pass nothing on any more and ends its looks. Calls of the
-// listener that have been queued before still come.
+// Stop stops the breaker: it no longer looks, and passes no further state on. Calls of the
+// listener that are already queued still come.
 func (b *CircuitBreakingConnectionStateListener) Stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +123,7 @@ func (b *CircuitBreakingConnectionStateListener) look(budget *retry.Budget) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.budget != budget {
-		return // stopped meanwhile
+		return // stopped since the timer was set
 	}
 	if !b.last.IsConnected() && b.lookLater() {
 		return
@@ -137,7 +134,7 @@ func (b *CircuitBreakingConnectionStateListener) look(budget *retry.Budget) {
 	}
 }
 
-// shut closes the circuit without a word; callers hold mu.
+// shut closes the circuit and passes nothing on; callers hold mu.
 func (b *CircuitBreakingConnectionStateListener) shut() {
 	if b.timer != nil {
 		b.timer.Stop()
@@ -145,7 +142,7 @@ func (b *CircuitBreakingConnectionStateListener) shut() {
 	b.budget, b.timer = nil, nil
 }
 
-// tell passes a state on; callers hold mu, so that the order is that of the states.
+// tell passes a state on; callers hold mu, which keeps the states in order.
 func (b *CircuitBreakingConnectionStateListener) tell(s ConnectionState) {
 	b.told = s
 	b.out.Notify(s)

@@ -9,30 +9,31 @@ import (
 	"math"
 )
 
-// DefaultMaxDecompressedSize bounds what one znode's data may become when it is
-// decompressed: a thousand bytes of gzip can stand for a million.
+// DefaultMaxDecompressedSize bounds the size of one znode's data after decompression: a
+// thousand bytes of gzip can expand to a million.
 const DefaultMaxDecompressedSize = 16 << 20
 
 // ErrCompression reports data that could not be compressed or decompressed, or that
 // would become larger than the provider allows.
 var ErrCompression = errors.New("compression failed")
 
-// CompressionProvider turns the data of znodes into what is stored and back. The
+// CompressionProvider compresses the data of znodes for storage, and decompresses it. The
 // paths are as the caller names them. Its methods are called from several goroutines
-// at once and must not keep or change what they are given.
+// at once and must not keep or change their arguments.
 type CompressionProvider interface {
-	// Compress returns what is stored for the data.
+	// Compress returns the stored form of the data.
 	Compress(path string, data []byte) ([]byte, error)
 
-	// Decompress returns the data for what is stored. It is never asked about nothing.
+	// Decompress returns the data of a stored form. It is not called for a znode without
+	// data.
 	Decompress(path string, compressed []byte) ([]byte, error)
 }
 
-// GzipCompressionProvider is the default, with the format of Curator's class of this
-// name: a stream as in RFC 1952. The zero value is ready to use.
+// GzipCompressionProvider is the default provider. Like Curator's class of the same name it
+// writes a gzip stream (RFC 1952). The zero value is ready to use.
 type GzipCompressionProvider struct {
-	// MaxSize is how many bytes may come out of Decompress. 0 stands for
-	// DefaultMaxDecompressedSize. Decompress refuses to work with less than 0.
+	// MaxSize is the largest result of Decompress in bytes. 0 means
+	// DefaultMaxDecompressedSize. Decompress fails if MaxSize is negative.
 	MaxSize int
 }
 
@@ -49,8 +50,8 @@ func (GzipCompressionProvider) Compress(_ string, data []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Decompress returns what is in a gzip stream, and an error if that is damaged or
-// larger than MaxSize, of which it reads no more.
+// Decompress returns the content of a gzip stream. It returns an error if the stream is
+// damaged, or if its content is larger than MaxSize, and reads no further then.
 func (p GzipCompressionProvider) Decompress(_ string, compressed []byte) ([]byte, error) {
 	limit := p.MaxSize
 	switch {
@@ -76,8 +77,8 @@ func (p GzipCompressionProvider) Decompress(_ string, compressed []byte) ([]byte
 	}
 }
 
-// WithCompressionProvider sets what [Compressed] and [Decompressed] use. Default:
-// [GzipCompressionProvider].
+// WithCompressionProvider sets the provider that [Compressed] and [Decompressed] use.
+// Default: [GzipCompressionProvider].
 func WithCompressionProvider(p CompressionProvider) Option {
 	return optionFunc(func(c *config) error {
 		if p == nil {
@@ -91,8 +92,8 @@ func WithCompressionProvider(p CompressionProvider) Option {
 // CompressedOption is returned by [Compressed].
 type CompressedOption struct{}
 
-// Compressed stores the data compressed. The data's size limit is for what is
-// stored. It is Curator's compressed().
+// Compressed stores the data compressed. The size limit of requests applies to the
+// compressed data. It is Curator's compressed().
 func Compressed() CompressedOption { return CompressedOption{} }
 
 //nolint:unparam // the interface is that of options which can fail
@@ -104,15 +105,15 @@ func (CompressedOption) applySet(c *setConfig) error { c.compressed = true; retu
 // DecompressedOption is returned by [Decompressed].
 type DecompressedOption struct{}
 
-// Decompressed returns what was stored with [Compressed], here or in Java. Data that
-// was not, or is damaged, or becomes too large is an [ErrCompression]; a znode
-// without data, such as a parent, has nothing to decompress and yields nil. It is
-// Curator's decompressed().
+// Decompressed returns data that was stored with [Compressed], here or in Java. The read
+// fails with [ErrCompression] if the data was stored otherwise, is damaged, or is too large
+// when decompressed. A znode without data, such as a parent, yields nil. It is Curator's
+// decompressed().
 func Decompressed() DecompressedOption { return DecompressedOption{} }
 
 func (DecompressedOption) applyGet(c *readConfig) error { c.decompressed = true; return nil }
 
-// stored returns the data as it is to be sent.
+// stored returns the data as it will be sent.
 func (f *Framework) stored(path string, data []byte, compressed bool) ([]byte, error) {
 	if !compressed {
 		return data, nil

@@ -1,6 +1,6 @@
-// Package framework is a ZooKeeper client for people who know Apache Curator's
-// CuratorFramework: one long-lived client that keeps a session, retries by policy,
-// tells its state to listeners, and carries the recipes.
+// Package framework is a ZooKeeper client modeled on Apache Curator's CuratorFramework:
+// one long-lived client that keeps a session, retries by policy, reports its state to
+// listeners, and carries the recipes.
 //
 // # Connect
 //
@@ -15,29 +15,28 @@
 //	}
 //	defer client.Close()
 //
-// The path at the end of the connection string is a chroot: every path of the
-// client is below it, in arguments, results and events. It is created with the
-// first node that is created with [CreatingParentsIfNeeded]. One client serves a
-// whole process; it is safe for concurrent use.
+// The path at the end of the connection string is a chroot: every path of the client is
+// below it, in arguments, results and events. The first create [CreatingParentsIfNeeded]
+// creates the chroot as well. One client serves a whole process; it is safe for concurrent
+// use.
 //
 // # When the servers move
 //
-// Names are resolved at every attempt to connect. Where the names change, too, the
-// client asks an [EnsembleProvider] in place of having a connection string:
+// The client resolves host names at every attempt to connect. If the names themselves can
+// change, give it an [EnsembleProvider] instead of a connection string:
 //
 //	provider, err := framework.NewDynamicEnsembleProvider("zk1:2181,zk2:2181/orders")
 //	client, err := framework.Connect(ctx, "", framework.WithEnsembleProvider(provider))
 //	...
 //	err = provider.SetConnectionString("zk2:2181,zk3:2181")
 //
-// [WithEnsembleTracker] makes it follow what the servers write of themselves in
+// [WithEnsembleTracker] makes the client follow the configuration that the servers keep in
 // /zookeeper/config, as [Framework.Reconfig] changes it.
 //
 // # Create, read, change, delete
 //
-// Every verb takes a context, what it needs, and then options that bear the names
-// of Curator's builder methods. An option that makes no sense for a verb does not
-// compile.
+// Every verb takes a context, its arguments, and then options named after Curator's builder
+// methods. An option that makes no sense for a verb does not compile.
 //
 //	path, err := client.Create(ctx, "/jobs/job-", data,
 //		framework.CreatingParentContainersIfNeeded(),
@@ -47,11 +46,11 @@
 //	err = client.Set(ctx, path, data, framework.WithVersion(stat.Version))
 //	err = client.Delete(ctx, path, framework.Guaranteed())
 //
-// [Framework.Exists] returns a nil Stat for a node that is not there, which is no
-// error. [Framework.Pipeline] makes several reads in one round trip.
+// [Framework.Exists] returns a nil Stat and no error for a missing znode.
+// [Framework.Pipeline] makes several reads in one round trip.
 //
-// [Framework.UsingNamespace] returns a view of the client whose paths are all below
-// one node, on the same session:
+// [Framework.UsingNamespace] returns a view of the client, on the same session, whose paths
+// are all below one znode:
 //
 //	orders, err := client.UsingNamespace("orders")
 //	data, err := orders.Get(ctx, "/1") // of /orders/1
@@ -63,84 +62,82 @@
 //		framework.SetDataOp("/report", data),
 //		framework.DeleteOp("/todo/1"))
 //
-// The error names the operation that failed. None has been applied then.
+// The error names the operation that failed; no operation has then been applied.
 //
 // # Watch
 //
-// A watch is set together with a read, and is told of the first change after what
-// the read has returned:
+// A read can set a watch, which fires at the first change after the state that the read
+// returned:
 //
 //	var watch *framework.Watch
 //	data, err := client.Get(ctx, "/config", framework.Watched(&watch))
 //	if err != nil {
 //		return err // there is no watch
 //	}
-//	event, err := watch.Wait(ctx) // cancels the watch if ctx ends before
+//	event, err := watch.Wait(ctx) // cancels the watch if ctx ends first
 //	if err != nil {
 //		return err
 //	}
-//	... // read again, also when event.Err is not nil
+//	... // read again, even when event.Err is not nil
 //
-// To wait for other things too there is [Watch.Fired]; who stops waiting calls
-// [Watch.Cancel].
-// However many watches a client has on one path, the server has one of each kind;
-// when the last is cancelled, it has none.
+// To select on other channels as well, use [Watch.Fired]; call [Watch.Cancel] when you stop
+// waiting. The server keeps at most one watch of each kind for a path, however many watches
+// the client has, and none once the last of them is cancelled.
 //
-// A persistent watch stays, over events, lost connections and new sessions, and needs
-// ZooKeeper 3.6. Where events may have gone unseen its listeners are told to read
-// again:
+// A persistent watch survives events, lost connections and new sessions. It needs ZooKeeper
+// 3.6. When events may have been missed, its listeners get an [EventResync]:
 //
 //	watch, err := client.AddWatch(ctx, "/config", framework.WatchPersistentRecursive)
 //	...
 //	defer watch.Cancel()
 //	watch.OnEvent(func(e framework.Event) {
-//		if e.Type == framework.EventResync { ... } // changes may have gone unseen
+//		if e.Type == framework.EventResync { ... } // read again: changes may have been missed
 //	})
 //
 // # Follow a znode
 //
-// A loop over the states of a znode needs no watch of its own. It goes on over lost
-// connections, and leaves nothing when it ends:
+// [Framework.Follow] yields the states of a znode and sets the watches itself. It continues
+// after a lost connection, and leaves nothing behind when the loop ends:
 //
 //	for node, err := range client.Follow(ctx, "/config") {
 //		if err != nil {
-//			log.Print(err) // node is the last one known
+//			log.Print(err) // node is the last known state
 //			continue
 //		}
 //		if node.Exists() { apply(node.Data) }
 //	}
 //
-// [Framework.FollowChildren] does so for the list of children. For a tree there is package
-// recipes/cache.
+// [Framework.FollowChildren] does the same for a list of children. To follow a tree, use
+// package recipes/cache.
 //
 // # Many paths
 //
-// [Framework.Bulk] makes many operations with a bounded number under way, and has a result and
+// [Framework.Bulk] runs many operations, a bounded number at a time, and returns a result and
 // an error for each:
 //
 //	results, err := client.Bulk(ctx, []framework.BulkOp{
 //		framework.BulkGet("/jobs/1"), framework.BulkSet("/jobs/2", data), ...
 //	}, framework.WithWindow(256), framework.WithProgress(func(done, total int) { ... }))
 //
-// # Know the state of the connection
+// # The state of the connection
 //
 //	registration := client.OnConnectionState(func(s framework.ConnectionState) { ... })
 //	defer registration.Remove()
 //
-// Listeners are told [Connected] once, then [Suspended], [Reconnected] and [Lost]
-// as the connection goes and comes; package listen has the contract of their order.
-// With [WithReadOnly] there is [ReadOnly], too: a server without a quorum that answers
-// reads.
-// A listener that is to have peace while a connection comes and goes is put behind a
-// [NewCircuitBreakingConnectionStateListener].
-// [Framework.Health] and [Framework.HealthHandler] tell the same, and the reason, to
-// whoever asks. What must stop together with the session is better bound to a context, which
-// ends without any goroutine having to run first:
+// Listeners receive [Connected] once, then [Suspended], [Reconnected] and [Lost] as the
+// connection comes and goes; package listen documents the order of calls. [WithReadOnly]
+// adds [ReadOnly]: the client is connected to a server without a quorum, which answers reads.
+// To shield a listener from a flapping connection, wrap it in a
+// [NewCircuitBreakingConnectionStateListener]. [Framework.Health] and
+// [Framework.HealthHandler] report the current state, and the reason for it, on demand.
+//
+// Bind work that must stop together with the session to a context instead: it ends without
+// any goroutine having to run first.
 //
 //	ctx = client.Session().Context(framework.StandardErrorPolicy)
 //
-// Under [QuorumErrorPolicy] there must be a heartbeat while something is held, which
-// costs a write per quarter of the session timeout:
+// Under [QuorumErrorPolicy] the client writes a heartbeat while something is held, once per
+// quarter of the session timeout:
 //
 //	held, release, err := client.Session().Hold(ctx, framework.QuorumErrorPolicy)
 //	if err != nil {
@@ -148,18 +145,17 @@
 //	}
 //	defer release()
 //
-// A [Session] is over for its client at its [Session.Deadline] at the latest, even
-// when no server can be reached to say so: the send time of the newest request that
-// a server has acknowledged, plus the session timeout that the server has granted.
-// A session that was given up and then turns out to live on at the server is another
-// Session with the same id.
+// A [Session] ends for its client at its [Session.Deadline] at the latest, even when no
+// server can be reached to confirm it. The deadline is the send time of the newest
+// acknowledged request plus the session timeout that the server has granted. If the server
+// turns out to have kept a session that the client gave up, the client continues with a new
+// Session value of the same id.
 //
-// # Functions of the program's that a client calls
+// # Callbacks
 //
-// The contexts of sessions and holds end first. No function that a program gives to a
-// client is called before that, under a lock of the client, or on the goroutine that
-// receives from the server. This is where each one is called, and what it delays if it
-// blocks:
+// The contexts of sessions and holds end before any callback is called. The client never
+// calls a callback while it holds a lock, or on the goroutine that receives from the
+// server. This table lists where each callback runs, and what it delays if it blocks:
 //
 //	log handler (WithLogger)              a goroutine of its own          nothing; up to 1,024 records wait, the rest is lost
 //	listener of states, watches           a goroutine of its own          its own later calls; package listen
@@ -167,13 +163,13 @@
 //	retry policy, ACL and compression     the goroutine of the call       that call
 //	providers, function given to Retry,
 //	spans and measurements of verbs
-//	tracer and meter provider, callbacks  New, Start and Close            those
+//	tracer and meter provider, callbacks  New, Start and Close            those calls
 //	Dialer, EnsembleProvider              the connecting goroutine        the next connection
 //
-// All of them may call the client, and all but the last two rows may close it. A panic
-// in the first three rows is recovered and logged; elsewhere it is the program's.
+// All of them may call the client, and all but those in the last two rows may close it. The
+// client recovers and logs a panic in the first three rows. It does not recover other panics.
 //
-// # Prove who one is
+// # Authentication and TLS
 //
 // [WithAuth] presents credentials on every connection, before any request:
 //
@@ -182,32 +178,31 @@
 //	_, err = client.Create(ctx, "/mine", nil,
 //		framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
 //
-// [WithTLS] encrypts the connections and proves who the servers are, and with a client
-// certificate who the client is:
+// [WithTLS] encrypts the connections and authenticates the servers and, with a client
+// certificate, the client:
 //
 //	framework.WithTLS(&tls.Config{RootCAs: authorities, Certificates: own})
 //
-// A credential that a server refuses is the end of the client: it is [Lost], and
-// every call fails with [ErrAuthFailed]. Secrets are in no log and no error.
+// If a server refuses a credential, the client ends: its state is [Lost], and every call
+// fails with [ErrAuthFailed]. Secrets never appear in logs or errors.
 //
 // # When a call fails
 //
-// An error is an [*OpError] with the verb and the path. Two questions decide what
-// to do about it:
+// Verbs return an [*OpError] with the verb and the path. Two questions decide what to do
+// about it:
 //
-//   - [Retryable]: may the same call succeed later? This is what the retry policy is
-//     asked about.
+//   - [Retryable]: may the same call succeed later? The retry policy decides about these
+//     errors.
 //   - [OutcomeUnknown]: may the write have been applied although it failed? A write
 //     that fails with any other error has certainly not been applied.
 //
-// Reads are repeated as the policy says. So are writes that have certainly not
-// reached a server. A write whose outcome is unknown is repeated only if that can
-// do no harm: a create [WithProtection], which is searched for first, a delete
-// that is [Guaranteed], and a write that is said to be [Idempotent]. All others
-// return the error.
+// The client repeats reads, and writes that have certainly not reached a server, as the
+// policy says. It repeats a write whose outcome is unknown only if that can do no harm: a
+// create [WithProtection], which looks for the znode first, a [Guaranteed] delete, and a
+// write marked [Idempotent]. All other writes return the error.
 //
-// [WithRetry] sets another policy for one call. [Framework.Retry] repeats several
-// calls together, which share one budget of retries with it:
+// [WithRetry] sets another policy for one call. [Framework.Retry] repeats several calls
+// together; they share one budget of retries:
 //
 //	err := client.Retry(ctx, func(ctx context.Context) error {
 //		if err := client.Sync(ctx, "/config"); err != nil {
@@ -217,23 +212,23 @@
 //		return err
 //	}, framework.WithRetry(retry.UntilElapsed(time.Minute, time.Second)))
 //
-// A call whose context ends fails with an [*InterruptedError], which errors.Is takes for
-// context.Canceled or context.DeadlineExceeded, whatever the context's cause is. The cause
-// is in its field Cause, and errors.As finds a [*LostError] in it; an error of this package
-// there is not the answer to this call. If the request had been sent, OutcomeUnknown is true;
-// if not, it never will be sent. A create with protection and a guaranteed delete then clean
-// up in the background, and say so with [ErrCleanupPending].
+// A call whose context ends fails with an [*InterruptedError]. It matches context.Canceled or
+// context.DeadlineExceeded, whatever the context's cause is. Its field Cause has the cause,
+// in which errors.As finds a [*LostError]; other errors of this package in the cause belong
+// to other calls and do not match. If a write had been sent, OutcomeUnknown is true; if not,
+// it will never be sent. A create with protection and a guaranteed delete then clean up in
+// the background and return [ErrCleanupPending].
 //
 // A request runs only in the session it was sent in; with [InSession], only in the session
-// it names. All verbs take InSession, a pipeline and a transaction within a Retry that has
-// it. With the policy retry.SessionFailed a call is bound to the session in which it begins,
-// and fails with [ErrSessionExpired] when that has ended.
+// it names. All verbs accept InSession; a pipeline and a transaction take it from a Retry
+// around them. The policy retry.SessionFailed binds a call to the session in which it
+// begins; the call fails with [ErrSessionExpired] when that session has ended.
 //
 // # Metrics and traces
 //
-// A client made [WithMeterProvider] or [WithTracerProvider] tells what it does
-// through OpenTelemetry's API. Without them it tells nothing, also not to the
-// global providers, and a request costs what it would cost otherwise.
+// A client made [WithMeterProvider] or [WithTracerProvider] reports what it does through
+// OpenTelemetry's API. Without them it reports nothing, not even to the global providers,
+// and its requests have no extra cost.
 //
 //	instrument                          kind, unit              attributes
 //	curator.session.state               gauge                   server.address, server.port
@@ -245,12 +240,12 @@
 //	curator.cleanup.pending             updowncounter {deletion}
 //	curator.cleanup.oldest.age          gauge s
 //
-// The state is the number of a [ConnectionState], curator.state the name of the one
-// that was entered. An operation is a call of a verb with all its retries:
-// create, delete, get, set, exists, children, sync, transact, watch data, add watch, or
-// pipeline for several reads in one write. What is refused for its arguments is not
-// measured, what runs in the background is seen in curator.cleanup.pending only.
-// error.type is an [ErrorType], and absent from what succeeded.
+// The session state is the number of a [ConnectionState]; curator.state is the name of the
+// state that was entered. An operation is a call of a verb with all its retries: create,
+// delete, get, set, exists, children, sync, transact, watch data, add watch, or pipeline for
+// several reads in one write. Calls refused for their arguments are not measured, and
+// background deletions appear only in curator.cleanup.pending. error.type is an
+// [ErrorType]; successful operations have none.
 //
 //	span                                attributes
 //	create znode, delete znode,         curator.operation, error.type, server.address, server.port;
@@ -263,38 +258,37 @@
 //	reconfigure ensemble,
 //	list ephemerals, count descendants
 //
-// All are client spans. The status is an error with the error.type, except for
-// what a server answers about znodes in the ordinary course of things: no_node,
-// node_exists, bad_version, not_empty. No attribute, event or status has data, a
-// secret or the text of an error in it. Recipes add instruments and spans of their
-// own; their packages say which. What [WithLogger] writes has the same keys.
+// All are client spans. The status is an error with the error.type, except for the ordinary
+// answers of a server about znodes: no_node, node_exists, bad_version, not_empty. No
+// attribute, event or status contains data, a secret or the text of an error. Recipes add
+// instruments and spans of their own, listed in their packages. Log records have the same
+// keys, see [WithLogger].
 //
-// # Build on it
+// # Recipes and tools
 //
-// A recipe takes a [*Framework] and whatever its user has said already:
+// A recipe takes a [*Framework] and reads its user's settings from it:
 // [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger], and for telemetry
 // [Framework.HasTelemetry], [Framework.TracerProvider], [Framework.MeterProvider],
-// [Framework.HasPathAttribute] and [Framework.ServerAttributes]. Package locks uses
-// nothing of the client that is not exported. A tool that asks servers by itself finds
-// them with [Framework.Servers], and connects with [Framework.Dialer].
+// [Framework.HasPathAttribute] and [Framework.ServerAttributes]. The recipes of this module
+// use only exported names. A tool that queries servers directly finds them with
+// [Framework.Servers], and connects with [Framework.Dialer].
 //
 // # What is not promised
 //
 //   - A read may be behind the newest write of another client, even after
 //     [Framework.Sync].
 //   - No event does not mean no change: the end of a connection ends its watches.
-//   - The deadline of a session is safe against a standalone server, and against an
-//     ensemble as long as the client's server is not cut off from the others. One that
-//     is, be it a follower or the leader, acknowledges pings for a while: see
-//     [StandardErrorPolicy], and [QuorumErrorPolicy], which counts only what committed
-//     writes have confirmed.
-//   - A process that is paused past its deadline cannot know. What it does then must
-//     be fenced where it takes effect, for instance with the czxid of a node.
-//   - Background deletions end with the client. What they would have deleted, if it
-//     is ephemeral, goes with the session.
-//   - Servers before 3.5 lack requests that are used here, and those before 3.6 persistent
-//     watches, [Framework.Ephemerals] and [Framework.AllChildrenNumber], which fail
-//     with [ErrUnsupported] there.
+//   - The deadline of a session is safe with a standalone server, and with an ensemble
+//     as long as the client's server is not cut off from the others. A server that is cut
+//     off, follower or leader, acknowledges pings for a while: see [StandardErrorPolicy],
+//     and [QuorumErrorPolicy], which counts only committed writes.
+//   - A process that is paused past its deadline cannot notice. Fence its actions where
+//     they take effect, for instance with the czxid of a znode.
+//   - Background deletions end with the client. An ephemeral znode that they have not
+//     deleted by then goes with the session.
+//   - Servers before ZooKeeper 3.5 lack requests that this package uses. Servers before 3.6
+//     also lack persistent watches, [Framework.Ephemerals] and
+//     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there.
 //
 // # From Curator
 //
@@ -304,13 +298,13 @@
 //	  .setConnectionString                      DynamicEnsembleProvider.SetConnectionString
 //	ensembleTracker                             WithEnsembleTracker, off by default
 //	zookeeperFactory                            WithDialer
-//	wire.maxbuffer (Java)                       WithMaxRequestSize, WithMaxReplySize
+//	jute.maxbuffer (Java)                       WithMaxRequestSize, WithMaxReplySize
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	maxCloseWaitMs                              none: Close takes two seconds at most
 //	getConnectionStateListenable                Framework.OnConnectionState
 //	canBeReadOnly, READ_ONLY                    WithReadOnly, ReadOnly
 //	CircuitBreakingConnectionStateListener      the same name, around a listener
-//	ConnectionStateListenerManagerFactory       a circuit breaker around each listener that is to have one
+//	ConnectionStateListenerManagerFactory       a circuit breaker around each listener that needs one
 //	getZookeeperClient().isConnected            Framework.State().IsConnected
 //	getState, isStarted                         Framework.Health: ErrNotStarted, ErrClosed
 //	getCuratorListenable                        none: each watch has its own listeners
@@ -386,10 +380,9 @@
 //	ProtectedUtils.isProtectedZNode             IsProtectedName
 //	KillSession (curator-test)                  package zktest, KillSession
 //
-// Curator's schemas, rules for what may be at which path, are left out: they bind only
-// the clients that have the same ones. Who may do what at a path is for access control
-// lists ([WithACLProvider]), which servers enforce for everybody. What the data is like,
-// and which modes and operations there are, is for a type of the program's that keeps a
-// view of the client ([Framework.UsingNamespace]) to itself and has a method for each
-// thing that may be done below it.
+// Curator's schemas, rules for what may be at which path, are left out: they bind only the
+// clients that load the same ones. To restrict access to a path, use access control lists
+// ([WithACLProvider]), which the servers enforce for all clients. To restrict the data, the
+// modes and the operations below a path, write a type that keeps a view of the client
+// ([Framework.UsingNamespace]) to itself and has a method for each permitted action.
 package framework

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// lookupLimit bounds how long the names of servers are looked up in order to find out
-// whether one of them is that of the connection.
+// lookupLimit bounds the lookups that check whether the server of the connection is still
+// one of the ensemble.
 const lookupLimit = 5 * time.Second
 
-// ensemble is what a client knows of where the servers are: from its provider, and,
-// when it tracks them, from the servers themselves. The newest change counts.
+// ensemble knows the addresses of the servers: from the provider and, with a tracker, from
+// the servers themselves. The newest change counts.
 type ensemble struct {
 	f        *Framework
 	provider EnsembleProvider
 	log      *slog.Logger
 
-	changed chan struct{} // tells the goroutine of follow to look
+	changed chan struct{} // wakes the goroutine of follow
 
 	mu      sync.Mutex
-	said    string // by the provider, last
+	said    string // the provider's last answer
 	servers []string
 }
 
@@ -36,7 +36,8 @@ func newEnsemble(f *Framework) *ensemble {
 	}
 }
 
-// start begins to follow what may change. What it starts ends with the client.
+// start starts the goroutines that follow changes, unless there can be none. They end with
+// the client.
 func (e *ensemble) start() {
 	if _, fixed := e.provider.(FixedEnsembleProvider); fixed && !e.f.cfg.tracksEnsemble {
 		return
@@ -67,16 +68,16 @@ func (e *ensemble) follow() {
 	}
 }
 
-// look makes follow look whether the server of the connection is gone.
+// look makes follow check whether the server of the connection is gone.
 func (e *ensemble) look() {
 	select {
 	case e.changed <- struct{}{}:
-	default: // it has yet to
+	default: // a check is due already
 	}
 }
 
-// onConnected is called with every connection: the servers may have changed since it
-// was begun.
+// onConnected is called with every connection: the servers may have changed since the
+// attempt to connect began.
 func (e *ensemble) onConnected(server string) {
 	if !slices.Contains(e.current(), server) {
 		e.look()
@@ -96,7 +97,7 @@ func (e *ensemble) list() []string {
 		case err != nil:
 			e.log.Error("connection string refused", "error", err)
 		case root != "" && root != e.f.cfg.root:
-			e.log.Error("connection string refused: its chroot is not that of the client",
+			e.log.Error("connection string refused: its chroot differs from the client's chroot",
 				"connectionString", said, "chroot", string(e.f.cfg.root))
 		default:
 			e.adopt(servers)
@@ -105,7 +106,7 @@ func (e *ensemble) list() []string {
 	return e.current()
 }
 
-// ask asks the provider. One that panics costs its answer, and not the process.
+// ask asks the provider. If it panics, its answer is lost, and the client goes on.
 func (e *ensemble) ask() (said string, ok bool) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
@@ -136,8 +137,8 @@ func (e *ensemble) adopt(servers []string) {
 	}
 }
 
-// isGone tells whether the server of a connection is certainly none of these, neither
-// by its name nor by its address. A name that cannot be looked up may be its.
+// isGone reports whether the server of a connection is certainly none of the servers,
+// neither by name nor by address. A name that cannot be looked up may be its name.
 func (e *ensemble) isGone(servers []string, server string, address net.Addr) bool {
 	if slices.Contains(servers, server) || slices.Contains(servers, address.String()) {
 		return false

@@ -35,9 +35,9 @@ func parseConnectString(s string) (servers []string, root chroot, err error) {
 	return servers, root, nil
 }
 
-// parseChroot reads the path at the end of a connection string. ZooKeeper would
-// take more paths than it does: those that are a slip of the pen would make two
-// services lock in different trees, and both would succeed.
+// parseChroot reads the path at the end of a connection string. It refuses some paths that
+// ZooKeeper accepts, because they are probably typing errors: two services with different
+// chroots would lock in different trees, and both would succeed.
 func parseChroot(path string) (chroot, error) {
 	if err := ValidatePath(path); err != nil {
 		return "", err
@@ -82,8 +82,8 @@ func parseServer(s string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// neverInHost tells of characters that no name and no address of a server has: they
-// come from a list that was put together wrongly, and no connection would ever be made.
+// neverInHost reports whether no host name or address contains the character. Such
+// characters come from a wrongly built list, and no connection would ever succeed.
 func neverInHost(r rune) bool {
 	return r == '[' || r == ']' || r == '@' || r == utf8.RuneError || unicode.IsSpace(r) || unicode.IsControl(r)
 }

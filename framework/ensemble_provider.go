@@ -8,44 +8,43 @@ import (
 	"github.com/gocurator/curator/listen"
 )
 
-// EnsembleProvider says where the servers are. It is Curator's EnsembleProvider.
+// EnsembleProvider returns the addresses of the servers. It is Curator's EnsembleProvider.
 //
-// [New] asks it once, and every round of attempts to connect begins with asking it
-// again; a round is the first attempt after a connection, and then one for each
-// server. The answer is a connection string as for New. The chroot is that of the
-// first answer: a later one has the same, or none.
+// [New] calls it once, and each round of attempts to connect begins with another call; a
+// round is the first attempt after a connection, and then one attempt for each server. The
+// answer is a connection string as for New. The first answer determines the chroot: a later
+// answer must have the same chroot, or none.
 //
-// A later answer that is none, or has another chroot, is logged and changes nothing. What
-// an [EnsembleNotifier] tells of is acted on at once: if the server of the
-// connection is certainly gone, by name and by address, the connection is cut and made
-// anew in the same session. Otherwise it stays as it is; it is not moved to spread
-// the load, as Java's client does.
+// A later answer that does not parse, or that has another chroot, is logged and otherwise
+// ignored. A change that an [EnsembleNotifier] reports takes effect at once: if the server
+// of the connection is certainly gone, by name and by address, the client cuts the
+// connection and makes another in the same session. Otherwise the connection stays; unlike
+// Java's client, this one does not move it to spread the load.
 type EnsembleProvider interface {
-	// ConnectionString returns the connection string of this moment. It is
-	// called from several goroutines, must not block and must not use the client.
-	// What takes long to find out is found out in advance.
+	// ConnectionString returns the current connection string. It is called from several
+	// goroutines, must not block and must not use the client. Do slow lookups in advance.
 	ConnectionString() string
 }
 
-// EnsembleNotifier is an [EnsembleProvider] that tells of changes.
+// EnsembleNotifier is an [EnsembleProvider] that reports changes.
 type EnsembleNotifier interface {
 	EnsembleProvider
 
-	// OnChange adds a function that is called after every change. A client
-	// removes its own when it is closed.
+	// OnChange adds a function that is called after every change. A client removes its
+	// function when it is closed.
 	OnChange(fn func()) *listen.Registration
 }
 
-// FixedEnsembleProvider is the connection string that never changes: what [New] takes
-// its own argument for.
+// FixedEnsembleProvider is a connection string that never changes. [New] uses it for its
+// argument.
 type FixedEnsembleProvider string
 
 // ConnectionString returns the string itself.
 func (p FixedEnsembleProvider) ConnectionString() string { return string(p) }
 
 // DynamicEnsembleProvider is an [EnsembleProvider] whose connection string can be set
-// while clients use it. It serves any number of clients. Curator's is the method
-// setConnectionString of every provider.
+// while clients use it. It serves any number of clients. In Curator every provider has
+// setConnectionString.
 type DynamicEnsembleProvider struct {
 	changed listen.Set[struct{}]
 
@@ -53,8 +52,8 @@ type DynamicEnsembleProvider struct {
 	now string
 }
 
-// NewDynamicEnsembleProvider returns a provider that says connectString until it is
-// set to something else.
+// NewDynamicEnsembleProvider returns a provider that returns connectString until another
+// one is set.
 func NewDynamicEnsembleProvider(connectString string) (*DynamicEnsembleProvider, error) {
 	if _, _, err := parseConnectString(connectString); err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func NewDynamicEnsembleProvider(connectString string) (*DynamicEnsembleProvider,
 	return &DynamicEnsembleProvider{now: connectString}, nil
 }
 
-// ConnectionString returns what was set last.
+// ConnectionString returns the connection string that was set last.
 func (p *DynamicEnsembleProvider) ConnectionString() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +69,8 @@ func (p *DynamicEnsembleProvider) ConnectionString() string {
 }
 
 // SetConnectionString changes the connection string. It returns at once, before any
-// client has acted on it. An error says what is wrong with the string; nothing has
-// changed then.
+// client has acted on the change. If the string does not parse, it returns an error and
+// changes nothing.
 func (p *DynamicEnsembleProvider) SetConnectionString(connectString string) error {
 	if _, _, err := parseConnectString(connectString); err != nil {
 		return err
@@ -89,9 +88,8 @@ func (p *DynamicEnsembleProvider) OnChange(fn func()) *listen.Registration {
 	return p.changed.Add(func(struct{}) { fn() })
 }
 
-// WithEnsembleProvider sets where the client learns what to connect to. The
-// connection string that [New] is given is then empty. Default:
-// [FixedEnsembleProvider] of that string.
+// WithEnsembleProvider sets the provider of the servers' addresses. The connection string
+// given to [New] must then be empty. Default: [FixedEnsembleProvider] of that string.
 func WithEnsembleProvider(p EnsembleProvider) Option {
 	return optionFunc(func(c *config) error {
 		if p == nil {

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// WithEnsembleTracker makes the client follow the ensemble's own configuration: it
-// reads and watches /zookeeper/config on every connection and connects to the servers
-// named there from then on, until the [EnsembleProvider] has news. The chroot stays.
-// It is Curator's EnsembleTracker, which is off here unless asked for: servers may
-// advertise addresses that clients cannot reach.
+// WithEnsembleTracker makes the client follow the ensemble's own configuration: it reads
+// and watches /zookeeper/config on every connection, and connects to the servers named
+// there from then on, until the [EnsembleProvider] changes its answer. The chroot stays. It
+// is Curator's EnsembleTracker, but off by default: servers may advertise addresses that
+// clients cannot reach.
 //
-// A server's address is what its line says after the semicolon, with the host before
-// the first colon where a wildcard stands; lines without a client port are skipped.
-// Nothing is followed of a standalone server, which has no configuration, nor when of
-// several servers only one has a client port: this is what servers show whose
-// zoo.cfg has clientPort outside of the server lines, and that one is the leader.
+// The address of a server is the part of its line after the semicolon; a wildcard there
+// stands for the host at the beginning of the line. Lines without a client port are skipped.
+// The configuration is ignored if the server is standalone, or if only one of several
+// servers lists a client port. Servers show the latter when zoo.cfg has clientPort outside
+// of the server lines, and the listed one is the leader.
 //
-// It takes the right to read /zookeeper/config, which everybody has by default, and
-// costs a read and a watch per connection. It cannot go with [WithTLS], as the
-// configuration names plain ports.
+// The client needs permission to read /zookeeper/config, which all clients have by default.
+// Tracking costs a read and a watch per connection. It cannot be combined with [WithTLS],
+// because the configuration names plain ports.
 func WithEnsembleTracker() Option {
 	return optionFunc(func(c *config) error { c.tracksEnsemble = true; return nil })
 }
@@ -30,7 +30,7 @@ func WithEnsembleTracker() Option {
 // track reads the configuration on every connection and after every change.
 func (e *ensemble) track() {
 	for e.f.ctx.Err() == nil {
-		// Nothing waits for this connection, so nothing limits the wait for it.
+		// No caller waits for this connection, so the wait has no limit.
 		if err := e.f.awaitConnection(e.f.ctx, 0, nil); err != nil {
 			return
 		}
@@ -51,7 +51,7 @@ func (e *ensemble) track() {
 	}
 }
 
-// readConfig follows the configuration of this moment, and watches for the next.
+// readConfig adopts the current configuration, and watches for the next.
 func (e *ensemble) readConfig(ctx context.Context) (*Watch, error) {
 	var data []byte
 	var watch *Watch
@@ -68,8 +68,8 @@ func (e *ensemble) readConfig(ctx context.Context) (*Watch, error) {
 	return watch, nil
 }
 
-// clientAddresses returns the addresses for clients that a configuration names, sorted,
-// or nil when it is not to be followed.
+// clientAddresses returns the client addresses in a configuration, sorted, or nil when the
+// configuration must be ignored.
 func clientAddresses(config string) []string {
 	var addresses []string
 	lines := 0
@@ -90,9 +90,9 @@ func clientAddresses(config string) []string {
 	return slices.Compact(addresses)
 }
 
-// clientAddress returns the address for clients of
+// clientAddress returns the client address of
 // "host:2888:3888|host2:2888:3888:participant;host:2181", or "" if there is none. The
-// host of the client address may be left out or a wildcard.
+// host of the client address may be missing or a wildcard.
 func clientAddress(server string) string {
 	quorum, client, _ := strings.Cut(server, ";")
 	client, _, _ = strings.Cut(strings.TrimSpace(client), ";")
@@ -108,13 +108,13 @@ func clientAddress(server string) string {
 	}
 	address, err := parseServer(net.JoinHostPort(host, port))
 	if err != nil {
-		return "" // a port of 0, or what is no server line
+		return "" // a port of 0, or not a server line
 	}
 	return address
 }
 
-// quorumHost returns the host of "host:2888:3888:participant", of which IPv6 stands
-// in brackets.
+// quorumHost returns the host of "host:2888:3888:participant", where an IPv6 address is in
+// brackets.
 func quorumHost(quorum string) string {
 	if inner, found := strings.CutPrefix(quorum, "["); found {
 		host, _, _ := strings.Cut(inner, "]")

@@ -45,10 +45,10 @@ var errorTypes = []struct {
 // otherErrorType is OpenTelemetry's name of an error without a class.
 const otherErrorType = "_OTHER"
 
-// ErrorType names the class of an error of this package for the attribute
-// error.type: "no_node", "connection_lost", "canceled" and so on, "server_-6" for a
-// [ServerError], and OpenTelemetry's "_OTHER" for what is not of this package. The
-// names are few and have nothing of the call in them. It is "" for nil.
+// ErrorType returns the class of an error for the attribute error.type: "no_node",
+// "connection_lost", "canceled" and so on, "server_-6" for a [ServerError], and
+// OpenTelemetry's "_OTHER" for an error that is not of this package. It returns "" for nil.
+// The set of names is small, and a name contains nothing of the call.
 func ErrorType(err error) string {
 	if err == nil {
 		return ""
@@ -65,8 +65,8 @@ func ErrorType(err error) string {
 	return otherErrorType
 }
 
-// isAnswer tells whether an error is what a server says in the ordinary course of
-// things, about the znodes and not about a failure.
+// isAnswer reports whether an error is an ordinary answer of a server about the znodes,
+// not a failure.
 func isAnswer(err error) bool {
 	return errors.Is(err, ErrNoNode) || errors.Is(err, ErrNodeExists) ||
 		errors.Is(err, ErrBadVersion) || errors.Is(err, ErrNotEmpty)

@@ -12,15 +12,14 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// Errors of this package. All of them are found with errors.Is behind the
-// [OpError] that a verb returns. ErrNotConnected, ErrConnectionLost and ErrClosed match
-// go-zookeeper's ErrNoServer, ErrConnectionClosed and ErrClosing as well.
+// Errors of this package, to be matched with errors.Is against the [OpError] that a verb
+// returns. ErrNotConnected, ErrConnectionLost and ErrClosed also match go-zookeeper's
+// ErrNoServer, ErrConnectionClosed and ErrClosing.
 var (
 	// ErrNotStarted reports a call before [Framework.Start].
 	ErrNotStarted = errors.New("client not started")
 
-	// ErrClosed reports a call after [Framework.Close], or one that Close has cut
-	// short.
+	// ErrClosed reports a call after [Framework.Close], or one that Close cut short.
 	ErrClosed error = &sentinel{"client closed", zk.ErrClosing}
 
 	// ErrNotConnected reports a request that was not sent, because there was no
@@ -43,18 +42,17 @@ var (
 	// that makes no sense, such as a nil context. Nothing was sent.
 	ErrInvalidOption = errors.New("invalid option")
 
-	// ErrTooLarge reports a request above the size that the server would accept, of which
-	// nothing was sent, or a reply above [WithMaxReplySize], such as a list of very many
-	// children, which has cost the connection. It is not repeated: it would be as large again.
+	// ErrTooLarge reports a request larger than [WithMaxRequestSize], which was not sent, or
+	// a reply larger than [WithMaxReplySize], such as a list of very many children. The call
+	// is not repeated: it would be as large again.
 	ErrTooLarge = errors.New("too large")
 
 	// ErrMalformedReply reports a reply that does not have the fields its request
 	// asks for. The connection was cut.
 	ErrMalformedReply = errors.New("malformed reply")
 
-	// ErrCleanupPending reports that something could not be deleted within the
-	// call, and that the client goes on trying in the background until it has
-	// succeeded or is closed.
+	// ErrCleanupPending reports that a znode could not be deleted within the call, and
+	// that the client goes on trying in the background until it succeeds or is closed.
 	ErrCleanupPending = errors.New("deletion goes on in the background")
 )
 
@@ -72,12 +70,12 @@ var (
 	ErrSessionMoved            = zk.ErrSessionMoved
 )
 
-// ErrNotReadOnly reports a write to a server that has no quorum. It was not applied.
+// ErrNotReadOnly reports a write to a server that has no quorum. The write was not applied.
 // See [WithReadOnly].
 const ErrNotReadOnly = ServerError(wire.CodeNotReadOnly)
 
-// sentinel is an error that errors.Is also takes for one of go-zookeeper's, which a program
-// that used that package before asks for.
+// sentinel is an error that also matches an error of go-zookeeper, for programs that used
+// that package before.
 type sentinel struct {
 	text string
 	zk   error
@@ -111,8 +109,8 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// ServerError is an error code of the server's for which there is no named error.
-// The codes are those of ZooKeeper's KeeperException.
+// ServerError is an error code of a server for which this package has no named error. The
+// codes are defined by ZooKeeper's KeeperException.
 type ServerError int32
 
 // Error names the code.
@@ -161,13 +159,13 @@ func serverError(code int32) error {
 	return ServerError(code)
 }
 
-// InterruptedError reports a call that its context has ended. errors.Is matches Err, and of
-// Cause what is foreign to this package and to ZooKeeper: an error such as [ErrNoNode] there
-// was the answer to another call, not to this one. errors.As finds a [*LostError] in Cause,
-// with which the contexts of sessions and leases end, and types that are not of this package.
+// InterruptedError reports that the context of a call ended. errors.Is matches Err. It also
+// matches errors in Cause, unless they are of this package or of ZooKeeper: an [ErrNoNode]
+// there was the answer to another call. errors.As finds in Cause the [*LostError] with which
+// the contexts of sessions and leases end, and types of other packages.
 type InterruptedError struct {
 	Err   error // context.Canceled or context.DeadlineExceeded
-	Cause error // of the context; it is Err if there is no other
+	Cause error // of the context; Err if it has no other
 }
 
 // Error names the end of the context and its cause.
@@ -206,19 +204,18 @@ func interrupted(ctx context.Context) error {
 	return &InterruptedError{Err: ctx.Err(), Cause: context.Cause(ctx)}
 }
 
-// isReply reports whether a request has failed with this answer of a server. What ended a
-// context or an attempt to connect is in no chain as an answer: see InterruptedError and
-// attemptError.
+// isReply reports whether a request failed with this answer of a server. The cause of a
+// context and the failure of an attempt to connect do not match as answers: see
+// InterruptedError and attemptError.
 func isReply(err, answer error) bool {
 	op, ok := errors.AsType[*OpError](err)
 	return ok && errors.Is(op.Err, answer)
 }
 
-// Retryable tells whether the same call may succeed when it is made again:
-// there was no connection, it was lost, the session moved or expired, or the
-// server was too busy. It says nothing about whether repeating is safe; ask
-// [OutcomeUnknown] for that. It is Curator's default set, and what retry policies
-// are asked about.
+// Retryable reports whether the same call may succeed when it is made again: there was no
+// connection, it was lost, the session moved or expired, or the server was too busy. It
+// does not report whether repeating is safe; use [OutcomeUnknown] for that. The set is
+// Curator's default. Retry policies decide about these errors only.
 func Retryable(err error) bool {
 	var code ServerError
 	switch {
@@ -235,13 +232,12 @@ func Retryable(err error) bool {
 	}
 }
 
-// OutcomeUnknown tells whether the error leaves open if a write has been applied:
-// it was sent, and no reply came that could be read. A write that fails with any other error has
-// certainly not been applied.
+// OutcomeUnknown reports whether the write that failed may have been applied: it was sent,
+// and no readable reply came. A write that fails with any other error has certainly not
+// been applied.
 func OutcomeUnknown(err error) bool { return errors.Is(err, errOutcomeUnknown) }
 
-// requestError turns the conduit's account of a request that got no reply into
-// this package's errors.
+// requestError translates the conduit's error for a request without a reply.
 func (f *Framework) requestError(ctx context.Context, err error, write bool) error {
 	sent := errors.Is(err, conduit.ErrUnanswered)
 	var result error

@@ -39,31 +39,30 @@ type followConfig struct{ decompressed bool }
 //nolint:unparam // the interface is that of options which can fail
 func (DecompressedOption) applyFollow(c *followConfig) error { c.decompressed = true; return nil }
 
-// Follow yields the current state of a znode and then every new one: also that there is no
-// znode, that it has been created, and what has changed while the connection was lost.
+// Follow yields the current state of a znode and then each new state, including that the
+// znode is missing, was created, or changed while the connection was lost.
 //
 //	for node, err := range client.Follow(ctx, "/config") {
 //		if err != nil {
-//			log.Print(err) // node is the last one known
+//			log.Print(err) // node is the last known state
 //			continue
 //		}
 //		apply(node.Data)
 //	}
 //
-// The states come in the server's order, and none comes twice. A loop that is slow gets
-// the newest state next, and not those in between. The data must not be changed.
+// The states come in the server's order, and no state comes twice. A slow loop gets the
+// newest state next, and skips the states in between. The loop must not change the data.
 //
-// An error comes with the last state that is known, which may be out of date. After an
-// error that is [Retryable], or [ErrCompression], the sequence goes on: the next pair
-// without an error is current, even when the state is the same as before. Any other error
-// is the last pair: the end of the context, with its cause, [ErrClosed], [ErrNoAuth], a
-// path or an option that is wrong. So a loop may return at the first error, or continue
-// after all of them. A lost connection by itself is no error: see
-// [Framework.OnConnectionState].
+// An error comes with the last known state, which may be out of date. After a [Retryable]
+// error, or [ErrCompression], the sequence continues: the next pair without an error is
+// current, even if its state equals the previous one. Any other error ends the sequence:
+// the end of the context, with its cause, [ErrClosed], [ErrNoAuth], an invalid path or
+// option. So a loop may return at the first error, or continue after each. A lost
+// connection alone is no error: see [Framework.OnConnectionState].
 //
-// Nothing is sent before the loop begins. When it ends, in whatever way, no watch and no
-// goroutine is left. Follow uses a persistent watch, and one-shot watches where the server
-// has no persistent ones.
+// Follow sends nothing before the loop begins. When the loop ends, in whatever way, no watch
+// and no goroutine is left. Follow uses a persistent watch, or one-shot watches if the
+// server has no persistent ones.
 func (f *Framework) Follow(ctx context.Context, path string, opts ...FollowOption) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
 		var cfg followConfig
@@ -77,8 +76,8 @@ func (f *Framework) Follow(ctx context.Context, path string, opts ...FollowOptio
 	}
 }
 
-// FollowChildren yields the names of a znode's children and then every new list. It is
-// [Framework.Follow] for the list of children, with the same contract.
+// FollowChildren yields the names of a znode's children and then each new list. It has the
+// contract of [Framework.Follow].
 func (f *Framework) FollowChildren(ctx context.Context, path string) iter.Seq2[Folder, error] {
 	return func(yield func(Folder, error) bool) {
 		follow(ctx, f, path, yield, Folder{Path: path}, func(ctx context.Context, into **Watch) (Folder, revision, error) {
@@ -94,9 +93,9 @@ func followError(path string, err error) error {
 	return fmt.Errorf("framework: follow %s: %w", path, err)
 }
 
-// revision is what two states of one path are told apart by: the znode's incarnation and the
-// transaction that changed it last. A version would not do: a znode that was deleted and
-// created again has the same one. The zero revision is that there is no znode.
+// revision distinguishes two states of one path: it is the znode's incarnation and the
+// transaction that changed it last. A version is not enough, because it starts again when a
+// znode is deleted and recreated. The zero revision means that there is no znode.
 type revision struct{ czxid, zxid int64 }
 
 // readNode reads the data of a znode. When into is not nil it sets a one-shot watch first,
@@ -148,7 +147,7 @@ func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (
 		if err != nil || there == nil {
 			return folder, revision{}, err
 		}
-		(*into).Cancel() // created meanwhile: what is wanted is a watch on its children
+		(*into).Cancel() // the znode was created in between: watch its children instead
 		*into = nil
 	}
 }

@@ -20,8 +20,7 @@ import (
 // keeps, and everything that is done on it. It is safe for concurrent use and
 // meant to be shared by a whole process. It is Curator's CuratorFramework.
 //
-// What [Framework.UsingNamespace] returns is a Framework, too: a view of the same
-// client.
+// [Framework.UsingNamespace] returns another Framework, a view of the same client.
 type Framework struct {
 	*client
 	root chroot // of the connection string, and the namespace
@@ -30,7 +29,7 @@ type Framework struct {
 // logFlushLimit bounds how long Close waits for a log handler.
 const logFlushLimit = 500 * time.Millisecond
 
-// client is what a Framework and the views of it share.
+// client is shared by a Framework and its views.
 type client struct {
 	base     *Framework // the one that is not a view
 	cfg      config
@@ -61,8 +60,8 @@ type client struct {
 // New returns a client that is not started. It checks the connection string and
 // all options, sends nothing and starts nothing.
 //
-// The connection string is ZooKeeper's: "host:port,host:port,.../chroot". With a
-// chroot every path of this client is below it. It is empty with
+// The connection string has ZooKeeper's format: "host:port,host:port,.../chroot". With a
+// chroot every path of this client is below it. The string must be empty with
 // [WithEnsembleProvider].
 func New(connectString string, opts ...Option) (*Framework, error) {
 	cfg, err := newConfig(connectString, opts)
@@ -86,8 +85,8 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	return f, nil
 }
 
-// conduitConfig is what the connection goes by. Nothing of the client is asked for before
-// Start.
+// conduitConfig returns the settings of the connection. The conduit calls nothing of the
+// client before Start.
 func (f *Framework) conduitConfig() conduit.Config {
 	return conduit.Config{
 		Servers:        f.cfg.servers,
@@ -106,8 +105,9 @@ func (f *Framework) conduitConfig() conduit.Config {
 	}
 }
 
-// Connect is New, Start and BlockUntilConnected; with [WithAuth] it waits until
-// the credentials are accepted, too. The context bounds the wait only. When it returns an error, nothing is left running.
+// Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
+// credentials are accepted. The context bounds only the wait. When Connect returns an
+// error, it leaves nothing running.
 func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
 	f, err := New(connectString, opts...)
 	if err != nil {
@@ -149,19 +149,18 @@ func (f *Framework) Start() error {
 	return nil
 }
 
-// Close ends the session and stops the client. Before anything is sent, whatever
-// is held on the session is told that it is over; the server then deletes the
-// session's ephemeral nodes. Every call that waits, and every later one, fails
-// with [ErrClosed]. Listeners are told nothing more.
+// Close ends the session and stops the client. The contexts of all holds end before
+// anything is sent; the server then deletes the session's ephemeral nodes. All waiting and
+// later calls fail with [ErrClosed]. Listeners receive nothing more.
 //
-// Close takes at most about two seconds and leaves no goroutine, whatever the
-// server does. An error says that no server has confirmed the end of the session,
-// which then ends there when it times out; the client is closed all the same. Close
-// is idempotent: a second call waits for the first and returns its result. Of a view
-// (see [Framework.UsingNamespace]) it closes nothing, returns an error and logs it.
+// Close takes at most about two seconds and leaves no goroutine, whatever the server does.
+// An error means that no server has confirmed the end of the session, which then times out
+// there; the client is closed all the same. Close is idempotent: a second call waits for
+// the first and returns its result. On a view (see [Framework.UsingNamespace]) Close does
+// nothing but log and return an error.
 func (f *Framework) Close() error {
 	if f != f.base {
-		// A deferred Close drops its error, and the client would live on unseen.
+		// Logged, because a deferred Close drops its error and the client would live on.
 		f.cfg.log.Error("close of a view closes nothing: close the client that it was made from", "namespace", f.Namespace())
 		return fmt.Errorf("framework: close: %w", errView)
 	}
@@ -193,8 +192,8 @@ func (f *Framework) Close() error {
 	return f.closeErr
 }
 
-// BlockUntilConnected returns nil as soon as there is a connection with a
-// session, and otherwise when the context ends or the client is closed.
+// BlockUntilConnected blocks until there is a connection with a session, and returns nil.
+// It returns an error when the context ends or the client is closed first.
 func (f *Framework) BlockUntilConnected(ctx context.Context) error {
 	if err := f.awaitConnection(ctx, 0, nil); err != nil {
 		return fmt.Errorf("framework: waiting for a connection to %v: %w", f.Servers(), err)
@@ -202,7 +201,7 @@ func (f *Framework) BlockUntilConnected(ctx context.Context) error {
 	return nil
 }
 
-// State returns the connection state of this moment.
+// State returns the current connection state.
 func (f *Framework) State() ConnectionState {
 	state, _ := f.tracker.current()
 	return state
@@ -215,42 +214,40 @@ func (f *Framework) Session() *Session {
 	return session
 }
 
-// ErrorPolicy returns the policy that recipes follow unless told otherwise.
+// ErrorPolicy returns the policy that recipes follow by default.
 func (f *Framework) ErrorPolicy() ErrorPolicy { return f.cfg.errorPolicy }
 
 // RetryPolicy returns the policy that decides about repeated requests.
 func (f *Framework) RetryPolicy() retry.Policy { return f.cfg.retry }
 
-// Servers returns the servers that the next attempt to connect is made to, as
-// host:port: those of the connection string, unless a [WithEnsembleProvider] or
-// [WithEnsembleTracker] knows better.
+// Servers returns the servers of the next attempt to connect, as host:port. They come from
+// the connection string, or from [WithEnsembleProvider] or [WithEnsembleTracker].
 func (f *Framework) Servers() []string { return f.ensemble.current() }
 
-// Dialer returns what the client connects to servers with: what [WithDialer] was given,
-// or TCP, and TLS on top of either with [WithTLS]. It is for connections beside the
-// client's own, which ask one server a four-letter word, for instance. They belong to the
-// caller.
+// Dialer returns the dialer with which the client connects to servers: the argument of
+// [WithDialer] or TCP, with TLS on top if there is [WithTLS]. It is for additional
+// connections, for instance to send a four-letter word to one server. The caller must close
+// them.
 func (f *Framework) Dialer() Dialer { return f.cfg.dial }
 
-// String returns the connection string, for messages.
+// String returns the connection string.
 func (f *Framework) String() string { return strings.Join(f.Servers(), ",") + string(f.root) }
 
-// Format writes String for every verb. Without it fmt would follow pointers to
-// what changes while it reads, and to the session's password.
+// Format writes String for every verb. Without it fmt would follow pointers to changing
+// state, and to the session's password.
 func (f *Framework) Format(s fmt.State, _ rune) {
-	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	// Format has no way to return an error; fmt reports a failed write itself.
 	_, _ = io.WriteString(s, f.String())
 }
 
-// Logger returns the client's logger, never nil, for recipes built on it. It does not block:
-// its records go through the queue that [WithLogger] describes.
+// Logger returns the client's logger, never nil, for recipes on the client. Logging does
+// not block: records go through the queue that [WithLogger] describes.
 func (f *Framework) Logger() *slog.Logger { return f.cfg.log }
 
-// OnConnectionState adds a listener that is called with every change of state from
-// now on, in order and one at a time; see package listen for the contract. It runs
-// on a goroutine of its own, so it may block and use the client. What must end
-// together with the session is better bound to [Session.Context], which needs no
-// goroutine to run first.
+// OnConnectionState adds a listener that is called with every later change of state, in
+// order and one at a time; see package listen for the contract. The listener runs on a
+// goroutine of its own, so it may block and use the client. Bind work that must end
+// together with the session to [Session.Context] instead, which needs no goroutine to run.
 func (f *Framework) OnConnectionState(fn func(ConnectionState)) *listen.Registration {
 	return f.tracker.listeners.Add(fn)
 }
@@ -261,7 +258,7 @@ func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
 	}))
 }
 
-// events is the framework as the conduit sees it.
+// events is the Framework as the conduit sees it.
 type events Framework
 
 func (e *events) Expired() { e.tracker.onExpired() }

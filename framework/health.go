@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Health is what a client knows of itself at one moment.
+// Health is a snapshot of a client's condition.
 type Health struct {
 	State ConnectionState
 
 	// Session is the newest session, nil before the first.
 	Session *Session
 
-	// Err is nil when requests can be sent and the session lives. Otherwise it says why not:
-	// [ErrNotStarted], [ErrNotConnected] with the reason of the newest attempt to
+	// Err is nil when requests can be sent and the session lives. Otherwise it is
+	// [ErrNotStarted], [ErrNotConnected] with the failure of the newest attempt to
 	// connect, a [*LostError], [ErrAuthFailed] or [ErrClosed].
 	Err error
 
-	// PendingCleanups counts the deletions that go on in the background (see
-	// [ErrCleanupPending]), and OldestCleanup is the age of the oldest of them.
+	// PendingCleanups is the number of deletions that go on in the background (see
+	// [ErrCleanupPending]), and OldestCleanup the age of the oldest.
 	PendingCleanups int
 	OldestCleanup   time.Duration
 }
 
-// Health tells at once how the client is. It asks no server.
+// Health returns the client's condition at once. It asks no server.
 func (f *Framework) Health() Health {
 	state, session := f.tracker.current()
 	h := Health{State: state, Session: session, Err: f.usable()}
@@ -39,9 +39,10 @@ func (f *Framework) Health() Health {
 	return h
 }
 
-// MarshalJSON writes state, session, the seconds for which the session is certain to
-// live, which are negative when it may have ended, the error, if there is one, and, while
-// deletions go on in the background, their number and the age of the oldest in seconds.
+// MarshalJSON encodes the state, the session, the seconds for which the session is certain
+// to live, which are negative once it may have ended, and the error, if any. While
+// deletions go on in the background, it adds their number and the age of the oldest in
+// seconds.
 func (h Health) MarshalJSON() ([]byte, error) {
 	said := struct {
 		State   string  `json:"state"`
@@ -60,10 +61,10 @@ func (h Health) MarshalJSON() ([]byte, error) {
 	return json.Marshal(said)
 }
 
-// HealthHandler answers every request with the client's [Health] as JSON: with status
-// 200 when there is no error, and 503 otherwise. It is made for the readiness
-// probes of an orchestrator, and never for its liveness probes: in an outage of ZooKeeper
-// these would restart every replica, which helps nothing. The answer names servers, but no secret.
+// HealthHandler answers every request with the client's [Health] as JSON, with status 200
+// when there is no error and 503 otherwise. Use it for the readiness probes of an
+// orchestrator, never for its liveness probes: they would restart every replica in an
+// outage of ZooKeeper, which helps nothing. The answer names servers, but has no secrets.
 func (f *Framework) HealthHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := f.Health()
@@ -72,7 +73,7 @@ func (f *Framework) HealthHandler() http.Handler {
 		if h.Err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		// Whoever has asked is gone if this fails.
+		// It fails only when the client of this request is gone.
 		_ = json.NewEncoder(w).Encode(h)
 	})
 }

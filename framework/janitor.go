@@ -24,23 +24,23 @@ const (
 	janitorMinPause = 20 * time.Millisecond
 	janitorMaxPause = 500 * time.Millisecond
 
-	// What is refused for lack of rights may be so for as long as the client lives,
-	// and be refused to many clients.
+	// A deletion refused for missing permissions may stay so for as long as the client
+	// lives, and for many clients at once.
 	janitorMaxRefusedPause = 30 * time.Second
 )
 
-// cleanup is one deletion that must not be forgotten. It is repeated while it
-// fails with an error that later may not be.
+// cleanup is one deletion that must not be forgotten. It is repeated while its error may
+// pass.
 type cleanup func(ctx context.Context) error
 
-// mayPass reports whether what failed with this error may succeed later. Rights that
-// were taken away count: they may be given back, and until then only this client
-// knows that the znode has to go.
+// mayPass reports whether a cleanup that failed with this error may succeed later. Missing
+// permissions count: they may be granted again, and until then only this client knows that
+// the znode has to go.
 func mayPass(err error) bool {
 	return Retryable(err) || errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth) && !errors.Is(err, errUnsearchable)
 }
 
-// task is a cleanup and what has become of it.
+// task is a cleanup and its progress.
 type task struct {
 	cleanup
 	folder  string // of the znode, at the server
@@ -52,9 +52,9 @@ type task struct {
 }
 
 // janitor runs cleanups in the background until each has succeeded or the client is
-// closed. What has failed is tried again after a pause, each after its own. It has
-// goroutines only while there is something to do: one that starts what is due, and one
-// for each cleanup under way.
+// closed. It repeats a failed cleanup after a pause of its own. It has goroutines only
+// while there is something to do: one that starts due cleanups, and one for each cleanup
+// under way.
 type janitor struct {
 	f     *Framework
 	added chan struct{} // wakes run: something is due, or there is room
@@ -150,7 +150,7 @@ func (j *janitor) admit(ctx context.Context, folder string) {
 	}
 }
 
-// run starts what is due until nothing is left.
+// run starts due cleanups until none is left.
 func (j *janitor) run() {
 	for {
 		err := j.f.awaitConnection(j.f.ctx, 0, nil)
@@ -207,9 +207,8 @@ func (j *janitor) settle(t *task, err error) {
 	}
 }
 
-// again puts a task that has failed off, each time for twice as long. Its lack of
-// rights is logged once, and keeps no creation waiting: it lasts until the rights are
-// given back.
+// again postpones a task that has failed, each time for twice as long. Missing permissions
+// are logged once, and make no creation wait: they last until they are granted again.
 func (j *janitor) again(t *task, err error) {
 	longest, refused := janitorMaxPause, false
 	j.mu.Lock()

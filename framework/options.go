@@ -23,7 +23,7 @@ const (
 	DefaultSessionTimeout    = 60 * time.Second
 	DefaultConnectionTimeout = 15 * time.Second
 
-	// DefaultMaxRequestSize leaves a kilobyte of ZooKeeper's wire.maxbuffer of
+	// DefaultMaxRequestSize leaves a kilobyte of ZooKeeper's jute.maxbuffer of
 	// 1,048,575 bytes for the server's own additions.
 	DefaultMaxRequestSize = 1_047_552
 
@@ -43,8 +43,8 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// Dialer makes a connection to a server; (*net.Dialer).DialContext is one. The
-// context bounds the attempt.
+// Dialer connects to a server; (*net.Dialer).DialContext is a Dialer. The context bounds
+// the attempt.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 type config struct {
@@ -54,7 +54,7 @@ type config struct {
 	root              chroot
 	tracksEnsemble    bool
 	readOnly          bool
-	suspended         func() time.Duration // nil for what the system says
+	suspended         func() time.Duration // nil asks the operating system
 	sessionTimeout    time.Duration
 	connectionTimeout time.Duration
 	maxRequest        int
@@ -109,8 +109,8 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	return c, nil
 }
 
-// queueLogs puts a queue between the client and the handler, which is the program's own
-// code and may block for as long as a pipe is full.
+// queueLogs puts a queue between the client and the handler, which belongs to the program
+// and may block for as long as a pipe is full.
 func (c *config) queueLogs() {
 	level, root := slog.LevelWarn, func() slog.Handler { return slog.Default().Handler() }
 	if c.log != nil {
@@ -137,8 +137,8 @@ func applyAll[O any](opts []O, apply func(O) error) error {
 	return nil
 }
 
-// WithSessionTimeout asks for a session timeout; the server may grant another,
-// see [Session.Timeout]. Default: 60 s. From 100 ms to 24 h.
+// WithSessionTimeout requests a session timeout from 100 ms to 24 h. The server may grant
+// another, see [Session.Timeout]. Default: 60 s.
 func WithSessionTimeout(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d < minSessionTimeout || d > maxSessionTimeout {
@@ -149,9 +149,9 @@ func WithSessionTimeout(d time.Duration) Option {
 	})
 }
 
-// WithConnectionTimeout bounds how long one try of a request waits for a
-// connection before it fails with [ErrNotConnected] and the retry policy is asked,
-// and how long one attempt to connect may take. Default: 15 s.
+// WithConnectionTimeout bounds how long one try of a request waits for a connection before
+// it fails with [ErrNotConnected], which the retry policy may retry. It also bounds one
+// attempt to connect. Default: 15 s.
 func WithConnectionTimeout(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d <= 0 {
@@ -162,8 +162,8 @@ func WithConnectionTimeout(d time.Duration) Option {
 	})
 }
 
-// WithRetryPolicy sets what decides whether and when a request that failed with a
-// [Retryable] error is made again. Default: exponential backoff from 100 ms, five
+// WithRetryPolicy sets the policy that determines whether and when a request that failed
+// with a [Retryable] error is repeated. Default: exponential backoff from 100 ms, five
 // retries.
 func WithRetryPolicy(p retry.Policy) Option {
 	return optionFunc(func(c *config) error {
@@ -175,7 +175,7 @@ func WithRetryPolicy(p retry.Policy) Option {
 	})
 }
 
-// WithErrorPolicy sets which trouble ends what recipes hold. Default:
+// WithErrorPolicy sets which trouble ends the holds of recipes. Default:
 // [StandardErrorPolicy].
 func WithErrorPolicy(p ErrorPolicy) Option {
 	return optionFunc(func(c *config) error {
@@ -184,17 +184,17 @@ func WithErrorPolicy(p ErrorPolicy) Option {
 	})
 }
 
-// WithLogger sets where the client and the recipes on it report: Debug for
+// WithLogger sets the logger of the client and its recipes. Levels: Debug for
 // go-zookeeper's messages, Info for changes of state, Warn for a lost connection or
-// session, Error for what is lost while it is held and for what panics. The keys are
-// those of telemetry, curator.state, curator.session, curator.reason, curator.path and
-// curator.fence, server.address (with the port), and "error". Paths are logged; data and secrets are not. Default:
-// slog.Default from Warn up; slog.New(slog.DiscardHandler) makes a client silent.
+// session, Error for lost holds and for panics. The keys are shared with telemetry:
+// curator.state, curator.session, curator.reason, curator.path, curator.fence,
+// server.address (with the port), and "error". Paths are logged; data and secrets are not.
+// Default: slog.Default from Warn up. slog.New(slog.DiscardHandler) silences the client.
 //
-// The logger's handler runs on a goroutine of its own, behind a queue of 1,024 records. So
-// a handler that is slow, blocks or panics costs records, which are counted and reported
-// when it works again, and delays neither the client nor the end of what is held. [Framework.Close]
-// waits half a second at most for what is queued.
+// The logger's handler runs on a goroutine of its own, behind a queue of 1,024 records. A
+// handler that is slow, blocks or panics loses records, and delays neither the client nor
+// the end of a hold. Lost records are counted, and reported when the handler works again.
+// [Framework.Close] waits at most half a second for the queue.
 func WithLogger(log *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if log == nil {
@@ -205,7 +205,7 @@ func WithLogger(log *slog.Logger) Option {
 	})
 }
 
-// dialTCP connects to the address of the server that the attempt is for, if there is one.
+// dialTCP connects to the server's address that the attempt is for, if one was looked up.
 func dialTCP(ctx context.Context, network, server string) (net.Conn, error) {
 	if address := conduit.Address(ctx); address != "" {
 		server = address
@@ -217,11 +217,11 @@ func lookUpHost(ctx context.Context, host string) ([]string, error) {
 	return net.DefaultResolver.LookupHost(ctx, host)
 }
 
-// WithDialer sets how connections to servers are made. Default: TCP, with host names
-// looked up at every attempt and their addresses tried one by one, in random order.
-// With a dialer of its own the client leaves host names to that. An attempt whose dialer
-// panics has failed. While a dialer blocks there is no connection, even when its context
-// has ended.
+// WithDialer sets the function that connects to servers. It gets host names as they stand
+// in the connection string. A panic fails the attempt. While the function blocks the client
+// has no connection, even when the context of the attempt has ended. Default: TCP; the
+// client looks host names up at every attempt, and tries their addresses one by one in
+// random order.
 func WithDialer(dial Dialer) Option {
 	return optionFunc(func(c *config) error {
 		if dial == nil {
@@ -230,7 +230,7 @@ func WithDialer(dial Dialer) Option {
 		c.lookup = nil
 		c.dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 			defer func() {
-				if recovered := recover(); recovered != nil { // the goroutine is that of the connection
+				if recovered := recover(); recovered != nil { // it would end the connecting goroutine
 					conn, err = nil, fmt.Errorf("the dialer panicked: %v", recovered)
 				}
 			}()
@@ -244,11 +244,10 @@ func WithDialer(dial Dialer) Option {
 	})
 }
 
-// WithMaxRequestSize sets the size in bytes above which a request is refused with
-// [ErrTooLarge] before it is sent. A server that gets too large a request cuts the
-// connection, and with it everything else that is under way; raise this only
-// together with wire.maxbuffer at every server. Default:
-// [DefaultMaxRequestSize].
+// WithMaxRequestSize sets the largest request in bytes. A larger one fails with
+// [ErrTooLarge] and is not sent: a server would cut the connection, and with it all other
+// requests under way. Raise the limit only together with jute.maxbuffer at every server.
+// Default: [DefaultMaxRequestSize].
 func WithMaxRequestSize(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<10 {
@@ -259,9 +258,9 @@ func WithMaxRequestSize(n int) Option {
 	})
 }
 
-// WithMaxReplySize sets the size in bytes above which a reply is not read: its
-// call fails with [ErrTooLarge], and the connection is cut, since what follows cannot be
-// found. Default: [DefaultMaxReplySize].
+// WithMaxReplySize sets the largest reply in bytes. The call of a larger one fails with
+// [ErrTooLarge], and the client skips the reply. It cuts the connection if the reply is
+// larger than both this limit and 64 MiB. Default: [DefaultMaxReplySize].
 func WithMaxReplySize(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<10 {

@@ -9,12 +9,11 @@ import (
 // reserved is ZooKeeper's own tree: readable, never written through this client.
 const reserved = "/zookeeper"
 
-// ValidatePath returns nil for a path that a ZooKeeper server accepts, and
-// otherwise an error that matches [ErrInvalidPath] and says what is wrong where.
-// The rules are those of ZooKeeper's PathUtils: a path is "/" or begins with a
-// slash and does not end with one; none of its names is empty, "." or ".."; and
-// it has no control character, no private-use character and none outside the
-// Basic Multilingual Plane.
+// ValidatePath returns nil for a path that a ZooKeeper server accepts. Otherwise the error
+// matches [ErrInvalidPath] and names the fault and its place. The rules come from
+// ZooKeeper's PathUtils: a path is "/", or begins with a slash and does not end with one;
+// none of its names is empty, "." or ".."; and it has no control character, no private-use
+// character and no character outside the Basic Multilingual Plane.
 func ValidatePath(path string) error {
 	if err := checkPath(path); err != nil {
 		return fmt.Errorf("%w %q: %w", ErrInvalidPath, path, err)
@@ -62,8 +61,8 @@ func badRune(name string) (at int, r rune) {
 	return -1, 0
 }
 
-// JoinPath returns the path of name below parent, and of further names below that.
-// Neither is changed or checked: see [ValidatePath].
+// JoinPath returns the path of name below parent, with further names below it. It changes
+// and checks nothing: see [ValidatePath].
 func JoinPath(parent, name string, more ...string) string {
 	path := parent + "/" + name
 	if parent == "/" {
@@ -75,8 +74,8 @@ func JoinPath(parent, name string, more ...string) string {
 	return path
 }
 
-// PathNames returns the names that a path is made of, from the top; none for the
-// root. It is Curator's ZKPaths.split.
+// PathNames returns the names in a path, from the top; none for the root. It is Curator's
+// ZKPaths.split.
 func PathNames(path string) []string {
 	if path == "/" {
 		return nil
@@ -84,9 +83,8 @@ func PathNames(path string) []string {
 	return strings.Split(strings.TrimPrefix(path, "/"), "/")
 }
 
-// SplitPath returns the parent of a path and its last name. The parent of a node
-// at the top, and of the root, is "/". So is that of what is no path, for want of a
-// slash.
+// SplitPath returns the parent of a path and its last name. The parent is "/" for a
+// top-level znode, for the root, and for a string without a slash.
 func SplitPath(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '/')
 	if i <= 0 {
@@ -110,8 +108,8 @@ func (c chroot) full(path string) string {
 	return string(c) + path
 }
 
-// below returns the path at the server of a node that is to be created. Other
-// than full it keeps the slash of a sequential node's path that ends with one.
+// below returns the path at the server of a znode that will be created. Unlike full it
+// keeps the slash at the end of a sequential znode's path.
 func (c chroot) below(path string) string { return string(c) + path }
 
 // own returns the path as the user of the client names it.

@@ -40,8 +40,8 @@ var (
 	opAllChildrenNumber = operation{wire.OpGetAllChildrenNumber, "all children number", false}
 )
 
-// call is one request of a verb and what becomes of its reply. It can be sent
-// any number of times.
+// call is one request of a verb and the handling of its reply. It can be sent any number
+// of times.
 type call struct {
 	operation
 	path string // as the caller named it
@@ -49,21 +49,21 @@ type call struct {
 	common
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
-	// decode reads the reply. It returns an error of what the reply holds; the decoder
-	// keeps those of its form.
+	// decode reads the reply. It returns an error for unacceptable content; the decoder
+	// keeps an error for a malformed reply.
 	decode func(*wire.Decoder) error
 
-	// refused, when set, says what an error of the server's means to the call.
+	// refused, when set, translates an error of the server into the call's outcome.
 	refused func(error) error
 
-	// begin, when set, is called before each try for what is told of its outcome in stream
-	// order, and deliver with the outcome of the exchange that the call was a part of.
+	// begin, when set, is called before each try, and returns a function that receives the
+	// outcome of the try in stream order. deliver receives the outcome of the whole exchange.
 	begin   func() func(conduit.Reply, error)
 	deliver func(ok bool)
 }
 
-// exchange sends the calls once, in one write, and decodes the replies. The error
-// is that of the first call that failed.
+// exchange sends the calls once, in one write, and decodes the replies. It returns the
+// error of the first call that failed.
 func (f *Framework) exchange(ctx context.Context, calls ...*call) error {
 	if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
@@ -126,7 +126,7 @@ func (f *Framework) outcome(ctx context.Context, c *call, sent *conduit.Call) er
 	if err := d.Err(); err != nil {
 		f.conduit.Reset(err)
 		err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
-		if c.write { // it says success, and nothing else that can be relied on
+		if c.write { // the server has applied it, but the rest of the reply is unreliable
 			err = fmt.Errorf("%w: %w", err, errOutcomeUnknown)
 		}
 		return err
@@ -179,7 +179,7 @@ func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, se
 	}
 	select {
 	case <-connected:
-		return session.over() // the connection may be that of the next session
+		return session.over() // the connection may belong to the next session
 	case <-tooLate:
 		return f.unreachable(fmt.Errorf("%w within %v", ErrNotConnected, limit))
 	case <-ended:
@@ -201,7 +201,7 @@ func (f *Framework) usable() error {
 	return nil
 }
 
-// ended returns why no request can be made any more.
+// ended returns why the client accepts no more requests.
 func (f *Framework) ended() error {
 	if f.closed.Load() {
 		return ErrClosed

@@ -10,18 +10,19 @@ import (
 // IdempotentOption is returned by [Idempotent].
 type IdempotentOption struct{}
 
-// Idempotent takes a write for done when the server refuses it because what it
-// asks for is so already, and therefore repeats it after a try whose outcome is
-// unknown:
+// Idempotent treats a write as successful when the server refuses it because its effect is
+// already there. So the write can be repeated after a try whose outcome is unknown. It
+// accepts:
 //
 //   - a create of a znode that exists with version 0 and the same data; an
-//     ephemeral one must belong to this client's session, too;
+//     ephemeral znode must also belong to this client's session;
 //   - a set [WithVersion] n of a znode that has version n+1 and the same data;
 //   - a delete of a znode that does not exist.
 //
-// Who wrote it is not asked. Between two tries of one call others may have read,
-// changed or deleted what the first one wrote, and the second one writes it again.
-// So it is for values that everybody would write alike, or that have one writer.
+// Idempotent does not check which client made the change. Between two tries of one call
+// other clients may read, change or delete the value of the first try, and the second try
+// writes it again. Use it for values that every client would write alike, or that have one
+// writer.
 //
 // It is refused for a create in a sequential mode or [WithProtection], and within a
 // transaction. It is Curator's idempotent().
@@ -36,8 +37,8 @@ func (IdempotentOption) applySet(c *setConfig) error { c.idempotent = true; retu
 //nolint:unparam // the interface is that of options which can fail
 func (IdempotentOption) applyDelete(c *deleteConfig) error { c.idempotent = true; return nil }
 
-// onExisting is what becomes of a create that has found a znode: refused is the
-// server's word for it, and errAgain means that the znode has vanished meanwhile.
+// onExisting returns the outcome of a create that found an existing znode. refused is the
+// server's error. The result errAgain means that the znode has vanished in between.
 func (c *creation) onExisting(ctx context.Context, refused error) error {
 	var err error
 	switch {
@@ -60,7 +61,7 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 	return err
 }
 
-// setExisting sets the data, as OrSetData asks for.
+// setExisting sets the data of the existing znode, for OrSetData.
 func (c *creation) setExisting(ctx context.Context) error {
 	s := setting{
 		f: c.f, path: c.path, data: c.data,
@@ -71,7 +72,7 @@ func (c *creation) setExisting(ctx context.Context) error {
 	return err
 }
 
-// takeExisting takes the znode for the one that is to be created, if it is alike.
+// takeExisting accepts the existing znode as the created one, if it is alike.
 func (c *creation) takeExisting(ctx context.Context, refused error) error {
 	data, stat, err := c.f.readForComparison(ctx, c.path)
 	switch {

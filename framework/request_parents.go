@@ -4,11 +4,11 @@ import (
 	"context"
 )
 
-// parents makes the nodes above another one.
+// parents creates the znodes above another one.
 type parents struct {
 	f    *Framework
 	mode CreateMode
-	acl  []ACL // nil for what the client's ACLProvider says for each
+	acl  []ACL // nil for the lists of the client's ACLProvider
 }
 
 func (c *creation) createParents(ctx context.Context) error {
@@ -20,12 +20,11 @@ func (c *creation) createParents(ctx context.Context) error {
 	return p.create(ctx, parent)
 }
 
-// CreateContainers makes sure that there is a znode with this path, and with those
-// above it: what is missing is created as a container without data, what exists stays
-// as it is. It may be repeated at will. It is Curator's createContainers and what its
-// EnsureContainers does.
+// CreateContainers creates the znode at path and those above it that are missing, as
+// containers without data. Existing znodes stay as they are, so the call may be repeated at
+// will. It is Curator's createContainers and EnsureContainers.
 //
-// The server deletes a container only when it has had children and has none left.
+// The server deletes a container only after its last child has been deleted.
 func (f *Framework) CreateContainers(ctx context.Context, path string, opts ...CallOption) error {
 	return f.createAll(ctx, Container, path, opts)
 }
@@ -53,10 +52,9 @@ func (f *Framework) createAll(ctx context.Context, mode CreateMode, path string,
 	})
 }
 
-// create makes sure of the node with this path at the server, and of what is above
-// it, the chroot included. It is repeated together with the attempt that needs it.
-// Whether an unanswered create of a parent was applied is not asked: creating it
-// again does no harm.
+// create makes sure that the znode with this path at the server exists, and those above
+// it, including the chroot. It is repeated together with the attempt that needs it. The
+// outcome of an unanswered create does not matter: creating the parent again does no harm.
 func (p *parents) create(ctx context.Context, full string) error {
 	node := p.request(full)
 	for {
@@ -78,11 +76,11 @@ func (p *parents) create(ctx context.Context, full string) error {
 	}
 }
 
-// WithoutContainerParents makes persistent nodes of the parents that the client and its
-// recipes would make as containers, for servers that have none: ZooKeeper before 3.5, and
-// early versions of ClickHouse Keeper. Such parents stay when their last child has gone. It
-// is Curator's dontUseContainerParents. Default: containers, until a server answers that it
-// does not know them.
+// WithoutContainerParents makes the client and its recipes create parents as persistent
+// znodes instead of containers, for servers that have no containers: ZooKeeper before 3.5,
+// and early versions of ClickHouse Keeper. Such parents stay after their last child has been
+// deleted. It is Curator's dontUseContainerParents. Default: containers, until a server
+// answers that it does not know them.
 func WithoutContainerParents() Option {
 	return optionFunc(func(c *config) error { c.noContainers = true; return nil })
 }

@@ -19,9 +19,9 @@ const (
 	protectedPrefixLen = len(protectedPrefix) + 36 + 1
 )
 
-// IsProtectedName tells whether the name of a znode, or the last name of a path,
-// was made by [WithProtection], here or in Java. A name that ends with the UUID and its
-// dash is none, as in Java: something was protected.
+// IsProtectedName reports whether the name of a znode, or the last name of a path, was made
+// by [WithProtection], here or in Java. As in Java, something must follow the UUID and its
+// dash.
 func IsProtectedName(name string) bool {
 	_, name = SplitPath("/" + name)
 	if len(name) <= protectedPrefixLen || !strings.HasPrefix(name, protectedPrefix) || name[protectedPrefixLen-1] != '-' {
@@ -30,12 +30,12 @@ func IsProtectedName(name string) bool {
 	return uuid.Validate(name[len(protectedPrefix):protectedPrefixLen-1]) == nil
 }
 
-// protect returns how to create under a name that can be found again, and what becomes of
-// the node when that has failed in doubt.
+// protect returns an attempt that creates under a name that can be found again, and a
+// settle that cleans up when all attempts have failed in doubt.
 func (c *creation) protect() (attempt func(context.Context) error, settle func(error) error) {
 	parent, name := SplitPath(c.path)
 	folder := c.f.root.full(parent)
-	var doubt *undecided // the node that may exist, nil when certainly none does
+	var doubt *undecided // the node that may exist; nil when certainly none does
 	attempt = func(ctx context.Context) error {
 		if doubt != nil {
 			found, err := c.find(ctx, parent, doubt.prefix)
@@ -59,11 +59,11 @@ func (c *creation) protect() (attempt func(context.Context) error, settle func(e
 		}
 		unsearchable := errors.Is(err, errUnsearchable)
 		err = reasonOf(err)
-		if !OutcomeUnknown(err) { // it is that of the search
+		if !OutcomeUnknown(err) { // the search for the node has failed, not the create
 			err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
 		}
-		// After Close, or when the folder must not be listed, nothing will look for the node:
-		// an ephemeral one goes with its session.
+		// After Close, or when the folder must not be listed, nothing looks for the node. An
+		// ephemeral one goes with its session.
 		if !unsearchable && c.f.janitor.add(folder, doubt.cleanup(c.f)) {
 			err = fmt.Errorf("%w: %w", ErrCleanupPending, err)
 		}
@@ -72,24 +72,24 @@ func (c *creation) protect() (attempt func(context.Context) error, settle func(e
 	return attempt, settle
 }
 
-// undecided is a protected create that may be given up before its reply comes. The
-// reply decides then: only when the connection is lost has the node to be searched for.
+// undecided is a protected create that may be abandoned before its reply comes. The reply
+// then decides; the node must be searched for only when the connection is lost.
 type undecided struct {
 	parent string
 	prefix string
 
 	mu      sync.Mutex
 	replied chan struct{} // closed with the reply, or when none will come; nil while nothing was sent
-	created string        // the path, when the reply said so; "" for none
-	unknown bool          // no reply that could be read has come
+	created string        // the path in the reply; "" for none
+	unknown bool          // no readable reply has come
 }
 
 func newUndecided(parent string) *undecided {
 	return &undecided{parent: parent, prefix: protectedPrefix + uuid.NewString() + "-", unknown: true}
 }
 
-// begin is called before each request for the create, of which only the last can be in
-// doubt, and returns what to call with its reply.
+// begin is called before each request for the create, and returns a function for its
+// reply. Only the last request can be in doubt.
 func (u *undecided) begin(root chroot) func(conduit.Reply, error) {
 	replied := make(chan struct{})
 	u.mu.Lock()
@@ -127,7 +127,7 @@ func (u *undecided) cleanup(f *Framework) cleanup {
 	}
 }
 
-// outcome waits for the reply. Connections that are silent end, and with them the wait.
+// outcome waits for the reply. The wait is bounded, because a silent connection ends.
 func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err error) {
 	u.mu.Lock()
 	replied := u.replied
@@ -145,10 +145,10 @@ func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err
 	return u.created, u.unknown, nil
 }
 
-// find looks for the node that an earlier try may have created. One that belongs
-// to a session which is no longer ours is about to vanish: it is deleted and never
-// taken for ours (CURATOR-498). When there is none, none will come: the server has
-// dealt with everything the session sent before.
+// find looks for the node that an earlier try may have created. A node of an earlier
+// session is about to vanish: find deletes it and never reports it as found
+// (CURATOR-498). If there is no node, none will come: the server has processed everything
+// the session sent before.
 func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error) {
 	path, err := c.f.findProtected(ctx, parent, prefix)
 	if err != nil || path == "" {
@@ -163,7 +163,7 @@ func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error
 		return false, err
 	}
 	if c.cfg.mode.isEphemeral() && stat.EphemeralOwner != c.owner() {
-		// Refused when the client is closed: the node vanishes by itself.
+		// Refused only when the client is closed: the node vanishes with its session.
 		_ = c.f.Delete(ctx, path, InBackground())
 		return false, nil
 	}

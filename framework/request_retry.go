@@ -13,22 +13,22 @@ import (
 
 // common is what the options of all verbs set.
 type common struct {
-	retry   retry.Policy // nil for that of the loop which the context is in, or the client's
+	retry   retry.Policy // nil for the policy of the surrounding Retry, or the client's
 	session *Session     // the only one to run in, nil for any
 }
 
-// plan is how a call of a verb is carried out.
+// plan describes how a call of a verb is carried out.
 type plan struct {
 	common
 
-	// A try sends calls in one write, or does what attempt says.
+	// A try calls attempt or, if that is nil, sends calls in one write.
 	calls   []*call
 	attempt func(context.Context) error
 
-	// repeatable says that a second run does no harm after a try whose outcome is unknown.
+	// repeatable means that a second run does no harm after a try whose outcome is unknown.
 	repeatable bool
 
-	// settle, when set, says what the error of the last try means, with all tries in mind.
+	// settle, when set, translates the error of the last try, considering all tries.
 	settle func(error) error
 
 	onRetry func(ctx context.Context, attempt int) // when set, called before each try but the first
@@ -50,7 +50,7 @@ func (f *Framework) verb(ctx context.Context, op operation, path string, prepare
 	case p.settle != nil:
 		err = p.settle(err)
 	case p.inDoubt && !OutcomeUnknown(err):
-		// The last try is certain to have changed nothing. The one before is not.
+		// The last try has certainly changed nothing, but an earlier one may have.
 		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))
 	}
 	return failed(op, path, err)
@@ -65,7 +65,7 @@ func failed(op operation, path string, err error) error {
 	return &OpError{op.name, path, err}
 }
 
-// reasonOf returns what an OpError is about, for another one that names verb and path.
+// reasonOf returns the cause in an OpError, for another OpError with verb and path.
 func reasonOf(err error) error {
 	if op, ok := err.(*OpError); ok { //nolint:errorlint // one that is wrapped names something else
 		return op.Err
@@ -101,7 +101,7 @@ func (f *Framework) retry(ctx context.Context, p *plan) error {
 }
 
 func (f *Framework) repeat(ctx context.Context, scope *scope, p *plan, run *retry.Run) error {
-	// A policy that does not go on in another session binds the call to the session of now.
+	// A policy that does not retry in another session binds the call to the current one.
 	binds := scope.boundTo() == nil && !run.AllowRetry(ErrSessionExpired, true)
 	for {
 		if s := f.Session(); binds && s != nil && s.Err() == nil {
@@ -128,8 +128,8 @@ func (f *Framework) repeat(ctx context.Context, scope *scope, p *plan, run *retr
 	}
 }
 
-// mayRepeat reports whether a policy may be asked about another try. It may widen what
-// is retryable, but not beyond the end of the context, the session or the client.
+// mayRepeat reports whether the policy allows another try. A policy may widen what is
+// retryable, but not beyond the end of the context, the session or the client.
 func mayRepeat(run *retry.Run, err error) bool {
 	_, ended := errors.AsType[*InterruptedError](err)
 	if ended || errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionEnded) || errors.Is(err, ErrNotStarted) {
@@ -138,7 +138,7 @@ func mayRepeat(run *retry.Run, err error) bool {
 	return run.AllowRetry(err, Retryable(err))
 }
 
-// isPermanent reports whether the function given to Framework.Retry wants no other try.
+// isPermanent reports whether the function given to Framework.Retry refuses another try.
 func isPermanent(err error) bool {
 	_, permanent := errors.AsType[*backoff.PermanentError](err)
 	return permanent
@@ -163,7 +163,7 @@ func (f *Framework) over(ctx context.Context) error {
 	}
 }
 
-// pause waits between two tries, and returns what has cut the wait short.
+// pause waits between two tries, and returns what ended the wait early.
 func (f *Framework) pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -11,12 +11,12 @@ import (
 // RetryOption is returned by [WithRetry].
 type RetryOption struct{ policy retry.Policy }
 
-// WithRetry sets the policy by which this one call is repeated, in place of the
-// client's and of that of a [Framework.Retry] around it. What may be repeated does
-// not change. With retry.None() there is one try.
+// WithRetry sets the retry policy of this one call, instead of the policy of the client or
+// of a [Framework.Retry] around it. It does not change which calls may be repeated. With
+// retry.None() there is one try.
 //
-// In a [Framework.Pipeline] of several reads and within a transaction it is refused:
-// they are repeated as a whole, see Framework.Retry.
+// A [Framework.Pipeline] of several reads and a transaction refuse WithRetry: they are
+// repeated as a whole, see Framework.Retry.
 func WithRetry(policy retry.Policy) RetryOption { return RetryOption{policy} }
 
 func (o RetryOption) checked() (retry.Policy, error) {
@@ -54,10 +54,10 @@ func (o RetryOption) applyLoop(c *loopConfig) (err error) { c.retry, err = o.che
 // SessionOption is returned by [InSession].
 type SessionOption struct{ session *Session }
 
-// InSession lets the call run only in this session: once it has ended, also while the call
+// InSession binds the call to this session: once the session has ended, even while the call
 // waits for a connection, the call fails with [ErrSessionEnded] and sends nothing. Given to
-// [Framework.Retry], it goes for all calls within, a [Framework.Pipeline] or a
-// [Framework.Transact] among them.
+// [Framework.Retry], it binds all calls within, including [Framework.Pipeline] and
+// [Framework.Transact].
 func InSession(s *Session) SessionOption { return SessionOption{s} }
 
 func (o SessionOption) bind(c *common) error {
@@ -80,7 +80,7 @@ func (o SessionOption) applyReconfig(c *reconfigConfig) error { return o.bind(&c
 func (o SessionOption) applyCall(c *callConfig) error         { return o.bind(&c.common) }
 func (o SessionOption) applyLoop(c *loopConfig) error         { return o.bind(&c.common) }
 
-// CallOption is an option of the verbs that have no others of their own.
+// CallOption is an option of the verbs without options of their own.
 type CallOption interface{ applyCall(*callConfig) error }
 
 // callConfig is what a CallOption sets.
@@ -105,18 +105,17 @@ type loopConfig struct {
 func (IdempotentOption) applyLoop(c *loopConfig) error { c.idempotent = true; return nil }
 
 // Retry calls op until it succeeds or fails with an error that is not [Retryable], as
-// the client's retry policy or [WithRetry] says. It is not repeated after a write
-// whose outcome is unknown unless said to be [Idempotent]: that a second run of op does
-// no harm after half a first one. It is Curator's RetryLoop.callWithRetry.
+// the client's retry policy or [WithRetry] says. It does not repeat op after a write whose
+// outcome is unknown, unless op is marked [Idempotent]: a second run does no harm after a
+// partial first run. It is Curator's RetryLoop.callWithRetry.
 //
-// Calls of this client within op, with the context that op is given, are repeated by
-// themselves, and share one budget with op: together they make no more retries, and
-// take no more time for them, than the policy allows a single call. So does a Retry
-// within op.
+// Calls of this client within op that use the context given to op are repeated too, and
+// share one budget with op: together they make no more retries, and spend no more time on
+// them, than the policy allows a single call. The same goes for a Retry within op.
 //
-// The error is that of the last try, as op has returned it. Retry blocks for as long
-// as op does, and for the pauses, which end with the context and with the client. Of a
-// client that is closed, or not started, it does not call op.
+// Retry returns the error of the last try, as op returned it. It blocks while op runs and
+// during the pauses, which end with the context and with the client. If the client is
+// closed, or not started, Retry fails and does not call op.
 func (f *Framework) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...LoopOption) error {
 	var cfg loopConfig
 	err := applyAll(opts, func(o LoopOption) error { return o.applyLoop(&cfg) })

@@ -9,25 +9,25 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// scope is what the calls of one client under a context have in common. A nil scope is
-// that of a context without one.
+// scope is what the calls of one client under a context have in common. It is nil for a
+// context without any.
 type scope struct {
 	budget  *retry.Budget // of the retries of all; nil for none
 	over    *atomic.Bool  // the loop that made the budget has ended; nil without a loop
 	session *Session      // the only one to run in, nil for any
 
-	// byPolicy says that the session is that in which the call began, as a policy such as
-	// retry.SessionFailed asks for, and not one that the caller has named.
+	// byPolicy means that a policy such as retry.SessionFailed has bound the call to the
+	// session in which it began, rather than the caller by InSession.
 	byPolicy bool
 }
 
 type scopeKey struct{ client *client }
 
-// scopeOf returns what the context holds for this client. A loop that has ended has no
-// part in it any more, even if its context is used.
+// scopeOf returns the scope in the context for this client. A Retry that has returned no
+// longer counts, even if its context is still used.
 func (f *Framework) scopeOf(ctx context.Context) *scope {
 	if ctx == nil {
-		return nil // the call will say so
+		return nil // the call refuses a nil context itself
 	}
 	s, _ := ctx.Value(scopeKey{f.client}).(*scope)
 	if s == nil || s.over != nil && s.over.Load() {
@@ -53,7 +53,8 @@ func (f *Framework) inSession(ctx context.Context, parent *scope, session *Sessi
 	return context.WithValue(ctx, scopeKey{f.client}, bound), bound
 }
 
-// expired says of a call that its policy has bound to a session what the policy looks for.
+// expired translates the error of a call that its policy has bound to a session into the
+// error that the policy looks for.
 func (s *scope) expired(err error) error {
 	if err == nil || s == nil || !s.byPolicy || !errors.Is(err, ErrSessionEnded) {
 		return err
@@ -62,8 +63,8 @@ func (s *scope) expired(err error) error {
 	return err
 }
 
-// withBudget returns a context whose calls share one budget: that of the loop which
-// the context is in already, unless there is a policy. The caller ends it.
+// withBudget returns a context whose calls share one budget. It is the budget of a
+// surrounding Retry, unless there is a policy. The caller must call the second result.
 func (f *Framework) withBudget(ctx context.Context, policy retry.Policy) (context.Context, func()) {
 	outer := f.scopeOf(ctx)
 	if policy == nil {
@@ -79,7 +80,7 @@ func (f *Framework) withBudget(ctx context.Context, policy retry.Policy) (contex
 	return context.WithValue(ctx, scopeKey{f.client}, loop), func() { loop.over.Store(true) }
 }
 
-// policyFor returns by which policy a call is repeated that may have one of its own.
+// policyFor returns the policy of a call: its own, its scope's budget, or the client's.
 func (f *Framework) policyFor(s *scope, own retry.Policy) retry.Policy {
 	switch {
 	case own != nil:

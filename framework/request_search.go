@@ -12,21 +12,21 @@ import (
 // errUnsearchable marks the failure of a search that no retry will change.
 var errUnsearchable = errors.New("the folder of a znode that may exist must not be listed")
 
-// searches shares the lists of folders among all who look for znodes of theirs at the
-// same time: a connection that is lost leaves many in doubt at once, and each of their
-// lists has the names of all others.
+// searches shares the lists of a folder among all calls that look for their znodes at the
+// same time: a lost connection leaves many creates in doubt at once, and one list has the
+// names for all of them.
 type searches struct {
 	mu      sync.Mutex
 	folders map[string]*folderSearches // by path at the server, while one is under way
 }
 
-// folderSearches are those of one folder. What is under way may have been sent before
-// the creation that the next one is for.
+// folderSearches are the searches of one folder. A search under way may have been sent
+// before a later create, which therefore needs the next one.
 type folderSearches struct{ next *search }
 
 // search is one sync and list of a folder.
 type search struct {
-	done  chan struct{} // closed when names or err is there
+	done  chan struct{} // closed when names or err is set
 	names map[string]string
 	err   error
 }
@@ -52,7 +52,7 @@ func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (s
 	return JoinPath(parent, name), nil
 }
 
-// join returns a search of a folder that has not been sent yet.
+// join returns a search of the folder that has not been sent yet.
 func (s *searches) join(f *Framework, parent string) (*search, error) {
 	full := f.root.full(parent)
 	s.mu.Lock()
@@ -75,7 +75,7 @@ func (s *searches) join(f *Framework, parent string) (*search, error) {
 
 func newSearch() *search { return &search{done: make(chan struct{})} }
 
-// run makes the searches of one folder, one after the other, until none is asked for.
+// run makes the searches of one folder, one after the other, until no call needs one.
 func (s *searches) run(f *Framework, full, parent string, folder *folderSearches) {
 	for {
 		s.mu.Lock()
@@ -92,9 +92,8 @@ func (s *searches) run(f *Framework, full, parent string, folder *folderSearches
 	}
 }
 
-// protectedNames returns the protected names in a folder by their prefixes. The sync
-// goes first in the same write: the server that is asked may not yet have applied what
-// another one has accepted.
+// protectedNames returns the protected names in a folder by their prefixes. A sync goes
+// first in the same write: this server may not yet have applied what another has accepted.
 func (f *Framework) protectedNames(parent string) (map[string]string, error) {
 	sync, err := f.pathCall(opSync, parent, nil)
 	if err != nil {

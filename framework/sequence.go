@@ -5,22 +5,19 @@ import (
 	"strings"
 )
 
-// sequenceDigits is how many characters the server appends to a sequential znode's
-// name: the number in ten characters, minus sign included, or in eleven if that is not
-// enough.
+// sequenceDigits is the number of characters that the server appends to a sequential
+// znode's name: ten, including a minus sign, or eleven if the number does not fit.
 const sequenceDigits = 10
 
-// SequenceNumber returns the number that the server has given to a sequential znode,
-// and whether it is one. The name may be a path; prefix is the last name as Create was
-// given it, without what [WithProtection] puts before it. Without the prefix the
-// number could not be told from it: "job-1000000000" is the first number after "job-",
-// or the negative one after "job".
+// SequenceNumber returns the number that the server has given to a sequential znode. ok
+// reports whether the name has one. The name may be a path. prefix is the last name of the
+// path given to Create, without the prefix of [WithProtection]. It is needed because
+// "job-1000000000" may be a number after "job-", or a negative one after "job".
 //
-// The number is a signed counter of 32 bits for each parent. Before ZooKeeper 3.6 it
-// wraps: after 2147483647 comes -2147483648, so numbers are to be compared with
-// [CompareSequence]. Since 3.6 it stays at 2147483647, and tells nothing any more.
-// Curator's ZKPaths.extractSequentialSuffix takes the last ten characters, whatever
-// they are.
+// The number is a signed 32-bit counter for each parent. Before ZooKeeper 3.6 it wraps from
+// 2147483647 to -2147483648, so compare numbers with [CompareSequence]. Since 3.6 it stays
+// at 2147483647, which no longer orders znodes. Curator's ZKPaths.extractSequentialSuffix
+// takes the last ten characters, whatever they are.
 func SequenceNumber(name, prefix string) (number int32, ok bool) {
 	_, name = SplitPath("/" + name)
 	if IsProtectedName(name) && !strings.HasPrefix(prefix, protectedPrefix) {
@@ -37,8 +34,8 @@ func SequenceNumber(name, prefix string) (number int32, ok bool) {
 	return int32(n), true
 }
 
-// CompareSequence returns a negative number when the znode with number a was created
-// before the one with number b, a positive one when after, and 0 for equal numbers. It
-// is right across the wrap of the counter as long as fewer than 2^31 znodes were
-// created between the two (RFC 1982).
+// CompareSequence returns a negative number if the znode with number a was created before
+// the znode with number b, a positive number if after, and 0 for equal numbers. The result
+// is right across the wrap of the counter if fewer than 2^31 znodes were created between
+// the two (RFC 1982).
 func CompareSequence(a, b int32) int { return int(a - b) }

@@ -8,8 +8,8 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
-// exchangeNewer is exchange, over a connection that there is, for a request that came
-// with ZooKeeper 3.6.
+// exchangeNewer is exchange for a request that is new in ZooKeeper 3.6. There must be a
+// connection already.
 func (f *Framework) exchangeNewer(ctx context.Context, c *call) error {
 	server, err := f.checkVersion(ctx)
 	if err != nil {
@@ -22,8 +22,8 @@ func (f *Framework) exchangeNewer(ctx context.Context, c *call) error {
 	return err
 }
 
-// checkVersion fails when it is known that the server is older than ZooKeeper 3.6. It
-// asks the server for its version for no longer than the client lives.
+// checkVersion fails if the server is known to be older than ZooKeeper 3.6. It asks the
+// server for its version for no longer than the client lives.
 func (f *Framework) checkVersion(ctx context.Context) (server string, err error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()

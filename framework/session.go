@@ -11,8 +11,8 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
-// ErrorPolicy says which trouble ends what a client holds: a lock, leadership.
-// Curator's ConnectionStateErrorPolicy asks the same question.
+// ErrorPolicy determines which trouble ends a client's holds, such as locks and
+// leadership. It corresponds to Curator's ConnectionStateErrorPolicy.
 //
 // The zero value is [StandardErrorPolicy].
 type ErrorPolicy int
@@ -22,22 +22,23 @@ const (
 	// in any case at the session's [Session.Deadline].
 	//
 	// A server that is cut off from its leader goes on answering its clients for up
-	// to syncLimit x tickTime. When it is cut off together with them, this policy is
+	// to syncLimit x tickTime. If it is cut off together with its clients, this policy is
 	// therefore safe only with a session timeout of at least
 	// 1.5 x (syncLimit + 1) x tickTime: 18 s with ZooKeeper's usual syncLimit of 5 and
-	// tickTime of 2 s. A client warns in its log of less; see [WithServerTiming]. Nor
-	// is it safe, with any timeout, when such a server falls silent before it has told
-	// its clients: by then they have been answered for too long. QuorumErrorPolicy is.
+	// tickTime of 2 s. The client logs a warning about a shorter one; see
+	// [WithServerTiming]. With any timeout, the policy is unsafe if such a server falls
+	// silent before it disconnects its clients: it has answered them for too long by then.
+	// QuorumErrorPolicy is safe in both cases.
 	StandardErrorPolicy ErrorPolicy = iota
 
 	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so
-	// that a short interruption costs nothing. It is safe with a standalone server,
+	// that a short interruption does no harm. It is safe with a standalone server,
 	// and in an ensemble as long as the client's server is not cut off from the others.
 	SessionErrorPolicy
 
-	// QuorumErrorPolicy ends a hold at the time until which a majority of the servers
-	// is certain to keep the session, by what committed writes have confirmed. It is
-	// safe in every partition and with every session timeout; see [Session.Hold].
+	// QuorumErrorPolicy ends a hold at the time until which, as committed writes have
+	// confirmed, a majority of the servers is certain to keep the session. It is safe in
+	// every partition and with every session timeout; see [Session.Hold].
 	QuorumErrorPolicy
 )
 
@@ -62,10 +63,10 @@ func (p ErrorPolicy) String() string {
 	}
 }
 
-// Session is one session of a client, from its handshake to the moment from which
-// this client no longer relies on it. That moment comes no later than the server
-// can expire the session, and often earlier: a session that was given up and then
-// turns out to live on is another Session, with the same id.
+// Session is one session of a client, from its handshake until the client no longer relies
+// on it. That moment comes no later than the server can expire the session, and often
+// earlier. If the server turns out to have kept a session that the client gave up, the
+// client continues with another Session of the same id.
 type Session struct {
 	id       int64
 	password []byte
@@ -74,7 +75,7 @@ type Session struct {
 	alive    context.Context
 	endAlive context.CancelCauseFunc
 
-	ended atomic.Pointer[time.Time] // the deadline that stays, once it is over
+	ended atomic.Pointer[time.Time] // the final deadline, once the session is over
 
 	timeout atomic.Int64           // nanoseconds; a reconnect may negotiate another
 	linked  atomic.Pointer[linked] // changed by the tracker only
@@ -82,14 +83,14 @@ type Session struct {
 	heart *heartbeat
 }
 
-// beforeAnySession is the context of what is held before there is a session.
+// beforeAnySession is the context of a hold before there is a session.
 var beforeAnySession = func() context.Context {
 	ctx, end := context.WithCancelCause(context.Background())
 	end(ErrNotConnected)
 	return ctx
 }()
 
-// linked is the time of a session between two losses of the connection.
+// linked is the part of a session between two losses of the connection.
 type linked struct {
 	ctx context.Context
 	end context.CancelCauseFunc
@@ -97,11 +98,11 @@ type linked struct {
 
 // leaseClock knows until when the servers are certain to keep the newest session.
 type leaseClock interface {
-	// Deadline goes by the acknowledgements of the server of the connection, and reports
-	// whether it has passed.
+	// Deadline counts the acknowledgements of the connection's server. It also reports
+	// whether the deadline has passed.
 	Deadline() (deadline time.Time, over bool)
 
-	// QuorumDeadline goes by what a majority of the servers has committed.
+	// QuorumDeadline counts only what a majority of the servers has committed.
 	QuorumDeadline() time.Time
 }
 
@@ -120,19 +121,18 @@ func (s *Session) ID() int64 {
 	return s.id
 }
 
-// Password returns a copy of the session's secret. Whoever has it can take over
-// or close the session.
+// Password returns a copy of the session's secret. Any client that has it can take over or
+// close the session.
 func (s *Session) Password() []byte { return append([]byte(nil), s.password...) }
 
 // Timeout is the timeout that the server has granted.
 func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load()) }
 
-// Deadline is the time until which no server can expire the session, as far as
-// the servers' acknowledgements go: the send time of the newest acknowledged
-// request, plus the timeout, less a hundredth of it for clocks that differ. It
-// carries a monotonic reading and moves on with every acknowledgement. When it
-// passes, the session is over for this client. That of a session that is over does
-// not move and has passed.
+// Deadline is the time until which no server can expire the session, as far as the
+// servers' acknowledgements show: the send time of the newest acknowledged request, plus
+// the timeout, minus a hundredth of the timeout for clocks that differ. It has a monotonic
+// reading and advances with every acknowledgement. When it passes, the session is over for
+// this client, and the deadline no longer changes.
 func (s *Session) Deadline() time.Time {
 	if ended := s.ended.Load(); ended != nil {
 		return *ended
@@ -144,8 +144,7 @@ func (s *Session) Deadline() time.Time {
 // Done is closed when the session is over for this client.
 func (s *Session) Done() <-chan struct{} { return s.alive.Done() }
 
-// Err returns nil while the session lives, then a [*LostError] that says why it
-// ended.
+// Err returns nil while the session lives, then a [*LostError] with the reason of its end.
 func (s *Session) Err() error {
 	if s == nil {
 		return ErrNotConnected
@@ -153,7 +152,7 @@ func (s *Session) Err() error {
 	return context.Cause(s.alive)
 }
 
-// over returns nil for a session that lives, and for nil, which is any session.
+// over returns nil while the session lives, and for a nil session, which means any.
 func (s *Session) over() error {
 	if s == nil || s.Err() == nil {
 		return nil
@@ -161,12 +160,13 @@ func (s *Session) over() error {
 	return fmt.Errorf("%w: %w", ErrSessionEnded, s.Err())
 }
 
-// Context returns a context that ends when, by the policy, whatever is held on
-// the session must be taken to be lost. Its cause is a [*LostError]. A context
-// asked for while the connection is lost has ended already under
-// StandardErrorPolicy, and under QuorumErrorPolicy one that is asked for while
-// nothing is held: use [Session.Hold]. So has that of the nil Session before the first
-// connection, with the cause [ErrNotConnected].
+// Context returns a context that ends when, under the policy, all holds on the session must
+// be considered lost. Its cause is a [*LostError].
+//
+// Under StandardErrorPolicy the context has ended already while the connection is lost.
+// Under QuorumErrorPolicy it has ended already while nothing is held: use [Session.Hold].
+// The context of the nil Session, before the first connection, has ended with the cause
+// [ErrNotConnected].
 func (s *Session) Context(policy ErrorPolicy) context.Context {
 	if s == nil {
 		return beforeAnySession
@@ -181,7 +181,7 @@ func (s *Session) Context(policy ErrorPolicy) context.Context {
 	}
 }
 
-// String names the session as ZooKeeper's logs do. It never shows the password.
+// String returns the id as ZooKeeper's logs show it, and never the password.
 func (s *Session) String() string {
 	if s == nil {
 		return "none"
@@ -191,11 +191,11 @@ func (s *Session) String() string {
 
 // Format writes String for every verb, so that no log shows the password.
 func (s *Session) Format(f fmt.State, _ rune) {
-	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	// Format has no way to return an error; fmt reports a failed write itself.
 	_, _ = io.WriteString(f, s.String())
 }
 
-// LogValue is what log/slog shows.
+// LogValue returns String for log/slog.
 func (s *Session) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 func (s *Session) resume(timeout time.Duration) {

@@ -1,13 +1,12 @@
 package framework
 
-// LostReason says why something that is bound to a session was lost. The values
-// are those of the telemetry.
+// LostReason is the reason why a session, or a hold on it, was lost. Telemetry uses the
+// same values.
 type LostReason string
 
-// The reasons. What is seen first is what is told: when a session is killed at
-// the server, its ephemeral nodes go first, and a lock's holder may learn of
-// ReasonNodeDeleted or ReasonSuspended before a reconnect brings
-// ReasonSessionExpired.
+// The reasons. The client reports what it sees first: when a session is killed at the
+// server, its ephemeral nodes go first, so a lock's holder may see ReasonNodeDeleted or
+// ReasonSuspended before a reconnect brings ReasonSessionExpired.
 const (
 	// ReasonSuspended: the connection was lost, and the policy is
 	// StandardErrorPolicy.
@@ -20,11 +19,11 @@ const (
 	// ReasonSessionExpired: a server said that the session has expired.
 	ReasonSessionExpired LostReason = "session_expired"
 
-	// ReasonNodeDeleted: the znode that stands for the hold is gone.
+	// ReasonNodeDeleted: the znode that represents the hold is gone.
 	ReasonNodeDeleted LostReason = "node_deleted"
 
-	// ReasonAuthFailed: a server has refused a credential of the client, which is the
-	// end of the client. See ErrAuthFailed.
+	// ReasonAuthFailed: a server has refused a credential, which ends the client. See
+	// ErrAuthFailed.
 	ReasonAuthFailed LostReason = "auth_failed"
 
 	// ReasonClosed: the client was closed.
@@ -46,12 +45,12 @@ type LostError struct {
 	Reason LostReason
 }
 
-// Error says what happened.
+// Error names the reason.
 func (e *LostError) Error() string { return "lost: " + lostTexts[e.Reason] }
 
-// Is matches [ErrSessionExpired] when the session has, or may have, expired, so
-// that a retry policy can tell (retry.SessionFailed), [ErrAuthFailed] when a
-// credential was refused, and [ErrClosed] when the client was closed.
+// Is matches [ErrSessionExpired] if the session has, or may have, expired, which
+// retry.SessionFailed looks for; [ErrAuthFailed] if a credential was refused; and
+// [ErrClosed] if the client was closed.
 func (e *LostError) Is(target error) bool {
 	switch target {
 	case ErrSessionExpired:

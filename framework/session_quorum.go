@@ -12,33 +12,33 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// HeartbeatPrefix begins the name of the one znode with which a session confirms,
-// by writing to it, that a majority of the servers keeps it: an ephemeral child of the
-// client's root, named for the session, there only while something is held under
-// [QuorumErrorPolicy].
+// HeartbeatPrefix is the first part of the name of a session's heartbeat znode. By writing
+// to it the session confirms that a majority of the servers keeps it. The znode is an
+// ephemeral child of the client's root, named after the session. It exists only while
+// something is held under [QuorumErrorPolicy].
 const HeartbeatPrefix = "_curator_heartbeat_"
 
-// heartbeatMinPause is between a heartbeat that has failed and the next.
+// heartbeatMinPause is the pause between a failed heartbeat and the next.
 const heartbeatMinPause = 20 * time.Millisecond
 
-// Hold returns a context that ends when, by the policy, whatever is held on the
-// session must be taken to be lost; its cause is a [*LostError]. The hold lasts until
-// release is called, which may be done more than once; the context is not for use
-// after it.
+// Hold returns a context that ends when, under the policy, all holds on the session must be
+// considered lost; its cause is a [*LostError]. The hold lasts until release is called,
+// which may be called more than once. The context must not be used after release.
 //
 // Under [QuorumErrorPolicy] the first hold of a session blocks for a round trip, which
-// ctx bounds, and then a heartbeat is written every quarter of the session timeout, to
-// one znode for all holds of the session (see [HeartbeatPrefix]). The deadline counts
-// from the sending of the newest request on the same connection that was acknowledged
-// a tick before a heartbeat was sent that is acknowledged, too: only of that has the
-// leader certainly heard. So the
-// session timeout should be four ticks at least, see [WithServerTiming]; with less, holds
-// may end although nothing is wrong, and with less than 4/3 ticks, which nothing can
-// confirm in time, Hold returns an error that matches [ErrInvalidOption]. With the last hold the znode is deleted, in the
-// background. The client needs the permission to create children of its root.
+// ctx bounds. The client then writes a heartbeat every quarter of the session timeout, to
+// one znode for all holds of the session (see [HeartbeatPrefix]), and deletes the znode in
+// the background after the last hold. It needs permission to create children of its root.
 //
-// Under the other two policies Hold is [Session.Context], blocks on nothing, returns no
-// error and leaves nothing. A policy that is none of the three is an error.
+// The deadline counts from the send time of the newest request acknowledged at least one
+// tick before an acknowledged heartbeat was sent: only that request is certain to have
+// reached the leader. So the session timeout should be at least four ticks, see
+// [WithServerTiming]. With a shorter one holds may end although nothing is wrong. A timeout
+// below 4/3 ticks cannot be confirmed in time, and Hold returns an error that matches
+// [ErrInvalidOption].
+//
+// Under the other two policies Hold returns [Session.Context]; it does not block, returns
+// no error and leaves nothing behind. Any other policy is an error.
 func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Context, release func(), err error) {
 	if err := policy.validate(); err != nil {
 		return nil, nil, fmt.Errorf("framework: hold: %w: %w", ErrInvalidOption, err)
@@ -55,8 +55,8 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 	return s.heart.hold(ctx)
 }
 
-// HoldDeadline is the time at which a hold under the policy ends if no server is
-// heard from again. Under QuorumErrorPolicy it has passed when nothing is held.
+// HoldDeadline returns the time at which a hold under the policy ends unless a server
+// acknowledges more. Under QuorumErrorPolicy it has passed when nothing is held.
 func (s *Session) HoldDeadline(policy ErrorPolicy) time.Time {
 	if policy == QuorumErrorPolicy {
 		return s.clock.QuorumDeadline()
@@ -87,7 +87,7 @@ type term struct {
 
 	ready chan struct{} // closed when the deadline is known, or err is
 	err   error         // why there can be no heartbeat
-	first time.Time     // of the heartbeats written since one has failed
+	first time.Time     // when the first heartbeat since the last failure was written
 }
 
 // goHeartbeat starts a goroutine that Close waits for, or returns false after Close.
@@ -103,7 +103,7 @@ func (f *Framework) goHeartbeat(run func()) bool {
 
 func newHeartbeat(f *Framework, s *Session) *heartbeat { return &heartbeat{f: f, s: s} }
 
-// context returns that of the current term, or one that has ended.
+// context returns the context of the current term, or one that has ended.
 func (h *heartbeat) context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,8 @@ func (h *heartbeat) context() context.Context {
 	return ctx
 }
 
-// look ends the current term if its deadline has passed, which a timer may not know yet.
+// look ends the current term if its deadline has passed, which the timer may not have
+// noticed yet.
 func (h *heartbeat) look() {
 	h.mu.Lock()
 	t := h.term
@@ -138,7 +139,7 @@ func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 			return nil, nil, t.err
 		}
 		return t.ctx, release, nil
-	case <-t.ctx.Done(): // for the caller to see
+	case <-t.ctx.Done(): // the caller sees it in the context
 		return t.ctx, release, nil
 	case <-ctx.Done():
 		release()
@@ -147,9 +148,9 @@ func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 }
 
 // confirmable returns an error if no heartbeat can confirm the session before its deadline.
-// What a heartbeat confirms was sent a tick before at least, and as heartbeats are a
-// quarter of the timeout apart, up to a quarter more. So a timeout below 4/3 ticks is
-// over by then.
+// A heartbeat confirms a request sent at least a tick before and, as heartbeats are a
+// quarter of the timeout apart, up to a quarter of the timeout earlier. So a timeout below
+// 4/3 ticks has passed by then.
 func (h *heartbeat) confirmable() error {
 	tick, timeout := h.f.cfg.tick, h.s.Timeout()
 	if 3*timeout < 4*tick {
@@ -159,7 +160,7 @@ func (h *heartbeat) confirmable() error {
 	return nil
 }
 
-// errUnconfirmed ends a first hold whose heartbeats are all written too late.
+// errUnconfirmed ends a first hold whose heartbeats all come too late.
 var errUnconfirmed = errors.New("heartbeats are written and confirm nothing: " +
 	"the servers answer too slowly for the session timeout under QuorumErrorPolicy")
 
@@ -191,7 +192,7 @@ func (h *heartbeat) leave(t *term) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.term != t {
-		return // it was lost, and another has begun
+		return // the term was lost, and another has begun
 	}
 	if h.holds--; h.holds == 0 {
 		h.term = nil
@@ -199,7 +200,7 @@ func (h *heartbeat) leave(t *term) {
 	}
 }
 
-// run writes heartbeats until the term ends, and takes the znode away.
+// run writes heartbeats until the term ends, and then deletes the znode.
 func (t *term) run() {
 	defer t.timer.Stop()
 	created := false
@@ -216,19 +217,19 @@ func (t *term) run() {
 		}
 		t.pause(err == nil)
 	}
-	// Refused when the client is closed: then the session takes it along.
+	// Refused only when the client is closed: then the znode goes with the session.
 	_ = t.f.Delete(context.WithoutCancel(t.ctx), t.path, InBackground())
 }
 
-// hopeless tells whether a first heartbeat has failed for a reason that stays, the
-// lack of a permission for instance.
+// hopeless reports whether a first heartbeat has failed for a reason that stays, for
+// instance a missing permission.
 func (t *term) hopeless(err error) bool {
 	return err != nil && t.ctx.Err() == nil && !t.isReady() &&
 		!Retryable(err) && !errors.Is(err, ErrSessionEnded)
 }
 
-// beat writes one heartbeat. When the deadline is known for the first time, it is
-// set to end the term, and the holders go on.
+// beat writes one heartbeat. When it confirms the first deadline, it sets the timer to end
+// the term there, and lets the waiting holders continue.
 func (t *term) beat(created *bool) error {
 	c := t.request(*created)
 	err := t.f.exchange(t.ctx, c)
@@ -236,7 +237,7 @@ func (t *term) beat(created *bool) error {
 	case isReply(err, ErrNodeExists): // an earlier try did it
 		*created = true
 		return t.beat(created)
-	case isReply(err, ErrNoNode) && *created: // somebody has deleted it
+	case isReply(err, ErrNoNode) && *created: // another client has deleted it
 		*created = false
 		return err
 	case isReply(err, ErrNoNode): // a hold may be the first thing below a chroot
@@ -279,7 +280,8 @@ func (t *term) request(created bool) *call {
 	return c
 }
 
-// watchDeadline ends the term at the deadline, wherever that has moved to by then.
+// watchDeadline ends the term if its deadline has passed, or sets the timer to the newest
+// deadline.
 func (t *term) watchDeadline() {
 	if left := time.Until(t.s.clock.QuorumDeadline()); left > 0 {
 		t.timer.Reset(left)
@@ -288,8 +290,8 @@ func (t *term) watchDeadline() {
 	t.end(&LostError{Reason: ReasonLeaseEnd})
 }
 
-// pause waits for the time of the next heartbeat: soon after a failure, and when
-// the next may confirm what this one could not.
+// pause waits until the next heartbeat is due. It is due soon after a failure, and as long
+// as no heartbeat has confirmed a deadline.
 func (t *term) pause(written bool) {
 	wait := t.s.Timeout() / 4
 	switch {

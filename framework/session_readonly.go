@@ -1,23 +1,21 @@
 package framework
 
-// WithReadOnly lets the client make do with a server that has lost its quorum, where
-// such servers are started with the system property readonlymode.enabled=true and,
-// as ZooKeeper 3.8 opens no sessions in that mode otherwise, with
-// localSessionsEnabled=true in zoo.cfg. It is Curator's canBeReadOnly. Default: only
-// servers with a quorum will do.
+// WithReadOnly lets the client use a server that has lost its quorum. Such a server must be
+// started with the system property readonlymode.enabled=true and, because ZooKeeper 3.8
+// otherwise opens no sessions in that mode, with localSessionsEnabled=true in zoo.cfg. It is
+// Curator's canBeReadOnly. Default: the client uses only servers with a quorum.
 //
-// Then the state is [ReadOnly]: reads are answered from what the server knew last,
-// which others may have changed long since, and with more than was ever committed.
-// Writes fail with [ErrNotReadOnly], at once and however they are to be retried; a
-// [Guaranteed] delete goes on in the background. The client goes on looking for a
-// server with a quorum, by the four-letter word isro, and then is [Connected] or
-// [Reconnected] there.
+// On such a server the state is [ReadOnly]. Reads return what the server knew last: other
+// clients may have changed it since, and it may include writes that were never committed.
+// Writes fail at once with [ErrNotReadOnly], whatever the retry policy; a [Guaranteed]
+// delete goes on in the background. The client keeps looking for a server with a quorum, by
+// the four-letter word isro, and is [Connected] or [Reconnected] there.
 //
-// A session of the quorum is not taken to a read-only server, which cannot know what has
-// become of it. So a client that loses the quorum is first [Suspended]
-// and then [Lost], and is ReadOnly after that; and it opens a new session with every
-// connection that it makes after the end of its session's certainty, even when the old
-// one lives on at the servers and keeps its ephemeral nodes until it times out there.
+// The client never presents a quorum session to a read-only server, which cannot know
+// whether the session still exists. So a client that loses the quorum is first [Suspended],
+// then [Lost], and then ReadOnly. Every connection made after the session's deadline opens a
+// new session, even if the servers keep the old one, and its ephemeral nodes, until it times
+// out.
 func WithReadOnly() Option {
 	return optionFunc(func(c *config) error { c.readOnly = true; return nil })
 }

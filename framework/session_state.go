@@ -14,29 +14,28 @@ import (
 type ConnectionState int
 
 const (
-	// NotConnected is the state before the first connection. Listeners are never
-	// told of it.
+	// NotConnected is the state before the first connection. Listeners never receive it.
 	NotConnected ConnectionState = iota
 
 	// Connected is the first connection of this client.
 	Connected
 
-	// Suspended means that the connection is lost. The session may live on at the server, and
-	// everything that is ephemeral with it.
+	// Suspended means that the connection is lost. The session and its ephemeral nodes may
+	// live on at the server.
 	Suspended
 
-	// Reconnected means that a connection is there again after Suspended or Lost. Watches
-	// set before are gone; no event does not mean no change.
+	// Reconnected means that there is a connection again after Suspended or Lost. One-shot
+	// watches set before have ended; no event does not mean no change.
 	Reconnected
 
-	// Lost means that the session has ended, or it has gone unconfirmed for so long that it
-	// may have. Ephemeral nodes and locks must be taken to be gone. The client
-	// goes on connecting and will open another session.
+	// Lost means that the session has ended, or has been unconfirmed for so long that it
+	// may have. Consider its ephemeral nodes and locks gone. The client goes on connecting
+	// and will open another session.
 	Lost
 
-	// ReadOnly means that there is a connection to a server that has no quorum: reads
-	// are answered, with what it knew last, and writes fail with [ErrNotReadOnly]. A
-	// client enters it only [WithReadOnly].
+	// ReadOnly means that the client is connected to a server without a quorum: reads
+	// return what the server knew last, and writes fail with [ErrNotReadOnly]. A client
+	// enters it only [WithReadOnly].
 	ReadOnly
 )
 
@@ -60,7 +59,7 @@ func (s ConnectionState) String() string {
 	}
 }
 
-// IsConnected tells whether requests can be sent in this state.
+// IsConnected reports whether requests can be sent in this state.
 func (s ConnectionState) IsConnected() bool {
 	return s == Connected || s == Reconnected || s == ReadOnly
 }
@@ -68,9 +67,9 @@ func (s ConnectionState) IsConnected() bool {
 // tracker turns the conduit's events into connection states and sessions. It is
 // the one place where either changes.
 //
-// It declares Lost by the lease clock: a timer runs to the deadline, and when it
-// fires the clock decides whether the deadline has moved meanwhile. So a client
-// that can reach no server learns of the loss in time.
+// It declares Lost by the lease clock: a timer runs to the deadline, and when it fires the
+// clock decides whether the deadline has moved since. So a client that reaches no server
+// still notices the loss in time.
 type tracker struct {
 	client    *Framework
 	log       *slog.Logger
@@ -82,13 +81,13 @@ type tracker struct {
 	everConnected bool
 	closed        bool
 	session       *Session      // the newest, nil before the first
-	readOnly      bool          // it is that of a read-only server
+	readOnly      bool          // session was opened by a read-only server
 	server        string        // of the newest connection, as host:port
 	connected     chan struct{} // closed while there is a connection
 	timer         *time.Timer   // runs to the deadline of session
 }
 
-// connectionClock is the lease clock of a connection, and can end that.
+// connectionClock is the lease clock of a connection, and can end the connection.
 type connectionClock interface {
 	leaseClock
 
@@ -117,7 +116,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)
-		t.resetTimer() // the deadline is an earlier one if the timeout is shorter
+		t.resetTimer() // a shorter timeout moves the deadline back
 	}
 	close(t.connected)
 	t.readOnly = h.ReadOnly
@@ -133,8 +132,8 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	}
 }
 
-// replaceSession ends the session that another one takes the place of. That of a
-// read-only server has held nothing that could be lost, so it ends without Lost.
+// replaceSession ends the session before another one begins. A session of a read-only
+// server has held nothing that could be lost, so it ends without the state Lost.
 func (t *tracker) replaceSession() {
 	if t.readOnly && t.session.Err() == nil {
 		t.session.end(ReasonLeaseEnd)
@@ -150,8 +149,8 @@ func (t *tracker) onDisconnected(reason error) {
 	if t.closed {
 		return
 	}
-	// The contexts end before anything else is told: they are what keeps a holder from
-	// going on when another client may hold the lock.
+	// The contexts end before anything is logged or reported: they stop a holder when
+	// another client may hold the lock.
 	t.session.suspend()
 	t.log.Warn("zookeeper connection suspended", logServer, t.server, logSession, t.session, "error", reason)
 	if t.state != Lost {
@@ -168,8 +167,8 @@ func (t *tracker) holdCalls() {
 	}
 }
 
-// onRevived hears that the lease is over and the connection has opened another. So the
-// session is replaced, even if the timer of the lease has yet to find out.
+// onRevived is called when the lease is over and the same connection has opened another.
+// The session is replaced, even if the timer has not noticed its end yet.
 func (t *tracker) onRevived(h conduit.Handshake) {
 	t.mu.Lock()
 	t.endSession(ReasonLeaseEnd)
@@ -190,8 +189,8 @@ func (t *tracker) onAuthFailed() {
 	t.endSession(ReasonAuthFailed)
 }
 
-// onResumed hears that the machine was suspended, which stops timers: the deadline is
-// looked at now.
+// onResumed is called when the machine was suspended, which stops timers. It checks the
+// deadline now.
 func (t *tracker) onResumed() {
 	t.mu.Lock()
 	session := t.session
@@ -206,8 +205,8 @@ func (t *tracker) onResumed() {
 func (t *tracker) onTimer(session *Session) {
 	deadline, over := t.clock.Deadline()
 	if cut := t.checkTimer(session, deadline, over); cut {
-		// Another handshake tells whether the session lives, or an acknowledgement on
-		// this connection.
+		// Another handshake shows whether the session lives, or an acknowledgement on
+		// this connection does.
 		t.clock.Lapse(session.Err())
 	}
 }
@@ -258,8 +257,8 @@ func (t *tracker) enter(s ConnectionState) {
 	t.listeners.Notify(s)
 }
 
-// close ends the session for this client before anything is sent: whoever holds
-// something on it is told first.
+// close ends the session for this client before anything is sent, so that its holders
+// learn of the end first.
 func (t *tracker) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

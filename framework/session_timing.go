@@ -11,12 +11,11 @@ const (
 	DefaultSyncLimit = 5
 )
 
-// WithServerTiming tells the client the tickTime and syncLimit (in ticks) of its
-// servers, which they do not tell themselves. From them follows which session timeouts
-// are safe under [StandardErrorPolicy], below which the client warns in its log when a
-// server has granted one, and what a heartbeat under [QuorumErrorPolicy] confirms: too
-// long a tick costs time, too short a one safety. Default: [DefaultTickTime] and
-// [DefaultSyncLimit].
+// WithServerTiming sets the tickTime and syncLimit (in ticks) of the servers, which the
+// client cannot ask them for. The two determine which session timeouts are safe under
+// [StandardErrorPolicy]; the client logs a warning when a server grants a shorter one. They
+// also determine what a heartbeat under [QuorumErrorPolicy] confirms: too long a tick costs
+// time, too short a tick costs safety. Default: [DefaultTickTime] and [DefaultSyncLimit].
 func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 	return optionFunc(func(c *config) error {
 		if tickTime < time.Millisecond || syncLimit < 1 {
@@ -30,24 +29,23 @@ func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 // safeTimeout is the shortest session timeout T with which StandardErrorPolicy is safe
 // when a server is cut off from its leader together with its clients.
 //
-// A follower gives its clients up syncLimit ticks later. By then the session must not
-// have expired. The leader has last heard of it from the answer to a ping of its own,
-// half a tick before the cut at most, and the client's ping which that told of was
-// sent T/3 earlier at most, for so often go-zookeeper pings. So T - T/3 has to be
-// more than syncLimit + 1/2 ticks, and T more than 1.5 x (syncLimit + 1/2). A leader
-// that is cut off from its followers gives up a tick later than a follower does, but
-// then there has to be a new one, which begins with T for every session. The other
-// half of a tick is room for delays.
+// A follower that is cut off disconnects its clients syncLimit ticks later. The session must
+// not have expired by then. The leader last learned of the session from the answer to its
+// own ping, at most half a tick before the cut. The client's ping in that answer was sent at
+// most T/3 earlier, because go-zookeeper pings that often. So T - T/3 must be more than
+// syncLimit + 1/2 ticks, and T more than 1.5 x (syncLimit + 1/2). A leader that is cut off
+// from its followers gives up a tick later than a follower does, but a new leader begins
+// with T for every session. The other half of a tick is room for delays.
 func (c *config) safeTimeout() time.Duration {
 	return time.Duration(c.syncLimit+1) * c.tick * 3 / 2
 }
 
-// warnOfTiming warns of a timeout that does not go with the policy.
+// warnOfTiming logs a warning if the granted timeout is too short for the policy.
 func (f *Framework) warnOfTiming(granted time.Duration) {
 	switch safe := f.cfg.safeTimeout(); {
 	case f.cfg.errorPolicy == StandardErrorPolicy && granted < safe:
 		f.cfg.log.Warn("session timeout is too short for the error policy: "+
-			"a server that is cut off from its leader may confirm what the others have given away",
+			"a server that is cut off from its leader may confirm a lock that other servers have given away",
 			"timeout", granted, "expected", safe, "policy", f.cfg.errorPolicy.String(),
 			"remedy", "a longer WithSessionTimeout, within the servers' maxSessionTimeout; or QuorumErrorPolicy; "+
 				"or WithServerTiming, if the servers' tickTime and syncLimit are not the usual ones")

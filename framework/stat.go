@@ -2,21 +2,21 @@ package framework
 
 import "github.com/go-zookeeper/zk"
 
-// Stat is a znode's metadata, as ZooKeeper's data model defines it: Czxid,
-// Version, EphemeralOwner and so on. It is go-zookeeper's type.
+// Stat is a znode's metadata, as defined by ZooKeeper's data model: Czxid, Version,
+// EphemeralOwner and so on. It is go-zookeeper's type.
 type Stat = zk.Stat
 
 // ACL is one entry of a znode's access control list. It is go-zookeeper's type;
 // its helpers such as zk.WorldACL and zk.DigestACL build one.
 type ACL = zk.ACL
 
-// AnyVersion makes a versioned verb accept whatever version the znode has.
+// AnyVersion makes a versioned verb accept any version of the znode.
 const AnyVersion int32 = -1
 
 // StatOption is returned by [StoringStatIn].
 type StatOption struct{ stat *Stat }
 
-// StoringStatIn stores the znode's Stat, as it was when the request was applied.
+// StoringStatIn stores the znode's Stat at the time the request was applied. It is
 // Curator's storingStatIn.
 func StoringStatIn(stat *Stat) StatOption { return StatOption{stat} }
 

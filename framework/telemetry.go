@@ -34,7 +34,7 @@ const (
 	keyServerPort = attribute.Key("server.port")
 )
 
-// The keys of log records: those of telemetry, so that the two can be joined.
+// The keys of log records are shared with telemetry, so that the two can be joined.
 const (
 	logState   = string(keyState)
 	logPath    = string(keyPath)
@@ -43,9 +43,9 @@ const (
 	logServer  = string(keyServer) // with the port
 )
 
-// WithTracerProvider makes the client and the recipes on it trace what they do; the
-// package documentation has the table of spans. Default: no spans. The global
-// provider of OpenTelemetry is used only if it is given here.
+// WithTracerProvider makes the client and its recipes record spans; the package
+// documentation lists them. Default: no spans. OpenTelemetry's global provider is used only
+// if it is given here.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return optionFunc(func(c *config) error {
 		if p == nil {
@@ -56,10 +56,9 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	})
 }
 
-// WithMeterProvider makes the client and the recipes on it measure what they do;
-// the package documentation has the table of instruments. Default: no
-// measurements. The global provider of OpenTelemetry is used only if it is given
-// here.
+// WithMeterProvider makes the client and its recipes record metrics; the package
+// documentation lists the instruments. Default: no metrics. OpenTelemetry's global provider
+// is used only if it is given here.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return optionFunc(func(c *config) error {
 		if p == nil {
@@ -70,17 +69,16 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	})
 }
 
-// WithPathAttribute adds the attribute curator.path to all spans, and to the
-// measurements of recipes, where it is the path that the recipe was made with. The
-// measurements of single requests never have it: names of sequential nodes are
-// without number. Default: no path is told, because paths may be confidential and
-// each one is a time series of its own.
+// WithPathAttribute adds the attribute curator.path to all spans, and to the metrics of
+// recipes, with the path that the recipe was made for. The metrics of single requests never
+// have it, because sequential names are unbounded. Default: off, because paths may be
+// confidential and each path is a time series of its own.
 func WithPathAttribute() Option {
 	return optionFunc(func(c *config) error { c.pathAttribute = true; return nil })
 }
 
-// TracerProvider returns the provider of [WithTracerProvider], or one that does
-// nothing, for recipes built on the client. It is never nil.
+// TracerProvider returns the provider given to [WithTracerProvider], or one that does
+// nothing, for recipes on the client. It is never nil.
 func (f *Framework) TracerProvider() trace.TracerProvider {
 	if f.cfg.tracers == nil {
 		return tracenoop.NewTracerProvider()
@@ -88,8 +86,8 @@ func (f *Framework) TracerProvider() trace.TracerProvider {
 	return f.cfg.tracers
 }
 
-// MeterProvider returns the provider of [WithMeterProvider], or one that does
-// nothing, for recipes built on the client. It is never nil.
+// MeterProvider returns the provider given to [WithMeterProvider], or one that does
+// nothing, for recipes on the client. It is never nil.
 func (f *Framework) MeterProvider() metric.MeterProvider {
 	if f.cfg.meters == nil {
 		return metricnoop.NewMeterProvider()
@@ -97,11 +95,11 @@ func (f *Framework) MeterProvider() metric.MeterProvider {
 	return f.cfg.meters
 }
 
-// HasTelemetry tells whether the client was given a tracer or meter provider.
-// Recipes on a client that was not need measure nothing.
+// HasTelemetry reports whether the client has a tracer or meter provider. Without one,
+// recipes need not measure anything.
 func (f *Framework) HasTelemetry() bool { return f.telemetry != nil }
 
-// HasPathAttribute tells whether the client was made [WithPathAttribute].
+// HasPathAttribute reports whether the client was made [WithPathAttribute].
 func (f *Framework) HasPathAttribute() bool { return f.cfg.pathAttribute }
 
 // ServerAttributes returns the attributes server.address and server.port of the
@@ -114,8 +112,8 @@ func (f *Framework) ServerAttributes() []attribute.KeyValue {
 	return slices.Clone(*f.telemetry.server.Load())
 }
 
-// telemetry is what a client with a provider measures. Without one it is nil, and
-// requests take the way they would take if it did not exist.
+// telemetry records the spans and metrics of a client. It is nil without a provider, so
+// that requests then pay nothing for it.
 type telemetry struct {
 	tracer      trace.Tracer
 	duration    metric.Float64Histogram
@@ -148,8 +146,8 @@ func newTelemetry(f *Framework) (*telemetry, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	// A counter that comes into being with its first event hides that event from whoever
-	// asks by how much it has grown.
+	// A counter that first appears with its first event hides that event from queries for
+	// its increase.
 	for _, op := range measuredOperations {
 		t.retries.Add(context.Background(), 0, metric.WithAttributes(keyOperation.String(op.name)))
 	}
@@ -157,7 +155,7 @@ func newTelemetry(f *Framework) (*telemetry, error) {
 	return t, nil
 }
 
-// start begins to answer whoever collects.
+// start registers the gauges, so that collectors can read them.
 func (t *telemetry) start(f *Framework) (err error) {
 	if t != nil {
 		t.registration, err = t.gauges.register(f)
@@ -172,7 +170,7 @@ func (t *telemetry) stop() error {
 	return t.registration.Unregister()
 }
 
-// connected notes the server for whatever is measured from now on.
+// connected records the server, for later measurements.
 func (t *telemetry) connected(h conduit.Handshake) {
 	if t == nil {
 		return
@@ -200,8 +198,7 @@ func (t *telemetry) entered(s ConnectionState) {
 	}
 }
 
-// measured is retry as the telemetry sees it: one span and one measurement for
-// all attempts together.
+// measured is retry with one span and one measurement for all attempts together.
 func (f *Framework) measured(ctx context.Context, op operation, path string, p *plan) error {
 	if ctx == nil {
 		return errNilContext
@@ -230,7 +227,7 @@ func (f *Framework) measured(ctx context.Context, op operation, path string, p *
 		measured = append(measured, kind)
 		span.SetAttributes(kind)
 		if !isAnswer(err) {
-			// Not the text of the error, which has the path in it.
+			// Not the text of the error, which contains the path.
 			span.SetStatus(codes.Error, kind.Value.AsString())
 		}
 	}
@@ -238,14 +235,13 @@ func (f *Framework) measured(ctx context.Context, op operation, path string, p *
 	return err
 }
 
-// measuredOperations are the verbs as they are measured.
+// measuredOperations are the operations of the retry counter.
 var measuredOperations = []operation{
 	opCreate, opDelete, opGet, opSet, opExists, opChildren, opSync, opTransact, opPipeline, opSetWatches, opAddWatch,
 	opGetACL, opSetACL, opReconfig, opEphemerals, opAllChildrenNumber,
 }
 
-// spanNames are those of the verbs, "{verb} {object}". That of the rest is made
-// from the operation.
+// spanNames has the span names "{verb} {object}" that spanName cannot derive.
 var spanNames = map[string]string{
 	opGet.name:      "get data",
 	opSet.name:      "set data",
@@ -271,5 +267,5 @@ func spanName(op operation) string {
 	return op.name + " znode"
 }
 
-// opPipeline is no request, but what several reads in one write are measured as.
+// opPipeline is not a request: several reads in one write are measured under its name.
 var opPipeline = operation{name: "pipeline"}

@@ -8,8 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// gauges are the instruments that are asked: they cost nothing until somebody
-// collects.
+// gauges are the asynchronous instruments, which cost nothing until they are collected.
 type gauges struct {
 	meter   metric.Meter
 	state   metric.Int64ObservableGauge

@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// closeNotifyLimit bounds how long the end of a connection waits to say goodbye in
-// TLS to a server that does not read.
+// closeNotifyLimit bounds how long closing a TLS connection waits for a server that does
+// not read.
 const closeNotifyLimit = 100 * time.Millisecond
 
-// WithTLS encrypts every connection, to the servers' secureClientPort. The handshake
-// is part of the attempt to connect and bounded with it. When ServerName is empty, it is
-// each server's host name or address as the connection string has it. The
-// configuration is copied; what is to change while the client runs, such as a client
-// certificate that is renewed, is for its callbacks (GetClientCertificate), which are
-// asked at every connection.
+// WithTLS encrypts every connection; the connection string must name the servers'
+// secureClientPort. The handshake is part of the attempt to connect, and bounded with it. An
+// empty ServerName means each server's host as in the connection string. The configuration
+// is copied. For settings that change while the client runs, such as a renewed client
+// certificate, use its callbacks (GetClientCertificate), which every connection calls.
 //
-// Why the newest attempt has failed is part of the error of a call that waits for a
-// connection, and found there with [errors.As], a [*tls.CertificateVerificationError]
-// for instance. Together with [WithDialer], TLS runs on the dialer's connections.
+// A call that waits for a connection includes the failure of the newest attempt in its
+// error. [errors.As] finds it there, for instance a [*tls.CertificateVerificationError].
+// With [WithDialer], TLS runs on the dialer's connections.
 func WithTLS(cfg *tls.Config) Option {
 	return optionFunc(func(c *config) error {
 		if cfg == nil {
@@ -33,7 +32,7 @@ func WithTLS(cfg *tls.Config) Option {
 	})
 }
 
-// overTLS is a dialer that makes TLS connections over those of another.
+// overTLS returns a dialer that makes TLS connections on top of another dialer's.
 func overTLS(dial Dialer, cfg *tls.Config) Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := dial(ctx, network, address)
@@ -50,7 +49,7 @@ func overTLS(dial Dialer, cfg *tls.Config) Dialer {
 	}
 }
 
-// configFor is the configuration with the name of the server in it.
+// configFor returns the configuration with the name of the server.
 func configFor(cfg *tls.Config, address string) *tls.Config {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || cfg.ServerName != "" {
@@ -61,7 +60,7 @@ func configFor(cfg *tls.Config, address string) *tls.Config {
 	return cfg
 }
 
-// tlsConn is a TLS connection whose end does not wait for the other side.
+// tlsConn is a TLS connection whose Close does not wait for the other side.
 type tlsConn struct{ *tls.Conn }
 
 func (c tlsConn) Close() error {
@@ -73,9 +72,9 @@ func (c tlsConn) Close() error {
 	return c.Conn.Close()
 }
 
-// attemptError is why the newest attempt to connect has failed, as a part of another
-// error. It can be looked into, but does not make that error one of its kind: that
-// an attempt had a deadline does not mean that the caller's has passed.
+// attemptError is the failure of the newest attempt to connect, as a part of another error.
+// errors.As finds its types, but errors.Is does not match it: the deadline of an attempt is
+// not the caller's deadline.
 type attemptError struct{ reason error }
 
 func (e attemptError) Error() string { return "the newest attempt: " + e.reason.Error() }
@@ -83,7 +82,7 @@ func (e attemptError) Error() string { return "the newest attempt: " + e.reason.
 // As finds the errors of crypto/tls and net.
 func (e attemptError) As(target any) bool { return errors.As(e.reason, target) }
 
-// unreachable adds to an error why there is no connection, if that is known.
+// unreachable adds to an error the reason why there is no connection, if it is known.
 func (f *Framework) unreachable(err error) error {
 	if reason := f.conduit.LastFailure(); reason != nil {
 		return fmt.Errorf("%w (%w)", err, attemptError{reason})

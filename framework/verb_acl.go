@@ -9,22 +9,23 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// ACLProvider says which access control list a znode is created with. Its methods
-// are called for every creation, also for parents and by recipes, and from several
-// goroutines at once. They must not block.
+// ACLProvider returns the access control lists of new znodes. Its methods are called for
+// every creation, including parents and the znodes of recipes, from several goroutines at
+// once. They must not block.
 type ACLProvider interface {
-	// DefaultACL is for znodes for which ACLForPath has nothing to say, and for those
-	// of the connection string's chroot. An empty list lets everybody do everything.
+	// DefaultACL returns the list for znodes for which ACLForPath returns none, and for the
+	// znodes of the connection string's chroot. An empty list permits everything to all
+	// clients.
 	DefaultACL() []ACL
 
-	// ACLForPath is for the znode with this path, which is without the chroot but with
-	// the namespace, and without what [WithProtection] and a sequential mode add to it.
-	// An empty list stands for DefaultACL.
+	// ACLForPath returns the list for the znode with this path. The path has no chroot, but
+	// the namespace. It lacks what [WithProtection] and a sequential mode add to it. An empty
+	// list means DefaultACL.
 	ACLForPath(path string) []ACL
 }
 
-// WithACLProvider sets what access control lists znodes are created with that are
-// not given one by [WithACL]. Default: everybody may do everything.
+// WithACLProvider sets the provider of the access control lists of new znodes without
+// [WithACL]. Default: every client may do everything.
 func WithACLProvider(p ACLProvider) Option {
 	return optionFunc(func(c *config) error {
 		if p == nil {
@@ -38,8 +39,8 @@ func WithACLProvider(p ACLProvider) Option {
 // worldACL is shared: it is only encoded, or copied.
 var worldACL = zk.WorldACL(zk.PermAll)
 
-// defaultACL is the list of a node, named as at the server, that is created without
-// one of its own.
+// defaultACL returns the list for a new znode without one of its own, given its path at the
+// server.
 func (f *Framework) defaultACL(full string) []ACL {
 	if f.cfg.acl == nil {
 		return worldACL
@@ -62,8 +63,8 @@ type GetACLOption interface{ applyGetACL(*readConfig) error }
 
 func (o StatOption) applyGetACL(c *readConfig) error { return o.store(&c.stat) }
 
-// GetACL returns the access control list of a znode. It needs the permission to read
-// or to administer it; the server shows the hashes of passwords with the latter only.
+// GetACL returns the access control list of a znode. It needs permission to read or to
+// administer the znode; the server shows password hashes only with the latter.
 func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOption) ([]ACL, error) {
 	var acl []ACL
 	err := f.verb(ctx, opGetACL, path, func() (plan, error) {
@@ -83,16 +84,16 @@ func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOptio
 	return acl, err
 }
 
-// SetACLOption is an option of [Framework.SetACL]. [WithVersion] is about the version
-// of the list, Stat.Aversion, not about that of the data.
+// SetACLOption is an option of [Framework.SetACL]. Its [WithVersion] compares the version of
+// the list, Stat.Aversion, not the version of the data.
 type SetACLOption interface{ applySetACL(*setConfig) error }
 
 //nolint:unparam // other options of SetACL can fail
 func (o VersionOption) applySetACL(c *setConfig) error { c.version = int32(o); return nil }
 func (o StatOption) applySetACL(c *setConfig) error    { return o.store(&c.stat) }
 
-// SetACL replaces the access control list of a znode, which takes the permission to
-// administer it. It is not repeated after a try whose outcome is unknown.
+// SetACL replaces the access control list of a znode. It needs permission to administer the
+// znode. It is not repeated after a try whose outcome is unknown.
 func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...SetACLOption) error {
 	return f.verb(ctx, opSetACL, path, func() (plan, error) {
 		cfg := setConfig{version: AnyVersion}

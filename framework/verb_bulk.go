@@ -21,9 +21,9 @@ type BulkOp struct {
 	write func(context.Context, *Framework, *BulkResult) error
 }
 
-// BulkResult is what one operation of a [Framework.Bulk] has done.
+// BulkResult is the result of one operation of a [Framework.Bulk].
 type BulkResult struct {
-	Path string // of the operation; of a BulkCreate that has succeeded, the path of the znode
+	Path string // of the operation; after a successful BulkCreate, of the created znode
 	Data []byte // of BulkGet
 	Stat *Stat  // nil after BulkDelete, and when there is no znode
 	Err  error  // an *OpError, as the verb would return it, or nil
@@ -37,7 +37,7 @@ func BulkGet(path string, opts ...GetOption) BulkOp {
 	}}
 }
 
-// BulkExists is [Framework.Exists] within a bulk. That there is no znode is no error.
+// BulkExists is [Framework.Exists] within a bulk. A missing znode is no error.
 func BulkExists(path string) BulkOp {
 	return BulkOp{path: path, read: func(r *BulkResult) Read { return ReadStat(path, &r.Stat) }}
 }
@@ -85,8 +85,8 @@ type bulkOptionFunc func(*bulkConfig) error
 
 func (o bulkOptionFunc) applyBulk(c *bulkConfig) error { return o(c) }
 
-// WithWindow sets how many requests of a bulk are under way at a time. More of them are faster
-// over a slow link, and make other requests of the client wait for longer. Default:
+// WithWindow sets how many requests of a bulk are under way at a time. A larger window is
+// faster over a slow link, but makes other requests of the client wait longer. Default:
 // [DefaultBulkWindow].
 func WithWindow(requests int) BulkOption {
 	return bulkOptionFunc(func(c *bulkConfig) error {
@@ -98,9 +98,9 @@ func WithWindow(requests int) BulkOption {
 	})
 }
 
-// WithProgress has a function called while a bulk runs, after one or more operations have
-// ended: with how many have, and of how many. It is called on the goroutine of Bulk, one call
-// at a time, and delays what is still to be sent.
+// WithProgress sets a function that Bulk calls each time operations have ended, with the
+// number of ended operations and of all operations. It runs on the goroutine of Bulk, one
+// call at a time, and delays the operations that are still unsent.
 func WithProgress(fn func(done, total int)) BulkOption {
 	return bulkOptionFunc(func(c *bulkConfig) error {
 		if fn == nil {
@@ -111,14 +111,14 @@ func WithProgress(fn func(done, total int)) BulkOption {
 	})
 }
 
-// Bulk makes many operations, each by itself and in no particular order: one that fails stops
-// no other. It blocks until all have ended, and returns a result for each, at its place. The
-// error is nil when all have succeeded; otherwise it says how many have failed, and wraps the
-// error of the first in their order.
+// Bulk runs many operations independently and in no particular order: a failure stops no
+// other operation. It blocks until all have ended. results[i] is the result of ops[i]. The
+// error is nil if all have succeeded; otherwise it counts the failures and wraps the first of
+// them in the order of ops.
 //
-// An operation is retried as its verb is, and of one that fails [OutcomeUnknown] says whether
-// it may have been applied. When the context ends, what has not been sent is not sent, and
-// fails with the cause. For all or nothing there is [Framework.Transact].
+// Each operation is retried as its verb is; [OutcomeUnknown] reports whether a failed one may
+// have been applied. When the context ends, unsent operations fail with its cause and are
+// never sent. For all or nothing use [Framework.Transact].
 func (f *Framework) Bulk(ctx context.Context, ops []BulkOp, opts ...BulkOption) ([]BulkResult, error) {
 	cfg := bulkConfig{window: DefaultBulkWindow, progress: func(int, int) {}}
 	err := applyAll(opts, func(o BulkOption) error { return o.applyBulk(&cfg) })

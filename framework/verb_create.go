@@ -11,8 +11,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// CreateMode is the kind of a znode, with Curator's names. The values are those
-// of the protocol.
+// CreateMode is the kind of a znode, with Curator's names and the protocol's values.
 type CreateMode int32
 
 // The seven kinds of znodes.
@@ -26,7 +25,7 @@ const (
 	PersistentSequentialWithTTL CreateMode = 6
 )
 
-// maxTTL is what fits into the 40 bits that ZooKeeper has for it.
+// maxTTL is the largest value that fits into ZooKeeper's 40 bits.
 const maxTTL = (1<<40 - 1) * time.Millisecond
 
 func (m CreateMode) isSequential() bool {
@@ -50,12 +49,12 @@ func (m CreateMode) operation() operation {
 	}
 }
 
-// Create creates a znode and returns its path, which for the sequential modes and
-// with [WithProtection] is not the one asked for. For a sequential mode the path
-// may end with a slash: the name is then the number alone.
+// Create creates a znode and returns its path, which differs from the path argument for the
+// sequential modes and with [WithProtection]. For a sequential mode the path may end with a
+// slash: the name is then the number alone.
 //
-// Without WithProtection or [Idempotent] it is not repeated after a try whose
-// outcome is unknown, see [OutcomeUnknown].
+// Without WithProtection or [Idempotent], Create is not repeated after a try whose outcome
+// is unknown, see [OutcomeUnknown].
 func (f *Framework) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	var c *creation
 	err := f.verb(ctx, opCreate, path, func() (p plan, err error) {
@@ -83,7 +82,7 @@ type creation struct {
 	f      *Framework
 	cfg    createConfig
 	path   string     // as the caller named it
-	target string     // with protection, that of this try
+	target string     // the path of this try, which differs with protection
 	sent   *undecided // with protection, this try
 	data   []byte
 
@@ -122,12 +121,12 @@ func (f *Framework) creatable(path string, mode CreateMode) error {
 	return nil
 }
 
-// errAgain says that the world has changed between two requests of one try, which
-// therefore begins anew.
+// errAgain means that the tree has changed between two requests of one try, which must
+// start again.
 var errAgain = errors.New("again")
 
-// attempt sends the request, with the parents as needed, and deals with a znode
-// that is there already as the options say.
+// attempt sends the request, creates missing parents, and treats an existing znode as the
+// options say.
 func (c *creation) attempt(ctx context.Context) error {
 	for {
 		calls, err := c.requests()
@@ -137,11 +136,11 @@ func (c *creation) attempt(ctx context.Context) error {
 		err = c.f.exchange(ctx, calls...)
 		switch {
 		case c.created != "":
-			return nil // whatever has become of the list
+			return nil // even if the list has failed
 		case isReply(err, ErrNodeExists):
 			err = c.onExisting(ctx, err)
 		case isReply(err, ErrNoNode) && c.makesParents():
-			// A container may be reaped before its first child: then around again.
+			// A container may be reaped before its first child is created: try again.
 			if err = c.createParents(ctx); err == nil {
 				err = errAgain
 			}
@@ -156,8 +155,8 @@ func (c *creation) attempt(ctx context.Context) error {
 	}
 }
 
-// makesParents tells whether a missing parent is to be created: if asked for, or if
-// it is the namespace, which is nobody else's business.
+// makesParents reports whether a missing parent must be created: with the option, or if it
+// is the view's namespace.
 func (c *creation) makesParents() bool {
 	parent, _ := SplitPath(c.target)
 	return c.cfg.parents || parent == "/" && c.f != c.f.base
@@ -172,7 +171,7 @@ func (c *creation) requests() ([]*call, error) {
 		decode: func(d *wire.Decoder) error {
 			full := d.String()
 			c.stat = d.Stat()
-			// The caller may delete what it is said to have created.
+			// Checked, because the caller may delete the path that it gets.
 			number, ok := strings.CutPrefix(full, asked)
 			if !ok || (number != "") != c.cfg.mode.isSequential() || strings.Contains(number, "/") {
 				d.Reject(fmt.Sprintf("%q as the path of the node %q", full, asked))

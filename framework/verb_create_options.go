@@ -11,7 +11,7 @@ type createConfig struct {
 	common
 	mode       CreateMode
 	ttl        time.Duration
-	acl        []ACL // nil for that of the client's ACLProvider
+	acl        []ACL // nil for the list of the client's ACLProvider
 	aclParents bool
 	parents    bool
 	parentsAs  CreateMode
@@ -44,9 +44,9 @@ func WithMode(mode CreateMode) CreateOption {
 	})
 }
 
-// WithTTL sets the time to live of a mode that has one: the server deletes the
-// znode when it has had no children and no change for that long. It is needed for
-// those modes and refused for others. Whole milliseconds, up to 2^40 - 1.
+// WithTTL sets the time to live of a mode with TTL: the server deletes the znode when it
+// has had no children and no change for that long. It is required for those modes and
+// refused for others. Unit: whole milliseconds, up to 2^40 - 1.
 func WithTTL(ttl time.Duration) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if ttl < time.Millisecond || ttl > maxTTL {
@@ -57,10 +57,9 @@ func WithTTL(ttl time.Duration) CreateOption {
 	})
 }
 
-// WithACL sets the access control list of the znode, and with
-// [ApplyingACLToParents] that of the parents that are created with it. Default: what
-// the client's [ACLProvider] says for each path, which is that everybody may do
-// everything unless there is [WithACLProvider].
+// WithACL sets the access control list of the znode and, with [ApplyingACLToParents], of
+// the parents that are created with it. Default: the list of the client's [ACLProvider] for
+// each path; without [WithACLProvider] every client may do everything.
 func WithACL(acl ...ACL) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if len(acl) == 0 {
@@ -71,10 +70,9 @@ func WithACL(acl ...ACL) CreateOption {
 	})
 }
 
-// ApplyingACLToParents gives the list of [WithACL], which it needs, to the parents
-// that are created with the znode, too. To delete a node takes the permission of its
-// parent, so without it a list protects the data only. Curator's withACL(list,
-// true).
+// ApplyingACLToParents applies the list of [WithACL], which is required, to the parents that
+// are created with the znode as well. Deleting a znode requires permission on its parent, so
+// without this option the list protects only the data. It is Curator's withACL(list, true).
 func ApplyingACLToParents() CreateOption {
 	return createOption(func(c *createConfig) error { c.aclParents = true; return nil })
 }
@@ -83,8 +81,8 @@ func ApplyingACLToParents() CreateOption {
 // [CreatingParentContainersIfNeeded].
 type ParentsOption struct{ mode CreateMode }
 
-// CreatingParentsIfNeeded creates missing parents as persistent nodes without
-// data. With [Framework.Exists] it creates those of a znode that is not there.
+// CreatingParentsIfNeeded creates missing parents as persistent znodes without data. With
+// [Framework.Exists] it creates the parents of a missing znode.
 func CreatingParentsIfNeeded() ParentsOption { return ParentsOption{Persistent} }
 
 // CreatingParentContainersIfNeeded creates missing parents as containers, which
@@ -98,26 +96,25 @@ func (o ParentsOption) applyCreate(c *createConfig) error {
 	return nil
 }
 
-// WithProtection makes the create safe against a lost reply, in particular that of
-// a sequential node, whose name the client would never learn. The name gets the
-// prefix "_c_", a UUID and "-", as in Curator. After a try whose outcome is
-// unknown the client looks for that name before it tries again; when it gives up
-// in doubt, the node is deleted in the background, and the error matches
-// [ErrCleanupPending]. After Close, or without the right to list the parent, nothing
-// can delete it: the error says only that the outcome is unknown.
+// WithProtection makes the create safe against a lost reply, which would otherwise hide the
+// name of a sequential znode from the client. The name gets the prefix "_c_", a UUID and
+// "-", as in Curator. After a try whose outcome is unknown the client looks for that name
+// before it tries again. If it gives up in doubt, it deletes the znode in the background,
+// and the error matches [ErrCleanupPending]. After Close, or without permission to list the
+// parent, the client cannot delete the znode: then the error only matches [OutcomeUnknown].
 //
-// A create waits, for up to a second, while 32 or more deletions in its folder go on in
-// the background.
+// The create waits for up to a second while 32 or more background deletions are pending
+// below the same parent.
 func WithProtection() CreateOption {
 	return createOption(func(c *createConfig) error { c.protected = true; return nil })
 }
 
-// OrSetData sets the data of a znode that exists already, in place of failing; with
-// [WithVersion] only if its data has that version. The existing znode keeps its mode
-// and its access control list, and StoringStatIn stores its new Stat. A znode that
-// others create or delete meanwhile makes the call go on until the one or the other
-// has succeeded (CURATOR-719). Not for sequential modes and not with
-// [WithProtection], whose names are always new.
+// OrSetData sets the data of an existing znode instead of failing; with [WithVersion] only
+// if its data has that version. The existing znode keeps its mode and its access control
+// list, and StoringStatIn stores its new Stat. If other clients create or delete the znode
+// during the call, the call continues until the create or the set succeeds (CURATOR-719).
+// OrSetData is refused for sequential modes and [WithProtection], whose names are always
+// new.
 func OrSetData(version ...VersionOption) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if len(version) > 1 {
@@ -131,11 +128,10 @@ func OrSetData(version ...VersionOption) CreateOption {
 	})
 }
 
-// ListingSiblingsIn also lists the children of the parent, in the same write and
-// after the creation, so that both take one round trip together. The list has the
-// new znode in it. It is nil when the znode was created but could not be listed,
-// was created by an earlier try or existed before: then [Framework.Children] is to
-// be asked.
+// ListingSiblingsIn also lists the children of the parent, in the same write and after the
+// creation, so that both take one round trip together. The list includes the new znode. It
+// is nil if the znode was created but the list failed, and if the znode was created by an
+// earlier try or existed before: call [Framework.Children] then.
 func ListingSiblingsIn(names *[]string) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if names == nil {

@@ -30,47 +30,46 @@ type deleteOption func(*deleteConfig)
 
 func (o deleteOption) applyDelete(c *deleteConfig) error { o(c); return nil }
 
-// Guaranteed makes a delete that could not be completed go on in the background,
-// until it has succeeded or the client is closed; also one that is refused for lack
-// of rights, which may be given back: the log has that once, and it is tried again
-// ever more rarely, at last every half minute. The call then returns an error that
-// matches [ErrCleanupPending]. The context of the call, even one that has ended
-// before it, bounds only how long the caller waits. It is Curator's guaranteed().
+// Guaranteed makes a delete that could not be completed go on in the background, until it
+// succeeds or the client is closed. The call then returns an error that matches
+// [ErrCleanupPending]. A delete refused for missing permissions is logged once and retried
+// too, with pauses that grow to about 30 seconds. The context of the call, even if it has
+// ended already, bounds only how long the caller waits. It is Curator's guaranteed().
 //
-// A late delete hits whatever has the path by then: use it for names that are never
-// used again, such as those of [WithProtection].
+// A late delete hits any znode that has the path by then: use it for names that are never
+// reused, such as the names made by [WithProtection].
 func Guaranteed() DeleteOption {
 	return deleteOption(func(c *deleteConfig) { c.guaranteed = true })
 }
 
-// InBackground makes Delete return at once, and delete as with [Guaranteed]. An
-// error then says that the client is not started or closed. It is Curator's
-// guaranteed().inBackground().
+// InBackground makes Delete return at once, and delete in the background as with
+// [Guaranteed]. Delete then fails only if an argument is invalid, or the client is not
+// started or closed. It is Curator's guaranteed().inBackground().
 func InBackground() DeleteOption {
 	return deleteOption(func(c *deleteConfig) { c.guaranteed, c.background = true, true })
 }
 
-// DeletingChildrenIfNeeded deletes a znode that has children together with all that
-// is below it, the deepest first. It is not atomic: when it fails, a part may be
-// gone, which [OutcomeUnknown] does not count. What others delete meanwhile counts as
-// deleted, the znode itself included; what others create meanwhile is deleted, too.
-// A version that does not match is noticed before anything is deleted.
+// DeletingChildrenIfNeeded deletes a znode that has children together with all znodes below
+// it, the deepest first. It is not atomic: a call that fails may have deleted some
+// of them, which [OutcomeUnknown] does not report. Znodes that other clients delete during
+// the call count as deleted, including the znode itself; znodes that they create are deleted
+// too. A version that does not match is noticed before anything is deleted.
 func DeletingChildrenIfNeeded() DeleteOption {
 	return deleteOption(func(c *deleteConfig) { c.children = true })
 }
 
-// Quietly makes the delete of a znode that does not exist succeed. Other than
-// [Idempotent] it does not make Delete repeat a try whose outcome is unknown.
+// Quietly makes the delete of a missing znode succeed. Unlike [Idempotent] it does not make
+// Delete repeat a try whose outcome is unknown.
 func Quietly() DeleteOption {
 	return deleteOption(func(c *deleteConfig) { c.quietly = true })
 }
 
-// Delete removes a znode, which without [DeletingChildrenIfNeeded] must have no
-// children. Without [Guaranteed] or [Idempotent] it is not repeated after a try whose
+// Delete removes a znode. Without [DeletingChildrenIfNeeded] the znode must have no
+// children. Without [Guaranteed] or [Idempotent], Delete is not repeated after a try whose
 // outcome is unknown.
 //
-// The root cannot be deleted, nor can that of a chroot; the / of a view is its
-// namespace, which can.
+// The root cannot be deleted, and neither can a chroot. The / of a view is its namespace,
+// which can be deleted.
 func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
 	d, err := f.newDeletion(path, opts)
 	if err == nil && ctx != nil && d.cfg.background {
@@ -104,11 +103,11 @@ func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, er
 	return d, err
 }
 
-// DeleteChildren deletes all that is below a znode, the deepest first, and keeps the
-// znode. What is said of [DeletingChildrenIfNeeded] is true of it; a znode that
-// does not exist has no children. Below the root of the servers /zookeeper, which is
-// ZooKeeper's own, stays. It may be repeated at will, and is repeated after a try
-// whose outcome is unknown. It is Curator's ZKPaths.deleteChildren.
+// DeleteChildren deletes all znodes below a znode, the deepest first, and keeps the znode
+// itself. The contract of [DeletingChildrenIfNeeded] applies; a missing znode has no
+// children. Below the servers' root, ZooKeeper's own /zookeeper stays. It may be repeated at
+// will, and is repeated after a try whose outcome is unknown. It is Curator's
+// ZKPaths.deleteChildren.
 func (f *Framework) DeleteChildren(ctx context.Context, path string, opts ...CallOption) error {
 	return f.verb(ctx, opDelete, path, func() (plan, error) {
 		cfg, err := newCallConfig(opts)
@@ -130,8 +129,7 @@ func (f *Framework) deleteCall(path string, version int32) (*call, error) {
 	return &call{operation: opDelete, path: path, body: e.Bytes()}, nil
 }
 
-// deletable checks a path that is to be deleted and returns it as the server knows
-// it.
+// deletable checks a path for deletion and returns the server's path.
 func (f *Framework) deletable(path string) (string, error) {
 	if path == "/" && f == f.base {
 		return "", fmt.Errorf("%w %q: the root cannot be deleted", ErrInvalidPath, path)
@@ -149,8 +147,8 @@ type deletion struct {
 	inDoubt bool // an earlier try may have deleted it
 }
 
-// attempt sends the request, for the children first when that turns out to be
-// needed.
+// attempt sends the request and, if the znode has children and the options permit it,
+// deletes the children first.
 func (d *deletion) attempt(ctx context.Context) error {
 	for {
 		err := d.f.exchange(ctx, d.call)
@@ -171,9 +169,9 @@ func (d *deletion) attempt(ctx context.Context) error {
 // deletesAtOnce is how many deletes deleteBelow sends in one write.
 const deletesAtOnce = 100
 
-// deleteBelow deletes what is below a path. It is repeated together with the attempt
-// that needs it. Whether an unanswered delete was applied is not asked: the next try
-// will see.
+// deleteBelow deletes the znodes below a path. It is repeated together with the attempt
+// that needs it. The outcome of an unanswered delete does not matter: the next try lists
+// the children again.
 func (f *Framework) deleteBelow(ctx context.Context, path string) error {
 	list, err := ReadChildren(path, nil).build(f)
 	if err != nil {
@@ -204,7 +202,7 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 			if err != nil {
 				return err
 			}
-			c.write = false // whether it was applied the next look at the children shows
+			c.write = false // the next list of the children shows whether it was applied
 			c.refused = func(err error) error {
 				if errors.Is(err, ErrNotEmpty) {
 					notEmpty = append(notEmpty, name)
@@ -227,8 +225,7 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 	return nil
 }
 
-// guarantee leaves to the background what could not be deleted by the call, if it may be
-// possible later.
+// guarantee hands a failed deletion to the janitor, if it may succeed later.
 func (d *deletion) guarantee(err error) error {
 	if d.inDoubt && !OutcomeUnknown(err) {
 		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))
@@ -236,7 +233,7 @@ func (d *deletion) guarantee(err error) error {
 	var ended *InterruptedError
 	undecided := mayPass(err) || errors.As(err, &ended)
 	if !undecided || d.later() != nil {
-		return err // when closed, the session takes its ephemeral nodes along
+		return err // after Close nothing can delete it, but an ephemeral node goes with its session
 	}
 	return &OpError{opDelete.name, d.call.path, fmt.Errorf("%w: %w", ErrCleanupPending, reasonOf(err))}
 }

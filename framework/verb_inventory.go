@@ -7,7 +7,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// newer is the attempt of a plan for a read that came with ZooKeeper 3.6.
+// newer returns the attempt of a plan for a read that is new in ZooKeeper 3.6.
 func (f *Framework) newer(calls []*call) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, nil); err != nil {
@@ -17,7 +17,7 @@ func (f *Framework) newer(calls []*call) func(context.Context) error {
 	}
 }
 
-// pathCall is a request that has nothing but a path.
+// pathCall builds a request that consists of a path.
 func (f *Framework) pathCall(op operation, path string, decode func(*wire.Decoder) error) ([]*call, error) {
 	if err := ValidatePath(path); err != nil {
 		return nil, err
@@ -27,9 +27,8 @@ func (f *Framework) pathCall(op operation, path string, decode func(*wire.Decode
 	return []*call{{operation: op, path: path, body: e.Bytes(), decode: decode}}, nil
 }
 
-// Ephemerals returns the paths of the ephemeral nodes of this client's session that
-// are at path or below it, in their order. It needs ZooKeeper 3.6 and fails with
-// [ErrUnsupported] where the server is older.
+// Ephemerals returns the paths of the ephemeral znodes of this client's session at or below
+// path, sorted. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older server.
 func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOption) ([]string, error) {
 	var found []string
 	err := f.verb(ctx, opEphemerals, path, func() (plan, error) {
@@ -43,7 +42,7 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 	if err != nil {
 		return nil, err
 	}
-	// The server goes by the beginning of the string: /a finds /ab, too.
+	// The server compares prefixes of strings: /a also finds /ab.
 	full := f.root.full(path)
 	found = slices.DeleteFunc(found, func(p string) bool { return !isBelow(p, full) })
 	for i, p := range found {
@@ -53,9 +52,9 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 	return found, nil
 }
 
-// AllChildrenNumber returns how many znodes there are below a path, at any depth.
-// The server goes through its whole tree for it. It needs ZooKeeper 3.6 and fails with
-// [ErrUnsupported] where the server is older.
+// AllChildrenNumber returns the number of znodes below a path, at any depth. The server
+// scans its whole tree. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older
+// server.
 func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...CallOption) (int, error) {
 	var n int
 	err := f.verb(ctx, opAllChildrenNumber, path, func() (plan, error) {
@@ -69,7 +68,7 @@ func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...
 	return n, err
 }
 
-// isBelow tells whether a path is another one or below it.
+// isBelow reports whether a path equals ancestor or is below it.
 func isBelow(path, ancestor string) bool {
 	return ancestor == "/" || path == ancestor ||
 		len(path) > len(ancestor) && path[:len(ancestor)] == ancestor && path[len(ancestor)] == '/'

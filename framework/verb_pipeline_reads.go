@@ -8,7 +8,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// ReadStat is [Framework.Exists] as part of a pipeline: into is nil when there is no znode.
+// ReadStat is [Framework.Exists] as part of a pipeline: *into is nil if there is no znode.
 // CreatingParentsIfNeeded is refused.
 func ReadStat(path string, into **Stat, opts ...ExistsOption) Read {
 	return Read{opExists, path, func(f *Framework) (*call, error) {
@@ -26,10 +26,10 @@ func ReadStat(path string, into **Stat, opts ...ExistsOption) Read {
 	}}
 }
 
-// StoringErrorIn makes what the server says about the znode, such as [ErrNoNode] or
-// [ErrNoAuth], an answer of this read alone: it is stored in into, nil for success, and the
-// other reads of the pipeline have their results. So is [ErrCompression]. Errors that are
-// [Retryable] fail the pipeline all the same.
+// StoringErrorIn makes an error about the znode, such as [ErrNoNode], [ErrNoAuth] or
+// [ErrCompression], the result of this read alone: the error is stored in *into, nil for
+// success, and the other reads of the pipeline keep their results. [Retryable] errors still
+// fail the pipeline.
 //
 //nolint:gocritic // the place for an error is a pointer to an interface
 func (r Read) StoringErrorIn(into *error) Read {
@@ -73,11 +73,11 @@ func (r Read) StoringErrorIn(into *error) Read {
 	return r
 }
 
-// Flush blocks until the server has the watch, and every event that came before has been
-// delivered to the listeners. After a [Framework.Sync] that has returned, these are the events
-// of all changes that were committed before the Sync began, or [EventResync] in their place.
-// Flush fails when the context ends first, with its cause. Of a watch that has ended it waits
-// for the listeners only. It must not be called by a listener of the watch.
+// Flush blocks until the server has the watch, and all earlier events have been delivered to
+// the listeners. If a [Framework.Sync] has returned before, these include the events of all
+// changes committed before the Sync began, or an [EventResync] instead of them. Flush fails
+// with the cause of the context if the context ends first. On a watch that has ended it only
+// waits for the listeners. A listener of the watch must not call it.
 func (w *PersistentWatch) Flush(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, errNilContext)
@@ -91,8 +91,8 @@ func (w *PersistentWatch) Flush(ctx context.Context) error {
 	return nil
 }
 
-// awaitArmed waits until the server has the watch: on a new connection other requests may come
-// before it is set again.
+// awaitArmed waits until the server has the watch: on a new connection, other requests may
+// go out before it is set again.
 func (w *PersistentWatch) awaitArmed(ctx context.Context) error {
 	resynced := make(chan struct{}, 1)
 	registration := w.listeners.Add(func(e Event) {

@@ -26,7 +26,7 @@ type readConfig struct {
 
 	decompressed bool
 
-	parents   bool // of a znode that is not there
+	parents   bool // create the parents of a missing znode
 	parentsAs CreateMode
 }
 
@@ -45,10 +45,10 @@ func (o StatOption) applyChildren(c *readConfig) error { return o.store(&c.stat)
 // AbsentOption is returned by [StoringAbsenceIn].
 type AbsentOption struct{ absent *bool }
 
-// StoringAbsenceIn makes it an answer, and not an error, that there is no znode: it
-// is stored whether there was none. Then there is no data, and [Watched] and
-// [StoringStatIn] store nothing. In a [Framework.Pipeline] the other reads have
-// their results nevertheless.
+// StoringAbsenceIn treats a missing znode as an answer rather than an error, and sets
+// *absent to whether it was missing. For a missing znode there is no data, and [Watched] and
+// [StoringStatIn] store nothing. The other reads of a [Framework.Pipeline] keep their
+// results.
 func StoringAbsenceIn(absent *bool) AbsentOption { return AbsentOption{absent} }
 
 func (o AbsentOption) applyGet(c *readConfig) error {
@@ -59,8 +59,8 @@ func (o AbsentOption) applyGet(c *readConfig) error {
 	return nil
 }
 
-// Get returns the data of a znode, nil when it has none. It blocks until the
-// reply or the end of the context, and retries as the policy says.
+// Get returns the data of a znode, or nil if it has none. It blocks until the reply or the
+// end of the context, and retries as the policy says.
 func (f *Framework) Get(ctx context.Context, path string, opts ...GetOption) ([]byte, error) {
 	var data []byte
 	err := f.Pipeline(ctx, ReadData(path, &data, opts...))
@@ -73,9 +73,8 @@ func (o ParentsOption) applyExists(c *readConfig) error {
 	return nil
 }
 
-// Exists returns the Stat of a znode, nil when there is none. With
-// [CreatingParentsIfNeeded] the parents of a znode that is not there exist when it
-// returns nil.
+// Exists returns the Stat of a znode, or nil if it is missing. With
+// [CreatingParentsIfNeeded] the parents of a missing znode exist when Exists returns.
 func (f *Framework) Exists(ctx context.Context, path string, opts ...ExistsOption) (*Stat, error) {
 	var cfg readConfig
 	if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
@@ -89,7 +88,7 @@ func (f *Framework) Exists(ctx context.Context, path string, opts ...ExistsOptio
 	return stat, err
 }
 
-// existsWithParents reads first: a znode that is there needs no parents.
+// existsWithParents reads first: an existing znode needs no parents.
 func (f *Framework) existsWithParents(ctx context.Context, path string, cfg readConfig) (stat *Stat, err error) {
 	into, watch := cfg.watch, (*Watch)(nil)
 	if into != nil {
@@ -120,18 +119,17 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 	return stat, nil
 }
 
-// Children returns the names of a znode's children, in no particular order. They share
-// their memory: of a long list, what is kept for long is better cloned (strings.Clone).
+// Children returns the names of a znode's children, in no particular order. The names share
+// memory: use strings.Clone to keep a few names of a long list.
 func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenOption) ([]string, error) {
 	var names []string
 	err := f.Pipeline(ctx, ReadChildren(path, &names, opts...))
 	return names, err
 }
 
-// Sync makes the server that this client is connected to catch up with the leader
-// before it answers what this client asks next. It does not make a read
-// linearizable: a leader without outstanding proposals answers without asking its
-// quorum.
+// Sync makes the client's server catch up with the leader before it answers the client's
+// next request. It does not make a read linearizable: a leader without outstanding
+// proposals answers without asking its quorum.
 func (f *Framework) Sync(ctx context.Context, path string, opts ...CallOption) error {
 	return f.verb(ctx, opSync, path, func() (plan, error) {
 		cfg, err := newCallConfig(opts)
@@ -150,8 +148,8 @@ type Read struct {
 	build func(*Framework) (*call, error)
 }
 
-// ReadData is [Framework.Get] as part of a pipeline; the data goes to into, which
-// may be nil.
+// ReadData is [Framework.Get] as part of a pipeline. It stores the data in *into; into may be
+// nil.
 func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 	return Read{opGet, path, func(f *Framework) (*call, error) {
 		var cfg readConfig
@@ -234,11 +232,10 @@ func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
 	}
 }
 
-// Pipeline sends several reads in one write, so that together they take one round
-// trip. The server answers them in this order, and no write of another client need
-// be between them, but may be. The error is that of the first read that failed,
-// and tells which one it was; what others have read is then where it was to go, but
-// watches set by them are taken back.
+// Pipeline sends several reads in one write, so that together they take one round trip. The
+// server answers them in order; writes of other clients may come between them. If a read
+// fails, Pipeline returns the error of the first that failed, which names it. The other
+// reads have stored their results then, but their watches are cancelled.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	if len(reads) == 0 {
 		return nil

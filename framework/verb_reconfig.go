@@ -8,14 +8,13 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// configPath is where a server shows the ensemble's configuration, whatever the
-// chroot.
+// configPath is the znode with the ensemble's configuration, outside of any chroot.
 const configPath = reserved + "/config"
 
 // Config returns the configuration of the ensemble as ZooKeeper writes it: a line
 // "server.1=host:port:port:participant;port" for each server, and a last line
 // "version=" with a number in hexadecimal. A standalone server has none, or an empty
-// one. The options are those of Get. It is Curator's getConfig().
+// one. Config takes the options of Get. It is Curator's getConfig().
 func (f *Framework) Config(ctx context.Context, opts ...GetOption) ([]byte, error) {
 	var data []byte
 	read := ReadData(configPath, &data, opts...)
@@ -39,8 +38,8 @@ type reconfigOption func(*reconfigConfig) error
 
 func (o reconfigOption) applyReconfig(c *reconfigConfig) error { return o(c) }
 
-// Joining adds servers, each as in "5=host:2888:3888:observer;2181", or changes
-// those with the same number.
+// Joining adds servers, each in the form "5=host:2888:3888:observer;2181", or changes the
+// servers with the same numbers.
 func Joining(servers ...string) ReconfigOption {
 	return reconfigOption(func(c *reconfigConfig) error { return appendServers(&c.joining, servers) })
 }
@@ -71,10 +70,9 @@ func appendServers(into *[]string, servers []string) error {
 	return nil
 }
 
-// Reconfig changes the servers of the ensemble and returns the new configuration. It
-// takes servers with reconfigEnabled=true and the right to write /zookeeper/config.
-// It is not repeated after a try whose outcome is unknown. It is Curator's
-// reconfig().
+// Reconfig changes the servers of the ensemble and returns the new configuration. It needs
+// servers with reconfigEnabled=true and permission to write /zookeeper/config. It is not
+// repeated after a try whose outcome is unknown. It is Curator's reconfig().
 func (f *Framework) Reconfig(ctx context.Context, opts ...ReconfigOption) ([]byte, error) {
 	var data []byte
 	err := f.verb(ctx, opReconfig, configPath, func() (plan, error) {

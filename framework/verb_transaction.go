@@ -16,17 +16,17 @@ type Op struct {
 	decode func(*Framework, *wire.Decoder, *OpResult)
 }
 
-// OpResult is what an operation of a transaction has done.
+// OpResult is the result of an operation of a transaction.
 type OpResult struct {
 	// Path is the path of a created znode.
 	Path string
 
-	// Stat is that of the znode after a set; nil for other operations.
+	// Stat is the znode's Stat after a set; nil for other operations.
 	Stat *Stat
 }
 
-// What needs more than one request, or a Stat that the server does not send, is not
-// possible within a transaction.
+// A transaction refuses options that need more than one request, or a Stat that the server
+// does not send.
 var (
 	errCreateInTransaction = errors.New("not possible within a transaction: " +
 		"protection, parents, OrSetData, Idempotent, InSession, StoringStatIn, ListingSiblingsIn, WithRetry")
@@ -43,8 +43,8 @@ func (c *deleteConfig) isOneRequest() bool {
 	return !c.guaranteed && !c.children && !c.quietly && !c.idempotent && c.common == (common{})
 }
 
-// opCreateInTransaction is the request for which a server accepts the ordinary
-// modes within a transaction. Its result has no Stat.
+// opCreateInTransaction is the request with which a server accepts the ordinary modes in a
+// transaction. Its result has no Stat.
 var opCreateInTransaction = operation{wire.OpCreate, "create", true}
 
 // CreateOp is [Framework.Create] within a transaction. The options that need more
@@ -203,7 +203,7 @@ func (f *Framework) encodeTransaction(ops []Op) ([]byte, error) {
 	return e.Bytes(), nil
 }
 
-// failed is the error of a transaction of which this operation has failed.
+// failed returns the error of a transaction in which this operation has failed.
 func (op Op) failed(index int, err error) error {
 	return &OpError{opTransact.name, op.path, fmt.Errorf("%s, operation %d: %w", op.name, index, err)}
 }
@@ -215,11 +215,11 @@ type transaction struct {
 	results []OpResult
 	err     error
 	index   int  // of the operation with err
-	named   bool // err is that of the operation that failed
+	named   bool // err belongs to the operation that failed
 }
 
-// attempt sends the request. A view's namespace is made when a create needs it, as that of
-// Create is.
+// attempt sends the request. Like Create, it creates a view's namespace when a create needs
+// it.
 func (t *transaction) attempt(ctx context.Context, c *call) error {
 	for made := false; ; made = true {
 		t.err, t.named = nil, false
@@ -234,8 +234,8 @@ func (t *transaction) attempt(ctx context.Context, c *call) error {
 	}
 }
 
-// needsNamespace reports whether a node was to be created at the top of a view whose
-// namespace is missing, or may be.
+// needsNamespace reports whether the transaction has failed because a create at the top of
+// a view lacks its namespace, or may lack it.
 func (t *transaction) needsNamespace() bool {
 	var op *OpError
 	if t.f == t.f.base || !errors.As(t.err, &op) || !isReply(t.err, ErrNoNode) {
@@ -261,9 +261,8 @@ func (t *transaction) decode(d *wire.Decoder) error {
 	return nil
 }
 
-// fail keeps the error of the operation that made the transaction fail. Those
-// before it have code 0, which does not mean that they were applied; those after
-// it have a code of their own, -2.
+// fail keeps the error of the operation that made the transaction fail. The operations
+// before it have code 0, although they were not applied; the operations after it have -2.
 func (t *transaction) fail(index int, code int32) {
 	if t.err == nil || code != 0 && !t.named {
 		t.index, t.err = index, t.ops[index].failed(index, serverError(code))

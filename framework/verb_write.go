@@ -38,8 +38,7 @@ func newSetConfig(opts []SetOption) (setConfig, error) {
 }
 
 // Set replaces the data of a znode. It is retried as the policy says, but without
-// [Idempotent] never after a try whose outcome is unknown: then the error says so,
-// see [OutcomeUnknown].
+// [Idempotent] never after a try whose outcome is unknown, see [OutcomeUnknown].
 func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...SetOption) error {
 	var s setting
 	err := f.verb(ctx, opSet, path, func() (plan, error) {
@@ -67,8 +66,8 @@ type setting struct {
 	stat Stat
 }
 
-// attempt sends the request; a version that does not match is looked into, if the
-// options say so.
+// attempt sends the request. With Idempotent it reads the znode after a version that does
+// not match.
 func (s *setting) attempt(ctx context.Context) error {
 	c, err := s.request()
 	if err != nil {
@@ -113,8 +112,7 @@ func (s *setting) encode(e *wire.Encoder) error {
 	return nil
 }
 
-// writable checks a path that is to be changed and returns it as the server
-// knows it.
+// writable checks a path for a change and returns the server's path.
 func (f *Framework) writable(path string) (string, error) {
 	if err := ValidatePath(path); err != nil {
 		return "", err

@@ -15,18 +15,18 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// EventType says what a watch has seen; it is go-zookeeper's type, with
-// zk.EventNodeCreated, EventNodeDeleted, EventNodeDataChanged,
-// EventNodeChildrenChanged, and EventNotWatching when the connection was lost.
+// EventType is the type of an event. It is go-zookeeper's type, with zk.EventNodeCreated,
+// EventNodeDeleted, EventNodeDataChanged, EventNodeChildrenChanged, and EventNotWatching
+// when the connection was lost.
 type EventType = zk.EventType
 
-// Event is what ends a [Watch].
+// Event ends a [Watch], or is reported by a [PersistentWatch].
 type Event struct {
 	Type EventType
 	Path string
 
-	// Err is not nil when the watch ended without a change having been seen, with
-	// the connection it was set on: then only reading again tells what happened.
+	// Err is not nil when the watch ended with its connection, without having seen a
+	// change: read again to find out what happened.
 	Err error
 }
 
@@ -34,14 +34,14 @@ type Event struct {
 // the first event, with the loss of the connection, or when it is cancelled.
 //
 // However many watches a client has on one path, its server has at most one for
-// the data and one for the children, and none when the last of them is
+// the data and one for the children, and none once the last of them is
 // cancelled.
 type Watch struct {
 	watches *watches
 	key     watchKey
 	path    string
 	fired   chan struct{}
-	set     bool // by its request; valid once that has succeeded
+	set     bool // by its request; valid once the request has succeeded
 	absent  bool // there was no znode
 
 	// Guarded by watches.mu.
@@ -62,9 +62,9 @@ func (w *Watch) Fired() <-chan struct{} { return w.fired }
 // Event returns what ended the watch. It is valid once Fired is closed.
 func (w *Watch) Event() Event { return w.event }
 
-// Wait blocks until the watch has ended as for Fired and returns its event, of which
-// Err may be set. If the context ends before, Wait cancels the watch, and the error
-// is an [*InterruptedError]. A watch that was cancelled never ends.
+// Wait blocks until the watch has ended as for Fired and returns its event, whose Err may
+// be set. If the context ends first, Wait cancels the watch and returns an
+// [*InterruptedError]. A cancelled watch never ends.
 func (w *Watch) Wait(ctx context.Context) (Event, error) {
 	if ctx == nil {
 		return Event{}, fmt.Errorf("framework: watch %s: %w", w.path, errNilContext)
@@ -72,7 +72,7 @@ func (w *Watch) Wait(ctx context.Context) (Event, error) {
 	select {
 	case <-w.fired:
 		return w.event, nil
-	default: // what has happened counts, also when the context has ended, too
+	default: // an event counts even when the context has ended as well
 	}
 	select {
 	case <-w.fired:
@@ -83,11 +83,11 @@ func (w *Watch) Wait(ctx context.Context) (Event, error) {
 	}
 }
 
-// OnFired calls fn when the watch ends as for Fired, and at once if it has ended already.
-// The call runs on a goroutine of its own, so fn may block and use the client, and may
-// come after what follows the event. A panic of fn is logged. fn is not called for a watch
-// that was cancelled first. OnFired panics if fn is nil, which would otherwise come to
-// light only with the event.
+// OnFired calls fn when the watch ends as for Fired, or at once if it has ended already.
+// The call runs on a goroutine of its own, so fn may block and use the client, and later
+// events may overtake it. A panic of fn is logged. fn is not called if the watch is
+// cancelled first. OnFired panics if fn is nil, because the event would be too late to
+// notice.
 func (w *Watch) OnFired(fn func(Event)) {
 	if fn == nil {
 		panic("framework: OnFired of a nil function, expected a func(Event)")
@@ -98,18 +98,18 @@ func (w *Watch) OnFired(fn func(Event)) {
 }
 
 // EndOnDeletion ends a context with the cause when the watch ends because its znode was
-// deleted: before anything that follows the event in the server's stream, and before any
-// other goroutine hears of it. So what stands for the znode has ended when others can know
-// that it is gone. end is what context.WithCancelCause returned, and nothing else: it runs
-// on the goroutine that receives from the server. It is called at once if the znode was
-// deleted before, and never after Cancel.
+// deleted. It does so before anything that follows the event in the server's stream, and
+// before any other goroutine learns of the event. So a context that represents the znode
+// has ended by the time other clients can know of the deletion. end must be the function
+// returned by context.WithCancelCause: it runs on the goroutine that receives from the
+// server. It is called at once if the znode was deleted before, and never after Cancel.
 func (w *Watch) EndOnDeletion(end context.CancelCauseFunc, cause error) {
 	if !w.watches.addEnd(w, func() { end(cause) }) && w.event.Type == zk.EventNodeDeleted {
 		end(cause)
 	}
 }
 
-// Cancel gives the watch up. It does not block, may be called at any time and
+// Cancel ends the watch without an event. It does not block, may be called at any time and
 // more than once, and is safe on a nil watch.
 func (w *Watch) Cancel() {
 	if w != nil {
@@ -120,11 +120,11 @@ func (w *Watch) Cancel() {
 // WatchedOption is returned by [Watched].
 type WatchedOption struct{ into **Watch }
 
-// Watched sets a watch together with the read: on the data of the znode for Get
-// and Exists, on the list of its children for Children. Exists also watches a path
-// where there is no znode yet; Get and Children then fail and leave no watch.
-// When the read succeeds the watch is stored in into, and the caller must Cancel
-// it when it is no longer needed; when it fails, into is not touched.
+// Watched sets a watch together with the read: on the data of the znode for Get and
+// Exists, on the list of its children for Children. Exists also watches a path without a
+// znode; Get and Children then fail and leave no watch. When the read succeeds the watch is
+// stored in *into, and the caller must Cancel it when it is no longer needed; when the read
+// fails, *into is not changed.
 func Watched(into **Watch) WatchedOption { return WatchedOption{into} }
 
 func (o WatchedOption) applyGet(c *readConfig) error      { return o.set(c) }
@@ -139,8 +139,8 @@ func (o WatchedOption) set(c *readConfig) error {
 	return nil
 }
 
-// watchKind is one of the two tables in which a server keeps watches. The values
-// are those of removeWatches.
+// watchKind is one of the two tables in which a server keeps watches. The values are
+// defined by removeWatches.
 type watchKind int32
 
 const (
@@ -153,7 +153,7 @@ type watchKey struct {
 	kind watchKind
 }
 
-// watchEntry is everybody who waits for one server watch.
+// watchEntry holds the watches that wait for one watch at the server.
 type watchEntry struct {
 	armed   bool
 	waiting map[*Watch]struct{} // armed, or their request is under way
@@ -161,10 +161,10 @@ type watchEntry struct {
 
 // watches is the registry of a client's watches.
 //
-// A watch joins its entry before its request is sent and is armed, in stream
-// order, by the reply. An event ends the armed ones only: a request that was
-// answered after the event has set the server's watch anew. But for those of
-// [WatchData], to which the server tells in front of the reply that there is no znode.
+// A watch joins its entry before its request is sent and is armed, in stream order, by the
+// reply. An event ends only armed watches: a request that was answered after the event has
+// set the server's watch again. Watches of [WatchData] are the exception: the server
+// reports a missing znode in front of the reply.
 type watches struct {
 	f *Framework
 
@@ -203,8 +203,7 @@ func (r *watchRequest) deliver(ok bool) {
 	*r.into = r.current
 }
 
-// begin registers a try of the request and returns what is to be called with its
-// outcome.
+// begin registers a try of the request and returns the function that receives its outcome.
 func (ws *watches) begin(r *watchRequest) func(conduit.Reply, error) {
 	w := &Watch{watches: ws, key: r.key, path: r.path, fired: make(chan struct{})}
 	r.current.Cancel() // of a try that failed after this read had succeeded
@@ -297,8 +296,8 @@ func (ws *watches) removeAtServer(key watchKey) {
 // removeAgain is the pause before a removal is repeated that the server has throttled.
 const removeAgain = 100 * time.Millisecond
 
-// removed is called with the reply to a removal. Only one that was throttled leaves a
-// watch: the others say that it is gone, or has fired meanwhile.
+// removed is called with the reply to a removal. Only a throttled removal leaves the watch;
+// after any other reply the watch is gone, or has fired.
 func (ws *watches) removed(key watchKey, reply conduit.Reply, err error) {
 	if err != nil || ServerError(reply.Code) != errThrottled {
 		return
@@ -438,7 +437,7 @@ func (ws *watches) end(ended []*Watch, key watchKey, event Event) []*Watch {
 	return ended
 }
 
-// endsBy tells whether an event is for this watch; callers hold mu.
+// endsBy reports whether an event ends this watch; callers hold mu.
 func (w *Watch) endsBy(event Event) bool {
 	switch {
 	case event.Type != zk.EventNodeDeleted:

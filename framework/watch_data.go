@@ -9,18 +9,17 @@ import (
 )
 
 // WatchData sets watches on the data of several znodes in one request, as part of a
-// [Framework.Pipeline], and reads nothing. The watches go to into, which must be as
-// long as paths, and are the caller's as those of [Watched] are. A znode that is not
-// there leaves no watch: the one for it has ended with EventNodeDeleted by the time
-// Pipeline returns.
+// [Framework.Pipeline], and reads nothing. It stores the watches in into, which must be as
+// long as paths; the caller must Cancel them. The watch of a missing znode has ended with
+// EventNodeDeleted by the time Pipeline returns, and leaves nothing at the server.
 //
-// It is for names that are not used again: of a znode that is deleted and created
-// anew while the request is under way, the end may be told and the server keep a watch
-// that nobody waits for; and persistent watches hear again of the end of one that is
-// not there. Those on one of the paths are told to resync. It is never refused for lack
-// of rights, but ZooKeeper 3.8.4, 3.9.2 and later tell nothing of a znode to those who
-// may not read it. It is the request with which ZooKeeper's own clients set their watches
-// again after a reconnect.
+// Use it for names that are never reused: if a znode is deleted and recreated while the
+// request is under way, the watch may report the deletion and leave an unused watch on the
+// server. Persistent watches get an EventNodeDeleted again for a missing znode, and an
+// [EventResync] if they are on one of the paths. The server never refuses the request for
+// missing permissions, but ZooKeeper 3.8.4, 3.9.2 and later send no events about a znode
+// that the client may not read. ZooKeeper's own clients use the request to set their
+// watches again after a reconnect.
 func WatchData(paths []string, into []*Watch) Read {
 	first := ""
 	if len(paths) > 0 {

@@ -11,26 +11,26 @@ import (
 )
 
 // ErrUnsupported reports a request that the server's version of ZooKeeper does not
-// have. The message names the server and, if it could be asked for, its version.
+// have. The message names the server and, if known, its version.
 var ErrUnsupported = errors.New("not supported by the server")
 
-// EventResync tells the listeners of a [PersistentWatch] that changes may have gone
-// unseen, because the connection was lost or the server's watch had to be set anew.
-// The watch is in place again: what is read from now on is followed by events
-// without a gap. It is no event of ZooKeeper's.
+// EventResync tells the listeners of a [PersistentWatch] that they may have missed changes,
+// because the connection was lost or the server's watch had to be set again. The watch is
+// in place again: after a read that starts now, events follow without a gap. It is not an
+// event of ZooKeeper.
 const EventResync EventType = -100
 
-// WatchMode is the kind of a [PersistentWatch], with Curator's names. The values
-// are those of the protocol.
+// WatchMode is the kind of a [PersistentWatch], with Curator's names and the protocol's
+// values.
 type WatchMode int32
 
 const (
-	// WatchPersistent sees what one-shot watches on data and children would see.
+	// WatchPersistent reports what one-shot watches on data and children would report.
 	WatchPersistent WatchMode = 0
 
-	// WatchPersistentRecursive sees creation, deletion and change of data of the
-	// znode and of all below it. It is not told of EventNodeChildrenChanged, as the
-	// children tell of themselves.
+	// WatchPersistentRecursive reports creation, deletion and change of data of the znode
+	// and of all znodes below it. It does not report EventNodeChildrenChanged, because the
+	// children have events of their own.
 	WatchPersistentRecursive WatchMode = 1
 
 	watchModes = 2
@@ -38,9 +38,8 @@ const (
 
 var opAddWatch = operation{wire.OpAddWatch, "add watch", false}
 
-// PersistentWatch is a watch that stays until it is cancelled, over events, lost
-// connections and new sessions. It is made by [Framework.AddWatch]. Its methods are
-// safe for concurrent use.
+// PersistentWatch is a watch that survives events, lost connections and new sessions until
+// it is cancelled. [Framework.AddWatch] sets it. Its methods are safe for concurrent use.
 type PersistentWatch struct {
 	watches   *watches
 	root      chroot // of the view it was set by
@@ -55,9 +54,9 @@ type PersistentWatch struct {
 	err   error
 }
 
-// AddWatch sets a watch on a path, whether or not there is a znode, and returns when
-// the server has it. Add a listener, then read: what the read does not show, events
-// will.
+// AddWatch sets a watch on a path, whether or not there is a znode, and returns when the
+// server has it. Add a listener first, then read: events report every change that the read
+// does not show.
 //
 //	watch, err := client.AddWatch(ctx, "/config", framework.WatchPersistentRecursive)
 //	if err != nil {
@@ -66,17 +65,16 @@ type PersistentWatch struct {
 //	defer watch.Cancel()
 //	watch.OnEvent(func(e framework.Event) { ... }) // read again on EventResync
 //
-// However many watches of a mode a client has on one path, its server has one, and
-// none when the last of them is cancelled. Where both modes meet on one path, the
-// recursive watch serves both; a child that the client may not read is then no change
-// of the list of children. AddWatch is retried as the policy says.
-// It needs ZooKeeper 3.6 and fails with [ErrUnsupported] where the server is older.
+// However many watches of a mode a client has on one path, its server has one, and none
+// once the last of them is cancelled. If both modes are used on one path, one recursive
+// watch at the server serves both; a child that the client may not read then does not count
+// as a change of the list of children. AddWatch is retried as the policy says. It needs
+// ZooKeeper 3.6 and fails with [ErrUnsupported] on an older server.
 //
-// An old server closes the connection of a client that asks for what it does not
-// know, and so ends what is held on it. Therefore the server is first asked for its
-// version, once in a connection, with the four-letter word srvr on a connection of
-// its own. Where that is switched off the request is made all the same; if it turns
-// out to be unknown, this is remembered for that server.
+// An old server closes the connection on a request that it does not know, which would end
+// the holds on it. So once per connection AddWatch first asks the server for its version,
+// with the four-letter word srvr on a separate connection. If that word is disabled,
+// AddWatch sends its request all the same, and remembers a server that does not know it.
 func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, opts ...CallOption) (*PersistentWatch, error) {
 	cfg, err := newCallConfig(opts)
 	if err != nil {
@@ -99,7 +97,7 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, o
 		return plan{common: cfg.common, attempt: func(ctx context.Context) error { return f.addWatch(ctx, w) }}, nil
 	})
 	if err != nil {
-		w.Cancel() // also when the answer is still to come
+		w.Cancel() // even if the answer is still to come
 		return nil, err
 	}
 	return w, nil
@@ -126,31 +124,30 @@ func addWatchBody(full string, mode WatchMode) []byte {
 	return e.Bytes()
 }
 
-// Path returns the path as AddWatch was given it.
+// Path returns the path that was given to AddWatch.
 func (w *PersistentWatch) Path() string { return w.path }
 
-// OnEvent adds a listener that is called with every event from now on, in the order
-// of the server's, one at a time and without loss; see package listen for the
-// contract. It runs on a goroutine of its own, so it may block and use the client.
-// An event has its path as this client names paths. [EventResync] has that of the
-// watch.
+// OnEvent adds a listener that is called with every later event, in the server's order, one
+// at a time and without loss; see package listen for the contract. It runs on a goroutine of
+// its own, so it may block and use the client. Event.Path is a path of this client; an
+// [EventResync] has the path of the watch.
 func (w *PersistentWatch) OnEvent(fn func(Event)) *listen.Registration { return w.listeners.Add(fn) }
 
 // Done is closed when the watch has ended for good: it was cancelled, the client
 // was closed, or after a reconnect a server refused to set it again.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.done }
 
-// Err returns nil while the watch lives or when it was cancelled, and otherwise why
-// it has ended.
+// Err returns the reason why the watch has ended. It is nil while the watch lives, and after
+// Cancel.
 func (w *PersistentWatch) Err() error {
 	w.watches.mu.Lock()
 	defer w.watches.mu.Unlock()
 	return w.err
 }
 
-// Cancel gives the watch up, at the server too if it was the last one there. It
-// does not block, may be called more than once, and is safe on a nil watch. Events
-// that came before are still delivered to listeners that are not removed.
+// Cancel ends the watch; the last one on a path also ends the server's. It does not block,
+// may be called more than once, and is safe on a nil watch. Earlier events are still
+// delivered to listeners that are not removed.
 func (w *PersistentWatch) Cancel() {
 	if w != nil {
 		w.watches.cancelPersistent(w)

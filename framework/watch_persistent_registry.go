@@ -12,29 +12,27 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// watchAny is the type of removeWatches that takes all watches on a path away. Before
-// ZooKeeper 3.9 it is the only one that knows persistent watches.
+// watchAny is the type of removeWatches that removes all watches on a path. Before
+// ZooKeeper 3.9 it is the only type that removes persistent watches.
 const watchAny watchKind = 3
 
-// rearmFrame is the length in bytes of the paths in one request that sets watches again.
-// ZooKeeper's own clients take as much.
+// rearmFrame is the length in bytes of the paths in one request that sets watches again,
+// as in ZooKeeper's own clients.
 const rearmFrame = 128 << 10
 
-// persistentEntry is everybody who has a persistent watch on one path.
+// persistentEntry holds the persistent watches on one path.
 //
-// Before ZooKeeper 3.9 a server has one mode for each path and table, so that a
-// one-shot watch, set or removed, ends a persistent one on the same path without a
-// word, and of two modes the later one holds (ZOOKEEPER-4466). Therefore a path with
-// persistent watches has only one at the server, which serves everybody:
+// Before ZooKeeper 3.9 a server has one mode for each path and table. Setting or removing
+// a one-shot watch silently ends a persistent watch on the same path, and the later of two
+// modes replaces the earlier (ZOOKEEPER-4466). Therefore a path with persistent watches has
+// only one watch at the server, which serves all its users:
 //
 //   - It is recursive as soon as one user wants that. The creation or deletion of a
-//     direct child then stands for the change of the list of children, and is
-//     passed on as such.
-//   - A read that wants a one-shot watch is sent without it (serves). One that was on
-//     its way when that was decided may come too late. Its reply then comes after
-//     that of addWatch: the watch is set again, and its listeners are told to
-//     resync (rearm).
-//   - Nothing is removed while anybody watches the path in any way; then all is
+//     direct child then means a change of the list of children, and is passed on as such.
+//   - A read that wants a one-shot watch is sent without it (serves). Such a read may have
+//     been under way when the persistent watch was set. Its reply then comes after the
+//     reply to addWatch: the watch is set again, and its listeners get EventResync (rearm).
+//   - Nothing is removed while any user watches the path in any way; then everything is
 //     (settle).
 type persistentEntry struct {
 	users     [watchModes]map[*PersistentWatch]struct{} // those whose request is under way included
@@ -47,7 +45,7 @@ func (e *persistentEntry) isUsed() bool {
 	return len(e.users[WatchPersistent])+len(e.users[WatchPersistentRecursive]) > 0
 }
 
-// mode is that of the one watch that serves all users.
+// mode returns the mode of the one watch that serves all users.
 func (e *persistentEntry) mode() WatchMode {
 	if len(e.users[WatchPersistentRecursive]) > 0 {
 		return WatchPersistentRecursive
@@ -79,8 +77,8 @@ func (ws *watches) join(w *PersistentWatch) bool {
 	return true
 }
 
-// beginPersistent registers a try of an addWatch and returns what is to be called with
-// its outcome.
+// beginPersistent registers a try of an addWatch and returns the function that receives its
+// outcome.
 func (ws *watches) beginPersistent(w *PersistentWatch) func(conduit.Reply, error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -138,8 +136,8 @@ func (ws *watches) finish(w *PersistentWatch, err error) {
 	}
 }
 
-// settle removes what the server has on a path once nobody watches it any more;
-// callers hold mu.
+// settle removes the server's watch on a path once no user watches the path; callers hold
+// mu.
 func (ws *watches) settle(full string) {
 	e := ws.persistent[full]
 	switch {
@@ -153,8 +151,8 @@ func (ws *watches) settle(full string) {
 	}
 }
 
-// serves tells whether a persistent watch at the server sees all that a one-shot
-// watch on the path would; callers hold mu.
+// serves reports whether a persistent watch at the server sees all that a one-shot watch
+// on the path would; callers hold mu.
 func (ws *watches) serves(full string) bool {
 	e := ws.persistent[full]
 	return e != nil && e.armed
@@ -317,9 +315,9 @@ func (ws *watches) listChanged(n conduit.Notification) (full string, yes bool) {
 	return full, ws.seesRecursively(full)
 }
 
-// seesRecursively tells whether the watch on the path itself is a recursive one, so that
-// the server's own events about the list of children are not needed, and on some
-// servers would be told twice; callers hold mu.
+// seesRecursively reports whether the watch on the path itself is recursive. The server's
+// own events about the list of children are then not needed, and some servers send both;
+// callers hold mu.
 func (ws *watches) seesRecursively(full string) bool {
 	e := ws.persistent[full]
 	return e != nil && e.recursive

@@ -2,10 +2,10 @@ package framework
 
 import "sync"
 
-// WatchQueue collects watches as they end, for a program that has many and one goroutine to
-// deal with them. A watch is in the queue before anything that follows its event in the
-// server's stream: once a [Framework.Sync] has returned, the queue has every watch that a
-// change committed before it has ended. The zero value is ready for use. A WatchQueue must not
+// WatchQueue collects watches as they end, for a program with many watches and one goroutine
+// that handles them. A watch is in the queue before anything that follows its event in the
+// server's stream: once a [Framework.Sync] has returned, the queue has every watch ended by a
+// change that was committed before it. The zero value is ready for use. A WatchQueue must not
 // be copied.
 type WatchQueue struct {
 	mu    sync.Mutex
@@ -13,16 +13,16 @@ type WatchQueue struct {
 	wake  chan struct{} // has room for one
 }
 
-// Add has the watch join the queue when it ends, and at once if it has ended already. A watch
-// that is cancelled first never does.
+// Add puts the watch into the queue when it ends, or at once if it has ended already. A watch
+// that is cancelled first never enters the queue.
 func (q *WatchQueue) Add(w *Watch) {
 	if !w.watches.addHook(w, func(Event) { q.push(w) }) {
 		q.push(w)
 	}
 }
 
-// Take returns the watches that have ended since the last call, in their order. Their events
-// have the paths.
+// Take returns the watches that have ended since the last call, in order. Their events have
+// their paths.
 func (q *WatchQueue) Take() []*Watch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -31,8 +31,8 @@ func (q *WatchQueue) Take() []*Watch {
 	return ended
 }
 
-// Wake returns a channel from which a value can be received after watches have come. There may
-// be a value although Take has been called since.
+// Wake returns a channel that receives a value after watches have entered the queue. The value
+// may still be there after Take.
 func (q *WatchQueue) Wake() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()

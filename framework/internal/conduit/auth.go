@@ -19,8 +19,8 @@ type Auth struct {
 	Credential Secret
 }
 
-// Secret gives bytes that must not be shown. It is a function because fmt cannot look
-// into one: of a field that is not exported, at whatever depth, it asks no Format method.
+// Secret returns bytes that must not be shown. It is a function because fmt cannot look
+// into a function, and does not call the Format method of an unexported field.
 type Secret func() []byte
 
 // Hide returns a copy of the bytes as a Secret.
@@ -31,7 +31,7 @@ func Hide(b []byte) Secret {
 
 // Format writes the scheme for every verb, and never the credential.
 func (a Auth) Format(s fmt.State, _ rune) {
-	// fmt reports what its writer refuses itself, or has nobody to report it to.
+	// Format has no way to return an error; fmt reports a failed write itself.
 	_, _ = io.WriteString(s, a.Scheme)
 }
 
@@ -56,10 +56,10 @@ func (c *conn) appendAuth(batch []byte) []byte {
 	return batch
 }
 
-// receiveAuthReply deals with the answer to the oldest unanswered credential. A
-// server gives it while it reads, before it processes the request that came before, so it
-// has no place in the order of the others. It does not count as a sign of life of the
-// session either, and so proves nothing about the lease.
+// receiveAuthReply handles the answer to the oldest unanswered credential. A server
+// answers it while it reads, before it processes the preceding request, so the answer
+// has no place in the order of the other replies. It proves nothing about the lease
+// either, because the server does not count it as a sign of life of the session.
 func (c *conn) receiveAuthReply(code int32) error {
 	c.queue.Lock()
 	if len(c.presented) == 0 {

@@ -34,7 +34,7 @@ var (
 	// anything that is worth reading.
 	ErrReplyTooLarge = errors.New("reply too large")
 
-	// ErrProtocol reports bytes that are not what a ZooKeeper server says.
+	// ErrProtocol reports bytes that no ZooKeeper server sends.
 	ErrProtocol = errors.New("not ZooKeeper's protocol")
 )
 
@@ -64,7 +64,7 @@ type Call struct {
 	// returned, or while Do or Send runs, and must not block.
 	OnDone func(Reply, error)
 
-	done chan struct{} // closed when it is settled; nil if nobody waits for that
+	done chan struct{} // closed when it is settled; nil if no caller waits for that
 
 	// Guarded by the connection's queue mutex until done of the last call that was
 	// sent with it is closed, or Do returns.

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// clock tells the time by which leases are measured: it goes on while the machine is
-// suspended, as the server's does. Go's monotonic clock stands still meanwhile on most
-// systems, so what an operating system says of suspensions is added to it.
+// clock is the time by which leases are measured. It advances while the machine is
+// suspended, as the server's clock does. Go's monotonic clock stops during a suspension
+// on most systems, so clock adds the time that the operating system reports as suspended.
 //
-// On systems that do not say, a lease is longer by the time of a suspension.
+// On systems that report nothing, a lease is too long by the time of a suspension.
 type clock struct {
-	suspended func() time.Duration // since any moment in the past; nil if the system does not say
-	most      atomic.Int64         // what it has said, which only grows
+	suspended func() time.Duration // since any moment in the past; nil if the system does not report it
+	most      atomic.Int64         // the largest value reported so far
 
 	began time.Time
 	asked atomic.Int64 // when the system was asked last, in nanoseconds since began
@@ -35,7 +35,7 @@ func (c *clock) now() (now time.Time, jumped bool) {
 	return here.Add(c.ahead()), jumped
 }
 
-// ask asks the system, and reports whether the machine was suspended meanwhile.
+// ask asks the system, and reports whether the machine was suspended since the last call.
 func (c *clock) ask(here time.Time) (jumped bool) {
 	if c.suspended == nil {
 		return false
@@ -59,8 +59,8 @@ func (c *clock) ahead() time.Duration { return time.Duration(c.most.Load()) }
 // askEvery is how long an answer of the system holds.
 const askEvery = time.Millisecond
 
-// noticeable is how long a suspension is that is worth telling of at once. The system's
-// clocks differ by less when they are read one after the other.
+// noticeable is the shortest suspension that is reported at once. The system's clocks
+// differ by less when they are read one after the other.
 const noticeable = time.Millisecond
 
 // lookEvery is how often a connection looks at the clock when it has nothing else to do.

@@ -15,18 +15,18 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// minAttempt bounds an attempt to connect from below, also when the session is about
-// to end.
+// minAttempt is the shortest time limit of an attempt to connect, even when the session
+// is about to end.
 const minAttempt = 50 * time.Millisecond
 
 // attemptShare is the part of the granted session timeout that one attempt takes at
 // most.
 const attemptShare = 3
 
-// minAddressAttempt is how long each of several addresses of a name is given.
+// minAddressAttempt is the time that each of several addresses of a name gets.
 const minAddressAttempt = 2 * time.Second
 
-// Handshake is what a server said when it accepted the session.
+// Handshake is a server's answer when it accepts the session.
 type Handshake struct {
 	SessionID int64
 	Password  []byte
@@ -34,8 +34,8 @@ type Handshake struct {
 	Server    string
 	ReadOnly  bool // the server takes no writes, and no other knows the session
 
-	// Fresh tells that nothing held before can be relied on: the session is a new
-	// one, or its lease had ended.
+	// Fresh means that nothing held before can be relied on: the session is new, or
+	// its lease had ended.
 	Fresh bool
 }
 
@@ -45,38 +45,37 @@ type Notification struct {
 	Path string
 }
 
-// Events is told what happens to the connection; see the package comment for
-// the order. The methods must not block and must not call Close
-// or Reset.
+// Events receives what happens to the connection; see the package comment for the order.
+// The methods must not block, and must not call Close or Reset.
 type Events interface {
-	// Connected tells that a server has accepted the session.
+	// Connected is called when a server has accepted the session.
 	Connected(Handshake)
 
-	// Revived tells that the lease of the session was over, and the connection, which
-	// has never ended, has opened another: the server knows the session. The
-	// handshake is that of the connection, and fresh.
+	// Revived is called when the lease of the session had ended and a reply on the same
+	// connection, which never ended, has opened another lease: the server still knows
+	// the session. The handshake is the connection's own, with Fresh set.
 	Revived(Handshake)
 
-	// Disconnected tells that a connection with a session has ended, and why.
+	// Disconnected is called when a connection with a session has ended, with the reason.
 	Disconnected(error)
 
-	// Expired tells that a server does not know the session any more.
+	// Expired is called when a server no longer knows the session.
 	Expired()
 
-	// Notified tells of a watch event.
+	// Notified is called with a watch event.
 	Notified(Notification)
 
-	// Resumed tells that the machine was suspended, so that a deadline may have passed
-	// before a timer has noticed. Unlike the others it may be called at any time.
+	// Resumed is called when the machine was suspended, so a deadline may have passed
+	// before its timer noticed. Unlike the others it may be called at any time.
 	Resumed()
 
-	// AuthFailed tells that a server has refused a credential. The connection ends,
-	// and no other will be made.
+	// AuthFailed is called when a server has refused a credential. The connection ends,
+	// and the conduit makes no other.
 	AuthFailed(error)
 }
 
-// Config is what a Conduit is made from. Every field but Ensemble, Lookup, Tick, Auth,
-// ReadOnly and Suspended is required.
+// Config has the settings of a Conduit. Every field is required except Ensemble, Lookup,
+// Tick, Auth, ReadOnly and Suspended.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
@@ -91,8 +90,8 @@ type Config struct {
 	Auth           []Auth        // presented on every connection, in this order
 	ReadOnly       bool          // servers without a quorum will do
 
-	// Suspended says for how long the machine has been suspended, since any moment in
-	// the past. Nil for what the system says.
+	// Suspended returns for how long the machine has been suspended since any moment in
+	// the past. Nil asks the operating system.
 	Suspended func() time.Duration
 }
 
@@ -106,8 +105,8 @@ type Conduit struct {
 	lease leaseClock
 	zxid  atomic.Int64 // newest transaction any reply has named
 
-	// unproved tells that an event has come whose transaction is not known, and no reply
-	// behind it. See catchUp.
+	// unproved is set while an event has come whose transaction is unknown, and no reply
+	// has followed it. See catchUp.
 	unproved  atomic.Bool
 	handshake atomic.Pointer[Handshake] // of the newest connection
 
@@ -120,7 +119,7 @@ type Conduit struct {
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
 	refused       atomic.Bool // a server has refused a credential
-	readOnly      atomic.Bool // the newest session is that of a read-only server
+	readOnly      atomic.Bool // the newest session was opened by a read-only server
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
 }
@@ -158,7 +157,7 @@ func (c *Conduit) Start() error {
 // call's own Result is valid in every case. A call whose context ended before it was
 // written will not be written.
 func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
-	last := calls[len(calls)-1] // it is settled after all others
+	last := calls[len(calls)-1] // settled after all others
 	last.done = make(chan struct{})
 	if ctx.Err() != nil {
 		return refuse(calls, notSent(ErrAbandoned))
@@ -180,7 +179,7 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 	return err
 }
 
-// Send is Do without waiting: outcomes are told to OnDone only.
+// Send is Do without waiting: only OnDone receives the outcomes.
 func (c *Conduit) Send(calls ...*Call) error {
 	if _, err := c.enqueue(calls); err != nil {
 		return refuse(calls, err)
@@ -196,8 +195,8 @@ func (c *Conduit) Deadline() (deadline time.Time, over bool) {
 }
 
 // Lapse cuts the current connection because the lease is over, unless replies keep
-// coming: then the server is busy with what it was asked for, and another connection
-// would only begin with the same again.
+// coming: then the server is busy with earlier requests, and a new connection would only
+// start with the same load.
 func (c *Conduit) Lapse(why error) {
 	if conn := c.current(); conn != nil && !conn.isReplying() {
 		conn.fail(why)
@@ -211,9 +210,8 @@ func (c *Conduit) Reset(why error) {
 	}
 }
 
-// Leave cuts the current connection if its server is gone by what the function says
-// of its name and its address. Other than the methods of Events, the function may
-// block.
+// Leave cuts the current connection if gone reports that its server, given by name and
+// address, has left the ensemble. Unlike the methods of Events, gone may block.
 func (c *Conduit) Leave(gone func(server string, address net.Addr) bool) {
 	conn := c.current()
 	if conn != nil && conn.isOpen() && gone(conn.server, conn.RemoteAddr()) {
@@ -232,7 +230,7 @@ func (c *Conduit) Close() error {
 	}
 	c.hosts.stop()
 	if !c.isConnected() {
-		c.stop() // there is nobody to tell, so do not wait for a connection
+		c.stop() // no server can be told, so do not wait for a connection
 	}
 	c.zk.Close() // waits a second at most for the server's answer
 	c.stop()
@@ -292,7 +290,7 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 		return nil, ErrClosed
 	}
 	if c.refused.Load() {
-		<-c.ctx.Done() // go-zookeeper would try again for ever
+		<-c.ctx.Done() // go-zookeeper would try again forever
 		return nil, ErrClosed
 	}
 	began := time.Now()
@@ -320,8 +318,8 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 	return conn, nil
 }
 
-// connect looks the server up, unless that is for the dialer, and connects to one of its
-// addresses. The handshake must be done by the time that it returns.
+// connect looks the server up, unless the dialer does, and connects to one of its
+// addresses. It returns the time by which the handshake must be done.
 func (c *Conduit) connect(ctx context.Context, began time.Time, network, server string) (socket net.Conn, by time.Time, err error) {
 	to := c.hosts.current()
 	if to.server == server && to.address == "" && c.cfg.Lookup != nil {
@@ -358,18 +356,16 @@ func (c *Conduit) lookUp(ctx context.Context, server string) (target, error) {
 
 type addressKey struct{}
 
-// Address returns which address of the server a dialer must connect to, or "" if that is
-// for the dialer to decide. TLS needs the server's name, which is why it is not given
-// the address instead.
+// Address returns the address of the server that a dialer must connect to, or "" if the
+// dialer decides. The dialer gets the server's name as well, because TLS needs it.
 func Address(ctx context.Context) string {
 	address, _ := ctx.Value(addressKey{}).(string)
 	return address
 }
 
 // attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there
-// is a session to save, the servers that this round has not tried yet share the time
-// that is left of it, so that one that is paused cannot use it up while others are
-// healthy.
+// is a session to save, the untried servers of this round share the time left of it, so
+// that a paused server cannot use it up while others are healthy.
 func (c *Conduit) attemptLimit() time.Duration {
 	left, granted := c.lease.left(c.now())
 	if left == 0 {
@@ -383,8 +379,7 @@ func (c *Conduit) attemptLimit() time.Duration {
 	return min(c.cfg.ConnectTimeout, max(share, minAttempt))
 }
 
-// sawEvent notes that a watch has told of a transaction. Servers name it from
-// ZooKeeper 3.9 on.
+// sawEvent records the transaction of a watch event. Servers name it since ZooKeeper 3.9.
 func (c *Conduit) sawEvent(zxid int64) {
 	if zxid > 0 {
 		c.sawZxid(zxid)
@@ -393,13 +388,13 @@ func (c *Conduit) sawEvent(zxid int64) {
 	c.unproved.Store(true)
 }
 
-// catchUp returns the request with which a connection begins when the one before it
-// ended between an event and the next reply. Servers before ZooKeeper 3.9 do not say
-// which transaction an event tells of, so the connect request could not name it, and
-// this server may be behind it. It is a transaction that changes nothing: unlike a
-// sync it is committed by a majority, so it comes after the one that the event told of,
-// and the server answers what follows only once it has applied both. Whether it succeeds
-// does not matter.
+// catchUp returns the first request of a connection whose predecessor ended between an
+// event and the next reply. Servers before ZooKeeper 3.9 do not name the transaction of an
+// event, so the connect request could not name it either, and this server may be behind.
+//
+// The request is a transaction that changes nothing. Unlike a sync it is committed by a
+// majority, so it comes after the transaction of the event, and the server answers what
+// follows only once it has applied both. Whether it succeeds does not matter.
 func catchUp() *Call {
 	e := wire.NewEncoder(64)
 	e.MultiOp(wire.OpCheck)
@@ -409,7 +404,7 @@ func catchUp() *Call {
 	return &Call{Op: wire.OpMulti, Body: e.Bytes(), catchesUp: true}
 }
 
-// forgetZxid is for when nothing that was read before counts any more.
+// forgetZxid is called when earlier reads no longer count.
 func (c *Conduit) forgetZxid() {
 	c.zxid.Store(0)
 	c.unproved.Store(false)
@@ -437,8 +432,7 @@ func refuse(calls []*Call, err error) error {
 
 func notSent(reason error) error { return fmt.Errorf("%w: %w", ErrNotSent, reason) }
 
-// zkLogger passes go-zookeeper's messages on; what matters in them is told by
-// our own events.
+// zkLogger logs go-zookeeper's messages for debugging. Events reports what matters.
 type zkLogger struct{ log *slog.Logger }
 
 func (l zkLogger) Printf(format string, args ...any) {

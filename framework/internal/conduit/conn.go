@@ -43,14 +43,14 @@ type conn struct {
 	began time.Time
 	heard atomic.Int64 // when a part of a reply came last, in nanoseconds since began; 0 for never
 
-	dispatch    sync.Mutex // held while a frame is interpreted or the end is told
+	dispatch    sync.Mutex // held while a frame is interpreted or the end is reported
 	established bool
 	failed      bool
 	behind      bool // the server may not know all that the client has seen; guarded by dispatch
 
 	// writing holds a value while a socket write is under way. It is a channel because
-	// a write may take as long as the other side likes, and because those that wait for
-	// a channel get it in their order: a ping waits for one batch at most.
+	// a write may take as long as the other side likes, and because a channel serves its
+	// waiters in order: a ping waits for one batch at most.
 	writing     chan struct{}
 	connectSent time.Time // zero until the connect request is being written; guarded by writing
 	asked       int64     // the session that it names, 0 for a new one; guarded by writing
@@ -65,7 +65,7 @@ type conn struct {
 	nextXid int32
 	urgent  fifo[*Call] // to be written before unsent, whatever the window says
 	unsent  fifo[*Call]
-	dropped int                  // of unsent: given up meanwhile
+	dropped int                  // of unsent: given up by their callers
 	pending fifo[pendingRequest] // written, in order
 	window  window
 
@@ -144,7 +144,7 @@ func (c *conn) fail(reason error) {
 	c.pending, c.urgent, c.unsent, c.open = fifo[pendingRequest]{}, fifo[*Call]{}, fifo[*Call]{}, false
 	c.queue.Unlock()
 	if c.established {
-		// First of all, so that a caller that tries again waits for the next connection.
+		// First, so that a caller that tries again waits for the next connection.
 		c.owner.cfg.Events.Disconnected(reason)
 	} else {
 		reason = fmt.Errorf("handshake with %s: %w", c.server, reason)
@@ -161,8 +161,8 @@ func (c *conn) fail(reason error) {
 	for _, call := range unsent {
 		c.settle(call, Reply{}, notSent(reason))
 	}
-	// Last, as TLS takes a while to say goodbye to a server that does not read. The
-	// socket's own error has nothing to add: the connection ends here.
+	// Last, because TLS takes a while to close when the server does not read. The error
+	// of Close adds nothing: the connection has ended.
 	_ = c.socket.Close()
 }
 
@@ -186,8 +186,8 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return c.socket.SetReadDeadline(t)
 }
 
-// hear notes that a part of a reply has come, and gives the server the same time
-// again: go-zookeeper sees few of the replies, and would take the server for dead.
+// hear records that a part of a reply has come and extends the read deadline:
+// go-zookeeper sees few of the replies, and would take the server for dead.
 //
 // Notifications do not count. They show that the server can reach the client, not
 // that the client can reach the server, which is what keeps the session.

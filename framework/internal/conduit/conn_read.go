@@ -24,8 +24,7 @@ const (
 	maxDiscard = 64 << 20
 )
 
-// Read gives go-zookeeper the frames that are meant for it and deals with all
-// others on the way.
+// Read returns the frames that are meant for go-zookeeper and handles all others itself.
 func (c *conn) Read(p []byte) (int, error) {
 	for len(c.rest) == 0 {
 		if c.expired {
@@ -46,7 +45,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next deals with one frame and returns what go-zookeeper is to see, if anything.
+// next handles one frame and returns the bytes for go-zookeeper, if any.
 func (c *conn) next() ([]byte, error) {
 	established := c.isEstablished()
 	n, err := c.readLength(established)
@@ -134,7 +133,7 @@ func (c *conn) discardReply(n int) error {
 	request, found := c.pending.first()
 	c.queue.Unlock()
 	if !found || request.xid != xid || request.call == nil {
-		// What is no reply to a call of ours cannot be skipped: a watch event may be lost.
+		// Only a reply to a call of ours can be skipped: any other frame may be a watch event.
 		return fmt.Errorf("%w: xid %d: %s", ErrProtocol, xid, tooLarge.Error())
 	}
 	for left := n - wire.ReplyHeader; left > 0; {
@@ -160,8 +159,7 @@ func decodeHeader(head []byte) (xid int32, reply Reply) {
 	return xid, Reply{Zxid: d.Int64(), Code: d.Int32()}
 }
 
-// receive interprets a frame and returns what go-zookeeper is to see, if
-// anything.
+// receive interprets a frame and returns the bytes for go-zookeeper, if any.
 func (c *conn) receive(frame []byte) ([]byte, error) {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
@@ -252,14 +250,14 @@ func (c *conn) receiveNotification(reply Reply) error {
 	if err := d.Err(); err != nil {
 		return fmt.Errorf("%w: notification: %w", ErrProtocol, err)
 	}
-	// Before anyone acts on the event.
+	// Before any listener acts on the event.
 	c.owner.sawEvent(reply.Zxid)
 	c.owner.cfg.Events.Notified(Notification{Type: kind, Path: path})
 	return nil
 }
 
-// receiveReply deals with the reply to the oldest request. With an error, that is the
-// outcome of its call, which was answered all the same.
+// receiveReply handles the reply to the oldest request. A failure, if not nil, becomes
+// the outcome of its call, although the server has answered it.
 func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) ([]byte, error) {
 	now := c.owner.now()
 	request, err := c.takePending(xid, length, now)
@@ -286,7 +284,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 	return headerFrame(xid, reply), nil
 }
 
-// takePending takes out the oldest request, to which the reply must be.
+// takePending removes the oldest request, which the reply must belong to.
 func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest, error) {
 	c.queue.Lock()
 	defer c.queue.Unlock()
@@ -295,7 +293,7 @@ func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest
 		return request, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
 	}
 	if request.call != nil && len(c.presented) > 0 {
-		return request, fmt.Errorf("%w: a reply before that to the credentials", ErrProtocol)
+		return request, fmt.Errorf("%w: a reply before the reply to the credentials", ErrProtocol)
 	}
 	c.pending.pop()
 	c.window.answered(request, length, now)
@@ -314,8 +312,8 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 		c.behind = false
 		c.owner.unproved.Store(false)
 	case !c.behind:
-		// This server has told of the events, so it knows what they were about, and its
-		// replies name a transaction that is as new.
+		// This server sent the events, so it has applied their transactions, and its
+		// replies name one that is as new.
 		c.owner.unproved.Store(false)
 	}
 	if c.owner.lease.renew(request.sent, now) {

@@ -42,14 +42,13 @@ func (c *conn) Write(frame []byte) (int, error) {
 	return c.write(frame, by)
 }
 
-// completeHandshake puts into go-zookeeper's connect request what only the
-// conduit knows: the newest transaction seen, so that a server that is behind it
-// refuses us, and the timeout we asked for first, in place of the last one
-// negotiated. Callers hold writing.
+// completeHandshake adds to go-zookeeper's connect request what only the conduit knows:
+// the newest transaction seen, so that a server that is behind it refuses the client, and
+// the timeout that was configured, instead of the one negotiated last. Callers hold writing.
 //
-// Once the lease is over, nothing that was read before counts any more, and any
-// server will do: all would refuse us forever if they were restored from a backup,
-// or if one of them has named a transaction that never was.
+// Once the lease is over, earlier reads no longer count, and any server will do. Servers
+// that were restored from a backup would otherwise refuse the client forever, and so would
+// all servers if one of them had named a transaction that never existed.
 func (c *conn) completeHandshake(frame []byte) []byte {
 	const zxidAt, timeoutAt, sessionAt = wire.LengthSize + 4, wire.LengthSize + 12, wire.LengthSize + 16
 	_, over := c.owner.lease.check(c.connectSent)
@@ -79,7 +78,7 @@ func (c *conn) writeLoop() {
 	for {
 		select {
 		case <-look.C:
-			c.owner.now() // tells if the machine was suspended
+			c.owner.now() // reports a suspension of the machine
 		case <-c.wake:
 			if err := c.flush(); err != nil {
 				c.fail(err)
@@ -101,7 +100,7 @@ func (c *conn) flush() error {
 	}
 }
 
-// writeBatch writes one batch, and reports whether it was worth the try.
+// writeBatch writes one batch, and reports whether there was anything to write.
 func (c *conn) writeBatch() (more bool, err error) {
 	c.lockWriting() // given back between batches, for pings
 	defer c.unlockWriting()
@@ -215,8 +214,8 @@ func (c *conn) wakeWriter() {
 	}
 }
 
-// abandon settles the calls whose caller has gone, for the reason given. Those
-// not yet written never will be.
+// abandon settles calls whose caller has stopped waiting, for the given reason. Calls not
+// yet written are never written.
 func (c *conn) abandon(calls []*Call, reason error) error {
 	var dropped []*Call
 	var result error
@@ -237,7 +236,7 @@ func (c *conn) abandon(calls []*Call, reason error) error {
 		}
 		result = call.err
 	}
-	// They stay in the queue until there are many, or each would cost a search.
+	// Dropped calls stay queued until there are many, or each would cost a search.
 	if c.dropped += len(dropped); c.dropped > c.unsent.len()/2 {
 		c.dropGivenUpLocked()
 	}

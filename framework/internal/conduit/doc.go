@@ -28,10 +28,10 @@
 // A server answers the requests of one connection strictly in order. The conduit
 // keeps the requests it has written in a queue and takes any reply that is not
 // for the head of that queue as proof of a broken connection, which it cuts. A
-// lost reply is therefore noticed with the next reply, at the latest with that of
-// the next ping. Only credentials are answered out of this order, by the thread
-// that reads; they go out in front of the first request of ours, whose reply before
-// theirs is proof of a broken connection, too.
+// lost reply is therefore noticed with the next reply, at the latest with the reply
+// to the next ping. Only credentials are answered out of this order, by the server's
+// reading thread. They go out in front of the first request of ours, so a reply to that
+// request before theirs also proves that the connection is broken.
 //
 // [Events] are called in the order of the stream: a notification before every
 // reply that follows it, Disconnected after every reply that was received and

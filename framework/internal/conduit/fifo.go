@@ -1,10 +1,10 @@
 package conduit
 
-// fifo is a queue. It uses its memory again, since a connection has one request after
-// the other for as long as it lives.
+// fifo is a queue. It reuses its memory, because a connection has one request after
+// another for as long as it lives.
 type fifo[T any] struct {
 	slots []T
-	gone  int // of slots: those at the beginning that have left the queue
+	gone  int // how many slots at the beginning have left the queue
 }
 
 func (q *fifo[T]) push(v T) {
@@ -24,7 +24,7 @@ func (q *fifo[T]) first() (v T, ok bool) {
 	return q.all()[0], true
 }
 
-// pop takes the first one out; there must be one.
+// pop removes the first value; there must be one.
 func (q *fifo[T]) pop() {
 	var none T
 	q.slots[q.gone] = none
@@ -34,7 +34,7 @@ func (q *fifo[T]) pop() {
 	}
 }
 
-// keep takes out what does not match.
+// keep removes what does not match.
 func (q *fifo[T]) keep(match func(T) bool) {
 	kept := q.slots[:0]
 	for _, v := range q.all() {

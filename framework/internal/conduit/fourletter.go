@@ -12,7 +12,7 @@ import (
 // maxAnswer bounds how much of the answer to a four-letter word is read.
 const maxAnswer = 4 << 10
 
-// ask sends a server a four-letter word, over a connection of its own, and returns the
+// ask sends a four-letter word to a server, over a separate connection, and returns the
 // beginning of the answer.
 func (c *Conduit) ask(ctx context.Context, server, word string) (string, error) {
 	socket, err := c.cfg.Dial(ctx, "tcp", server)
@@ -34,7 +34,7 @@ func (c *Conduit) ask(ctx context.Context, server, word string) (string, error) 
 // TooOldError reports a server that does not have the requests of ZooKeeper 3.6.
 type TooOldError struct {
 	Server  string
-	Version string // "" if the server has not told
+	Version string // "" if unknown
 }
 
 func (e *TooOldError) Error() string {
@@ -45,13 +45,13 @@ func (e *TooOldError) Error() string {
 	return fmt.Sprintf("it takes ZooKeeper 3.6 or later, the version of %s is %s", e.Server, version)
 }
 
-// unknownVersion is the version of a server that does not tell it.
+// unknownVersion is the version of a server that does not report it.
 const unknownVersion = "unknown"
 
-// CheckVersion returns the server of the newest connection, and a [TooOldError] if that is
-// known to be older than ZooKeeper 3.6. A server that does not know a request cuts the
-// connection, so the first call on each connection asks it for its version. The context
-// bounds that.
+// CheckVersion returns the server of the newest connection, and a [TooOldError] if the
+// server is known to be older than ZooKeeper 3.6. A server cuts the connection when it
+// does not know a request, so the first call on each connection asks for its version.
+// The context bounds that.
 func (c *Conduit) CheckVersion(ctx context.Context) (server string, err error) {
 	conn := c.current()
 	if conn == nil {

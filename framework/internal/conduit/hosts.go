@@ -21,22 +21,23 @@ const (
 	spreadShare = 30
 )
 
-// hosts is go-zookeeper's host provider: it names the servers in turn and, in
-// pause, spaces the attempts. Which servers there are is asked before each round of
-// attempts: the first after a connection, and again when all have been tried. A name
-// is looked up when its turn comes. One of its addresses is tried then, the others at
-// the end of the round, so that no server that is paused hides another of that name.
-// It is also how go-zookeeper's connect loop is told to end: the loop looks at its
-// own stop signal only when a provider says that a round is over.
+// hosts is go-zookeeper's host provider: it names the servers in turn and, in pause,
+// spaces the attempts. It asks for the list of servers before each round of attempts: the
+// first after a connection, and each time all servers have been tried. It looks a name up
+// when its turn comes. One address of the name is tried then, the others at the end of the
+// round, so that a paused server does not hide another one of the same name.
+//
+// hosts also ends go-zookeeper's connect loop: the loop looks at its own stop signal only
+// when a provider reports that a round is over.
 type hosts struct {
 	ask    func() []string // nil when the servers are always the same
-	asking <-chan []string // gets the answer that is awaited; used by go-zookeeper's connect loop only
+	asking <-chan []string // receives the awaited answer; used by go-zookeeper's connect loop only
 
 	mu          sync.Mutex
 	servers     []string
 	next        int
 	left        int      // servers that this round has yet to try
-	further     []target // other addresses of those that it has tried
+	further     []target // other addresses of the servers it has tried
 	now         target   // being tried
 	again       bool     // now is one of further
 	attempts    int      // since the last stable connection
@@ -51,7 +52,7 @@ type target struct {
 	address string // one of the server's; "" if it has not been looked up
 }
 
-// spreadOver sets over which time clients spread after this connection.
+// spreadOver sets the time over which clients spread their attempts after this connection.
 func (h *hosts) spreadOver(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,9 +117,9 @@ func (h *hosts) found(addresses []string) target {
 	return h.now
 }
 
-// refresh asks which servers there are. What answers is the user's and may block, so it
-// runs on a goroutine of its own, one at a time, and an answer that takes longer than
-// askLimit is for a later round.
+// refresh asks for the list of servers. The function that answers is the program's and may
+// block, so it runs on a goroutine of its own, one at a time. An answer that takes longer
+// than askLimit is used in a later round.
 func (h *hosts) refresh() {
 	if h.asking == nil {
 		answer := make(chan []string, 1)
@@ -141,8 +142,8 @@ func (h *hosts) isRoundOver() bool {
 	return h.left == 0 && len(h.further) == 0
 }
 
-// replace takes other servers, in an order of its own. Pauses go on as they were, so
-// that servers that change all the time are not stormed either.
+// replace installs other servers, in random order. The pauses go on as before, so that
+// servers that change all the time are not flooded with attempts.
 func (h *hosts) replace(servers []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,7 +21,7 @@ const safetyShare = 100
 // Once the deadline has passed the lease is over for good, even if a late reply
 // arrives: the server may already be closing the session. Only another handshake
 // opens a new lease, or the acknowledgement of a request that was sent after the
-// deadline on the same connection. Times are those of [Conduit.now].
+// deadline on the same connection. All times come from [Conduit.now].
 type leaseClock struct {
 	mu       sync.Mutex
 	session  int64
@@ -37,8 +37,8 @@ type leaseClock struct {
 // reports whether this is a new lease: the session is another one, or the lease
 // of the old one was over.
 //
-// The deadline may move back: a server that has granted a shorter timeout than the
-// one before counts from the handshake by the shorter one.
+// The deadline may move back: a server that grants a shorter timeout than before uses it
+// from the handshake on.
 func (l *leaseClock) open(session int64, timeout time.Duration, sent, now time.Time) (fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *leaseClock) renew(sent, now time.Time) (fresh bool) {
 		if l.session == 0 || sent.Before(l.deadline) || !now.Before(end) {
 			return false
 		}
-		// The server kept the session until then at least, but a hold may not know.
+		// The server kept the session at least that long, but holds on it have been ended.
 		l.deadline, l.over = end, false
 		l.touches = append(l.touches[:0], touch{sent: sent, acked: now})
 		return true

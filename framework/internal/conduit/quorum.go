@@ -15,25 +15,25 @@ type touch struct {
 	sent  time.Time
 	acked time.Time
 
-	// atLeader tells that the leader has heard of it before it was acknowledged. So
-	// it is with a handshake: the server asks the leader whether the session is valid.
+	// atLeader means that the leader knew of the request before it was acknowledged. A
+	// handshake is such a request: the server asks the leader whether the session is valid.
 	atLeader bool
 }
 
-// A server that has lost its leader goes on acknowledging pings, and a leader that
-// has lost its followers does so, too, while the others may already let the session
-// expire. A committed write cannot come from either. And it follows, on the one channel
-// between the server and its leader, whatever that server has told the leader before:
-// at every half tick, which sessions it has heard from. So when a write is
-// acknowledged, the quorum's leader has heard of every request of the same connection
-// that had been acknowledged a tick before the write was sent, and keeps the session
-// for the timeout from then on. That the request was sent a tick before is not
-// enough: when the line was interrupted meanwhile, both have reached the server
-// together. A new leader begins to count anew, which is later.
+// A server that has lost its leader goes on acknowledging pings, and so does a leader that
+// has lost its followers, while the other servers may already let the session expire.
+// Neither can commit a write.
 //
-// This trusts a leader to ask its followers twice a tick. One that has stalled for
-// longer and is then cut off within the milliseconds between a commit and the answer to
-// its next ping is beyond it; the token of a lock is for that.
+// A server reports the sessions it has heard from to its leader every half tick, and its
+// writes follow those reports on the same channel. So when a write is acknowledged, the
+// leader knows of every request of the same connection that was acknowledged at least one
+// tick before the write was sent, and keeps the session for the timeout from then on. It is
+// not enough that the request was sent a tick before: if the line was interrupted, both
+// may have reached the server together. A new leader starts to count later still.
+//
+// This trusts a leader to ask its followers twice a tick. It does not cover a leader that
+// stalls for longer and is then cut off in the milliseconds between a commit and the answer
+// to its next ping; a lock's fencing token does.
 
 // confirm moves the quorum's deadline after the acknowledgement of a committed
 // write.
@@ -60,8 +60,8 @@ func (l *leaseClock) quorumDeadline() time.Time {
 	return l.quorum
 }
 
-// begin forgets the touches of the connection before, as the server that was told
-// of them may be cut off; callers hold mu.
+// begin forgets the touches of the previous connection, because its server may be cut
+// off; callers hold mu.
 func (l *leaseClock) begin(session int64, sent time.Time) {
 	l.touches = append(l.touches[:0], touch{sent: sent, atLeader: true})
 	if l.session != session {
@@ -69,7 +69,7 @@ func (l *leaseClock) begin(session int64, sent time.Time) {
 	}
 }
 
-// remember adds a touch unless there is one that is hardly older; callers hold mu.
+// remember adds a touch unless the newest is hardly older; callers hold mu.
 func (l *leaseClock) remember(sent, acked time.Time) {
 	n := len(l.touches)
 	if sent.Sub(l.touches[n-1].sent) < l.timeout/touchSpacing {

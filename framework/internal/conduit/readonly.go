@@ -10,17 +10,16 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// A server that has lost its quorum may serve reads to clients that say, with one more
-// byte of the connect request, that this is enough for them. It makes up a session that
-// no other server knows. What it says about a session of the quorum is not worth
-// anything, as it has nobody to ask: ZooKeeper 3.8 closes the connection if it knows the
-// session, and calls it expired if it does not. So a connect request names one only as
-// long as its lease lasts, and then whatever such a server answers is refused. Once the
-// lease is over, and after a session of a read-only server, a connect request asks for
-// a new one.
+// A server that has lost its quorum may serve reads to clients that accept them with one
+// more byte in the connect request. It opens a session that no other server knows. Its
+// word about a session of the quorum is worthless, because it has no leader to ask:
+// ZooKeeper 3.8 closes the connection if it knows the session, and calls it expired if it
+// does not. So a connect request names a quorum session only while its lease lasts, and
+// any answer of a read-only server to such a request is refused. Once the lease is over,
+// and after a session of a read-only server, a connect request asks for a new session.
 //
-// go-zookeeper knows nothing of all this: it gives the request without the byte and
-// reads an answer without it.
+// go-zookeeper knows nothing of this: it writes the request and reads the answer without
+// that byte.
 
 const (
 	seekMinPause = 100 * time.Millisecond
@@ -32,8 +31,8 @@ var (
 	errNoLocalSessions = errors.New("the server is in read-only mode and opens no sessions: it needs localSessionsEnabled=true")
 )
 
-// isRefusedSession tells whether what should be a connect response is the reply of a
-// read-only server without local sessions, to which a new session is a write.
+// isRefusedSession reports whether a frame that should be a connect response is the reply
+// of a read-only server without local sessions, for which a new session is a write.
 func isRefusedSession(frame []byte) bool {
 	return len(frame) == wire.ReplyHeader && int32(binary.BigEndian.Uint32(frame[wire.ReplyHeader-4:])) == wire.CodeNotReadOnly
 }
@@ -45,12 +44,12 @@ func withReadOnly(frame []byte) []byte {
 	return frame
 }
 
-// startsFresh reports whether a connect request must ask for a new session, instead of
+// startsFresh reports whether a connect request must ask for a new session instead of
 // the one that go-zookeeper knows.
 func (c *Conduit) startsFresh(over bool) bool { return c.cfg.ReadOnly && (over || c.readOnly.Load()) }
 
-// seekWriter looks for a server that takes writes, and leaves that of this connection
-// for it. If it is this one that gets a quorum again, it ends the connection itself.
+// seekWriter looks for a server that takes writes, and cuts this connection once there is
+// one. If this connection's own server regains a quorum, that server ends the connection.
 func (c *conn) seekWriter() {
 	for pause := seekMinPause; ; pause = min(2*pause, seekMaxPause) {
 		timer := time.NewTimer(pause)
@@ -63,7 +62,7 @@ func (c *conn) seekWriter() {
 		for _, server := range c.owner.hosts.all() {
 			if server != c.server && c.owner.takesWrites(server) {
 				c.owner.hosts.prefer(server)
-				c.fail(errors.New("a server that takes writes is there: " + server))
+				c.fail(errors.New("found a server that takes writes: " + server))
 				return
 			}
 		}

@@ -13,8 +13,8 @@ const (
 	clockBootTime  = 7
 )
 
-// systemSuspended returns a function that tells for how long the machine has been
-// suspended since it was started, or nil if the kernel does not tell.
+// systemSuspended returns a function that reports for how long the machine has been
+// suspended since it was started, or nil if the kernel does not know.
 func systemSuspended() func() time.Duration {
 	if _, ok := clockTime(clockBootTime); !ok {
 		return nil

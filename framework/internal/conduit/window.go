@@ -18,8 +18,8 @@ const (
 	// small requests, too.
 	minCost = 256
 
-	// unknownData and unknownList are how long the replies to such reads are taken to
-	// be until one has come, and again when none has come for staleAfter.
+	// unknownData and unknownList are the expected lengths of replies to such reads until
+	// one has come, and again after none has come for staleAfter.
 	unknownData = 32 << 10
 	unknownList = 4 << 10
 	staleAfter  = time.Second
@@ -35,10 +35,9 @@ const (
 // must wait on this side.
 //
 // Each request takes its own length or the expected length of its reply, whichever
-// is greater. How long replies are is learned for each opcode. The window grows
-// while replies come in time, and shrinks when they are late: that is TCP's
-// congestion window, with the lateness of replies instead of lost segments as the sign
-// of congestion.
+// is greater. The lengths of replies are learned for each opcode. The window grows while
+// replies come in time, and shrinks when they are late: it is TCP's congestion window,
+// with late replies instead of lost segments as the sign of congestion.
 //
 // Not safe for concurrent use: conn.queue guards it.
 type window struct {
@@ -94,7 +93,7 @@ func (w *window) admits(cost int, oldest, now time.Time) bool {
 	}
 }
 
-// answered gives back what a request has taken, and learns from its reply.
+// answered returns a request's share to the window, and learns from its reply.
 func (w *window) answered(r pendingRequest, length int, now time.Time) {
 	w.used -= r.cost
 	w.repliedAt = now
@@ -131,8 +130,8 @@ func (w *window) resumes(oldest, now time.Time) bool {
 	return w.held && (w.used == 0 || w.used <= w.limit/2 && now.Sub(oldest) <= w.patience)
 }
 
-// unknownReply is how long a reply is taken to be about which nothing is known. Most
-// replies have a length that hardly depends on what is stored.
+// unknownReply is the expected length of a reply before any has come. Most replies have a
+// length that hardly depends on what is stored.
 func unknownReply(op int32) int {
 	switch op {
 	case wire.OpGetData, wire.OpMultiRead:
