@@ -276,8 +276,12 @@ func (ws *watches) drop(w *Watch) {
 		return
 	}
 	delete(ws.entries, w.key)
-	if entry.armed && ws.persistent[w.key.full] == nil {
+	switch e := ws.persistent[w.key.full]; {
+	case !entry.armed:
+	case e == nil:
 		ws.removeAtServer(w.key)
+	default:
+		e.owes = true // a removal now could take the persistent watch along
 	}
 	ws.settle(w.key.full)
 }

@@ -39,6 +39,7 @@ type persistentEntry struct {
 	armed     bool                                      // the server has the watch
 	recursive bool                                      // and it is recursive
 	pending   int                                       // requests under way on this connection
+	owes      bool                                      // the server may have a one-shot watch that no caller wants
 }
 
 func (e *persistentEntry) isUsed() bool {
@@ -146,7 +147,7 @@ func (ws *watches) settle(full string) {
 		return
 	}
 	delete(ws.persistent, full)
-	if e.armed {
+	if e.armed || e.owes {
 		ws.removeAtServer(watchKey{full, watchAny})
 	}
 }
@@ -338,7 +339,7 @@ func (ws *watches) disconnectPersistent() {
 	ws.connection++
 	ws.stale = nil
 	for full, e := range ws.persistent {
-		e.armed, e.recursive, e.pending = false, false, 0
+		e.armed, e.recursive, e.pending, e.owes = false, false, 0, false
 		if !e.isUsed() {
 			delete(ws.persistent, full)
 		}

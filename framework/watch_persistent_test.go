@@ -523,3 +523,42 @@ func TestAddWatchErrors(t *testing.T) {
 	var none *framework.PersistentWatch
 	none.Cancel()
 }
+
+// A one-shot watch is cancelled while the server is asked for a persistent one on the same
+// path, which it then refuses: the one-shot watch goes too.
+func TestAOneShotWatchGoesWithARefusedAddWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		link := zktest.NewProxy(t, server)
+		f := zktest.Client(t, link)
+		mustCreate(t, f, "/node")
+		other, err := f.AddWatch(t.Context(), "/other", framework.WatchPersistent) // the server has persistent watches
+		require.NoError(t, err)
+		before := server.Stats().Watches
+		var data, children *framework.Watch
+		_, err = f.Get(t.Context(), "/node", framework.Watched(&data))
+		require.NoError(t, err)
+		_, err = f.Children(t.Context(), "/node", framework.Watched(&children))
+		require.NoError(t, err)
+		const noAuth = -102
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpAddWatch {
+				return zkserver.FailWith(noAuth)
+			}
+			return zkserver.Pass
+		})
+		link.Delay(time.Second)
+		asked := make(chan error, 1)
+		go func() {
+			_, err := f.AddWatch(t.Context(), "/node", framework.WatchPersistent)
+			asked <- err
+		}()
+		synctest.Wait()
+		data.Cancel()
+		children.Cancel()
+		require.ErrorIs(t, <-asked, framework.ErrNoAuth)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, before, server.Stats().Watches)
+		other.Cancel()
+	})
+}

@@ -59,6 +59,9 @@ type Stage struct {
 	// Crowd says that many make the call at once, and that each gives back at once what it gets.
 	Crowd bool
 
+	// Refused says that the server refuses a request of the call.
+	Refused bool
+
 	// Later is what the rival does while the call waits.
 	Later func()
 

@@ -103,7 +103,7 @@ func EveryFault(t *testing.T, calls []Call) {
 
 // suffer makes the call, gives its k-th request a fate, and returns how many it has made.
 func (s *stage) suffer(k int, f fate) (requests int) {
-	s.thaw = nil
+	s.thaw, s.Refused = nil, f.may != nil
 	s.preparef("request %d %s", k, f.name)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

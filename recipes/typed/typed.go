@@ -88,10 +88,13 @@ func (n *Node[T]) Delete(ctx context.Context, opts ...framework.DeleteOption) er
 	return n.client.Delete(ctx, n.path, opts...)
 }
 
-// Update reads the value, calls change with it, and writes the result if no other client has
-// written in between; otherwise it begins again, until the context ends. An error of change ends
-// Update and is returned. Of an error for which [framework.OutcomeUnknown] is true, the change may
-// have been applied.
+// Update reads the value, calls change with it, and writes the result if no client has written
+// in between. Otherwise it begins again, until the context ends. So change may run several times.
+// It runs on the caller's goroutine, and its error ends Update and is returned.
+//
+// If [framework.OutcomeUnknown] is true of an error, the change may have been applied. Of n
+// updates of one znode at once, each round of requests lets one through. Package atomic is for
+// values that many clients change often.
 func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 	if change == nil {
 		return fmt.Errorf("typed: update %s: %w: change nil, expected a function", n.path, framework.ErrInvalidOption)

@@ -135,6 +135,16 @@ var cacheMutants = []mutant{
 
 var followMutants = []mutant{
 	{
+		name:     "framework-refused-addwatch-leaves-one-shot-watches",
+		property: "A one-shot watch that is cancelled while a persistent one is asked for goes when that is refused.",
+		dir:      "framework",
+		in:       "(*watches).settle",
+		old:      "	if e.armed || e.owes {",
+		new:      "	if e.armed {",
+		pkg:      "./framework",
+		test:     "^TestAOneShotWatchGoesWithARefusedAddWatch$",
+	},
+	{
 		name:     "framework-follow-ignores-incarnations",
 		property: "Follow yields a znode that was deleted and created again, even when its version is the same.",
 		dir:      "framework",

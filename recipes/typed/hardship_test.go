@@ -1,0 +1,83 @@
+package typed_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/recipes/typed"
+)
+
+// knownHardships are rows of TestHardships that do not hold, each with the reason.
+var knownHardships = map[string]string{
+	"many participants of one client, and one reset: Update": "of n updates of one znode at once, each round of requests lets one through",
+}
+
+// TestHardships makes every call of the package where life is hard.
+func TestHardships(t *testing.T) { hardship.Run(t, typedCalls, knownHardships) }
+
+// TestEveryFaultAtEveryRequest makes every call of the package with every fate of every request.
+func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, typedCalls) }
+
+func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, typedCalls, nil) }
+
+var typedCalls = []hardship.Call{
+	nodeRow("Get", 1, nil, func(ctx context.Context, n *typed.Node[service]) error {
+		_, _, err := n.Get(ctx)
+		return err
+	}),
+	nodeRow("Set", 1, framework.OutcomeUnknown, func(ctx context.Context, n *typed.Node[service]) error {
+		return n.Set(ctx, service{Address: "b:80"})
+	}),
+	nodeRow("Update", 2, framework.OutcomeUnknown, func(ctx context.Context, n *typed.Node[service]) error {
+		return n.Update(ctx, func(s *service) error { s.Hits++; return nil })
+	}),
+	nodeRow("Delete", 1, framework.OutcomeUnknown, func(ctx context.Context, n *typed.Node[service]) error {
+		return n.Delete(ctx)
+	}),
+	{
+		Name: "Create", Of: []string{"Node.Create"}, Requests: 1, May: framework.OutcomeUnknown,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			node, err := typed.NewNode(s.Ours, s.Path, typed.JSON[service]())
+			require.NoError(s.T, err)
+			return func(ctx context.Context) error {
+				_, err := node.Create(ctx, service{Address: "a:80"})
+				return err
+			}
+		},
+	},
+	{
+		Name: "Children", Of: []string{"Folder.Children"}, Requests: 1,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			prepareNode(s)
+			folder, err := typed.NewFolder(s.Ours, s.Path+"/{id}", typed.JSON[service]())
+			require.NoError(s.T, err)
+			return func(ctx context.Context) error {
+				_, err := folder.Children(ctx)
+				return err
+			}
+		},
+	},
+}
+
+// nodeRow is a call on a znode that is there.
+func nodeRow(method string, requests int, may func(error) bool, call func(context.Context, *typed.Node[service]) error) hardship.Call {
+	return hardship.Call{
+		Name: method, Of: []string{"Node." + method}, Requests: requests, May: may,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			node := prepareNode(s)
+			return func(ctx context.Context) error { return call(ctx, node) }
+		},
+	}
+}
+
+func prepareNode(s *hardship.Stage) *typed.Node[service] {
+	_, err := s.Theirs.Create(context.Background(), s.Path, []byte("{}"))
+	require.NoError(s.T, err)
+	node, err := typed.NewNode(s.Ours, s.Path, typed.JSON[service]())
+	require.NoError(s.T, err)
+	return node
+}
