@@ -347,6 +347,28 @@ func TestARegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) {
 	require.Len(t, found, 1)
 }
 
+func TestAFailedRegisterDoesNotWaitForItsRemoval(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	d := newServices(t, client)
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- d.Register(ctx, newInstance("a")) }()
+
+	err := zktest.Await(t, failed, "the end of Register, without a server")
+
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, framework.ErrCleanupPending)
+	require.NoError(t, server.Restart())
+	require.NoError(t, d.Close())
+	found, err := d.Instances(withLimit(t), "orders")
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
 func TestCloseUnregistersAndLeavesNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })

@@ -29,7 +29,7 @@ var discoveryMutants = []mutant{
 		old:      "case <-ctx.Done():",
 		new:      "case <-make(chan int):",
 		pkg:      "./recipes/discovery",
-		test:     "^TestHardships$/^contexts_that_end_with_a_foreign_cause$/^Register",
+		test:     "^TestAFailedRegisterDoesNotWaitForItsRemoval$",
 	},
 	{
 		name:     "discovery-register-beside-a-removal",
