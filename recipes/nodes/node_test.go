@@ -219,7 +219,7 @@ func TestTwoNodesOfOneNameDoNotFight(t *testing.T) {
 // by this client.
 func protectedFolder(t *testing.T, client *framework.Framework, perms int32) {
 	t.Helper()
-	_, err := client.Create(withLimit(t), "/nodes", nil,
+	_, err := client.Create(withLimit(t), "/nodes", nil, framework.CreatingParentsIfNeeded(),
 		framework.WithACL(framework.ACL{Perms: perms, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 }
