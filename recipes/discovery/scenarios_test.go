@@ -1,0 +1,176 @@
+package discovery_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// scenarios are what Curator's own tests do, by the names of those tests.
+var scenarios = []struct {
+	class, method string
+	test          func(t *testing.T, server zktest.Backend)
+}{
+	{"TestServiceDiscovery", "testCrashedServer", crashedServer},
+	{"TestServiceDiscovery", "testCrashedInstance", crashedInstance},
+	{"TestServiceDiscovery", "testNoServerOnStart", noServerOnStart},
+	{"TestServiceDiscovery", "testUnregisterService", unregisterService},
+	{"TestServiceCacheRace", "testRaceOnInitialLoad", raceOnInitialLoad},
+	{"TestJsonInstanceSerializerCompatibility", "testCompatibilityMode", compatibilityMode},
+	{"TestJsonInstanceSerializerCompatibility", "testBackwardCompatibility", backwardCompatibility},
+	{"TestJsonInstanceSerializerCompatibility", "testForwardCompatibility", forwardCompatibility},
+	{"TestJsonInstanceSerializerCompatibility", "testFutureChanges", futureChanges},
+}
+
+// TestScenarios plays each scenario on the embedded server and on real ZooKeeper.
+func TestScenarios(t *testing.T) {
+	perClass := map[string]int{}
+	for _, s := range scenarios {
+		perClass[s.class]++
+		t.Run(s.class+"."+s.method, func(t *testing.T) { zktest.EachBackend(t, s.test) })
+	}
+	require.Equal(t, map[string]int{
+		"TestServiceDiscovery": 4, "TestServiceCacheRace": 1, "TestJsonInstanceSerializerCompatibility": 4,
+	}, perClass)
+}
+
+// crashedServer takes the server away, and ends the session meanwhile.
+func crashedServer(t *testing.T, server zktest.Backend) {
+	link := zktest.NewProxy(t, server)
+	client, witness := zktest.Client(t, server.ConnectStringVia(link.Addr())), zktest.Client(t, server)
+	d := newServices(t, client)
+	register(t, d, newInstance("a"))
+	p := newProvider(t, d, discovery.ProviderConfig[string]{})
+	awaitIDs(t, p, "a")
+	link.Refuse(true)
+	link.Cut()
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	_, err := p.Instance()
+	require.NoError(t, err, "the last known one is there")
+	zktest.KillSession(t, client, server.Addr())
+	link.Refuse(false)
+	awaitOwner(t, client, witness)
+	awaitIDs(t, p, "a")
+}
+
+func crashedInstance(t *testing.T, server zktest.Backend) {
+	client, witness := zktest.Client(t, server), zktest.Client(t, server)
+	d := newServices(t, client)
+	register(t, d, newInstance("a"))
+	zktest.KillSession(t, client)
+	awaitOwner(t, client, witness)
+	found, err := newServices(t, witness).Instances(withLimit(t), "orders")
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+}
+
+func noServerOnStart(t *testing.T, server zktest.Backend) {
+	link := zktest.NewProxy(t, server)
+	client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+	link.Refuse(true)
+	link.Cut()
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	d := newServices(t, client)
+	registered := make(chan error, 1)
+	go func() { registered <- d.Register(withLimit(t), newInstance("a")) }()
+	link.Refuse(false)
+	require.NoError(t, zktest.Await(t, registered, "the registration"))
+	found, err := d.Instances(withLimit(t), "orders")
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+}
+
+// unregisterService unregisters while the server is away.
+func unregisterService(t *testing.T, server zktest.Backend) {
+	link := zktest.NewProxy(t, server)
+	client, witness := zktest.Client(t, server.ConnectStringVia(link.Addr())), zktest.Client(t, server)
+	d := newServices(t, client)
+	a := register(t, d, newInstance("a"))
+	link.Refuse(true)
+	link.Cut()
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	unregistered := make(chan error, 1)
+	go func() { unregistered <- d.Unregister(a) }()
+	zktest.KillSession(t, client, server.Addr())
+	link.Refuse(false)
+	require.NoError(t, zktest.Await(t, unregistered, "the end of Unregister"))
+	found, err := newServices(t, witness).Instances(withLimit(t), "orders")
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+// raceOnInitialLoad registers while caches begin to follow.
+func raceOnInitialLoad(t *testing.T, server zktest.Backend) {
+	d, other := newServices(t, zktest.Client(t, server)), newServices(t, zktest.Client(t, server))
+	want := []string{}
+	for i := range 8 {
+		id := fmt.Sprintf("instance-%d", i)
+		registered := make(chan error, 1)
+		go func() { registered <- other.Register(withLimit(t), newInstance(id)) }()
+		p := newProvider(t, d, discovery.ProviderConfig[string]{})
+		require.NoError(t, zktest.Await(t, registered, "the registration"))
+		want = append(want, id)
+		awaitIDs(t, p, want...)
+	}
+}
+
+// exchange has the data that Java would write read from a server, and returns
+// what is written back.
+func exchange(t *testing.T, server zktest.Backend, serializer discovery.JSONSerializer[string], data string) (read instance, written string) {
+	t.Helper()
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	_, err := other.Create(withLimit(t), "/services/name/id", []byte(data), framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	d, err := discovery.NewServiceDiscovery[string](client, "/services", serializer)
+	require.NoError(t, err)
+	read, found, err := d.Instance(withLimit(t), "name", "id")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoError(t, other.Delete(withLimit(t), "/services/name/id"))
+	require.NoError(t, d.Register(withLimit(t), read))
+	again, err := other.Get(withLimit(t), "/services/name/id")
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	return read, string(again)
+}
+
+const (
+	oldDocument = `{"name":"name","id":"id","address":"10.20.30.40","port":10,"sslPort":20,"payload":"payload",` +
+		`"registrationTimeUTC":30,"serviceType":"PERMANENT","uriSpec":{"parts":[{"value":"test","variable":false}]}}`
+	newDocument = `{"name":"name","id":"id","address":"10.20.30.40","port":10,"sslPort":20,"payload":"payload",` +
+		`"registrationTimeUTC":30,"serviceType":"PERMANENT","uriSpec":{"parts":[{"value":"test","variable":false}]},"enabled":false}`
+)
+
+// compatibilityMode writes no field that a Curator before 3.0 cannot read.
+func compatibilityMode(t *testing.T, server zktest.Backend) {
+	_, written := exchange(t, server, discovery.JSONSerializer[string]{}, newDocument)
+	require.Equal(t, oldDocument, written)
+}
+
+// backwardCompatibility reads what an older Curator has written.
+func backwardCompatibility(t *testing.T, server zktest.Backend) {
+	read, written := exchange(t, server, discovery.JSONSerializer[string]{Enabled: true}, oldDocument)
+	require.False(t, read.Disabled)
+	require.Equal(t, strings.TrimSuffix(oldDocument, "}")+`,"enabled":true}`, written)
+}
+
+// forwardCompatibility reads what a newer Curator has written.
+func forwardCompatibility(t *testing.T, server zktest.Backend) {
+	read, written := exchange(t, server, discovery.JSONSerializer[string]{Enabled: true}, newDocument)
+	require.True(t, read.Disabled)
+	require.Equal(t, newDocument, written)
+}
+
+// futureChanges reads fields that do not exist yet, and writes them back.
+func futureChanges(t *testing.T, server zktest.Backend) {
+	future := strings.TrimSuffix(newDocument, "}") + `,"aField":"a","aList":[1,{"b":null}]}`
+	read, written := exchange(t, server, discovery.JSONSerializer[string]{Enabled: true}, future)
+	require.Len(t, read.Unknown, 2)
+	require.Equal(t, future, written)
+}
