@@ -74,7 +74,8 @@ type Stage struct {
 
 // Complete checks that the exported functions and methods in the folder of the test that
 // take a context and can fail, at once or in a sequence, are in a row of the table or among the exceptions, which
-// give a reason each. Methods count when their type is exported.
+// give a reason each. Methods count when their type is exported, or when an exported struct
+// embeds it.
 func Complete(t *testing.T, calls []Call, except map[string]string) {
 	t.Helper()
 	complete(t, calls, except, exported(t, takesAContext))
@@ -109,25 +110,57 @@ func complete(t *testing.T, calls []Call, except map[string]string, want []strin
 // exported reads the source in the working directory.
 func exported(t *testing.T, counts func(*ast.FuncType) bool) (names []string) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
+	paths, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
+	var files []*ast.File
+	reachable := map[string]bool{"": true}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
+		files = append(files, file)
+		for _, name := range embedded(file) {
+			reachable[name] = true
+		}
+	}
+	for _, file := range files {
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
 			if !ok || !f.Name.IsExported() || !counts(f.Type) || !returnsAnError(f.Type) {
 				continue
 			}
-			if of := receiver(f); of == "" || ast.IsExported(of) {
+			if of := receiver(f); reachable[of] || ast.IsExported(of) {
 				names = append(names, strings.TrimPrefix(of+"."+f.Name.Name, "."))
 			}
 		}
 	}
 	slices.Sort(names)
+	return names
+}
+
+// embedded names the types of the package that its exported structs embed.
+func embedded(file *ast.File) (names []string) {
+	for _, decl := range file.Decls {
+		types, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range types.Specs {
+			typ, ok := spec.(*ast.TypeSpec)
+			if !ok || !typ.Name.IsExported() {
+				continue
+			}
+			if fields, ok := typ.Type.(*ast.StructType); ok {
+				for _, field := range fields.Fields.List {
+					if len(field.Names) == 0 {
+						names = append(names, typeName(field.Type))
+					}
+				}
+			}
+		}
+	}
 	return names
 }
 
@@ -156,7 +189,11 @@ func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
 	}
-	typ := f.Recv.List[0].Type
+	return typeName(f.Recv.List[0].Type)
+}
+
+// typeName names a type of the package, without its parameters and what points at it.
+func typeName(typ ast.Expr) string {
 	if pointer, ok := typ.(*ast.StarExpr); ok {
 		typ = pointer.X
 	}
@@ -166,5 +203,5 @@ func receiver(f *ast.FuncDecl) string {
 	if id, ok := typ.(*ast.Ident); ok {
 		return id.Name
 	}
-	return ""
+	return "another package's"
 }

@@ -186,8 +186,12 @@ func (n *number[T]) leave(a *addition[T]) outcome[T] {
 	switch {
 	case !written:
 		return outcome[T]{err: attempt.Interrupted(a.ctx)}
-	case last:
-		return <-a.done // the write ends with its context, and knows whether it was sent
+	case last: // the write ends with its context, and knows whether it was sent
+		o := <-a.done
+		if errors.Is(o.err, context.Canceled) {
+			o.err = interrupted(a.ctx, o.err)
+		}
+		return o
 	}
 	select {
 	case o := <-a.done:
@@ -195,6 +199,15 @@ func (n *number[T]) leave(a *addition[T]) outcome[T] {
 	default:
 		return outcome[T]{err: attempt.InDoubt(attempt.Interrupted(a.ctx))}
 	}
+}
+
+// interrupted returns the error of a write that has ended with its last caller,
+// in the words of that caller's context.
+func interrupted(ctx context.Context, err error) error {
+	if framework.OutcomeUnknown(err) {
+		return attempt.InDoubt(attempt.Interrupted(ctx))
+	}
+	return attempt.Interrupted(ctx)
 }
 
 // run makes writes until no addition waits.

@@ -1,0 +1,209 @@
+package barriers_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/recipes/barriers"
+)
+
+// knownHardships are rows of TestHardships that do not hold, each with the reason.
+var knownHardships = map[string]string{}
+
+func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls, knownHardships) }
+
+func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.Faults(t, hardshipCalls) }
+
+func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
+
+var hardshipCalls = []hardship.Call{
+	barrierRow("SetBarrier", 2, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.SetBarrier(ctx) }),
+	barrierRow("RemoveBarrier", 1, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.RemoveBarrier(ctx) }),
+	barrierRow("WaitOnBarrier", 2, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.WaitOnBarrier(ctx) }),
+	{Name: "Enter", Of: []string{"DistributedDoubleBarrier.Enter"}, Requests: 7, May: mayLoseItsSession, Prepare: entering},
+	{Name: "Leave", Of: []string{"DistributedDoubleBarrier.Leave"}, Requests: 5, Prepare: leaving},
+	{Name: "Await of a cyclic barrier", Of: []string{"CyclicBarrier.Await"}, Requests: 11, May: mayLoseItsSession, Prepare: meeting},
+	latchRow("Count", 1, func(ctx context.Context, l *barriers.CountDownLatch) error {
+		_, err := l.Count(ctx)
+		return err
+	}),
+	latchRow("CountDown", 1, func(ctx context.Context, l *barriers.CountDownLatch) error { return l.CountDown(ctx) }),
+	latchRow("Await", 2, func(ctx context.Context, l *barriers.CountDownLatch) error { return l.Await(ctx) }),
+}
+
+// mayLoseItsSession allows for the end of the session in which a member waits.
+func mayLoseItsSession(err error) bool { return hardship.EndsWithASession(err) }
+
+// barrierRow is a call of a barrier that the rival has set, and removes while the call waits.
+func barrierRow(method string, requests int, made func(context.Context, *barriers.DistributedBarrier) error) hardship.Call {
+	return hardship.Call{
+		Name: method, Of: []string{"DistributedBarrier." + method}, Requests: requests,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			ours, err := barriers.NewDistributedBarrier(s.Ours, s.Path)
+			require.NoError(s.T, err)
+			theirs, err := barriers.NewDistributedBarrier(s.Theirs, s.Path)
+			require.NoError(s.T, err)
+			require.NoError(s.T, theirs.SetBarrier(context.Background()))
+			s.Later = func() { require.NoError(s.T, theirs.RemoveBarrier(context.Background())) }
+			return func(ctx context.Context) error { return made(ctx, ours) }
+		},
+	}
+}
+
+// rival is the member of a rival, which comes while the call waits and goes in the end.
+type rival struct {
+	s    *hardship.Stage
+	stop context.CancelFunc
+	ctx  context.Context //nolint:containedctx // of what it does
+	all  sync.WaitGroup
+}
+
+func newRival(s *hardship.Stage) *rival {
+	r := &rival{s: s}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	s.T.Cleanup(r.end)
+	return r
+}
+
+func (r *rival) does(what func(ctx context.Context)) { r.all.Go(func() { what(r.ctx) }) }
+
+func (r *rival) end() {
+	r.stop()
+	r.all.Wait()
+}
+
+func doubleAt(s *hardship.Stage, client *framework.Framework) *barriers.DistributedDoubleBarrier {
+	b, err := barriers.NewDistributedDoubleBarrier(client, s.Path, 2)
+	require.NoError(s.T, err)
+	return b
+}
+
+// entering is a call of a member that waits for a second one. What has entered leaves in the
+// end, and those of a crowd at once. The rival leaves when it has entered.
+func entering(s *hardship.Stage) func(context.Context) error {
+	r := newRival(s)
+	var mu sync.Mutex
+	var inside []*barriers.DistributedDoubleBarrier
+	s.Later = func() {
+		r.does(func(ctx context.Context) {
+			if b := doubleAt(s, s.Theirs); b.Enter(ctx) == nil {
+				_ = b.Leave(ctx) // it has left, whether it hears that all have or not
+			}
+		})
+	}
+	s.End = func(error) {
+		mu.Lock()
+		defer mu.Unlock()
+		var all sync.WaitGroup
+		for _, b := range inside {
+			all.Go(func() { require.NoError(s.T, b.Leave(context.Background()), s.Name) })
+		}
+		all.Wait()
+		r.end()
+		inside = nil
+	}
+	s.Rival = r.end
+	return func(ctx context.Context) error {
+		b := doubleAt(s, s.Ours)
+		err := b.Enter(ctx)
+		switch {
+		case err != nil:
+			return err
+		case s.Crowd:
+			_ = b.Leave(ctx) // see above
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		inside = append(inside, b)
+		return nil
+	}
+}
+
+// leaving is a call of a member that has entered with one of the rival, which leaves later.
+// In a crowd it is that of a member which has to enter first.
+func leaving(s *hardship.Stage) func(context.Context) error {
+	if s.Crowd {
+		return entering(s)
+	}
+	r := newRival(s)
+	ours, theirs := doubleAt(s, s.Ours), doubleAt(s, s.Theirs)
+	entered := make(chan error, 1)
+	go func() { entered <- theirs.Enter(context.Background()) }()
+	require.NoError(s.T, ours.Enter(context.Background()))
+	require.NoError(s.T, <-entered)
+	s.Later = func() {
+		r.does(func(ctx context.Context) { _ = theirs.Leave(ctx) }) // as above
+	}
+	s.End = func(error) { r.end() }
+	s.Rival = r.end
+	return ours.Leave
+}
+
+// meeting is a call of a member whom another one meets.
+func meeting(s *hardship.Stage) func(context.Context) error {
+	r := newRival(s)
+	open := func(client *framework.Framework) *barriers.CyclicBarrier {
+		b, err := barriers.NewCyclicBarrier(client, s.Path, 2)
+		require.NoError(s.T, err)
+		return b
+	}
+	s.Later = func() {
+		r.does(func(ctx context.Context) { _ = open(s.Theirs).Await(ctx) }) // there may be no other left
+	}
+	s.End = func(error) { r.end() }
+	s.Rival = r.end
+	return func(ctx context.Context) error { return open(s.Ours).Await(ctx) }
+}
+
+// latchRow is a call of a latch, whose last event the rival counts while the call waits.
+func latchRow(method string, requests int, made func(context.Context, *barriers.CountDownLatch) error) hardship.Call {
+	return hardship.Call{
+		Name: "latch: " + method, Of: []string{"CountDownLatch." + method}, Requests: requests, May: framework.OutcomeUnknown,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			open := func(client *framework.Framework) *barriers.CountDownLatch {
+				l, err := barriers.NewCountDownLatch(client, s.Path, 10_000)
+				require.NoError(s.T, err)
+				return l
+			}
+			theirs, ours := open(s.Theirs), open(s.Ours)
+			require.NoError(s.T, theirs.CountDown(context.Background()))
+			before, err := theirs.Count(context.Background())
+			require.NoError(s.T, err)
+			var mu sync.Mutex
+			sure, unknown := 0, 0
+			s.End = func(error) {
+				mu.Lock()
+				defer mu.Unlock()
+				left, err := theirs.Count(context.Background())
+				require.NoError(s.T, err)
+				require.GreaterOrEqual(s.T, before-left, sure, "%s: no event is lost", s.Name)
+				require.LessOrEqual(s.T, before-left, sure+unknown, "%s: no event is counted twice", s.Name)
+			}
+			if method == "Await" {
+				s.Later = func() {
+					_, err := s.Theirs.Create(context.Background(), s.Path+"/ready", nil, framework.Idempotent())
+					require.NoError(s.T, err)
+				}
+			}
+			return func(ctx context.Context) error {
+				err := made(ctx, ours)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case method != "CountDown":
+				case err == nil:
+					sure++
+				case framework.OutcomeUnknown(err):
+					unknown++
+				}
+				return err
+			}
+		},
+	}
+}

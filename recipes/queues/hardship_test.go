@@ -1,0 +1,231 @@
+package queues_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/recipes/queues"
+)
+
+// knownHardships are rows of TestHardships that do not hold, each with the reason.
+var knownHardships = map[string]string{
+	crowd + "consume an item":       square,
+	crowd + "consume a locked item": square,
+	crowd + "a loop over an item":   square,
+	crowd + "simple queue: Peek":    square,
+	crowd + "simple queue: Poll":    square,
+	crowd + "simple queue: Take":    square,
+}
+
+const (
+	crowd  = "many participants of one client, and one reset: "
+	square = "each consumer reads the list of all items, and those that begin together all try the first one: see doc.go"
+)
+
+func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls(), knownHardships) }
+
+func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.Faults(t, hardshipCalls()) }
+
+func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls(), nil) }
+
+// kind is a queue with an envelope, and one put of it.
+type kind struct {
+	typ  string
+	open func(client *framework.Framework, path string, opts ...queues.Option) (source, func(context.Context, ...[]byte) error, error)
+}
+
+var due = time.UnixMilli(1)
+
+var kinds = []kind{
+	{"DistributedQueue", func(client *framework.Framework, path string, opts ...queues.Option) (source, func(context.Context, ...[]byte) error, error) {
+		q, err := queues.NewDistributedQueue(client, path, opts...)
+		return q, func(ctx context.Context, items ...[]byte) error { return q.PutMulti(ctx, items...) }, err
+	}},
+	{"DistributedPriorityQueue", func(client *framework.Framework, path string, opts ...queues.Option) (source, func(context.Context, ...[]byte) error, error) {
+		q, err := queues.NewDistributedPriorityQueue(client, path, opts...)
+		return q, func(ctx context.Context, items ...[]byte) error { return q.PutMulti(ctx, 5, items...) }, err
+	}},
+	{"DistributedDelayQueue", func(client *framework.Framework, path string, opts ...queues.Option) (source, func(context.Context, ...[]byte) error, error) {
+		q, err := queues.NewDistributedDelayQueue(client, path, opts...)
+		return q, func(ctx context.Context, items ...[]byte) error { return q.PutMulti(ctx, due, items...) }, err
+	}},
+	{"DistributedIdQueue", func(client *framework.Framework, path string, opts ...queues.Option) (source, func(context.Context, ...[]byte) error, error) {
+		q, err := queues.NewDistributedIdQueue(client, path, opts...)
+		return q, func(ctx context.Context, items ...[]byte) error { return q.PutMulti(ctx, "id", items...) }, err
+	}},
+}
+
+func hardshipCalls() []hardship.Call {
+	var calls []hardship.Call
+	for _, k := range kinds {
+		calls = append(calls, hardship.Call{
+			Name: "put into a " + k.typ, Of: []string{k.typ + ".Put", k.typ + ".PutMulti"}, Requests: 1, May: framework.OutcomeUnknown,
+			Prepare: func(s *hardship.Stage) func(context.Context) error {
+				_, put, err := k.open(s.Ours, s.Path)
+				require.NoError(s.T, err)
+				_, theirs, err := k.open(s.Theirs, s.Path)
+				require.NoError(s.T, err)
+				require.NoError(s.T, theirs(context.Background(), nil))
+				return func(ctx context.Context) error { return put(ctx, []byte("a")) }
+			},
+		})
+	}
+	return append(calls,
+		queueRow("Len", "queue.Len", 1, nil, func(ctx context.Context, q *queues.DistributedQueue) error {
+			_, err := q.Len(ctx)
+			return err
+		}),
+		queueRow("a put in the background and a flush", "queue.FlushPuts", 1, []queues.Option{queues.WithPutInBackground()},
+			func(ctx context.Context, q *queues.DistributedQueue) error {
+				if err := q.Put(ctx, []byte("a")); err != nil {
+					return err
+				}
+				return q.FlushPuts(ctx)
+			}),
+		queueRow("consume an item", "queue.Consume", 3, nil, consumeOne),
+		queueRow("a loop over an item", "queue.Items", 3, nil, func(ctx context.Context, q *queues.DistributedQueue) error {
+			for _, err := range q.Items(ctx) {
+				return err
+			}
+			return nil
+		}),
+		simpleRow("Offer", 1, func(ctx context.Context, q *queues.SimpleDistributedQueue) error { return q.Offer(ctx, []byte("a")) }),
+		simpleRow("Peek", 2, func(ctx context.Context, q *queues.SimpleDistributedQueue) error {
+			_, err := q.Peek(ctx)
+			return err
+		}),
+		simpleRow("Poll", 3, func(ctx context.Context, q *queues.SimpleDistributedQueue) error {
+			_, err := q.Poll(ctx)
+			return err
+		}),
+		simpleRow("Take", 3, func(ctx context.Context, q *queues.SimpleDistributedQueue) error {
+			_, err := q.Take(ctx)
+			return err
+		}),
+		lockedRow("consume a locked item"),
+		removeRow("remove an item", nil, 2),
+		removeRow("remove an item that may be locked", []queues.Option{queues.WithLockPath("/removal-locks")}, 3),
+	)
+}
+
+// consumeOne consumes the next item.
+func consumeOne(ctx context.Context, q *queues.DistributedQueue) error {
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	got := false
+	err := q.Consume(stop, func(context.Context, []byte) error {
+		got = true
+		cancel()
+		return nil
+	})
+	if got && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// plenty is how many items the rival has put into a queue: some for each of a crowd.
+func plenty(s *hardship.Stage) int {
+	if s.Crowd {
+		return 300
+	}
+	return 3
+}
+
+// queueRow is a call of a queue that the rival has filled.
+func queueRow(
+	name, of string, requests int, opts []queues.Option, made func(ctx context.Context, q *queues.DistributedQueue) error,
+) hardship.Call {
+	return hardship.Call{
+		Name: name, Of: []string{of}, Requests: requests, May: framework.OutcomeUnknown,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			theirs, err := queues.NewDistributedQueue(s.Theirs, s.Path, queues.WithPutInBackground())
+			require.NoError(s.T, err)
+			for range plenty(s) {
+				require.NoError(s.T, theirs.Put(context.Background(), []byte("a")))
+			}
+			require.NoError(s.T, theirs.FlushPuts(context.Background()))
+			q, err := queues.NewDistributedQueue(s.Ours, s.Path, opts...)
+			require.NoError(s.T, err)
+			return func(ctx context.Context) error { return made(ctx, q) }
+		},
+	}
+}
+
+// lockedRow is the consumption of an item under its lock. In the end the rival consumes what is
+// left, each item once: none is lost.
+func lockedRow(name string) hardship.Call {
+	row := queueRow(name, "queue.Consume", 8, nil, consumeOne)
+	row.Prepare = func(s *hardship.Stage) func(context.Context) error {
+		const items = 3
+		option := queues.WithLockPath(s.Path + "-locks")
+		theirs, err := queues.NewDistributedQueue(s.Theirs, s.Path, option)
+		require.NoError(s.T, err)
+		ours, err := queues.NewDistributedQueue(s.Ours, s.Path, option)
+		require.NoError(s.T, err)
+		for range items {
+			require.NoError(s.T, theirs.Put(context.Background(), []byte("a")))
+		}
+		s.End = func(error) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ended := make(chan error, 1)
+			go func() { ended <- theirs.Consume(ctx, func(context.Context, []byte) error { return nil }) }()
+			for f, err := range s.Theirs.FollowChildren(ctx, s.Path) {
+				require.NoError(s.T, err, "%s: %v are left", s.Name, f.Names)
+				if len(f.Names) == 0 {
+					break
+				}
+			}
+			cancel()
+			require.ErrorIs(s.T, <-ended, context.Canceled, s.Name)
+		}
+		s.Rival = func() { s.End(nil) }
+		return func(ctx context.Context) error {
+			if s.Crowd { // each has an item of its own, so that none waits for another's
+				if err := ours.Put(ctx, []byte("a")); err != nil {
+					return err
+				}
+			}
+			return consumeOne(ctx, ours)
+		}
+	}
+	return row
+}
+
+// simpleRow is a call of a simple queue that the rival has filled.
+func simpleRow(method string, requests int, made func(context.Context, *queues.SimpleDistributedQueue) error) hardship.Call {
+	return hardship.Call{
+		Name: "simple queue: " + method, Of: []string{"SimpleDistributedQueue." + method}, Requests: requests, May: framework.OutcomeUnknown,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			theirs, err := queues.NewSimpleDistributedQueue(s.Theirs, s.Path)
+			require.NoError(s.T, err)
+			for range plenty(s) {
+				require.NoError(s.T, theirs.Offer(context.Background(), []byte("a")))
+			}
+			ours, err := queues.NewSimpleDistributedQueue(s.Ours, s.Path)
+			require.NoError(s.T, err)
+			return func(ctx context.Context) error { return made(ctx, ours) }
+		},
+	}
+}
+
+// removeRow is the removal of an item by its id.
+func removeRow(name string, opts []queues.Option, requests int) hardship.Call {
+	return hardship.Call{
+		Name: name, Of: []string{"DistributedIdQueue.Remove"}, Requests: requests, May: framework.OutcomeUnknown,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			theirs, err := queues.NewDistributedIdQueue(s.Theirs, s.Path)
+			require.NoError(s.T, err)
+			require.NoError(s.T, theirs.Put(context.Background(), []byte("a"), "id"))
+			ours, err := queues.NewDistributedIdQueue(s.Ours, s.Path, opts...)
+			require.NoError(s.T, err)
+			return func(ctx context.Context) error { _, err := ours.Remove(ctx, "id"); return err }
+		},
+	}
+}
