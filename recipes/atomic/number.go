@@ -258,12 +258,14 @@ func (n *number[T]) write(b *batch[T]) {
 
 // changeOrPanic is change on a goroutine that has no caller to panic to.
 func (n *number[T]) changeOrPanic(ctx context.Context, next func(T) T) (o outcome[T]) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			o = outcome[T]{panicked: recovered}
-		}
-	}()
-	return n.change(ctx, next)
+	err := attempt.Guard(n.value.cfg.client, func() error {
+		o = n.change(ctx, next)
+		return nil
+	})
+	if panicked := (*attempt.PanicError)(nil); errors.As(err, &panicked) {
+		o = outcome[T]{panicked: panicked.Value}
+	}
+	return o
 }
 
 // change changes the number to what next makes of it.

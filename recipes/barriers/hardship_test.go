@@ -2,6 +2,7 @@ package barriers_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -17,7 +18,7 @@ var knownHardships = map[string]string{}
 
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls, knownHardships) }
 
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.Faults(t, hardshipCalls) }
+func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls) }
 
 func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
 
@@ -37,7 +38,10 @@ var hardshipCalls = []hardship.Call{
 }
 
 // mayLoseItsSession allows for the end of the session in which a member waits.
-func mayLoseItsSession(err error) bool { return hardship.EndsWithASession(err) }
+func mayLoseItsSession(err error) bool {
+	var lost *framework.LostError
+	return errors.As(err, &lost) || errors.Is(err, framework.ErrSessionEnded) || errors.Is(err, framework.ErrSessionExpired)
+}
 
 // barrierRow is a call of a barrier that the rival has set, and removes while the call waits.
 func barrierRow(method string, requests int, made func(context.Context, *barriers.DistributedBarrier) error) hardship.Call {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -421,13 +420,11 @@ func (c *consumer) settle(ctx context.Context, work func(context.Context) error)
 	c.term = nil
 	go func() {
 		defer t.leave()
-		defer func() {
-			// Here is no caller to panic to. The lock stays until the session ends.
-			if recovered := recover(); recovered != nil {
-				t.client.Logger().Error("user code of a client panicked, an item stays locked", "panic", recovered, "stack", string(debug.Stack()))
-			}
-		}()
-		t.settle(context.Background(), work)
+		// After a panic the lock stays until the session ends. Guard has logged it.
+		_ = attempt.Guard(t.client, func() error {
+			t.settle(context.Background(), work)
+			return nil
+		})
 	}()
 }
 

@@ -30,7 +30,7 @@ const (
 
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls(), knownHardships) }
 
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.Faults(t, hardshipCalls()) }
+func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }
 
 func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls(), nil) }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -135,24 +134,13 @@ func (q *queue) run() {
 		if len(some) == 0 {
 			return
 		}
-		err := q.createOrPanic(some)
+		err := attempt.Guard(q.client, func() error { return q.create(some[0].ctx, some...) })
 		if err != nil {
 			err = fmt.Errorf("queues: put %d znodes into %s in the background: %w", len(some), q.path, err)
 			q.client.Logger().Error("items could not be put into a queue", "path", q.path, "znodes", len(some), "error", err)
 		}
 		q.ended(len(some), err)
 	}
-}
-
-// createOrPanic is create on a goroutine that has no caller to panic to: user
-// code of the client, such as an ACL provider, may.
-func (q *queue) createOrPanic(puts []put) (err error) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			err = fmt.Errorf("user code of the client panicked: %v\n%s", recovered, debug.Stack())
-		}
-	}()
-	return q.create(puts[0].ctx, puts...)
 }
 
 // ended takes down how n puts have ended.

@@ -17,7 +17,7 @@ var knownHardships = map[string]string{}
 
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls, knownHardships) }
 
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.Faults(t, hardshipCalls) }
+func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls) }
 
 func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
 

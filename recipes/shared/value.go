@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -151,7 +150,8 @@ func (v *SharedValue) follow(ctx context.Context) {
 	defer close(v.stopped)
 	var pause attempt.Pause
 	for ctx.Err() == nil {
-		if err := v.followOnce(ctx, &pause); errors.Is(err, framework.ErrClosed) {
+		err := attempt.Guard(v.client, func() error { return v.followOnce(ctx, &pause) })
+		if errors.Is(err, framework.ErrClosed) {
 			return
 		}
 		// What has ended it, such as a lack of rights, may not last.
@@ -159,14 +159,8 @@ func (v *SharedValue) follow(ctx context.Context) {
 	}
 }
 
-// followOnce follows the znode until that fails, or user code of the client,
-// such as a retry policy, panics.
+// followOnce follows the znode until that fails.
 func (v *SharedValue) followOnce(ctx context.Context, pause *attempt.Pause) (last error) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			v.client.Logger().Error("user code of a client panicked", "path", v.path, "panic", recovered, "stack", string(debug.Stack()))
-		}
-	}()
 	for node, err := range v.client.Follow(ctx, v.path) {
 		last = err
 		switch {
