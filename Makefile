@@ -45,7 +45,7 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector; 
 
 # Packages wait more than they compute: four at a time keep two processors busy.
 test-short: ## run the tests that need no Java, and print how many faults were tried
-	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 10m ./...
+	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 40m ./...
 
 test-long: deps ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
