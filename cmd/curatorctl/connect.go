@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// settings are the flags that every verb has.
+type settings struct {
+	servers                   string
+	tls                       bool
+	ca, cert, key, serverName string
+	auth                      string
+	timeout, session          time.Duration
+	output                    string
+	verbose                   bool
+}
+
+// fromEnvironment returns the settings that hold without flags.
+func fromEnvironment(getenv func(string) string) settings {
+	own := func(name string) string { return getenv("CURATOR_" + name) }
+	return settings{
+		servers: cmp.Or(own("SERVERS"), "127.0.0.1:2181"), tls: own("TLS") == "1", ca: own("CA"), cert: own("CERT"), key: own("KEY"),
+		serverName: own("SERVER_NAME"), auth: own("AUTH"), timeout: 15 * time.Second, session: 20 * time.Second, output: "table",
+	}
+}
+
+// register adds the flags, whose defaults are the present settings.
+func (s *settings) register(fs *flag.FlagSet) {
+	fs.StringVar(&s.servers, "servers", s.servers, "`servers` of ZooKeeper, host:port,..., with a chroot at the end")
+	fs.BoolVar(&s.tls, "tls", s.tls, "connect with TLS")
+	fs.StringVar(&s.ca, "ca", s.ca, "`file` with the certificates that sign those of the servers")
+	fs.StringVar(&s.cert, "cert", s.cert, "`file` with the certificate of this client")
+	fs.StringVar(&s.key, "key", s.key, "`file` with the key of this client")
+	fs.StringVar(&s.serverName, "server-name", s.serverName, "`name` in the certificates of the servers")
+	fs.DurationVar(&s.timeout, "timeout", s.timeout, "`time` after which a verb gives up, or for verbs that go on, the attempt to connect")
+	fs.DurationVar(&s.session, "session-timeout", s.session, "session timeout to ask for")
+	fs.StringVar(&s.output, "o", s.output, "`format`: table, wide or json")
+	fs.BoolVar(&s.verbose, "v", s.verbose, "log what the client does")
+}
+
+// connect returns a client.
+func (c *call) connect(ctx context.Context) (*framework.Framework, error) {
+	opts := []framework.Option{
+		framework.WithSessionTimeout(c.session), framework.WithConnectionTimeout(c.timeout), framework.WithLogger(c.logger()),
+	}
+	if c.tls || c.ca != "" || c.cert != "" {
+		cfg, err := c.tlsConfig()
+		if err != nil {
+			return nil, usage("%w", err)
+		}
+		opts = append(opts, framework.WithTLS(cfg))
+	}
+	if c.auth != "" {
+		scheme, credential, found := strings.Cut(c.auth, ":")
+		if !found {
+			return nil, usage("CURATOR_AUTH: expected scheme:credential, such as digest:user:password")
+		}
+		opts = append(opts, framework.WithAuth(scheme, []byte(credential)))
+	}
+	opts = append(opts, c.options...)
+	checked, err := framework.New(c.servers, opts...) // what it refuses is wrong on the command line
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	if err := checked.Close(); err != nil {
+		return nil, err
+	}
+	return framework.Connect(ctx, c.servers, opts...)
+}
+
+func (c *call) logger() *slog.Logger {
+	if !c.verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
+
+func (c *call) tlsConfig() (*tls.Config, error) {
+	cfg := &tls.Config{ServerName: c.serverName, MinVersion: tls.VersionTLS12}
+	if c.ca != "" {
+		pem, err := os.ReadFile(c.ca)
+		if err != nil {
+			return nil, fmt.Errorf("-ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("-ca %s: no certificate in it", c.ca)
+		}
+	}
+	if c.cert != "" || c.key != "" {
+		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("-cert and -key: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,49 @@
+// Command curatorctl shows and changes what lives in a ZooKeeper: who holds which lock, who
+// waits, which servers and sessions there are, and the znodes themselves. It also runs
+// commands under locks, as flock(1) does.
+//
+//	go install github.com/gocurator/curator/cmd/curatorctl@latest
+//	curatorctl -servers zk1:2181,zk2:2181 locks
+//	curatorctl lock show /locks/report
+//	curatorctl lock run -w 30s /locks/report -- ./report.sh
+//
+// "curatorctl help" lists the verbs, and "curatorctl help VERB" the flags of one.
+//
+// # Servers and credentials
+//
+// Flags win over the environment. A credential is never a flag, because other users of
+// the machine see those.
+//
+//	-servers, CURATOR_SERVERS          host:port,..., with a chroot at the end; default 127.0.0.1:2181
+//	-tls, CURATOR_TLS=1                connect with TLS
+//	-ca, CURATOR_CA                    file with the certificates that sign the servers'
+//	-cert, -key, CURATOR_CERT, _KEY    files with the certificate and key of this client
+//	-server-name, CURATOR_SERVER_NAME  name in the servers' certificates
+//	CURATOR_AUTH                       scheme:credential, such as digest:user:password
+//
+// # Output
+//
+// -o table is for people, -o wide has more columns, and -o json is for scripts: keys are in
+// lower case, sessions are text that begins with 0x, and times are in RFC 3339. Unprintable
+// characters from ZooKeeper are escaped in tables. The verb get writes data as it is.
+//
+// # Exit status
+//
+//	0    done
+//	1    failed: there is no such znode, say
+//	2    locks -waiting-longer has found such locks, diff has found differences
+//	64   the command line is wrong, or -yes is missing
+//	69   no server can be reached, or none has a quorum
+//	70   the lock was lost while the command ran
+//	75   the lock was not acquired: it is held, or the wait has ended; lock run -E sets another
+//	77   the server has denied permission, or refused a credential
+//	124  lock run -max-hold has ended the command
+//	126  the command cannot be run, 127 it was not found
+//
+// Otherwise lock run exits with the status of its command, and with 128+n after signal n.
+//
+// # Changing things
+//
+// Verbs are read-only unless their names say otherwise. Those that destroy, rm -r, lock break
+// and import -overwrite, say what they are about to do and need -yes.
+package main

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// wordLimit bounds how long one server may take to answer a four-letter word.
+const wordLimit = 3 * time.Second
+
+// fourLetters asks one server, over a connection as the client makes them.
+func (c *call) fourLetters(ctx context.Context, server, word string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, wordLimit)
+	defer cancel()
+	conn, err := c.client.Dialer()(ctx, "tcp", server)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	switch {
+	case len(answer) == 0 && ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case len(answer) == 0:
+		return "", cmp.Or(err, errors.New("no answer"))
+	case strings.Contains(string(answer), "is not executed because it is not in the whitelist"):
+		return "", fmt.Errorf("%s is not in 4lw.commands.whitelist", word)
+	}
+	return string(answer), nil
+}
+
+// server is what one server says about itself.
+type server struct {
+	Address     string `json:"address"`
+	Error       string `json:"error,omitempty"`
+	Mode        string `json:"mode,omitempty"`
+	Version     string `json:"version,omitempty"`
+	Zxid        string `json:"zxid,omitempty"`
+	Lag         int64  `json:"lag"` // transactions behind the server that is farthest
+	Latency     string `json:"latency,omitempty"`
+	Connections int    `json:"connections"`
+	Outstanding int    `json:"outstanding"`
+	Nodes       int    `json:"nodes"`
+	Watches     int    `json:"watches"`
+	TickTime    int    `json:"tickTime,omitempty"`
+	SyncLimit   int    `json:"syncLimit,omitempty"`
+
+	zxid int64
+}
+
+// fields reads lines of "name<separator>value".
+func fields(text, separator string) map[string]string {
+	m := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, found := strings.Cut(line, separator); found {
+			m[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+	}
+	return m
+}
+
+func (c *call) askServer(ctx context.Context, address string) server {
+	s := server{Address: address}
+	text, err := c.fourLetters(ctx, address, "srvr")
+	if err != nil {
+		s.Error = err.Error()
+		return s
+	}
+	f := fields(text, ": ")
+	number := func(text string) int { n, _ := strconv.Atoi(text); return n }
+	s.Mode, s.Zxid, s.Latency = f["Mode"], f["Zxid"], f["Latency min/avg/max"]
+	s.Version, _, _ = strings.Cut(f["Zookeeper version"], ",")
+	s.Connections, s.Outstanding, s.Nodes = number(f["Connections"]), number(f["Outstanding"]), number(f["Node count"])
+	s.zxid, _ = strconv.ParseInt(strings.TrimPrefix(s.Zxid, "0x"), 16, 64)
+	if s.Mode == "" {
+		s.Error = oneLine(strings.TrimSpace(text)) // such as: not currently serving requests
+	}
+	// The others are not on every whitelist.
+	if text, err := c.fourLetters(ctx, address, "mntr"); err == nil {
+		s.Watches = number(fields(text, "\t")["zk_watch_count"])
+	}
+	if text, err := c.fourLetters(ctx, address, "conf"); err == nil {
+		f := fields(text, "=")
+		s.TickTime, s.SyncLimit = number(f["tickTime"]), number(f["syncLimit"])
+	}
+	return s
+}
+
+// ensemble is all servers.
+type ensemble struct {
+	Servers []server `json:"servers"`
+	Quorum  bool     `json:"quorum"`
+
+	// SafeSessionTimeout is the shortest one with which StandardErrorPolicy is safe, in
+	// milliseconds; 0 if the servers do not say.
+	SafeSessionTimeout int `json:"safeSessionTimeout,omitempty"`
+}
+
+func verbEnsemble(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		addresses := c.client.Servers()
+		e := ensemble{Servers: make([]server, len(addresses))}
+		var wg sync.WaitGroup
+		for i, address := range addresses {
+			wg.Go(func() { e.Servers[i] = c.askServer(ctx, address) })
+		}
+		wg.Wait()
+		e.judge()
+		if c.output == "json" {
+			return c.json(e)
+		}
+		rows := [][]string{{"SERVER", "MODE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNECTIONS", "OUTSTANDING", "WATCHES", "NODES"}}
+		for _, s := range e.Servers {
+			if s.Error != "" {
+				rows = append(rows, []string{s.Address, "error: " + printable(s.Error)})
+				continue
+			}
+			rows = append(rows, []string{
+				s.Address, s.Mode, s.Version, s.Zxid, strconv.FormatInt(s.Lag, 10), s.Latency,
+				strconv.Itoa(s.Connections), strconv.Itoa(s.Outstanding), strconv.Itoa(s.Watches), strconv.Itoa(s.Nodes),
+			})
+		}
+		if err := c.table(rows); err != nil {
+			return err
+		}
+		text := "quorum: " + map[bool]string{true: "yes", false: "no"}[e.Quorum]
+		if e.SafeSessionTimeout > 0 {
+			text += fmt.Sprintf("; session timeouts from %v are safe with StandardErrorPolicy", time.Duration(e.SafeSessionTimeout)*time.Millisecond)
+		}
+		if err := c.println(text); err != nil {
+			return err
+		}
+		if !e.Quorum {
+			return &exit{status: exitUnavailable}
+		}
+		return nil
+	}
+}
+
+// judge compares the servers.
+func (e *ensemble) judge() {
+	var newest int64
+	for _, s := range e.Servers {
+		newest = max(newest, s.zxid)
+		if s.Mode == "leader" || s.Mode == "standalone" {
+			e.Quorum = true
+		}
+		if s.TickTime > 0 && s.Mode != "standalone" {
+			e.SafeSessionTimeout = max(e.SafeSessionTimeout, 3*(s.SyncLimit+1)*s.TickTime/2)
+		}
+	}
+	for i := range e.Servers {
+		if s := &e.Servers[i]; s.Error == "" && s.zxid>>32 == newest>>32 {
+			s.Lag = newest - s.zxid
+		}
+	}
+}
+
+// session is one session, as the servers know it.
+type session struct {
+	ID         string   `json:"id"`
+	Client     string   `json:"client,omitempty"`  // address of its connection
+	Server     string   `json:"server,omitempty"`  // that has the connection
+	Timeout    int      `json:"timeout,omitempty"` // milliseconds
+	Expires    string   `json:"expires,omitempty"` // as the leader says, without renewal
+	Ephemerals []string `json:"ephemerals"`
+}
+
+var consLine = regexp.MustCompile(`^\s*/?(\S+?)\[\d+\]\((.*)\)\s*$`)
+
+// readCons adds what the word cons says about connections.
+func readCons(sessions map[int64]*session, server, text string) {
+	for line := range strings.Lines(text) {
+		m := consLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		f := make(map[string]string)
+		for pair := range strings.SplitSeq(m[2], ",") {
+			name, value, _ := strings.Cut(pair, "=")
+			f[name] = value
+		}
+		if id, ok := sessionID(f["sid"]); ok {
+			s := sessionOf(sessions, id)
+			s.Client, s.Server = m[1], server
+			s.Timeout, _ = strconv.Atoi(f["to"])
+		}
+	}
+}
+
+func sessionID(text string) (int64, bool) {
+	n, err := strconv.ParseUint(text, 0, 64)
+	return int64(n), err == nil && n != 0 //nolint:gosec // sessions are printed as unsigned numbers
+}
+
+func sessionOf(sessions map[int64]*session, id int64) *session {
+	if sessions[id] == nil {
+		sessions[id] = &session{ID: sessionText(id), Ephemerals: []string{}}
+	}
+	return sessions[id]
+}
+
+// readDump adds what the word dump says: when sessions expire, and what they own.
+func readDump(sessions map[int64]*session, text string) {
+	expires, owner := "", int64(0)
+	for line := range strings.Lines(text) {
+		trimmed := strings.TrimSpace(line)
+		before, date, isExpiry := strings.Cut(trimmed, " expire at ")
+		id, isSession := sessionID(strings.TrimSuffix(trimmed, ":"))
+		switch {
+		case isExpiry && before != "":
+			expires, owner = strings.TrimSuffix(date, ":"), 0
+		case isSession && strings.HasSuffix(trimmed, ":"):
+			owner, expires = id, ""
+		case isSession && expires != "":
+			sessionOf(sessions, id).Expires = expires
+		case owner != 0 && strings.HasPrefix(trimmed, "/"):
+			s := sessionOf(sessions, owner)
+			if !slices.Contains(s.Ephemerals, trimmed) {
+				s.Ephemerals = append(s.Ephemerals, trimmed)
+			}
+		default:
+			owner, expires = 0, ""
+		}
+	}
+}
+
+// sessions asks all servers. What they do not say is in the error, beside what others do.
+func (c *call) sessions(ctx context.Context) (map[int64]*session, error) {
+	sessions := make(map[int64]*session)
+	var errs []error
+	for _, address := range c.client.Servers() {
+		for _, word := range []string{"cons", "dump"} {
+			text, err := c.fourLetters(ctx, address, word)
+			switch {
+			case err != nil:
+				errs = append(errs, fmt.Errorf("%s: %w", address, err))
+			case word == "cons":
+				readCons(sessions, address, text)
+			default:
+				readDump(sessions, text)
+			}
+		}
+	}
+	return sessions, errors.Join(errs...)
+}
+
+// sessionsByID returns the sessions for a verb that can do without, and says what is missing.
+func (c *call) sessionsByID(ctx context.Context) map[int64]session {
+	sessions, err := c.sessions(ctx)
+	if err != nil {
+		c.complainf("curatorctl: sessions are not known: %s\n", oneLine(err.Error()))
+	}
+	known := make(map[int64]session, len(sessions))
+	for id, s := range sessions {
+		known[id] = *s
+	}
+	return known
+}
+
+// describeSession says whether the owner of a node is alive.
+func describeSession(id int64, sessions map[int64]session) string {
+	s, found := sessions[id]
+	switch {
+	case id == 0:
+		return "no session: the node stays until it is deleted"
+	case !found:
+		return "session " + sessionText(id)
+	case s.Client == "":
+		return fmt.Sprintf("session %s has no connection, expires at %s", sessionText(id), cmp.Or(s.Expires, "an unknown time"))
+	default:
+		return fmt.Sprintf("session %s is connected from %s to %s, timeout %v", sessionText(id), s.Client, s.Server,
+			time.Duration(s.Timeout)*time.Millisecond)
+	}
+}
+
+func verbSessions(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		sessions, err := c.sessions(ctx)
+		if err != nil && len(sessions) == 0 {
+			return err
+		}
+		if err != nil {
+			c.complainf("curatorctl: sessions may be missing: %s\n", oneLine(err.Error()))
+		}
+		list := []session{}
+		for _, id := range slices.Sorted(maps.Keys(sessions)) {
+			list = append(list, *sessions[id])
+		}
+		if c.output == "json" {
+			return c.json(list)
+		}
+		rows := [][]string{{"SESSION", "CLIENT", "SERVER", "TIMEOUT", "OWNS"}}
+		for _, s := range list {
+			owns := strconv.Itoa(len(s.Ephemerals))
+			if c.output == "wide" && len(s.Ephemerals) > 0 {
+				owns = printable(strings.Join(s.Ephemerals, " "))
+			}
+			rows = append(rows, []string{
+				s.ID, cmp.Or(s.Client, "-"), cmp.Or(s.Server, "-"), (time.Duration(s.Timeout) * time.Millisecond).String(), owns,
+			})
+		}
+		return c.table(rows)
+	}
+}

@@ -1,0 +1,19 @@
+//go:build unix && !linux
+
+package main
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const clockID = unix.CLOCK_MONOTONIC
+
+// Only Linux can do these. Elsewhere processes that leave the group of the command are not found.
+
+func dieWithParent(*syscall.SysProcAttr) {}
+
+func adopt() {}
+
+func killOrphans() {}

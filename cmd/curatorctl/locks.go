@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// lockRow is one lock in a list. Its keys are for scripts.
+type lockRow struct {
+	Path        string             `json:"path"`
+	Kind        inspect.Kind       `json:"kind"`
+	Holders     int                `json:"holders"`
+	Waiters     int                `json:"waiters"`
+	MaxLeases   int                `json:"maxLeases,omitempty"`
+	OldestHold  *locks.Participant `json:"oldestHold"`
+	LongestWait *locks.Participant `json:"longestWait"`
+	Foreign     []string           `json:"foreign,omitempty"`
+}
+
+func newLockRow(r inspect.Recipe) lockRow {
+	row := lockRow{Path: r.Path, Kind: r.Kind, Holders: r.Holders, Waiters: r.Waiters, MaxLeases: r.MaxLeases, Foreign: r.Foreign}
+	if p, found := r.OldestHold(); found {
+		row.OldestHold = &p
+	}
+	if p, found := r.LongestWait(); found && r.Waiters > 0 {
+		row.LongestWait = &p
+	}
+	return row
+}
+
+var lockColumns = []string{"PATH", "KIND", "HOLDER", "HELD", "WAITERS", "WAITING"}
+
+// cells are those of a table.
+func (l lockRow) cells(wide bool) []string {
+	holder, held, waiting := "-", "-", "-"
+	if l.OldestHold != nil {
+		holder, held = nameOf(*l.OldestHold), age(l.OldestHold.Since)
+		if l.Holders > 1 {
+			holder += fmt.Sprintf(" and %d more", l.Holders-1)
+		}
+	}
+	if l.LongestWait != nil {
+		waiting = age(l.LongestWait.Since)
+	}
+	cells := []string{printable(l.Path), string(l.Kind), holder, held, strconv.Itoa(l.Waiters), waiting}
+	if wide {
+		token, session, client := "-", "-", "-"
+		if p := l.OldestHold; p != nil {
+			token, session, client = strconv.FormatInt(p.Token, 10), sessionText(p.Session), inspect.Client(*p)
+		}
+		cells = append(cells, token, session, client, strconv.Itoa(len(l.Foreign)))
+	}
+	return cells
+}
+
+func (c *call) lockHead() []string {
+	if c.output == "wide" {
+		return append(lockColumns[:len(lockColumns):len(lockColumns)], "TOKEN", "SESSION", "CLIENT", "FOREIGN")
+	}
+	return lockColumns
+}
+
+// verbLocks lists the locks below a path.
+func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
+	watch := fs.Bool("w", false, "go on with a line for each lock that changes")
+	waiting := fs.Duration("waiting-longer", 0, "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any")
+	return func(ctx context.Context, c *call) error {
+		path := c.arg(0, "/")
+		if *watch {
+			return c.watchLocks(ctx, path)
+		}
+		ctx, cancel := context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+		survey, err := inspect.Walk(ctx, c.client, path, inspect.HeadsOnly())
+		if err != nil {
+			return err
+		}
+		rows := []lockRow{}
+		for _, r := range survey.Recipes {
+			row := newLockRow(r)
+			if !r.Kind.IsLock() || r.Holders+r.Waiters == 0 || *waiting > 0 && (row.LongestWait == nil || time.Since(row.LongestWait.Since) <= *waiting) {
+				continue
+			}
+			rows = append(rows, row)
+		}
+		for _, p := range survey.Unreadable {
+			c.complainf("curatorctl: %s may not be listed\n", printable(p))
+		}
+		if err := c.writeLocks(rows); err != nil {
+			return err
+		}
+		if *waiting > 0 && len(rows) > 0 {
+			return &exit{status: exitFound}
+		}
+		return nil
+	}
+}
+
+func (c *call) writeLocks(rows []lockRow) error {
+	if c.output == "json" {
+		return c.json(rows)
+	}
+	cells := [][]string{c.lockHead()}
+	for _, row := range rows {
+		cells = append(cells, row.cells(c.output == "wide"))
+	}
+	return c.table(cells)
+}
+
+// arg returns an argument, or what is meant without it.
+func (c *call) arg(i int, otherwise string) string {
+	if i < len(c.args) {
+		return c.args[i]
+	}
+	return otherwise
+}
+
+// verbLockShow shows the queue at a path as a chain.
+func verbLockShow(fs *flag.FlagSet) func(context.Context, *call) error {
+	permits := fs.Int("permits", 0, "the maximum of a semaphore, which its znodes do not say")
+	return func(ctx context.Context, c *call) error {
+		var opts []inspect.Option
+		if *permits != 0 {
+			opts = append(opts, inspect.WithMaxLeases(*permits))
+		}
+		recipes, err := inspect.At(ctx, c.client, c.args[0], opts...)
+		if err != nil {
+			return err
+		}
+		if c.output == "json" {
+			if recipes == nil {
+				recipes = []inspect.Recipe{}
+			}
+			return c.json(recipes)
+		}
+		if len(recipes) == 0 {
+			return c.println(printable(c.args[0]) + ": no recipe, or a lock without contenders")
+		}
+		sessions := c.sessionsByID(ctx)
+		for _, r := range recipes {
+			if err := c.showRecipe(r, sessions); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (c *call) showRecipe(r inspect.Recipe, sessions map[int64]session) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, %d hold, %d wait", printable(r.Path), r.Kind, r.Holders, r.Waiters)
+	if r.MaxLeases > 0 {
+		fmt.Fprintf(&b, ", at most %d", r.MaxLeases)
+	}
+	if r.Items > 0 {
+		fmt.Fprintf(&b, ", %d items", r.Items)
+	}
+	names := make(map[string]string, len(r.Participants))
+	for _, p := range r.Participants {
+		names[p.Path] = nameOf(p)
+	}
+	for _, p := range r.Participants {
+		state := "waits"
+		if p.Holds {
+			state = "holds"
+		}
+		fmt.Fprintf(&b, "\n  %s %s for %s, token %d", state, nameOf(p), age(p.Since), p.Token)
+		for _, ahead := range p.WaitsFor {
+			fmt.Fprintf(&b, ", behind %s", names[ahead])
+		}
+		fmt.Fprintf(&b, "\n        node %s\n        %s", printable(p.Path), describeSession(p.Session, sessions))
+	}
+	for _, name := range r.Foreign {
+		fmt.Fprintf(&b, "\n  foreign child %s", printable(name))
+	}
+	return c.println(b.String())
+}
+
+// verbLockRevoke asks for a lock.
+func verbLockRevoke(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		nodes := []string{c.args[0]}
+		if !framework.IsProtectedName(c.args[0]) {
+			holders, err := c.holdersAt(ctx, c.args[0])
+			if err != nil {
+				return err
+			}
+			nodes = nil
+			for _, p := range holders {
+				if p.RevocationRequested() {
+					continue
+				}
+				nodes = append(nodes, p.Path)
+			}
+		}
+		for _, node := range nodes {
+			if err := locks.AttemptRevoke(ctx, c.client, node); err != nil {
+				return err
+			}
+			if err := c.println("asked the owner of " + printable(node) + " to give the lock back"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// holdersAt returns the holders of the locks at a path.
+func (c *call) holdersAt(ctx context.Context, path string) ([]locks.Participant, error) {
+	recipes, err := inspect.At(ctx, c.client, path)
+	if err != nil {
+		return nil, err
+	}
+	var holders []locks.Participant
+	for _, r := range recipes {
+		for _, p := range r.Participants {
+			if p.Holds && r.Kind.IsLock() {
+				holders = append(holders, p)
+			}
+		}
+	}
+	if len(holders) == 0 {
+		return nil, fmt.Errorf("%s: no contender holds a lock there", path)
+	}
+	return holders, nil
+}
+
+// verbLockBreak deletes the node of a contender.
+func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
+	token := fs.Int64("token", 0, "`token` of the hold, as lock show has it")
+	yes := fs.Bool("yes", false, "do it")
+	return func(ctx context.Context, c *call) error {
+		node := c.args[0]
+		var stat framework.Stat
+		data, err := c.client.Get(ctx, node, framework.StoringStatIn(&stat))
+		switch {
+		case err != nil:
+			return err
+		case *token == 0:
+			return usage("lock break: -token missing, expected %d for the present node", stat.Czxid)
+		case stat.Czxid != *token:
+			return fmt.Errorf("%s has the token %d, expected %d: it is another hold", node, stat.Czxid, *token)
+		}
+		folder, name := framework.SplitPath(node)
+		p := locks.ParticipantOf(node, "", data, stat)
+		c.complainf("deletes %s of %s, there for %s, session %s\n", printable(name), nameOf(p), age(p.Since), sessionText(p.Session))
+		recipes, err := inspect.At(ctx, c.client, folder)
+		if err != nil {
+			return err
+		}
+		next := "no contender waits for it"
+		for _, r := range recipes {
+			for _, waiter := range r.Participants {
+				if len(waiter.WaitsFor) == 1 && waiter.WaitsFor[0] == node {
+					next = nameOf(waiter) + " is next"
+				}
+			}
+		}
+		c.complainf("%s; the owner learns of it from the server, and may work until then\n", next)
+		if !*yes {
+			return usage("lock break: nothing was done: -yes is missing")
+		}
+		// The names of contenders are never used again, so the version says that it is this node.
+		_, err = c.client.Transact(ctx,
+			framework.CheckOp(node, framework.WithVersion(stat.Version)), framework.DeleteOp(node, framework.WithVersion(stat.Version)))
+		if errors.Is(err, framework.ErrNoNode) {
+			return fmt.Errorf("%s has gone by itself: %w", node, err)
+		}
+		if err != nil {
+			return err
+		}
+		return c.println("deleted " + printable(node))
+	}
+}

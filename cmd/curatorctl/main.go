@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Exit statuses; see the documentation of the command.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitFound       = 2
+	exitUsage       = 64
+	exitUnavailable = 69
+	exitLost        = 70
+	exitNotAcquired = 75
+	exitNoPerm      = 77
+	exitMaxHold     = 124
+	exitCannotRun   = 126
+	exitNotFound    = 127
+	exitSignal      = 128 // plus the number
+)
+
+// program is one process, or what stands for one in a test.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	options        []framework.Option // of tests
+	signals        <-chan os.Signal
+	alone          bool // this is a process of its own
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == guardVerb {
+		os.Exit(guard())
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, forwarded...)
+	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, signals: signals, alone: true}
+	os.Exit(p.run(context.Background(), os.Args[1:]))
+}
+
+// verb is one thing that the command can do.
+type verb struct {
+	name     string // one word or two
+	args     string
+	least    int
+	most     int // -1 for any number
+	about    string
+	follows  bool // runs until it is stopped: -timeout bounds the connecting only
+	verbatim bool // what comes after the first argument is a command with flags of its own
+	offline  bool // needs no server
+	flags    func(fs *flag.FlagSet) func(ctx context.Context, c *call) error
+}
+
+// call is one run of a verb.
+type call struct {
+	program
+	settings
+	client  *framework.Framework
+	args    []string
+	command []string // after --
+}
+
+// exit is an error with a status of its own. Without an error it is silent.
+type exit struct {
+	status int
+	err    error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exit{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// statusOf returns the exit status for an error of a verb.
+func statusOf(err error) int {
+	var with *exit
+	var lost *locks.LostError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &with):
+		return with.status
+	case errors.As(err, &lost):
+		return exitLost
+	case errors.Is(err, locks.ErrNotAcquired):
+		return exitNotAcquired
+	case errors.Is(err, framework.ErrNoAuth), errors.Is(err, framework.ErrAuthFailed):
+		return exitNoPerm
+	case errors.Is(err, framework.ErrNotConnected), framework.Retryable(err), errors.Is(err, context.DeadlineExceeded):
+		return exitUnavailable
+	default:
+		return exitFailed
+	}
+}
+
+// run runs one command line and returns the exit status.
+func (p program) run(ctx context.Context, args []string) int {
+	err := p.dispatch(ctx, args)
+	var with *exit
+	isSilent := errors.As(err, &with) && with.err == nil
+	if err != nil && !isSilent {
+		p.complainf("curatorctl: %s\n", oneLine(err.Error()))
+	}
+	return statusOf(err)
+}
+
+// complain writes to the standard error, whose own failure has no place to go.
+func (p program) complainf(format string, args ...any) { _, _ = fmt.Fprintf(p.stderr, format, args...) }
+
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
+
+func (p program) dispatch(ctx context.Context, args []string) error {
+	s := fromEnvironment(p.getenv)
+	early := flag.NewFlagSet("curatorctl", flag.ContinueOnError)
+	early.SetOutput(io.Discard)
+	s.register(early) // those before the verb
+	if err := early.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return p.help(nil)
+	} else if err != nil {
+		return usage("%w; see curatorctl help", err)
+	}
+	args = early.Args()
+	if len(args) == 0 {
+		return p.helpful(usage("verb missing; see curatorctl help"))
+	}
+	if args[0] == "help" {
+		return p.help(args[1:])
+	}
+	v, rest := findVerb(args)
+	if v == nil {
+		return usage("unknown verb %q; see curatorctl help", strings.Join(args[:min(2, len(args))], " "))
+	}
+	return p.runVerb(ctx, v, s, rest)
+}
+
+// findVerb returns the verb at the beginning of the arguments, and what follows.
+func findVerb(args []string) (*verb, []string) {
+	for _, words := range []int{2, 1} {
+		if len(args) < words {
+			continue
+		}
+		for _, v := range verbs() {
+			if v.name == strings.Join(args[:words], " ") {
+				return v, args[words:]
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string) error {
+	c := &call{program: p, settings: s}
+	fs, action := c.flagSet(v)
+	if err := c.parse(fs, v, args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return p.help(strings.Fields(v.name))
+		}
+		return usage("%s: %w; see curatorctl help %s", v.name, err, v.name)
+	}
+	switch {
+	case len(c.args) < v.least || v.most >= 0 && len(c.args) > v.most:
+		return usage("%s: %d arguments, expected %s", v.name, len(c.args), strings.TrimSpace(v.args+" "))
+	case !slices.Contains([]string{"table", "wide", "json"}, c.output):
+		return usage("%s: -o %q, expected table, wide or json", v.name, c.output)
+	}
+	ctx, stop := c.untilSignal(ctx, v)
+	defer stop()
+	if v.offline {
+		return action(ctx, c)
+	}
+	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	var err error
+	if c.client, err = c.connect(limited); err != nil {
+		return err
+	}
+	if !v.follows {
+		ctx = limited
+	}
+	err = action(ctx, c)
+	if closing := c.client.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// signalError ends a verb that was interrupted.
+type signalError struct{ number syscall.Signal }
+
+func (e signalError) Error() string { return "ended by signal: " + e.number.String() }
+
+// untilSignal returns a context that ends with the first signal. A verb that is verbatim sees
+// to signals itself.
+func (c *call) untilSignal(ctx context.Context, v *verb) (context.Context, func()) {
+	if v.verbatim || c.signals == nil {
+		return ctx, func() {}
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-c.signals:
+			number, _ := s.(syscall.Signal)
+			end(&exit{exitSignal + int(number), signalError{number}})
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		close(done)
+		end(nil)
+	}
+}
+
+// flagSet returns the flags of a verb, those of the connection among them.
+func (c *call) flagSet(v *verb) (*flag.FlagSet, func(context.Context, *call) error) {
+	fs := flag.NewFlagSet(v.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	c.register(fs)
+	return fs, v.flags(fs)
+}
+
+// parse takes flags before, between and after the arguments.
+func (c *call) parse(fs *flag.FlagSet, v *verb, args []string) error {
+	if !v.verbatim {
+		if at := slices.Index(args, "--"); at >= 0 {
+			c.command, args = args[at+1:], args[:at]
+		}
+	}
+	for {
+		if err := fs.Parse(args); err != nil {
+			return err
+		}
+		args = fs.Args()
+		switch {
+		case len(args) == 0:
+			return nil
+		case v.verbatim:
+			c.args, c.command = args[:1], args[1:]
+			if len(c.command) > 0 && c.command[0] == "--" {
+				c.command = c.command[1:]
+			}
+			return nil
+		}
+		c.args = append(c.args, args[0])
+		args = args[1:]
+	}
+}
+
+// helpful adds the list of the verbs to an error.
+func (p program) helpful(err error) error {
+	return errors.Join(err, p.help(nil))
+}
+
+// help writes what there is, or about one verb.
+func (p program) help(words []string) error {
+	if len(words) > 0 {
+		v, rest := findVerb(words)
+		if v == nil || len(rest) > 0 {
+			return usage("unknown verb %q; see curatorctl help", strings.Join(words, " "))
+		}
+		return p.helpVerb(v)
+	}
+	var b strings.Builder
+	b.WriteString("curatorctl shows and changes what lives in a ZooKeeper.\n\n")
+	for _, v := range verbs() {
+		fmt.Fprintf(&b, "  %-28s %s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
+	}
+	b.WriteString("\ncuratorctl help VERB lists the flags of a verb. The servers are those of -servers or CURATOR_SERVERS.\n")
+	_, err := io.WriteString(p.stdout, b.String())
+	return err
+}
+
+func (p program) helpVerb(v *verb) error {
+	c := &call{program: p, settings: fromEnvironment(p.getenv)}
+	fs, _ := c.flagSet(v)
+	var b strings.Builder
+	fmt.Fprintf(&b, "curatorctl %s: %s\n\nFlags:\n", strings.TrimSpace(v.name+" "+v.args), v.about)
+	fs.SetOutput(&b)
+	fs.PrintDefaults()
+	_, err := io.WriteString(p.stdout, b.String())
+	return err
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// json writes a value on one line.
+func (c *call) json(value any) error { return json.NewEncoder(c.stdout).Encode(value) }
+
+// table writes rows in columns. The first row is the head.
+func (c *call) table(rows [][]string) error {
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func (c *call) println(text string) error {
+	_, err := io.WriteString(c.stdout, text+"\n")
+	return err
+}
+
+// printable escapes what a terminal would obey.
+func printable(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// age is how long ago something was, by the server's clock.
+func age(since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return short(time.Since(since))
+}
+
+func short(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+// nameOf is what people call a participant.
+func nameOf(p locks.Participant) string {
+	switch {
+	case p.RevocationRequested():
+		return "(asked to give way)"
+	case p.Label != "":
+		return printable(fmt.Sprintf("%s (%s/%d)", p.Label, p.Host, p.PID))
+	case p.Identity != "":
+		return printable(p.Identity)
+	default:
+		return sessionText(p.Session)
+	}
+}
+
+func sessionText(session int64) string {
+	if session == 0 {
+		return "no session"
+	}
+	return fmt.Sprintf("0x%x", uint64(session)) //nolint:gosec // ZooKeeper's logs print it so
+}

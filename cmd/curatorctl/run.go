@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// underLock is the flags of lock run.
+type underLock struct {
+	noWait            bool
+	wait              time.Duration
+	conflict          int
+	shared, exclusive bool
+	permits           int
+	once              string
+	maxHold, grace    time.Duration
+	label, policyName string
+	election          bool
+	revocable         bool
+
+	policy framework.ErrorPolicy
+}
+
+func (u *underLock) register(fs *flag.FlagSet) {
+	fs.BoolVar(&u.noWait, "n", false, "do not wait for the lock")
+	fs.DurationVar(&u.wait, "w", 0, "`time` to wait for the lock; 0 has no bound")
+	fs.IntVar(&u.conflict, "E", exitNotAcquired, "exit `status` when the lock is not acquired")
+	fs.DurationVar(&u.maxHold, "max-hold", 0, "`time` after which the command is ended; 0 has no bound")
+	fs.DurationVar(&u.grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL at the end of -max-hold")
+	fs.BoolVar(&u.revocable, "revocable", false, "end the command with SIGTERM when lock revoke asks for the lock")
+	fs.StringVar(&u.label, "label", "", "`name` of the owner that others see; default: the command")
+	fs.StringVar(&u.policyName, "policy", "quorum",
+		"error `policy`: quorum writes a heartbeat at the root to be safe in every partition; session and standard do not")
+}
+
+func (u *underLock) validate(c *call) error {
+	kinds := 0
+	for _, given := range []bool{u.shared, u.exclusive, u.permits != 0, u.once != ""} {
+		if given {
+			kinds++
+		}
+	}
+	switch {
+	case len(c.command) == 0:
+		return usage("lock run: command missing, expected it after --")
+	case kinds > 1:
+		return usage("lock run: expected one of -shared, -exclusive, -permits and -once")
+	case u.noWait && (u.wait != 0 || u.once != ""):
+		return usage("lock run: -n together with -w or -once, expected one of them")
+	case u.wait < 0, u.maxHold < 0, u.grace < 0:
+		return usage("lock run: a negative time, expected 0 or more")
+	case u.permits < 0:
+		return usage("lock run: -permits %d, expected 1 or more", u.permits)
+	case u.conflict < 0 || u.conflict > math.MaxUint8:
+		return usage("lock run: -E %d, expected 0 to 255", u.conflict)
+	}
+	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy} {
+		if policy.String() == u.policyName {
+			u.policy = policy
+			return nil
+		}
+	}
+	return usage("lock run: -policy %q, expected standard, session or quorum", u.policyName)
+}
+
+// verbLockRun runs a command under a lock.
+func verbLockRun(fs *flag.FlagSet) func(context.Context, *call) error {
+	u := new(underLock)
+	u.register(fs)
+	fs.BoolVar(&u.shared, "shared", false, "take the read side of a read/write lock")
+	fs.BoolVar(&u.exclusive, "exclusive", false, "take the write side of a read/write lock")
+	fs.IntVar(&u.permits, "permits", 0, "take a permit of a semaphore with this `maximum`")
+	fs.StringVar(&u.once, "once", "", "run the command once for this `key`, whichever machine it is on")
+	return u.run
+}
+
+// verbElect runs a command while it leads.
+func verbElect(fs *flag.FlagSet) func(context.Context, *call) error {
+	u := &underLock{election: true}
+	u.register(fs)
+	listen := fs.Bool("l", false, "only say who leads, with a line for each change")
+	return func(ctx context.Context, c *call) error {
+		if *listen {
+			return c.observe(ctx)
+		}
+		return u.run(ctx, c)
+	}
+}
+
+func (u *underLock) run(ctx context.Context, c *call) error {
+	if err := u.validate(c); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(c.command[0]); err != nil {
+		status := exitNotFound
+		if errors.Is(err, os.ErrPermission) {
+			status = exitCannotRun
+		}
+		return &exit{status, err}
+	}
+	ctx, waiting := c.waitFor(ctx, u.wait)
+	defer waiting.stop()
+	if u.once != "" {
+		return u.runOnce(ctx, c, waiting)
+	}
+	lock, err := u.lock(c)
+	if err != nil {
+		return usage("%w", err)
+	}
+	acquire := lock.Acquire
+	if u.noWait {
+		acquire = lock.TryAcquire
+	}
+	lease, err := acquire(ctx)
+	if err != nil {
+		return u.notAcquired(ctx, c, err)
+	}
+	waiting.stop()
+	err = u.supervise(c, lease)
+	return afterRelease(c, err, lease.Release(context.WithoutCancel(ctx)))
+}
+
+// afterRelease returns what the release adds to the outcome of the command.
+func afterRelease(c *call, err, release error) error {
+	var lost *locks.LostError
+	if errors.As(release, &lost) && statusOf(err) != exitLost {
+		return &exit{exitLost, release}
+	}
+	if release != nil && lost == nil {
+		c.complainf("curatorctl: the lock goes with the session: %v\n", release)
+	}
+	return err
+}
+
+// notAcquired gives the error of an acquisition the status that it has.
+func (u *underLock) notAcquired(ctx context.Context, c *call, err error) error {
+	var signalled signalError
+	if errors.As(context.Cause(ctx), &signalled) {
+		return &exit{exitSignal + int(signalled.number), fmt.Errorf("no lock yet: %w", signalled)}
+	}
+	// A wait may end before the queue is known. That is not the same as an outage.
+	tooLate := errors.Is(context.Cause(ctx), context.DeadlineExceeded) && c.client.State().IsConnected()
+	if errors.Is(err, locks.ErrNotAcquired) || tooLate {
+		return &exit{u.conflict, err}
+	}
+	return err
+}
+
+func (u *underLock) options(c *call) []locks.Option {
+	label := u.label
+	if label == "" {
+		label = labelOf(c.command)
+	}
+	return []locks.Option{locks.WithLabel(label), locks.WithErrorPolicy(u.policy)}
+}
+
+// labelOf makes a label of a command.
+func labelOf(command []string) string {
+	label := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return '?'
+		}
+		return r
+	}, strings.Join(command, " "))
+	const most = 100
+	for len(label) > most {
+		runes := []rune(label)
+		label = string(runes[:len(runes)-1])
+	}
+	return strings.TrimSpace(label)
+}
+
+func (u *underLock) lock(c *call) (locks.InterProcessLock, error) {
+	path, opts := c.args[0], u.options(c)
+	switch {
+	case u.election:
+		const latchName = "latch-" // Curator's LeaderLatch is in the same election
+		driver := locks.StandardLockInternalsDriver{StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: latchName}}
+		return locks.NewLockInternals(c.client, driver, path, latchName, 1, opts...)
+	case u.permits > 0:
+		return locks.NewInterProcessSemaphoreV2(c.client, path, locks.FixedLeases(u.permits), opts...)
+	case u.shared, u.exclusive:
+		lock, err := locks.NewInterProcessReadWriteLock(c.client, path, opts...)
+		if err != nil {
+			return nil, err
+		}
+		if u.shared {
+			return lock.ReadLock(), nil
+		}
+		return lock.WriteLock(), nil
+	default:
+		return locks.NewInterProcessMutex(c.client, path, opts...)
+	}
+}
+
+// runOnce runs the command unless the key is marked as done, and marks it.
+func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) error {
+	once, err := leader.NewOnce(c.client, c.args[0], leader.WithRunOptions(u.options(c)...))
+	if err != nil {
+		return usage("%w", err)
+	}
+	began := false
+	_, err = once.Do(ctx, u.once, func(ctx context.Context) error {
+		began = true
+		waiting.stop()
+		return u.supervise(c, locks.LeaseFrom(ctx))
+	})
+	if err != nil && !began {
+		return u.notAcquired(ctx, c, err)
+	}
+	return err
+}
+
+// waiting bounds the wait for a lock, and ends it at a signal.
+type waiting struct {
+	timer *time.Timer
+	done  chan struct{}
+	ended chan struct{}
+	over  bool
+}
+
+// waitFor returns a context for an acquisition. After stop signals are for the command.
+func (c *call) waitFor(ctx context.Context, limit time.Duration) (context.Context, *waiting) {
+	ctx, end := context.WithCancelCause(ctx)
+	w := &waiting{done: make(chan struct{}), ended: make(chan struct{})}
+	if limit > 0 {
+		w.timer = time.AfterFunc(limit, func() { end(context.DeadlineExceeded) })
+	}
+	go func() {
+		defer close(w.ended)
+		for {
+			select {
+			case s := <-c.signals:
+				if number, ok := s.(syscall.Signal); ok && endsWait(number) {
+					end(signalError{number})
+				}
+			case <-w.done:
+				return
+			}
+		}
+	}()
+	return ctx, w
+}
+
+func (w *waiting) stop() {
+	if w.over {
+		return
+	}
+	w.over = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	close(w.done)
+	<-w.ended
+}
+
+// observe says who leads.
+func (c *call) observe(ctx context.Context) error {
+	ctx, waiting := c.waitFor(ctx, 0)
+	defer waiting.stop()
+	latch, err := leader.NewLeaderLatch(c.client, c.args[0])
+	if err != nil {
+		return usage("%w", err)
+	}
+	for p, err := range latch.Observe(ctx) {
+		var signalled signalError
+		switch {
+		case errors.As(context.Cause(ctx), &signalled):
+			return &exit{status: exitSignal + int(signalled.number)}
+		case err != nil:
+			return err
+		case c.output == "json":
+			err = c.json(p)
+		case p == nil:
+			err = c.println("no leader")
+		default:
+			err = c.println(fmt.Sprintf("%s leads, term %d", nameOf(*p), p.Token))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

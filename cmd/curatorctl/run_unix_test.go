@@ -1,0 +1,323 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/fence"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestLockRun: what a script sees of lock run, on every server.
+func TestLockRun(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		play(t, server.ConnectString(), `
+$ lock run /locks/a -- sh -c "echo $CURATOR_LOCK_PATH; test $CURATOR_LOCK_TOKEN -gt 0; echo $?; exit 3"
+[3]
+/locks/a
+0
+$ lock run /locks/a cat
+< as it came
+as it came
+$ lock run /locks/a -- sh -c "kill -9 $$"
+[137]
+$ lock run -shared /locks/rw -- true
+$ lock run -exclusive /locks/rw -- true
+$ lock run -permits 2 /locks/sem -- true
+$ lock run -once monday /jobs/report -- echo "by this machine"
+by this machine
+$ lock run -once monday /jobs/report -- echo again
+$ lock run -once tuesday /jobs/report -- false
+[1]
+$ lock run -once tuesday /jobs/report -- echo "at last"
+at last
+$ elect /election -- echo "this one leads"
+this one leads
+$ lock run -max-hold 10ms -grace 0s /locks/a -- sleep 100
+[124] curatorctl: the command was ended after 10ms
+$ lock run -policy session /locks/a -- true
+$ lock run /locks/a -- /etc/passwd
+[126] curatorctl: *
+$ lock run /locks/a -- no-such-command
+[127] curatorctl: *
+$ lock run /locks/a
+[64] curatorctl: lock run: command missing, expected it after --
+$ lock run -n -w 1s /locks/a -- true
+[64] curatorctl: lock run: -n together with *
+$ lock run -shared -exclusive /locks/a -- true
+[64] curatorctl: lock run: expected one of *
+$ lock run -policy lenient /locks/a -- true
+[64] curatorctl: lock run: -policy "lenient", expected standard, session or quorum
+$ lock run -E 256 /locks/a -- true
+[64] curatorctl: lock run: -E 256, expected 0 to 255
+$ lock run relative -- true
+[64] curatorctl: locks: *
+$ locks -o json
+[]
+`)
+		client := zktest.Client(t, server)
+		mutex, err := locks.NewInterProcessMutex(client, "/locks/held", locks.WithLabel("nightly"))
+		require.NoError(t, err)
+		lease, err := mutex.Acquire(withLimit(t))
+		require.NoError(t, err)
+		play(t, server.ConnectString(), `
+$ lock run -n /locks/held -- true
+[75] curatorctl: *: not acquired: *
+$ lock run -w 10ms -E 9 /locks/held -- true
+[9] curatorctl: locks: acquire /locks/held: *
+`)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// TestLockRunWithoutAServer: it is not the same as a lock that is held.
+func TestLockRunWithoutAServer(t *testing.T) {
+	server := zktest.NewServer(t)
+	require.NoError(t, server.Stop())
+	got := curatorctl(t, server.Addr(), "", "lock", "run", "-timeout", "100ms", "/locks/a", "--", "true")
+	require.Equal(t, exitUnavailable, got.status, got.stderr)
+}
+
+// sessionTimeout of the faults: a tenth of it is left when the command is killed, and that
+// must be enough on a busy machine.
+const sessionTimeout = 5 * time.Second
+
+// patient is a test of lock run in a process of its own. The command writes its token
+// again and again into a pipe. A rival in this process does so when it gets the lock.
+type patient struct {
+	t       *testing.T
+	server  *zkserver.Server
+	client  *framework.Framework
+	cmd     *exec.Cmd
+	stderr  bytes.Buffer
+	holder  locks.Participant
+	rival   chan error
+	refused chan int // tokens of the command that came after the rival's
+	begun   chan struct{}
+	ended   chan error
+}
+
+const tokens = `while :; do echo $CURATOR_LOCK_TOKEN; sleep 0.01; done`
+
+// start runs the script under the lock, and returns when it works and the rival waits.
+func start(t *testing.T, server *zkserver.Server, servers, script string) *patient {
+	t.Helper()
+	p := &patient{
+		t: t, server: server, client: zktest.Client(t, server), rival: make(chan error, 1),
+		refused: make(chan int, 1), begun: make(chan struct{}), ended: make(chan error, 1),
+	}
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	p.cmd = exec.Command(os.Args[0], "lock", "run", "-session-timeout", sessionTimeout.String(), "/locks/judged", "--", "sh", "-c", script)
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+servers)
+	p.cmd.Stdout, p.cmd.Stderr = writer, &p.stderr
+	require.NoError(t, p.cmd.Start())
+	go p.judge(reader)
+	go func() { p.ended <- p.cmd.Wait() }()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended if the test has passed
+	zktest.Await(t, p.begun, "the command's work")
+	recipes, err := inspect.At(withLimit(t), zktest.Client(t, server), "/locks/judged")
+	require.NoError(t, err)
+	require.Len(t, recipes, 1)
+	p.holder = recipes[0].Participants[0]
+
+	mutex, err := locks.NewInterProcessMutex(p.client, "/locks/judged")
+	require.NoError(t, err)
+	ctx := withLimit(t)
+	go func() {
+		defer writer.Close()
+		p.rival <- mutex.Do(ctx, func(ctx context.Context) error {
+			_, err := writer.WriteString(strconv.FormatInt(locks.LeaseFrom(ctx).Token(), 10) + "\n")
+			return err
+		})
+	}()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { // the rival waits
+		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID == p.client.Session().ID()
+	})
+	return p
+}
+
+// judge shows all tokens to a register, in the order in which they were written. It ends when
+// no process is left that could write.
+func (p *patient) judge(reader *os.File) {
+	defer reader.Close()
+	var register fence.Register
+	first, refused := true, 0
+	for lines := bufio.NewScanner(reader); lines.Scan(); {
+		token, err := strconv.ParseInt(strings.TrimSpace(lines.Text()), 10, 64)
+		if err == nil {
+			err = register.Accept(token)
+		}
+		if err != nil {
+			refused++
+		}
+		if first {
+			close(p.begun)
+			first = false
+		}
+	}
+	p.refused <- refused
+}
+
+// end waits for the end of the program.
+func (p *patient) end(status int) {
+	p.t.Helper()
+	err := zktest.Await(p.t, p.ended, "the end of lock run")
+	var exit *exec.ExitError
+	if status == 0 {
+		require.NoError(p.t, err)
+	} else {
+		require.ErrorAs(p.t, err, &exit)
+		require.Equal(p.t, status, exit.ExitCode(), p.stderr.String())
+	}
+}
+
+// nothingLeft waits until no process of the command is left, and the rival has had the lock.
+func (p *patient) nothingLeft() (refused int) {
+	p.t.Helper()
+	require.NoError(p.t, zktest.Await(p.t, p.rival, "the rival's turn"))
+	return zktest.Await(p.t, p.refused, "the end of all processes")
+}
+
+func newServerFor(t *testing.T) *zkserver.Server {
+	t.Helper()
+	return zktest.NewServer(t, zkserver.WithTick(250*time.Millisecond))
+}
+
+// TestLockRunUnderFaults: whatever happens to it, its command does not work any more when
+// another has the lock, and no process is left.
+func TestLockRunUnderFaults(t *testing.T) {
+	t.Parallel()
+	t.Run("SIGTERM", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), tokens)
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+		p.end(exitSignal + int(syscall.SIGTERM))
+		require.Zero(t, p.nothingLeft())
+	})
+	t.Run("the command heeds SIGTERM", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), `trap 'exit 5' TERM; `+tokens)
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+		p.end(5)
+		require.Zero(t, p.nothingLeft())
+	})
+	t.Run("the command is killed", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), `sh -c 'echo $CURATOR_LOCK_TOKEN; sleep 1'; kill -9 $$`)
+		p.end(exitSignal + int(syscall.SIGKILL))
+		require.Zero(t, p.nothingLeft())
+	})
+	t.Run("the command leaves processes behind", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), `(trap '' TERM; `+tokens+`) & sleep 1`)
+		p.end(0)
+		require.Zero(t, p.nothingLeft())
+	})
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), tokens)
+		require.NoError(t, p.cmd.Process.Kill())
+		require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
+		require.Zero(t, p.nothingLeft())
+	})
+	t.Run("stopped", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), tokens)
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
+		require.NoError(t, zktest.Await(t, p.rival, "the rival's turn"))
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
+		p.end(exitLost)
+		require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"))
+	})
+	t.Run("the link is cut", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		proxy := zktest.NewProxy(t, server)
+		p := start(t, server, proxy.Addr(), tokens)
+		proxy.Blackhole(zkproxy.ToServer | zkproxy.ToClient)
+		require.NoError(t, zktest.Await(t, p.rival, "the rival's turn"))
+		p.end(exitLost)
+		require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"))
+		proxy.Heal()
+	})
+	t.Run("the session is killed", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), tokens)
+		require.True(t, server.KillSession(p.holder.Session))
+		p.end(exitLost)
+		// The rival learns of it at the same time: only the register can refuse what comes late.
+		refused := p.nothingLeft()
+		t.Logf("%d writes were refused", refused)
+	})
+	t.Run("the node is deleted", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), tokens)
+		got := curatorctl(t, server.Addr(), "", "lock", "break", "-yes", "-token", strconv.FormatInt(p.holder.Token, 10), p.holder.Path)
+		require.Zero(t, got.status, got.stderr)
+		p.end(exitLost)
+		t.Logf("%d writes were refused", p.nothingLeft())
+	})
+}
+
+// TestTheConnectionComesBack: a short interruption costs the command nothing.
+func TestTheConnectionComesBack(t *testing.T) {
+	server := newServerFor(t)
+	proxy := zktest.NewProxy(t, server)
+	p := start(t, server, proxy.Addr(), `echo $CURATOR_LOCK_TOKEN; sleep 1; exit 7`)
+	proxy.Cut()
+	p.end(7)
+	require.Zero(t, p.nothingLeft())
+}
+
+// TestASignalEndsTheWait for a lock that another holds.
+func TestASignalEndsTheWait(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/held")
+	require.NoError(t, err)
+	lease, err := mutex.Acquire(withLimit(t))
+	require.NoError(t, err)
+	signals := make(chan os.Signal, 1)
+	var stderr bytes.Buffer
+	p := program{
+		stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr, signals: signals, getenv: func(string) string { return "" },
+	}
+	status := make(chan int, 1)
+	go func() {
+		status <- p.run(withLimit(t), []string{"-servers", server.Addr(), "lock", "run", "/locks/held", "--", "true"})
+	}()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID != client.Session().ID()
+	})
+	signals <- syscall.SIGUSR1 // not one that ends programs that wait
+	signals <- syscall.SIGTERM
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), zktest.Await(t, status, "the end"), stderr.String())
+	require.NoError(t, lease.Release(t.Context()))
+	require.Equal(t, "[]\n", curatorctl(t, server.Addr(), "", "locks", "-o", "json").stdout)
+}
