@@ -16,10 +16,10 @@ import (
 // ErrNotInstalled is what [Start] returns when Java or ZooKeeper's jars are missing. The text names the Debian packages to install.
 var ErrNotInstalled = errors.New("ensemble: not installed")
 
-// ClassPathVariable is the environment variable that points at another ZooKeeper than Debian's, in the form of java's -cp.
+// classPathVariable is the environment variable that points at another ZooKeeper than Debian's, in the form of java's -cp.
 // It is for tests: everything in this module that starts a ZooKeeper server takes it from there. [WithClassPath] wins over
 // it.
-const ClassPathVariable = "CURATOR_ZOOKEEPER_CLASSPATH"
+const classPathVariable = "CURATOR_ZOOKEEPER_CLASSPATH"
 
 const (
 	debianZooKeeper = "/usr/share/java/zookeeper.jar"
@@ -48,13 +48,13 @@ func (s *settings) resolve() error {
 	}
 	s.java = java
 	if s.classPath == "" {
-		s.classPath = os.Getenv(ClassPathVariable)
+		s.classPath = os.Getenv(classPathVariable)
 	}
 	if s.classPath != "" {
 		return nil
 	}
 	if _, err := os.Stat(debianZooKeeper); err != nil {
-		return fmt.Errorf("%w: no ZooKeeper to run: install zookeeper (Debian), use WithClassPath or set %s: %w", ErrNotInstalled, ClassPathVariable, err)
+		return fmt.Errorf("%w: no ZooKeeper to run: install zookeeper (Debian), use WithClassPath or set %s: %w", ErrNotInstalled, classPathVariable, err)
 	}
 	s.classPath = debianZooKeeper + string(os.PathListSeparator) + debianLogger
 	if s.secure {

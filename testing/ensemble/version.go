@@ -11,9 +11,9 @@ import (
 // Version is a version of ZooKeeper: major, minor and patch.
 type Version [3]int
 
-// ParseVersion reads a version as servers report it: 3.8.0, 3.10.0-SNAPSHOT, or 3.5.10-1 with a revision behind it. What
+// parseVersion reads a version as servers report it: 3.8.0, 3.10.0-SNAPSHOT, or 3.5.10-1 with a revision behind it. What
 // follows the three numbers is ignored.
-func ParseVersion(text string) (Version, error) {
+func parseVersion(text string) (Version, error) {
 	var v Version
 	numbers, _, _ := strings.Cut(text, "-")
 	parts := strings.Split(numbers, ".")
@@ -70,7 +70,7 @@ func VersionIn(srvr string) (Version, error) {
 	for line := range strings.Lines(srvr) {
 		if text, found := strings.CutPrefix(line, "Zookeeper version: "); found {
 			version, _, _ := strings.Cut(strings.TrimSpace(text), ",")
-			return ParseVersion(version)
+			return parseVersion(version)
 		}
 	}
 	return Version{}, fmt.Errorf("ensemble: no version in the answer to srvr: %q", srvr)

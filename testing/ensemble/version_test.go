@@ -43,7 +43,7 @@ func TestClassPathVariable(t *testing.T) {
 		t.Skip("starts Java")
 	}
 	debian := "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
-	t.Setenv(ensemble.ClassPathVariable, t.TempDir())
+	t.Setenv("CURATOR_ZOOKEEPER_CLASSPATH", t.TempDir())
 	_, err := ensemble.Start(t.Context())
 	require.ErrorContains(t, err, "ZooKeeperServerMain", "Java finds no such class")
 	e, err := ensemble.Start(t.Context(), ensemble.WithClassPath(debian))
