@@ -200,7 +200,8 @@ func outageUnderEachPolicy(t *testing.T, client *framework.Framework, link *zkpr
 func TestTheElectionStartsAgainOnAnEmptyServer(t *testing.T) {
 	server, empty := zktest.NewServer(t), zktest.NewServer(t)
 	link := zktest.NewProxy(t, server)
-	latches := []*leader.LeaderLatch{started(t, zktest.Client(t, link)), started(t, zktest.Client(t, link))}
+	short := framework.WithSessionTimeout(shortSession) // a server that knows nothing of a session refuses its client until it has ended
+	latches := []*leader.LeaderLatch{started(t, zktest.Client(t, link, short)), started(t, zktest.Client(t, link, short))}
 	first := awaitOneLeader(t, latches)
 	awaitCandidates(t, zktest.Client(t, server), 2)
 
