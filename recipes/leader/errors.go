@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -32,5 +33,6 @@ var (
 // by itself later. Lack of rights and the like take a person to change.
 func mayPass(err error) bool {
 	var lost *locks.LostError
-	return framework.Retryable(err) || errors.As(err, &lost) || errors.Is(err, framework.ErrSessionEnded)
+	var panicked *attempt.PanicError
+	return framework.Retryable(err) || errors.As(err, &lost) || errors.Is(err, framework.ErrSessionEnded) || errors.As(err, &panicked)
 }

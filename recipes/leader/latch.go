@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -118,7 +119,11 @@ func (l *LeaderLatch) stand(ctx context.Context) {
 	defer close(l.stopped)
 	var p attempt.Pause
 	for ctx.Err() == nil {
-		lease, err := l.internals.Acquire(ctx)
+		var lease *locks.Lease
+		err := attempt.Guard(l.client, func() (err error) {
+			lease, err = l.internals.Acquire(ctx)
+			return err
+		})
 		switch {
 		case err == nil:
 			p.Reset()
@@ -150,7 +155,8 @@ func (l *LeaderLatch) lead(ctx context.Context, lease *locks.Lease) {
 	}
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if err := lease.Release(release); err != nil && !errors.As(err, new(*locks.LostError)) {
+	err := attempt.Guard(l.client, func() error { return lease.Release(release) })
+	if err != nil && !errors.As(err, new(*locks.LostError)) {
 		l.client.Logger().Warn("a leader could not leave its election at once", "path", l.Path(), "error", err)
 	}
 }
@@ -321,8 +327,14 @@ func (l *LeaderLatch) Leader(ctx context.Context) (locks.Participant, bool, erro
 	return currentLeader(ctx, l.internals)
 }
 
-// Observe follows the leader of this election; see [Observe]. The latch need
-// not be started.
-func (l *LeaderLatch) Observe(ctx context.Context) Leaders {
+// Observe follows the leader of this election: the sequence yields the present
+// leader, then each one that follows. A nil leader says that there is none. A
+// newer leader is never followed by an older one; leaders that were gone before
+// they could be read are left out. An error is the last value.
+//
+// The sequence goes on over lost connections and sessions until ctx ends or the
+// consumer leaves the loop. It watches the node of the leader only. The latch
+// need not be started.
+func (l *LeaderLatch) Observe(ctx context.Context) iter.Seq2[*locks.Participant, error] {
 	return observe(ctx, l.client, l.internals)
 }

@@ -11,10 +11,6 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// Leaders is a sequence of leaders, see [LeaderLatch.Observe]. A nil leader
-// says that there is none at present. An error is the last value.
-type Leaders = iter.Seq2[*locks.Participant, error]
-
 // currentLeader returns the first in the queue.
 func currentLeader(ctx context.Context, internals *locks.LockInternals) (locks.Participant, bool, error) {
 	holders, err := internals.Holders(ctx)
@@ -42,7 +38,7 @@ type observer struct {
 }
 
 // observe returns the leaders of an election.
-func observe(ctx context.Context, client *framework.Framework, internals *locks.LockInternals) Leaders {
+func observe(ctx context.Context, client *framework.Framework, internals *locks.LockInternals) iter.Seq2[*locks.Participant, error] {
 	return func(yield func(*locks.Participant, error) bool) {
 		if ctx == nil {
 			yield(nil, fmt.Errorf("leader: observe %s: %w", internals.Path(), attempt.ErrNilContext))

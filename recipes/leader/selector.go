@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/gocurator/curator/framework"
@@ -200,6 +201,6 @@ func (s *LeaderSelector) Leader(ctx context.Context) (locks.Participant, bool, e
 }
 
 // Observe follows the leader of this election; see [LeaderLatch.Observe].
-func (s *LeaderSelector) Observe(ctx context.Context) Leaders {
+func (s *LeaderSelector) Observe(ctx context.Context) iter.Seq2[*locks.Participant, error] {
 	return observe(ctx, s.client, s.internals)
 }
