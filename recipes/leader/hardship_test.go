@@ -27,8 +27,18 @@ func TestEveryCallHasHardships(t *testing.T) {
 	hardship.CompleteAll(t, hardshipCalls(), withoutHardship)
 }
 
+// sameInACrowd are rows that a crowd makes the same: all but one stand behind another.
+var sameInACrowd = map[string]string{
+	inACrowd + "LeaderLatch: Start and Await":     "as behind a leader",
+	inACrowd + "LeaderSelector: Run":              "as behind a leader",
+	inACrowd + "Once: Do behind a run that fails": "as without one",
+	inACrowd + "Once: Do that never runs again":   "as with one that does",
+}
+
+const inACrowd = "many participants of one client, and one reset: "
+
 // TestHardships makes every call of the package where life is hard.
-func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls(), map[string]string{}) }
+func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls(), sameInACrowd) }
 
 // TestEveryFaultAtEveryRequest makes every call with every fate of every request.
 func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }

@@ -34,16 +34,16 @@ const releaseTimeout = 10 * time.Second
 type LeaderLatch struct { //nolint:revive // Curator's name
 	client    *framework.Framework
 	internals *locks.LockInternals
-	closeMode CloseMode
 	changes   *listen.Set[Change]
 
-	mu      sync.Mutex
-	stop    context.CancelCauseFunc // nil before Start
-	stopped chan struct{}           // closed when the candidate has left
-	closed  bool
-	lease   *locks.Lease  // nil while another candidate leads
-	failure error         // of the newest attempt to join, nil once it has joined
-	changed chan struct{} // closed, and replaced, whenever one of the three above changes
+	mu        sync.Mutex
+	closeMode CloseMode
+	stop      context.CancelCauseFunc // nil before Start
+	stopped   chan struct{}           // closed when the candidate has left
+	closed    bool
+	lease     *locks.Lease  // nil while another candidate leads
+	failure   error         // of the newest attempt to join, nil once it has joined
+	changed   chan struct{} // closed, and replaced, whenever one of the three above changes
 }
 
 // Change is the beginning or the end of a leadership of one latch.
@@ -209,7 +209,10 @@ func (l *LeaderLatch) wakeLocked() {
 // hear is set by [WithCloseMode]. Close waits until the server has confirmed
 // that the candidate is gone, for at most ten seconds; then it goes on in the
 // background. A second Close does nothing.
-func (l *LeaderLatch) Close() error { return l.CloseWith(l.closeMode) }
+func (l *LeaderLatch) Close() error {
+	l.leave(nil)
+	return nil
+}
 
 // CloseWith closes the latch as [LeaderLatch.Close] does, with another mode
 // than the one of [WithCloseMode].
@@ -217,19 +220,27 @@ func (l *LeaderLatch) CloseWith(mode CloseMode) error {
 	if err := mode.check(); err != nil {
 		return fmt.Errorf("leader: close %s: %w", l.Path(), err)
 	}
+	l.leave(&mode)
+	return nil
+}
+
+// leave closes the latch, with another mode if one is given.
+func (l *LeaderLatch) leave(mode *CloseMode) {
 	l.mu.Lock()
 	if !l.closed {
-		l.closed, l.closeMode = true, mode
+		l.closed = true
+		if mode != nil {
+			l.closeMode = *mode
+		}
 		l.wakeLocked()
 	}
 	stop, stopped := l.stop, l.stopped
 	l.mu.Unlock()
 	if stop == nil {
-		return nil // never started, so there is nothing to leave
+		return // never started, so there is nothing to leave
 	}
 	stop(ErrClosed)
 	<-stopped
-	return nil
 }
 
 // Await blocks until this latch leads, and returns the leadership: what is

@@ -401,3 +401,23 @@ func TestLayoutOfALatch(t *testing.T) {
 		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
 	})
 }
+
+func TestALatchMayBeClosedByManyAtOnce(t *testing.T) {
+	latch := started(t, zktest.Client(t, zktest.NewServer(t)))
+	awaitLeadership(t, latch)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := latch.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+		wg.Go(func() {
+			if err := latch.CloseWith(leader.NotifyLeader); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	require.False(t, latch.HasLeadership())
+}

@@ -26,7 +26,7 @@ var leaderMutants = []mutant{
 		name:     "leader-stays-after-close",
 		property: "A latch that is closed leaves its election.",
 		dir:      "recipes/leader",
-		in:       "(*LeaderLatch).CloseWith",
+		in:       "(*LeaderLatch).leave",
 		old:      "stop(ErrClosed)\n\t<-stopped",
 		new:      "_, _ = stop, stopped",
 		pkg:      "./recipes/leader",
