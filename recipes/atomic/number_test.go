@@ -67,34 +67,36 @@ func TestBytesOfTheCounters(t *testing.T) {
 }
 
 func TestOddBytes(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	ctx := withLimit(t)
-	long := newLong(t, client)
-	for _, c := range []struct {
-		data []byte
-		want int64
-		ok   bool
-	}{
-		{nil, 0, true},
-		{[]byte{}, 0, true},
-		{[]byte{1}, 0, false},
-		{[]byte("1234567"), 0, false},
-		{[]byte{0, 0, 0, 0, 0, 0, 0, 5, 9}, 5, true},
-	} {
-		if _, err := client.Create(ctx, long.Path(), c.data, framework.CreatingParentsIfNeeded(), framework.OrSetData()); err != nil {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		ctx := withLimit(t)
+		long := newLong(t, client)
+		for _, c := range []struct {
+			data []byte
+			want int64
+			ok   bool
+		}{
+			{nil, 0, true},
+			{[]byte{}, 0, true},
+			{[]byte{1}, 0, false},
+			{[]byte("1234567"), 0, false},
+			{[]byte{0, 0, 0, 0, 0, 0, 0, 5, 9}, 5, true},
+		} {
+			if _, err := client.Create(ctx, long.Path(), c.data, framework.CreatingParentsIfNeeded(), framework.OrSetData()); err != nil {
+				require.NoError(t, err)
+			}
+			number, err := long.Get(ctx)
+			_, addErr := long.Add(ctx, 0)
+			if !c.ok {
+				require.ErrorIs(t, err, atomic.ErrCorrupted)
+				require.ErrorIs(t, addErr, atomic.ErrCorrupted)
+				continue
+			}
 			require.NoError(t, err)
+			require.NoError(t, addErr)
+			require.Equal(t, c.want, number)
 		}
-		number, err := long.Get(ctx)
-		_, addErr := long.Add(ctx, 0)
-		if !c.ok {
-			require.ErrorIs(t, err, atomic.ErrCorrupted)
-			require.ErrorIs(t, addErr, atomic.ErrCorrupted)
-			continue
-		}
-		require.NoError(t, err)
-		require.NoError(t, addErr)
-		require.Equal(t, c.want, number)
-	}
+	})
 }
 
 func TestCompareAndSetAndInitialize(t *testing.T) {
@@ -270,49 +272,52 @@ func TestALostReplyIsNeverCountedTwice(t *testing.T) {
 }
 
 func TestCachedCountersHandOutBlocks(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	long := newLong(t, client)
-	first, err := atomic.NewCachedAtomicLong(long, 10)
-	require.NoError(t, err)
-	second, err := atomic.NewCachedAtomicLong(newLong(t, zktest.Client(t, server)), 10)
-	require.NoError(t, err)
-	for i := range int64(10) {
-		number, err := first.Next(withLimit(t))
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		long := newLong(t, client)
+		first, err := atomic.NewCachedAtomicLong(long, 10)
 		require.NoError(t, err)
-		require.Equal(t, i+1, number)
-	}
-	number, err := second.Next(withLimit(t))
-	require.NoError(t, err)
-	require.Equal(t, int64(11), number)
-	number, err = first.Next(withLimit(t))
-	require.NoError(t, err)
-	require.Equal(t, int64(21), number, "the block between is the other's")
+		second, err := atomic.NewCachedAtomicLong(newLong(t, zktest.Client(t, server)), 10)
+		require.NoError(t, err)
+		for i := range int64(10) {
+			number, err := first.Next(withLimit(t))
+			require.NoError(t, err)
+			require.Equal(t, i+1, number)
+		}
+		number, err := second.Next(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, int64(11), number)
+		number, err = first.Next(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, int64(21), number, "the block between is the other's")
 
-	_, err = atomic.NewCachedAtomicLong(long, 0)
-	require.ErrorContains(t, err, "blocks of 0")
-	_, err = atomic.NewCachedAtomicInteger(nil, 1)
-	require.ErrorContains(t, err, "counter nil")
+		_, err = atomic.NewCachedAtomicLong(long, 0)
+		require.ErrorContains(t, err, "blocks of 0")
+		_, err = atomic.NewCachedAtomicInteger(nil, 1)
+		require.ErrorContains(t, err, "counter nil")
+	})
 }
 
 func TestTheNextBlockFails(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	long := newLong(t, client)
-	cached, err := atomic.NewCachedAtomicLong(long, 2)
-	require.NoError(t, err)
-	for range 2 {
-		_, err := cached.Next(withLimit(t))
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		long := newLong(t, client)
+		cached, err := atomic.NewCachedAtomicLong(long, 2)
 		require.NoError(t, err)
-	}
-	require.NoError(t, client.Set(withLimit(t), long.Path(), []byte("bad")))
+		for range 2 {
+			_, err := cached.Next(withLimit(t))
+			require.NoError(t, err)
+		}
+		require.NoError(t, client.Set(withLimit(t), long.Path(), []byte("bad")))
 
-	_, err = cached.Next(withLimit(t))
-	require.ErrorIs(t, err, atomic.ErrCorrupted)
+		_, err = cached.Next(withLimit(t))
+		require.ErrorIs(t, err, atomic.ErrCorrupted)
 
-	require.NoError(t, long.ForceSet(withLimit(t), 40))
-	number, err := cached.Next(withLimit(t))
-	require.NoError(t, err)
-	require.Equal(t, int64(41), number)
+		require.NoError(t, long.ForceSet(withLimit(t), 40))
+		number, err := cached.Next(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, int64(41), number)
+	})
 }
 
 // awaitHeld waits until the server holds the n-th request of those that it has
@@ -385,4 +390,19 @@ func TestAPanicOfUserCodeIsTheCallers(t *testing.T) {
 	value, err := long.Increment(withLimit(t)) // no znode has to be created
 	require.NoError(t, err)
 	require.Equal(t, int64(5), value.Post)
+}
+
+// A forced set wins whatever others do; a change that has read the value before
+// it starts again.
+func TestAForcedSetReplacesTheValue(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		long, other := newLong(t, zktest.Client(t, server)), newLong(t, zktest.Client(t, server))
+		require.NoError(t, long.ForceSet(withLimit(t), 5), "there was no znode")
+		_, err := other.Add(withLimit(t), 7)
+		require.NoError(t, err)
+		require.NoError(t, long.ForceSet(withLimit(t), 10))
+		value, err := other.Increment(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, int64(10), value.Pre)
+	})
 }

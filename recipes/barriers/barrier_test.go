@@ -76,15 +76,19 @@ func TestAWaitSurvivesItsSession(t *testing.T) {
 }
 
 func TestAWaitFailsWithoutAServer(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(retry.MinWait*10))
-	b := newBarrier(t, client)
-	require.NoError(t, b.SetBarrier(withLimit(t)))
-	require.NoError(t, server.Stop())
-	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		proxy := zktest.NewProxy(t, server)
+		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
+			framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(retry.MinWait*10))
+		b := newBarrier(t, client)
+		require.NoError(t, b.SetBarrier(withLimit(t)))
+		proxy.Refuse(true)
+		proxy.Cut()
+		zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
 
-	require.ErrorIs(t, b.WaitOnBarrier(withLimit(t)), framework.ErrNotConnected)
-	require.NoError(t, server.Restart())
+		require.ErrorIs(t, b.WaitOnBarrier(withLimit(t)), framework.ErrNotConnected)
+		proxy.Refuse(false)
+	})
 }
 
 func TestBadInput(t *testing.T) {

@@ -248,3 +248,45 @@ func TestACyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// A wake-up that is not the opening lets no member pass: the loss of the
+// connection ends all watches.
+func TestAWakeUpAloneOpensNothing(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		proxy := zktest.NewProxy(t, server)
+		client, other := zktest.Client(t, server.ConnectStringVia(proxy.Addr())), zktest.Client(t, server)
+		b := newDouble(t, client, 2)
+		before := server.Counts(t).Watches
+		result := later(func() error { return b.Enter(withLimit(t)) })
+		watched := func() bool { return server.Counts(t).Watches == before+1 }
+		require.Eventually(t, watched, limit, limit/1000)
+
+		proxy.Cut()
+		zktest.AwaitState(t, client, framework.Reconnected)
+		require.Eventually(t, watched, limit, limit/1000, "it waits again")
+
+		require.Empty(t, result, "the other member has not come")
+		require.NoError(t, newDouble(t, other, 2).Enter(withLimit(t)))
+		require.NoError(t, zktest.Await(t, result, "the opening"))
+	})
+}
+
+// A Leave whose context ends leaves no member for which others wait.
+func TestALeaveEndsWithItsContext(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		b, other := newDouble(t, client, 2), newDouble(t, client, 2)
+		entering := later(func() error { return other.Enter(withLimit(t)) })
+		require.NoError(t, b.Enter(withLimit(t)))
+		require.NoError(t, zktest.Await(t, entering, "the other member"))
+		ctx, cancel := context.WithCancel(t.Context())
+		leaving := later(func() error { return b.Leave(ctx) })
+		awaitChildren(t, client, 2) // the other member, and what has opened the barrier
+
+		cancel()
+
+		require.ErrorIs(t, zktest.Await(t, leaving, "the end of the wait"), context.Canceled)
+		require.NoError(t, other.Leave(withLimit(t)))
+		awaitChildren(t, client, 0)
+	})
+}

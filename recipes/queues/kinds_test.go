@@ -2,6 +2,7 @@ package queues_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,21 +35,22 @@ func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
 		min  int
 		want []string
 	}{{0, []string{"1", "0", "2", "3"}}, {2, []string{"1", "2", "0", "3"}}} {
-		client := zktest.Client(t, zktest.NewServer(t))
-		q, err := queues.NewDistributedPriorityQueue(client, path, queues.WithMinItemsBeforeRefresh(c.min))
-		require.NoError(t, err)
-		for i, item := range []string{"1", "2", "3"} {
-			require.NoError(t, q.Put(withLimit(t), []byte(item), int32(i+1)))
-		}
-		got := make(chan string, 10)
-		start(t, q, func(ctx context.Context, item []byte) error {
-			got <- string(item)
-			if string(item) == "1" {
-				return q.Put(ctx, []byte("0"), 0)
+		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+			q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, queues.WithMinItemsBeforeRefresh(c.min))
+			require.NoError(t, err)
+			for i, item := range []string{"1", "2", "3"} {
+				require.NoError(t, q.Put(withLimit(t), []byte(item), int32(i+1)))
 			}
-			return nil
+			got := make(chan string, 10)
+			start(t, q, func(ctx context.Context, item []byte) error {
+				got <- string(item)
+				if string(item) == "1" {
+					return q.Put(ctx, []byte("0"), 0) // its reply comes after the event
+				}
+				return nil
+			})
+			require.Equal(t, c.want, awaitItems(t, got, 4))
 		})
-		require.Equal(t, c.want, awaitItems(t, got, 4))
 	}
 }
 
@@ -181,5 +183,30 @@ func TestAnItemThatIsConsumedIsNotRemoved(t *testing.T) {
 		close(release)
 		require.Equal(t, "a", zktest.Await(t, got, "it was put back"))
 		awaitNames(t, client, path, 0)
+	})
+}
+
+func TestDelayedItemsComeInTheOrderOfTheirTimes(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
+		require.NoError(t, err)
+		for _, n := range []int64{3, 1, 4, 2, 10, 5} { // 16 sorts before 2 as a string
+			require.NoError(t, q.Put(withLimit(t), fmt.Append(nil, n), time.UnixMilli(n*n)))
+		}
+		require.Equal(t, []string{"1", "2", "3", "4", "5", "10"}, awaitItems(t, consumed(t, q), 6))
+	})
+}
+
+// A consumer that waits for an item hears of one that was added later and is due
+// earlier.
+func TestALaterItemThatIsDueEarlierComesFirst(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
+		require.NoError(t, err)
+		require.NoError(t, q.Put(withLimit(t), []byte("tomorrow"), time.Now().Add(24*time.Hour)))
+		items := consumed(t, q)
+		require.NoError(t, q.Put(withLimit(t), []byte("now"), time.Now()))
+		require.Equal(t, "now", zktest.Await(t, items, "the item that is due"))
+		require.Empty(t, items)
 	})
 }

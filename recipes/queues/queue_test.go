@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -150,39 +151,43 @@ func TestAFailedItemIsPutBackOrDeleted(t *testing.T) {
 }
 
 func TestNamesDoNotGrowWithEachFailure(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	ids, err := queues.NewDistributedIdQueue(client, path, withLock)
-	require.NoError(t, err)
-	require.NoError(t, ids.Put(withLimit(t), []byte("a"), "id"))
-	failures := 0
-	last := make(chan string, 1)
-	start(t, ids, func(ctx context.Context, _ []byte) error {
-		if failures++; failures <= 3 {
-			return errFailed
-		}
-		names, err := client.Children(ctx, path)
-		last <- fmt.Sprint(names, err)
-		return nil
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		ids, err := queues.NewDistributedIdQueue(client, path, withLock)
+		require.NoError(t, err)
+		require.NoError(t, ids.Put(withLimit(t), []byte("a"), "id"))
+		failures := 0
+		last := make(chan string, 1)
+		start(t, ids, func(ctx context.Context, _ []byte) error {
+			if failures++; failures <= 3 {
+				return errFailed
+			}
+			names, err := client.Children(ctx, path)
+			last <- fmt.Sprint(names, err)
+			return nil
+		})
+		require.Equal(t, "[queue-|id|0000000003] <nil>", zktest.Await(t, last, "the last try"))
 	})
-	require.Equal(t, "[queue-|id|0000000003] <nil>", zktest.Await(t, last, "the last try"))
 }
 
 func TestItemsOfOneZnode(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	q := newQueue(t, client, withLock)
-	failed := false
-	got := make(chan string, 10)
-	start(t, q, func(_ context.Context, item []byte) error {
-		got <- string(item)
-		if string(item) == "b" && !failed {
-			failed = true
-			return errFailed
-		}
-		return nil
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		q := newQueue(t, client, withLock)
+		failed := false
+		got := make(chan string, 10)
+		start(t, q, func(_ context.Context, item []byte) error {
+			got <- string(item)
+			if string(item) == "b" && !failed {
+				failed = true
+				return errFailed
+			}
+			return nil
+		})
+		require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
+		require.Equal(t, []string{"a", "b", "b", "c"}, awaitItems(t, got, 4), "a was consumed and is not put back")
+		awaitNames(t, client, path, 0)
 	})
-	require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
-	require.Equal(t, []string{"a", "b", "b", "c"}, awaitItems(t, got, 4), "a was consumed and is not put back")
-	awaitNames(t, client, path, 0)
 }
 
 func TestALoopThatIsLeftLeavesItsItem(t *testing.T) {
@@ -414,5 +419,35 @@ func TestManyProducersAndConsumersLoseNothing(t *testing.T) {
 	}
 	for item, n := range seen {
 		require.Equal(t, 1, n, "%s: no session has ended", item)
+	}
+}
+
+// No request of a consumer gets through for two session timeouts. It goes on
+// with the session that follows.
+func TestConsumersSurviveALongPartition(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
+				const timeout = 10 * time.Second
+				proxy := zktest.NewProxy(t, server)
+				client := zktest.Client(t, proxy, framework.WithSessionTimeout(timeout))
+				first := client.Session()
+				items := consumed(t, newQueue(t, client, opts...))
+				other := zktest.Client(t, server)
+				producer := newQueue(t, other)
+				require.NoError(t, producer.Put(withLimit(t), []byte("a")))
+				require.Equal(t, "a", zktest.Await(t, items, "the first item"))
+				awaitNames(t, other, path, 0)
+
+				proxy.Refuse(true)
+				proxy.Cut()
+				time.Sleep(2 * timeout)
+				proxy.Refuse(false)
+
+				require.NoError(t, producer.Put(withLimit(t), []byte("b")))
+				require.Equal(t, "b", zktest.Await(t, items, "the item after the partition"))
+				require.Error(t, first.Err())
+			})
+		})
 	}
 }

@@ -82,16 +82,17 @@ func TestListenersHearNumbersInOrder(t *testing.T) {
 }
 
 func TestTheFirstSeedWins(t *testing.T) {
-	server := zktest.NewServer(t)
-	first, second := started(t, zktest.Client(t, server), 10), started(t, zktest.Client(t, server), 20)
-	for _, c := range []*shared.SharedCount{first, second} {
-		n, err := c.Count()
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		first, second := started(t, zktest.Client(t, server), 10), started(t, zktest.Client(t, server), 20)
+		for _, c := range []*shared.SharedCount{first, second} {
+			n, err := c.Count()
+			require.NoError(t, err)
+			require.Equal(t, int32(10), n)
+		}
+		data, err := zktest.Client(t, server).Get(withLimit(t), path)
 		require.NoError(t, err)
-		require.Equal(t, int32(10), n)
-	}
-	data, err := zktest.Client(t, server).Get(withLimit(t), path)
-	require.NoError(t, err)
-	require.Equal(t, []byte{0, 0, 0, 10}, data, "as Curator writes it")
+		require.Equal(t, []byte{0, 0, 0, 10}, data, "as Curator writes it")
+	})
 }
 
 func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
@@ -144,17 +145,19 @@ func TestChangesDuringAnOutageAreSeen(t *testing.T) {
 }
 
 func TestAReconnectTellsNothingThatIsNotNew(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	c := started(t, client, 1)
-	heard := counts(t, c)
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		proxy := zktest.NewProxy(t, server)
+		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
+		c := started(t, client, 1)
+		heard := counts(t, c)
 
-	server.Cut(client.Session().ID(), 1)
-	zktest.AwaitState(t, client, framework.Reconnected)
-	require.NoError(t, c.SetCount(withLimit(t), 2))
+		proxy.Cut()
+		zktest.AwaitState(t, client, framework.Reconnected)
+		require.NoError(t, c.SetCount(withLimit(t), 2))
 
-	require.Equal(t, int32(2), zktest.Await(t, heard, "the change"))
-	require.Empty(t, heard)
+		require.Equal(t, int32(2), zktest.Await(t, heard, "the change"))
+		require.Empty(t, heard)
+	})
 }
 
 func TestALostReplyIsNeverAppliedTwice(t *testing.T) {
