@@ -270,8 +270,11 @@
 // [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger], and for telemetry
 // [Framework.HasTelemetry], [Framework.TracerProvider], [Framework.MeterProvider],
 // [Framework.HasPathAttribute] and [Framework.ServerAttributes]. The recipes of this module
-// use only exported names. A tool that queries servers directly finds them with
-// [Framework.Servers], and connects with [Framework.Dialer].
+// use only exported names: [SequenceNumber], [CompareSequence], [IsProtectedName] and
+// [ListingSiblingsIn] for sequential and protected znodes, [Watch.EndOnDeletion] and
+// [WatchQueue] for watches that act in stream order, [ErrorType] for telemetry. A tool that
+// queries servers directly finds them with [Framework.Servers], and connects with
+// [Framework.Dialer].
 //
 // # What is not promised
 //
