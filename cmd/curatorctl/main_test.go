@@ -69,7 +69,8 @@ type step struct {
 
 // readScript reads lines of four kinds: "$ " begins a command line, whose words are quoted
 // as in Go where they must be; "< " is a line of its standard input; "[status] " is its exit
-// status and standard error; all others are its standard output.
+// status and standard error; all others are its standard output,
+// whose last line may lack its end.
 func readScript(tb testing.TB, text string) []*step {
 	tb.Helper()
 	var steps []*step
@@ -123,7 +124,7 @@ func play(t *testing.T, servers, text string) {
 		got := curatorctl(t, servers, s.stdin, s.args...)
 		line := strings.Join(s.args, " ")
 		require.Equal(t, s.status, got.status, "%s: %s", line, got.stderr)
-		require.True(t, like(s.stdout, got.stdout), "%s\nexpected:\n%s\ngot:\n%s", line, s.stdout, got.stdout)
+		require.True(t, like(strings.TrimSuffix(s.stdout, "\n"), strings.TrimSuffix(got.stdout, "\n")), "%s\nexpected:\n%s\ngot:\n%s", line, s.stdout, got.stdout)
 		if s.stderr != "" || s.status == 0 {
 			require.True(t, like(s.stderr, oneLine(strings.TrimSpace(got.stderr))), "%s\nexpected:\n%s\ngot:\n%s", line, s.stderr, got.stderr)
 		}

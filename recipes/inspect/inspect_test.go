@@ -387,3 +387,32 @@ func TestBadInput(t *testing.T) {
 	_, err = inspect.Walk(t.Context(), client, "/missing")
 	require.ErrorIs(t, err, framework.ErrNoNode)
 }
+
+// TestTree: all znodes, parents first, in the order of a walk by hand.
+func TestTree(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		put(t, client, "/a/b/c", "/a/b-", "/a/b0/d")
+		require.NoError(t, client.Set(t.Context(), "/a/b/c", []byte("data")))
+		nodes, err := inspect.Tree(t.Context(), client, "/a")
+		require.NoError(t, err)
+		var paths []string
+		for _, z := range nodes {
+			require.NoError(t, z.Err)
+			paths = append(paths, z.Path)
+		}
+		require.Equal(t, []string{"/a", "/a/b", "/a/b/c", "/a/b-", "/a/b0", "/a/b0/d"}, paths)
+		require.Equal(t, "data", string(nodes[2].Data))
+		require.EqualValues(t, 1, nodes[2].Stat.Version)
+
+		require.NoError(t, client.SetACL(t.Context(), "/a/b", []framework.ACL{{Perms: zk.PermAdmin, Scheme: "world", ID: "anyone"}}))
+		nodes, err = inspect.Tree(t.Context(), client, "/a")
+		require.NoError(t, err)
+		require.Len(t, nodes, 5)
+		require.ErrorIs(t, nodes[1].Err, framework.ErrNoAuth)
+		_, err = inspect.Tree(t.Context(), client, "/missing")
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		_, err = inspect.Tree(t.Context(), client, "a")
+		require.ErrorContains(t, err, "invalid path")
+	})
+}

@@ -1,0 +1,370 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+)
+
+// perms are the letters of permissions, in the order of their bits.
+const perms = "rwcda"
+
+// aclText writes an access control list as scheme:id:perms,...
+func aclText(acl []framework.ACL) string {
+	var entries []string
+	for _, a := range acl {
+		letters := ""
+		for bit, letter := range perms {
+			if a.Perms&(1<<bit) != 0 {
+				letters += string(letter)
+			}
+		}
+		entries = append(entries, a.Scheme+":"+a.ID+":"+letters)
+	}
+	return strings.Join(entries, ",")
+}
+
+// parseACL reads what aclText writes.
+func parseACL(text string) ([]framework.ACL, error) {
+	var acl []framework.ACL
+	for entry := range strings.SplitSeq(text, ",") {
+		scheme, rest, _ := strings.Cut(entry, ":")
+		at := strings.LastIndex(rest, ":") // an id may have colons
+		if at < 0 || scheme == "" {
+			return nil, fmt.Errorf("%q, expected scheme:id:perms", entry)
+		}
+		a := framework.ACL{Scheme: scheme, ID: rest[:at]}
+		for _, letter := range rest[at+1:] {
+			bit := strings.IndexRune(perms, letter)
+			if bit < 0 {
+				return nil, fmt.Errorf("permission %q, expected some of %s", letter, perms)
+			}
+			a.Perms |= 1 << bit
+		}
+		acl = append(acl, a)
+	}
+	return acl, nil
+}
+
+func verbACL(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		if len(c.args) == 2 {
+			acl, err := parseACL(c.args[1])
+			if err != nil {
+				return usage("acl: %w", err)
+			}
+			return c.client.SetACL(ctx, c.args[0], acl)
+		}
+		acl, err := c.client.GetACL(ctx, c.args[0])
+		if err != nil {
+			return err
+		}
+		if c.output == "json" {
+			return c.json(strings.Split(aclText(acl), ","))
+		}
+		return c.println(printable(aclText(acl)))
+	}
+}
+
+// record is a znode in an export: its path below the exported one, "" for that itself. Servers
+// do not say which znodes are containers, so all are persistent when they are imported.
+type record struct {
+	Path string `json:"path"`
+	Data []byte `json:"data"`
+	ACL  string `json:"acl"`
+}
+
+// aclWindow is how many access control lists are asked for at a time.
+const aclWindow = 32
+
+// records reads a subtree without what belongs to sessions.
+func (c *call) records(ctx context.Context, root string) (list []record, ephemerals int, err error) {
+	nodes, err := inspect.Tree(ctx, c.client, root)
+	if err != nil {
+		return nil, 0, err
+	}
+	var paths []string
+	for _, z := range nodes {
+		switch {
+		case z.Err != nil:
+			return nil, 0, z.Err
+		case z.Stat.EphemeralOwner != 0:
+			ephemerals++
+			continue
+		}
+		paths = append(paths, z.Path)
+		below := z.Path
+		if root != "/" {
+			below = strings.TrimPrefix(z.Path, root)
+		}
+		if below == "/" {
+			below = ""
+		}
+		list = append(list, record{Path: below, Data: z.Data})
+	}
+	errs := make([]error, len(paths))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, aclWindow)
+	for i, p := range paths {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			var acl []framework.ACL
+			acl, errs[i] = c.client.GetACL(ctx, p)
+			list[i].ACL = aclText(acl)
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return list, ephemerals, nil
+}
+
+func verbExport(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		list, ephemerals, err := c.records(ctx, c.args[0])
+		if err != nil {
+			return err
+		}
+		out := bufio.NewWriter(c.stdout)
+		encoder := json.NewEncoder(out)
+		for _, r := range list {
+			if err := encoder.Encode(r); err != nil {
+				return err
+			}
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		c.complainf("exported %d znodes, left out %d ephemeral ones\n", len(list), ephemerals)
+		return nil
+	}
+}
+
+// readRecords reads an export. Every line is checked before anything is done with one.
+func readRecords(r io.Reader) ([]record, error) {
+	var list []record
+	for decoder, line := json.NewDecoder(r), 1; ; line++ {
+		var next record
+		err := decoder.Decode(&next)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err == nil && next.Path != "" {
+			err = framework.ValidatePath(next.Path)
+		}
+		if err == nil {
+			_, err = parseACL(next.ACL)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("record %d: %w", line, err)
+		}
+		list = append(list, next)
+	}
+}
+
+// open returns a file, or the standard input for "-".
+func (c *call) open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(c.stdin), nil
+	}
+	return os.Open(name)
+}
+
+func join(root, below string) string {
+	switch {
+	case below == "":
+		return root
+	case root == "/":
+		return below
+	default:
+		return root + below
+	}
+}
+
+func verbImport(fs *flag.FlagSet) func(context.Context, *call) error {
+	overwrite := fs.Bool("overwrite", false, "change znodes that differ")
+	yes := fs.Bool("yes", false, "do it, with -overwrite")
+	return func(ctx context.Context, c *call) error {
+		in, err := c.open(c.arg(1, "-"))
+		if err != nil {
+			return err
+		}
+		list, err := readRecords(in)
+		if err := errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+		return c.write(ctx, c.args[0], list, *overwrite, *yes)
+	}
+}
+
+// write creates the records below root, parents first, and sets what differs if it may.
+func (c *call) write(ctx context.Context, root string, list []record, overwrite, yes bool) error {
+	differs, err := c.differences(ctx, root, list)
+	if err != nil {
+		return err
+	}
+	changed := 0
+	for _, d := range differs {
+		if d.kind == "changed" {
+			changed++
+		}
+	}
+	switch {
+	case changed > 0 && !overwrite:
+		return fmt.Errorf("%d znodes exist and differ, the first is %s; nothing was done", changed, firstChanged(differs))
+	case changed > 0 && !yes:
+		return usage("%d znodes would be changed; nothing was done: -yes is missing", changed)
+	}
+	slices.SortStableFunc(differs, func(a, b difference) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
+	done := 0
+	for _, d := range differs {
+		if d.kind == "removed" {
+			continue
+		}
+		if err := c.writeOne(ctx, d); err != nil {
+			return fmt.Errorf("after %d znodes: %w", done, err)
+		}
+		done++
+	}
+	c.complainf("wrote %d znodes\n", done)
+	return nil
+}
+
+func firstChanged(differs []difference) string {
+	for _, d := range differs {
+		if d.kind == "changed" {
+			return d.path
+		}
+	}
+	return ""
+}
+
+func (c *call) writeOne(ctx context.Context, d difference) error {
+	acl, err := parseACL(d.record.ACL)
+	if err != nil {
+		return err
+	}
+	if d.kind == "changed" {
+		if err := c.client.Set(ctx, d.path, d.record.Data); err != nil {
+			return err
+		}
+		return c.client.SetACL(ctx, d.path, acl)
+	}
+	_, err = c.client.Create(ctx, d.path, d.record.Data, framework.WithACL(acl...), framework.CreatingParentsIfNeeded())
+	return err
+}
+
+// difference is one between records and znodes, as the records see it: a znode is added by
+// them, changed by them, or they do not have it.
+type difference struct {
+	kind   string
+	path   string
+	record record
+}
+
+// differences compares records with what is at root.
+func (c *call) differences(ctx context.Context, root string, list []record) ([]difference, error) {
+	present, _, err := c.records(ctx, root)
+	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+		return nil, err
+	}
+	known := make(map[string]record, len(present))
+	for _, r := range present {
+		known[r.Path] = r
+	}
+	var differs []difference
+	for _, r := range list {
+		is, found := known[r.Path]
+		delete(known, r.Path)
+		switch {
+		case !found:
+			differs = append(differs, difference{"added", join(root, r.Path), r})
+		case !bytes.Equal(is.Data, r.Data) || is.ACL != r.ACL:
+			differs = append(differs, difference{"changed", join(root, r.Path), r})
+		}
+	}
+	for _, r := range present {
+		if _, left := known[r.Path]; left {
+			differs = append(differs, difference{"removed", join(root, r.Path), r})
+		}
+	}
+	return differs, nil
+}
+
+// verbDiff compares a subtree with an export.
+func verbDiff(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		in, err := c.open(c.arg(1, "-"))
+		if err != nil {
+			return err
+		}
+		list, err := readRecords(in)
+		if err := errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+		differs, err := c.differences(ctx, c.args[0], list)
+		if err != nil {
+			return err
+		}
+		for _, d := range differs {
+			if c.output == "json" {
+				err = c.json(map[string]string{"difference": d.kind, "path": d.path})
+			} else {
+				err = c.println(fmt.Sprintf("%-8s %s", d.kind, printable(d.path)))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(differs) > 0 {
+			return &exit{status: exitFound}
+		}
+		return nil
+	}
+}
+
+// verbCp copies a znode, or a subtree.
+func verbCp(fs *flag.FlagSet) func(context.Context, *call) error {
+	recursive := fs.Bool("r", false, "copy what is below, too")
+	return func(ctx context.Context, c *call) error {
+		from, to := c.args[0], c.args[1]
+		if *recursive && (to == from || strings.HasPrefix(to, strings.TrimSuffix(from, "/")+"/")) {
+			return usage("cp: %s is at %s or below, expected another place", to, from)
+		}
+		if !*recursive {
+			data, err := c.client.Get(ctx, from)
+			if err != nil {
+				return err
+			}
+			acl, err := c.client.GetACL(ctx, from)
+			if err != nil {
+				return err
+			}
+			return c.write(ctx, to, []record{{Data: data, ACL: aclText(acl)}}, false, false)
+		}
+		list, ephemerals, err := c.records(ctx, from)
+		if err != nil {
+			return err
+		}
+		if ephemerals > 0 {
+			c.complainf("left out %d ephemeral znodes\n", ephemerals)
+		}
+		return c.write(ctx, to, list, false, false)
+	}
+}

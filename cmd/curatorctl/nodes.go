@@ -1,0 +1,354 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+)
+
+// znode is a znode in JSON. The data is in base64.
+type znode struct {
+	Path           string    `json:"path"`
+	Data           []byte    `json:"data"`
+	Version        int32     `json:"version"`
+	ACLVersion     int32     `json:"aclVersion"`
+	ChildVersion   int32     `json:"childVersion"`
+	Children       int32     `json:"children"`
+	Czxid          string    `json:"czxid"`
+	Mzxid          string    `json:"mzxid"`
+	Pzxid          string    `json:"pzxid"`
+	Created        time.Time `json:"created"`
+	Changed        time.Time `json:"changed"`
+	EphemeralOwner string    `json:"ephemeralOwner"`
+}
+
+func newZnode(path string, data []byte, stat framework.Stat) znode {
+	hex := func(n int64) string { return fmt.Sprintf("0x%x", uint64(n)) } //nolint:gosec // as ZooKeeper prints it
+	return znode{
+		Path: path, Data: data, Version: stat.Version, ACLVersion: stat.Aversion, ChildVersion: stat.Cversion,
+		Children: stat.NumChildren, Czxid: hex(stat.Czxid), Mzxid: hex(stat.Mzxid), Pzxid: hex(stat.Pzxid),
+		Created: time.UnixMilli(stat.Ctime).UTC(), Changed: time.UnixMilli(stat.Mtime).UTC(), EphemeralOwner: hex(stat.EphemeralOwner),
+	}
+}
+
+// modeOf returns what kind of znode it is. Servers do not tell containers, and znodes with a
+// time to live, from others.
+func modeOf(stat framework.Stat) string {
+	if stat.EphemeralOwner != 0 {
+		return "ephemeral"
+	}
+	return "persistent"
+}
+
+func verbLs(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		parent := c.arg(0, "/")
+		names, err := c.client.Children(ctx, parent)
+		if err != nil {
+			return err
+		}
+		slices.Sort(names)
+		switch c.output {
+		case "json":
+			return c.json(append([]string{}, names...))
+		case "table":
+			for _, name := range names {
+				if err := c.println(printable(name)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		ops := make([]framework.BulkOp, len(names))
+		for i, name := range names {
+			ops[i] = framework.BulkExists(framework.JoinPath(parent, name))
+		}
+		results, err := c.client.Bulk(ctx, ops)
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"NAME", "MODE", "BYTES", "CHILDREN", "VERSION", "CHANGED"}}
+		for i, r := range results {
+			if r.Stat == nil {
+				continue
+			}
+			rows = append(rows, []string{
+				printable(names[i]), modeOf(*r.Stat), strconv.Itoa(int(r.Stat.DataLength)), strconv.Itoa(int(r.Stat.NumChildren)),
+				strconv.Itoa(int(r.Stat.Version)), time.UnixMilli(r.Stat.Mtime).UTC().Format(time.RFC3339),
+			})
+		}
+		return c.table(rows)
+	}
+}
+
+func verbGet(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		var stat framework.Stat
+		data, err := c.client.Get(ctx, c.args[0], framework.StoringStatIn(&stat))
+		if err != nil {
+			return err
+		}
+		if c.output == "json" {
+			return c.json(newZnode(c.args[0], data, stat))
+		}
+		_, err = c.stdout.Write(data)
+		return err
+	}
+}
+
+// input is the data of set and create: an argument, or the standard input for - or none.
+func (c *call) input(missing []byte) ([]byte, error) {
+	switch {
+	case len(c.args) > 1 && c.args[1] != "-":
+		return []byte(c.args[1]), nil
+	case len(c.args) == 1 && missing != nil:
+		return missing, nil
+	default:
+		return io.ReadAll(c.stdin)
+	}
+}
+
+func verbSet(fs *flag.FlagSet) func(context.Context, *call) error {
+	version := fs.Int("version", -1, "`version` that the znode must have; -1 for any")
+	return func(ctx context.Context, c *call) error {
+		data, err := c.input(nil)
+		if err != nil {
+			return err
+		}
+		return c.client.Set(ctx, c.args[0], data, framework.WithVersion(int32(*version))) //nolint:gosec // the server knows all versions
+	}
+}
+
+func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
+	parents := fs.Bool("p", false, "create missing parents")
+	sequential := fs.Bool("s", false, "have the server append a number")
+	container := fs.Bool("container", false, "create a container, which goes after its last child")
+	ttl := fs.Duration("ttl", 0, "`time` without a change after which the server may delete the znode")
+	return func(ctx context.Context, c *call) error {
+		data, err := c.input([]byte{})
+		if err != nil {
+			return err
+		}
+		var opts []framework.CreateOption
+		if *parents {
+			opts = append(opts, framework.CreatingParentsIfNeeded())
+		}
+		switch {
+		case *container && (*sequential || *ttl != 0):
+			return usage("create: -container with -s or -ttl, expected one of them")
+		case *container:
+			opts = append(opts, framework.WithMode(framework.Container))
+		case *ttl != 0 && *sequential:
+			opts = append(opts, framework.WithMode(framework.PersistentSequentialWithTTL), framework.WithTTL(*ttl))
+		case *ttl != 0:
+			opts = append(opts, framework.WithMode(framework.PersistentWithTTL), framework.WithTTL(*ttl))
+		case *sequential:
+			opts = append(opts, framework.WithMode(framework.PersistentSequential))
+		}
+		created, err := c.client.Create(ctx, c.args[0], data, opts...)
+		if err != nil {
+			return err
+		}
+		return c.println(created)
+	}
+}
+
+func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
+	recursive := fs.Bool("r", false, "delete what is below, too")
+	version := fs.Int("version", -1, "`version` that the znode must have; -1 for any")
+	yes := fs.Bool("yes", false, "do it")
+	return func(ctx context.Context, c *call) error {
+		if !*recursive {
+			for _, p := range c.args {
+				if err := c.client.Delete(ctx, p, framework.WithVersion(int32(*version))); err != nil { //nolint:gosec // as above
+					return err
+				}
+			}
+			return nil
+		}
+		for _, p := range c.args {
+			nodes, err := inspect.Tree(ctx, c.client, p)
+			if err != nil {
+				return err
+			}
+			c.complainf("deletes %d znodes at %s and below\n", len(nodes), printable(p))
+			if !*yes {
+				return usage("rm: nothing was done: -yes is missing")
+			}
+			if err := c.client.Delete(ctx, p, framework.DeletingChildrenIfNeeded()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func verbStat(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		stat, err := c.client.Exists(ctx, c.args[0])
+		switch {
+		case err != nil:
+			return err
+		case stat == nil:
+			return fmt.Errorf("%s: %w", c.args[0], framework.ErrNoNode)
+		}
+		z := newZnode(c.args[0], nil, *stat)
+		if c.output == "json" {
+			return c.json(z)
+		}
+		return c.table([][]string{
+			{"path", printable(z.Path)},
+			{"mode", modeOf(*stat)},
+			{"bytes", strconv.Itoa(int(stat.DataLength))},
+			{"children", strconv.Itoa(int(z.Children))},
+			{"versions", fmt.Sprintf("data %d, children %d, ACL %d", z.Version, z.ChildVersion, z.ACLVersion)},
+			{"created", z.Created.Format(time.RFC3339Nano) + " by " + z.Czxid},
+			{"changed", z.Changed.Format(time.RFC3339Nano) + " by " + z.Mzxid},
+			{"owner", z.EphemeralOwner},
+		})
+	}
+}
+
+func verbTree(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		root := c.arg(0, "/")
+		nodes, err := inspect.Tree(ctx, c.client, root)
+		if err != nil {
+			return err
+		}
+		depth := len(framework.PathNames(root))
+		for _, z := range nodes {
+			line := printable(z.Path)
+			if names := framework.PathNames(z.Path); len(names) > depth {
+				line = strings.Repeat("  ", len(names)-depth) + printable(names[len(names)-1])
+			}
+			switch {
+			case z.Err != nil:
+				line += "  (may not be read)"
+			case c.output == "json":
+				if err := c.json(newZnode(z.Path, z.Data, z.Stat)); err != nil {
+					return err
+				}
+				continue
+			case z.Stat.EphemeralOwner != 0:
+				line += "  " + sessionText(z.Stat.EphemeralOwner)
+			case c.output == "wide":
+				line += fmt.Sprintf("  %s, %d bytes, version %d", modeOf(z.Stat), z.Stat.DataLength, z.Stat.Version)
+			}
+			if err := c.println(line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
+	name := fs.String("name", "", "`pattern` of the last name, as a shell has it")
+	owner := fs.String("owner", "", "`session` that owns the znode, 0x...")
+	ephemeral := fs.Bool("ephemeral", false, "list ephemeral znodes only")
+	larger := fs.Int("larger", -1, "list znodes with more `bytes`")
+	contains := fs.String("contains", "", "`text` in the data")
+	return func(ctx context.Context, c *call) error {
+		if _, err := path.Match(*name, ""); err != nil {
+			return usage("find: -name %q: %w", *name, err)
+		}
+		session, isSession := sessionID(*owner)
+		if *owner != "" && !isSession {
+			return usage("find: -owner %q, expected 0x and hexadecimal digits", *owner)
+		}
+		nodes, err := inspect.Tree(ctx, c.client, c.arg(0, "/"))
+		if err != nil {
+			return err
+		}
+		found := []string{}
+		for _, z := range nodes {
+			_, last := framework.SplitPath(z.Path)
+			matches, _ := path.Match(*name, last) // the pattern is a good one
+			switch {
+			case z.Err != nil:
+				c.complainf("curatorctl: %s may not be read\n", printable(z.Path))
+			case *name != "" && !matches,
+				isSession && z.Stat.EphemeralOwner != session,
+				*ephemeral && z.Stat.EphemeralOwner == 0,
+				int(z.Stat.DataLength) <= *larger,
+				!bytes.Contains(z.Data, []byte(*contains)):
+			default:
+				found = append(found, z.Path)
+			}
+		}
+		if c.output == "json" {
+			return c.json(found)
+		}
+		for _, p := range found {
+			if err := c.println(printable(p)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// verbWatch writes a line for each change.
+func verbWatch(fs *flag.FlagSet) func(context.Context, *call) error {
+	recursive := fs.Bool("r", false, "watch what is below, too")
+	count := fs.Int("count", 0, "`number` of changes after which to end; 0 for no end")
+	return func(ctx context.Context, c *call) error {
+		mode := framework.WatchPersistent
+		if *recursive {
+			mode = framework.WatchPersistentRecursive
+		}
+		watch, err := c.client.AddWatch(ctx, c.args[0], mode)
+		if err != nil {
+			return err
+		}
+		defer watch.Cancel()
+		ctx, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		seen, enough := 0, errors.New("enough")
+		registration := watch.OnEvent(func(e framework.Event) {
+			if ctx.Err() != nil {
+				return
+			}
+			if err := c.writeEvent(e); err != nil {
+				stop(err)
+			}
+			if seen++; seen == *count {
+				stop(enough)
+			}
+		})
+		defer registration.Remove()
+		c.complainf("watching %s\n", printable(c.args[0]))
+		select {
+		case <-watch.Done():
+			return watch.Err()
+		case <-ctx.Done():
+			if err := context.Cause(ctx); !errors.Is(err, enough) {
+				return err
+			}
+			return nil
+		}
+	}
+}
+
+func (c *call) writeEvent(e framework.Event) error {
+	kind := map[framework.EventType]string{
+		1: "created", 2: "deleted", 3: "changed", 4: "children", framework.EventResync: "may have changed",
+	}[e.Type]
+	if c.output == "json" {
+		return json.NewEncoder(c.stdout).Encode(map[string]string{"event": kind, "path": e.Path})
+	}
+	return c.println(kind + "  " + printable(e.Path))
+}

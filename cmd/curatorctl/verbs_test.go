@@ -1,0 +1,579 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestVerbsOfZnodes goes through a script.
+func TestVerbsOfZnodes(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		play(t, server.ConnectString(), `
+$ create -p /t/a hello
+/t/a
+$ create /t/a again
+[1] curatorctl: framework: create /t/a: *
+$ create /t/b -
+< first
+< second
+/t/b
+$ get /t/b
+first
+second
+$ create /t/empty
+/t/empty
+$ set /t/empty -
+< from the input
+$ get /t/empty
+from the input
+$ set -version 7 /t/empty no
+[1] curatorctl: framework: set /t/empty: *
+$ create -s /t/seq- x
+/t/seq-0000000003
+$ create -container /t/box
+/t/box
+$ create -container -s /t/box
+[64] curatorctl: create: -container with -s or -ttl, expected one of them
+$ ls /t
+a
+b
+box
+empty
+seq-0000000003
+$ ls -o json /t
+["a","b","box","empty","seq-0000000003"]
+$ ls -o wide /t
+NAME*MODE*BYTES  CHILDREN  VERSION  CHANGED
+a *persistent  5      0         0        20*Z
+b *persistent  13     0         0        20*Z
+box *persistent  0      0         0        20*Z
+empty *persistent  15     0         1        20*Z
+seq-0000000003  persistent  1      0         0        20*Z
+$ get /missing
+[1] curatorctl: framework: get /missing: *
+$ get -o json /t/a
+{"path":"/t/a","data":"aGVsbG8=","version":0,"aclVersion":0,"childVersion":0,"children":0,"czxid":"0x*","mzxid":"0x*","pzxid":"0x*","created":"20*Z","changed":"20*Z","ephemeralOwner":"0x0"}
+$ stat /t/a
+path      /t/a
+mode      persistent
+bytes     5
+children  0
+versions  data 0, children 0, ACL 0
+created   20*Z by 0x*
+changed   20*Z by 0x*
+owner     0x0
+$ stat /missing
+[1] curatorctl: /missing: *
+$ tree /t
+/t
+  a
+  b
+  box
+  empty
+  seq-0000000003
+$ find -name "b*" /t
+/t/b
+/t/box
+$ find -ephemeral /t
+$ find -larger 12 /t
+/t/b
+/t/empty
+$ find -contains ell -o json /t
+["/t/a"]
+$ find -owner 0x1234 /t
+$ find -owner me /t
+[64] curatorctl: find: -owner "me", expected 0x and hexadecimal digits
+$ acl /t/a
+world:anyone:rwcda
+$ acl /t/a world:anyone:ra,ip:127.0.0.1:wcd
+$ acl -o json /t/a
+["world:anyone:ra","ip:127.0.0.1:wcd"]
+$ acl /t/a world:anyone:x
+[64] curatorctl: acl: permission 'x', expected some of rwcda
+$ cp /t/a /t/copy
+[0] wrote 1 znodes
+$ acl /t/copy
+world:anyone:ra,ip:127.0.0.1:wcd
+$ cp /t/b /t/copy
+[1] curatorctl: 1 znodes exist and differ, the first is /t/copy; nothing was done
+$ cp -r /t /u/v
+[0] wrote 7 znodes
+$ cp -r /t /t/inside
+[64] curatorctl: cp: /t/inside is at /t or below, expected another place
+$ rm /t/copy /t/b
+$ rm /t
+[1] curatorctl: framework: delete /t: *
+$ rm -r /t
+[64] deletes 5 znodes at /t and below; curatorctl: rm: nothing was done: -yes is missing
+$ ls
+t
+u
+$ rm -r -yes /t
+[0] deletes 5 znodes at /t and below
+$ tree -o wide /u
+/u  persistent, 0 bytes, version 0
+  v  persistent, 0 bytes, version 0
+    a  persistent, 5 bytes, version 0
+    b  persistent, 13 bytes, version 0
+    box  persistent, 0 bytes, version 0
+    copy  persistent, 5 bytes, version 0
+    empty  persistent, 15 bytes, version 0
+    seq-0000000003  persistent, 1 bytes, version 0
+`)
+	})
+}
+
+// TestBytesStayBytes: data that is no text goes in and comes out.
+func TestBytesStayBytes(t *testing.T) {
+	server := zktest.NewServer(t)
+	data := string([]byte{0, 1, 0xff, '\n', '\r', 0})
+	require.Zero(t, curatorctl(t, server.Addr(), data, "create", "/bytes", "-").status)
+	require.Equal(t, data, curatorctl(t, server.Addr(), "", "get", "/bytes").stdout)
+	exported := curatorctl(t, server.Addr(), "", "export", "/bytes").stdout
+	require.Zero(t, curatorctl(t, server.Addr(), exported, "import", "/copy").status)
+	require.Equal(t, data, curatorctl(t, server.Addr(), "", "get", "/copy").stdout)
+}
+
+// TestExportImportDiff: a subtree moves with its access control lists and without ephemerals.
+func TestExportImportDiff(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		for path, mode := range map[string]framework.CreateMode{
+			"/from/a": framework.Persistent, "/from/box": framework.Container, "/from/mine": framework.Ephemeral,
+		} {
+			_, err := client.Create(t.Context(), path, []byte(path), framework.WithMode(mode), framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+		}
+		require.NoError(t, client.SetACL(t.Context(), "/from/a", zk.WorldACL(zk.PermRead|zk.PermAdmin)))
+		file := filepath.Join(t.TempDir(), "export")
+		exported := curatorctl(t, server.ConnectString(), "", "export", "/from")
+		require.Equal(t, "exported 3 znodes, left out 1 ephemeral ones\n", exported.stderr)
+		require.NoError(t, os.WriteFile(file, []byte(exported.stdout), 0o600))
+		play(t, server.ConnectString(), strings.ReplaceAll(`
+$ export /from
+{"path":"","data":*,"acl":"world:anyone:rwcda"}
+{"path":"/a","data":"L2Zyb20vYQ==","acl":"world:anyone:ra"}
+{"path":"/box","data":"L2Zyb20vYm94","acl":"world:anyone:rwcda"}
+[0] exported 3 znodes, left out 1 ephemeral ones
+$ diff /from FILE
+$ diff /to FILE
+[2]
+added    /to
+added    /to/a
+added    /to/box
+$ import /to FILE
+[0] wrote 3 znodes
+$ diff /to FILE
+$ acl /to/a
+world:anyone:ra
+$ set /to/box changed
+$ create /to/more
+/to/more
+$ diff /to FILE
+[2]
+changed  /to/box
+removed  /to/more
+$ diff -o json /to FILE
+[2]
+{"difference":"changed","path":"/to/box"}
+{"difference":"removed","path":"/to/more"}
+$ import /to FILE
+[1] curatorctl: 1 znodes exist and differ, the first is /to/box; nothing was done
+$ import -overwrite /to FILE
+[64] curatorctl: 1 znodes would be changed; nothing was done: -yes is missing
+$ get /to/box
+changed
+$ import -overwrite -yes /to FILE
+[0] wrote 1 znodes
+$ diff /to FILE
+[2]
+removed  /to/more
+$ import /to
+< {"path":"/x","acl":"world"}
+[1] curatorctl: record 1: *
+$ import /to /no/such/file
+[1] curatorctl: open /no/such/file: *
+`, "FILE", file))
+	})
+}
+
+// holdLock holds a lock until the test ends.
+func holdLock(t *testing.T, lock locks.InterProcessLock) *locks.Lease {
+	t.Helper()
+	lease, err := lock.Acquire(withLimit(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // a test may have broken it
+	return lease
+}
+
+// TestLocksAreListed, shown, revoked and broken, on every server.
+func TestLocksAreListed(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
+		require.NoError(t, err)
+		lease := holdLock(t, mutex)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := mutex.Acquire(ctx)
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+		})
+		defer wg.Wait()
+		defer stop()
+		for {
+			var watch *framework.Watch
+			names, err := client.Children(t.Context(), "/locks/report", framework.Watched(&watch))
+			require.NoError(t, err)
+			if len(names) == 2 {
+				watch.Cancel()
+				break
+			}
+			_, err = watch.Wait(withLimit(t))
+			require.NoError(t, err)
+		}
+		text := strings.NewReplacer("<NODE>", lease.Path(), "<TOKEN>", strconv.FormatInt(lease.Token(), 10), "<SESSION>", client.Session().String())
+		play(t, server.ConnectString(), text.Replace(`
+$ locks
+PATH           KIND   HOLDER*HELD  WAITERS  WAITING
+/locks/report  mutex  nightly (*/*)*s    1*s
+$ locks -o wide /locks
+PATH           KIND   HOLDER*HELD  WAITERS  WAITING  TOKEN*SESSION*CLIENT   FOREIGN
+/locks/report  mutex  nightly (*/*)*s    1*s*<TOKEN>*<SESSION>*curator  0
+$ locks -o json
+[{"path":"/locks/report","kind":"mutex","holders":1,"waiters":1,"oldestHold":{"path":"<NODE>",*"token":<TOKEN>,"session":"<SESSION>",*"holds":true,"waitsFor":[]},"longestWait":{*"waitsFor":["<NODE>"]}}]
+$ locks -waiting-longer 1h
+PATH  KIND  HOLDER  HELD  WAITERS  WAITING
+$ locks -waiting-longer 1ns
+[2]
+PATH           KIND   HOLDER*HELD  WAITERS  WAITING
+/locks/report  mutex  nightly (*/*)*s    1*s
+$ locks /missing
+[1] curatorctl: inspect: framework: *
+$ lock show /locks/report
+/locks/report: mutex, 1 hold, 1 wait
+  holds nightly (*/*) for *s, token <TOKEN>
+        node <NODE>
+        session <SESSION> is connected from *:* to *:*, timeout 10s
+  waits nightly (*/*) for *s, token *, behind nightly (*/*)
+        node /locks/report/_c_*-lock-0000000001
+        session <SESSION> is connected from *:* to *:*, timeout 10s
+$ lock show -o json /locks/report
+[{"path":"/locks/report","kind":"mutex","holders":1,"waiters":1,"participants":[*]}]
+$ lock show /locks
+/locks: no recipe, or a lock without contenders
+$ lock show -o json /locks
+[]
+$ lock revoke /locks
+[1] curatorctl: /locks: no contender holds a lock there
+$ lock revoke /locks/report
+asked the owner of <NODE> to give the lock back
+$ lock revoke <NODE>
+asked the owner of <NODE> to give the lock back
+$ lock break <NODE>
+[64] curatorctl: lock break: -token missing, expected <TOKEN> for the present node
+$ lock break -token 1 <NODE>
+[1] curatorctl: <NODE> has the token <TOKEN>, expected 1: it is another hold
+$ lock break -token <TOKEN> <NODE>
+[64] deletes *; nightly (*) is next; *; curatorctl: lock break: nothing was done: -yes is missing
+`))
+		require.NoError(t, lease.Err())
+		zktest.Await(t, lease.Revoked(), "the request")
+		stop()
+		wg.Wait()
+		play(t, server.ConnectString(), text.Replace(`
+$ lock break -yes -token <TOKEN> <NODE>
+[0] deletes *; no contender waits for it; *
+deleted <NODE>
+$ lock break -yes -token <TOKEN> <NODE>
+[1] curatorctl: *
+`))
+		zktest.Await(t, lease.Done(), "the end of the lease")
+	})
+}
+
+// TestServersAndSessions, on every server.
+func TestServersAndSessions(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		_, err := client.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		got := curatorctl(t, server.ConnectString(), "", "ensemble", "-o", "json")
+		require.Zero(t, got.status, got.stderr)
+		var e ensemble
+		require.NoError(t, json.Unmarshal([]byte(got.stdout), &e))
+		require.True(t, e.Quorum)
+		require.Len(t, e.Servers, 1)
+		require.Equal(t, "standalone", e.Servers[0].Mode)
+		require.NotZero(t, e.Servers[0].Connections)
+		require.NotZero(t, e.Servers[0].TickTime)
+		require.Regexp(t, `^\d+\.\d+\.\d+`, e.Servers[0].Version)
+		table := curatorctl(t, server.ConnectString(), "", "ensemble")
+		require.Contains(t, table.stdout, "quorum: yes")
+
+		got = curatorctl(t, server.ConnectString(), "", "sessions", "-o", "json")
+		require.Zero(t, got.status, got.stderr)
+		var sessions []session
+		require.NoError(t, json.Unmarshal([]byte(got.stdout), &sessions))
+		found := false
+		for _, s := range sessions {
+			if s.ID != client.Session().String() {
+				continue
+			}
+			found = true
+			require.Equal(t, []string{"/mine"}, trimmed(s.Ephemerals, server.Root()))
+			require.Equal(t, server.Addr(), s.Server)
+			require.Equal(t, 10_000, s.Timeout)
+			require.NotEmpty(t, s.Client)
+		}
+		require.True(t, found)
+		require.Contains(t, curatorctl(t, server.ConnectString(), "", "sessions", "-o", "wide").stdout, "/mine")
+		require.Equal(t, "/mine\n", curatorctl(t, server.ConnectString(), "", "find", "-owner", client.Session().String()).stdout)
+		require.Equal(t, "/mine\n", curatorctl(t, server.ConnectString(), "", "find", "-ephemeral").stdout)
+	})
+}
+
+// trimmed returns paths without the chroot.
+func trimmed(paths []string, root string) []string {
+	var short []string
+	for _, p := range paths {
+		short = append(short, strings.TrimPrefix(p, root))
+	}
+	return short
+}
+
+// TestAnEnsembleWithAServerThatIsDown, and one without a quorum.
+func TestAnEnsembleWithAServerThatIsDown(t *testing.T) {
+	server := zktest.NewServer(t)
+	down := zktest.NewServer(t)
+	require.NoError(t, down.Stop())
+	got := curatorctl(t, server.Addr()+","+down.Addr(), "", "ensemble")
+	require.Zero(t, got.status, got.stderr)
+	require.Contains(t, got.stdout, down.Addr()+"  error: ")
+	e := ensemble{Servers: []serverInfo{
+		{Mode: "follower", zxid: 1<<32 + 5, TickTime: 2000, SyncLimit: 5}, {Mode: "follower", zxid: 1<<32 + 9}, {Error: "down"},
+	}}
+	e.judge()
+	require.False(t, e.Quorum)
+	require.EqualValues(t, 4, e.Servers[0].Lag)
+	require.Zero(t, e.Servers[1].Lag)
+	require.Equal(t, 18_000, e.SafeSessionTimeout)
+}
+
+// serverInfo is server where that is a variable.
+type serverInfo = server
+
+// running is a verb that goes on until it is stopped.
+type running struct {
+	out    *lines
+	stop   chan os.Signal
+	status chan int
+}
+
+// lines gathers output, and tells of it.
+type lines struct {
+	mu     sync.Mutex
+	text   bytes.Buffer
+	change chan struct{}
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.change)
+	l.change = make(chan struct{})
+	return l.text.Write(p)
+}
+
+// await waits until the output has the text.
+func (l *lines) await(t *testing.T, text string) {
+	t.Helper()
+	deadline := time.After(limit)
+	for {
+		l.mu.Lock()
+		has, change, all := strings.Contains(l.text.String(), text), l.change, l.text.String()
+		l.mu.Unlock()
+		if has {
+			return
+		}
+		select {
+		case <-change:
+		case <-deadline:
+			require.Fail(t, "no such output", "%q in\n%s", text, all)
+		}
+	}
+}
+
+func begin(t *testing.T, servers string, args ...string) *running {
+	t.Helper()
+	r := &running{out: &lines{change: make(chan struct{})}, stop: make(chan os.Signal, 1), status: make(chan int, 1)}
+	p := program{
+		stdin: strings.NewReader(""), stdout: r.out, stderr: r.out, signals: r.stop,
+		getenv: func(name string) string { return map[string]string{"CURATOR_SERVERS": servers}[name] },
+	}
+	ctx := withLimit(t)
+	go func() { r.status <- p.run(ctx, args) }()
+	return r
+}
+
+func (r *running) end(t *testing.T) {
+	t.Helper()
+	r.stop <- syscall.SIGINT
+	require.Equal(t, exitSignal+int(syscall.SIGINT), zktest.Await(t, r.status, "the end"))
+}
+
+// TestLocksAreFollowed: each change is a line, and costs no new walk.
+func TestLocksAreFollowed(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	for i := range 30 {
+		mutex, err := locks.NewInterProcessMutex(client, "/locks/other-"+strconv.Itoa(i))
+		require.NoError(t, err)
+		holdLock(t, mutex)
+	}
+	r := begin(t, server.Addr(), "locks", "-w")
+	r.out.await(t, "/locks/other-29")
+	reads := make(chan string, 1000)
+	remove := server.Intercept(func(q zkserver.Request) zkserver.Fault {
+		if q.Op == zkserver.OpGetChildren2 || q.Op == zkserver.OpGetData {
+			reads <- q.Path
+		}
+		return zkserver.Pass
+	})
+	defer remove()
+	semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(2), locks.WithLabel("first"))
+	require.NoError(t, err)
+	lease := holdLock(t, semaphore)
+	r.out.await(t, "first")
+	require.NoError(t, lease.Release(t.Context()))
+	r.out.await(t, "/locks/sem  semaphore  -  -  0  -")
+	r.end(t)
+	close(reads)
+	for path := range reads {
+		require.NotContains(t, path, "other", "it has not changed")
+	}
+}
+
+// TestChangesAreWritten by watch.
+func TestChangesAreWritten(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		_, err := client.Create(t.Context(), "/w", nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		r := begin(t, server.ConnectString(), "watch", "-r", "-count", "3", "/w")
+		r.out.await(t, "watching /w")
+		_, err = client.Create(t.Context(), "/w/a", nil)
+		require.NoError(t, err)
+		require.NoError(t, client.Set(t.Context(), "/w/a", []byte("x")))
+		require.NoError(t, client.Delete(t.Context(), "/w/a"))
+		require.Zero(t, zktest.Await(t, r.status, "the third change"))
+		require.Equal(t, "watching /w\ncreated  /w/a\nchanged  /w/a\ndeleted  /w/a\n", r.out.text.String())
+	})
+}
+
+// TestLeadersAreFollowed by elect -l.
+func TestLeadersAreFollowed(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	r := begin(t, server.Addr(), "elect", "-l", "/election")
+	r.out.await(t, "no leader\n")
+	latch, err := leader.NewLeaderLatch(client, "/election", leader.WithID("one"))
+	require.NoError(t, err)
+	require.NoError(t, latch.Start())
+	r.out.await(t, "one leads, term ")
+	require.NoError(t, latch.Close())
+	r.end(t)
+}
+
+// TestCommandLines: what is wrong with one is said, with status 64.
+func TestCommandLines(t *testing.T) {
+	server := zktest.NewServer(t)
+	play(t, server.Addr(), `
+$ lcoks
+[64] curatorctl: unknown verb "lcoks"; see curatorctl help
+$ lock
+[64] curatorctl: unknown verb "lock"; see curatorctl help
+$ get
+[64] curatorctl: get: 0 arguments, expected PATH
+$ get /a /b
+[64] curatorctl: get: 2 arguments, expected PATH
+$ get -x /a
+[64] curatorctl: get: flag provided but not defined: -x; see curatorctl help get
+$ -x get /a
+[64] curatorctl: flag provided but not defined: -x; see curatorctl help
+$ ls -o yaml
+[64] curatorctl: ls: -o "yaml", expected table, wide or json
+$ ls -servers http://zk1
+[64] curatorctl: framework: *
+$ ls -ca /no/such/file
+[64] curatorctl: -ca: open /no/such/file: *
+$ -o json ls
+["zookeeper"]
+$ ls / -o json
+["zookeeper"]
+$ help lcoks
+[64] curatorctl: unknown verb "lcoks"; see curatorctl help
+$ completion tcsh
+[64] curatorctl: completion: "tcsh", expected bash, zsh or fish
+`)
+	for _, args := range [][]string{{"help"}, {"-h"}, {"help", "lock", "run"}, {"locks", "-h"}, {"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}} {
+		got := curatorctl(t, server.Addr(), "", args...)
+		require.Zero(t, got.status)
+		require.Contains(t, got.stdout, "curatorctl")
+	}
+	require.Equal(t, exitUnavailable, curatorctl(t, "127.0.0.1:1", "", "ls", "-timeout", "100ms").status)
+	got := curatorctl(t, server.Addr(), "")
+	require.Equal(t, exitUsage, got.status)
+	require.Contains(t, got.stderr, "verb missing")
+}
+
+// TestNoPermission has a status of its own.
+func TestNoPermission(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	_, err := client.Create(t.Context(), "/secret", nil, framework.WithACL(zk.DigestACL(zk.PermAll, "user", "password")...))
+	require.NoError(t, err)
+	require.Equal(t, exitNoPerm, curatorctl(t, server.Addr(), "", "get", "/secret").status)
+	var stdout, stderr bytes.Buffer
+	for auth, status := range map[string]int{"digest:user:password": exitDone, "digest:user:wrong": exitNoPerm, "digest": exitUsage} {
+		p := program{
+			stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
+			getenv: func(name string) string {
+				return map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": auth}[name]
+			},
+		}
+		require.Equal(t, status, p.run(withLimit(t), []string{"get", "/secret"}), "%s: %s", auth, stderr.String())
+	}
+}
+
+// TestTerminalsObeyNothing that comes from ZooKeeper.
+func TestTerminalsObeyNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLockData([]byte("\x1b[2J\r evil\n")))
+	require.NoError(t, err)
+	holdLock(t, mutex)
+	for _, args := range [][]string{{"locks"}, {"lock", "show", "/locks/report"}, {"-o", "wide", "locks"}} {
+		got := curatorctl(t, server.Addr(), "", args...)
+		require.Contains(t, got.stdout, `"\x1b[2J\r evil\n"`)
+		require.NotContains(t, got.stdout, "\x1b")
+	}
+}
