@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +17,28 @@ func TestTableFitsTheTree(t *testing.T) {
 	for _, m := range table {
 		_, _, err := m.apply(root)
 		require.NoError(t, err, m.name)
+	}
+}
+
+// TestTableNamesTests: go test is content with a pattern that matches no test.
+func TestTableNamesTests(t *testing.T) {
+	root, err := moduleRoot(t.Context())
+	require.NoError(t, err)
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, m := range table {
+		files, err := filepath.Glob(filepath.Join(root, m.pkg, "*_test.go"))
+		require.NoError(t, err)
+		top, _, _ := strings.Cut(m.test, "/")
+		pattern := regexp.MustCompile(top)
+		found := false
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, name := range declared.FindAllSubmatch(source, -1) {
+				found = found || pattern.Match(name[1])
+			}
+		}
+		require.True(t, found, "%s: no test of %s matches %s", m.name, m.pkg, m.test)
 	}
 }
 

@@ -1,0 +1,144 @@
+package framework_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// onASlowLink runs a test on a fake clock, with a server of its own behind a proxy
+// that can be slowed down.
+func onASlowLink(t *testing.T, test func(t *testing.T, link *zkproxy.Proxy)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := zkserver.Start(zkserver.WithoutListener())
+		require.NoError(t, err)
+		link, err := zkproxy.Start("a:1", zkproxy.WithoutListener(), zkproxy.WithDialer(server.Dial))
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, link.Close())
+			require.NoError(t, server.Close())
+		})
+		test(t, link)
+	})
+}
+
+// linked returns a client that is connected over the link, and its states from then on.
+func linked(t *testing.T, link *zkproxy.Proxy, timeout time.Duration) (*framework.Framework, *stateLog) {
+	t.Helper()
+	f, err := framework.New("a:1", framework.WithDialer(link.Dial), framework.WithSessionTimeout(timeout),
+		framework.WithRetryPolicy(retry.None()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() }) // over a link that is slow or cut
+	states := recordStates(f)
+	require.NoError(t, f.Start())
+	states.expect(t, framework.Connected)
+	require.Equal(t, timeout, f.Session().Timeout())
+	return f, states
+}
+
+// TestBulkDoesNotCostTheSession: more than the link carries in a session timeout is
+// asked for at once.
+func TestBulkDoesNotCostTheSession(t *testing.T) {
+	for name, test := range map[string]struct {
+		timeout time.Duration
+		rate    int // bytes a second
+		nodes   int
+		size    int
+		repeat  int
+		pauses  time.Duration
+	}{
+		"10,000 small reads":            {3 * time.Second, 800e3, 1, 400, 10_000, 0},
+		"eight big reads":               {6 * time.Second, 1e6, 8, 900e3, 1, 0},
+		"eight big reads after a pause": {6 * time.Second, 1e6, 8, 900e3, 3, 5 * time.Second},
+		"reads as slow as can be":       {3 * time.Second, 100e3, 1, 40e3, 100, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
+				f, states := linked(t, link, test.timeout)
+				for i := range test.nodes {
+					_, err := f.Create(t.Context(), fmt.Sprintf("/n%d", i), make([]byte, test.size))
+					require.NoError(t, err)
+				}
+				session := f.Session()
+				link.Rate(test.rate)
+				var readers sync.WaitGroup
+				for range test.repeat {
+					for i := range test.nodes {
+						readers.Go(func() {
+							data, err := f.Get(t.Context(), fmt.Sprintf("/n%d", i))
+							if err != nil || len(data) != test.size {
+								t.Errorf("%d bytes and %v, expected %d and no error", len(data), err, test.size)
+							}
+						})
+					}
+					if test.pauses > 0 {
+						readers.Wait()
+						time.Sleep(test.pauses)
+					}
+				}
+				readers.Wait()
+				states.none(t)
+				require.Same(t, session, f.Session())
+				require.NoError(t, session.Err())
+			})
+		})
+	}
+}
+
+// TestManyPersistentWatchesSurviveACut: to set them again takes longer than the session
+// timeout over this link, and other requests are answered meanwhile.
+func TestManyPersistentWatchesSurviveACut(t *testing.T) {
+	onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
+		const (
+			watches = 20_000
+			timeout = 3 * time.Second
+			rate    = 400e3
+		)
+		f, states := linked(t, link, timeout)
+		var set sync.WaitGroup
+		resynced := make(chan string, watches)
+		for i := range watches {
+			set.Go(func() {
+				path := fmt.Sprintf("/services/a-name-that-is-as-long-as-names-usually-are/instance-%010d", i)
+				w, err := f.AddWatch(t.Context(), path, framework.WatchMode(i%2))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				w.OnEvent(func(e framework.Event) {
+					if e.Type == framework.EventResync {
+						resynced <- e.Path
+					}
+				})
+			})
+		}
+		set.Wait()
+		session := f.Session()
+		link.Rate(rate)
+		began := time.Now()
+		link.Cut()
+		states.expect(t, framework.Suspended, framework.Reconnected)
+		_, err := f.Exists(t.Context(), "/")
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), timeout, "others get in between")
+		again := make(map[string]bool)
+		for range watches {
+			again[<-resynced] = true
+		}
+		require.Len(t, again, watches)
+		require.Greater(t, time.Since(began), timeout, "or this shows nothing")
+		states.none(t)
+		require.Same(t, session, f.Session())
+		require.NoError(t, session.Err())
+	})
+}
