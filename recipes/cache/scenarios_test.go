@@ -1,10 +1,13 @@
 package cache_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -12,6 +15,8 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -111,77 +116,221 @@ func TestCuratorCache_testGreaterThan64kZNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("70,000 znodes take seconds; without -short")
 	}
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	create(t, client, "/test", "")
-	const children, perTransaction = 70_000, 1000
-	for i := 0; i < children; i += perTransaction {
-		ops := make([]framework.Op, 0, perTransaction)
-		for j := range perTransaction {
-			ops = append(ops, framework.CreateOp(fmt.Sprintf("/test/%05d", i+j), nil))
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		create(t, client, "/test", "")
+		const children, perTransaction = 70_000, 1000
+		for i := 0; i < children; i += perTransaction {
+			ops := make([]framework.Op, 0, perTransaction)
+			for j := range perTransaction {
+				ops = append(ops, framework.CreateOp(fmt.Sprintf("/test/%05d", i+j), nil))
+			}
+			_, err := client.Transact(t.Context(), ops...)
+			require.NoError(t, err)
 		}
-		_, err := client.Transact(t.Context(), ops...)
-		require.NoError(t, err)
-	}
-	c := newCache(t, client, "/test")
-	told := listenTo(c, cache.For(cache.Initialized))
-	start(t, c)
-	told.expect(t, "INITIALIZED")
-	require.Equal(t, children+1, c.Size())
+		c := newCache(t, client, "/test")
+		told := listenTo(c, cache.For(cache.Initialized))
+		start(t, c)
+		told.expect(t, "INITIALIZED")
+		require.Equal(t, children+1, c.Size())
+	})
 }
 
-// What happens while the client is away is told as what it comes to.
+// After a partition the listeners get what has changed in sum.
 func TestCuratorCacheEdges_testReconnectConsistency(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
-		for path, data := range map[string]string{"/tree/changed": "1", "/tree/deleted/child": "2", "/tree/same": "3", "/tree/again": "4"} {
-			create(t, writer, path, data)
-		}
-		c := newCache(t, client, "/tree")
-		start(t, c)
-		told := listenTo(c)
-		allow := server.Refuse()
-		server.Cut(client.Session().ID(), 1)
-		set(t, writer, "/tree/changed", "5")
-		remove(t, writer, "/tree/deleted")
-		create(t, writer, "/tree/new/child", "6")
-		remove(t, writer, "/tree/again")
-		create(t, writer, "/tree/again", "4") // the same version, and the same data
-		allow()
-		fresh(t, c)
-		require.Equal(t, map[string]string{
-			"/tree": "", "/tree/changed": "5", "/tree/same": "3", "/tree/again": "4", "/tree/new": "", "/tree/new/child": "6",
-		}, picture(c))
-		synctest.Wait()
-		var lines []string
-		for len(told.events) > 0 {
-			lines = append(lines, line(<-told.events))
-		}
-		require.ElementsMatch(t, []string{
-			"NODE_CHANGED /tree/changed -1 +5", "NODE_DELETED /tree/deleted -", "NODE_DELETED /tree/deleted/child -2",
-			"NODE_CREATED /tree/new +", "NODE_CREATED /tree/new/child +6", "NODE_CHANGED /tree/again -4 +4",
-		}, lines)
-		require.NoError(t, c.Close())
+		reconnectConsistency(t, client, writer, func() (back func()) {
+			allow := server.Refuse()
+			server.Cut(client.Session().ID(), 1)
+			return allow
+		})
+	})
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		link := zktest.NewProxy(t, server)
+		client, writer := zktest.Client(t, server.ConnectStringVia(link.Addr())), zktest.Client(t, server)
+		reconnectConsistency(t, client, writer, func() (back func()) {
+			link.Refuse(true)
+			link.Cut()
+			return func() { link.Refuse(false) }
+		})
 	})
 }
 
+func reconnectConsistency(t *testing.T, client, writer *framework.Framework, leave func() (back func())) {
+	t.Helper()
+	for path, data := range map[string]string{"/tree/changed": "1", "/tree/deleted/child": "2", "/tree/same": "3", "/tree/again": "4"} {
+		create(t, writer, path, data)
+	}
+	c := newCache(t, client, "/tree")
+	start(t, c)
+	told := listenTo(c)
+	back := leave()
+	set(t, writer, "/tree/changed", "5")
+	remove(t, writer, "/tree/deleted")
+	create(t, writer, "/tree/new/child", "6")
+	remove(t, writer, "/tree/again")
+	create(t, writer, "/tree/again", "4") // the same version, and the same data
+	back()
+	fresh(t, c)
+	require.Equal(t, map[string]string{
+		"/tree": "", "/tree/changed": "5", "/tree/same": "3", "/tree/again": "4", "/tree/new": "", "/tree/new/child": "6",
+	}, picture(c))
+	told.expectAll(t, "NODE_CHANGED /tree/changed -1 +5", "NODE_DELETED /tree/deleted -", "NODE_DELETED /tree/deleted/child -2",
+		"NODE_CREATED /tree/new +", "NODE_CREATED /tree/new/child +6", "NODE_CHANGED /tree/again -4 +4")
+	told.none(t)
+	require.NoError(t, c.Close())
+}
+
+// While no server runs the picture stays as it was.
 func TestCuratorCacheEdges_testServerLoss(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
-		client := zktest.Client(t, server)
-		create(t, client, "/tree/a", "1")
-		c := newCache(t, client, "/tree")
-		start(t, c)
-		require.NoError(t, server.Stop())
-		zktest.AwaitState(t, client, framework.Suspended)
-		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1"}, picture(c), "it stays what it was")
-		time.Sleep(5 * time.Minute)
-		require.NoError(t, server.Restart())
-		zktest.AwaitState(t, client, framework.Reconnected)
-		create(t, client, "/tree/b", "2")
-		fresh(t, c)
-		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1", "/tree/b": "2"}, picture(c))
-		require.NoError(t, c.Close())
+		serverLoss(t, zktest.Client(t, server), server.Stop, func() error {
+			time.Sleep(5 * time.Minute)
+			return server.Restart()
+		})
 	})
+	if testing.Short() {
+		return // real servers take seconds
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		servers := zktest.NewEnsemble(t, 1)
+		server := servers.Server(0)
+		serverLoss(t, zktest.Client(t, servers), server.Kill, func() error { return server.Restart(withLimit(t)) })
+	})
+}
+
+func serverLoss(t *testing.T, client *framework.Framework, stop, restart func() error) {
+	t.Helper()
+	create(t, client, "/tree/a", "1")
+	c := newCache(t, client, "/tree")
+	start(t, c)
+	require.NoError(t, stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1"}, picture(c), "it stays what it was")
+	require.NoError(t, restart())
+	zktest.AwaitState(t, client, framework.Reconnected)
+	create(t, client, "/tree/b", "2")
+	fresh(t, c)
+	require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1", "/tree/b": "2"}, picture(c))
+	require.NoError(t, c.Close())
+}
+
+// Ten clients run random operations while servers die, and each has a cache. At the end every
+// picture equals the tree, and so does what every listener was told.
+func TestCuratorCacheConsistency_testConsistencyAfterSimulation(t *testing.T) {
+	t.Run("zkserver", func(t *testing.T) {
+		server := zktest.NewServer(t)
+		simulate(t, server.Addr(), func(round int) {
+			sessions := server.Sessions()
+			server.Cut(sessions[round%len(sessions)].ID, 1)
+		})
+	})
+	if testing.Short() {
+		return // real servers take seconds
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		servers := zktest.NewEnsemble(t, 3)
+		simulate(t, servers.ConnectString(), func(round int) {
+			server := servers.Server(round % 3)
+			require.NoError(t, server.Kill())
+			require.NoError(t, server.Restart(withLimit(t)))
+		})
+	})
+}
+
+func simulate(t *testing.T, servers string, hurt func(round int)) {
+	t.Helper()
+	const clients, rounds = 10, 3
+	reader := zktest.Client(t, servers)
+	create(t, reader, "/tree", "")
+	type follower struct {
+		cache *cache.CuratorCache
+		told  *record
+	}
+	var followers []follower
+	stop, done := make(chan struct{}), make(chan int, clients)
+	for i := range clients {
+		client := zktest.Client(t, servers)
+		c := newCache(t, client, "/tree")
+		followers = append(followers, follower{c, listenTo(c)})
+		require.NoError(t, c.Start())
+		go func() { done <- randomWrites(t.Context(), client, uint64(i), stop) }()
+	}
+	for round := range rounds {
+		hurt(round)
+		require.NoError(t, reader.Sync(withLimit(t), "/tree"))
+	}
+	close(stop)
+	written := 0
+	for range clients {
+		written += zktest.Await(t, done, "a writer")
+	}
+	require.Positive(t, written)
+	require.NoError(t, reader.Sync(withLimit(t), "/tree"))
+	want := map[string]int64{}
+	for _, path := range names {
+		stat, err := reader.Exists(withLimit(t), path)
+		require.NoError(t, err)
+		if stat != nil {
+			want[path] = stat.Mzxid
+		}
+	}
+	for _, f := range followers {
+		fresh(t, f.cache)
+		shown := map[string]int64{}
+		for path, data := range f.cache.Stream() {
+			shown[path] = data.Stat.Mzxid
+		}
+		require.Equal(t, want, shown, "the picture")
+		requireReplay(t, f.told, want)
+	}
+}
+
+// randomWrites makes random writes until it is stopped, and returns how many have succeeded.
+func randomWrites(ctx context.Context, client *framework.Framework, seed uint64, stop <-chan struct{}) (written int) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for {
+		select {
+		case <-stop:
+			return written
+		default:
+		}
+		path := names[rng.IntN(len(names))]
+		var err error
+		switch rng.IntN(4) {
+		case 0, 1:
+			_, err = client.Create(ctx, path, nil)
+		case 2:
+			err = client.Set(ctx, path, fmt.Append(nil, rng.IntN(1000)))
+		default:
+			err = client.Delete(ctx, path)
+		}
+		if err == nil {
+			written++
+		}
+	}
+}
+
+// requireReplay replays what a listener was told: of each path states in order, none twice,
+// and at the end the tree.
+func requireReplay(t *testing.T, told *record, want map[string]int64) {
+	t.Helper()
+	at, newest := map[string]int64{}, map[string]int64{}
+	for !maps.Equal(at, want) || len(told.events) > 0 {
+		e := zktest.Await(t, told.events, "the events up to the tree at the end")
+		switch e.Type {
+		case cache.NodeDeleted:
+			require.Contains(t, at, e.Path, line(e))
+			delete(at, e.Path)
+		case cache.NodeCreated, cache.NodeChanged:
+			_, found := at[e.Path]
+			require.Equal(t, e.Type == cache.NodeChanged, found, line(e))
+			require.Greater(t, e.New.Stat.Mzxid, newest[e.Path], line(e))
+			at[e.Path], newest[e.Path] = e.New.Stat.Mzxid, e.New.Stat.Mzxid
+		default:
+		}
+	}
 }
 
 // Events of a path alternate as they must while it is created and deleted as fast as possible.
@@ -240,60 +389,69 @@ func TestEventOrdering_testEventOrdering(t *testing.T) {
 	})
 }
 
-// The root goes with the server's reaper and is made again.
+// The servers remove the root, an empty container, and it is created again.
 func TestPathChildrenCache_testParentContainerMissing(t *testing.T) {
 	for _, version := range []string{"3.8.0", old} {
 		t.Run(version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithVersion(version), zkserver.WithContainerCheckInterval(10*time.Millisecond))
-			client := zktest.Client(t, server)
-			c := newCache(t, client, "/parent/folder")
-			told := listenTo(c, cache.AfterInitialized())
-			start(t, c)
-			for range 2 {
-				_, err := client.Create(t.Context(), "/parent/folder/node", nil, framework.CreatingParentContainersIfNeeded())
-				require.NoError(t, err)
-				require.NoError(t, c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 2 }))
-				remove(t, client, "/parent/folder/node")
-				require.NoError(t, c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 0 }))
-			}
-			told.expect(t, "INITIALIZED")
-			for range 2 {
-				told.expect(t, "NODE_CREATED /parent/folder +", "NODE_CREATED /parent/folder/node +",
-					"NODE_DELETED /parent/folder/node -", "NODE_DELETED /parent/folder -")
-			}
+			parentContainerMissing(t, zktest.Client(t, server))
 		})
+	}
+	if testing.Short() {
+		return // real servers take seconds
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		parentContainerMissing(t, zktest.Client(t, zktest.NewEnsemble(t, 1, ensemble.WithContainerCheckInterval(50*time.Millisecond))))
+	})
+}
+
+func parentContainerMissing(t *testing.T, client *framework.Framework) {
+	t.Helper()
+	c := newCache(t, client, "/parent/folder")
+	told := listenTo(c, cache.AfterInitialized())
+	start(t, c)
+	for range 2 {
+		_, err := client.Create(t.Context(), "/parent/folder/node", nil, framework.CreatingParentContainersIfNeeded())
+		require.NoError(t, err)
+		require.NoError(t, c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 2 }))
+		remove(t, client, "/parent/folder/node")
+		require.NoError(t, c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 0 }))
+	}
+	told.expect(t, "INITIALIZED")
+	for range 2 {
+		told.expect(t, "NODE_CREATED /parent/folder +", "NODE_CREATED /parent/folder/node +",
+			"NODE_DELETED /parent/folder/node -", "NODE_DELETED /parent/folder -")
 	}
 }
 
 // A child that was listed is gone when it is read (CURATOR-476).
 func TestPathChildrenCache_testInitializedEvenIfChildDeleted(t *testing.T) {
-	for _, version := range []string{"3.8.0", old} {
-		t.Run(version, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithVersion(version))
-			client, writer := zktest.Client(t, server), zktest.Client(t, server)
-			create(t, writer, "/tree/stays", "")
-			create(t, writer, "/tree/goes", "")
-			reached, release := make(chan struct{}, 1), make(chan struct{})
-			server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op != zkserver.OpGetData || !strings.HasPrefix(r.Path, "/tree/") {
-					return zkserver.Pass
-				}
-				select {
-				case reached <- struct{}{}:
-				default:
-				}
-				return zkserver.HoldUntil(release)
-			})
-			c := newCache(t, client, "/tree")
-			told := listenTo(c)
-			require.NoError(t, c.Start())
-			zktest.Await(t, reached, "the read of a child that was listed")
-			remove(t, writer, "/tree/goes")
-			close(release)
-			told.expect(t, "NODE_CREATED /tree +", "NODE_CREATED /tree/stays +", "INITIALIZED")
-			require.Equal(t, 2, c.Size())
+	eachWatching(t, func(t *testing.T, server zktest.Backend) {
+		link := zktest.NewProxy(t, server)
+		client, writer := zktest.Client(t, server.ConnectStringVia(link.Addr())), zktest.Client(t, server)
+		create(t, writer, "/tree/stays", "")
+		create(t, writer, "/tree/goes", "")
+		const getData = 4
+		reached, release := make(chan struct{}), make(chan struct{})
+		hold := sync.OnceFunc(func() {
+			close(reached)
+			<-release
 		})
-	}
+		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+			if f.Kind == zkproxy.Request && f.Op == getData && strings.HasSuffix(f.Path, "/goes") {
+				hold()
+			}
+			return zkproxy.Pass
+		})
+		c := newCache(t, client, "/tree")
+		told := listenTo(c)
+		require.NoError(t, c.Start())
+		zktest.Await(t, reached, "the read of a child that was listed")
+		remove(t, writer, "/tree/goes")
+		close(release)
+		told.expect(t, "NODE_CREATED /tree +", "NODE_CREATED /tree/stays +", "INITIALIZED")
+		require.Equal(t, 2, c.Size())
+	})
 }
 
 func TestPathChildrenCache_testKilledSession(t *testing.T) { testKilledSession(t, "/test") }
