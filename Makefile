@@ -26,6 +26,10 @@ NEMESIS ?=
 # What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
 MUTANTS ?=
 
+# The modules beside the main one. Those of gRPC have tests that need -race.
+GRPC_MODULES := recipes/discovery/grpcresolver examples/grpc
+MODULES := testing/internal/bench $(GRPC_MODULES)
+
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
@@ -41,6 +45,7 @@ deps: ## name the Debian packages that the tests need and lack, and install them
 # random ones. Their findings become cases, see internal/seeds.
 test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first
 	$(GO) -C testing/internal/bench test -timeout 10m ./...
+	for module in $(GRPC_MODULES); do $(GO) -C $$module test -race -shuffle=on -timeout 10m ./... || exit 1; done
 	$(GO) test -race -shuffle=on -timeout 40m ./...
 
 # Packages wait more than they compute: four at a time keep two processors busy.
@@ -57,8 +62,7 @@ lint: $(LINTER) ## check the code, its formatting and go.mod
 	$(LINTER) run ./...
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
-	$(GO) -C testing/internal/bench mod tidy -diff
-	cd testing/internal/bench && ../../../$(LINTER) run ./... && $(GO) vet ./...
+	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff && (cd $$module && $(CURDIR)/$(LINTER) run ./... && $(GO) vet ./...) || exit 1; done
 	$(GO) fix -diff ./...
 
 fmt: $(LINTER) ## format the code as lint wants it

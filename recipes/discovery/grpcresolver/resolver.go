@@ -1,0 +1,179 @@
+package grpcresolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/attributes"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/discovery"
+)
+
+// Scheme is the scheme of the targets: zookeeper:///service.
+const Scheme = "zookeeper"
+
+// Attributes are what a balancer may want to know of an instance.
+type Attributes struct {
+	ID     string // of the instance; set by the resolver
+	Weight uint32 // share of the calls; its meaning is that of the balancer
+	Zone   string // where the instance runs
+}
+
+// attributesKey is the key of Attributes in those of an endpoint.
+type attributesKey struct{}
+
+// AttributesOf returns the attributes of an endpoint. It reports false for an
+// endpoint of another resolver.
+func AttributesOf(endpoint resolver.Endpoint) (Attributes, bool) {
+	found, ok := endpoint.Attributes.Value(attributesKey{}).(Attributes)
+	return found, ok
+}
+
+// Config sets up a [Builder]. The zero value is ready for use.
+type Config[T any] struct {
+	// Attributes reads the attributes of an instance. Nil: there is only the id.
+	Attributes func(*discovery.ServiceInstance[T]) Attributes
+
+	// Filters must all accept an instance. They are asked when instances change.
+	Filters []func(*discovery.ServiceInstance[T]) bool
+
+	// SSLPort makes connections go to the SSL port of an instance. Instances
+	// without the port are left out.
+	SSLPort bool
+}
+
+// Builder builds resolvers of targets zookeeper:///service, as an option of a
+// connection: grpc.WithResolvers(builder). It is safe for concurrent use.
+type Builder[T any] struct {
+	services *discovery.ServiceDiscovery[T]
+	cfg      Config[T]
+
+	mu        sync.Mutex
+	resolvers map[*serviceResolver[T]]struct{} // that are not closed
+}
+
+// NewBuilder returns a builder of resolvers that follow services of a discovery.
+// It sends nothing. The caller keeps the client of the discovery open for as
+// long as there are connections.
+func NewBuilder[T any](services *discovery.ServiceDiscovery[T], cfg Config[T]) (*Builder[T], error) {
+	if services == nil {
+		return nil, errors.New("grpcresolver: discovery nil, expected one")
+	}
+	return &Builder[T]{services: services, cfg: cfg, resolvers: map[*serviceResolver[T]]struct{}{}}, nil
+}
+
+// Scheme returns [Scheme].
+func (b *Builder[T]) Scheme() string { return Scheme }
+
+// Build begins to follow the service of a target. gRPC calls it.
+func (b *Builder[T]) Build(target resolver.Target, conn resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+	if target.URL.Host != "" {
+		return nil, fmt.Errorf("grpcresolver: target %q, expected zookeeper:///service without a host: the builder has the client", target.String())
+	}
+	cache, err := b.services.NewCache(target.Endpoint())
+	if err != nil {
+		return nil, fmt.Errorf("grpcresolver: target %q: %w", target.String(), err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &serviceResolver[T]{builder: b, cache: cache, conn: conn, stop: stop, stopped: make(chan struct{})}
+	r.follower = cache.OnChange(r.update)
+	b.mu.Lock()
+	b.resolvers[r] = struct{}{}
+	b.mu.Unlock()
+	go r.start(ctx)
+	return r, nil
+}
+
+// Age returns how old the instances of a service may be that connections use:
+// 0 while the client is connected, otherwise the time since a server was last
+// heard from. It reports false when no connection uses the service.
+func (b *Builder[T]) Age(service string) (age time.Duration, used bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for r := range b.resolvers {
+		if r.cache.Name() == service {
+			age, used = max(age, r.cache.Age()), true
+		}
+	}
+	return age, used
+}
+
+// serviceResolver follows one service for one connection.
+type serviceResolver[T any] struct {
+	builder  *Builder[T]
+	cache    *discovery.ServiceCache[T]
+	conn     resolver.ClientConn
+	follower *listen.Registration
+	stop     context.CancelFunc
+	stopped  chan struct{} // closed when start has returned
+}
+
+// start waits until the instances are known, which the follower tells the
+// connection.
+func (r *serviceResolver[T]) start(ctx context.Context) {
+	defer close(r.stopped)
+	if err := r.cache.Start(ctx); err != nil && ctx.Err() == nil {
+		r.conn.ReportError(err)
+	}
+}
+
+// update tells the connection of all instances. What the connection answers
+// changes nothing: the next update comes with the next change.
+func (r *serviceResolver[T]) update(instances []*discovery.ServiceInstance[T]) {
+	state := resolver.State{Endpoints: []resolver.Endpoint{}}
+	for _, instance := range instances {
+		if endpoint, ok := r.endpoint(instance); ok {
+			state.Endpoints = append(state.Endpoints, endpoint)
+			state.Addresses = append(state.Addresses, endpoint.Addresses...)
+		}
+	}
+	_ = r.conn.UpdateState(state)
+}
+
+// endpoint returns the endpoint of an instance, if it has one.
+func (r *serviceResolver[T]) endpoint(instance *discovery.ServiceInstance[T]) (resolver.Endpoint, bool) {
+	cfg := r.builder.cfg
+	port := instance.Port
+	if cfg.SSLPort {
+		port = instance.SSLPort
+	}
+	if instance.Disabled || instance.Address == "" || port == nil {
+		return resolver.Endpoint{}, false
+	}
+	for _, accept := range cfg.Filters {
+		if !accept(instance) {
+			return resolver.Endpoint{}, false
+		}
+	}
+	var known Attributes
+	if cfg.Attributes != nil {
+		known = cfg.Attributes(instance)
+	}
+	known.ID = instance.ID
+	return resolver.Endpoint{
+		Addresses:  []resolver.Address{{Addr: net.JoinHostPort(instance.Address, strconv.Itoa(*port))}},
+		Attributes: attributes.New(attributesKey{}, known),
+	}, true
+}
+
+// ResolveNow does nothing: changes come by themselves.
+func (r *serviceResolver[T]) ResolveNow(resolver.ResolveNowOptions) {}
+
+// Close stops following. It leaves no watch and no goroutine.
+func (r *serviceResolver[T]) Close() {
+	r.builder.mu.Lock()
+	delete(r.builder.resolvers, r)
+	r.builder.mu.Unlock()
+	r.stop()
+	<-r.stopped
+	_ = r.cache.Close() // of the cache's client; nothing is left to do here
+	r.follower.Remove()
+	<-r.follower.Done()
+}
