@@ -1,12 +1,11 @@
-// Devserver serves ZooKeeper's protocol from memory, for development on a machine
-// without Java: an embedded server of package zkserver as a process of its own.
+// Devserver is the embedded ZooKeeper server of package zkserver as a program, for
+// development on a machine without Java. Its data is in memory.
 //
 //	go run ./examples/devserver -addr 127.0.0.1:2181
 //
-// Its first line is "listening on HOST:PORT", with the real port when -addr asks
-// for port 0; from then on clients can connect, and the four-letter words such as
-// srvr are answered on the same port. Data and sessions are gone when it ends, on
-// SIGINT or SIGTERM, with status 0.
+// Its first line is "listening on HOST:PORT", with the real port when -addr asks for
+// port 0. From then on clients can connect, and the same port answers four-letter words
+// such as srvr. SIGINT and SIGTERM end it with status 0; data and sessions are then gone.
 //
 // Its flags are the settings of a ZooKeeper server that make sense in memory:
 //
@@ -19,14 +18,13 @@
 //	-super-digest            zookeeper.DigestAuthenticationProvider.superDigest
 //	-reconfig                reconfigEnabled
 //
-// The default tick is one second, half of ZooKeeper's: sessions of up to 20 seconds,
-// which is long enough for every policy of this client. With a shorter tick the end of
-// a session is seen sooner, and clients with long sessions warn about that. -max-memory
-// bounds what connections can make the server keep. With -version 3.6.3, say, it claims
-// to be an older ZooKeeper, and knows no more than that.
+// The default tick is one second, half of ZooKeeper's. It grants sessions of up to 20
+// seconds, which is long enough for every policy of this client. With a shorter tick
+// sessions expire sooner, and clients warn that they are too short. -max-memory bounds the
+// memory for connections. With -version 3.6.3, say, the server claims to be that version,
+// and knows only the requests of that version.
 //
-// The exit status is 1 when the address cannot be listened on, and 2 when the flags are
-// wrong.
+// The exit status is 1 if the address is not available, and 2 if the flags are wrong.
 package main
 
 import (

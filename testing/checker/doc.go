@@ -1,9 +1,9 @@
-// Package checker decides from what clients saw whether a lock kept its promise.
+// Package checker decides, from what clients saw, whether a lock kept its promise.
 //
 // # Recording
 //
-// What a client does with a lock is an [Op]: when it called, when the call
-// returned, and the token it got. A hold ends when the holder knows of it, be it by
+// An [Op] is one operation of a client on a lock: when it called, when the call
+// returned, and the token it got. A hold ends when its holder learns of the end, by
 // release or by loss, so both are a [Release]:
 //
 //	history := checker.NewHistory()
@@ -19,21 +19,21 @@
 //	history.Add(checker.Op{Kind: checker.Release, Lock: mutex.Path(), Owner: "worker 7",
 //		Call: released, Return: history.Now()})
 //
-// Calls that acquired nothing have changed nothing and are left out. The interval of
-// an operation has to contain the moment in which it took effect, and the narrower
-// it is the more is noticed. A hold that is lost while the holder is silent has two
-// bounds: the last moment at which it was known to be valid, or at which somebody
-// began to end it from outside, and the moment at which the holder was told.
+// Leave out calls that acquired nothing: they change nothing. The interval of an
+// operation must contain the moment at which it took effect; a narrower interval
+// reveals more. The end of a lost hold lies between two moments: the last at which the
+// hold was known to be valid, or at which another client began to end it, and the
+// moment at which the holder learned of it.
 //
-// Processes of one machine can record for themselves, one [Op] in JSON a line, with
-// a monotonic clock that they share; [ReadOps] reads the lines back.
+// Several processes of one machine can each write one [Op] in JSON per line, by a
+// monotonic clock that they share. [ReadOps] reads the lines back.
 //
 // # Deciding
 //
-// [Check] looks for an order of the operations that agrees with their intervals and
-// that a lock of the given [Model] could have gone through: for each lock by itself,
-// with porcupine, which decides and does not sample. If there is none, the error is
-// a [*ViolationError], whose text shows how far one gets.
+// For each lock, [Check] looks for an order of the operations that agrees with their
+// intervals and that the given [Model] allows. It uses porcupine, which decides and does
+// not sample. If no such order exists, the error is a [*ViolationError]; its text shows
+// the longest order that was found.
 //
 //	err := checker.Check(checker.Mutex(), history.Ops())
 //
@@ -42,6 +42,6 @@
 //	ReadWrite      one writer or readers; a writer may be a reader too
 //	Semaphore      no more permits than there are, a number that may change
 //
-// Several locks that are acquired together, as by a multi-lock, are as many
-// operations with the same interval.
+// An acquisition of several locks at once, as by a multi-lock, is one operation for each
+// lock, all with the same interval.
 package checker
