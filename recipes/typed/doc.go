@@ -12,6 +12,11 @@
 //	services, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[Service]())
 //	node, err := services.Node("search", "1") // /services/search/1
 //
+// With a [cache.CuratorCache], views read from memory:
+//
+//	service, stat, err := node.Cached(c)
+//	for node, err := range services.Cached(c) { ... node.Parameters, node.Value ... }
+//
 // Errors are the errors of package framework, and [ErrCodec] for data that the codec does not
 // understand.
 package typed

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/typed"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -89,6 +90,58 @@ func TestFolder(t *testing.T) {
 	require.ElementsMatch(t, []string{"1", "2"}, names)
 }
 
+// Views read what a cache has, and no request is made.
+func TestCached(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())
+		require.NoError(t, err)
+		for i, id := range []string{"1", "2"} {
+			node, err := folder.Node("search", id)
+			require.NoError(t, err)
+			_, err = node.Create(t.Context(), service{"a:80", i}, framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+		}
+		_, err = client.Create(t.Context(), "/services/search/2/below", nil)
+		require.NoError(t, err)
+		_, err = client.Create(t.Context(), "/services/search/broken", []byte("{"))
+		require.NoError(t, err)
+		c, err := cache.NewCuratorCache(client, "/services", cache.DoNotClearOnClose())
+		require.NoError(t, err)
+		require.NoError(t, c.Start())
+		require.NoError(t, c.Fresh(t.Context()))
+		require.NoError(t, c.Close())
+		require.NoError(t, client.Close()) // from now on there is only the picture
+
+		node, err := folder.Node("search", "2")
+		require.NoError(t, err)
+		value, stat, err := node.Cached(c)
+		require.NoError(t, err)
+		require.Equal(t, service{"a:80", 1}, value)
+		require.NotZero(t, stat.Czxid)
+		missing, err := folder.Node("search", "3")
+		require.NoError(t, err)
+		_, _, err = missing.Cached(c)
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		broken, err := folder.Node("search", "broken")
+		require.NoError(t, err)
+		_, _, err = broken.Cached(c)
+		require.ErrorIs(t, err, typed.ErrCodec)
+
+		hits := map[string]int{}
+		for node, err := range folder.Cached(c) {
+			require.Equal(t, []string{"search", node.Path[len("/services/search/"):]}, node.Parameters)
+			if node.Path == "/services/search/broken" {
+				require.ErrorIs(t, err, typed.ErrCodec)
+				continue
+			}
+			require.NoError(t, err)
+			hits[node.Path] = node.Value.Hits
+		}
+		require.Equal(t, map[string]int{"/services/search/1": 0, "/services/search/2": 1}, hits)
+	})
+}
+
 func TestBadInput(t *testing.T) {
 	client, err := framework.New("localhost:1")
 	require.NoError(t, err)
@@ -103,6 +156,15 @@ func TestBadInput(t *testing.T) {
 		"no name":   func() error { _, err := folder.Node("a", ""); return err },
 		"a path":    func() error { _, err := folder.Node("a/b", "c"); return err },
 		"of a list": func() error { _, err := folder.Children(t.Context(), "a", "b"); return err },
+		"nil cache": func() error {
+			node, err := folder.Node("a", "b")
+			require.NoError(t, err)
+			_, _, err = node.Cached(nil)
+			for _, each := range folder.Cached(nil) {
+				require.ErrorIs(t, each, framework.ErrInvalidOption)
+			}
+			return err
+		},
 		"nil change": func() error {
 			node, err := folder.Node("a", "b")
 			require.NoError(t, err)

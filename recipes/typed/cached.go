@@ -1,0 +1,81 @@
+package typed
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+)
+
+var errNilCache = fmt.Errorf("%w: cache nil, expected a *cache.CuratorCache", framework.ErrInvalidOption)
+
+// Cached returns the value in the picture of a cache, and the Stat it was read with. It sends
+// nothing, and does not block. It fails with [framework.ErrNoNode] when the picture does not have
+// the znode, and with [ErrCodec]. The picture may lag behind: see [cache.CuratorCache.Fresh].
+func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
+	var none T
+	if c == nil {
+		return none, framework.Stat{}, fmt.Errorf("typed: %s: %w", n.path, errNilCache)
+	}
+	data, found := c.Get(n.path)
+	if !found {
+		return none, framework.Stat{}, fmt.Errorf("typed: %s in the cache of %s: %w", n.path, c.Path(), framework.ErrNoNode)
+	}
+	value, err := n.codec.Decode(data.Data)
+	if err != nil {
+		return none, data.Stat, n.failed(err)
+	}
+	return value, data.Stat, nil
+}
+
+// Cached iterates over the znodes of the folder in the picture of a cache, in no particular
+// order. The picture is that of the moment when the loop begins. The error is [ErrCodec] for a
+// znode whose data the codec does not understand; the loop may go on. Cached sends nothing.
+func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], error] {
+	return func(yield func(*CachedNode[T], error) bool) {
+		if c == nil {
+			yield(nil, fmt.Errorf("typed: %w", errNilCache))
+			return
+		}
+		for path, data := range c.Stream() {
+			parameters, ok := f.parameters(path)
+			if !ok {
+				continue // a folder above the znodes, or something below them
+			}
+			node := &CachedNode[T]{Path: path, Parameters: parameters, Stat: data.Stat}
+			var err error
+			if node.Value, err = f.codec.Decode(data.Data); err != nil {
+				err = fmt.Errorf("typed: %s: %w: %w", path, ErrCodec, err)
+			}
+			if !yield(node, err) {
+				return
+			}
+		}
+	}
+}
+
+// CachedNode is a znode of a [Folder] in the picture of a cache.
+type CachedNode[T any] struct {
+	Path       string
+	Parameters []string // the values of the parameters, in their order
+	Value      T        // what the codec returned
+	Stat       framework.Stat
+}
+
+// parameters returns the values of the parameters in a path of the form.
+func (f *Folder[T]) parameters(path string) (values []string, ok bool) {
+	names := framework.PathNames(path)
+	if len(names) != len(f.form) {
+		return nil, false
+	}
+	for i, name := range names {
+		switch {
+		case isParameter(f.form[i]):
+			values = append(values, name)
+		case name != f.form[i]:
+			return nil, false
+		}
+	}
+	return values, true
+}
