@@ -25,13 +25,13 @@ const perms = "rwcda"
 func aclText(acl []framework.ACL) string {
 	var entries []string
 	for _, a := range acl {
-		letters := ""
+		var letters strings.Builder
 		for bit, letter := range perms {
 			if a.Perms&(1<<bit) != 0 {
-				letters += string(letter)
+				letters.WriteString(string(letter))
 			}
 		}
-		entries = append(entries, a.Scheme+":"+a.ID+":"+letters)
+		entries = append(entries, a.Scheme+":"+a.ID+":"+letters.String())
 	}
 	return strings.Join(entries, ",")
 }

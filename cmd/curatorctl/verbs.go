@@ -25,6 +25,7 @@ func verbs() []*verb {
 		{name: "export", args: "PATH", least: 1, most: 1, about: "write a subtree as lines of JSON, without ephemeral znodes", flags: verbExport},
 		{name: "import", args: "PATH [FILE]", least: 1, most: 2, about: "create what an export has", flags: verbImport},
 		{name: "diff", args: "PATH [FILE]", least: 1, most: 2, about: "compare a subtree with an export", flags: verbDiff},
+		{name: "serve", args: "[PATH]", most: 1, follows: true, about: "show the locks below a path in a browser", flags: verbServe},
 		{name: "completion", args: "SHELL", least: 1, most: 1, offline: true, about: "write a script that completes verbs: bash, zsh or fish", flags: verbCompletion},
 	}
 }

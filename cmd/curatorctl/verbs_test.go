@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -576,4 +578,26 @@ func TestTerminalsObeyNothing(t *testing.T) {
 		require.Contains(t, got.stdout, `"\x1b[2J\r evil\n"`)
 		require.NotContains(t, got.stdout, "\x1b")
 	}
+}
+
+// TestServe: the page is there until the program is stopped.
+func TestServe(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"))
+	require.NoError(t, err)
+	holdLock(t, mutex)
+	r := begin(t, server.Addr(), "serve", "-listen", "127.0.0.1:0")
+	r.out.await(t, "listening on http://")
+	url := strings.TrimSpace(strings.TrimPrefix(r.out.text.String(), "listening on "))
+	request, err := http.NewRequestWithContext(withLimit(t), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	request.Close = true
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Contains(t, string(body), "nightly (")
+	r.end(t)
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gocurator/curator/recipes/inspect/page"
+)
+
+// verbServe shows the locks in a browser.
+func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
+	listen := fs.String("listen", "127.0.0.1:8080", "`address` to serve on")
+	return func(ctx context.Context, c *call) error {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
+		if err != nil {
+			return err
+		}
+		server := &http.Server{Handler: page.Handler(c.client, c.arg(0, "/")), ReadHeaderTimeout: 10 * time.Second}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(listener) }()
+		if err := c.println("listening on http://" + listener.Addr().String()); err != nil {
+			return errors.Join(err, server.Close())
+		}
+		select {
+		case err := <-served:
+			return err
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), server.Close())
+		}
+	}
+}

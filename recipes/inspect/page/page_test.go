@@ -1,0 +1,180 @@
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/inspect/page"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+func get(t *testing.T, handler http.Handler, target string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody))
+	return w
+}
+
+func hold(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
+	t.Helper()
+	mutex, err := locks.NewInterProcessMutex(client, path, opts...)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	lease, err := mutex.Acquire(ctx)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, lease.Release(context.Background())) })
+	return lease
+}
+
+// TestThePageShowsLocks, and the queue of one, as a page and as JSON.
+func TestThePageShowsLocks(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		lease := hold(t, client, "/locks/report", locks.WithLabel("nightly"))
+		handler := page.Handler(client, "/")
+		w := get(t, handler, "/debug/locks")
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"))
+		require.Contains(t, w.Body.String(), `<a href="?lock=%2flocks%2freport">/locks/report</a>`)
+		require.Contains(t, w.Body.String(), "nightly (")
+
+		w = get(t, handler, "/debug/locks?lock="+url.QueryEscape("/locks/report"))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Contains(t, w.Body.String(), lease.Path())
+		require.Contains(t, w.Body.String(), client.Session().String())
+		require.Contains(t, w.Body.String(), "<td>holds</td>")
+
+		var survey inspect.Survey
+		require.NoError(t, json.Unmarshal(get(t, handler, "/?format=json").Body.Bytes(), &survey))
+		require.Equal(t, lease.Token(), survey.Recipes[0].Participants[0].Token)
+		var recipes []inspect.Recipe
+		require.NoError(t, json.Unmarshal(get(t, handler, "/?format=json&lock=/locks/report").Body.Bytes(), &recipes))
+		require.Equal(t, lease.Token(), recipes[0].Participants[0].Token)
+	})
+}
+
+// TestThePageIsHarmless: what others have written in ZooKeeper stays text, no other host is
+// asked for anything, and only the page's own script and style may run.
+func TestThePageIsHarmless(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	const evil = `<script>alert(1)</script>`
+	path := "/locks/" + strings.ReplaceAll(evil, "/", "") + `"onclick="x`
+	hold(t, client, path, locks.WithLockData([]byte(evil+"\x00\xff")))
+	handler := page.Handler(client, "/")
+	own := regexp.MustCompile(`<(script|style) nonce="[A-Z0-9]+">`)
+	for _, target := range []string{"/", "/?lock=" + url.QueryEscape(path), "/?lock=" + url.QueryEscape(evil)} {
+		w := get(t, handler, target)
+		body := w.Body.String()
+		require.NotContains(t, strings.ToLower(own.ReplaceAllString(body, "")), "<script")
+		require.NotContains(t, body, `"onclick`)
+		require.NotRegexp(t, `(src|href|action)\s*=\s*"?(https?:)?//`, body)
+		nonce := own.FindString(body)
+		require.NotEmpty(t, nonce)
+		policy := w.Header().Get("Content-Security-Policy")
+		require.Contains(t, policy, "default-src 'none'")
+		require.Contains(t, policy, "script-src 'nonce-"+strings.Split(nonce, `"`)[1]+"'")
+		require.NotContains(t, policy, "unsafe")
+	}
+	require.Contains(t, get(t, handler, "/").Body.String(), "&lt;script&gt;alert(1)&lt;/script&gt;")
+	first, second := get(t, handler, "/").Body.String(), get(t, handler, "/").Body.String()
+	require.NotEqual(t, own.FindString(first), own.FindString(second), "a nonce is used once")
+}
+
+// TestThePageIsReadWithoutScripts: it is complete as it comes, and asks to be loaded again.
+func TestThePageIsReadWithoutScripts(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	hold(t, client, "/locks/report", locks.WithLabel("nightly"))
+	body := get(t, page.Handler(client, "/locks"), "/").Body.String()
+	require.Contains(t, body, `<noscript><meta http-equiv="refresh" content="5"></noscript>`)
+	before, _, found := strings.Cut(body, "<script")
+	require.True(t, found)
+	require.Contains(t, before, "nightly (", "nothing waits for a script")
+}
+
+// TestThePageOnlyReads: other methods are refused, and nothing is written.
+func TestThePageOnlyReads(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	hold(t, client, "/locks/report")
+	handler := page.Handler(client, "/")
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpGetChildren2 && r.Op != zkserver.OpGetData && r.Op != zkserver.OpPing {
+			t.Errorf("a request %v", r.Op)
+		}
+		return zkserver.Pass
+	})
+	get(t, handler, "/")
+	get(t, handler, "/?lock=/locks/report")
+	remove()
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/", http.NoBody))
+		require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	}
+}
+
+// TestManyViewersCostOneWalk for as long as it is fresh.
+func TestManyViewersCostOneWalk(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	release := make(chan struct{})
+	var walks atomic.Int64
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetChildren2 && r.Path == "/" {
+			walks.Add(1)
+			return zkserver.HoldUntil(release)
+		}
+		return zkserver.Pass
+	})
+	defer remove()
+	handler := page.Handler(client, "/")
+	began := time.Now()
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { assert.Equal(t, http.StatusOK, get(t, handler, "/").Code) })
+	}
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Request.Op == zkserver.OpGetChildren2 })
+	close(release)
+	wg.Wait()
+	require.LessOrEqual(t, walks.Load(), 1+int64(time.Since(began)/time.Second), "one for each second")
+}
+
+// TestWhatCannotBeShown: the status says why, and the page is one still.
+func TestWhatCannotBeShown(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	handler := page.Handler(client, "/")
+	for target, status := range map[string]int{
+		"/?lock=/missing": http.StatusNotFound, "/?lock=relative": http.StatusBadRequest, "/?format=json&lock=/missing": http.StatusNotFound,
+	} {
+		w := get(t, handler, target)
+		require.Equal(t, status, w.Code, target)
+		require.Contains(t, w.Body.String(), "inspect: ")
+	}
+	require.Contains(t, get(t, handler, "/?lock=/").Body.String(), "There is no recipe at this path")
+	require.NoError(t, server.Stop())
+	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	w := get(t, handler, "/")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, w.Body.String(), "not connected")
+}
