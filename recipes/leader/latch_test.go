@@ -88,7 +88,9 @@ func TestBeginningsAndEndsAlternate(t *testing.T) {
 			first := zktest.Await(t, changes, "the first beginning")
 			require.True(t, first.Leader)
 			require.NoError(t, first.Err)
+			lease := awaitLeadership(t, latch)
 			require.NoError(t, latch.Resign(withLimit(t)))
+			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
 			end := zktest.Await(t, changes, "the first end")
 			require.Equal(t, leader.Change{Term: first.Term, Err: locks.ErrReleased}, end)
 			second := zktest.Await(t, changes, "the second beginning")
@@ -179,7 +181,9 @@ func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
 
 		require.NoError(t, latches[1].Close())
 
-		awaitCandidates(t, client, 2)
+		queue, err := latches[0].Participants(withLimit(t))
+		require.NoError(t, err)
+		require.Len(t, queue, 2)
 		require.NoError(t, first.Err())
 		require.False(t, latches[2].HasLeadership())
 		require.NoError(t, latches[0].Close())

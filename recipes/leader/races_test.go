@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -445,4 +450,54 @@ func TestATermDoesNotBeginWithAnEndedContext(t *testing.T) {
 		require.False(t, began)
 		awaitCandidates(t, zktest.Client(t, server), 0)
 	})
+}
+
+// At the moment at which the session may have ended no caller is told that the
+// latch leads, even before any goroutine of the latch has noticed.
+func TestALeaderWhoseSessionIsOverDoesNotLead(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // all that comes at this moment comes one after the other
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 64
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		latch := started(t, client, leader.WithLockOptions(locks.WithErrorPolicy(framework.SessionErrorPolicy)))
+		lease := awaitLeadership(t, latch)
+		heal := server.Blackhole(client.Session().ID(), zkserver.ToClient)
+		deadline := client.Session().HoldDeadline(framework.SessionErrorPolicy)
+		answers := make(chan bool, callers)
+
+		for range callers {
+			go func() {
+				time.Sleep(time.Until(deadline))
+				answers <- latch.HasLeadership()
+			}()
+		}
+
+		for range callers {
+			require.False(t, <-answers)
+		}
+		<-lease.Done()
+		heal()
+	})
+}
+
+// panicsOnce is an ACL provider with a bug.
+type panicsOnce struct{ done atomic.Bool }
+
+func (p *panicsOnce) DefaultACL() []framework.ACL {
+	if !p.done.Swap(true) {
+		panic("the user's own fault")
+	}
+	return zk.WorldACL(zk.PermAll)
+}
+
+func (*panicsOnce) ACLForPath(string) []framework.ACL { return nil }
+
+func TestAPanicOfUserCodeDoesNotEndTheLatch(t *testing.T) {
+	provider := &panicsOnce{}
+	client := zktest.Client(t, zktest.NewServer(t), framework.WithACLProvider(provider))
+
+	awaitLeadership(t, started(t, client))
+
+	require.True(t, provider.done.Load())
 }

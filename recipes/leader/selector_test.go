@@ -124,7 +124,14 @@ func TestInterruptLeadership(t *testing.T) {
 		zktest.Await(t, first.ctx.Done(), "the interruption")
 		require.ErrorIs(t, context.Cause(first.ctx), leader.ErrInterrupted)
 		first.done <- context.Cause(first.ctx)
-		second := zktest.Await(t, terms, "the term that was asked for")
+		var second term
+		select {
+		case second = <-terms:
+		case err := <-result:
+			t.Fatalf("the run has ended with %v, expected the term that was asked for", err)
+		case <-withLimit(t).Done():
+			t.Fatal("there is no second term")
+		}
 		require.NoError(t, second.ctx.Err())
 		second.done <- nil
 		require.NoError(t, zktest.Await(t, result, "the end"))
