@@ -51,6 +51,23 @@
 // pass a [locks.WithRevocationListener] that releases the lease, or select on
 // [locks.Lease.Revoked].
 //
+// # Metrics and traces
+//
+// On a client made with [framework.WithMeterProvider] or
+// [framework.WithTracerProvider] an election is measured as any lock; see package
+// locks. The attribute curator.recipe is leader_latch, leader_selector or once:
+// curator.lock.hold.duration is the time led, curator.lock.lost counts leaderships
+// that were lost, and curator.fence of the span "acquire lock" is the term. Observers
+// measure besides:
+//
+//	instrument                        kind, unit          attributes
+//	curator.leader.changes            counter {change}
+//	curator.leader.absence.duration   histogram s
+//
+// The counter exists, with zero, from the call of Observe. An absence is a time in
+// which the observer saw no leader. [framework.WithPathAttribute] adds the path of the
+// election as curator.path.
+//
 // # Coming from Curator
 //
 //   - LeaderLatch.await returns the leadership instead of nothing; hasLeadership

@@ -30,6 +30,7 @@ func currentLeader(ctx context.Context, internals *locks.LockInternals) (locks.P
 type observer struct {
 	client    *framework.Framework
 	internals *locks.LockInternals
+	telemetry *telemetry
 	queue     []string // known, in order
 	began     bool     // something was reported
 	leads     int64    // the token of the leader that was reported last, 0 for none
@@ -45,7 +46,11 @@ func observe(ctx context.Context, client *framework.Framework, internals *locks.
 			return
 		}
 		o := observer{client: client, internals: internals}
-		if err := o.run(ctx, yield); err != nil {
+		var err error
+		if o.telemetry, err = newTelemetry(client, internals.Path()); err == nil {
+			err = o.run(ctx, yield)
+		}
+		if err != nil {
 			yield(nil, fmt.Errorf("leader: observe %s: %w", internals.Path(), err))
 		}
 	}
@@ -92,6 +97,7 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 			return o.client.Sync(ctx, o.internals.Path())
 		}
 		o.began, o.leads, o.newest, o.synced = true, token, max(token, o.newest), false
+		o.telemetry.saw(leader != nil)
 		if !yield(leader, nil) {
 			return errDone
 		}

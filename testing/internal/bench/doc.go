@@ -25,6 +25,13 @@
 //	herd          2 to 256 clients, against the three locks of the tutorials
 //	many          one client acquires 10,000 locks, holds all of them, and releases them
 //
+// A turn of an election is a leadership. A hand-over lasts from the call that ends it to
+// the next leader's first statement.
+//
+//	election         8 candidates; each leader resigns at once (Curator's closes, and is replaced)
+//	election-killed  8 candidates; the session of each leader is closed by another connection
+//	electorate       1,000 candidates of 10 clients join; then the leader resigns once
+//
 // Requests and notifications are counted by the server (mntr), bytes by the loopback
 // interface. The cost of a turn for the clients is the processor time of their process
 // and its number of allocations; Java and Python do not report allocations.

@@ -84,8 +84,11 @@ func runProgram(
 		return result{}, err
 	}
 	mode := "turns"
-	if l.Queue {
+	switch {
+	case l.Queue:
 		mode = "queue"
+	case l.Change != "":
+		mode = l.Change
 	}
 	args := slices.Concat(command[1:], []string{
 		file, at.zookeeper, path,

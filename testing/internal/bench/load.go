@@ -17,6 +17,7 @@ type load struct {
 	Readers    int           // how many of ten turns read; the others write
 	Locks      int           // instead of turns at one: so many are acquired, and held together
 	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
+	Change     string        // how a leader gives way, in an election
 	Duration   time.Duration // otherwise turns are counted for so long, after half of it to warm up
 }
 
@@ -30,6 +31,10 @@ type result struct {
 	TurnP50  float64 `json:"turn_p50_us"` // of acquisition and release together
 	Overlaps int     `json:"overlaps"`    // entries while others were in who exclude them
 
+	// From the call that ends a leadership to the next leader's first statement.
+	HandP50 float64 `json:"handover_p50_us,omitempty"`
+	HandP99 float64 `json:"handover_p99_us,omitempty"`
+
 	// Of the clients, for each turn; kazoo and Curator tell no allocations.
 	CPU    float64 `json:"client_cpu_us_per_turn,omitempty"`
 	Allocs float64 `json:"allocs_per_turn,omitempty"`
@@ -39,6 +44,10 @@ type result struct {
 	Requests      float64 `json:"requests_per_turn,omitempty"`
 	Notifications float64 `json:"notifications_per_turn,omitempty"`
 	Bytes         float64 `json:"bytes_per_turn,omitempty"`
+
+	// Of the servers, for one change of leader among many candidates.
+	ChangeRequests float64 `json:"requests_per_change,omitempty"`
+	Woken          float64 `json:"woken_per_change,omitempty"`
 }
 
 func (r *result) turnsPerSecond() float64 { return float64(r.Turns) / r.Seconds }
@@ -56,6 +65,8 @@ type measurement struct {
 	overlap atomic.Int64
 	all     atomic.Int64
 
+	finished func(i int) error // called when a locker takes no more turns; may be nil
+
 	mu    sync.Mutex
 	waits []float64
 	turns []float64
@@ -64,13 +75,18 @@ type measurement struct {
 // drive has every locker take turns until the time is over, and returns what was
 // counted.
 func drive(ctx context.Context, l load, lockers []locker) (result, error) {
-	m := &measurement{load: l}
+	return driveUntil(ctx, l, lockers, nil)
+}
+
+// driveUntil is drive, with something to do when a locker takes no more turns.
+func driveUntil(ctx context.Context, l load, lockers []locker, finished func(i int) error) (result, error) {
+	m := &measurement{load: l, finished: finished}
 	var over atomic.Bool
 	warm := time.AfterFunc(l.Duration/2, m.begin)
 	defer warm.Stop()
 	end := time.AfterFunc(l.Duration*3/2, func() { over.Store(true) })
 	defer end.Stop()
-	return m.run(ctx, lockers, over.Load)
+	return m.run(ctx, lockers, func() bool { return over.Load() && m.counted() })
 }
 
 // drain has every locker take one turn, all of which queue up while holder has the
@@ -120,6 +136,13 @@ func (m *measurement) run(ctx context.Context, lockers []locker, over func() boo
 	var wg sync.WaitGroup
 	for i, lock := range lockers {
 		wg.Go(func() {
+			if m.finished != nil {
+				defer func() {
+					if err := m.finished(i); err != nil {
+						cancel(err)
+					}
+				}()
+			}
 			for turn := i; ctx.Err() == nil; turn++ {
 				if err := m.turn(ctx, lock, turn%10 < m.load.Readers); err != nil {
 					cancel(err)
@@ -158,6 +181,13 @@ func (m *measurement) turn(ctx context.Context, lock locker, read bool) error {
 		m.count(began, entered)
 	}
 	return nil
+}
+
+// counted reports whether any turn was counted.
+func (m *measurement) counted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.turns) > 0
 }
 
 // count counts a turn that ends now.

@@ -39,10 +39,14 @@ const (
 	semaphore   = "semaphore"
 	herd        = "herd"
 	many        = "many"
+
+	election       = "election"
+	electionKilled = "election-killed"
+	electorate     = "electorate"
 )
 
-// peers are all there are, in the order in which they are shown. The last three are
-// what "herd" stands for.
+// peers are all there are, in the order in which they are shown. The three before the
+// elections are what "herd" stands for.
 var peers = []peer{
 	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore, herd, many}, runSelf, nil},
 	{"self-handoff", zookeeper, []string{oneProcess}, runSelfHandoff, nil},
@@ -56,6 +60,9 @@ var peers = []peer{
 	{"same-name", zookeeper, []string{herd}, runSameName, nil},
 	{"watch-children", zookeeper, []string{herd}, runChildrenWatchers, nil},
 	{"watch-predecessor", zookeeper, []string{herd}, runTextbook, nil},
+	{"self-latch", zookeeper, []string{election, electionKilled, electorate}, runElection, nil},
+	{"curator-latch", zookeeper, []string{election, electionKilled}, runJava, javaMissing},
+	{"etcd-election", etcd, []string{election, electionKilled}, runEtcdElection, etcdMissing},
 }
 
 // selectPeers returns those with the names, comma-separated; all for "".

@@ -43,7 +43,7 @@ func line(of metric, peers []*measured) string {
 	}
 	ours := peers[0]
 	for _, m := range peers[1:] {
-		if theirs := median(m.values(of)); ours.Peer == "self" && theirs > 0 {
+		if theirs := median(m.values(of)); strings.HasPrefix(ours.Peer, "self") && theirs > 0 {
 			fmt.Fprintf(&b, " ratio_to_%s=%.2f", m.Peer, median(ours.values(of))/theirs)
 		}
 	}

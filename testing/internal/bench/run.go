@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -49,7 +50,7 @@ func runAll(
 				of[i].Rounds = append(of[i].Rounds, r)
 				sayf(progress, "# %v round=%d peer=%s turns=%d turns_per_s=%.0f turn_p50_us=%.0f overlaps=%d\n",
 					s, round+1, p.name, r.Turns, r.turnsPerSecond(), r.TurnP50, r.Overlaps)
-				if r.Overlaps > 0 && (p.name == "self" || p.name == "self-handoff") {
+				if r.Overlaps > 0 && strings.HasPrefix(p.name, "self") {
 					return all, fmt.Errorf("%v peer=%s: %w %d times", s, p.name, errOverlap, r.Overlaps)
 				}
 			}

@@ -31,6 +31,10 @@ var (
 	clientCPU      = metric{"client_cpu_us_per_turn", true, func(r *result) float64 { return r.CPU }}
 	allocs         = metric{"allocs_per_turn", true, func(r *result) float64 { return r.Allocs }}
 	heapPerLock    = metric{"heap_bytes_per_lock", true, func(r *result) float64 { return r.Heap }}
+	handMedian     = metric{"handover_p50_us", true, func(r *result) float64 { return r.HandP50 }}
+	handTail       = metric{"handover_p99_us", true, func(r *result) float64 { return r.HandP99 }}
+	changeRequests = metric{"requests_per_change", true, func(r *result) float64 { return r.ChangeRequests }}
+	woken          = metric{"woken_per_change", true, func(r *result) float64 { return r.Woken }}
 	bytesPerTurn   = metric{"bytes_per_turn", true, func(r *result) float64 { return r.Bytes }}
 )
 
@@ -48,7 +52,12 @@ var scenarios = []scenario{
 	{herd, load{Clients: 128, Goroutines: 1}, herdMetrics},
 	{herd, load{Clients: 256, Goroutines: 1}, herdMetrics},
 	{many, load{Clients: 1, Goroutines: 64, Locks: 10_000}, []metric{turnsPerSecond, requests, bytesPerTurn, allocs, heapPerLock}},
+	{election, load{Clients: 8, Goroutines: 1, Change: byResigning}, changeMetrics},
+	{electionKilled, load{Clients: 8, Goroutines: 1, Change: byDying}, changeMetrics[:2]}, // waiting for candidates to come back takes requests, too
+	{electorate, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, handMedian, changeRequests, woken}},
 }
+
+var changeMetrics = []metric{handMedian, handTail, requests, notifications, clientCPU}
 
 var herdMetrics = []metric{turnsPerSecond, notifications, requests, bytesPerTurn}
 

@@ -1,5 +1,9 @@
 import com.sun.management.OperatingSystemMXBean;
+import java.io.BufferedOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
 import java.lang.management.ManagementFactory;
+import java.net.Socket;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -7,11 +11,13 @@ import java.util.Locale;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.zookeeper.ZooKeeper;
 
 /**
  * Takes turns at a lock of Apache Curator as it is told, and prints what it has counted as a line of
@@ -26,6 +32,10 @@ public final class Bench {
     private static volatile long begun; // 0 while warming up
     private static volatile boolean over;
     private static int leases;
+    private static String mode;
+    private static String servers;
+    private static volatile long released; // when the lock was given back for the last time
+    private static final List<Double> hands = java.util.Collections.synchronizedList(new ArrayList<>());
 
     private interface Locker {
         AutoCloseable lock(boolean read) throws Exception;
@@ -37,7 +47,9 @@ public final class Bench {
         int threads = Integer.parseInt(args[3]);
         leases = Integer.parseInt(args[4]);
         int reads = Integer.parseInt(args[5]);
-        boolean queue = args[6].equals("queue");
+        servers = args[0];
+        mode = args[6];
+        boolean queue = mode.equals("queue");
         long duration = Long.parseLong(args[7]);
         List<CuratorFramework> connected = new ArrayList<>();
         List<List<double[]>> turns = new ArrayList<>();
@@ -91,6 +103,9 @@ public final class Bench {
             cpu = used.getProcessCpuTime();
             begun = System.nanoTime();
             Thread.sleep(duration);
+            while (hands.isEmpty() && failures.isEmpty()) {
+                Thread.sleep(10);
+            }
             over = true;
         }
         for (Thread thread : started) {
@@ -103,16 +118,61 @@ public final class Bench {
         }
         double[] waits = turns.stream().flatMap(List::stream).mapToDouble(t -> t[0]).sorted().toArray();
         double[] whole = turns.stream().flatMap(List::stream).mapToDouble(t -> t[1]).sorted().toArray();
+        double[] hand = hands.stream().mapToDouble(h -> h).sorted().toArray();
         System.out.printf(Locale.ROOT, "{\"all\":%d,\"turns\":%d,\"seconds\":%f,\"wait_p50_us\":%f,\"wait_p99_us\":%f,"
-                        + "\"turn_p50_us\":%f,\"overlaps\":%d,\"client_cpu_us_per_turn\":%f}%n",
-                all.get(), waits.length, seconds, percentile(waits, 50), percentile(waits, 99), percentile(whole, 50), overlaps.get(),
+                        + "\"turn_p50_us\":%f,\"handover_p50_us\":%f,\"handover_p99_us\":%f,\"overlaps\":%d,\"client_cpu_us_per_turn\":%f}%n",
+                all.get(), waits.length, seconds, percentile(waits, 50), percentile(waits, 99), percentile(whole, 50), percentile(hand, 50), percentile(hand, 99), overlaps.get(),
                 cpu / 1e3 / Math.max(waits.length, 1));
         for (CuratorFramework client : connected) {
             client.close();
         }
     }
 
+    /** Closes the session of a client by another connection, as its death does. */
+    private static void kill(CuratorFramework client, LeaderLatch latch) throws Exception {
+        while (!over && latch.getParticipants().size() < 4) { // those that died before have to come back
+            Thread.sleep(5);
+        }
+        ZooKeeper own = client.getZookeeperClient().getZooKeeper();
+        String[] server = servers.split(",")[0].split(":");
+        released = System.nanoTime();
+        try (Socket socket = new Socket(server[0], Integer.parseInt(server[1]))) {
+            DataOutputStream out = new DataOutputStream(new BufferedOutputStream(socket.getOutputStream()));
+            DataInputStream in = new DataInputStream(socket.getInputStream());
+            out.writeInt(45); // a connect request with the session's id and password
+            out.writeInt(0);
+            out.writeLong(0);
+            out.writeInt(10_000);
+            out.writeLong(own.getSessionId());
+            out.writeInt(16);
+            out.write(own.getSessionPasswd());
+            out.writeByte(0);
+            out.flush();
+            in.readFully(new byte[in.readInt()]);
+            out.writeInt(8); // and a request to close it
+            out.writeInt(1);
+            out.writeInt(-11);
+            out.flush();
+            while (in.read() >= 0) {
+                continue;
+            }
+        }
+        while (latch.hasLeadership()) {
+            Thread.sleep(1);
+        }
+        latch.close();
+        client.blockUntilConnected();
+    }
+
     private static Locker locker(CuratorFramework client, String path, int reads) {
+        if (mode.equals("resign") || mode.equals("kill")) {
+            return read -> {
+                LeaderLatch latch = new LeaderLatch(client, path);
+                latch.start();
+                latch.await();
+                return mode.equals("kill") ? () -> kill(client, latch) : latch::close;
+            };
+        }
         if (leases > 0) {
             InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, leases);
             return read -> {
@@ -151,8 +211,13 @@ public final class Bench {
             }
             others.decrementAndGet();
         }
+        long before = released;
+        released = System.nanoTime();
         held.close();
         all.incrementAndGet();
+        if (begun != 0 && before > begun && !over) {
+            hands.add((entered - before) / 1e3);
+        }
         if (begun != 0 && entered > begun) {
             turns.add(new double[] {(entered - began) / 1e3, (System.nanoTime() - began) / 1e3});
         }
