@@ -6,7 +6,7 @@ import "slices"
 // same time, or whether anything is left behind.
 const often = 20
 
-// table lists the mutants of all packages; each rows_ file has those of one.
+// table lists the mutants of all packages; each rows_ file has the mutants of one.
 // Names are in kebab case and start with the package they break. A property is
 // one sentence about the unbroken code.
 var table = slices.Concat(

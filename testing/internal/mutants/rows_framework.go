@@ -41,7 +41,7 @@ var frameworkMutants = []mutant{
 		new:      "	_ = level\n	c.log = slog.New(root())\n",
 		pkg:      "./framework",
 		test:     "^TestALoggerThatBlocksCostsLogLinesOnly$",
-		flags:    []string{"-timeout=30s"}, // whoever waits for the handler stops the clock
+		flags:    []string{"-timeout=30s"}, // waiting for the handler stops the clock
 	},
 	{
 		name:     "locks-log-before-the-contexts-end",
@@ -105,7 +105,7 @@ var frameworkMutants = []mutant{
 		new:      "cut := time.AfterFunc(time.Minute, func() {",
 		pkg:      "./framework",
 		test:     "^TestTheEndOfATLSConnectionIsBounded$",
-		flags:    []string{"-timeout=30s"}, // whoever waits for the goodbye stops the clock
+		flags:    []string{"-timeout=30s"}, // waiting for the goodbye stops the clock
 	},
 	{
 		name:     "framework-reads-confirm-a-follower",
@@ -201,7 +201,7 @@ var frameworkMutants = []mutant{
 	},
 	{
 		name:     "framework-watch-ended-by-an-answer",
-		property: "Who waits for a znode to come is not told of the end of one that has not been there.",
+		property: "A watch that waits for a znode to be created does not report the deletion of a znode that was not there.",
 		dir:      "framework",
 		in:       "(*Watch).endsBy",
 		old:      "return !w.absent // or it is the answer to a WatchData",
@@ -221,7 +221,7 @@ var frameworkMutants = []mutant{
 	},
 	{
 		name:     "framework-watch-outlives-its-wait",
-		property: "Whoever gives up waiting for a watch leaves none at the server.",
+		property: "A caller that gives up waiting for a watch leaves no watch at the server.",
 		dir:      "framework",
 		in:       "(*Watch).Wait",
 		old:      "w.Cancel()\n\t\treturn Event{}",
@@ -261,7 +261,7 @@ var frameworkMutants = []mutant{
 	},
 	{
 		name:     "framework-foreign-ephemeral-taken",
-		property: "An ephemeral node of another session is never taken for the one that is to be created.",
+		property: "An ephemeral node of another session is never taken for the node of this create.",
 		dir:      "framework",
 		in:       "(*creation).takeExisting",
 		old:      "stat.EphemeralOwner != c.owner():",
@@ -311,7 +311,7 @@ var frameworkMutants = []mutant{
 	},
 	{
 		name:     "framework-root-deleted",
-		property: "The node of a chroot is not deleted by who sees it as its root.",
+		property: "A client never deletes the node of its own chroot.",
 		dir:      "framework",
 		in:       "(*Framework).deletable",
 		old:      "if path == \"/\" && f == f.base {",
@@ -473,7 +473,7 @@ var frameworkMutants = []mutant{
 	},
 	{
 		name:     "framework-search-for-each",
-		property: "Those who search a folder at the same time share one list.",
+		property: "Searches of one folder at the same time share one list.",
 		dir:      "framework",
 		in:       "(*searches).join",
 		old:      "	s.folders[full] = folder\n",

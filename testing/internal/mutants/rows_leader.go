@@ -116,7 +116,7 @@ var leaderMutants = []mutant{
 	},
 	{
 		name:     "once-runs-again-after-a-lost-reply",
-		property: "A marker whose reply is lost is not taken for that of another run.",
+		property: "A marker whose reply is lost is not taken for the marker of another run.",
 		dir:      "recipes/leader",
 		in:       "(*Once).isOurs",
 		old:      "err == nil && string(have) == string(data)",

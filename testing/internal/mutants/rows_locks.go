@@ -75,7 +75,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-enter-after-any-end",
-		property: "The end of one before lets in only whom nobody else is before.",
+		property: "The end of a predecessor admits only a waiter with no other contender before it.",
 		dir:      "recipes/locks",
 		in:       "(*folder).remove",
 		old:      `o.live = slices.Concat(o.live[:i], o.live[i+1:])`,
@@ -147,7 +147,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-sequence-as-token",
-		property: "The token rises also when the folder, and with it the sequence, begins anew.",
+		property: "The token rises even when the folder, and with it the sequence, begins again.",
 		dir:      "recipes/locks",
 		in:       "(*Lease).Token",
 		old:      "func (l *Lease) Token() int64 { return l.hold.node.token() }",
@@ -171,7 +171,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-one-number-for-many",
-		property: "Nobody is admitted with a sequence number that several nodes may have.",
+		property: "No contender is admitted with a sequence number that several nodes may have.",
 		dir:      "recipes/locks",
 		in:       "StandardLockInternalsDriver.GetsTheLock",
 		old:      "case sequence == math.MaxInt32:",
@@ -251,7 +251,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-downgraded-token-above-the-next-writer",
-		property: "A writer's token is above that of everybody who held the lock before.",
+		property: "A writer's token is above the tokens of all earlier holders.",
 		dir:      "recipes/locks",
 		in:       "downgradeDriver.CreatesTheLock",
 		old:      "node := LockNode{Token: d.writer.node.token()}",
@@ -354,7 +354,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-owner-by-relative-path",
-		property: "The same name in two namespaces of one client is two locks, of which each has an owner of its own.",
+		property: "The same name in two namespaces of one client is two locks, and each has its own owner.",
 		dir:      "recipes/locks",
 		in:       "newInternals",
 		old:      "client.FullPath(basePath)}",
@@ -386,7 +386,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-place-kept-after-the-context",
-		property: "Whoever gives up waiting leaves the queue, though its context has ended.",
+		property: "A waiter that gives up leaves the queue, even though its context has ended.",
 		dir:      "recipes/locks",
 		in:       "giveUp",
 		old:      "err := client.Delete(ctx, path, framework.Guaranteed())",
@@ -444,7 +444,7 @@ var locksMutants = []mutant{
 		new:      "",
 		pkg:      "./recipes/locks",
 		test:     "^TestModels$/^semaphore$",
-		flags:    []string{"-timeout=90s"}, // a thousand programs, of which one never ends
+		flags:    []string{"-timeout=90s"}, // one of a thousand programs never ends
 	},
 	{
 		name:     "locks-lease-lost-with-its-turn",
@@ -479,7 +479,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-maximum-read-before-the-list",
-		property: "Nobody is let in by a maximum that was lowered before the leases were listed.",
+		property: "No acquisition is admitted by a maximum that was lowered before the leases were listed.",
 		dir:      "recipes/locks",
 		in:       "(*acquisition).look",
 		old:      `if err := a.folder.list(ctx, a.l, a.number); err != nil {`,
@@ -502,7 +502,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-kept-end-unheeded",
-		property: "One before whose end the server has kept to itself does not keep the waiter for ever.",
+		property: "A predecessor whose end the server does not report does not block the waiter forever.",
 		dir:      "recipes/locks",
 		in:       "(*acquisition).watch",
 		old:      "a.awaited[name].read = true; gone[i] {",
@@ -512,7 +512,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-later-one-unread",
-		property: "Who has to wait for somebody of whom the server will tell nothing is refused, however late.",
+		property: "A waiter is refused, however late, if the server reports nothing about the contender that it waits for.",
 		dir:      "recipes/locks",
 		in:       "(*acquisition).watch",
 		old:      "		unread = a.unread(needed)\n		if a.own == nil {\n",
@@ -585,7 +585,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-condition-without-the-lock",
-		property: "The server refuses the signal of one who has lost the lock and does not know.",
+		property: "The server refuses the signal of a former holder that does not know of its loss.",
 		dir:      "recipes/locks",
 		in:       "(*Condition).change",
 		old:      "framework.CheckOp(lock),",
@@ -605,7 +605,7 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-absent-means-first",
-		property: "Whoever is not in the queue does not have the lock.",
+		property: "A contender that is not in the queue does not have the lock.",
 		dir:      "recipes/locks",
 		in:       "StandardLockInternalsDriver.GetsTheLock",
 		old:      "case i < 0:",
@@ -615,14 +615,14 @@ var locksMutants = []mutant{
 	},
 	{
 		name:     "locks-waiter-never-rests",
-		property: "Who waits for a change of the folder sends nothing while there is none.",
+		property: "A waiter for a change of the folder sends nothing while nothing changes.",
 		dir:      "recipes/locks",
 		in:       "(*acquisition).awaitFolder",
 		old:      "if err := a.watch(ctx, nil); err != nil { // our own node",
 		new:      "if err := error(nil); err != nil {",
 		pkg:      "./recipes/locks",
 		test:     "^TestAWaiterIsQuiet$",
-		flags:    []string{"-timeout=15s"}, // it asks for ever, and no time passes
+		flags:    []string{"-timeout=15s"}, // it asks forever, and no time passes
 	},
 	{
 		name:     "locks-watch-left-at-the-predecessor",

@@ -113,7 +113,7 @@ var nemesisMutants = []mutant{
 	},
 	{
 		name:     "nemesis-written-over-is-forgotten",
-		property: "An update that somebody wrote over who had not read it was lost by the lock.",
+		property: "The lock has lost an update if a client that had not read it wrote over it.",
 		dir:      "testing/internal/nemesis",
 		in:       "(*setLog).forgotten",
 		old:      "return revives(w, until)",
@@ -193,7 +193,7 @@ var nemesisMutants = []mutant{
 	},
 	{
 		name:     "nemesis-proposed-is-acknowledged",
-		property: "A node that no hold is on may have been acknowledged to nobody, so that it is not there is no loss.",
+		property: "A node without a hold may never have been acknowledged, so its absence is no loss.",
 		dir:      "testing/internal/nemesis",
 		in:       "(*roundReport).cutOff",
 		old:      "r.log.nodes[h.node] == nil && r.log.minority[h.node]",

@@ -53,7 +53,7 @@ var retryMutants = []mutant{
 	},
 	{
 		name:     "retry-budget-forgets-the-time",
-		property: "The time that a budget goes by is that of all its loops.",
+		property: "A budget counts the time of all its loops.",
 		dir:      "retry",
 		in:       "(*Budget).Next",
 		old:      "b.policy.Next(b.retries, time.Since(b.start), err)",

@@ -1,6 +1,6 @@
 package main
 
-// valuesMutants are those of recipes/atomic and recipes/shared.
+// valuesMutants are the mutants of recipes/atomic and recipes/shared.
 var valuesMutants = []mutant{
 	{
 		name:     "atomic-set-without-version",

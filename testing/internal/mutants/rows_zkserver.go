@@ -13,7 +13,7 @@ var zkserverMutants = []mutant{
 	},
 	{
 		name:     "zkserver-child-watch-missed",
-		property: "A deletion tells those who watch the children of the parent.",
+		property: "A deletion fires the watches on the children of the parent.",
 		dir:      "testing/zkserver",
 		in:       "(*txn).remove",
 		old:      "\t\tevent{kind: eventDeleted, path: path, acl: n.acl},\n\t\tevent{kind: eventChildrenChanged, path: parentPath, acl: parent.acl})",
@@ -113,7 +113,7 @@ var zkserverMutants = []mutant{
 	},
 	{
 		name:     "zkserver-password",
-		property: "Nobody gets a session without its password.",
+		property: "No client gets a session without its password.",
 		dir:      "testing/zkserver",
 		in:       "(*Server).takeSession",
 		old:      "if !bytes.Equal(password, ss.password[:]) {",
@@ -163,7 +163,7 @@ var zkserverMutants = []mutant{
 	},
 	{
 		name:     "zkserver-digest-shown",
-		property: "Who may not change an ACL does not see the hashes in it.",
+		property: "A client that may not change an ACL does not see the hashes in it.",
 		dir:      "testing/zkserver",
 		in:       "(*call).getACL",
 		old:      "\t\tacl = hideDigests(acl)\n",
@@ -183,7 +183,7 @@ var zkserverMutants = []mutant{
 	},
 	{
 		name:     "zkserver-check-order",
-		property: "Who may not create below a node does not hear whether there is one already.",
+		property: "A client that may not create below a node does not learn whether the child exists.",
 		dir:      "testing/zkserver",
 		in:       "(*txn).create",
 		old:      "\tif !allowed(parent.acl, permCreate, who.ids) {",
@@ -223,7 +223,7 @@ var zkserverMutants = []mutant{
 	},
 	{
 		name:     "zkserver-super-by-name",
-		property: "Nobody is the super user but who has the digest.",
+		property: "Only a client with the digest is the super user.",
 		dir:      "testing/zkserver",
 		in:       "(*Server).proved",
 		old:      "id.id == s.cfg.superDigest {",
@@ -233,7 +233,7 @@ var zkserverMutants = []mutant{
 	},
 	{
 		name:     "zkserver-hole-tells-of-the-end",
-		property: "In a black hole nobody learns that the other side has hung up.",
+		property: "In a black hole neither side learns that the other has hung up.",
 		dir:      "testing/zkserver",
 		in:       "(*conn).writeLoop",
 		old:      "ending && !c.srv.awaitVisible(c) {",
@@ -243,7 +243,7 @@ var zkserverMutants = []mutant{
 	},
 	{
 		name:     "zkserver-cut-off-heard",
-		property: "Nobody hears what a connection that is cut off sends: its session expires.",
+		property: "What a connection that is cut off sends does not keep its session: the session expires.",
 		dir:      "testing/zkserver",
 		in:       "(*Server).touchBy",
 		old:      "\tif c.cutOff == nil && op != OpAuth",
