@@ -39,10 +39,10 @@ var hardships = []hardship{
 	{"30 % of the requests throttled", throttling},
 }
 
-// mine reports whether the n-th variant of a hardship is tried with the call: with -short it
-// is one of so many, and all variants and all calls get their turn.
+// mine reports whether the n-th variant of a hardship is tried with the call. In a long run
+// all are. In others one of so many is, and all variants and all calls get their turn.
 func mine(call Call, n, of int) bool {
-	if !testing.Short() {
+	if seeds.Long() {
 		return true
 	}
 	name := fnv.New32a()
@@ -155,13 +155,17 @@ func (s *stage) hurry(callers, times int, timeout time.Duration) {
 	}
 }
 
-// participants is how many make a call at once: fewer with -short, where the point is
-// that nothing grows with the square of their number.
+// participants is how many make a call at once. A hundred show whether the requests grow with
+// the square of their number; a long run has the thousand that a busy process may have.
 func participants() int {
-	if testing.Short() {
+	switch {
+	case seeds.Long():
+		return 1000
+	case testing.Short():
 		return 25
+	default:
+		return 100
 	}
-	return 1000
 }
 
 const (
@@ -228,7 +232,7 @@ func slowLink(bytesPerSecond, readers, size int) func(*testing.T, Call) {
 	return func(t *testing.T, call Call) {
 		t.Helper()
 		if !mine(call, readers/8, 2) {
-			t.Log("tried with the other link, or without -short")
+			t.Log("tried with the other link, or in a long run")
 			return
 		}
 		onStage(t, call, nil, func(s *stage) {

@@ -129,7 +129,7 @@ func recovering(made func(context.Context) error) func(context.Context) error {
 // it costs what it is in itself, and nothing else. The call returns, no later than user
 // code that runs within it; the client can be closed, and then nothing is left.
 func userCode(t *testing.T, call Call) {
-	const atOnce = 4 // variants, of which -short tries one
+	const atOnce = 4 // of so many variants one is tried, unless the run is long
 	for p, place := range places {
 		for b, behaviour := range behaviours {
 			if !mine(call, p*len(behaviours)+p+b, atOnce) { // each call has all places, and all behaviours

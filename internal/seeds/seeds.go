@@ -49,6 +49,10 @@ func parse(value string) (uint64, error) {
 	return n, nil
 }
 
+// Long reports whether the run has time, as "make test-long" has: whether CURATOR_CHECKS
+// asks for a number of cases. Tests of many cases then try all of them.
+func Long() bool { return os.Getenv(checksEnv) != "" }
+
 // New returns the random numbers of a test. They depend on the test's name, so that
 // the order in which tests run changes nothing.
 func New(tb testing.TB) *rand.Rand {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,7 +43,6 @@ type cell struct {
 	rw       *locks.InterProcessReadWriteLock
 	leases   *locks.InterProcessSemaphoreV2 // two
 	before   zktest.Counts
-	alone    bool // in the process, so that its goroutines can be counted
 	routines int
 }
 
@@ -57,12 +55,9 @@ const requestsOfAWait = 4
 // neither znode nor watch within a second of the link being whole again, nor
 // goroutine.
 //
-// With -short that is left to TestEveryFaultAtEveryRequest, which has all calls, on the
-// embedded server and without a network.
+// It needs real ZooKeeper. On the embedded server TestEveryFaultAtEveryRequest has these
+// cells and more, without a network and on a fake clock.
 func TestCancelledAtEveryRequest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("everyfault_test.go has these cells, and more, on a fake clock")
-	}
 	calls := []struct {
 		name     string
 		requests int // at least; the real number is found by going on until the call needs no more
@@ -82,38 +77,35 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 		{"wait for a condition and be signalled", 9, prepareCondition, 1},
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		embedded := server.Name() == "zkserver"
+		if server.Name() == "zkserver" {
+			t.Skip("everyfault_test.go has these cells, and more, on a fake clock")
+		}
 		routines := runtime.NumGoroutine()
-		var cells atomic.Int64
+		cells := 0
 		t.Run("cells", func(t *testing.T) {
 			for _, call := range calls {
 				for _, f := range fates[:cmp.Or(call.fates, len(fates))] {
 					name := call.name + ", " + f.name
 					t.Run(name, func(t *testing.T) {
-						server := server
-						if embedded { // there may be as many servers as there are tests
-							t.Parallel()
-							server = zktest.Embedded(zktest.NewServer(t))
-						}
 						k := 1
-						for newCell(t, server, !embedded).run(t, fmt.Sprintf("%s, request %d", name, k), f, k, call.prepare) {
+						for newCell(t, server).run(t, fmt.Sprintf("%s, request %d", name, k), f, k, call.prepare) {
 							k++
 						}
 						require.GreaterOrEqual(t, k-1, call.requests)
-						cells.Add(int64(k - 1))
+						cells += k - 1
 					})
 				}
 			}
 		})
 		awaitGoroutines(t, "all cells", routines)
-		t.Logf("%d cells of call, request and fate", cells.Load())
-		require.GreaterOrEqual(t, int(cells.Load()), 230)
+		t.Logf("%d cells of call, request and fate", cells)
+		require.GreaterOrEqual(t, cells, 230)
 	})
 }
 
-func newCell(t *testing.T, server zktest.Backend, alone bool) *cell {
+func newCell(t *testing.T, server zktest.Backend) *cell {
 	t.Helper()
-	c := &cell{server: server, alone: alone, link: zktest.NewProxy(t, server.Addr())}
+	c := &cell{server: server, link: zktest.NewProxy(t, server.Addr())}
 	c.client = zktest.Client(t, server.ConnectStringVia(c.link.Addr()))
 	c.mutex = newMutex(t, c.client, "/locks/cell")
 	c.rw = newReadWrite(t, c.client, "/locks/cell")
@@ -164,9 +156,7 @@ func (c *cell) run(
 	// A reply that never comes is noticed with the next one: any request will do.
 	require.NoError(t, c.client.Sync(withLimit(t), "/"), name)
 	c.server.AwaitCounts(t, c.before, time.Second)
-	if c.alone {
-		awaitGoroutines(t, name, c.routines)
-	}
+	awaitGoroutines(t, name, c.routines)
 	for _, lock := range []locks.InterProcessLock{c.mutex, c.rw.WriteLock()} {
 		lease, err := lock.TryAcquire(withLimit(t))
 		require.NoError(t, err, name)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -35,7 +36,7 @@ func TestAcquisitionsThatTimeOutKeepNoClientOut(t *testing.T) {
 		available = 50 * time.Millisecond
 	)
 	length := time.Second
-	if testing.Short() {
+	if !seeds.Long() {
 		length /= 4
 	}
 	for _, c := range []struct {
@@ -98,8 +99,11 @@ func TestAcquisitionsThatTimeOutKeepNoClientOut(t *testing.T) {
 func TestManyLocksLostAtOnce(t *testing.T) {
 	besideOthers(t)
 	const roundTrip, soon = 10 * time.Millisecond, 2 * time.Second
-	many := 3000
-	if testing.Short() {
+	many := 1000
+	switch {
+	case seeds.Long():
+		many = 3000
+	case testing.Short():
 		many = 200
 	}
 	synctest.Test(t, func(t *testing.T) {

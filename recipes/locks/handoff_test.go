@@ -12,7 +12,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -107,9 +106,10 @@ func TestARowEnds(t *testing.T) {
 		takesTurn(lease, next)
 
 		lease, next = hold()
-		link.Blackhole(zkproxy.Both)
+		link.Refuse(true)
+		link.Cut()
 		awaitDone(t, lease.Done(), "the end of the lease")
-		link.Heal()
+		link.Refuse(false)
 		takesTurn(lease, next)
 
 		lease, next = hold()

@@ -117,10 +117,11 @@ func TestTheHolderKnowsFirst(t *testing.T) {
 		},
 	} {
 		t.Run(fmt.Sprintf("%s, %v", test.name, test.policy), func(t *testing.T) {
-			if testing.Short() && !test.together {
-				t.Skip("takes a session timeout for each trial; faketime_test.go has it on a fake clock")
-			}
+			t.Parallel() // a trial waits for most of its time
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				if server.Name() == "zkserver" && !test.together {
+					t.Skip("takes a session timeout for each trial; faketime_test.go has it on a fake clock")
+				}
 				admin := zktest.Client(t, server.ConnectString())
 				gate := make(chan struct{}, trialsAtOnce)
 				var wg sync.WaitGroup
@@ -129,8 +130,7 @@ func TestTheHolderKnowsFirst(t *testing.T) {
 						gate <- struct{}{}
 						defer func() { <-gate }()
 						c := &contest{server: server, admin: admin}
-						path := fmt.Sprintf("/locks/%d", trial)
-						reason := c.run(t, mutexes, path, test.policy, test.together, test.trouble)
+						reason := c.run(t, mutexes, fmt.Sprintf("/locks/%d", trial), test.policy, test.together, test.trouble)
 						if !slices.Contains(test.reasons, reason) {
 							t.Errorf("trial %d: lost because %q, want one of %q", trial, reason, test.reasons)
 						}
@@ -255,11 +255,13 @@ type bothSides struct {
 
 // TestTheHolderKnowsFirstWhateverTheLock does to the holders of other locks what
 // the server or the client's clock has to tell them. That of the clock takes a session
-// timeout, so here are only a few: faketime_test.go has more, and more locks.
+// timeout, so here are only a few, with real ZooKeeper: faketime_test.go has more, and more
+// locks.
 func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 	const cutOff = 3
 	for _, p := range pairings {
 		t.Run(p.name, func(t *testing.T) {
+			t.Parallel() // a trial waits for most of its time
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				admin := zktest.Client(t, server.ConnectString())
 				gate := make(chan struct{}, trialsAtOnce)
@@ -275,7 +277,7 @@ func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 							t.Errorf("deleted, trial %d: lost because %q", trial, reason)
 						}
 					})
-					if testing.Short() || trial >= cutOff {
+					if server.Name() == "zkserver" || trial >= cutOff {
 						continue
 					}
 					wg.Go(func() {

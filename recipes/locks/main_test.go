@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {
 		os.Exit(runWorker())
 	}
-	seeds.Rapid(1000)
+	seeds.Rapid(200)
 	goleak.VerifyTestMain(zktest.WithSharedServers(m))
 }
 
