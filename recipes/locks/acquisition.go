@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
 )
@@ -101,7 +99,7 @@ func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisiti
 		}
 		return nil, nil, err
 	}
-	a := l.newAcquisition(session, node, e, l.join(session, node.Path, t), list)
+	a := l.newAcquisition(session, node, e, l.join(session, node.Path, l.cfg.data, t), list)
 	h, err := a.internalLockLoop(ctx)
 	if !e.wait {
 		l.noteTry(err)
@@ -160,7 +158,7 @@ func (a *acquisition) demand() { a.number = a.folder.question() }
 // known returns the contenders to ask the driver about, or false if they must be listed
 // first. For a shrinking queue these are the contenders up to ours, otherwise all.
 func (a *acquisition) known() ([]string, bool) {
-	contenders, known := a.folder.queue(a.l, a.number)
+	contenders, known := a.folder.contenders(a.l.queue, a.number)
 	if known && a.shrinking != nil {
 		i, found := slices.BinarySearchFunc(contenders, a.name, a.driver.Compare)
 		if found {
@@ -182,7 +180,7 @@ func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, err
 			}
 			a.demand()
 		}
-		if err := a.folder.list(ctx, a.l, a.number); err != nil {
+		if err := a.folder.list(ctx, a.l.queue, a.number); err != nil {
 			return PredicateResults{}, nil, err
 		}
 	}
@@ -202,7 +200,7 @@ func (a *acquisition) isOutdated(result PredicateResults) bool {
 	return false
 }
 
-func (a *acquisition) order() *order { return a.folder.orderOf(a.l) }
+func (a *acquisition) order() *order { return a.folder.orderOf(a.l.queue) }
 
 // companion returns the acquisition of this process with that name, or nil. It returns nil
 // too when an in-process release of that acquisition would not prove that its place is free.
@@ -221,7 +219,7 @@ func (a *acquisition) companion(name string) *member {
 func (a *acquisition) decide(ctx context.Context, contenders []string) (PredicateResults, error) {
 	// The maximum is read after the list. Since then contenders may have left, but none
 	// has come before ours, so both together are an answer as of this moment.
-	if err := a.max.read(ctx, a.l, a.wants); err != nil {
+	if err := a.max.read(ctx, a.l.maxLeases, a.wants); err != nil {
 		return PredicateResults{}, err
 	}
 	if err := a.session.Err(); err != nil {
@@ -248,6 +246,21 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 	return result, nil
 }
 
+// check returns an error if a decision of the driver cannot be right.
+func (a *acquisition) check(result PredicateResults, contenders []string) error {
+	if !result.GetsTheLock {
+		return checkNames(contenders, a.name, result.PathsToWatch)
+	}
+	// A maximum that was lowered takes no lease away, so a holder may be beyond it.
+	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
+		return nil
+	}
+	return checkHolders(a.driver, contenders, a.name, a.max.n, func(name string) bool {
+		m := a.folder.member(name)
+		return m != nil && m.granted.isSet() && !m.over.hasEnded()
+	})
+}
+
 // gone removes a contender whose node has been deleted.
 func (a *acquisition) gone(name string) {
 	a.awaited[name].cancel()
@@ -263,14 +276,12 @@ func (a *acquisition) gone(name string) {
 // refusal returns the error of an acquisition that stands behind others. The cause is the
 // end of its context, nil for a try.
 func (a *acquisition) refusal(cause error) error {
-	contenders := a.folder.lastKnown(a.l)
+	contenders := a.folder.lastKnown(a.l.queue)
 	if i := slices.Index(contenders, a.name); i >= 0 {
 		contenders = contenders[:i]
 	}
 	return a.l.notAcquired(a.folder, contenders, cause)
 }
-
-func nodeGone(err error) error { return fmt.Errorf("%w: %w", errOwnNodeGone, err) }
 
 // internalLockLoop looks and waits until the node has the lock.
 func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
@@ -365,11 +376,4 @@ func giveUp(ctx context.Context, client *framework.Framework, path string, cause
 	default:
 		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
 	}
-}
-
-func permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return backoff.Permanent(err)
 }

@@ -191,3 +191,11 @@ func (h *hold) isShared() bool {
 	defer h.mu.Unlock()
 	return h.leases > 1
 }
+
+// awaitError returns the reason for a failed Await.
+func awaitError(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, ErrNotAcquired) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotAcquired, ended(ctx))
+}

@@ -44,7 +44,7 @@ func (c *Condition) read(ctx context.Context, more ...framework.Read) (waiting, 
 		return waiting{}, err
 	}
 	signals, err := c.parse(data)
-	return waiting{c.queue.sorted(children, c.queue.driver.Contends), signals, stat.Version}, err
+	return waiting{c.queue.sorted(children), signals, stat.Version}, err
 }
 
 // parse reads the number of signals.
@@ -147,12 +147,4 @@ func (c *Condition) touch(waiters []string) []framework.Op {
 		ops[i] = framework.SetDataOp(framework.JoinPath(c.path, name), []byte(signalMessage))
 	}
 	return ops
-}
-
-// absent returns err, unless it says that a node is missing.
-func absent(err error) error {
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil
-	}
-	return err
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/gocurator/curator/framework"
 )
 
@@ -78,65 +80,6 @@ func (e *joinedError) Unwrap() []error { return e.errs }
 // [framework.LostError].
 type LostError = framework.LostError
 
-// NotAcquiredError says which contenders kept an acquisition from the lock. It matches
-// [ErrNotAcquired], and the context's error and cause when the end of the context has ended
-// the wait.
-type NotAcquiredError struct {
-	// Position is the number of contenders that were known to stand before this
-	// acquisition. Under [WithLocalHandoff] it may be the number of goroutines of this
-	// process instead.
-	Position int
-
-	l      *LockInternals
-	folder *folder  // knows the data of contenders
-	ahead  []string // names of contenders
-	cause  error    // nil for a try
-}
-
-// Ahead returns the contenders that were known to stand before this acquisition, in the
-// order of the queue: the first one holds the lock, or is about to. Ahead makes no request,
-// so only Path, LockName, Position and Sequence are always set. Identity, Host, PID and
-// Label are set for contenders of this client and for contenders that its waiters have
-// read. [LockInternals.Participants] returns everything.
-func (e *NotAcquiredError) Ahead() []Participant { return e.l.describe(e.folder, e.ahead) }
-
-func (e *NotAcquiredError) Error() string {
-	text := ErrNotAcquired.Error() + ": " + e.inTheWay()
-	if e.cause != nil {
-		text += ": " + e.cause.Error()
-	}
-	return text
-}
-
-// inTheWay names the first contender ahead.
-func (e *NotAcquiredError) inTheWay() string {
-	if len(e.ahead) == 0 && e.l.handoff == nil { // a maximum of 0
-		return "no contender is let in, as while a semaphore is paused"
-	}
-	if len(e.ahead) == 0 {
-		return "it is held or waited for in this process"
-	}
-	first := e.l.describe(e.folder, e.ahead[:1])[0]
-	text := fmt.Sprintf("%d ahead in the queue, the first is %s", e.Position, first.Path)
-	if first.Host != "" {
-		text += fmt.Sprintf(" (%s)", first.Identity)
-	}
-	return text
-}
-
-// Unwrap returns ErrNotAcquired and, if there is one, the error of the context.
-func (e *NotAcquiredError) Unwrap() []error {
-	if e.cause == nil {
-		return []error{ErrNotAcquired}
-	}
-	return []error{ErrNotAcquired, e.cause}
-}
-
-// notAcquired returns the error of an acquisition behind these contenders.
-func (l *LockInternals) notAcquired(f *folder, ahead []string, cause error) error {
-	return &NotAcquiredError{Position: len(ahead), l: l, folder: f, ahead: ahead, cause: cause}
-}
-
 // ended returns the error of a context that has ended, joined with its cause if they differ.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
@@ -145,47 +88,29 @@ func ended(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// acquireError returns the error of an acquisition with the prefix that all of them have.
-func (l *LockInternals) acquireError(ctx context.Context, path string, err error) error {
-	return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, err))
+func nodeGone(err error) error { return fmt.Errorf("%w: %w", errOwnNodeGone, err) }
+
+func permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return backoff.Permanent(err)
 }
 
-// whyNot returns the reason for a failed acquisition: err, the end of the context if it has
-// ended, and the missing connection if there is none.
-func (l *LockInternals) whyNot(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		return err
-	}
-	end := ended(ctx)
-	// Without a connection it is unknown which contenders are in the way now.
-	if health := l.client.Health().Err; errors.Is(health, framework.ErrNotConnected) {
-		return fmt.Errorf("%w: %w", health, end)
-	}
-	if !errors.Is(err, ctx.Err()) || !errors.Is(err, context.Cause(ctx)) {
-		return fmt.Errorf("%w: %w", end, err)
+// absent returns err, unless it says that a node is missing.
+func absent(err error) error {
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil
 	}
 	return err
 }
 
-// awaitError returns the reason for a failed Await.
-func awaitError(ctx context.Context, err error) error {
-	if ctx.Err() == nil || errors.Is(err, ErrNotAcquired) {
-		return err
+// unsettled returns the error of a release if the node may stay. It is nil for a lease that
+// was lost and for a node that is being deleted.
+func unsettled(err error) error {
+	var lost *LostError
+	if errors.As(err, &lost) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
+		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrNotAcquired, ended(ctx))
-}
-
-// describe returns the contenders ahead as participants, as far as they are known without a
-// request.
-func (l *LockInternals) describe(f *folder, contenders []string) []Participant {
-	_, lockName := framework.SplitPath(l.basePath)
-	participants := make([]Participant, len(contenders))
-	for i, name := range contenders {
-		p := Participant{Path: framework.JoinPath(l.path, name), LockName: lockName, Position: i}
-		p.Sequence, _ = trailingNumber(name)
-		p.Identity = f.identityOf(name)
-		p.Host, p.PID, p.Label = parseIdentity(p.Identity)
-		participants[i] = p
-	}
-	return participants
+	return err
 }

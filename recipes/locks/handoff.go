@@ -48,12 +48,12 @@ type handoff struct {
 // take waits for its turn among the goroutines. If the turn comes without a hold, it joins
 // the queue.
 func (f *handoff) take(ctx context.Context, l *LockInternals, e entry) (*hold, error) {
-	turn, err := f.join(l, e.wait)
+	turn, err := f.join(e.wait)
 	if err != nil {
 		return nil, err
 	}
 	if turn != nil {
-		h, err := f.await(ctx, l, turn, e.span)
+		h, err := f.await(ctx, turn, e.span)
 		if h != nil || err != nil {
 			return h, err
 		}
@@ -66,7 +66,7 @@ func (f *handoff) take(ctx context.Context, l *LockInternals, e entry) (*hold, e
 }
 
 // join returns the channel to wait for, or nil when it is the caller's turn.
-func (f *handoff) join(l *LockInternals, wait bool) (chan *hold, error) {
+func (f *handoff) join(wait bool) (chan *hold, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -74,31 +74,31 @@ func (f *handoff) join(l *LockInternals, wait bool) (chan *hold, error) {
 		f.busy = true
 		return nil, nil
 	case !wait:
-		return nil, &NotAcquiredError{Position: 1 + len(f.waiting), l: l}
+		return nil, &NotAcquiredError{Position: 1 + len(f.waiting), local: true}
 	}
 	turn := make(chan *hold, 1)
 	f.waiting = append(f.waiting, turn)
 	return turn, nil
 }
 
-func (f *handoff) await(ctx context.Context, l *LockInternals, turn chan *hold, span *acquireSpan) (*hold, error) {
+func (f *handoff) await(ctx context.Context, turn chan *hold, span *acquireSpan) (*hold, error) {
 	span.waits(ctx)
 	select {
 	case h := <-turn:
 		if h != nil {
-			span.granted(h)
+			h.grantedTo(span)
 		}
 		return h, nil
 	case <-ctx.Done():
 	}
 	place, withdrawn := f.withdraw(turn)
-	err := &NotAcquiredError{Position: 1 + place, l: l, cause: ended(ctx)}
+	err := &NotAcquiredError{Position: 1 + place, local: true, cause: ended(ctx)}
 	if withdrawn {
 		return nil, err
 	}
 	// The turn came together with the end of the context: give it to the next goroutine.
 	if h := <-turn; h != nil {
-		span.granted(h)
+		h.grantedTo(span)
 		return nil, joined(err, unsettled(h.leave(ctx)))
 	}
 	f.pass()

@@ -52,7 +52,7 @@ type hold struct {
 func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 	h := &hold{l: a.l, session: a.session, parent: parent, letGo: letGo, node: a.node, self: a.self, row: 1}
 	h.ownDue = time.Now().Add(holdDelay)
-	a.span.granted(h)
+	h.grantedTo(a.span)
 	h.begin()
 	if a.own != nil {
 		h.heed(a.data)
@@ -60,6 +60,14 @@ func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 	h.watchOrExamine(a.own)
 	h.abandonLater()
 	return h
+}
+
+// grantedTo records the hold in the span of its acquisition. The turn at a semaphore has no
+// telemetry: it is waited for, but not counted as held.
+func (h *hold) grantedTo(span *acquireSpan) {
+	if h.l.telemetry != nil {
+		span.granted(h.node.token(), h.session)
+	}
 }
 
 // successor returns the next hold of a row. It takes over the node, the session and the
@@ -180,7 +188,7 @@ const (
 func (h *hold) abandon() {
 	cause := context.Cause(h.ctx)
 	h.lost.Store(true)
-	h.l.telemetry.lost(h, cause)
+	h.l.telemetry.lost(h.since, cause)
 	h.letGo()
 	h.self.letGo()
 	defer h.self.part()
@@ -188,7 +196,7 @@ func (h *hold) abandon() {
 	h.unwatch()
 	// A closed client refuses, and its session takes the node away.
 	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
-	losses.report(h, lossReason(cause))
+	losses.report(h.l.client.Logger(), h.session, h.node.Path, h.node.token(), lossReason(cause))
 }
 
 // unwatch removes the watch on the node, including one that is being set.
@@ -262,7 +270,7 @@ func (h *hold) leave(ctx context.Context) error {
 	}
 	h.end(ErrReleased)
 	if h.l.handoff != nil && h.l.handoff.next(h) {
-		h.l.telemetry.released(ctx, h)
+		h.l.telemetry.released(ctx, h.since)
 		return nil
 	}
 	h.letGo()
@@ -272,10 +280,10 @@ func (h *hold) leave(ctx context.Context) error {
 	h.unwatch() // otherwise the server would notify us of our own deletion
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
 	if lost := h.lostBefore(err); lost != nil {
-		h.l.telemetry.lost(h, lost)
+		h.l.telemetry.lost(h.since, lost)
 		return lost
 	}
-	h.l.telemetry.released(ctx, h)
+	h.l.telemetry.released(ctx, h.since)
 	return err
 }
 

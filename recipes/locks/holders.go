@@ -28,7 +28,7 @@ func (l *LockInternals) holders(ctx context.Context) ([]Participant, error) {
 	if err != nil {
 		return nil, err
 	}
-	contenders := l.sorted(children, l.driver.Contends)
+	contenders := l.sorted(children)
 	var nodes []*contender
 	for i, name := range contenders {
 		result, err := l.driver.GetsTheLock(contenders, name, maxLeases)
@@ -55,7 +55,7 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ChildrenOpt
 	if absent(err) != nil {
 		return nil, fmt.Errorf("locks: queue of %s: %w", l.path, err)
 	}
-	return l.sorted(children, l.driver.Contends), nil
+	return l.sorted(children), nil
 }
 
 // Participant reads the node of one contender, by its name in the queue. It is for code that

@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// leaseKey finds the innermost leaseContext in a context.
-type leaseKey struct{}
-
 // LeaseFrom returns the lease that a context was derived from with [Lease.Context]: the
 // innermost if there are several, or nil if there is none. Inside [Do] it is the lease that
 // Do has acquired; use it for Token, Transact, Revoked, or [Condition.Signal].

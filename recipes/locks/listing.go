@@ -20,7 +20,7 @@ type listing struct {
 	lost   bool // failed with the context of the acquisition that sent it
 
 	mu       sync.Mutex
-	sortings []*sorting // one for each LockInternals.orderKey
+	sortings []*sorting // one for each queue.orderKey
 }
 
 // sorting is the contenders of a listing in the order of one kind of lock.
@@ -31,17 +31,17 @@ type sorting struct {
 }
 
 // sorted returns the contenders in their order.
-func (a *listing) sorted(l *LockInternals) []string {
+func (a *listing) sorted(q *queue) []string {
 	a.mu.Lock()
-	i := slices.IndexFunc(a.sortings, func(s *sorting) bool { return s.key == l.orderKey })
+	i := slices.IndexFunc(a.sortings, func(s *sorting) bool { return s.key == q.orderKey })
 	if i < 0 {
 		i = len(a.sortings)
-		a.sortings = append(a.sortings, &sorting{key: l.orderKey})
+		a.sortings = append(a.sortings, &sorting{key: q.orderKey})
 	}
 	s := a.sortings[i]
 	a.mu.Unlock()
 	// Without the mutex: this calls the driver.
-	s.once.Do(func() { s.contenders = l.sorted(slices.Clone(a.names), l.driver.Contends) })
+	s.once.Do(func() { s.contenders = q.sorted(slices.Clone(a.names)) })
 	return s.contenders
 }
 
@@ -95,14 +95,14 @@ func (f *folder) learnLocked(a *listing) {
 // list returns when the newest list has this number or a greater one. It asks the server,
 // or waits for another acquisition of the client to do so: any number of acquisitions can
 // share a list that has not begun yet.
-func (f *folder) list(ctx context.Context, l *LockInternals, number uint64) error {
+func (f *folder) list(ctx context.Context, q *queue, number uint64) error {
 	for {
-		a, leads := f.joinList(linkOf(l.client), number)
+		a, leads := f.joinList(linkOf(q.client), number)
 		if a == nil {
 			return nil
 		}
 		if leads {
-			f.ask(ctx, l, a)
+			f.ask(ctx, q, a)
 		}
 		select {
 		case <-a.done:
@@ -140,20 +140,20 @@ func (f *folder) joinList(link context.Context, number uint64) (a *listing, lead
 
 // ask sends a list when the one before is answered and there is a connection. Until then
 // other acquisitions may join it.
-func (f *folder) ask(ctx context.Context, l *LockInternals, a *listing) {
+func (f *folder) ask(ctx context.Context, q *queue, a *listing) {
 	f.awaitTurn(ctx, a)
 	var err error
-	if !l.client.State().IsConnected() {
+	if !q.client.State().IsConnected() {
 		// A cheap request waits for the connection, as long as any verb does.
-		_, err = l.client.Exists(ctx, l.path)
+		_, err = q.client.Exists(ctx, q.path)
 	}
 	if err == nil {
-		link := linkOf(l.client)
+		link := linkOf(q.client)
 		f.mu.Lock()
 		f.begun++
 		a.number, a.link = f.begun, link
 		f.mu.Unlock()
-		a.names, err = l.client.Children(ctx, l.path)
+		a.names, err = q.client.Children(ctx, q.path)
 	}
 	if errors.Is(err, framework.ErrNoNode) {
 		err = nodeGone(err)

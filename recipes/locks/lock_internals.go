@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gocurator/curator/framework"
@@ -19,16 +18,11 @@ import (
 // holds no state of an acquisition, except for the goroutines that wait under
 // [WithLocalHandoff].
 type LockInternals struct {
-	client    *framework.Framework
-	driver    LockInternalsDriver
-	path      string // the folder
-	fullPath  string // of the folder, at the server
-	basePath  string // what a node's name begins with, before the protection
-	owner     any    // the ownerKey of its holds
-	maxLeases MaxLeases
+	*queue
+
+	owner     any  // the ownerKey of its holds
 	reenters  bool // whether ownership in a context counts
 	cfg       config
-	orderKey  any     // equal for locks that share what is known of the queue
 	failed    *moment // the last failed try; unset if one has succeeded since
 	telemetry *telemetry
 	handoff   *handoff // nil if every hold has a node of its own
@@ -96,13 +90,11 @@ func newInternals(s spec) (*LockInternals, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 	}
-	basePath := framework.JoinPath(s.path, s.lockName)
+	q := newQueue(s.client, s.driver, s.path, s.lockName, s.maxLeases)
 	l := &LockInternals{
-		client: s.client, driver: s.driver, path: s.path, fullPath: s.client.FullPath(s.path), basePath: basePath,
-		owner: ownerKey{s.client.WithoutNamespace(), s.client.FullPath(basePath)}, maxLeases: s.maxLeases,
+		queue: q, owner: ownerKey{s.client.WithoutNamespace(), s.client.FullPath(q.basePath)},
 		reenters: s.reenters, cfg: cfg, failed: new(moment),
 	}
-	l.orderKey = l.newOrderKey()
 	if !cfg.unobserved {
 		if l.telemetry, err = newTelemetry(s.client, cfg.recipe, s.path); err != nil {
 			return nil, err
@@ -172,12 +164,4 @@ func (l *LockInternals) take(ctx context.Context, e entry) (*hold, error) {
 		return l.handoff.take(ctx, l, e)
 	}
 	return l.enter(ctx, e)
-}
-
-// sorted returns the contenders among the children, in the order of the queue. It changes
-// children.
-func (l *LockInternals) sorted(children []string, contends func(string) bool) []string {
-	contenders := slices.DeleteFunc(children, func(name string) bool { return !contends(name) })
-	slices.SortFunc(contenders, l.driver.Compare)
-	return contenders
 }

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 
@@ -21,32 +22,31 @@ type lossLog struct {
 }
 
 // report logs the loss of a hold, or counts it if it is not the first of its session.
-func (l *lossLog) report(h *hold, reason string) {
+func (l *lossLog) report(log *slog.Logger, session *framework.Session, path string, token int64, reason string) {
 	l.mu.Lock()
-	_, told := l.more[h.session]
+	_, told := l.more[session]
 	if told {
-		l.more[h.session]++
+		l.more[session]++
 	} else {
-		l.more[h.session] = 0
+		l.more[session] = 0
 	}
 	l.mu.Unlock()
 	if told { // count logs it
 		return
 	}
-	h.l.client.Logger().Error("lock lost while held",
-		string(keyPath), h.node.Path, string(keyFence), h.node.token(),
-		string(keySession), h.session.String(), string(keyReason), reason)
-	time.AfterFunc(lossPause, func() { l.count(h.l.client, h.session, reason) })
+	log.Error("lock lost while held",
+		string(keyPath), path, string(keyFence), token, string(keySession), session.String(), string(keyReason), reason)
+	time.AfterFunc(lossPause, func() { l.count(log, session, reason) })
 }
 
 // count logs how many more locks were lost.
-func (l *lossLog) count(client *framework.Framework, session *framework.Session, reason string) {
+func (l *lossLog) count(log *slog.Logger, session *framework.Session, reason string) {
 	l.mu.Lock()
 	more := l.more[session]
 	delete(l.more, session)
 	l.mu.Unlock()
 	if more > 0 {
-		client.Logger().Error("more locks lost while held", "count", more,
+		log.Error("more locks lost while held", "count", more,
 			string(keySession), session.String(), string(keyReason), reason)
 	}
 }

@@ -131,7 +131,7 @@ type maximum struct {
 
 // read reads the number, unless it is known and has not changed. It returns an error if the
 // acquisition wants more.
-func (m *maximum) read(ctx context.Context, l *LockInternals, wants int) error {
+func (m *maximum) read(ctx context.Context, source MaxLeases, wants int) error {
 	select {
 	case <-m.changed:
 		m.known = false
@@ -140,20 +140,12 @@ func (m *maximum) read(ctx context.Context, l *LockInternals, wants int) error {
 	if m.known {
 		return nil
 	}
-	n, changed, err := l.maxLeases.MaxLeases(ctx)
+	n, changed, err := source.MaxLeases(ctx)
 	if err != nil {
 		return err
 	}
 	m.n, m.known, m.changed = max(n, 0), true, changed
 	return fits(wants, m.n)
-}
-
-// currentMax returns the number as it is now.
-func (l *LockInternals) currentMax(ctx context.Context) (int, error) {
-	ctx, done := context.WithCancel(ctx)
-	defer done()
-	n, _, err := l.maxLeases.MaxLeases(ctx)
-	return max(n, 0), err
 }
 
 // fits returns an error if an acquisition wants more leases than there are.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/gocurator/curator/framework"
 )
 
 // InterProcessMultiLock is several locks as one: all of them are held, or none. It is
@@ -56,8 +54,7 @@ func rankOf(lock InterProcessLock) string {
 // rank returns the path at the server and the lock name: locks of several kinds at one path
 // do not exclude each other, so they need an order too.
 func (l *LockInternals) rank() string {
-	_, lockName := framework.SplitPath(l.basePath)
-	return l.fullPath + "\x00" + lockName
+	return l.fullPath + "\x00" + l.lockName
 }
 
 func (m *InterProcessMutex) rank() string     { return m.internals.rank() }

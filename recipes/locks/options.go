@@ -118,3 +118,17 @@ func unobserved() Option {
 func named(recipe string, opts []Option) []Option {
 	return append([]Option{WithRecipeName(recipe)}, opts...)
 }
+
+// WithLabel sets a name for the owner, which Participants show beside host and process: the
+// name of the replica, the job or the operator. A label is 1 to 256 bytes of printable
+// characters. It is part of the node's data, after host name, slash, process id and a
+// space, which Java tools show as text. It cannot be combined with [WithLockData].
+func WithLabel(label string) Option {
+	return optionFunc(func(c *config) error {
+		if err := checkLabel(label); err != nil {
+			return fmt.Errorf("label %.40q: %w", label, err)
+		}
+		c.label = label
+		return nil
+	})
+}

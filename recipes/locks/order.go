@@ -2,33 +2,17 @@ package locks
 
 import (
 	"context"
-	"reflect"
 	"slices"
 
 	"github.com/gocurator/curator/framework"
 )
-
-// orderKey distinguishes the locks of one folder that sort the names, or conclude from the
-// departure of a contender, in different ways.
-type orderKey struct {
-	driver LockInternalsDriver
-	fixed  bool
-}
-
-func (l *LockInternals) newOrderKey() any {
-	if !reflect.ValueOf(l.driver).Comparable() {
-		return l // a driver that cannot be compared shares an order with no other
-	}
-	_, fixed := l.maxLeases.(FixedLeases)
-	return orderKey{l.driver, fixed}
-}
 
 // order is what one client knows of a shrinking queue: the contenders of the newest list,
 // without those that have left since. As no newcomer can stand before a contender (see
 // [ShrinkingQueue]), every contender that an acquisition must wait for is in it. So a
 // driver that lets the acquisition in by this knowledge would do so by a new list.
 type order struct {
-	key       any // LockInternals.orderKey
+	key       any // queue.orderKey
 	shrinking ShrinkingQueue
 	marks     bool // the driver is a MarkingQueue
 	local     bool // in-process releases count
@@ -40,13 +24,13 @@ type order struct {
 	stale  bool              // a contender in the middle has left: others before it may have, too
 }
 
-func (l *LockInternals) newOrder(shrinking ShrinkingQueue) *order {
-	_, fixed := l.maxLeases.(FixedLeases)
-	marking, ok := l.driver.(MarkingQueue)
+func (q *queue) newOrder(shrinking ShrinkingQueue) *order {
+	_, fixed := q.maxLeases.(FixedLeases)
+	marking, ok := q.driver.(MarkingQueue)
 	marks := ok && marking.Marks()
 	// If the maximum may change, only the server's events count: they come in order with
 	// the news of another maximum.
-	return &order{key: l.orderKey, shrinking: shrinking, marks: marks, local: fixed}
+	return &order{key: q.orderKey, shrinking: shrinking, marks: marks, local: fixed}
 }
 
 // hears reports whether an in-process release of a member with this name proves that its
@@ -95,16 +79,16 @@ func (o *order) forgetLocked(name string, begun uint64) {
 	o.gone[name] = begun
 }
 
-// queue returns the contenders of the newest list, without those that have left since, or
+// contenders returns the contenders of the newest list, without those that have left since, or
 // false if that list is older than the number. The caller must not change them.
-func (f *folder) queue(l *LockInternals, number uint64) (contenders []string, known bool) {
+func (f *folder) contenders(q *queue, number uint64) (contenders []string, known bool) {
 	f.mu.Lock()
 	last := f.last
 	f.mu.Unlock()
-	if !last.answers(linkOf(l.client), number) {
+	if !last.answers(linkOf(q.client), number) {
 		return nil, false
 	}
-	return f.contendersBy(l, last), true
+	return f.contendersBy(q, last), true
 }
 
 // linkOf returns a context that ends with the connection. Each connection has its own.
@@ -116,28 +100,28 @@ func linkOf(client *framework.Framework) context.Context {
 }
 
 // lastKnown returns the contenders of the newest list, however old it is.
-func (f *folder) lastKnown(l *LockInternals) []string {
+func (f *folder) lastKnown(q *queue) []string {
 	f.mu.Lock()
 	last := f.last
 	f.mu.Unlock()
 	if last == nil {
 		return nil
 	}
-	return f.contendersBy(l, last)
+	return f.contendersBy(q, last)
 }
 
 // contendersBy returns the contenders of a list in their order, without those that have
 // left since.
-func (f *folder) contendersBy(l *LockInternals, last *listing) []string {
-	sorted := last.sorted(l)
-	shrinking, ok := l.driver.(ShrinkingQueue)
+func (f *folder) contendersBy(q *queue, last *listing) []string {
+	sorted := last.sorted(q)
+	shrinking, ok := q.driver.(ShrinkingQueue)
 	if !ok {
 		return sorted
 	}
 	f.mu.Lock()
-	o := f.orderOfLocked(l)
+	o := f.orderOfLocked(q)
 	if o == nil {
-		o = l.newOrder(shrinking)
+		o = q.newOrder(shrinking)
 		f.orders = append(f.orders, o)
 	}
 	isNew := o.number < last.number
@@ -185,15 +169,15 @@ func (f *folder) isStale(o *order) bool {
 	return o.stale
 }
 
-func (f *folder) orderOf(l *LockInternals) *order {
+func (f *folder) orderOf(q *queue) *order {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.orderOfLocked(l)
+	return f.orderOfLocked(q)
 }
 
-func (f *folder) orderOfLocked(l *LockInternals) *order {
+func (f *folder) orderOfLocked(q *queue) *order {
 	for _, o := range f.orders {
-		if o.key == l.orderKey {
+		if o.key == q.orderKey {
 			return o
 		}
 	}

@@ -159,15 +159,6 @@ func watchAll(paths []string, into []*framework.Watch) (reads []framework.Read) 
 	return reads
 }
 
-// pathsOf returns the paths of nodes in the folder.
-func (l *LockInternals) pathsOf(names []string) []string {
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = framework.JoinPath(l.path, name)
-	}
-	return paths
-}
-
 // unwatched returns the awaited contenders of other processes that have no watch yet.
 func (a *acquisition) unwatched() []string {
 	var names []string
@@ -225,7 +216,7 @@ func (a *acquisition) heedOwn() error {
 }
 
 // interrupted notes that watches have gone with their connection. The names are listed
-// again over the next connection; see folder.queue.
+// again over the next connection; see folder.contenders.
 func (a *acquisition) interrupted() {
 	if !a.suspended {
 		a.suspended = true

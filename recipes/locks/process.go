@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +72,7 @@ type folder struct {
 	asking  *listing          // begun or about to begin, and not answered
 	next    *listing          // begins when asking is answered
 	last    *listing          // the newest answer
-	orders  []*order          // one for each LockInternals.orderKey, of which there are few
+	orders  []*order          // one for each queue.orderKey; there are few
 	read    map[string]string // the data of contenders that were read
 	coming  []*trial          // tries that are about to create their nodes
 }
@@ -88,8 +89,8 @@ var folders = struct {
 }{byKey: make(map[folderKey]*folder)}
 
 // openFolder returns the lock's folder. The folder exists until each user has closed it.
-func (l *LockInternals) openFolder() *folder {
-	key := folderKey{l.client.WithoutNamespace(), l.fullPath}
+func (q *queue) openFolder() *folder {
+	key := folderKey{q.client.WithoutNamespace(), q.fullPath}
 	folders.Lock()
 	defer folders.Unlock()
 	f := folders.byKey[key]
@@ -110,9 +111,9 @@ func (f *folder) close() {
 }
 
 // join adds an acquisition that has its node to the folder, and opens the folder once more.
-func (l *LockInternals) join(session *framework.Session, path string, t *trial) *member {
+func (q *queue) join(session *framework.Session, path string, data []byte, t *trial) *member {
 	_, name := framework.SplitPath(path)
-	m := &member{folder: l.openFolder(), name: name, data: l.cfg.data, session: session}
+	m := &member{folder: q.openFolder(), name: name, data: data, session: session}
 	m.folder.mu.Lock()
 	defer m.folder.mu.Unlock()
 	m.folder.withdrawLocked(t)
@@ -188,4 +189,29 @@ func (f *folder) noteRead(name string, data []byte) {
 		f.read = make(map[string]string)
 	}
 	f.read[name] = string(data)
+}
+
+// trial is a try that may be about to create its node.
+type trial struct{ lockName string }
+
+// announce adds a try to the folder, and returns the tries that were announced before it.
+func (f *folder) announce(t *trial) (before []*trial) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before = slices.Clone(f.coming)
+	f.coming = append(f.coming, t)
+	return before
+}
+
+// withdraw removes a try that has its node, or creates none.
+func (f *folder) withdraw(t *trial) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.withdrawLocked(t)
+}
+
+func (f *folder) withdrawLocked(t *trial) {
+	if i := slices.Index(f.coming, t); i >= 0 {
+		f.coming = slices.Delete(f.coming, i, i+1)
+	}
 }

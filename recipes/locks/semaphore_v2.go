@@ -188,7 +188,7 @@ func (s *InterProcessSemaphoreV2) try(ctx context.Context, span *acquireSpan) ([
 	if err := errors.Join(err, absent(missing[0]), absent(missing[1])); err != nil {
 		return nil, err
 	}
-	turns, leases = s.turn.sorted(turns, s.turn.driver.Contends), s.leases.sorted(leases, s.leases.driver.Contends)
+	turns, leases = s.turn.sorted(turns), s.leases.sorted(leases)
 	switch {
 	case len(turns) > 0:
 		return nil, s.turn.inTheWay(turns)
@@ -289,16 +289,6 @@ func giveBack(ctx context.Context, leases []*Lease) error {
 		errs = append(errs, unsettled(lease.release(ctx)))
 	}
 	return joined(errs...)
-}
-
-// unsettled returns the error of a release if the node may stay. It is nil for a lease that
-// was lost and for a node that is being deleted.
-func unsettled(err error) error {
-	var lost *LostError
-	if errors.As(err, &lost) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
-		return nil
-	}
-	return err
 }
 
 // one returns the only lease of an acquisition.

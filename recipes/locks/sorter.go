@@ -59,3 +59,11 @@ func (s StandardLockInternalsSorter) Sequence(name string) (n int32, ok bool) {
 	}
 	return 0, false
 }
+
+// trailingNumber returns the number that the server has appended to a name.
+func trailingNumber(name string) (int32, bool) {
+	if len(name) < 10 {
+		return 0, false
+	}
+	return StandardLockInternalsSorter{name[:len(name)-10]}.Sequence(name)
+}

@@ -153,12 +153,13 @@ func (a *acquireSpan) suspended() {
 	}
 }
 
-func (a *acquireSpan) granted(h *hold) {
-	if a == nil || h.l.telemetry == nil { // a turn at a semaphore is waited for, but not counted as held
+// granted records the beginning of a hold, which released or lost ends.
+func (a *acquireSpan) granted(token int64, session *framework.Session) {
+	if a == nil {
 		return
 	}
 	a.span.AddEvent("granted")
-	a.span.SetAttributes(keyFence.Int64(h.node.token()), keySession.String(h.session.String()))
+	a.span.SetAttributes(keyFence.Int64(token), keySession.String(session.String()))
 	a.t.held.Add(context.Background(), 1, a.t.with())
 }
 
@@ -203,19 +204,19 @@ func classify(ctx context.Context, err error) (outcome, errorType string) {
 }
 
 // released measures a hold that its owner has released.
-func (t *telemetry) released(ctx context.Context, h *hold) {
+func (t *telemetry) released(ctx context.Context, since time.Time) {
 	if t != nil {
-		t.ended(ctx, h, "released")
+		t.ended(ctx, since, "released")
 	}
 }
 
 // lost measures a hold that was lost.
-func (t *telemetry) lost(h *hold, cause error) {
+func (t *telemetry) lost(since time.Time, cause error) {
 	if t == nil {
 		return
 	}
 	ctx := context.Background()
-	t.ended(ctx, h, "lost")
+	t.ended(ctx, since, "lost")
 	t.losses.Add(ctx, 1, t.with(keyReason.String(lossReason(cause))))
 }
 
@@ -227,7 +228,7 @@ func lossReason(cause error) string {
 	return "unknown"
 }
 
-func (t *telemetry) ended(ctx context.Context, h *hold, how string) {
+func (t *telemetry) ended(ctx context.Context, since time.Time, how string) {
 	t.held.Add(ctx, -1, t.with())
-	t.hold.Record(ctx, time.Since(h.since).Seconds(), t.with(keyEnd.String(how)))
+	t.hold.Record(ctx, time.Since(since).Seconds(), t.with(keyEnd.String(how)))
 }

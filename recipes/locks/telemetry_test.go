@@ -178,6 +178,7 @@ func TestTelemetryOfLosses(t *testing.T) {
 		lease = acquire(t, holder)
 		result := acquireLater(withLimit(t), mutex)
 		require.Eventually(t, func() bool { return o.value(t, "watch.active{}") == 2 }, limit, tick, "that it waits")
+		require.NoError(t, client.Sync(withLimit(t), "/")) // the replies to the requests that have set the watches are here
 		link.Cut()
 		release(t, lease)
 		got := await(t, result)

@@ -35,8 +35,7 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInt
 	if err != nil {
 		return nil, err
 	}
-	_, lockName := framework.SplitPath(l.basePath)
-	t := &trial{lockName}
+	t := &trial{l.lockName}
 	// After a success the lock is expected to be free: skip the list unless this client
 	// itself has contenders in the way.
 	if !l.failed.within(tryMemory) {
@@ -71,14 +70,14 @@ func (l *LockInternals) noteTry(err error) {
 func (l *LockInternals) listed(ctx context.Context, f *folder) ([]string, error) {
 	for {
 		number := f.question()
-		err := f.list(ctx, l, number)
+		err := f.list(ctx, l.queue, number)
 		if errors.Is(err, framework.ErrNoNode) {
 			return nil, nil // no folder, no contenders
 		}
 		if err != nil {
 			return nil, err
 		}
-		if contenders, known := f.queue(l, number); known {
+		if contenders, known := f.contenders(l.queue, number); known {
 			return contenders, nil
 		}
 	}
@@ -109,31 +108,6 @@ func standsLast(driver LockInternalsDriver) bool {
 	return shrinking && (!ok || newcomer.standsLast())
 }
 
-// trial is a try that may be about to create its node.
-type trial struct{ lockName string }
-
-// announce adds a try to the folder, and returns the tries that were announced before it.
-func (f *folder) announce(t *trial) (before []*trial) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before = slices.Clone(f.coming)
-	f.coming = append(f.coming, t)
-	return before
-}
-
-// withdraw removes a try that has its node, or creates none.
-func (f *folder) withdraw(t *trial) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.withdrawLocked(t)
-}
-
-func (f *folder) withdrawLocked(t *trial) {
-	if i := slices.Index(f.coming, t); i >= 0 {
-		f.coming = slices.Delete(f.coming, i, i+1)
-	}
-}
-
 // admits reports whether a newcomer may get the lock behind these contenders, the
 // acquisitions of this process and the tries before it. It is true when that cannot be
 // known, as when names do not end with the server's number.
@@ -153,8 +127,7 @@ func (l *LockInternals) admits(f *folder, contenders []string, before []*trial, 
 		}
 	}
 	// Make up the names that the server would give to the tries before ours, and to ours.
-	_, lockName := framework.SplitPath(l.basePath)
-	for _, t := range append(before, &trial{lockName}) {
+	for _, t := range append(before, &trial{l.lockName}) {
 		number++
 		queue = append(queue, fmt.Sprintf("%s%010d", t.lockName, number))
 	}
@@ -164,12 +137,4 @@ func (l *LockInternals) admits(f *folder, contenders []string, before []*trial, 
 	}
 	result, err := l.driver.GetsTheLock(queue, ours, maxLeases)
 	return err != nil || result.GetsTheLock
-}
-
-// trailingNumber returns the number that the server has appended to a name.
-func trailingNumber(name string) (int32, bool) {
-	if len(name) < 10 {
-		return 0, false
-	}
-	return StandardLockInternalsSorter{name[:len(name)-10]}.Sequence(name)
 }
