@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -380,9 +381,9 @@ func awaitGoroutines(t *testing.T, name string, want int) {
 
 // Neither tries nor timed-out waits pile anything up, however many there are.
 func TestTenThousandTriesLeaveNothing(t *testing.T) {
-	tries := 10_000
-	if testing.Short() {
-		tries = 2_000
+	tries := 2_000
+	if seeds.Long() {
+		tries = 10_000
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		holder := zktest.Client(t, server.ConnectString())

@@ -66,6 +66,8 @@ var mutexes = pairing{
 
 // TestTheHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
 // moment at which the rival's Acquire returns that the holder has been told.
+//
+//nolint:tparallel // beside other tests it would add to what they count at the shared server
 func TestTheHolderKnowsFirst(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -257,6 +259,8 @@ type bothSides struct {
 // the server or the client's clock has to tell them. That of the clock takes a session
 // timeout, so here are only a few, with real ZooKeeper: faketime_test.go has more, and more
 // locks.
+//
+//nolint:tparallel // beside other tests it would add to what they count at the shared server
 func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 	const cutOff = 3
 	for _, p := range pairings {

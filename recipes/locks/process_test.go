@@ -35,7 +35,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}
-	const processes, turns = 8, 200
+	const processes, turns = 8, 50
 	ensemble := zktest.NewEnsemble(t, 3)
 	folder := t.TempDir()
 	counter := filepath.Join(folder, "counter")
