@@ -80,6 +80,7 @@ func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisiti
 	folder := l.openFolder()
 	defer folder.close()
 	var t *trial
+	defer func() { folder.withdraw(t) }() // if it has not become an acquisition
 	var err error
 	if e.wait {
 		err = l.client.BlockUntilConnected(ctx)
@@ -92,15 +93,21 @@ func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisiti
 	session := l.client.Session()
 	node, list, err := l.create(ctx, folder, session, e)
 	if err != nil {
-		folder.withdraw(t)
 		// The session has ended between the look at it and the create.
 		if errors.Is(err, framework.ErrSessionEnded) {
 			err = nodeGone(err)
 		}
 		return nil, nil, err
 	}
-	a := l.newAcquisition(session, node, e, l.join(session, node.Path, l.cfg.data, t), list)
-	h, err := a.internalLockLoop(ctx)
+	a := l.newAcquisition(session, node, e, l.join(session, node.Path, l.cfg.data, t))
+	returned := false
+	defer func() {
+		if !returned { // the driver has panicked: the node must not stand in the way of others
+			_ = a.leave(ctx, nil) // the panic is the error
+		}
+	}()
+	h, err := a.internalLockLoop(ctx, list)
+	returned = true
 	if !e.wait {
 		l.noteTry(err)
 	}
@@ -122,28 +129,30 @@ func (l *LockInternals) create(ctx context.Context, f *folder, session *framewor
 	return node, list, err
 }
 
-// newAcquisition returns the acquisition of a new node, with the list from create.
-func (l *LockInternals) newAcquisition(
-	session *framework.Session, node LockNode, e entry, self *member, list *listing,
-) *acquisition {
+// newAcquisition returns the acquisition of a new node.
+func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode, e entry, self *member) *acquisition {
 	a := &acquisition{
 		l: l, session: session, node: node, self: self, folder: self.folder, name: self.name, entry: e,
 		ownDue: time.Now().Add(ownDelay),
 	}
 	a.shrinking, _ = e.driver.(ShrinkingQueue)
-	if node.Children != nil {
-		a.folder.learn(list, node.Children)
-		a.number = list.number
-		a.node.Children = nil // or each waiter would keep a list of all names in memory
-		// Another acquisition may have learned a list with a greater number that was sent
-		// before our node was created.
-		if contenders, known := a.known(); known && !slices.Contains(contenders, a.name) {
-			a.demand()
-		}
-	} else {
+	return a
+}
+
+// learn uses the names that the driver has read together with the create, if it has.
+func (a *acquisition) learn(list *listing) {
+	if a.node.Children == nil {
+		a.demand()
+		return
+	}
+	a.folder.learn(list, a.node.Children)
+	a.number = list.number
+	a.node.Children = nil // or each waiter would keep a list of all names in memory
+	// Another acquisition may have learned a list with a greater number that was sent
+	// before our node was created.
+	if contenders, known := a.known(); known && !slices.Contains(contenders, a.name) {
 		a.demand()
 	}
-	return a
 }
 
 // close cancels the watches, except the one on our own node, which the hold takes over.
@@ -284,7 +293,7 @@ func (a *acquisition) refusal(cause error) error {
 }
 
 // internalLockLoop looks and waits until the node has the lock.
-func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
+func (a *acquisition) internalLockLoop(ctx context.Context, list *listing) (*hold, error) {
 	// A node of another session would outlive ours, or vanish before it (CURATOR-604).
 	if owner := a.node.Stat.EphemeralOwner; owner != a.session.ID() && !a.node.Persistent {
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
@@ -293,6 +302,7 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 	ctx, done := context.WithCancel(ctx) // of the watch on the maximum
 	defer done()
 	defer a.close()
+	a.learn(list)
 	for {
 		h, err := a.step(ctx)
 		switch {

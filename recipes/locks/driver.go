@@ -14,8 +14,8 @@ import (
 // a recipe of its own from a driver and [LockInternals]. It is Curator's
 // LockInternalsDriver.
 //
-// A driver is shared by all acquisitions of a lock and must be safe for concurrent
-// use.
+// A driver is shared by all acquisitions of a lock and must be safe for concurrent use. A
+// panic of a driver reaches the caller of the acquisition, whose node is then deleted.
 type LockInternalsDriver interface {
 	LockInternalsSorter
 

@@ -58,10 +58,14 @@ func (f *handoff) take(ctx context.Context, l *LockInternals, e entry) (*hold, e
 			return h, err
 		}
 	}
+	entered := false
+	defer func() {
+		if !entered { // a hold passes the turn on when it ends; a failure, or a driver's panic, does it here
+			f.pass()
+		}
+	}()
 	h, err := l.enter(ctx, e)
-	if err != nil {
-		f.pass() // a hold passes the turn on when it ends; a failure must do it here
-	}
+	entered = err == nil
 	return h, err
 }
 

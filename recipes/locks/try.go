@@ -39,21 +39,31 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInt
 	// After a success the lock is expected to be free: skip the list unless this client
 	// itself has contenders in the way.
 	if !l.failed.within(tryMemory) {
-		if l.admits(f, nil, f.announce(t), maxLeases) {
+		if l.announced(f, t, nil, maxLeases) {
 			return t, nil
 		}
-		f.withdraw(t)
 	}
 	contenders, err := l.listed(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	if l.admits(f, contenders, f.announce(t), maxLeases) {
+	if l.announced(f, t, contenders, maxLeases) {
 		return t, nil
 	}
-	f.withdraw(t)
 	l.failed.set()
 	return nil, l.notAcquired(f, contenders, nil)
+}
+
+// announced announces a try, and reports whether it may get the lock. If not, or if the driver
+// panics, the try is withdrawn.
+func (l *LockInternals) announced(f *folder, t *trial, contenders []string, maxLeases int) (admitted bool) {
+	before := f.announce(t)
+	defer func() {
+		if !admitted {
+			f.withdraw(t)
+		}
+	}()
+	return l.admits(f, contenders, before, maxLeases)
 }
 
 // noteTry remembers how the last try ended.
