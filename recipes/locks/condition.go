@@ -160,6 +160,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) 
 		return nil, awaitError(ctx, err)
 	}
 	span.waits(ctx)
+	// The lock must be free before the wait, or no holder could signal.
 	var again *Lease
 	if err = lease.release(ctx); err == nil {
 		err = w.wait(ctx)

@@ -160,6 +160,7 @@ func (f *folder) ask(ctx context.Context, q *queue, a *listing) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// Acquisitions that share the list must know whether its failure is theirs too.
 	a.err, a.lost = err, ctx.Err() != nil
 	if err == nil {
 		f.learnLocked(a)

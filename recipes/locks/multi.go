@@ -87,6 +87,7 @@ func (m *InterProcessMultiLock) acquire(
 	var multi MultiLease
 	held := ctx
 	for _, member := range m.members {
+		// With the ownership of the members before it: losing one of them ends the wait.
 		lease, err := one(member, held)
 		if err != nil {
 			return nil, joined(err, giveBack(ctx, multi.leases))

@@ -43,7 +43,7 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 	if a.began.IsZero() {
 		a.began = time.Now()
 	}
-	if len(names) == 0 {
+	if len(names) == 0 { // the driver knows no contender whose departure is enough
 		return a.awaitFolder(ctx)
 	}
 	if a.awaited == nil {

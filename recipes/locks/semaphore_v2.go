@@ -213,6 +213,7 @@ func (s *InterProcessSemaphoreV2) attempt(
 	if err != nil {
 		return nil, err
 	}
+	// Before the wait for a turn, which would be in vain.
 	if err := fits(n, maxLeases); err != nil {
 		return nil, err
 	}
