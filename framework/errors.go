@@ -125,6 +125,7 @@ func (e ServerError) Error() string {
 const (
 	errOperationTimeout = ServerError(wire.CodeOperationTimeout)
 	errThrottled        = ServerError(wire.CodeThrottled)
+	errUnimplemented    = ServerError(wire.CodeUnimplemented)
 )
 
 var serverErrorNames = map[ServerError]string{
@@ -210,6 +211,11 @@ func interrupted(ctx context.Context) error {
 func isReply(err, answer error) bool {
 	op, ok := errors.AsType[*OpError](err)
 	return ok && errors.Is(op.Err, answer)
+}
+
+func isUnimplemented(err error) bool {
+	var code ServerError
+	return errors.As(err, &code) && code == errUnimplemented
 }
 
 // Retryable reports whether the same call may succeed when it is made again: there was no

@@ -3,11 +3,7 @@ package framework
 import "time"
 
 // WatchedPaths is the number of server watches that the client keeps account of.
-func (f *Framework) WatchedPaths() int {
-	f.watches.mu.Lock()
-	defer f.watches.mu.Unlock()
-	return len(f.watches.entries) + len(f.watches.persistent)
-}
+func (f *Framework) WatchedPaths() int { return f.watches.Known() }
 
 // ClientAddresses is what an ensemble tracker makes of a configuration.
 func ClientAddresses(config string) []string { return clientAddresses(config) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/retry"
 )
@@ -34,7 +35,7 @@ type client struct {
 	base     *Framework // the one that is not a view
 	cfg      config
 	tracker  *tracker
-	watches  *watches
+	watches  *watching.Registry
 	janitor  *janitor
 	searches *searches
 	ensemble *ensemble
@@ -75,7 +76,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.conduit = conduit.New(f.conduitConfig())
 	f.tracker = newTracker(f, f.conduit)
 	f.noContainers.Store(cfg.noContainers)
-	f.watches = newWatches(f)
+	f.watches = watching.New(f.watchingConfig())
 	f.janitor = newJanitor(f)
 	f.searches = newSearches()
 	if f.telemetry, err = newTelemetry(f); err != nil {
@@ -102,6 +103,22 @@ func (f *Framework) conduitConfig() conduit.Config {
 		Auth:           f.cfg.auth,
 		ReadOnly:       f.cfg.readOnly,
 		Suspended:      f.cfg.suspended,
+	}
+}
+
+// watchingConfig returns what the registry of watches needs of the client.
+func (f *Framework) watchingConfig() watching.Config {
+	return watching.Config{
+		Send: f.conduit.Send,
+		Refusal: func(server string, code int32) error {
+			err := serverError(code)
+			if isUnimplemented(err) {
+				return unsupported(f.conduit.NoteTooOld(server))
+			}
+			return err
+		},
+		Lost:   ErrConnectionLost,
+		Closed: ErrClosed,
 	}
 }
 
@@ -177,7 +194,7 @@ func (f *Framework) Close() error {
 
 	f.tracker.close()
 	f.stop(ErrClosed)
-	f.watches.close()
+	f.watches.Close()
 	f.janitor.close()
 	f.heartbeats.Wait()
 	_, session := f.tracker.current()
@@ -265,7 +282,7 @@ func (e *events) Expired() { e.tracker.onExpired() }
 
 func (e *events) Connected(h conduit.Handshake) {
 	e.telemetry.connected(h)
-	e.watches.onConnected(h.Server)
+	e.watches.OnConnected(h.Server)
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
 }
@@ -281,7 +298,7 @@ func (e *events) AuthFailed(err error) {
 
 func (e *events) Disconnected(reason error) {
 	e.tracker.onDisconnected(reason)
-	e.watches.onDisconnected()
+	e.watches.OnDisconnected()
 }
 
-func (e *events) Notified(n conduit.Notification) { e.watches.onNotified(n) }
+func (e *events) Notified(n conduit.Notification) { e.watches.OnNotified(n) }

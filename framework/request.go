@@ -29,8 +29,6 @@ var (
 	opChildren        = operation{wire.OpGetChildren2, "children", false}
 	opCheck           = operation{wire.OpCheck, "check", false}
 	opTransact        = operation{wire.OpMulti, "transact", true}
-	opRemoveWatches   = operation{wire.OpRemoveWatches, "remove watches", false}
-	opSetWatches2     = operation{wire.OpSetWatches2, "set watches again", false}
 	opSetWatches      = operation{wire.OpSetWatches, "watch data", false}
 
 	opGetACL            = operation{wire.OpGetACL, "get ACL", false}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
@@ -90,7 +91,7 @@ func (c *creation) takeExisting(ctx context.Context, refused error) error {
 // readForComparison reads data as it is at the server, within a try of a write.
 func (f *Framework) readForComparison(ctx context.Context, path string) (data []byte, stat Stat, err error) {
 	var cfg readConfig
-	read, err := f.readCall(opGet, path, &cfg, watchData)
+	read, err := f.readCall(opGet, path, &cfg, watching.Data)
 	if err != nil {
 		return nil, stat, err
 	}

@@ -42,28 +42,10 @@ func (g *gauges) register(f *Framework) (metric.Registration, error) {
 		if session != nil {
 			o.ObserveFloat64(g.lease, max(0, time.Until(session.Deadline()).Seconds()), server)
 		}
-		o.ObserveInt64(g.watches, int64(f.watches.active()))
+		o.ObserveInt64(g.watches, int64(f.watches.Active()))
 		pending, oldest := f.janitor.unfinished()
 		o.ObserveInt64(g.cleanup, int64(pending))
 		o.ObserveFloat64(g.oldest, oldest.Seconds())
 		return nil
 	}, g.state, g.lease, g.watches, g.cleanup, g.oldest)
-}
-
-// active counts the watches that the server has.
-func (ws *watches) active() int {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	n := 0
-	for _, entry := range ws.entries {
-		if entry.armed {
-			n++
-		}
-	}
-	for _, e := range ws.persistent {
-		if e.armed {
-			n++
-		}
-	}
-	return n
 }

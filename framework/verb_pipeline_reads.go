@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -71,55 +70,4 @@ func (r Read) StoringErrorIn(into *error) Read {
 		return c, nil
 	}
 	return r
-}
-
-// Flush blocks until the server has the watch, and all earlier events have been delivered to
-// the listeners. If a [Framework.Sync] has returned before, these include the events of all
-// changes committed before the Sync began, or an [EventResync] instead of them. Flush fails
-// with the cause of the context if the context ends first. On a watch that has ended it only
-// waits for the listeners. A listener of the watch must not call it.
-func (w *PersistentWatch) Flush(ctx context.Context) error {
-	if ctx == nil {
-		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, errNilContext)
-	}
-	if err := w.awaitArmed(ctx); err != nil {
-		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, err)
-	}
-	if err := w.listeners.Flush(ctx); err != nil {
-		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, err)
-	}
-	return nil
-}
-
-// awaitArmed waits until the server has the watch: on a new connection, other requests may
-// go out before it is set again.
-func (w *PersistentWatch) awaitArmed(ctx context.Context) error {
-	resynced := make(chan struct{}, 1)
-	registration := w.listeners.Add(func(e Event) {
-		if e.Type != EventResync {
-			return
-		}
-		select {
-		case resynced <- struct{}{}:
-		default:
-		}
-	})
-	defer registration.Remove()
-	if w.watches.isArmed(w) {
-		return nil
-	}
-	select {
-	case <-resynced:
-	case <-w.done:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// isArmed reports whether the server has the watch.
-func (ws *watches) isArmed(w *PersistentWatch) bool {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	return ws.serves(w.full)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
@@ -156,7 +156,7 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 		if err := applyAll(opts, func(o GetOption) error { return o.applyGet(&cfg) }); err != nil {
 			return nil, err
 		}
-		c, err := f.readCall(opGet, path, &cfg, watchData)
+		c, err := f.readCall(opGet, path, &cfg, watching.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 		if err := applyAll(opts, func(o ChildrenOption) error { return o.applyChildren(&cfg) }); err != nil {
 			return nil, err
 		}
-		c, err := f.readCall(opChildren, path, &cfg, watchChildren)
+		c, err := f.readCall(opChildren, path, &cfg, watching.Children)
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +211,7 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 
 func readExists(path string, into **Stat, cfg readConfig) Read {
 	return Read{opExists, path, func(f *Framework) (*call, error) {
-		c, err := f.readCall(opExists, path, &cfg, watchData)
+		c, err := f.readCall(opExists, path, &cfg, watching.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -270,7 +270,7 @@ func (r Read) call(f *Framework, several bool) (*call, error) {
 }
 
 // readCall builds what the three reads have in common: path and watch flag.
-func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind watchKind) (*call, error) {
+func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind watching.Kind) (*call, error) {
 	if err := ValidatePath(path); err != nil {
 		return nil, err
 	}
@@ -281,10 +281,11 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	c := &call{operation: op, path: path, body: e.Bytes(), common: cfg.common}
 	if cfg.watch != nil {
 		r := &watchRequest{
-			key: watchKey{full, kind}, path: path,
-			onAbsent: op == opExists, into: cfg.watch, flag: &c.body[len(c.body)-1],
+			f:       f,
+			setting: watching.Setting{Key: watching.Key{Full: full, Kind: kind}, Path: path, OnAbsent: op == opExists},
+			into:    cfg.watch, flag: &c.body[len(c.body)-1],
 		}
-		c.begin = func() func(conduit.Reply, error) { return f.watches.begin(r) }
+		c.begin = r.begin
 		c.deliver = r.deliver
 	}
 	return c, nil

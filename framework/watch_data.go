@@ -2,10 +2,9 @@ package framework
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/framework/internal/watching"
 )
 
 // WatchData sets watches on the data of several znodes in one request, as part of a
@@ -34,31 +33,27 @@ func (f *Framework) watchDataCall(paths []string, into []*Watch) (*call, error) 
 			ErrInvalidOption, len(paths), len(into))
 	}
 	requests := make([]watchRequest, len(paths))
-	e := wire.NewEncoder(32 + 80*len(paths))
-	e.Int64(math.MaxInt64) // the data has not changed since then
-	e.Int32(int32(len(paths)))
+	fulls := make([]string, len(paths))
 	for i, path := range paths {
 		if err := ValidatePath(path); err != nil {
 			return nil, err
 		}
-		key := watchKey{f.root.full(path), watchData}
-		e.String(key.full)
-		requests[i] = watchRequest{key: key, path: path, into: &into[i]}
+		fulls[i] = f.root.full(path)
+		setting := watching.Setting{Key: watching.Key{Full: fulls[i], Kind: watching.Data}, Path: path, Always: true}
+		requests[i] = watchRequest{f: f, setting: setting, into: &into[i]}
 	}
-	e.Int32(0) // paths without a znode
-	e.Int32(0) // lists of children
 	return &call{
-		operation: opSetWatches, path: paths[0], body: e.Bytes(),
-		begin:   func() func(conduit.Reply, error) { return f.watches.beginAll(requests) },
+		operation: opSetWatches, path: paths[0], body: watching.SetWatchesBody(fulls),
+		begin:   func() func(conduit.Reply, error) { return beginAll(requests) },
 		deliver: func(ok bool) { deliverAll(requests, ok) },
 	}, nil
 }
 
 // beginAll is begin for requests that are sent as one.
-func (ws *watches) beginAll(requests []watchRequest) func(conduit.Reply, error) {
+func beginAll(requests []watchRequest) func(conduit.Reply, error) {
 	done := make([]func(conduit.Reply, error), len(requests))
 	for i := range requests {
-		done[i] = ws.begin(&requests[i])
+		done[i] = requests[i].begin()
 	}
 	return func(reply conduit.Reply, err error) {
 		for _, fn := range done {

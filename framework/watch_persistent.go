@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
 	"github.com/gocurator/curator/listen"
 )
@@ -18,7 +19,7 @@ var ErrUnsupported = errors.New("not supported by the server")
 // because the connection was lost or the server's watch had to be set again. The watch is
 // in place again: after a read that starts now, events follow without a gap. It is not an
 // event of ZooKeeper.
-const EventResync EventType = -100
+const EventResync EventType = watching.Resync
 
 // WatchMode is the kind of a [PersistentWatch], with Curator's names and the protocol's
 // values.
@@ -32,8 +33,6 @@ const (
 	// and of all znodes below it. It does not report EventNodeChildrenChanged, because the
 	// children have events of their own.
 	WatchPersistentRecursive WatchMode = 1
-
-	watchModes = 2
 )
 
 var opAddWatch = operation{wire.OpAddWatch, "add watch", false}
@@ -41,17 +40,9 @@ var opAddWatch = operation{wire.OpAddWatch, "add watch", false}
 // PersistentWatch is a watch that survives events, lost connections and new sessions until
 // it is cancelled. [Framework.AddWatch] sets it. Its methods are safe for concurrent use.
 type PersistentWatch struct {
-	watches   *watches
-	root      chroot // of the view it was set by
-	full      string
+	one       *watching.Persistent
 	path      string
-	mode      WatchMode
 	listeners *listen.Set[Event]
-	done      chan struct{}
-
-	// Guarded by watches.mu.
-	ended bool
-	err   error
 }
 
 // AddWatch sets a watch on a path, whether or not there is a znode, and returns when the
@@ -80,21 +71,17 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, o
 	if err != nil {
 		return nil, failed(opAddWatch, path, err)
 	}
-	if mode < 0 || mode >= watchModes {
+	if mode != WatchPersistent && mode != WatchPersistentRecursive {
 		return nil, failed(opAddWatch, path, fmt.Errorf(
 			"%w: watch mode %d, expected WatchPersistent or WatchPersistentRecursive", ErrInvalidOption, mode))
 	}
 	if err := ValidatePath(path); err != nil {
 		return nil, failed(opAddWatch, path, err)
 	}
-	w := &PersistentWatch{
-		watches: f.watches, root: f.root, full: f.root.full(path), path: path, mode: mode, done: make(chan struct{}),
-		listeners: listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
-			f.cfg.log.Error("watch listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
-		})),
-	}
+	full := f.root.full(path)
+	w := f.newPersistentWatch(full, path, mode)
 	err = f.verb(ctx, opAddWatch, path, func() (plan, error) {
-		return plan{common: cfg.common, attempt: func(ctx context.Context) error { return f.addWatch(ctx, w) }}, nil
+		return plan{common: cfg.common, attempt: func(ctx context.Context) error { return f.addWatch(ctx, w, full, mode) }}, nil
 	})
 	if err != nil {
 		w.Cancel() // even if the answer is still to come
@@ -103,25 +90,34 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, o
 	return w, nil
 }
 
+func (f *Framework) newPersistentWatch(full, path string, mode WatchMode) *PersistentWatch {
+	w := &PersistentWatch{
+		path: path,
+		listeners: listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
+			f.cfg.log.Error("watch listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
+		})),
+	}
+	root := f.root
+	w.one = f.watches.NewPersistent(full, watching.Mode(mode), func(e watching.Event) {
+		e.Path = root.own(e.Path)
+		w.listeners.Notify(Event(e))
+	})
+	return w
+}
+
 // addWatch makes one try.
-func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch) error {
+func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch, full string, mode WatchMode) error {
 	if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, nil); err != nil {
 		return err
 	}
-	if f.watches.join(w) {
+	// A watch that the server has already costs no request.
+	if f.watches.Join(w.one) {
 		return nil
 	}
 	return f.exchangeNewer(ctx, &call{
-		operation: opAddWatch, path: w.path, body: addWatchBody(w.full, w.mode),
-		begin: func() func(conduit.Reply, error) { return f.watches.beginPersistent(w) },
+		operation: opAddWatch, path: w.path, body: watching.AddWatchBody(full, watching.Mode(mode)),
+		begin: func() func(conduit.Reply, error) { return f.watches.BeginPersistent(w.one) },
 	})
-}
-
-func addWatchBody(full string, mode WatchMode) []byte {
-	e := wire.NewEncoder(len(full) + 8)
-	e.String(full)
-	e.Int32(int32(mode))
-	return e.Bytes()
 }
 
 // Path returns the path that was given to AddWatch.
@@ -135,14 +131,16 @@ func (w *PersistentWatch) OnEvent(fn func(Event)) *listen.Registration { return 
 
 // Done is closed when the watch has ended for good: it was cancelled, the client
 // was closed, or after a reconnect a server refused to set it again.
-func (w *PersistentWatch) Done() <-chan struct{} { return w.done }
+func (w *PersistentWatch) Done() <-chan struct{} { return w.one.Done() }
 
 // Err returns the reason why the watch has ended. It is nil while the watch lives, and after
 // Cancel.
 func (w *PersistentWatch) Err() error {
-	w.watches.mu.Lock()
-	defer w.watches.mu.Unlock()
-	return w.err
+	err := w.one.Err()
+	if err == nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	return &OpError{opAddWatch.name, w.path, err}
 }
 
 // Cancel ends the watch; the last one on a path also ends the server's. It does not block,
@@ -150,6 +148,50 @@ func (w *PersistentWatch) Err() error {
 // delivered to listeners that are not removed.
 func (w *PersistentWatch) Cancel() {
 	if w != nil {
-		w.watches.cancelPersistent(w)
+		w.one.Cancel()
 	}
+}
+
+// Flush blocks until the server has the watch, and all earlier events have been delivered to
+// the listeners. If a [Framework.Sync] has returned before, these include the events of all
+// changes committed before the Sync began, or an [EventResync] instead of them. Flush fails
+// with the cause of the context if the context ends first. On a watch that has ended it only
+// waits for the listeners. A listener of the watch must not call it.
+func (w *PersistentWatch) Flush(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, errNilContext)
+	}
+	if err := w.awaitArmed(ctx); err != nil {
+		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, err)
+	}
+	if err := w.listeners.Flush(ctx); err != nil {
+		return fmt.Errorf("framework: flush the watch on %s: %w", w.path, err)
+	}
+	return nil
+}
+
+// awaitArmed waits until the server has the watch: on a new connection, other requests may
+// go out before it is set again.
+func (w *PersistentWatch) awaitArmed(ctx context.Context) error {
+	resynced := make(chan struct{}, 1)
+	registration := w.listeners.Add(func(e Event) {
+		if e.Type != EventResync {
+			return
+		}
+		select {
+		case resynced <- struct{}{}:
+		default:
+		}
+	})
+	defer registration.Remove()
+	if w.one.IsArmed() {
+		return nil
+	}
+	select {
+	case <-resynced:
+	case <-w.Done():
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }

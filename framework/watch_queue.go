@@ -1,6 +1,10 @@
 package framework
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/gocurator/curator/framework/internal/watching"
+)
 
 // WatchQueue collects watches as they end, for a program with many watches and one goroutine
 // that handles them. A watch is in the queue before anything that follows its event in the
@@ -16,7 +20,7 @@ type WatchQueue struct {
 // Add puts the watch into the queue when it ends, or at once if it has ended already. A watch
 // that is cancelled first never enters the queue.
 func (q *WatchQueue) Add(w *Watch) {
-	if !w.watches.addHook(w, func(Event) { q.push(w) }) {
+	if !w.one.AddHook(func(watching.Event) { q.push(w) }) {
 		q.push(w)
 	}
 }

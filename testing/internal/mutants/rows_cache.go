@@ -179,8 +179,8 @@ var followMutants = []mutant{
 	{
 		name:     "framework-refused-addwatch-leaves-one-shot-watches",
 		property: "A one-shot watch that is cancelled while a persistent one is asked for goes when that is refused.",
-		dir:      "framework",
-		in:       "(*watches).settle",
+		dir:      "framework/internal/watching",
+		in:       "(*Registry).settleLocked",
 		old:      "	if e.armed || e.owes {",
 		new:      "	if e.armed {",
 		pkg:      "./framework",

@@ -1,0 +1,302 @@
+package watching
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/wire"
+)
+
+func TestAPersistentWatchStaysOverEvents(t *testing.T) {
+	l := newLine(t)
+	w, events := l.persistent("/a", Plain)
+	l.event(zk.EventNodeDataChanged, "/a")
+	l.event(zk.EventNodeChildrenChanged, "/a")
+	l.event(zk.EventNodeDeleted, "/a")
+	l.event(zk.EventNodeCreated, "/a/b") // below
+	require.Equal(t, []Event{
+		{Type: zk.EventNodeDataChanged, Path: "/a"}, {Type: zk.EventNodeChildrenChanged, Path: "/a"},
+		{Type: zk.EventNodeDeleted, Path: "/a"},
+	}, *events)
+
+	joined := l.r.NewPersistent("/a", Plain, func(Event) {})
+	require.True(t, l.r.Join(joined), "the server has it")
+	w.Cancel()
+	l.quiet()
+	joined.Cancel()
+	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
+	require.Zero(t, l.r.Known())
+	<-w.Done()
+	require.NoError(t, w.Err())
+}
+
+func TestARefusedPersistentWatchIsForgotten(t *testing.T) {
+	l := newLine(t)
+	w := l.r.NewPersistent("/a", Plain, func(Event) {})
+	l.r.BeginPersistent(w)(conduit.Reply{Code: noAuth}, nil)
+	require.False(t, w.IsArmed())
+	require.Zero(t, l.r.Known())
+	l.quiet()
+}
+
+func TestARefusedPersistentWatchLeavesNoOneShotWatchBehind(t *testing.T) {
+	l := newLine(t)
+	oneShot := l.armed("/a", Data)
+	done := l.r.BeginPersistent(l.r.NewPersistent("/a", Plain, func(Event) {}))
+	oneShot.Cancel()
+	l.quiet() // a removal could take the persistent watch along
+	done(conduit.Reply{Code: noAuth}, nil)
+	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
+	require.Zero(t, l.r.Known())
+}
+
+func TestARecursiveWatchStandsForTheListOfChildren(t *testing.T) {
+	l := newLine(t)
+	_, recursive := l.persistent("/a", Recursive)
+	plain := l.r.NewPersistent("/a", Plain, func(e Event) { *recursive = append(*recursive, Event{Type: e.Type, Path: "plain" + e.Path}) })
+	require.True(t, l.r.Join(plain))
+	children, ask, done := l.begin(Setting{Key: Key{"/a", Children}})
+	require.False(t, ask, "the persistent watch serves it")
+	done(conduit.Reply{}, nil)
+
+	l.event(zk.EventNodeChildrenChanged, "/a") // as some servers send as well
+	require.Empty(t, *recursive)
+	requireFired(t, children, Event{Type: zk.EventNodeChildrenChanged})
+	l.event(zk.EventNodeCreated, "/a/b")
+	l.event(zk.EventNodeDataChanged, "/a/b/c")
+	require.Equal(t, []Event{
+		{Type: zk.EventNodeCreated, Path: "/a/b"}, {Type: zk.EventNodeChildrenChanged, Path: "plain/a"},
+		{Type: zk.EventNodeDataChanged, Path: "/a/b/c"},
+	}, *recursive)
+}
+
+func TestOneShotWatchesAreServedByAPersistentOne(t *testing.T) {
+	l := newLine(t)
+	persistent, _ := l.persistent("/a", Plain)
+	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
+	require.False(t, ask)
+	done(conduit.Reply{}, nil)
+	persistent.Cancel()
+	l.quiet() // it still serves
+	l.event(zk.EventNodeDataChanged, "/a")
+	requireFired(t, w, Event{Type: zk.EventNodeDataChanged})
+	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
+	require.Zero(t, l.r.Known())
+}
+
+func TestAOneShotWatchUnderWayCostsAnotherAddWatch(t *testing.T) {
+	l := newLine(t)
+	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
+	require.True(t, ask)
+	_, events := l.persistent("/a", Plain)
+	done(conduit.Reply{}, nil) // it has replaced the persistent watch
+	l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
+	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
+	l.event(zk.EventNodeDeleted, "/a")
+	requireFired(t, w, Event{Type: zk.EventNodeDeleted})
+}
+
+func TestAWatchThatCountedOnALostPersistentOneEnds(t *testing.T) {
+	l := newLine(t)
+	l.persistent("/a", Plain)
+	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
+	require.False(t, ask)
+	l.lose()
+	l.connect("second:2181")
+	done(conduit.Reply{}, nil) // its request went over the new connection, without asking for a watch
+	requireFired(t, w, Event{Type: zk.EventNotWatching, Err: errLost})
+}
+
+// TestAWatchWhoseServerMayHaveBeenReplacedEnds: the read under way replaces the persistent
+// watch, its one-shot watch fires, and a read that counts on the persistent one is left with
+// none until it is set again.
+func TestAWatchWhoseServerMayHaveBeenReplacedEnds(t *testing.T) {
+	l := newLine(t)
+	first, ask, firstDone := l.begin(Setting{Key: Key{"/a", Data}})
+	require.True(t, ask)
+	l.persistent("/a", Plain)
+	second, ask, secondDone := l.begin(Setting{Key: Key{"/a", Data}})
+	require.False(t, ask)
+	children, ask, childrenDone := l.begin(Setting{Key: Key{"/a", Children}})
+	require.False(t, ask)
+	firstDone(conduit.Reply{}, nil)
+	l.event(zk.EventNodeDataChanged, "/a")
+	requireFired(t, first, Event{Type: zk.EventNodeDataChanged})
+	secondDone(conduit.Reply{}, nil)
+	requireFired(t, second, Event{Type: zk.EventNotWatching, Err: errLost})
+	childrenDone(conduit.Reply{}, nil)
+	requireWaiting(t, children) // in the other table of the server
+}
+
+// TestAReplacedWatchIsSetAgainForTheNextUser: its own users have gone.
+func TestAReplacedWatchIsSetAgainForTheNextUser(t *testing.T) {
+	l := newLine(t)
+	w := l.r.NewPersistent("/a", Plain, func(Event) {})
+	added := l.r.BeginPersistent(w)
+	w.Cancel()
+	_, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
+	require.True(t, ask)
+	added(conduit.Reply{}, nil)
+	done(conduit.Reply{}, nil)
+	l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
+	require.True(t, l.r.Join(l.r.NewPersistent("/a", Plain, func(Event) {})))
+}
+
+// TestARecursiveWatchDoesNotJoinOneThatIsAboutToBePlain: the request under way is for the
+// users that were there when it was sent.
+func TestARecursiveWatchDoesNotJoinOneThatIsAboutToBePlain(t *testing.T) {
+	l := newLine(t)
+	_, _, done := l.begin(Setting{Key: Key{"/a", Data}})
+	recursive, _ := l.persistent("/a", Recursive)
+	plain := l.r.NewPersistent("/a", Plain, func(Event) {})
+	require.True(t, l.r.Join(plain))
+	recursive.Cancel()
+	done(conduit.Reply{}, nil)
+	next := l.r.NewPersistent("/a", Recursive, func(Event) {})
+	require.False(t, l.r.Join(next))
+	l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
+	require.True(t, plain.IsArmed())
+}
+
+func TestAPlainWatchUnderWayDoesNotReplaceARecursiveOne(t *testing.T) {
+	l := newLine(t)
+	plain := l.r.NewPersistent("/a", Plain, func(Event) {})
+	done := l.r.BeginPersistent(plain)
+	_, events := l.persistent("/a", Recursive)
+	done(conduit.Reply{}, nil)
+	l.answer(wire.OpAddWatch, AddWatchBody("/a", Recursive), 0)
+	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
+}
+
+func TestANewConnectionSetsPersistentWatchesAgain(t *testing.T) {
+	l := newLine(t)
+	plain, plainEvents := l.persistent("/a", Plain)
+	_, recursiveEvents := l.persistent("/b", Recursive)
+	l.lose()
+	require.False(t, plain.IsArmed())
+	l.event(zk.EventNodeDataChanged, "/a")
+	require.Empty(t, *plainEvents)
+	l.connect("second:2181")
+	l.answer(wire.OpSetWatches2, again([]string{"/a"}, []string{"/b"}), 0)
+	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *plainEvents)
+	require.Equal(t, []Event{{Type: Resync, Path: "/b"}}, *recursiveEvents)
+	require.True(t, plain.IsArmed())
+	l.quiet()
+}
+
+func TestManyWatchesAreSetAgainInFrames(t *testing.T) {
+	l := newLine(t)
+	const each = rearmFrame / 2
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		l.persistent("/"+strings.Repeat(name, each), Plain)
+	}
+	l.lose()
+	l.connect("second:2181")
+	for _, paths := range []int{2, 2, 1} {
+		require.Len(t, l.sent, 1, "the next waits for the reply")
+		c := l.sent[0]
+		l.sent = nil
+		require.InDelta(t, paths*each, len(c.Body), 100)
+		c.OnDone(conduit.Reply{}, nil)
+	}
+	l.quiet()
+	require.Equal(t, 5, l.r.Active())
+}
+
+func TestAConnectionThatEndsWhileWatchesAreSetAgain(t *testing.T) {
+	l := newLine(t)
+	w, events := l.persistent("/a", Plain)
+	l.lose()
+	l.connect("second:2181")
+	l.lose()
+	require.Empty(t, *events)
+	l.connect("third:2181")
+	l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), 0)
+	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
+	w.Cancel()
+	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
+	require.Zero(t, l.r.Known())
+}
+
+func TestCancelWhileAWatchIsSetAgain(t *testing.T) {
+	l := newLine(t)
+	w, events := l.persistent("/a", Plain)
+	l.lose()
+	l.connect("second:2181")
+	w.Cancel()
+	c := l.take(wire.OpSetWatches2, again([]string{"/a"}, nil))
+	l.quiet() // a removal could overtake nothing, but must follow the reply that arms
+	c.OnDone(conduit.Reply{}, nil)
+	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
+	require.Empty(t, *events)
+	require.Zero(t, l.r.Known())
+}
+
+func TestCancelWithoutAConnection(t *testing.T) {
+	l := newLine(t)
+	w, _ := l.persistent("/a", Plain)
+	l.lose()
+	w.Cancel()
+	l.connect("second:2181")
+	l.quiet()
+	require.Zero(t, l.r.Known())
+}
+
+func TestTheServerThatRefusesOneWatchIsAskedForEach(t *testing.T) {
+	l := newLine(t)
+	bad, _ := l.persistent("/bad", Plain)
+	good, events := l.persistent("/good", Recursive)
+	l.lose()
+	l.connect("second:2181")
+	l.answer(wire.OpSetWatches2, again([]string{"/bad"}, []string{"/good"}), noAuth)
+	l.answer(wire.OpAddWatch, AddWatchBody("/bad", Plain), noAuth)
+	l.answer(wire.OpAddWatch, AddWatchBody("/good", Recursive), 0)
+	<-bad.Done()
+	require.Equal(t, refusal{"second:2181", noAuth}, bad.Err())
+	require.Equal(t, []Event{{Type: Resync, Path: "/good"}}, *events)
+	require.NoError(t, good.Err())
+	require.Equal(t, 1, l.r.Known())
+}
+
+func TestAServerWithoutPersistentWatchesEndsThem(t *testing.T) {
+	l := newLine(t)
+	first, _ := l.persistent("/a", Plain)
+	second, _ := l.persistent("/b", Recursive)
+	l.lose()
+	l.connect("old:2181")
+	l.answer(wire.OpSetWatches2, again([]string{"/a"}, []string{"/b"}), unimplemented)
+	for _, w := range []*Persistent{first, second} {
+		<-w.Done()
+		require.Equal(t, refusal{"old:2181", unimplemented}, w.Err())
+	}
+	l.quiet()
+	require.Zero(t, l.r.Known())
+}
+
+func TestAReplyOverALaterConnection(t *testing.T) {
+	l := newLine(t)
+	w := l.r.NewPersistent("/a", Plain, func(Event) {})
+	done := l.r.BeginPersistent(w)
+	l.lose()
+	l.connect("second:2181")
+	l.take(wire.OpSetWatches2, again([]string{"/a"}, nil)).OnDone(conduit.Reply{}, nil)
+	done(conduit.Reply{}, nil)
+	w.Cancel()
+	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
+	require.Zero(t, l.r.Known())
+}
+
+func TestCloseEndsPersistentWatches(t *testing.T) {
+	l := newLine(t)
+	w, _ := l.persistent("/a", Plain)
+	l.r.Close()
+	<-w.Done()
+	require.ErrorIs(t, w.Err(), errClosed)
+	w.Cancel()
+	require.ErrorIs(t, w.Err(), errClosed)
+	require.False(t, l.r.Join(l.r.NewPersistent("/a", Plain, func(Event) {})))
+}

@@ -1,0 +1,286 @@
+package watching
+
+import (
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/wire"
+)
+
+// Kind is one of the two tables in which a server keeps watches. The values are defined by
+// removeWatches.
+type Kind int32
+
+// The kinds of watches.
+const (
+	Children Kind = 1
+	Data     Kind = 2 // set by getData and exists
+
+	// anyKind removes all watches on a path. Before ZooKeeper 3.9 it is the only kind that
+	// removes persistent watches.
+	anyKind Kind = 3
+)
+
+// Key names one watch at the server.
+type Key struct {
+	Full string // the path at the server
+	Kind Kind
+}
+
+// entry holds the watches that wait for one watch at the server.
+type entry struct {
+	armed   bool
+	waiting map[*Watch]struct{} // armed, or their request is under way
+}
+
+// Watch is a one-shot watch. It is made by [Registry.Begin].
+type Watch struct {
+	registry *Registry
+	key      Key
+	path     string
+	fired    chan struct{}
+	set      bool // by its request; valid once the request has been answered
+	absent   bool // there was no znode
+
+	// Guarded by registry.mu.
+	armed     bool // the server has it
+	asked     bool // the request has asked the server for it
+	early     bool // its end may come in front of the reply
+	doubtful  bool // the watch that serves it may be replaced before its request arrives
+	ended     bool
+	cancelled bool
+	event     Event
+	hooks     []func(Event)
+	ends      []func() // for the end by a deletion
+}
+
+// Setting is how a request sets a watch.
+type Setting struct {
+	Key
+	Path string // as the owner names it
+
+	// OnAbsent means that the server sets the watch although there is no znode.
+	OnAbsent bool
+
+	// Always means that the request cannot leave the watch out. Such a request is
+	// setWatches, and the server reports a missing znode in front of its reply.
+	Always bool
+}
+
+// Begin registers w for a request that is about to be sent. It returns whether the request
+// must ask the server for a watch: not if a persistent watch serves it. done must be called
+// with the outcome of the request, in stream order.
+func (r *Registry) Begin(w *Watch, s Setting) (ask bool, done func(conduit.Reply, error)) {
+	w.registry, w.key, w.path, w.fired = r, s.Key, s.Path, make(chan struct{})
+	w.early = s.Always
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.asked = s.Always || !r.servesLocked(s.Full)
+	e := r.entries[s.Key]
+	if e == nil {
+		e = &entry{waiting: make(map[*Watch]struct{})}
+		r.entries[s.Key] = e
+	}
+	w.doubtful = !w.asked && e.asksLocked()
+	// Before the request is sent: an event may come right behind the reply.
+	e.waiting[w] = struct{}{}
+	return w.asked, func(reply conduit.Reply, err error) {
+		w.absent = err == nil && s.OnAbsent && reply.Code == wire.CodeNoNode
+		w.set = err == nil && reply.Code == 0 || w.absent
+		r.answered(w)
+	}
+}
+
+// asksLocked reports whether a request that asks for the watch is under way.
+func (e *entry) asksLocked() bool {
+	for w := range e.waiting {
+		if w.asked && !w.armed {
+			return true
+		}
+	}
+	return false
+}
+
+// answered arms or forgets a watch with the outcome of its request.
+func (r *Registry) answered(w *Watch) {
+	r.mu.Lock()
+	var ended []*Watch
+	if !r.armLocked(w) {
+		ended = r.endLocked(ended, w.key, Event{Type: zk.EventNotWatching, Err: r.cfg.Lost})
+	}
+	r.mu.Unlock()
+	report(ended)
+}
+
+// armLocked returns false if a persistent watch was expected to serve w, but has gone with
+// an earlier connection, or may have been replaced by a one-shot watch that has fired since.
+func (r *Registry) armLocked(w *Watch) bool {
+	if w.set && w.asked && r.servesLocked(w.key.Full) {
+		// The request was under way when the persistent watch was set, and has replaced it.
+		r.rearmLocked(w.key.Full)
+	}
+	if w.ended {
+		return true // early
+	}
+	if w.set {
+		w.armed, r.entries[w.key].armed = true, true
+	}
+	if !w.set || w.cancelled {
+		r.dropLocked(w)
+		return true
+	}
+	return w.asked || !w.doubtful && r.servesLocked(w.key.Full)
+}
+
+// Fired is closed when the watch has ended by an event or the loss of the connection.
+func (w *Watch) Fired() <-chan struct{} { return w.fired }
+
+// Event returns the event that ended the watch. It is valid once Fired is closed.
+func (w *Watch) Event() Event { return w.event }
+
+// IsSet reports whether the request has set the watch. It is valid once done has been called.
+func (w *Watch) IsSet() bool { return w.set }
+
+// AddHook adds a function that is called, in the stream, when the watch ends. It returns
+// false if the watch has ended already. A cancelled watch never calls it.
+func (w *Watch) AddHook(fn func(Event)) bool {
+	w.registry.mu.Lock()
+	defer w.registry.mu.Unlock()
+	if w.ended {
+		return false
+	}
+	w.hooks = append(w.hooks, fn)
+	return true
+}
+
+// AddEnd is AddHook for the end by a deletion. All such functions are called before any
+// waiter and any hook learns of the event.
+func (w *Watch) AddEnd(end func()) bool {
+	w.registry.mu.Lock()
+	defer w.registry.mu.Unlock()
+	if w.ended {
+		return false
+	}
+	w.ends = append(w.ends, end)
+	return true
+}
+
+// Cancel ends the watch without an event.
+func (w *Watch) Cancel() {
+	w.registry.mu.Lock()
+	defer w.registry.mu.Unlock()
+	w.cancelled = true
+	if w.armed {
+		w.registry.dropLocked(w)
+	} // else the reply, or its absence, does it
+}
+
+// dropLocked removes a watch from its entry, and the entry with the last watch.
+func (r *Registry) dropLocked(w *Watch) {
+	e := r.entries[w.key]
+	if e == nil {
+		return
+	}
+	delete(e.waiting, w)
+	if len(e.waiting) > 0 {
+		return
+	}
+	delete(r.entries, w.key)
+	switch p := r.persistent[w.key.Full]; {
+	case !e.armed:
+	case p == nil:
+		r.removeAtServerLocked(w.key)
+	default:
+		p.owes = true // a removal now could take the persistent watch along
+	}
+	r.settleLocked(w.key.Full)
+}
+
+func (r *Registry) removeAtServerLocked(key Key) {
+	// Not sent means no connection, and so no watch.
+	_ = r.cfg.Send(&conduit.Call{
+		Op: wire.OpRemoveWatches, Body: removeWatchesBody(key),
+		OnDone: func(reply conduit.Reply, err error) { r.removed(key, reply, err) },
+	})
+}
+
+// removeAgain is the pause before a removal is repeated that the server has throttled.
+const removeAgain = 100 * time.Millisecond
+
+// removed is called with the reply to a removal. Only a throttled removal leaves the watch;
+// after any other reply the watch is gone, or has fired.
+func (r *Registry) removed(key Key, reply conduit.Reply, err error) {
+	if err != nil || reply.Code != wire.CodeThrottled {
+		return
+	}
+	time.AfterFunc(removeAgain, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		data, children := Key{key.Full, Data}, Key{key.Full, Children}
+		switch {
+		case r.persistent[key.Full] != nil, key.Kind != Children && r.entries[data] != nil,
+			key.Kind != Data && r.entries[children] != nil:
+			return // it is wanted again, and removed with the last that wants it
+		}
+		r.removeAtServerLocked(key)
+	})
+}
+
+// endLocked ends the watches of one entry that the event concerns, and appends them to
+// ended. The caller must report them.
+func (r *Registry) endLocked(ended []*Watch, key Key, event Event) []*Watch {
+	e := r.entries[key]
+	if e == nil {
+		return ended
+	}
+	e.armed = false
+	for w := range e.waiting {
+		if !w.endsByLocked(event) {
+			e.armed = e.armed || w.armed
+			continue
+		}
+		delete(e.waiting, w)
+		w.armed, w.ended = false, true
+		w.event = event
+		w.event.Path = w.path // as its owner names it
+		ended = append(ended, w)
+	}
+	if len(e.waiting) == 0 {
+		delete(r.entries, key)
+		r.settleLocked(key.Full)
+	}
+	return ended
+}
+
+// endsByLocked reports whether an event ends this watch.
+func (w *Watch) endsByLocked(event Event) bool {
+	switch {
+	case event.Type != zk.EventNodeDeleted:
+		return w.armed
+	case w.armed:
+		return !w.absent // or it is the answer to a setWatches
+	default:
+		return w.early
+	}
+}
+
+// report tells the owners of ended watches, outside of the lock because their functions may
+// cancel other watches.
+func report(ended []*Watch) {
+	// First, so that no waiter acts on a deletion before what depends on the znode has ended.
+	for _, w := range ended {
+		if w.event.Type == zk.EventNodeDeleted {
+			for _, end := range w.ends {
+				end()
+			}
+		}
+	}
+	for _, w := range ended {
+		close(w.fired)
+		for _, fn := range w.hooks {
+			fn(w.event)
+		}
+	}
+}

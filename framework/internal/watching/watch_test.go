@@ -1,0 +1,205 @@
+package watching
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/wire"
+)
+
+// TestWhichEventsEndAWatch: one armed watch, one event.
+func TestWhichEventsEndAWatch(t *testing.T) {
+	for _, c := range []struct {
+		kind  Kind
+		event zk.EventType
+		ends  bool
+	}{
+		{Data, zk.EventNodeDataChanged, true},
+		{Data, zk.EventNodeCreated, true},
+		{Data, zk.EventNodeDeleted, true},
+		{Data, zk.EventNodeChildrenChanged, false},
+		{Children, zk.EventNodeChildrenChanged, true},
+		{Children, zk.EventNodeDeleted, true},
+		{Children, zk.EventNodeDataChanged, false},
+	} {
+		l := newLine(t)
+		w, other := l.armed("/a", c.kind), l.armed("/b", c.kind)
+		l.event(c.event, "/a")
+		requireWaiting(t, other)
+		if !c.ends {
+			requireWaiting(t, w)
+			continue
+		}
+		requireFired(t, w, Event{Type: c.event, Path: "own/a"})
+		require.Equal(t, 1, l.r.Known())
+		w.Cancel() // nothing is left to remove
+		l.quiet()
+	}
+}
+
+func TestAnEventBeforeTheReplyIsNotForTheWatch(t *testing.T) {
+	l := newLine(t)
+	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
+	require.True(t, ask)
+	l.event(zk.EventNodeDataChanged, "/a") // of another client's request that was answered before
+	requireWaiting(t, w)
+	require.Zero(t, l.r.Active())
+	done(conduit.Reply{}, nil)
+	require.Equal(t, 1, l.r.Active())
+	l.event(zk.EventNodeDeleted, "/a")
+	requireFired(t, w, Event{Type: zk.EventNodeDeleted})
+}
+
+func TestAFailedRequestLeavesNoWatch(t *testing.T) {
+	for _, outcome := range []struct {
+		reply conduit.Reply
+		err   error
+	}{{reply: conduit.Reply{Code: noNode}}, {err: errLost}} {
+		l := newLine(t)
+		w, _, done := l.begin(Setting{Key: Key{"/a", Data}})
+		done(outcome.reply, outcome.err)
+		require.False(t, w.IsSet())
+		require.Zero(t, l.r.Known())
+		l.quiet()
+	}
+}
+
+func TestAWatchOfAMissingZnodeWaitsForItsCreation(t *testing.T) {
+	l := newLine(t)
+	w, _, done := l.begin(Setting{Key: Key{"/a", Data}, OnAbsent: true})
+	done(conduit.Reply{Code: noNode}, nil)
+	require.True(t, w.IsSet())
+	l.event(zk.EventNodeDeleted, "/a") // the answer to another watch's setWatches
+	requireWaiting(t, w)
+	l.event(zk.EventNodeCreated, "/a")
+	requireFired(t, w, Event{Type: zk.EventNodeCreated})
+}
+
+func TestAnAnswerInFrontOfTheReplyEndsAWatch(t *testing.T) {
+	l := newLine(t)
+	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}, Always: true})
+	require.True(t, ask)
+	l.event(zk.EventNodeDeleted, "/a")
+	requireFired(t, w, Event{Type: zk.EventNodeDeleted})
+	done(conduit.Reply{}, nil)
+	require.Zero(t, l.r.Known())
+	l.quiet()
+}
+
+func TestTheLastUserRemovesTheServersWatch(t *testing.T) {
+	l := newLine(t)
+	first, second := l.armed("/a", Data), l.armed("/a", Data)
+	children := l.armed("/a", Children)
+	first.Cancel()
+	first.Cancel()
+	l.quiet()
+	second.Cancel()
+	l.answer(wire.OpRemoveWatches, removal("/a", Data), 0)
+	l.quiet()
+	children.Cancel()
+	l.answer(wire.OpRemoveWatches, removal("/a", Children), 0)
+	require.Zero(t, l.r.Known())
+}
+
+func TestCancelWhileTheRequestIsUnderWay(t *testing.T) {
+	l := newLine(t)
+	w, _, done := l.begin(Setting{Key: Key{"/a", Data}})
+	w.Cancel()
+	l.quiet() // the server does not have it yet
+	done(conduit.Reply{}, nil)
+	l.answer(wire.OpRemoveWatches, removal("/a", Data), 0)
+	l.event(zk.EventNodeDeleted, "/a")
+	requireWaiting(t, w)
+}
+
+func TestTheEndOfAConnectionEndsItsWatches(t *testing.T) {
+	l := newLine(t)
+	armed := l.armed("/a", Data)
+	waiting, _, done := l.begin(Setting{Key: Key{"/a", Data}})
+	l.lose()
+	requireFired(t, armed, Event{Type: zk.EventNotWatching, Path: "own/a", Err: errLost})
+	requireWaiting(t, waiting)
+	done(conduit.Reply{}, errLost)
+	requireWaiting(t, waiting) // its read has failed
+	require.Zero(t, l.r.Known())
+	l.connect("second:2181")
+	l.quiet() // one-shot watches are not set again
+}
+
+func TestADeletionEndsContextsBeforeAnyWaiterLearnsOfIt(t *testing.T) {
+	l := newLine(t)
+	var order []string
+	watches := []*Watch{l.armed("/a", Data), l.armed("/a", Data), l.armed("/a", Children)}
+	for _, w := range watches {
+		require.True(t, w.AddHook(func(e Event) {
+			require.Equal(t, zk.EventNodeDeleted, e.Type)
+			order = append(order, "hook")
+		}))
+		require.True(t, w.AddEnd(func() {
+			requireWaiting(t, watches...)
+			order = append(order, "end")
+		}))
+	}
+	l.event(zk.EventNodeDeleted, "/a")
+	require.Equal(t, []string{"end", "end", "end", "hook", "hook", "hook"}, order)
+	require.False(t, watches[0].AddHook(func(Event) {}))
+	require.False(t, watches[0].AddEnd(func() {}))
+}
+
+func TestOnlyADeletionEndsContexts(t *testing.T) {
+	l := newLine(t)
+	changed, lost, cancelled := l.armed("/a", Data), l.armed("/b", Data), l.armed("/c", Data)
+	for _, w := range []*Watch{changed, lost, cancelled} {
+		w.AddEnd(func() { t.Error("not deleted") })
+	}
+	cancelled.AddHook(func(Event) { t.Error("cancelled") })
+	l.event(zk.EventNodeDataChanged, "/a")
+	cancelled.Cancel()
+	l.event(zk.EventNodeDeleted, "/c")
+	l.lose()
+	requireFired(t, lost, Event{Type: zk.EventNotWatching, Path: "own/b", Err: errLost})
+}
+
+func TestAHookMayCancelOtherWatches(t *testing.T) {
+	l := newLine(t)
+	w, other := l.armed("/a", Data), l.armed("/b", Data)
+	w.AddHook(func(Event) { other.Cancel() })
+	l.event(zk.EventNodeDeleted, "/a")
+	l.answer(wire.OpRemoveWatches, removal("/b", Data), 0)
+	require.Zero(t, l.r.Known())
+}
+
+func TestAThrottledRemovalIsRepeatedUnlessTheWatchIsWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t)
+		l.armed("/a", Data).Cancel()
+		l.answer(wire.OpRemoveWatches, removal("/a", Data), throttled)
+		time.Sleep(removeAgain)
+		synctest.Wait()
+		l.answer(wire.OpRemoveWatches, removal("/a", Data), throttled)
+		wanted := l.armed("/a", Data)
+		time.Sleep(removeAgain)
+		synctest.Wait()
+		l.quiet()
+		wanted.Cancel()
+		l.answer(wire.OpRemoveWatches, removal("/a", Data), 0)
+		time.Sleep(removeAgain)
+		synctest.Wait()
+		l.quiet()
+	})
+}
+
+func TestEventsWithAPathThatIsNone(t *testing.T) {
+	l := newLine(t)
+	_, events := l.persistent("/", Recursive)
+	for _, path := range []string{"", "a", "/", "//"} {
+		l.event(zk.EventNodeCreated, path)
+		l.event(zk.EventNodeChildrenChanged, path)
+	}
+	require.Contains(t, *events, Event{Type: zk.EventNodeCreated, Path: "/"})
+}
