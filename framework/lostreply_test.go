@@ -347,6 +347,48 @@ func TestAGuaranteedDelete(t *testing.T) {
 	})
 }
 
+// TestADeleteThatWasAppliedSaysThatItMayHaveBeen, although its last try has certainly changed
+// nothing: the first one is applied and loses its reply with the connection, and there is no
+// other connection.
+func TestADeleteThatWasAppliedSaysThatItMayHaveBeen(t *testing.T) {
+	for name, test := range map[string]struct {
+		closes bool // the client, between the two tries
+		reason error
+	}{
+		"no connection": {reason: framework.ErrNotConnected},
+		"closed":        {closes: true, reason: framework.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				observer := n.client(t)
+				f := n.client(t, framework.WithRetryPolicy(retry.NTimes(1, time.Second)), framework.WithConnectionTimeout(time.Second))
+				mustCreate(t, f, "/a")
+				session := f.Session().ID()
+				applied := false
+				remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.SessionID != session || r.Op != zkserver.OpDelete || applied {
+						return zkserver.Pass
+					}
+					applied = true // the deletion in the background must get through
+					n.setDown(true)
+					return zkserver.LoseReply
+				})
+				defer remove()
+				if test.closes {
+					defer time.AfterFunc(time.Second/2, func() { _ = f.Close() }).Stop()
+				}
+				err := f.Delete(t.Context(), "/a", framework.Guaranteed())
+				require.ErrorIs(t, err, test.reason)
+				require.True(t, framework.OutcomeUnknown(err), "%v", err)
+				require.Equal(t, !test.closes, errors.Is(err, framework.ErrCleanupPending), "%v", err)
+				n.setDown(false)
+				require.NoError(t, observer.BlockUntilConnected(t.Context()))
+				requireNone(t, observer, "/a")
+			})
+		})
+	}
+}
+
 // A reply that says success and cannot be read leaves a protected create in doubt:
 // its node must not stay.
 func TestAMalformedReplyLeavesNoNode(t *testing.T) {

@@ -250,12 +250,17 @@ func TestTelemetryOfWatchesAndCleanups(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		require.ErrorIs(t, f.Delete(ended, "/a", framework.Guaranteed()), framework.ErrCleanupPending)
+		time.Sleep(3 * time.Second)
+		require.ErrorIs(t, f.Delete(ended, "/b", framework.Guaranteed()), framework.ErrCleanupPending)
+		time.Sleep(time.Second)
 		synctest.Wait()
-		require.InDelta(t, 1, o.values(t)["curator.cleanup.pending{}"], 0)
+		require.InDelta(t, 2, o.values(t)["curator.cleanup.pending{}"], 0)
+		require.InDelta(t, 4, o.values(t)["curator.cleanup.oldest.age{}"], 0.001)
 		n.setDown(false)
 		require.NoError(t, f.BlockUntilConnected(t.Context()))
 		synctest.Wait()
 		require.InDelta(t, 0, o.values(t)["curator.cleanup.pending{}"], 0)
+		require.InDelta(t, 0, o.values(t)["curator.cleanup.oldest.age{}"], 0)
 	})
 }
 

@@ -19,7 +19,8 @@ func TestAPersistentWatchStaysOverEvents(t *testing.T) {
 	l.event(zk.EventNodeDeleted, "/a")
 	l.event(zk.EventNodeCreated, "/a/b") // below
 	require.Equal(t, []Event{
-		{Type: zk.EventNodeDataChanged, Path: "/a"}, {Type: zk.EventNodeChildrenChanged, Path: "/a"},
+		{Type: zk.EventNodeDataChanged, Path: "/a"},
+		{Type: zk.EventNodeChildrenChanged, Path: "/a"},
 		{Type: zk.EventNodeDeleted, Path: "/a"},
 	}, *events)
 
@@ -69,7 +70,8 @@ func TestARecursiveWatchStandsForTheListOfChildren(t *testing.T) {
 	l.event(zk.EventNodeCreated, "/a/b")
 	l.event(zk.EventNodeDataChanged, "/a/b/c")
 	require.Equal(t, []Event{
-		{Type: zk.EventNodeCreated, Path: "/a/b"}, {Type: zk.EventNodeChildrenChanged, Path: "plain/a"},
+		{Type: zk.EventNodeCreated, Path: "/a/b"},
+		{Type: zk.EventNodeChildrenChanged, Path: "plain/a"},
 		{Type: zk.EventNodeDataChanged, Path: "/a/b/c"},
 	}, *recursive)
 }
