@@ -33,7 +33,7 @@ func WithAuth(scheme string, credential []byte) Option {
 // awaitAccess waits for a connection whose server has accepted the credentials.
 func (f *Framework) awaitAccess(ctx context.Context) error {
 	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.auth) == 0 {
-		return err
+		return err // without credentials there is nothing to be refused
 	}
 	// The reply to any request, a refusal too, comes after those to the credentials.
 	if _, err := f.Exists(ctx, "/"); !errors.Is(err, ErrNoAuth) {

@@ -71,11 +71,13 @@ func (b *CircuitBreakingConnectionStateListener) StateChanged(s ConnectionState)
 	switch {
 	case b.stopped:
 	case b.budget == nil:
+		// Closed: pass the state on, and open if it is the first sign of trouble.
 		b.tell(s)
 		if !s.IsConnected() {
 			b.open(s)
 		}
 	case s == Lost && b.told != Lost:
+		// Held back, a loss would leave the listener acting on a session that is gone.
 		b.last = s
 		b.tell(s)
 	default:
@@ -129,6 +131,7 @@ func (b *CircuitBreakingConnectionStateListener) look(budget *retry.Budget) {
 		return
 	}
 	b.shut()
+	// States that came and went in between are the flapping that the listener is spared.
 	if b.last != b.told {
 		b.tell(b.last)
 	}

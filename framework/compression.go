@@ -127,7 +127,7 @@ func (f *Framework) stored(path string, data []byte, compressed bool) ([]byte, e
 
 func (f *Framework) decompress(path string, data []byte) ([]byte, error) {
 	if len(data) == 0 {
-		return nil, nil
+		return nil, nil // no stream at all, such as the data of a parent
 	}
 	out, err := f.cfg.compression.Decompress(path, data)
 	if err != nil {

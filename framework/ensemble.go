@@ -40,7 +40,7 @@ func newEnsemble(f *Framework) *ensemble {
 // the client.
 func (e *ensemble) start() {
 	if _, fixed := e.provider.(FixedEnsembleProvider); fixed && !e.f.cfg.tracksEnsemble {
-		return
+		return // nothing can change, so no goroutine has to wait for it
 	}
 	e.f.heartbeats.Go(e.follow)
 	if e.f.cfg.tracksEnsemble {
@@ -97,6 +97,7 @@ func (e *ensemble) list() []string {
 		case err != nil:
 			e.log.Error("connection string refused", "error", err)
 		case root != "" && root != e.f.cfg.root:
+			// In another tree the client's locks would protect nothing.
 			e.log.Error("connection string refused: its chroot differs from the client's chroot",
 				"connectionString", said, "chroot", string(e.f.cfg.root))
 		default:
@@ -151,10 +152,11 @@ func (e *ensemble) isGone(servers []string, server string, address net.Addr) boo
 			return false
 		}
 		if _, theirs, err := net.SplitHostPort(address.String()); err == nil && theirs != port {
-			continue
+			continue // another server on the same host: no lookup can make it this one
 		}
 		found, err := net.DefaultResolver.LookupHost(ctx, host)
 		if err != nil {
+			// In doubt the connection stays: cutting a good one costs more than a late move.
 			e.log.Warn("the connection stays: a server of the ensemble cannot be looked up", "server", s, "error", err)
 			return false
 		}

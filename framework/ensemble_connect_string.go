@@ -42,6 +42,7 @@ func parseChroot(path string) (chroot, error) {
 	if err := ValidatePath(path); err != nil {
 		return "", err
 	}
+	// "zk1/app,zk2/app" would be one server with a strange chroot.
 	if strings.Contains(path, ",") {
 		return "", fmt.Errorf("%q, expected one chroot, after the last server: host:port,host:port/chroot", path)
 	}

@@ -109,6 +109,7 @@ func (c *config) findEnsemble(connectString string) (err error) {
 		return fmt.Errorf("framework: %w: connection string %q together with WithEnsembleProvider, expected an empty one",
 			ErrInvalidOption, connectString)
 	}
+	// Following plain ports would take every connection out of TLS.
 	if c.tracksEnsemble && c.tls != nil {
 		return fmt.Errorf("framework: %w: WithEnsembleTracker together with WithTLS: the configuration names the servers' plain ports",
 			ErrInvalidOption)

@@ -37,6 +37,7 @@ func (e *ensemble) track() {
 		linked := e.f.Session().Context(StandardErrorPolicy)
 		watch, err := e.readConfig(linked)
 		if err != nil {
+			// A read that failed with its connection is repeated on the next one anyway.
 			if linked.Err() == nil {
 				e.log.Warn("the ensemble's configuration cannot be followed on this connection", "error", err)
 			}
@@ -84,7 +85,7 @@ func clientAddresses(config string) []string {
 		}
 	}
 	if len(addresses) == 1 && lines > 1 {
-		return nil
+		return nil // only the leader shows its client port: following it would lose the rest
 	}
 	slices.Sort(addresses)
 	return slices.Compact(addresses)

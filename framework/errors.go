@@ -227,6 +227,7 @@ func Retryable(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, ErrSessionEnded), errors.Is(err, ErrClosed):
+		// These come first: their chains may have a retryable cause in them.
 		return false
 	case errors.Is(err, ErrNotConnected), errors.Is(err, ErrConnectionLost),
 		errors.Is(err, ErrSessionExpired), errors.Is(err, ErrSessionMoved):
@@ -251,6 +252,7 @@ func (f *Framework) requestError(ctx context.Context, err error, write bool) err
 	case errors.Is(err, conduit.ErrOtherSession):
 		result = ErrSessionEnded
 	case errors.Is(err, conduit.ErrAbandoned):
+		// Before the end of the client: the caller's own context comes first.
 		result = interrupted(ctx)
 	case f.ctx.Err() != nil: // however the connection ended
 		result = f.ended()
@@ -262,6 +264,7 @@ func (f *Framework) requestError(ctx context.Context, err error, write bool) err
 		result = fmt.Errorf("%w: %w", ErrNotConnected, err)
 	}
 	if sent && write {
+		// A part of it may have reached the server.
 		return fmt.Errorf("%w: %w", result, errOutcomeUnknown)
 	}
 	return result

@@ -184,6 +184,7 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 			yield(last, followError(path, interrupted(ctx)))
 			return
 		case err == nil || errors.Is(err, ErrCompression):
+			// After an error even an unchanged state is news: it says that the error is over.
 			isNews := !known || doubtful || now != at
 			if err == nil {
 				last = state
@@ -195,6 +196,7 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 			w.wait(ctx, nil)
 		default:
 			doubtful = true
+			// The loop decides first; only then does an error end the sequence.
 			if !yield(last, followError(path, err)) || !Retryable(err) {
 				return
 			}
@@ -210,7 +212,7 @@ func followOnce[T any](ctx context.Context, w *followWatch, read func(context.Co
 		return none, revision{}, err
 	}
 	if w.persistent != nil {
-		return read(ctx, nil)
+		return read(ctx, nil) // the watch was set before, so the read needs none
 	}
 	w.oneShot.Cancel()
 	w.oneShot = nil

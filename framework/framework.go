@@ -183,6 +183,7 @@ func (f *Framework) Close() error {
 	}
 	f.mu.Lock()
 	if done := f.closing; done != nil {
+		// Another call closes; not under mu, which its goroutines may need.
 		f.mu.Unlock()
 		<-done
 		return f.closeErr
@@ -192,13 +193,16 @@ func (f *Framework) Close() error {
 	f.mu.Unlock()
 	defer close(f.closing)
 
+	// First, so that holders learn of the end before the server deletes their nodes.
 	f.tracker.close()
+	// Then the calls that wait: the goroutines below end with their context.
 	f.stop(ErrClosed)
 	f.watches.Close()
 	f.janitor.close()
 	f.heartbeats.Wait()
 	_, session := f.tracker.current()
 	if err := f.conduit.Close(); err != nil && session != nil {
+		// Without a session there was nothing to confirm.
 		f.closeErr = fmt.Errorf("framework: close: %w", err)
 	}
 	// Last, since meter providers and log handlers are not ours and may block.
@@ -282,6 +286,7 @@ func (e *events) Expired() { e.tracker.onExpired() }
 
 func (e *events) Connected(h conduit.Handshake) {
 	e.telemetry.connected(h)
+	// Before the tracker lets calls go: a watch must be in place again before new reads.
 	e.watches.OnConnected(h.Server)
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
@@ -293,10 +298,12 @@ func (e *events) Revived(h conduit.Handshake) { e.tracker.onRevived(h) }
 
 func (e *events) AuthFailed(err error) {
 	e.tracker.onAuthFailed()
+	// No later attempt could succeed, so all calls end with the reason.
 	e.stop(fmt.Errorf("%w: %w", ErrAuthFailed, err))
 }
 
 func (e *events) Disconnected(reason error) {
+	// The contexts of holds end before the watches do: their waiters act on the event.
 	e.tracker.onDisconnected(reason)
 	e.watches.OnDisconnected()
 }

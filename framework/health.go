@@ -32,6 +32,7 @@ func (f *Framework) Health() Health {
 	switch {
 	case h.Err != nil:
 	case !state.IsConnected():
+		// Before the session: while there is no connection, its failure is the reason.
 		h.Err = f.unreachable(ErrNotConnected)
 	case session.Err() != nil:
 		h.Err = session.Err()

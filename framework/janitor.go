@@ -89,7 +89,7 @@ func (j *janitor) add(folder string, c cleanup) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
-		return false
+		return false // the caller must not promise a deletion that no goroutine makes
 	}
 	t := &task{cleanup: c, folder: folder, since: time.Now(), counted: true}
 	j.tasks[t] = struct{}{}
@@ -98,6 +98,7 @@ func (j *janitor) add(folder string, c cleanup) bool {
 		j.folders[folder] = new(backlog)
 	}
 	j.folders[folder].n++
+	// A client that has nothing to delete has no goroutine for it.
 	if !j.running {
 		j.running = true
 		j.done.Go(j.run)
@@ -128,7 +129,7 @@ func (j *janitor) admit(ctx context.Context, folder string) {
 	b := j.folders[folder]
 	if b == nil || b.n < janitorBacklog {
 		j.mu.Unlock()
-		return
+		return // the usual case costs one look
 	}
 	if b.room == nil {
 		b.room = make(chan struct{})
@@ -144,7 +145,7 @@ func (j *janitor) admit(ctx context.Context, folder string) {
 	defer limit.Stop()
 	select {
 	case <-room:
-	case <-limit.C:
+	case <-limit.C: // rather one node too many than a creation that never comes
 	case <-ctx.Done():
 	case <-j.f.ctx.Done():
 	}
@@ -191,17 +192,19 @@ func (j *janitor) start(usable bool) (rest time.Duration, more bool) {
 func (j *janitor) settle(t *task, err error) {
 	defer j.wake()
 	if j.f.ctx.Err() != nil {
-		return
+		return // the error is the client's end, which says nothing about the znode
 	}
 	if mayPass(err) {
 		j.again(t, err)
 		return
 	}
 	j.mu.Lock()
+	// Done, or hopeless: a deletion that cannot succeed must not be repeated forever.
 	j.underWay--
 	delete(j.tasks, t)
 	j.uncountLocked(t)
 	j.mu.Unlock()
+	// A node that is gone is what the cleanup was for.
 	if err != nil && !errors.Is(err, ErrNoNode) {
 		j.f.cfg.log.Error("cleanup failed and is given up", "error", err)
 	}
@@ -215,9 +218,11 @@ func (j *janitor) again(t *task, err error) {
 	if errors.Is(err, ErrNoAuth) {
 		longest = janitorMaxRefusedPause
 		refused, t.refused = !t.refused, true
+		// It may last for as long as the client lives, so no creation waits for it.
 		j.uncountLocked(t)
 	}
 	t.pause = min(max(2*t.pause, janitorMinPause), longest)
+	// Spread, since one outage makes many tasks fail at the same moment.
 	t.due = time.Now().Add(t.pause/2 + rand.N(t.pause))
 	j.underWay--
 	heap.Push(&j.resting, t)

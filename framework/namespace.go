@@ -26,6 +26,7 @@ func (f *Framework) UsingNamespace(namespace string) (*Framework, error) {
 	if path == "/" {
 		return nil, fmt.Errorf("framework: namespace %q: %w: it is empty, WithoutNamespace has the client", namespace, ErrInvalidPath)
 	}
+	// Checked now, or each write of the view would fail for the same reason.
 	if _, err := f.base.writable(path); err != nil {
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}

@@ -93,6 +93,7 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	if err := applyAll(opts, func(o Option) error { return o.apply(&c) }); err != nil {
 		return config{}, fmt.Errorf("framework: %w", err)
 	}
+	// After the options, since one of them may be the provider.
 	if err := c.findEnsemble(connectString); err != nil {
 		return config{}, err
 	}
@@ -116,7 +117,7 @@ func (c *config) queueLogs() {
 	if c.log != nil {
 		handler := c.log.Handler()
 		if handler == slog.DiscardHandler {
-			return
+			return // no goroutine for records that go nowhere
 		}
 		level, root = slog.Level(math.MinInt), func() slog.Handler { return handler }
 	}

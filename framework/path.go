@@ -34,6 +34,7 @@ func checkPath(path string) error {
 	}
 	offset := 1
 	for name := range strings.SplitSeq(path[1:], "/") {
+		// There are no relative paths: ZooKeeper refuses these names.
 		if name == "" || name == "." || name == ".." {
 			return fmt.Errorf("the name %q at byte %d", name, offset)
 		}
@@ -116,7 +117,7 @@ func (c chroot) below(path string) string { return string(c) + path }
 func (c chroot) own(path string) string {
 	rest, ok := strings.CutPrefix(path, string(c))
 	if !ok || rest != "" && rest[0] != '/' {
-		return path // not ours
+		return path // not below the chroot: /appendix is not below /app
 	}
 	if rest == "" {
 		return "/"

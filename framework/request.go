@@ -88,6 +88,7 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 			sent[i].Session = session.ID()
 		}
 	}
+	// After all checks: what has begun must get an outcome.
 	for i, c := range calls {
 		if c.begin != nil {
 			sent[i].OnDone = c.begin()
@@ -100,6 +101,7 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 			first = &OpError{c.name, c.path, err}
 		}
 	}
+	// No call has failed by itself, but not all of them were answered.
 	if first == nil && accepted != nil {
 		return &OpError{calls[0].name, calls[0].path, f.requestError(ctx, accepted, calls[0].write)}
 	}
@@ -122,6 +124,7 @@ func (f *Framework) outcome(ctx context.Context, c *call, sent *conduit.Call) er
 	d := wire.NewDecoder(reply.Body)
 	meant := c.decode(d)
 	if err := d.Err(); err != nil {
+		// A server that garbles one reply is not trusted with the next.
 		f.conduit.Reset(err)
 		err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
 		if c.write { // the server has applied it, but the rest of the reply is unreliable
@@ -153,7 +156,7 @@ func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, se
 		return err
 	}
 	if ctx.Err() != nil {
-		return interrupted(ctx)
+		return interrupted(ctx) // even if there is a connection: nothing is sent for it
 	}
 	session = cmp.Or(session, f.scopeOf(ctx).boundTo())
 	if err := session.over(); err != nil {

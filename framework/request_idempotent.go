@@ -51,7 +51,7 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 		return refused
 	}
 	if isReply(err, ErrNoNode) {
-		return errAgain
+		return errAgain // it has vanished since the create found it
 	}
 	if err == nil {
 		c.created = c.path
@@ -80,7 +80,7 @@ func (c *creation) takeExisting(ctx context.Context, refused error) error {
 	case err != nil:
 		return err
 	case stat.Version != 0 || !bytes.Equal(data, c.data):
-		return refused
+		return refused // changed since, or another client's: not the effect of this create
 	case c.cfg.mode.isEphemeral() && stat.EphemeralOwner != c.owner():
 		return refused
 	}

@@ -63,6 +63,7 @@ func (p *parents) create(ctx context.Context, full string) error {
 		case err == nil, isReply(err, ErrNodeExists):
 			return nil
 		case node.code == opCreateContainer.code && isReply(err, errUnimplemented):
+			// Once for all parents of the client, rather than at each.
 			p.f.avoidContainers()
 			node = p.request(full)
 			continue

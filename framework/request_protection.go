@@ -38,6 +38,7 @@ func (c *creation) protect() (attempt func(context.Context) error, settle func(e
 	var doubt *undecided // the node that may exist; nil when certainly none does
 	attempt = func(ctx context.Context) error {
 		if doubt != nil {
+			// Look first: a second create under a new name would leave the first one behind.
 			found, err := c.find(ctx, parent, doubt.prefix)
 			if err != nil || found {
 				return err
@@ -98,6 +99,7 @@ func (u *undecided) begin(root chroot) func(conduit.Reply, error) {
 	return func(reply conduit.Reply, err error) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
+		// A reply decides, even one that refuses: only its absence leaves doubt.
 		u.created, u.unknown = "", err != nil
 		if err == nil && reply.Code == 0 {
 			d := wire.NewDecoder(reply.Body)
@@ -114,6 +116,7 @@ func (u *undecided) cleanup(f *Framework) cleanup {
 	return func(ctx context.Context) error {
 		path, unknown, err := u.outcome(ctx)
 		if unknown && err == nil {
+			// No reply decides, so the folder must be searched.
 			path, err = f.findProtected(ctx, u.parent, u.prefix)
 		}
 		if err != nil || path == "" {
@@ -162,6 +165,7 @@ func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error
 	if err := c.f.exchange(ctx, read); err != nil || stat == nil {
 		return false, err
 	}
+	// It would vanish under the caller when its session times out.
 	if c.cfg.mode.isEphemeral() && stat.EphemeralOwner != c.owner() {
 		// Refused only when the client is closed: the node vanishes with its session.
 		_ = c.f.Delete(ctx, path, InBackground())

@@ -48,6 +48,7 @@ func (f *Framework) verb(ctx context.Context, op operation, path string, prepare
 	case err == nil:
 		return nil
 	case p.settle != nil:
+		// It knows about all tries, and says itself whether the outcome is unknown.
 		err = p.settle(err)
 	case p.inDoubt && !OutcomeUnknown(err):
 		// The last try has certainly changed nothing, but an earlier one may have.
@@ -93,6 +94,7 @@ func (f *Framework) retry(ctx context.Context, p *plan) error {
 	scope := f.scopeOf(ctx)
 	run := retry.Begin(f.policyFor(scope, p.retry))
 	if p.session != nil {
+		// Also for the calls that an attempt makes, such as those for parents.
 		ctx, scope = f.inSession(ctx, scope, p.session, false)
 	}
 	err := f.repeat(ctx, scope, p, &run)
@@ -112,15 +114,16 @@ func (f *Framework) repeat(ctx context.Context, scope *scope, p *plan, run *retr
 		if err == nil || isPermanent(err) {
 			return permanentReason(err)
 		}
+		// A second run of a write that was applied could undo what others did since.
 		if OutcomeUnknown(err) && !p.repeatable || !mayRepeat(run, err) {
 			return err
 		}
 		if why := f.over(ctx); why != nil {
-			return stopped(why, err)
+			return stopped(why, err) // the policy is not asked about a try that cannot be made
 		}
 		wait, ok := run.Next(err)
 		if !ok {
-			return err
+			return err // the policy gives up: the last error says why
 		}
 		if why := f.pause(ctx, wait); why != nil {
 			return stopped(why, err)

@@ -69,7 +69,7 @@ func (f *Framework) withBudget(ctx context.Context, policy retry.Policy) (contex
 	outer := f.scopeOf(ctx)
 	if policy == nil {
 		if outer != nil && outer.budget != nil {
-			return ctx, func() {}
+			return ctx, func() {} // the outer loop counts, and ends, for this one as well
 		}
 		policy = f.cfg.retry
 	}

@@ -59,6 +59,7 @@ func (s *searches) join(f *Framework, parent string) (*search, error) {
 	defer s.mu.Unlock()
 	folder := s.folders[full]
 	if folder != nil {
+		// The search under way may be older than the create, so the next one counts.
 		if folder.next == nil {
 			folder.next = newSearch()
 		}
@@ -106,6 +107,7 @@ func (f *Framework) protectedNames(parent string) (map[string]string, error) {
 	}
 	list.refused = answeringNoNode(func() {})
 	list.decode = func(d *wire.Decoder) error { names = d.Strings(); return nil }
+	// In the client's context: the search serves more callers than the one that began it.
 	if err := f.exchange(f.ctx, append(sync, list)...); isReply(err, ErrNoAuth) {
 		return nil, fmt.Errorf("%w: %w", errUnsearchable, err)
 	} else if err != nil {

@@ -24,10 +24,12 @@ func SequenceNumber(name, prefix string) (number int32, ok bool) {
 		name = name[protectedPrefixLen:]
 	}
 	digits, ok := strings.CutPrefix(name, prefix)
+	// ParseInt accepts a plus sign, which no server writes.
 	if !ok || len(digits) < sequenceDigits || digits[0] == '+' {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(digits, 10, 32)
+	// More digits than the number needs belong to the name in front of it.
 	if err != nil || len(digits) != max(sequenceDigits, len(strconv.FormatInt(n, 10))) {
 		return 0, false
 	}

@@ -16,6 +16,7 @@ func (f *Framework) exchangeNewer(ctx context.Context, c *call) error {
 		return err
 	}
 	err = f.exchange(ctx, c)
+	// The version could not be found out, but the answer shows it.
 	if isUnimplemented(err) {
 		return unsupported(f.conduit.NoteTooOld(server))
 	}

@@ -208,9 +208,11 @@ func (s *Session) suspend() { s.linked.Load().end(&LostError{Reason: ReasonSuspe
 
 func (s *Session) end(reason LostReason) {
 	ended, _ := s.clock.Deadline()
+	// The deadline of a session that is over must have passed.
 	if now := time.Now(); now.Before(ended) {
 		ended = now
 	}
+	// Before the contexts end, so that the code they wake reads the final deadline.
 	s.ended.Store(&ended)
 	s.endAlive(&LostError{Reason: reason})
 }

@@ -169,6 +169,7 @@ func (h *heartbeat) join() *term {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.term != nil && h.term.ctx.Err() == nil {
+		// One heartbeat confirms the session for all of its holds.
 		h.holds++
 		return h.term
 	}
@@ -194,6 +195,7 @@ func (h *heartbeat) leave(t *term) {
 	if h.term != t {
 		return // the term was lost, and another has begun
 	}
+	// The heartbeat costs a write per quarter of the timeout, so it ends with the last hold.
 	if h.holds--; h.holds == 0 {
 		h.term = nil
 		t.end(context.Canceled)
@@ -207,6 +209,7 @@ func (t *term) run() {
 	for t.ctx.Err() == nil {
 		err := t.beat(&created)
 		if t.hopeless(err) {
+			// The holders wait for ready, so they get the reason instead of their timeout.
 			t.err = err
 			close(t.ready)
 			break
@@ -254,6 +257,7 @@ func (t *term) beat(created *bool) error {
 	if t.first.IsZero() {
 		t.first = time.Now()
 	}
+	// By now a heartbeat would have confirmed an earlier one, if any of them were in time.
 	if !t.isReady() && time.Since(t.first) > 2*t.s.Timeout() {
 		return errUnconfirmed
 	}
@@ -284,7 +288,7 @@ func (t *term) request(created bool) *call {
 // deadline.
 func (t *term) watchDeadline() {
 	if left := time.Until(t.s.clock.QuorumDeadline()); left > 0 {
-		t.timer.Reset(left)
+		t.timer.Reset(left) // heartbeats have moved it since the timer was set
 		return
 	}
 	t.end(&LostError{Reason: ReasonLeaseEnd})

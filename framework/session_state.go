@@ -109,6 +109,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		return
 	}
 	t.server = h.Server
+	// A session that this client gave up is a new one, even if the server has kept it.
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
 		t.session = newSession(h, t.clock)
@@ -153,6 +154,7 @@ func (t *tracker) onDisconnected(reason error) {
 	// another client may hold the lock.
 	t.session.suspend()
 	t.log.Warn("zookeeper connection suspended", logServer, t.server, logSession, t.session, "error", reason)
+	// A loss by the clock comes before the connection ends; Suspended would take it back.
 	if t.state != Lost {
 		t.enter(Suspended)
 	}
@@ -215,13 +217,14 @@ func (t *tracker) checkTimer(session *Session, deadline time.Time, over bool) (c
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.session != session || session.Err() != nil {
-		return false
+		return false // another session has taken its place since the timer was set
 	}
 	if !over {
-		t.timer.Reset(time.Until(deadline))
+		t.timer.Reset(time.Until(deadline)) // acknowledgements have moved it
 		return false
 	}
 	cut = t.state.IsConnected()
+	// Calls wait until a handshake, or an acknowledgement, shows which session they run in.
 	t.holdCalls()
 	t.endSession(ReasonLeaseEnd)
 	return cut
@@ -262,6 +265,7 @@ func (t *tracker) enter(s ConnectionState) {
 func (t *tracker) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// First, so that the end of the session is not reported as a loss.
 	t.closed = true
 	t.endSession(ReasonClosed)
 	t.state = Lost

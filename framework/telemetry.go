@@ -151,6 +151,7 @@ func newTelemetry(f *Framework) (*telemetry, error) {
 	for _, op := range measuredOperations {
 		t.retries.Add(context.Background(), 0, metric.WithAttributes(keyOperation.String(op.name)))
 	}
+	// Before Start, so that the first state is counted as well.
 	f.OnConnectionState(t.entered)
 	return t, nil
 }
@@ -222,6 +223,7 @@ func (f *Framework) measured(ctx context.Context, op operation, path string, p *
 	err := f.retry(ctx, p)
 	span.SetAttributes(*t.server.Load()...)
 	measured := []attribute.KeyValue{operation}
+	// A class only: texts have paths in them, and would make a series each.
 	if err != nil {
 		kind := keyErrorType.String(ErrorType(err))
 		measured = append(measured, kind)

@@ -39,6 +39,7 @@ func (g *gauges) register(f *Framework) (metric.Registration, error) {
 		state, session := f.tracker.current()
 		server := metric.WithAttributes(*f.telemetry.server.Load()...)
 		o.ObserveInt64(g.state, int64(state), server)
+		// Before the first session there is no lease that could be short.
 		if session != nil {
 			o.ObserveFloat64(g.lease, max(0, time.Until(session.Deadline()).Seconds()), server)
 		}

@@ -53,7 +53,7 @@ func overTLS(dial Dialer, cfg *tls.Config) Dialer {
 func configFor(cfg *tls.Config, address string) *tls.Config {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || cfg.ServerName != "" {
-		return cfg
+		return cfg // the program knows the name in the certificates better
 	}
 	cfg = cfg.Clone()
 	cfg.ServerName = host
@@ -88,7 +88,7 @@ func (f *Framework) unreachable(err error) error {
 		return fmt.Errorf("%w (%w)", err, attemptError{reason})
 	}
 	if f.tracker.everHadSession() {
-		return err
+		return err // the servers are known to be right: it is an outage
 	}
 	return fmt.Errorf("%w (no server has refused or answered yet: %v)", err, f.Servers())
 }

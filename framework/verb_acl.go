@@ -46,6 +46,7 @@ func (f *Framework) defaultACL(full string) []ACL {
 		return worldACL
 	}
 	var acl []ACL
+	// The provider knows paths below the chroot only.
 	if root := f.cfg.root; root == "" || isBelow(full, string(root)) && full != string(root) {
 		acl = f.cfg.acl.ACLForPath(root.own(full))
 	}

@@ -125,6 +125,7 @@ func (f *Framework) Bulk(ctx context.Context, ops []BulkOp, opts ...BulkOption) 
 	if ctx == nil {
 		err = errNilContext
 	}
+	// All are checked before any is sent: a slip in the last must not leave half a bulk.
 	for i := 0; i < len(ops) && err == nil; i++ {
 		if ops[i].read == nil && ops[i].write == nil {
 			err = fmt.Errorf("%w: operation %d is the zero BulkOp, expected one of BulkGet, BulkSet and so on", ErrInvalidOption, i)
@@ -163,6 +164,7 @@ func (b *bulk) run(ctx context.Context, cfg bulkConfig) {
 	}()
 	for next := 0; next < len(b.ops); {
 		n := b.part(next, cfg.window)
+		// Parts leave whole, so this one waits until the window has room for all of it.
 		for flying > 0 && flying+n > cfg.window {
 			land()
 			cfg.progress(done, len(b.ops))
@@ -217,6 +219,7 @@ func (f *Framework) bulkPart(ctx context.Context, ops []BulkOp, results []BulkRe
 		r := &results[i]
 		*r = BulkResult{Path: op.path}
 		if op.write != nil {
+			// A write is always alone in its part: its retries are its own.
 			r.Err = op.write(ctx, f, r)
 			return
 		}
@@ -230,6 +233,7 @@ func (f *Framework) bulkPart(ctx context.Context, ops []BulkOp, results []BulkRe
 				results[i] = BulkResult{Path: ops[i].path, Err: results[i].Err}
 			}
 		}
+	// Alone, each read has its own result; an outage would only fail them one by one.
 	case len(ops) > 1 && !Retryable(err) && !errors.Is(err, ErrClosed) && ctx.Err() == nil:
 		for i := range ops { // it is about one of them, such as a reply that is too large
 			f.bulkPart(ctx, ops[i:i+1], results[i:i+1])

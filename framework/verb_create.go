@@ -138,6 +138,7 @@ func (c *creation) attempt(ctx context.Context) error {
 		case c.created != "":
 			return nil // even if the list has failed
 		case isReply(err, ErrNodeExists):
+			// It may be this call's own, of a try without a reply.
 			err = c.onExisting(ctx, err)
 		case isReply(err, ErrNoNode) && c.makesParents():
 			// A container may be reaped before its first child is created: try again.
@@ -182,6 +183,7 @@ func (c *creation) requests() ([]*call, error) {
 			return nil
 		},
 	}
+	// With protection the reply counts even after the caller has gone.
 	if c.sent != nil {
 		creation.begin = func() func(conduit.Reply, error) { return c.sent.begin(c.f.root) }
 	}

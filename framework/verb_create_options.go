@@ -156,6 +156,7 @@ func newCreateConfig(opts []CreateOption) (createConfig, error) {
 func (c *createConfig) validate() error {
 	newName := c.protected || c.mode.isSequential()
 	switch {
+	// Either alone is a mistake: a mode without its time, or a time without its mode.
 	case c.mode.hasTTL() != (c.ttl != 0):
 		return fmt.Errorf("create mode %d with time to live %v", c.mode, c.ttl)
 	case newName && c.orSet:

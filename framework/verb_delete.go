@@ -153,6 +153,7 @@ func (d *deletion) attempt(ctx context.Context) error {
 	for {
 		err := d.f.exchange(ctx, d.call)
 		switch {
+		// An earlier try may have deleted it, or its absence is what was asked for.
 		case isReply(err, ErrNoNode) && (d.seen || d.inDoubt || d.cfg.quietly || d.cfg.idempotent):
 			return nil
 		case !d.cfg.children || !isReply(err, ErrNotEmpty):
@@ -183,6 +184,7 @@ func (f *Framework) deleteBelow(ctx context.Context, path string) error {
 	if err := f.exchange(ctx, list); err != nil {
 		return err
 	}
+	// Servers refuse to delete their own tree, and the rest would stay because of it.
 	names = slices.DeleteFunc(names, func(name string) bool { return isReserved(f.root.full(JoinPath(path, name))) })
 	for some := range slices.Chunk(names, deletesAtOnce) {
 		if err := f.deleteChildren(ctx, path, some); err != nil {
@@ -220,6 +222,7 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 				return err
 			}
 		}
+		// Other clients may have created more below them by now, so around again.
 		names = notEmpty
 	}
 	return nil
@@ -227,6 +230,7 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 
 // guarantee hands a failed deletion to the janitor, if it may succeed later.
 func (d *deletion) guarantee(err error) error {
+	// The last try may have failed for sure, but an earlier one may have deleted it.
 	if d.inDoubt && !OutcomeUnknown(err) {
 		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))
 	}

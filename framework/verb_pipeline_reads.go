@@ -45,7 +45,7 @@ func (r Read) StoringErrorIn(into *error) Read {
 		}
 		store := func(err error) error {
 			if err == nil || Retryable(err) {
-				return err
+				return err // the whole pipeline is retried
 			}
 			*into = failed(c.operation, c.path, err)
 			return nil

@@ -113,6 +113,7 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 		watch.Cancel()
 		return nil, err
 	}
+	// Only now: a failed call must leave the caller's watch as it was.
 	if into != nil {
 		*into = watch
 	}
@@ -279,6 +280,7 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	e.String(full)
 	e.Bool(cfg.watch != nil)
 	c := &call{operation: op, path: path, body: e.Bytes(), common: cfg.common}
+	// The flag in the body is decided at each try: a persistent watch may serve the read.
 	if cfg.watch != nil {
 		r := &watchRequest{
 			f:       f,

@@ -62,6 +62,7 @@ func FromConfig(version int64) ReconfigOption {
 
 func appendServers(into *[]string, servers []string) error {
 	for _, s := range servers {
+		// The servers go out as one list with commas, where a slip would name another server.
 		if s == "" || strings.ContainsAny(s, ",\n") {
 			return fmt.Errorf("server %q, expected one server without a comma", s)
 		}

@@ -224,6 +224,7 @@ func (t *transaction) attempt(ctx context.Context, c *call) error {
 	for made := false; ; made = true {
 		t.err, t.named = nil, false
 		err := t.f.exchange(ctx, c)
+		// Once is enough: a namespace that vanishes again is another client's doing.
 		if err != nil || made || !t.needsNamespace() {
 			return err
 		}

@@ -80,7 +80,7 @@ func (s *setting) attempt(ctx context.Context) error {
 	data, stat, err := s.f.readForComparison(ctx, s.path)
 	switch {
 	case isReply(err, ErrNoNode):
-		return refused
+		return refused // deleted since: the first answer is the one to report
 	case err != nil:
 		return err
 	case stat.Version != s.cfg.version+1 || !bytes.Equal(data, s.data):

@@ -76,6 +76,7 @@ func (w *Watch) OnFired(fn func(Event)) {
 	if fn == nil {
 		panic("framework: OnFired of a nil function, expected a func(Event)")
 	}
+	// The hook runs in the stream, where fn must not block what follows.
 	if !w.one.AddHook(func(e watching.Event) { go w.call(fn, Event(e)) }) {
 		go w.call(fn, w.Event())
 	}
@@ -148,6 +149,7 @@ func (r *watchRequest) begin() func(conduit.Reply, error) {
 	r.current = &Watch{path: r.setting.Path, log: r.f.cfg.log}
 	ask, done := r.f.watches.Begin(&r.current.one, r.setting)
 	if r.flag != nil {
+		// Each try decides again: the watch that served the last one may be gone.
 		*r.flag = 0
 		if ask {
 			*r.flag = 1

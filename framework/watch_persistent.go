@@ -138,7 +138,7 @@ func (w *PersistentWatch) Done() <-chan struct{} { return w.one.Done() }
 func (w *PersistentWatch) Err() error {
 	err := w.one.Err()
 	if err == nil || errors.Is(err, ErrClosed) {
-		return err
+		return err // no request has failed
 	}
 	return &OpError{opAddWatch.name, w.path, err}
 }
@@ -184,12 +184,13 @@ func (w *PersistentWatch) awaitArmed(ctx context.Context) error {
 		}
 	})
 	defer registration.Remove()
+	// After the listener: set again in between, the watch would resync unheard.
 	if w.one.IsArmed() {
 		return nil
 	}
 	select {
 	case <-resynced:
-	case <-w.Done():
+	case <-w.Done(): // nothing more will come
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -160,7 +160,7 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 	last := calls[len(calls)-1] // settled after all others
 	last.done = make(chan struct{})
 	if ctx.Err() != nil {
-		return refuse(calls, notSent(ErrAbandoned))
+		return refuse(calls, notSent(ErrAbandoned)) // certainly not sent, rather than in doubt
 	}
 	conn, err := c.enqueue(calls)
 	if err != nil {
@@ -306,11 +306,13 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 
 	c.mu.Lock()
 	previous := c.conn
+	// Before the handshake, so that Close and Reset find it.
 	c.conn = conn
 	c.mu.Unlock()
 	if previous != nil {
 		previous.fail(errors.New("replaced by a new connection"))
 	}
+	// Close may have looked for the connection before it was there.
 	if c.ctx.Err() != nil {
 		conn.fail(ErrClosed)
 		return nil, ErrClosed

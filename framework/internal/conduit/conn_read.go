@@ -202,6 +202,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 		return nil, errReadOnlyServer
 	}
 	if h.SessionID == 0 {
+		// What was read in the session says nothing about the next server.
 		c.expired = true
 		c.owner.forgetZxid()
 		c.owner.cfg.Events.Expired()
@@ -278,6 +279,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 		c.settle(call, reply, failure)
 		return nil, nil
 	}
+	// A read-only server refuses to close, but the session ends with its connection.
 	if request.op == wire.OpCloseSession && (reply.Code == 0 || c.owner.readOnly.Load()) {
 		c.owner.sessionClosed.Store(true)
 	}
@@ -292,6 +294,7 @@ func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest
 	if !found || request.xid != xid {
 		return request, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
 	}
+	// The credentials went out first, and a server answers them while it reads.
 	if request.call != nil && len(c.presented) > 0 {
 		return request, fmt.Errorf("%w: a reply before the reply to the credentials", ErrProtocol)
 	}

@@ -137,6 +137,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 		c.unsent.pop()
 		batch = c.appendLocked(batch, call, cost, now)
 	}
+	// One long request must not keep its memory for as long as the connection lives.
 	if cap(batch) <= 2*maxBatch {
 		c.batch = batch
 	}
@@ -182,6 +183,7 @@ func (c *conn) enqueue(calls []*Call) error {
 	default:
 		return notSent(ErrNotConnected)
 	}
+	// All before any is queued: the calls go together or not at all.
 	for _, call := range calls {
 		if call.Session != 0 && call.Session != c.session {
 			return notSent(ErrOtherSession)

@@ -8,6 +8,7 @@ type fifo[T any] struct {
 }
 
 func (q *fifo[T]) push(v T) {
+	// Move only when most slots are free, or each push might copy the queue.
 	if len(q.slots) == cap(q.slots) && q.gone > len(q.slots)/2 {
 		kept := copy(q.slots, q.all())
 		clear(q.slots[kept:])

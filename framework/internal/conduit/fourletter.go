@@ -72,6 +72,7 @@ func (c *Conduit) CheckVersion(ctx context.Context) (server string, err error) {
 		version = &said
 		conn.version.Store(version)
 	}
+	// An unknown version is not refused: the request itself will show.
 	if isOlder(*version, 3, 6) {
 		return conn.server, &TooOldError{Server: conn.server, Version: *version}
 	}

@@ -148,7 +148,7 @@ func (h *hosts) replace(servers []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if sameServers(servers, h.servers) {
-		return
+		return // keep the place in the round
 	}
 	h.servers, h.next = slices.Clone(servers), 0
 	h.further = nil
@@ -234,6 +234,7 @@ func (h *hosts) nextPause() time.Duration {
 	defer h.mu.Unlock()
 	reconnects := !h.connectedAt.IsZero()
 	if reconnects {
+		// A server that accepts and cuts must not be tried without pauses.
 		if time.Since(h.connectedAt) >= stableAfter {
 			h.attempts = 0
 		}

@@ -46,6 +46,7 @@ func (l *leaseClock) open(session int64, timeout time.Duration, sent, now time.T
 	l.begin(session, sent)
 	l.session, l.timeout = session, timeout
 	l.deadline, l.over = l.end(sent), false
+	// A shorter timeout binds the whole quorum.
 	if l.quorum.After(l.deadline) {
 		l.quorum = l.deadline
 	}
@@ -67,6 +68,7 @@ func (l *leaseClock) renew(sent, now time.Time) (fresh bool) {
 		l.touches = append(l.touches[:0], touch{sent: sent, acked: now})
 		return true
 	}
+	// Replies may prove less than an earlier one: credit only moves forward.
 	if end.After(l.deadline) {
 		l.deadline = end
 	}

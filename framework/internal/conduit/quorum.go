@@ -43,7 +43,7 @@ func (l *leaseClock) confirm(sent time.Time, tick time.Duration) {
 	for i := len(l.touches) - 1; i >= 0; i-- {
 		t := l.touches[i]
 		if !t.atLeader && sent.Sub(t.acked) < tick {
-			continue
+			continue // its server may not have reported it to the leader in time
 		}
 		if end := l.end(t.sent); end.After(l.quorum) {
 			l.quorum = end

@@ -60,6 +60,7 @@ func (c *conn) seekWriter() {
 			return
 		}
 		for _, server := range c.owner.hosts.all() {
+			// This connection's own server ends it when it regains a quorum.
 			if server != c.server && c.owner.takesWrites(server) {
 				c.owner.hosts.prefer(server)
 				c.fail(errors.New("found a server that takes writes: " + server))

@@ -87,7 +87,7 @@ func (w *window) admits(cost int, oldest, now time.Time) bool {
 	case w.used == 0:
 		return true // whatever it costs, it cannot go out with less
 	case now.Sub(oldest) > w.patience:
-		return false
+		return false // the server is late: more would only wait there
 	default:
 		return w.used+cost <= w.limit
 	}
