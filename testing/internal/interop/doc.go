@@ -4,7 +4,7 @@
 //
 // It needs a Java compiler and Curator's jars, or kazoo; on Debian they come with
 //
-//	apt-get install libcurator-recipes-java default-jdk-headless
+//	apt-get install libcurator-recipes-java libcurator-discovery-java default-jdk-headless
 //	apt-get install python3-kazoo
 //
 // If they are missing, [Start] and [StartKazoo] fail with [ErrNotInstalled].

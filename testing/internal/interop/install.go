@@ -24,7 +24,7 @@ var sources embed.FS
 const jarFolder = "/usr/share/java"
 
 var jars = []string{
-	"curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "zookeeper.jar", "zookeeper-jute.jar",
+	"curator-x-discovery.jar", "curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "zookeeper.jar", "zookeeper-jute.jar",
 	"slf4j-simple.jar", // logs to standard error
 }
 
@@ -48,7 +48,7 @@ func find(folder string) (installation, error) {
 	for _, jar := range jars {
 		path := filepath.Join(folder, jar)
 		if _, err := os.Stat(path); err != nil {
-			return found, fmt.Errorf("%w: no %s: install libcurator-recipes-java (Debian): %w", ErrNotInstalled, jar, err)
+			return found, fmt.Errorf("%w: no %s: install libcurator-recipes-java and libcurator-discovery-java (Debian): %w", ErrNotInstalled, jar, err)
 		}
 		paths = append(paths, path)
 	}

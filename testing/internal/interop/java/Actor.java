@@ -43,7 +43,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * downgrade NAME FOLDER TURNS        NAME of a read-write
  * </pre>
  *
- * What has nothing to do with locks is in {@link Data} and {@link Values}.
+ * What has nothing to do with locks is in {@link Data}, {@link Values} and {@link Services}.
  */
 final class Actor {
     /** What does not wait for the commands before it. */

@@ -66,7 +66,7 @@ final class Values {
             case "consume":
                 return consume(client, path, args.get(1), args.get(2), Integer.parseInt(args.get(3)));
             default:
-                throw new IllegalArgumentException("no command " + command);
+                return Services.obey(client, command, args);
         }
     }
 
