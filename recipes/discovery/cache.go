@@ -79,6 +79,9 @@ func (c *ServiceCache[T]) Start(ctx context.Context) error {
 		c.discovery.client.OnConnectionState(c.connected),
 	}
 	c.mu.Unlock()
+	if err := c.discovery.telemetry.follow(c, c.Age); err != nil {
+		return fmt.Errorf("discovery: start cache of %s: %w", c.name, err)
+	}
 	if err := c.cache.Start(); err != nil {
 		return fmt.Errorf("discovery: start cache of %s: %w", c.name, err)
 	}
@@ -125,7 +128,7 @@ func (c *ServiceCache[T]) apply(e cache.Event) {
 	for _, path := range slices.Sorted(maps.Keys(c.byPath)) {
 		instances = append(instances, c.byPath[path])
 	}
-	c.current.Store(&instances)
+	c.discovery.telemetry.seen(int64(len(instances) - len(*c.current.Swap(&instances))))
 	c.changes.Notify(instances)
 	if e.Type == cache.Initialized {
 		c.fresh()
@@ -197,7 +200,13 @@ func (c *ServiceCache[T]) Close() error {
 		registration.Remove()
 		<-registration.Done()
 	}
-	if err != nil && !errors.Is(err, cache.ErrClosed) {
+	if registrations != nil { // followed until now
+		c.discovery.telemetry.seen(-int64(len(c.Instances())))
+	}
+	if errors.Is(err, cache.ErrClosed) {
+		err = nil
+	}
+	if err = errors.Join(err, c.discovery.telemetry.unfollow(c)); err != nil {
 		return fmt.Errorf("discovery: close cache of %s: %w", c.name, err)
 	}
 	return nil

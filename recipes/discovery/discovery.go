@@ -37,6 +37,7 @@ type ServiceDiscovery[T any] struct {
 	client     *framework.Framework
 	path       string
 	serializer Serializer[T]
+	telemetry  *telemetry
 
 	mu         sync.Mutex
 	registered map[string]*registration[T] // by the path of the instance, until its znode is gone
@@ -86,8 +87,12 @@ func NewServiceDiscovery[T any](client *framework.Framework, path string, serial
 	if serializer == nil {
 		serializer = JSONSerializer[T]{}
 	}
+	measures, err := newTelemetry(client, path)
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
 	return &ServiceDiscovery[T]{
-		client: client, path: path, serializer: serializer, registered: map[string]*registration[T]{},
+		client: client, path: path, serializer: serializer, telemetry: measures, registered: map[string]*registration[T]{},
 	}, nil
 }
 
@@ -162,6 +167,7 @@ func (d *ServiceDiscovery[T]) claim(ctx context.Context, path string, entry *reg
 		case before == nil:
 			d.registered[path] = entry
 			d.mu.Unlock()
+			d.telemetry.registered(1)
 			return false, nil
 		case before.removal == nil:
 			d.mu.Unlock()
@@ -196,11 +202,13 @@ func (d *ServiceDiscovery[T]) leaveLocked(path string, entry *registration[T]) *
 			err = entry.node.Close()
 		}
 		r.err = err
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if err == nil {
-			delete(d.registered, path)
+		if err != nil {
+			return
 		}
+		d.mu.Lock()
+		delete(d.registered, path)
+		d.mu.Unlock()
+		d.telemetry.registered(-1)
 	}()
 	return r
 }

@@ -41,11 +41,28 @@
 //			Class: "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance",
 //		})
 //
+// # Metrics
+//
+// A client made WithMeterProvider measures its discoveries. Only
+// [framework.WithPathAttribute] adds the attribute curator.path, which log
+// records call path.
+//
+//	instrument                        kind, unit
+//	curator.discovery.registrations   updowncounter {instance}
+//	curator.discovery.instances       updowncounter {instance}
+//	curator.discovery.age             gauge s
+//
+// Registrations are the instances that this process keeps registered; instances
+// are those in its caches and providers. The age is [ServiceCache.Age] of the
+// oldest cache, while there is one. The counters exist from the start.
+//
 // # What is not promised
 //
 // A look-up is as old as the newest event that has arrived. An instance whose
 // process is cut off stays until its session ends, and calls of it fail until
 // then: report them with [ServiceProvider.NoteError].
+//
+// gRPC clients use the module recipes/discovery/grpcresolver.
 //
 // # Coming from Curator
 //
