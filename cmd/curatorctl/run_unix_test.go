@@ -95,9 +95,13 @@ func TestLockRunWithoutAServer(t *testing.T) {
 	require.Equal(t, exitUnavailable, got.status, got.stderr)
 }
 
-// sessionTimeout of the faults: a tenth of it is left when the command is killed, and that
-// must be enough on a busy machine.
-const sessionTimeout = 5 * time.Second
+// Session timeouts of the faults. A tenth of the short one is left when the command is killed,
+// and that must be enough on a busy machine. The long one ends after the test, so whatever
+// ends the command was no deadline.
+const (
+	shortSession = 5 * time.Second
+	longSession  = 10 * time.Minute
+)
 
 // patient is a test of lock run in a process of its own. The command writes its token
 // again and again into a pipe. A rival in this process does so when it gets the lock.
@@ -116,28 +120,13 @@ type patient struct {
 
 const tokens = `while :; do echo $CURATOR_LOCK_TOKEN; sleep 0.01; done`
 
-// start runs the script under the lock, and returns when it works and the rival waits.
-func start(t *testing.T, server *zkserver.Server, servers, script string) *patient {
-	t.Helper()
-	p := &patient{
-		t: t, server: server, client: zktest.Client(t, server), rival: make(chan error, 1),
-		refused: make(chan int, 1), begun: make(chan struct{}), ended: make(chan error, 1),
-	}
-	reader, writer, err := os.Pipe()
-	require.NoError(t, err)
-	p.cmd = exec.Command(os.Args[0], "lock", "run", "-session-timeout", sessionTimeout.String(), "/locks/judged", "--", "sh", "-c", script)
-	p.cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+servers)
-	p.cmd.Stdout, p.cmd.Stderr = writer, &p.stderr
-	require.NoError(t, p.cmd.Start())
-	go p.judge(reader)
-	go func() { p.ended <- p.cmd.Wait() }()
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended if the test has passed
-	zktest.Await(t, p.begun, "the command's work")
-	recipes, err := inspect.At(withLimit(t), zktest.Client(t, server), "/locks/judged")
-	require.NoError(t, err)
-	require.Len(t, recipes, 1)
-	p.holder = recipes[0].Participants[0]
+// stubborn does not end at SIGTERM.
+const stubborn = `trap '' TERM; ` + tokens
 
+// start runs the script under the lock, and returns when it works and the rival waits.
+func start(t *testing.T, server *zkserver.Server, servers string, session time.Duration, script string) *patient {
+	t.Helper()
+	p, writer := startAlone(t, server, servers, session, script)
 	mutex, err := locks.NewInterProcessMutex(p.client, "/locks/judged")
 	require.NoError(t, err)
 	ctx := withLimit(t)
@@ -152,6 +141,30 @@ func start(t *testing.T, server *zkserver.Server, servers, script string) *patie
 		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID == p.client.Session().ID()
 	})
 	return p
+}
+
+// startAlone is start without the rival, whose end of the pipe it returns.
+func startAlone(t *testing.T, server *zkserver.Server, servers string, session time.Duration, script string) (*patient, *os.File) {
+	t.Helper()
+	p := &patient{
+		t: t, server: server, client: zktest.Client(t, server), rival: make(chan error, 1),
+		refused: make(chan int, 1), begun: make(chan struct{}), ended: make(chan error, 1),
+	}
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	p.cmd = exec.Command(os.Args[0], "lock", "run", "-session-timeout", session.String(), "/locks/judged", "--", "sh", "-c", script)
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+servers)
+	p.cmd.Stdout, p.cmd.Stderr = writer, &p.stderr
+	require.NoError(t, p.cmd.Start())
+	go p.judge(reader)
+	go func() { p.ended <- p.cmd.Wait() }()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended if the test has passed
+	zktest.Await(t, p.begun, "the command's work")
+	recipes, err := inspect.At(withLimit(t), zktest.Client(t, server), "/locks/judged")
+	require.NoError(t, err)
+	require.Len(t, recipes, 1)
+	p.holder = recipes[0].Participants[0]
+	return p, writer
 }
 
 // judge shows all tokens to a register, in the order in which they were written. It ends when
@@ -198,7 +211,7 @@ func (p *patient) nothingLeft() (refused int) {
 
 func newServerFor(t *testing.T) *zkserver.Server {
 	t.Helper()
-	return zktest.NewServer(t, zkserver.WithTick(250*time.Millisecond))
+	return zktest.NewServer(t, zkserver.WithTick(250*time.Millisecond), zkserver.WithSessionTimeouts(500*time.Millisecond, longSession))
 }
 
 // TestLockRunUnderFaults: whatever happens to it, its command does not work any more when
@@ -208,7 +221,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("SIGTERM", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), tokens)
+		p := start(t, server, server.Addr(), shortSession, tokens)
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.end(exitSignal + int(syscall.SIGTERM))
 		require.Zero(t, p.nothingLeft())
@@ -216,7 +229,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("the command heeds SIGTERM", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), `trap 'exit 5' TERM; `+tokens)
+		p := start(t, server, server.Addr(), shortSession, `trap 'exit 5' TERM; `+tokens)
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.end(5)
 		require.Zero(t, p.nothingLeft())
@@ -224,29 +237,38 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("the command is killed", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), `sh -c 'echo $CURATOR_LOCK_TOKEN; sleep 1'; kill -9 $$`)
+		p := start(t, server, server.Addr(), shortSession, `sh -c 'echo $CURATOR_LOCK_TOKEN; sleep 1'; kill -9 $$`)
 		p.end(exitSignal + int(syscall.SIGKILL))
 		require.Zero(t, p.nothingLeft())
 	})
 	t.Run("the command leaves processes behind", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), `(trap '' TERM; `+tokens+`) & sleep 1`)
+		p := start(t, server, server.Addr(), shortSession, `(trap '' TERM; `+tokens+`) & sleep 1`)
 		p.end(0)
 		require.Zero(t, p.nothingLeft())
 	})
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), tokens)
+		p := start(t, server, server.Addr(), shortSession, stubborn)
 		require.NoError(t, p.cmd.Process.Kill())
 		require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
 		require.Zero(t, p.nothingLeft())
 	})
+	t.Run("killed, and the command ends at once", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p, writer := startAlone(t, server, server.Addr(), longSession, stubborn)
+		require.NoError(t, writer.Close())
+		require.NoError(t, p.cmd.Process.Kill())
+		require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
+		require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"))
+	})
 	t.Run("stopped", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), tokens)
+		p := start(t, server, server.Addr(), shortSession, stubborn)
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
 		require.NoError(t, zktest.Await(t, p.rival, "the rival's turn"))
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
@@ -257,7 +279,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
 		proxy := zktest.NewProxy(t, server)
-		p := start(t, server, proxy.Addr(), tokens)
+		p := start(t, server, proxy.Addr(), shortSession, stubborn)
 		proxy.Blackhole(zkproxy.ToServer | zkproxy.ToClient)
 		require.NoError(t, zktest.Await(t, p.rival, "the rival's turn"))
 		p.end(exitLost)
@@ -267,7 +289,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("the session is killed", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), tokens)
+		p := start(t, server, server.Addr(), longSession, stubborn)
 		require.True(t, server.KillSession(p.holder.Session))
 		p.end(exitLost)
 		// The rival learns of it at the same time: only the register can refuse what comes late.
@@ -277,7 +299,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("the node is deleted", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), tokens)
+		p := start(t, server, server.Addr(), longSession, stubborn)
 		got := curatorctl(t, server.Addr(), "", "lock", "break", "-yes", "-token", strconv.FormatInt(p.holder.Token, 10), p.holder.Path)
 		require.Zero(t, got.status, got.stderr)
 		p.end(exitLost)
@@ -289,7 +311,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 func TestTheConnectionComesBack(t *testing.T) {
 	server := newServerFor(t)
 	proxy := zktest.NewProxy(t, server)
-	p := start(t, server, proxy.Addr(), `echo $CURATOR_LOCK_TOKEN; sleep 1; exit 7`)
+	p := start(t, server, proxy.Addr(), shortSession, `echo $CURATOR_LOCK_TOKEN; sleep 1; exit 7`)
 	proxy.Cut()
 	p.end(7)
 	require.Zero(t, p.nothingLeft())
