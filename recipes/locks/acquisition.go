@@ -26,6 +26,7 @@ type acquisition struct {
 	max       maximum
 
 	number uint64    // the oldest list that may be used; see demand
+	proof  uint64    // the oldest list that must have our node
 	began  time.Time // when the first wait began; zero before
 
 	suspended bool // the span has recorded an interruption
@@ -135,6 +136,7 @@ func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode
 		l: l, session: session, node: node, self: self, folder: self.folder, name: self.name, entry: e,
 		ownDue: time.Now().Add(ownDelay),
 	}
+	a.proof = a.folder.question()
 	a.shrinking, _ = e.driver.(ShrinkingQueue)
 	return a
 }
@@ -148,11 +150,6 @@ func (a *acquisition) learn(list *listing) {
 	a.folder.learn(list, a.node.Children)
 	a.number = list.number
 	a.node.Children = nil // or each waiter would keep a list of all names in memory
-	// Another acquisition may have learned a list with a greater number that was sent
-	// before our node was created.
-	if contenders, known := a.known(); known && !slices.Contains(contenders, a.name) {
-		a.demand()
-	}
 }
 
 // close cancels the watches, except the one on our own node, which the hold takes over.
@@ -168,6 +165,11 @@ func (a *acquisition) demand() { a.number = a.folder.question() }
 // first. For a shrinking queue these are the contenders up to ours, otherwise all.
 func (a *acquisition) known() ([]string, bool) {
 	contenders, known := a.folder.contenders(a.l.queue, a.number)
+	// Another acquisition may have learned a list that was sent before our node was created.
+	if known && a.number < a.proof && !slices.Contains(contenders, a.name) {
+		a.demand()
+		return nil, false
+	}
 	if known && a.shrinking != nil {
 		i, found := slices.BinarySearchFunc(contenders, a.name, a.driver.Compare)
 		if found {
