@@ -126,7 +126,7 @@ var fifo = modelOf("", func(s string, in input, out output) (string, bool) {
 
 // bag is a queue with several consumers: each gets an item that is in it, and no other one gets
 // that. In the end it is empty.
-var bag = modelOf("", func(s string, in input, out output) (string, bool) {
+var bag = modelOf("", func(s string, in input, _ output) (string, bool) {
 	items := strings.Fields(s)
 	at := slices.Index(items, strconv.FormatInt(in.arg, 10))
 	switch in.call {
