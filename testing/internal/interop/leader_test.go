@@ -32,8 +32,31 @@ func newLatch(tb testing.TB, client *framework.Framework, path, id string) *lead
 	return latch
 }
 
+// betweenKills leads so many turns, and ends the session of its client four times
+// meanwhile: while it stands in the queue, or leads without anybody having asked.
+func betweenKills(ctx context.Context, client *framework.Framework, turns int, lead func(turns int) error) error {
+	const parts = 5
+	for part := range parts {
+		if part > 0 {
+			session, err := zktest.EndSession(ctx, client)
+			if err != nil {
+				return err
+			}
+			select {
+			case <-session.Done():
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := lead(turns*(part+1)/parts - turns*part/parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Four latches in Go and four in Java, a thousand leaders: one at a time, in the
-// order of the queue.
+// order of the queue, while the sessions of those in Go end now and then.
 func TestLatchContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
@@ -49,7 +72,8 @@ func TestLatchContest(t *testing.T) {
 			m.ours(t, func(client *framework.Framework) func(context.Context) error {
 				latch := newLatch(t, client, path, who)
 				return func(ctx context.Context) error {
-					return errors.Join(latch.Start(), m.contend(ctx, who, latchLock{latch}, turns), latch.Close())
+					lead := func(turns int) error { return m.contend(ctx, who, latchLock{latch}, turns) }
+					return errors.Join(latch.Start(), betweenKills(ctx, client, turns, lead), latch.Close())
 				}
 			})
 		}
@@ -59,7 +83,7 @@ func TestLatchContest(t *testing.T) {
 	})
 }
 
-// Four selectors in Go and four in Java, a thousand terms.
+// Four selectors in Go and four in Java, a thousand terms, with sessions that end.
 func TestSelectorContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
@@ -77,14 +101,16 @@ func TestSelectorContest(t *testing.T) {
 				selector, err := leader.NewLeaderSelector(client, path, leader.WithID(who))
 				require.NoError(t, err)
 				return func(ctx context.Context) error {
-					for range turns {
-						if err := selector.Run(ctx, func(ctx context.Context) error {
-							return m.exclusive(who, locks.LeaseFrom(ctx).Token())
-						}); err != nil {
-							return err
+					return betweenKills(ctx, client, turns, func(turns int) error {
+						for range turns {
+							if err := selector.Run(ctx, func(ctx context.Context) error {
+								return m.exclusive(who, locks.LeaseFrom(ctx).Token())
+							}); err != nil {
+								return err
+							}
 						}
-					}
-					return nil
+						return nil
+					})
 				}
 			})
 		}
