@@ -60,7 +60,7 @@ func betweenKills(ctx context.Context, client *framework.Framework, turns int, l
 func TestLatchContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 125)
+		const turns = 125
 		const path = "/leaders/contest"
 		m := newMeeting(t, server)
 		observer := newLatch(t, m.observer(t), path, "")
@@ -87,7 +87,7 @@ func TestLatchContest(t *testing.T) {
 func TestSelectorContest(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 125)
+		const turns = 125
 		const path = "/leaders/selectors"
 		m := newMeeting(t, server)
 		observer, err := leader.NewLeaderSelector(m.observer(t), path)
