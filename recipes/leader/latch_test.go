@@ -89,6 +89,7 @@ func TestBeginningsAndEndsAlternate(t *testing.T) {
 			require.True(t, first.Leader)
 			require.NoError(t, first.Err)
 			lease := awaitLeadership(t, latch)
+			require.Equal(t, lease.Token(), first.Term)
 			require.NoError(t, latch.Resign(withLimit(t)))
 			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
 			end := zktest.Await(t, changes, "the first end")
@@ -136,6 +137,28 @@ func TestTheEndIsToldBeforeTheNodeGoes(t *testing.T) {
 	require.Empty(t, closed)
 	close(release)
 	require.NoError(t, zktest.Await(t, closed, "the close"))
+}
+
+func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
+	server := zktest.NewServer(t)
+	latch := started(t, zktest.Client(t, server))
+	lease := awaitLeadership(t, latch)
+	over := make(chan bool, 1)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpDelete && r.Path == lease.Path() {
+			select {
+			case <-lease.Done():
+				over <- !latch.HasLeadership()
+			default:
+				over <- false
+			}
+		}
+		return zkserver.Pass
+	})
+
+	require.NoError(t, latch.Resign(withLimit(t)))
+
+	require.True(t, zktest.Await(t, over, "the request to delete the node"), "it has ended before")
 }
 
 func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
@@ -326,6 +349,7 @@ func TestMissingRightsAreToldToTheWaiter(t *testing.T) {
 		_, err = started(t, stranger).Await(withLimit(t))
 
 		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "it is told at once")
 		awaitLeadership(t, started(t, owner))
 	})
 }

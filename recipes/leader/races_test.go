@@ -66,8 +66,8 @@ func TestEachCandidateHearsOfItsTerms(t *testing.T) {
 	})
 }
 
-// Resignations that race with the start of a candidate, and with each other,
-// leave it with one node.
+// Resignations race with the start of a candidate, and four of each of its
+// leaderships with each other. They leave the candidate with one node.
 func TestRacingResignationsLeaveOneNode(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -76,19 +76,30 @@ func TestRacingResignationsLeaveOneNode(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				for range 10 {
-					if err := latch.Resign(ctx); err != nil {
-						t.Errorf("resign: %v", err)
-					}
+				if err := latch.Resign(ctx); err != nil {
+					t.Errorf("resign: %v", err)
 				}
 			})
 		}
 		require.NoError(t, latch.Start())
 		wg.Wait()
+		for range 10 {
+			awaitLeadership(t, latch)
+			for range 4 {
+				wg.Go(func() {
+					if err := latch.Resign(ctx); err != nil {
+						t.Errorf("resign: %v", err)
+					}
+				})
+			}
+			wg.Wait()
+		}
 
 		lease := awaitLeadership(t, latch)
 
-		awaitCandidates(t, client, 1)
+		queue, err := latch.Participants(withLimit(t))
+		require.NoError(t, err)
+		require.Len(t, queue, 1)
 		require.NoError(t, lease.Err())
 	})
 }

@@ -83,10 +83,10 @@ var pastBugs = []shown{
 	{"CURATOR-110: started before the server, a candidate never joins", []string{"TestALatchJoinsOnceThereIsAServer", "TestCloseWithoutEverAConnection"}},
 	{"CURATOR-358: the leader leaves while it is read", []string{"TestALeaderThatLeavesWhileItIsRead"}},
 	{"CURATOR-644: candidates reset forever, and none leads", []string{"TestAPredecessorThatLeavesBeforeItIsWatched"}},
-	{"CURATOR-653: two leaders after a reset during a change", []string{"TestResignationsMoveTheLeadership", "TestTheEndIsToldBeforeTheNodeGoes"}},
+	{"CURATOR-653: two leaders after a reset during a change", []string{"TestResignationsMoveTheLeadership", "TestTheEndIsToldBeforeTheNodeGoes", "TestAResignedLeadershipEndsBeforeItsNodeGoes"}},
 	{
 		"CURATOR-696: two leaders, as the node of an old session is still listed",
-		[]string{"TestALostSessionMakesAnotherTheLeader", inLocks + "TestANodeOfTheOldSessionIsNotTakenForOurs"},
+		[]string{"TestALostSessionMakesAnotherTheLeader", inLocks + "TestANodeOfTheOldSessionIsNotTakenForOurs", inLocks + "TestTheNodeMustBelongToTheSession"},
 	},
 	{"CURATOR-724: the path of the election vanishes", []string{"TestTheFolderOfAnElectionVanishes", "TestTheElectionStartsAgainOnAnEmptyServer"}},
 	{"a reconnection costs the leadership, and the node", []string{"TestAShortOutageUnderEachPolicy"}},
