@@ -21,11 +21,12 @@
 //	  - [DistributedPriorityQueue] gives items with a lower number first.
 //	  - [DistributedDelayQueue] gives each item at a time of its own.
 //	  - [DistributedIdQueue] has items that can be removed by their ids.
+//	  - [QueueSharder] spreads items over several queues of one of these kinds.
 //	  - [SimpleDistributedQueue] is the plain queue of ZooKeeper's own recipes.
 //
 // They share their znodes, byte for byte, with Curator's classes of the same
-// names. Nothing has to be started or closed. A queue has a goroutine only
-// while it puts items in the background or has to unlock an item.
+// names. Only a QueueSharder has to be started and closed. A queue has a
+// goroutine only while it puts items in the background or has to unlock an item.
 //
 // # What is promised
 //
@@ -73,8 +74,9 @@
 //
 // # Coming from Curator
 //
-//   - start and close are gone; the consumer of the constructor is Consume, or
-//     Items, and its context.
+//   - Queues have no start and close; the consumer of the constructor is Consume,
+//     or Items, and its context. A QueueSharder has both, and its queues need no
+//     consumer to be made.
 //   - Items are bytes. The serializer is the caller's.
 //   - put blocks until the item is in the queue, unless [WithPutInBackground] is
 //     given. FlushPuts waits for the others.

@@ -73,6 +73,31 @@ func ExampleDistributedPriorityQueue() {
 	// queues: consume /queues/orders: context canceled
 }
 
+func ExampleQueueSharder() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx, stop := context.WithCancel(context.Background())
+	open := func(path string) (*queues.DistributedQueue, error) { return queues.NewDistributedQueue(client, path) }
+	sharder, err := queues.NewQueueSharder(client, open, "/queues/clicks", "/queues/clicks-leader", queues.WithNewQueueThreshold(1000))
+	check(err)
+	check(sharder.Start(ctx))
+	defer func() { check(sharder.Close()) }()
+
+	queue, err := sharder.Queue() // for each item
+	check(err)
+	check(queue.Put(ctx, []byte("a click")))
+
+	err = sharder.Consume(ctx, func(_ context.Context, item []byte) error {
+		fmt.Printf("%s\n", item)
+		stop()
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// a click
+	// queues: consume the queues of /queues/clicks: context canceled
+}
+
 func ExampleSimpleDistributedQueue() {
 	client, closeAll := exampleClient()
 	defer closeAll()

@@ -15,12 +15,13 @@ import (
 
 // knownHardships are rows of TestHardships that do not hold, each with the reason.
 var knownHardships = map[string]string{
-	crowd + "consume an item":       square,
-	crowd + "consume a locked item": square,
-	crowd + "a loop over an item":   square,
-	crowd + "simple queue: Peek":    square,
-	crowd + "simple queue: Poll":    square,
-	crowd + "simple queue: Take":    square,
+	crowd + "consume an item":             square,
+	crowd + "consume a locked item":       square,
+	crowd + "a loop over an item":         square,
+	crowd + "simple queue: Peek":          square,
+	crowd + "start a sharder and consume": square,
+	crowd + "simple queue: Poll":          square,
+	crowd + "simple queue: Take":          square,
 }
 
 const (
@@ -88,7 +89,7 @@ func hardshipCalls() []hardship.Call {
 				}
 				return q.FlushPuts(ctx)
 			}),
-		queueRow("consume an item", "queue.Consume", 3, nil, consumeOne),
+		queueRow("consume an item", "queue.Consume", 3, nil, func(ctx context.Context, q *queues.DistributedQueue) error { return consumeOne(ctx, q) }),
 		queueRow("a loop over an item", "queue.Items", 3, nil, func(ctx context.Context, q *queues.DistributedQueue) error {
 			for _, err := range q.Items(ctx) {
 				return err
@@ -109,13 +110,14 @@ func hardshipCalls() []hardship.Call {
 			return err
 		}),
 		lockedRow("consume a locked item"),
+		sharderRow(),
 		removeRow("remove an item", nil, 2),
 		removeRow("remove an item that may be locked", []queues.Option{queues.WithLockPath("/removal-locks")}, 3),
 	)
 }
 
 // consumeOne consumes the next item.
-func consumeOne(ctx context.Context, q *queues.DistributedQueue) error {
+func consumeOne(ctx context.Context, q source) error {
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	got := false
@@ -161,7 +163,7 @@ func queueRow(
 // lockedRow is the consumption of an item under its lock. In the end the rival consumes what is
 // left, each item once: none is lost.
 func lockedRow(name string) hardship.Call {
-	row := queueRow(name, "queue.Consume", 8, nil, consumeOne)
+	row := queueRow(name, "queue.Consume", 8, nil, nil)
 	row.Prepare = func(s *hardship.Stage) func(context.Context) error {
 		const items = 3
 		option := queues.WithLockPath(s.Path + "-locks")
@@ -196,6 +198,35 @@ func lockedRow(name string) hardship.Call {
 		}
 	}
 	return row
+}
+
+// sharderRow starts a sharder of a queue that the rival has filled, and consumes an item. The
+// election goes on in the background, and may have made none of its 8 requests when the sharder
+// is closed.
+func sharderRow() hardship.Call {
+	return hardship.Call{
+		Name: "start a sharder and consume", Of: []string{"QueueSharder.Start", "QueueSharder.Consume"},
+		Requests: 12, Spares: 8, May: framework.OutcomeUnknown,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			theirs, err := queues.NewDistributedQueue(s.Theirs, s.Path+shard, queues.WithPutInBackground())
+			require.NoError(s.T, err)
+			for range plenty(s) {
+				require.NoError(s.T, theirs.Put(context.Background(), []byte("a")))
+			}
+			require.NoError(s.T, theirs.FlushPuts(context.Background()))
+			return func(ctx context.Context) error {
+				open := func(path string) (*queues.DistributedQueue, error) { return queues.NewDistributedQueue(s.Ours, path) }
+				sharder, err := queues.NewQueueSharder(s.Ours, open, s.Path, s.Path+"-leader", queues.WithThresholdCheck(time.Hour))
+				if err != nil {
+					return err
+				}
+				if err := sharder.Start(ctx); err != nil {
+					return errors.Join(err, sharder.Close())
+				}
+				return errors.Join(consumeOne(ctx, sharder), sharder.Close())
+			}
+		},
+	}
 }
 
 // simpleRow is a call of a simple queue that the rival has filled.

@@ -1,0 +1,250 @@
+package queues_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+const (
+	leaderPath = "/queues/leader"
+	shard      = "/queue-5a7a33c5-835d-4b98-bf7e-667aa1dcb0d0"
+)
+
+func newSharder(
+	tb testing.TB, client *framework.Framework, opts ...queues.SharderOption,
+) *queues.QueueSharder[*queues.DistributedQueue] {
+	tb.Helper()
+	open := func(path string) (*queues.DistributedQueue, error) { return queues.NewDistributedQueue(client, path) }
+	s, err := queues.NewQueueSharder(client, open, path, leaderPath, opts...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
+	return s
+}
+
+// Two processes fill the queues, and the one that leads adds a queue when one is full, up to
+// the greatest number. What they have put is consumed from all.
+func TestASharderAddsAQueueWhenOneIsFull(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const full, most, items = 3, 2, 12
+		client := zktest.Client(t, server)
+		opts := []queues.SharderOption{
+			queues.WithNewQueueThreshold(full), queues.WithThresholdCheck(5 * time.Millisecond), queues.WithMaxQueues(most),
+		}
+		sharders := []*queues.QueueSharder[*queues.DistributedQueue]{newSharder(t, client, opts...), newSharder(t, zktest.Client(t, server), opts...)}
+		for _, s := range sharders {
+			require.NoError(t, s.Start(withLimit(t)))
+			require.ErrorContains(t, s.Start(withLimit(t)), "started already")
+			require.Len(t, s.QueuePaths(), 1)
+		}
+		for i, item := range numbers(items) {
+			if i == full { // one is full
+				for _, s := range sharders {
+					require.Eventually(t, func() bool { return len(s.QueuePaths()) == most }, limit, time.Millisecond)
+				}
+			}
+			q, err := sharders[i%len(sharders)].Queue()
+			require.NoError(t, err)
+			require.NoError(t, q.Put(withLimit(t), []byte(item)))
+		}
+		names := awaitNames(t, client, path, most)
+		for _, name := range names {
+			require.Regexp(t, `^queue-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, name, "as Curator names them")
+			stat, err := client.Exists(withLimit(t), path+"/"+name)
+			require.NoError(t, err)
+			require.Positive(t, stat.NumChildren, "both are used")
+		}
+		require.ElementsMatch(t, numbers(items), awaitItems(t, consumed(t, sharders[0]), items))
+	})
+}
+
+// A consumer goes on with queues that are added while it consumes.
+func TestAConsumerOfAllQueuesHearsOfLaterOnes(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	s := newSharder(t, client, queues.WithThresholdCheck(5*time.Millisecond))
+	require.NoError(t, s.Start(withLimit(t)))
+	items := consumed(t, s)
+	const later = path + shard // of another process, perhaps in Java
+	require.NoError(t, client.Mkdirs(withLimit(t), later))
+	q, err := queues.NewDistributedQueue(client, later)
+	require.NoError(t, err)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.Equal(t, "a", zktest.Await(t, items, "the item of the later queue"))
+}
+
+func ignored(context.Context, []byte) error { return nil }
+
+// The consumption of all queues ends with the context's error, and the cause that it was given.
+func TestAConsumerOfAllQueuesEndsWithItsContext(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	s := newSharder(t, client)
+	require.NoError(t, s.Start(withLimit(t)))
+	q, err := s.Queue()
+	require.NoError(t, err)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	ctx, cancel := context.WithCancelCause(withLimit(t))
+	defer cancel(nil)
+
+	err = s.Consume(ctx, func(context.Context, []byte) error {
+		cancel(errFailed)
+		return nil
+	})
+
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errFailed)
+	require.ErrorContains(t, err, "consume the queues of "+path+":")
+}
+
+// Locks and other znodes beside the queues are no queues, and a queue at another path than
+// the one that was asked for is refused.
+func TestASharderTakesOnlyItsQueues(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for _, name := range []string{shard, shard + "-locks", "/queue-", "/other"} {
+		require.NoError(t, client.Mkdirs(withLimit(t), path+name))
+	}
+	s := newSharder(t, client)
+	require.NoError(t, s.Start(withLimit(t)))
+	require.Equal(t, []string{path + shard}, s.QueuePaths())
+
+	elsewhere := func(string) (*queues.DistributedQueue, error) {
+		return queues.NewDistributedQueue(client, "/elsewhere")
+	}
+	wrong, err := queues.NewQueueSharder(client, elsewhere, path, leaderPath)
+	require.NoError(t, err)
+	require.ErrorContains(t, wrong.Start(withLimit(t)), "queue at /elsewhere, expected the one at "+path+shard)
+}
+
+// A queue that was full gets items again when half of it is consumed, and not before.
+func TestAFullQueueGetsItemsWhenHalfOfItIsGone(t *testing.T) {
+	const full = 4
+	client := zktest.Client(t, zktest.NewServer(t))
+	first, err := queues.NewDistributedQueue(client, path+shard)
+	require.NoError(t, err)
+	for range full {
+		require.NoError(t, first.Put(withLimit(t), []byte("a")))
+	}
+	sizes := make(chan int, 1000)
+	open := func(path string) (*observed, error) {
+		q, err := queues.NewDistributedQueue(client, path)
+		return &observed{DistributedQueue: q, sizes: sizes}, err
+	}
+	s, err := queues.NewQueueSharder(client, open, path, leaderPath,
+		queues.WithNewQueueThreshold(full), queues.WithThresholdCheck(time.Millisecond), queues.WithMaxQueues(2))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.NoError(t, s.Start(withLimit(t)))
+	require.Eventually(t, func() bool { return len(s.QueuePaths()) == 2 }, limit, time.Millisecond)
+	getsItems := func() bool {
+		seen := false
+		for range 100 {
+			q, err := s.Queue()
+			require.NoError(t, err)
+			seen = seen || q.Path() == first.Path()
+		}
+		return seen
+	}
+	// The check that reads a size has acted on it when a later one reads again.
+	checked := func(size int) {
+		for range 2 {
+			for zktest.Await(t, sizes, "a check") != size { //nolint:revive // the others are of the other queue, or older
+			}
+		}
+	}
+	take := func() {
+		for item, err := range first.Items(withLimit(t)) {
+			require.NoError(t, err)
+			require.Equal(t, "a", string(item.Data))
+			return
+		}
+	}
+
+	require.False(t, getsItems(), "it is full")
+	take()
+	checked(full - 1)
+	require.False(t, getsItems(), "it is not yet half empty")
+	take()
+	checked(full / 2)
+	require.True(t, getsItems(), "it is half empty")
+}
+
+// observed is a queue that tells the sizes that are read.
+type observed struct {
+	*queues.DistributedQueue
+
+	sizes chan<- int
+}
+
+func (o *observed) Len(ctx context.Context) (int, error) {
+	n, err := o.DistributedQueue.Len(ctx)
+	select {
+	case o.sizes <- n:
+	case <-ctx.Done():
+	}
+	return n, err
+}
+
+// What is closed is not used any more, by any of its calls.
+func TestAClosedSharder(t *testing.T) {
+	s := newSharder(t, zktest.Client(t, zktest.NewServer(t)))
+	require.NoError(t, s.Start(withLimit(t)))
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
+	_, err := s.Queue()
+	require.ErrorContains(t, err, "closed")
+	require.ErrorContains(t, s.Consume(withLimit(t), ignored), "closed")
+	require.ErrorContains(t, s.Start(withLimit(t)), "closed")
+}
+
+// A consumer of all queues ends with one whose consumption fails.
+func TestAConsumerOfAllQueuesEndsWithAFailure(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := client.Create(withLimit(t), path+shard, nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
+	require.NoError(t, err)
+	s := newSharder(t, client)
+	require.NoError(t, s.Start(withLimit(t)))
+	require.ErrorIs(t, s.Consume(withLimit(t), ignored), framework.ErrNoAuth)
+}
+
+func TestBadInputOfASharder(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	open := func(path string) (*queues.DistributedQueue, error) { return queues.NewDistributedQueue(client, path) }
+	for want, c := range map[string]struct {
+		path, leader string
+		opts         []queues.SharderOption
+	}{
+		`"q"`:               {"q", leaderPath, nil},
+		`"l"`:               {path, "l", nil},
+		"one outside":       {path, path, nil},
+		"outside " + path:   {path, path + "/leader", nil},
+		"a nil option":      {path, leaderPath, []queues.SharderOption{nil}},
+		"threshold of 0":    {path, leaderPath, []queues.SharderOption{queues.WithNewQueueThreshold(0)}},
+		"a check every 0s":  {path, leaderPath, []queues.SharderOption{queues.WithThresholdCheck(0)}},
+		"at most -1 queues": {path, leaderPath, []queues.SharderOption{queues.WithMaxQueues(-1)}},
+	} {
+		_, err := queues.NewQueueSharder(client, open, c.path, c.leader, c.opts...)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := queues.NewQueueSharder(nil, open, path, leaderPath)
+	require.ErrorContains(t, err, "client nil")
+	_, err = queues.NewQueueSharder[*queues.DistributedQueue](client, nil, path, leaderPath)
+	require.ErrorContains(t, err, "function nil")
+	s := newSharder(t, client)
+	_, err = s.Queue()
+	require.ErrorContains(t, err, "not started")
+	require.ErrorContains(t, s.Consume(t.Context(), nil), "function nil")
+	require.ErrorContains(t, s.Consume(t.Context(), ignored), "not started")
+	require.ErrorIs(t, s.Consume(nilContext, ignored), framework.ErrInvalidOption)
+	failing, err := queues.NewQueueSharder(client, func(string) (*queues.DistributedQueue, error) { return nil, errFailed }, path, leaderPath)
+	require.NoError(t, err)
+	require.ErrorIs(t, failing.Start(withLimit(t)), errFailed)
+	require.ErrorIs(t, failing.Start(nilContext), framework.ErrInvalidOption)
+	require.NoError(t, failing.Close())
+	require.ErrorContains(t, failing.Start(withLimit(t)), "closed")
+}
