@@ -134,6 +134,7 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 // just when the signal was taken and the reply was lost.
 func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	ctx, span := c.queue.telemetry.begin(ctx)
+	defer span.abandon(ctx)
 	again, err := c.await(ctx, lease, span)
 	span.end(ctx, err)
 	if err != nil {

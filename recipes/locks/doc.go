@@ -221,7 +221,8 @@
 //	                  lost (node or session, and the retry policy gave up), error
 //	curator.end       released, lost
 //	curator.reason    a framework.LostReason: suspended, lease_end, session_expired, node_deleted, auth_failed, closed
-//	error.type        a framework.ErrorType, or sequence_exhausted; with canceled, lost and error only
+//	error.type        a framework.ErrorType, sequence_exhausted, or panic (of a driver);
+//	                  with canceled, lost and error only
 //
 // The counters of a lock exist, with zeros, from its construction, so that an increase sees
 // the first loss.

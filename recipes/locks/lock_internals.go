@@ -150,6 +150,7 @@ func (l *LockInternals) attemptLock(ctx context.Context, e entry) (*Lease, error
 		return lease, nil
 	}
 	ctx, e.span = l.telemetry.begin(ctx)
+	defer e.span.abandon(ctx)
 	h, err := l.take(ctx, e)
 	e.span.end(ctx, err)
 	if err != nil {

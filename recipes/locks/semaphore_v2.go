@@ -154,6 +154,7 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, err)
 	}
 	ctx, span := s.leases.telemetry.begin(ctx)
+	defer span.abandon(ctx)
 	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		if n == 1 && !wait {
 			leases, err = s.try(ctx, span)
@@ -224,7 +225,14 @@ func (s *InterProcessSemaphoreV2) attempt(
 	turn := h.newLease()
 	driver, done := s.warning()
 	defer done()
+	returned := false
+	defer func() {
+		if !returned { // the source of leases has panicked: let the next contender have its turn
+			_ = turn.release(ctx) // the panic is the error
+		}
+	}()
 	leases, err := s.leases.enterTimes(turn.Context(ctx), n, entry{driver: driver, wants: n, wait: wait, span: span})
+	returned = true
 	if err != nil && turn.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", errTurnLost, err) // not the caller's context: start again
 	}
@@ -273,13 +281,21 @@ func (s *InterProcessSemaphoreV2) warning() (driver leaseDriver, done func()) {
 // enterTimes acquires n leases, or none.
 func (l *LockInternals) enterTimes(ctx context.Context, n int, e entry) ([]*Lease, error) {
 	var leases []*Lease
+	returned := false
+	defer func() {
+		if !returned { // the source of leases has panicked
+			_ = giveBack(ctx, leases) // the panic is the error
+		}
+	}()
 	for range n {
 		h, err := l.enter(ctx, e)
 		if err != nil {
+			returned = true
 			return nil, joined(err, giveBack(ctx, leases))
 		}
 		leases = append(leases, h.newLease())
 	}
+	returned = true
 	return leases, nil
 }
 

@@ -41,6 +41,9 @@ const (
 	outcomeError       = "error"
 )
 
+// errorTypePanic is the error.type of an acquisition whose driver panicked.
+const errorTypePanic = "panic"
+
 // buckets has the upper bounds of the histograms, in seconds.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
@@ -115,9 +118,11 @@ type acquireSpan struct {
 	began    time.Time
 	waiting  bool
 	position int
+	over     bool
 }
 
-// begin returns the context to acquire with.
+// begin returns the context to acquire with. The caller ends the span when the acquisition
+// returns, and defers abandon in case a driver panics.
 func (t *telemetry) begin(ctx context.Context) (context.Context, *acquireSpan) {
 	if t == nil {
 		return ctx, nil
@@ -165,14 +170,26 @@ func (a *acquireSpan) granted(token int64, session *framework.Session) {
 
 // end measures the acquisition. ctx is the context that begin returned.
 func (a *acquireSpan) end(ctx context.Context, err error) {
-	if a == nil {
-		return
+	if a != nil {
+		outcome, errorType := classify(ctx, err)
+		a.finish(ctx, outcome, errorType)
 	}
+}
+
+// abandon measures an acquisition that has not returned because a driver panicked. After
+// end it does nothing.
+func (a *acquireSpan) abandon(ctx context.Context) {
+	if a != nil && !a.over {
+		a.finish(ctx, outcomeError, errorTypePanic)
+	}
+}
+
+func (a *acquireSpan) finish(ctx context.Context, outcome, errorType string) {
+	a.over = true
 	defer a.span.End()
 	if a.waiting {
 		a.t.waiting.Add(ctx, -1, a.t.with())
 	}
-	outcome, errorType := classify(ctx, err)
 	told := []attribute.KeyValue{keyOutcome.String(outcome)}
 	if errorType != "" {
 		told = append(told, keyErrorType.String(errorType))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -299,4 +300,60 @@ func TestCountersOfALockBeginAtZero(t *testing.T) {
 	for _, span := range o.spans.Ended() {
 		require.NotEmpty(t, span.InstrumentationScope().Version)
 	}
+}
+
+// TestAPanicEndsTheAcquisition: when user code panics in the middle of a wait, the span ends
+// and the acquisition no longer counts as waiting. The caller gets the panic, and the lock
+// is free.
+func TestAPanicEndsTheAcquisition(t *testing.T) {
+	for _, test := range []struct {
+		recipe, place string
+		between       int // waiters ahead; a semaphore asks for its maximum again after the wait for a turn
+	}{{"custom", "GetsTheLock", 0}, {"semaphore", "MaxLeases", 1}} {
+		t.Run(test.recipe, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				o := newObserved()
+				waiting := "lock.waiting{curator.recipe=" + test.recipe + "}"
+				lock, armed := panicking(t, zktest.Client(t, w.server, o.options()...), test.place)
+				lease := acquire(t, lock)
+				var ahead []<-chan outcome
+				for range test.between {
+					ahead = append(ahead, acquireLater(context.Background(), lock))
+					time.Sleep(time.Second)
+				}
+				panics := acquireRecovering(lock)
+				time.Sleep(time.Second)
+				require.Equal(t, 1+test.between, o.value(t, waiting))
+				armed.Store(true)
+				release(t, lease)
+				require.ErrorContains(t, await(t, panics).err, "panicked")
+				for _, result := range ahead {
+					release(t, requireAtOnce(t, result))
+				}
+
+				require.Zero(t, o.value(t, waiting))
+				require.Equal(t, 1, o.value(t,
+					"lock.acquire.duration{curator.outcome=error,curator.recipe="+test.recipe+",error.type=panic}"))
+				require.Len(t, o.spans.Started(), len(o.spans.Ended()), "every span has ended")
+				release(t, requireAtOnce(t, acquireLater(context.Background(), lock)))
+			})
+		})
+	}
+}
+
+// panicking returns a lock with user code that panics in this place, once it is armed.
+func panicking(t *testing.T, client *framework.Framework, place string) (lock locks.InterProcessLock, armed *atomic.Bool) {
+	t.Helper()
+	i := intruder{
+		StandardLockInternalsDriver: locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter},
+		place:                       place, does: func() { panic("the user's own fault") }, armed: new(atomic.Bool),
+	}
+	var err error
+	if place == "MaxLeases" {
+		lock, err = locks.NewInterProcessSemaphoreV2(client, "/lock", i)
+	} else {
+		lock, err = locks.NewLockInternals(client, i, "/lock", "lock-", 1)
+	}
+	require.NoError(t, err)
+	return lock, i.armed
 }

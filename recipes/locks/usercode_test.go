@@ -162,3 +162,27 @@ func acquireRecovering(lock locks.InterProcessLock) chan outcome {
 	}()
 	return result
 }
+
+// maximum is a source of leases that a test makes up.
+type maximum func() int
+
+func (m maximum) MaxLeases(context.Context) (int, <-chan struct{}, error) { return m(), nil, nil }
+
+// TestAPanicGivesBackTheLeasesBefore: an acquisition of several leases gives back those that
+// it has when the source of leases panics.
+func TestAPanicGivesBackTheLeasesBefore(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		asked := 0
+		s := newSemaphore(t, w.waiter, "/s", maximum(func() int {
+			if asked++; asked == 3 { // at first, for the first lease, for the second
+				panic("the user's own fault")
+			}
+			return 2
+		}))
+		require.Panics(t, func() { _, _ = s.AcquireN(context.Background(), 2) })
+		requireNoChildren(t, w.holder, "/s/leases")
+		leases, err := s.AcquireN(context.Background(), 2)
+		require.NoError(t, err)
+		releaseAll(t, leases)
+	})
+}

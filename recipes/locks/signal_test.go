@@ -1,0 +1,69 @@
+package locks
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestASignalEndsItsContext whether the context is made before the end or after it.
+func TestASignalEndsItsContext(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		var s signal
+		var ctx context.Context
+		if early {
+			ctx = s.context()
+			require.NoError(t, ctx.Err())
+		}
+		require.False(t, s.hasEnded())
+		s.end()
+		require.True(t, s.hasEnded())
+		if !early {
+			ctx = s.context()
+		}
+		require.ErrorIs(t, ctx.Err(), context.Canceled, "made before the end: %t", early)
+		require.Same(t, ctx, s.context(), "there is one")
+		s.end() // again
+		require.True(t, s.hasEnded())
+	}
+}
+
+// TestASignalMakesNoContextUnasked: a hold that no caller waits on does not pay for one.
+func TestASignalMakesNoContextUnasked(t *testing.T) {
+	var s signal
+	s.end()
+	require.True(t, s.hasEnded())
+	require.Nil(t, s.ctx)
+}
+
+// TestASignalForManyAtOnce: contexts that are asked for while the signal ends are all the
+// same one, and end. A function that waits for the context may use the signal.
+func TestASignalForManyAtOnce(t *testing.T) {
+	const rounds, users = 200, 4
+	for range rounds {
+		var s signal
+		var all sync.WaitGroup
+		contexts := make([]context.Context, users)
+		start, called := make(chan struct{}), make(chan bool, users)
+		for i := range users {
+			all.Go(func() {
+				<-start
+				contexts[i] = s.context()
+				context.AfterFunc(contexts[i], func() { called <- s.hasEnded() })
+			})
+			all.Go(func() {
+				<-start
+				s.end()
+			})
+		}
+		close(start)
+		all.Wait()
+		for _, ctx := range contexts {
+			require.Same(t, contexts[0], ctx)
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+			require.True(t, <-called)
+		}
+	}
+}

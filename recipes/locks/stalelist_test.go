@@ -1,0 +1,100 @@
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// slowDriver waits before the request that creates a node, or after its reply.
+type slowDriver struct {
+	locks.StandardLockInternalsDriver
+
+	before, after <-chan struct{}
+	created       *[]string // the paths of the nodes
+}
+
+func (d slowDriver) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (locks.LockNode, error) {
+	<-d.before
+	node, err := d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
+	*d.created = append(*d.created, node.Path)
+	<-d.after
+	return node, err
+}
+
+// slowQueue is a slowDriver whose lists can be kept.
+type slowQueue struct{ slowDriver }
+
+func (slowQueue) Shrinks(string) bool { return true }
+
+// slowAcquisition is an acquisition whose create waits for start, and whose list is learned at finish.
+type slowAcquisition struct {
+	start, finish chan struct{}
+	created       []string
+	result        <-chan outcome
+}
+
+func acquireSlowly(t *testing.T, client *framework.Framework, shrinking bool) *slowAcquisition {
+	t.Helper()
+	a := &slowAcquisition{start: make(chan struct{}), finish: make(chan struct{})}
+	slow := slowDriver{
+		StandardLockInternalsDriver: locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter},
+		before:                      a.start, after: a.finish, created: &a.created,
+	}
+	var driver locks.LockInternalsDriver = slow
+	if shrinking {
+		driver = slowQueue{slow}
+	}
+	lock, err := locks.NewLockInternals(client, driver, "/lock", "lock-", 1)
+	require.NoError(t, err)
+	a.result = acquireLater(context.Background(), lock)
+	return a
+}
+
+// TestAnOlderListCostsNoPlace: a later acquisition of the same client creates its node
+// earlier, so its list lacks a node that is there by now. The waiter keeps its node, whether
+// it meets that list at once or after it has used its own.
+func TestAnOlderListCostsNoPlace(t *testing.T) {
+	for _, shrinking := range []bool{false, true} {
+		for _, atOnce := range []bool{false, true} {
+			t.Run(fmt.Sprintf("shrinking %t, at once %t", shrinking, atOnce), func(t *testing.T) {
+				onFakeTime(t, func(t *testing.T, w longWait) {
+					lease := acquire(t, newMutex(t, w.holder, "/lock"))
+					waiter := acquireSlowly(t, w.waiter, shrinking)
+					synctest.Wait() // its list has its number
+					earlier := acquireSlowly(t, w.waiter, shrinking)
+					close(earlier.start)
+					synctest.Wait() // the list with the greater number is answered
+					if atOnce {
+						close(earlier.finish)
+						synctest.Wait()
+					}
+					close(waiter.start)
+					close(waiter.finish)
+					synctest.Wait()
+					if !atOnce {
+						close(earlier.finish)
+					}
+					time.Sleep(time.Second) // the waiter looks again, to watch its own node
+
+					release(t, lease)
+					for _, a := range []*slowAcquisition{earlier, waiter} {
+						o := await(t, a.result)
+						require.NoError(t, o.err)
+						require.Equal(t, []string{o.lease.Path()}, a.created, "one node")
+						release(t, o.lease)
+					}
+				})
+			})
+		}
+	}
+}
