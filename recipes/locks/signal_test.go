@@ -45,13 +45,14 @@ func TestASignalForManyAtOnce(t *testing.T) {
 	for range rounds {
 		var s signal
 		var all sync.WaitGroup
-		contexts := make([]context.Context, users)
+		contexts := make(chan context.Context, users)
 		start, called := make(chan struct{}), make(chan bool, users)
-		for i := range users {
+		for range users {
 			all.Go(func() {
 				<-start
-				contexts[i] = s.context()
-				context.AfterFunc(contexts[i], func() { called <- s.hasEnded() })
+				ctx := s.context()
+				context.AfterFunc(ctx, func() { called <- s.hasEnded() })
+				contexts <- ctx
 			})
 			all.Go(func() {
 				<-start
@@ -60,8 +61,9 @@ func TestASignalForManyAtOnce(t *testing.T) {
 		}
 		close(start)
 		all.Wait()
-		for _, ctx := range contexts {
-			require.Same(t, contexts[0], ctx)
+		for range users {
+			ctx := <-contexts
+			require.Same(t, s.context(), ctx)
 			require.ErrorIs(t, ctx.Err(), context.Canceled)
 			require.True(t, <-called)
 		}

@@ -815,4 +815,15 @@ var locksMutants = []mutant{
 		test:     "^TestAPanicEndsTheAcquisition$/^semaphore$",
 		tries:    often,
 	},
+	{
+		name:     "locks-a-panic-keeps-leases",
+		property: "A panic in an acquisition of several leases leaves none of them behind.",
+		dir:      "recipes/locks",
+		in:       "(*LockInternals).enterTimes",
+		old:      `_ = giveBack(ctx, leases)`,
+		new:      `_ = leases`,
+		pkg:      "./recipes/locks",
+		test:     "^TestAPanicGivesBackTheLeasesBefore$",
+		tries:    often,
+	},
 }
