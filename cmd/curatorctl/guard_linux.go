@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clockID is that of a clock that goes on while the machine sleeps.
+// clockID names a clock that goes on while the machine is suspended.
 const clockID = unix.CLOCK_BOOTTIME
 
 // dieWithParent has a process killed when its parent dies.

@@ -39,7 +39,7 @@ func newLockRow(r inspect.Recipe) lockRow {
 
 var lockColumns = []string{"PATH", "KIND", "HOLDER", "HELD", "WAITERS", "WAITING"}
 
-// cells are those of a table.
+// cells returns the cells of the lock's row in a table.
 func (l lockRow) cells(wide bool) []string {
 	holder, held, waiting := "-", "-", "-"
 	if l.OldestHold != nil {

@@ -233,7 +233,7 @@ func (c *call) untilSignal(ctx context.Context, v *verb) (context.Context, func(
 	}
 }
 
-// flagSet returns the flags of a verb, those of the connection among them.
+// flagSet returns the flags of a verb, including the flags of the connection.
 func (c *call) flagSet(v *verb) (*flag.FlagSet, func(context.Context, *call) error) {
 	fs := flag.NewFlagSet(v.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)

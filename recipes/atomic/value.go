@@ -173,8 +173,8 @@ func (v *DistributedAtomicValue) change(ctx context.Context, next next) (value V
 	return value, stats, err
 }
 
-// promoted makes tries under the lock. The outcome is that of the tries: what
-// becomes of the lock changes nothing in it.
+// promoted makes tries under the lock. It returns the outcome of the tries: a release
+// that fails does not turn a change that was made into an error.
 func (v *DistributedAtomicValue) promoted(ctx context.Context, next next, tries *int) (value Value[[]byte], err error) {
 	held := false
 	lockErr := v.cfg.lock.Do(ctx, func(ctx context.Context) error {

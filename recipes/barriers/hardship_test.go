@@ -87,8 +87,8 @@ func doubleAt(s *hardship.Stage, client *framework.Framework) *barriers.Distribu
 	return b
 }
 
-// entering is a call of a member that waits for a second one. What has entered leaves in the
-// end, and those of a crowd at once. The rival leaves when it has entered.
+// entering is a call of a member that waits for a second one. The member leaves at the end of
+// the row; the members of a crowd leave at once. The rival leaves as soon as it has entered.
 func entering(s *hardship.Stage) func(context.Context) error {
 	r := newRival(s)
 	var mu sync.Mutex
@@ -130,7 +130,7 @@ func entering(s *hardship.Stage) func(context.Context) error {
 }
 
 // leaving is a call of a member that has entered with one of the rival, which leaves later.
-// In a crowd it is that of a member which has to enter first.
+// The members of a crowd enter first.
 func leaving(s *hardship.Stage) func(context.Context) error {
 	if s.Crowd {
 		return entering(s)

@@ -20,7 +20,7 @@ type scenario struct {
 	defect  string // the row of testing/internal/mutants that undoes what the test is for
 }
 
-// scenarios are those of Curator's caches.
+// scenarios are what Curator's tests of its caches show.
 var scenarios = []scenario{
 	{"TestCuratorCache:testListenerBuilder", "listeners with filters", "TestCuratorCache_testListenerBuilder", ""},
 	{"TestCuratorCache:testAfterInitialized", "listeners that begin with INITIALIZED", "TestCuratorCache_testAfterInitialized", ""},

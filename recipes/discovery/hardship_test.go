@@ -66,8 +66,8 @@ func newScene(s *hardship.Stage) *scene {
 	return c
 }
 
-// requireNothing waits until no instance is left: that of a closed client goes
-// with its session.
+// requireNothing waits until no instance is left. The instance of a closed client
+// goes with its session.
 func (c *scene) requireNothing() {
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		left, err := c.theirs.Instances(context.Background(), "orders")

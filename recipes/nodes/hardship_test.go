@@ -110,7 +110,7 @@ func (h *holding) closeAll(check func(error)) {
 	}
 }
 
-// requireNothing waits until no znode is left: that of a closed client goes with
+// requireNothing waits until no znode is left. The znode of a closed client goes with
 // its session. The containers of groups stay.
 func (h *holding) requireNothing() {
 	if h.leaves {

@@ -22,11 +22,11 @@ const Scheme = "zookeeper"
 // Attributes are what a balancer may want to know of an instance.
 type Attributes struct {
 	ID     string // of the instance; set by the resolver
-	Weight uint32 // share of the calls; its meaning is that of the balancer
+	Weight uint32 // share of the calls, as the balancer defines it
 	Zone   string // where the instance runs
 }
 
-// attributesKey is the key of Attributes in those of an endpoint.
+// attributesKey is the key under which an endpoint carries its Attributes.
 type attributesKey struct{}
 
 // AttributesOf returns the attributes of an endpoint. It reports false for an
