@@ -4,13 +4,12 @@ package recipes_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testnames"
 )
 
 // shown is something that values, barriers and queues must get right, and the tests that
@@ -99,50 +98,34 @@ var pastBugs = []shown{
 // TestEveryScenarioIsShown checks that the tests which the tables name exist, and that each
 // scenario is played on both servers.
 func TestEveryScenarioIsShown(t *testing.T) {
-	known := make(map[string]map[string]bool) // by folder and test, whether it runs on each backend
-	find := func(name string) (each, exists bool) {
+	known := make(map[string]map[string]*ast.FuncDecl) // tests by folder
+	find := func(name string) *ast.FuncDecl {
 		folder, test, _ := strings.Cut(name, ".")
 		if known[folder] == nil {
-			known[folder] = testsIn(t, folder)
+			tests, err := testnames.In(folder)
+			require.NoError(t, err)
+			known[folder] = tests
 		}
-		each, exists = known[folder][test]
-		return each, exists
+		return known[folder][test]
 	}
 	for i, s := range append(scenarios, pastBugs...) {
 		require.NotEmpty(t, s.tests, s.what)
 		onBoth := i >= len(scenarios)
 		for _, name := range s.tests {
-			each, exists := find(name)
-			require.True(t, exists, "%s: no test %s", s.what, name)
-			onBoth = onBoth || each
+			test := find(name)
+			require.NotNil(t, test, "%s: no test %s", s.what, name)
+			onBoth = onBoth || runsOnEach(test)
 		}
 		require.True(t, onBoth, "%s: no test of it runs on each backend", s.what)
 	}
 }
 
-// testsIn are the tests in a folder, and whether each runs on each backend.
-func testsIn(t *testing.T, folder string) map[string]bool {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files, folder)
-	tests := make(map[string]bool)
-	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		for _, decl := range file.Decls {
-			f, ok := decl.(*ast.FuncDecl)
-			if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") {
-				continue
-			}
-			each := false
-			ast.Inspect(f, func(n ast.Node) bool {
-				selector, ok := n.(*ast.SelectorExpr)
-				each = each || ok && selector.Sel.Name == "EachBackend"
-				return true
-			})
-			tests[f.Name.Name] = each
-		}
-	}
-	return tests
+// runsOnEach reports whether a test runs on each backend.
+func runsOnEach(test *ast.FuncDecl) (each bool) {
+	ast.Inspect(test, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		each = each || ok && selector.Sel.Name == "EachBackend"
+		return true
+	})
+	return each
 }

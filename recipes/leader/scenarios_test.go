@@ -2,13 +2,12 @@ package leader_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testnames"
 )
 
 // shown is something that an election must get right, and the tests that show it.
@@ -106,7 +105,7 @@ var pastBugs = []shown{
 
 // TestEveryScenarioIsShown checks that the tests which the tables name exist.
 func TestEveryScenarioIsShown(t *testing.T) {
-	known := make(map[string]map[string]bool) // tests by folder
+	known := make(map[string]map[string]*ast.FuncDecl) // tests by folder
 	for _, s := range append(scenarios, pastBugs...) {
 		require.NotEmpty(t, s.tests, s.what)
 		for _, name := range s.tests {
@@ -115,28 +114,11 @@ func TestEveryScenarioIsShown(t *testing.T) {
 				folder, test = name[:i], name[i+1:]
 			}
 			if known[folder] == nil {
-				known[folder] = testsIn(t, folder)
+				tests, err := testnames.In(folder)
+				require.NoError(t, err)
+				known[folder] = tests
 			}
-			require.True(t, known[folder][test], "%s: no test %s", s.what, name)
+			require.Contains(t, known[folder], test, "%s: no test %s", s.what, name)
 		}
 	}
-}
-
-// testsIn are the names of the tests in a folder.
-func testsIn(t *testing.T, folder string) map[string]bool {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files, folder)
-	names := make(map[string]bool)
-	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
-				names[f.Name.Name] = true
-			}
-		}
-	}
-	return names
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
-	"os"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testnames"
 )
 
 func TestTableFitsTheTree(t *testing.T) {
@@ -24,21 +27,12 @@ func TestTableFitsTheTree(t *testing.T) {
 func TestTableNamesTests(t *testing.T) {
 	root, err := moduleRoot(t.Context())
 	require.NoError(t, err)
-	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	for _, m := range table {
-		files, err := filepath.Glob(filepath.Join(root, m.pkg, "*_test.go"))
+		tests, err := testnames.In(filepath.Join(root, m.pkg))
 		require.NoError(t, err)
 		top, _, _ := strings.Cut(m.test, "/")
-		pattern := regexp.MustCompile(top)
-		found := false
-		for _, file := range files {
-			source, err := os.ReadFile(file)
-			require.NoError(t, err)
-			for _, name := range declared.FindAllSubmatch(source, -1) {
-				found = found || pattern.Match(name[1])
-			}
-		}
-		require.True(t, found, "%s: no test of %s matches %s", m.name, m.pkg, m.test)
+		named := slices.ContainsFunc(slices.Collect(maps.Keys(tests)), regexp.MustCompile(top).MatchString)
+		require.True(t, named, "%s: no test of %s matches %s", m.name, m.pkg, m.test)
 	}
 }
 
