@@ -26,6 +26,7 @@ type acquisition struct {
 	max       maximum
 
 	number uint64    // the oldest list that may be used; see demand
+	by     uint64    // the list that the contenders last known are from
 	proof  uint64    // the oldest list that must have our node
 	began  time.Time // when the first wait began; zero before
 
@@ -164,12 +165,14 @@ func (a *acquisition) demand() { a.number = a.folder.question() }
 // known returns the contenders to ask the driver about, or false if they must be listed
 // first. For a shrinking queue these are the contenders up to ours, otherwise all.
 func (a *acquisition) known() ([]string, bool) {
-	contenders, known := a.folder.contenders(a.l.queue, a.number)
+	contenders, by := a.folder.contenders(a.l.queue, a.number)
+	known := by > 0
 	// Another acquisition may have learned a list that was sent before our node was created.
 	if known && a.number < a.proof && !slices.Contains(contenders, a.name) {
 		a.demand()
 		return nil, false
 	}
+	a.by = by
 	if known && a.shrinking != nil {
 		i, found := slices.BinarySearchFunc(contenders, a.name, a.driver.Compare)
 		if found {
@@ -186,7 +189,9 @@ func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, err
 	for listed := false; ; listed = true {
 		if contenders, known := a.known(); known {
 			result, err := a.decide(ctx, contenders)
-			if err != nil || result.GetsTheLock || listed || !a.isOutdated(result) {
+			switch {
+			case errors.Is(err, errOlderThanAHold): // whose acquirer has seen a newer list
+			case err != nil || result.GetsTheLock || listed || !a.isOutdated(result):
 				return result, contenders, err
 			}
 			a.demand()
@@ -266,11 +271,23 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
 		return nil
 	}
-	return checkHolders(a.driver, contenders, a.name, a.max.n, func(name string) bool {
+	var newer bool
+	err := checkHolders(a.driver, contenders, a.name, a.max.n, func(name string) bool {
 		m := a.folder.member(name)
-		return m != nil && m.granted.isSet() && !m.over.hasEnded()
+		holds := m != nil && m.granted.isSet() && !m.over.hasEnded()
+		newer = holds && m.firstList.Load() > a.by
+		return holds
 	})
+	if err != nil && newer {
+		return errOlderThanAHold
+	}
+	return err
 }
+
+// errOlderThanAHold is the error of a decision that contradicts a hold of this process, but
+// by a list that began before the hold. Contenders may have left in between, so that both
+// may have the lock: only a newer list tells.
+var errOlderThanAHold = errors.New("locks: the list is older than a hold")
 
 // gone removes a contender whose node has been deleted.
 func (a *acquisition) gone(name string) {
@@ -366,6 +383,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 		release()
 		return nil, nil
 	}
+	a.self.firstList.Store(a.folder.question())
 	a.self.granted.set()
 	return newHold(held, release, a), nil
 }

@@ -79,16 +79,17 @@ func (o *order) forgetLocked(name string, begun uint64) {
 	o.gone[name] = begun
 }
 
-// contenders returns the contenders of the newest list, without those that have left since, or
-// false if that list is older than the number. The caller must not change them.
-func (f *folder) contenders(q *queue, number uint64) (contenders []string, known bool) {
+// contenders returns the contenders of the newest list, without those that have left since,
+// and the number of that list; or 0 if it is older than the given number. The caller must
+// not change the contenders.
+func (f *folder) contenders(q *queue, number uint64) (contenders []string, by uint64) {
 	f.mu.Lock()
 	last := f.last
 	f.mu.Unlock()
 	if !last.answers(linkOf(q.client), number) {
-		return nil, false
+		return nil, 0
 	}
-	return f.contendersBy(q, last), true
+	return f.contendersBy(q, last), last.number
 }
 
 // linkOf returns a context that ends with the connection. Each connection has its own.

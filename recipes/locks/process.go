@@ -25,8 +25,9 @@ type member struct {
 	// behind it then ask the server.
 	unproven atomic.Bool
 
-	granted moment      // unset while it waits
-	warned  atomic.Bool // the log says that this process waits for its own hold
+	granted   moment        // unset while it waits
+	firstList atomic.Uint64 // that began after it was granted; set before granted
+	warned    atomic.Bool   // the log says that this process waits for its own hold
 }
 
 // proofAge bounds the age of the newest acknowledged request when a lock is handed on in

@@ -87,7 +87,7 @@ func (l *LockInternals) listed(ctx context.Context, f *folder) ([]string, error)
 		if err != nil {
 			return nil, err
 		}
-		if contenders, known := f.contenders(l.queue, number); known {
+		if contenders, by := f.contenders(l.queue, number); by > 0 {
 			return contenders, nil
 		}
 	}

@@ -3,7 +3,9 @@ package locks_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +93,56 @@ func TestADriverThatLetsANewcomerIn(t *testing.T) {
 		awaitQueue(t, open("usual-lock-"), 1)
 		release(t, held)
 		release(t, acquire(t, open("urgent-lock-")))
+	})
+}
+
+// thinkingDriver is a semaphore that thinks for a while before it lets one contender in.
+type thinkingDriver struct {
+	locks.StandardLockInternalsDriver
+
+	think func(ours string)
+}
+
+func (d thinkingDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (locks.PredicateResults, error) {
+	result, err := d.StandardLockInternalsDriver.GetsTheLock(contenders, ours, maxLeases)
+	if result.GetsTheLock {
+		d.think(ours)
+	}
+	return result, err
+}
+
+// TestADriverThatThinks decides by a list that is older than the hold of a later contender.
+// It is right nevertheless: by a newer list both have the lock.
+func TestADriverThatThinks(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		third, goOn := atomic.Pointer[string]{}, make(chan struct{})
+		driver := thinkingDriver{
+			locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter},
+			func(ours string) {
+				if name := third.Load(); name != nil && *name == ours {
+					<-goOn
+				}
+			},
+		}
+		lock, err := locks.NewLockInternals(w.waiter, &driver, "/lock", "lock-", 2)
+		require.NoError(t, err)
+		held := []*locks.Lease{acquire(t, lock), acquire(t, lock)}
+		waiting := acquireLater(t.Context(), lock)
+		queue := awaitQueue(t, lock, 3)
+		_, name := framework.SplitPath(queue[2].Path)
+		third.Store(&name)
+		last := acquireLater(t.Context(), lock)
+		awaitQueue(t, lock, 4)
+		synctest.Wait()
+
+		release(t, held[0])
+		synctest.Wait() // the third one thinks
+		requireWaiting(t, waiting)
+		release(t, held[1])
+		fourth := requireAtOnce(t, last)
+		close(goOn)
+		release(t, requireAtOnce(t, waiting))
+		release(t, fourth)
 	})
 }
 

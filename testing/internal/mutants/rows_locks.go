@@ -794,6 +794,17 @@ var locksMutants = []mutant{
 		tries:    often,
 	},
 	{
+		name:     "locks-a-right-driver-is-refused",
+		property: "A decision by a list that is older than a hold does not show that the driver is wrong.",
+		dir:      "recipes/locks",
+		in:       "(*acquisition).check",
+		old:      `m.firstList.Load() > a.by`,
+		new:      `false`,
+		pkg:      "./recipes/locks",
+		test:     "^TestADriverThatThinks$",
+		tries:    often,
+	},
+	{
 		name:     "locks-a-panic-keeps-waiting",
 		property: "An acquisition whose driver panics ends its span and does not count as waiting.",
 		dir:      "recipes/locks",
