@@ -45,39 +45,33 @@ func (a Auth) call() *Call {
 	return &Call{Op: wire.OpAuth, Body: e.Bytes(), xid: wire.XidAuth}
 }
 
-// appendAuth appends the credentials in front of the first requests of ours, so
-// that none is ever processed without them. Callers hold writing and queue.
-func (c *conn) appendAuth(batch []byte) []byte {
-	c.authenticated = true
-	for _, auth := range c.owner.cfg.Auth {
+// credentials are what one connection presents.
+type credentials struct {
+	all        []Auth
+	presented  bool
+	unanswered []string // their schemes, oldest first
+}
+
+// present appends the credentials to the first batch, in front of all calls. So no call is
+// ever processed without them.
+func (c *credentials) present(batch []byte) []byte {
+	if c.presented {
+		return batch
+	}
+	c.presented = true
+	for _, auth := range c.all {
 		batch = appendFrame(batch, auth.call())
-		c.presented = append(c.presented, auth.Scheme)
+		c.unanswered = append(c.unanswered, auth.Scheme)
 	}
 	return batch
 }
 
-// receiveAuthReply handles the answer to the oldest unanswered credential. A server
-// answers it while it reads, before it processes the preceding request, so the answer
-// has no place in the order of the other replies. It proves nothing about the lease
-// either, because the server does not count it as a sign of life of the session.
-func (c *conn) receiveAuthReply(code int32) error {
-	c.queue.Lock()
-	if len(c.presented) == 0 {
-		c.queue.Unlock()
-		return fmt.Errorf("%w: a reply to a credential that was not presented", ErrProtocol)
+// answered takes the answer to the oldest unanswered credential, and returns its scheme.
+// It returns false if there is none.
+func (c *credentials) answered() (scheme string, ok bool) {
+	if len(c.unanswered) == 0 {
+		return "", false
 	}
-	scheme := c.presented[0]
-	c.presented = c.presented[1:]
-	c.queue.Unlock()
-	switch code {
-	case 0:
-		return nil
-	case wire.CodeAuthFailed:
-		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.server)
-		c.owner.refused.Store(true)
-		c.owner.cfg.Events.AuthFailed(err)
-		return err
-	default:
-		return fmt.Errorf("authentication by scheme %q: server error %d", scheme, code)
-	}
+	scheme, c.unanswered = c.unanswered[0], c.unanswered[1:]
+	return scheme, true
 }

@@ -2,6 +2,7 @@ package conduit
 
 import (
 	"errors"
+	"fmt"
 )
 
 var (
@@ -81,3 +82,16 @@ type Call struct {
 
 // Result returns the outcome. It is valid after Do has returned.
 func (c *Call) Result() (Reply, error) { return c.reply, c.err }
+
+// refuse settles calls that were not accepted.
+func refuse(calls []*Call, err error) error {
+	for _, call := range calls {
+		call.settled, call.err = true, err
+		if call.OnDone != nil {
+			call.OnDone(Reply{}, err)
+		}
+	}
+	return err
+}
+
+func notSent(reason error) error { return fmt.Errorf("%w: %w", ErrNotSent, reason) }

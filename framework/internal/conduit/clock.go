@@ -12,27 +12,40 @@ import (
 // On systems that report nothing, a lease is too long by the time of a suspension.
 type clock struct {
 	suspended func() time.Duration // since any moment in the past; nil if the system does not report it
+	resumed   func()               // called after a suspension, on a goroutine of its own
 	most      atomic.Int64         // the largest value reported so far
 
 	began time.Time
 	asked atomic.Int64 // when the system was asked last, in nanoseconds since began
 }
 
-func newClock(suspended func() time.Duration) *clock {
-	c := &clock{suspended: suspended, began: time.Now()}
+func newClock(suspended func() time.Duration, resumed func()) *clock {
+	c := &clock{suspended: suspended, resumed: resumed, began: time.Now()}
 	c.ask(c.began) // suspensions before this moment do not matter
 	return c
 }
 
-// now returns the time of leases, and whether the machine was suspended since the last
-// call. The system is not asked for every frame, since it takes microseconds: for
-// askEvery after the end of a suspension, now may not know of it.
-func (c *clock) now() (now time.Time, jumped bool) {
+// now returns the time of leases. The system is not asked for every frame, since it takes
+// microseconds: for askEvery after the end of a suspension, now may not know of it.
+func (c *clock) now() time.Time {
 	here := time.Now()
 	if int64(here.Sub(c.began))-c.asked.Load() >= int64(askEvery) {
-		jumped = c.ask(here)
+		c.tell(c.ask(here))
 	}
-	return here.Add(c.ahead()), jumped
+	return here.Add(c.ahead())
+}
+
+// exact is now for callers that depend on a deadline: it always asks the system.
+func (c *clock) exact() time.Time {
+	here := time.Now()
+	c.tell(c.ask(here))
+	return here.Add(c.ahead())
+}
+
+func (c *clock) tell(jumped bool) {
+	if jumped {
+		go c.resumed() // the caller may hold locks
+	}
 }
 
 // ask asks the system, and reports whether the machine was suspended since the last call.
@@ -65,24 +78,3 @@ const noticeable = time.Millisecond
 
 // lookEvery is how often a connection looks at the clock when it has nothing else to do.
 const lookEvery = time.Second
-
-// now is the time by which leases are measured.
-func (c *Conduit) now() time.Time {
-	now, jumped := c.clock.now()
-	c.tellResumed(jumped)
-	return now
-}
-
-// exactNow is now for those that depend on a deadline.
-func (c *Conduit) exactNow() time.Time {
-	here := time.Now()
-	c.tellResumed(c.clock.ask(here))
-	return here.Add(c.clock.ahead())
-}
-
-func (c *Conduit) tellResumed(jumped bool) {
-	if jumped {
-		// On a goroutine of its own, as the caller may hold locks.
-		go c.cfg.Events.Resumed()
-	}
-}

@@ -11,20 +11,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/gocurator/curator/framework/internal/wire"
 )
-
-// minAttempt is the shortest time limit of an attempt to connect, even when the session
-// is about to end.
-const minAttempt = 50 * time.Millisecond
-
-// attemptShare is the part of the granted session timeout that one attempt takes at
-// most.
-const attemptShare = 3
-
-// minAddressAttempt is the time that each of several addresses of a name gets.
-const minAddressAttempt = 2 * time.Second
 
 // Handshake is a server's answer when it accepts the session.
 type Handshake struct {
@@ -97,25 +84,23 @@ type Config struct {
 
 // Conduit owns a go-zookeeper connection and everything that crosses it.
 type Conduit struct {
-	cfg   Config
-	ctx   context.Context // ends when Close begins to cut
-	stop  context.CancelFunc
-	hosts hosts
-	clock *clock
-	lease leaseClock
-	zxid  atomic.Int64 // newest transaction any reply has named
-
-	// unproved is set while an event has come whose transaction is unknown, and no reply
-	// has followed it. See catchUp.
-	unproved  atomic.Bool
+	cfg       Config
+	ctx       context.Context // ends when Close begins to cut
+	stop      context.CancelFunc
+	hosts     hosts
+	clock     *clock
+	lease     leaseClock
+	seen      seen
+	connector connector
+	versions  versions
+	writers   writerSearch
 	handshake atomic.Pointer[Handshake] // of the newest connection
 
 	zk       *zk.Conn // set by Start
 	zkEvents <-chan zk.Event
 
-	mu     sync.Mutex // guards conn and tooOld
-	conn   *conn
-	tooOld map[string]bool // servers that have refused a request of ZooKeeper 3.6
+	mu   sync.Mutex // guards conn
+	conn *conn
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
 	refused       atomic.Bool // a server has refused a credential
@@ -131,9 +116,17 @@ func New(cfg Config) *Conduit {
 		suspended = systemSuspended()
 	}
 	c := &Conduit{
-		cfg: cfg, clock: newClock(suspended),
-		hosts:  hosts{ask: cfg.Ensemble},
-		tooOld: make(map[string]bool),
+		cfg: cfg, clock: newClock(suspended, cfg.Events.Resumed),
+		hosts:    hosts{ask: cfg.Ensemble},
+		versions: versions{dial: cfg.Dial, limit: cfg.ConnectTimeout},
+	}
+	c.connector = connector{
+		dial: cfg.Dial, lookup: cfg.Lookup, limit: cfg.ConnectTimeout,
+		hosts: &c.hosts, lease: &c.lease, clock: c.clock,
+	}
+	c.writers = writerSearch{
+		dial: cfg.Dial, hosts: &c.hosts,
+		limit: min(cfg.ConnectTimeout, cfg.SessionTimeout/patienceShare),
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
@@ -190,9 +183,31 @@ func (c *Conduit) Send(calls ...*Call) error {
 // Deadline returns until when the server is certain to keep the session, and
 // whether that time has passed. See leaseClock.
 func (c *Conduit) Deadline() (deadline time.Time, over bool) {
-	deadline, over = c.lease.check(c.exactNow())
+	deadline, over = c.lease.check(c.clock.exact())
 	return deadline.Add(-c.clock.ahead()), over
 }
+
+// QuorumDeadline returns until when the quorum is certain to keep the session, as
+// far as calls that confirm have been acknowledged. See Call.Confirms.
+func (c *Conduit) QuorumDeadline() time.Time {
+	c.clock.exact() // as the machine may have been suspended
+	return c.lease.quorumDeadline().Add(-c.clock.ahead())
+}
+
+// CheckVersion returns the server of the newest connection, and a [TooOldError] if the
+// server is known to be older than ZooKeeper 3.6. A server cuts the connection when it
+// does not know a request, so the first call on each connection asks for its version.
+// The context bounds that.
+func (c *Conduit) CheckVersion(ctx context.Context) (server string, err error) {
+	conn := c.current()
+	if conn == nil {
+		return "", notSent(ErrNotConnected)
+	}
+	return conn.server, c.versions.check(ctx, conn.server, &conn.version)
+}
+
+// NoteTooOld remembers that a server has refused a request as one that it does not know.
+func (c *Conduit) NoteTooOld(server string) *TooOldError { return c.versions.noteTooOld(server) }
 
 // Lapse cuts the current connection because the lease is over, unless replies keep
 // coming: then the server is busy with earlier requests, and a new connection would only
@@ -293,10 +308,7 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 		<-c.ctx.Done() // go-zookeeper would try again forever
 		return nil, ErrClosed
 	}
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(c.ctx, c.attemptLimit())
-	defer cancel()
-	socket, by, err := c.connect(ctx, began, network, address)
+	socket, by, err := c.connector.connect(c.ctx, network, address)
 	if err != nil {
 		err = fmt.Errorf("dial %s: %w", address, err)
 		c.lastFailure.Store(&err)
@@ -319,120 +331,6 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 	}
 	return conn, nil
 }
-
-// connect looks the server up, unless the dialer does, and connects to one of its
-// addresses. It returns the time by which the handshake must be done.
-func (c *Conduit) connect(ctx context.Context, began time.Time, network, server string) (socket net.Conn, by time.Time, err error) {
-	to := c.hosts.current()
-	if to.server == server && to.address == "" && c.cfg.Lookup != nil {
-		if to, err = c.lookUp(ctx, server); err != nil {
-			return nil, by, err
-		}
-	}
-	// Again, since there may be more addresses to share the time now.
-	by = began.Add(c.attemptLimit())
-	ctx, cancel := context.WithDeadline(context.WithValue(ctx, addressKey{}, to.address), by)
-	defer cancel()
-	socket, err = c.cfg.Dial(ctx, network, server)
-	return socket, by, err
-}
-
-func (c *Conduit) lookUp(ctx context.Context, server string) (target, error) {
-	host, port, err := net.SplitHostPort(server)
-	if err != nil {
-		return target{}, err
-	}
-	found, err := c.cfg.Lookup(ctx, host)
-	if err != nil {
-		return target{}, err
-	}
-	if len(found) == 0 {
-		return target{}, errors.New("the name has no address")
-	}
-	addresses := make([]string, len(found))
-	for i, address := range found {
-		addresses[i] = net.JoinHostPort(address, port)
-	}
-	return c.hosts.found(addresses), nil
-}
-
-type addressKey struct{}
-
-// Address returns the address of the server that a dialer must connect to, or "" if the
-// dialer decides. The dialer gets the server's name as well, because TLS needs it.
-func Address(ctx context.Context) string {
-	address, _ := ctx.Value(addressKey{}).(string)
-	return address
-}
-
-// attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there
-// is a session to save, the untried servers of this round share the time left of it, so
-// that a paused server cannot use it up while others are healthy.
-func (c *Conduit) attemptLimit() time.Duration {
-	left, granted := c.lease.left(c.now())
-	if left == 0 {
-		// There is nothing to lose by waiting, but one of several addresses may be dead.
-		limit := c.cfg.ConnectTimeout
-		return max(limit/time.Duration(c.hosts.addresses()), min(limit, minAddressAttempt))
-	}
-	share := left / time.Duration(c.hosts.untried())
-	// The only address there is may stand for several servers.
-	share = min(share, granted/attemptShare)
-	return min(c.cfg.ConnectTimeout, max(share, minAttempt))
-}
-
-// sawEvent records the transaction of a watch event. Servers name it since ZooKeeper 3.9.
-func (c *Conduit) sawEvent(zxid int64) {
-	if zxid > 0 {
-		c.sawZxid(zxid)
-		return
-	}
-	c.unproved.Store(true)
-}
-
-// catchUp returns the first request of a connection whose predecessor ended between an
-// event and the next reply. Servers before ZooKeeper 3.9 do not name the transaction of an
-// event, so the connect request could not name it either, and this server may be behind.
-//
-// The request is a transaction that changes nothing. Unlike a sync it is committed by a
-// majority, so it comes after the transaction of the event, and the server answers what
-// follows only once it has applied both. Whether it succeeds does not matter.
-func catchUp() *Call {
-	e := wire.NewEncoder(64)
-	e.MultiOp(wire.OpCheck)
-	e.String("/")
-	e.Int32(-1) // any version
-	e.MultiEnd()
-	return &Call{Op: wire.OpMulti, Body: e.Bytes(), catchesUp: true}
-}
-
-// forgetZxid is called when earlier reads no longer count.
-func (c *Conduit) forgetZxid() {
-	c.zxid.Store(0)
-	c.unproved.Store(false)
-}
-
-func (c *Conduit) sawZxid(zxid int64) {
-	for {
-		seen := c.zxid.Load()
-		if zxid <= seen || c.zxid.CompareAndSwap(seen, zxid) {
-			return
-		}
-	}
-}
-
-// refuse settles calls that were not accepted.
-func refuse(calls []*Call, err error) error {
-	for _, call := range calls {
-		call.settled, call.err = true, err
-		if call.OnDone != nil {
-			call.OnDone(Reply{}, err)
-		}
-	}
-	return err
-}
-
-func notSent(reason error) error { return fmt.Errorf("%w: %w", ErrNotSent, reason) }
 
 // zkLogger logs go-zookeeper's messages for debugging. Events reports what matters.
 type zkLogger struct{ log *slog.Logger }

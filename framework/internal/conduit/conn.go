@@ -56,8 +56,6 @@ type conn struct {
 	asked       int64     // the session that it names, 0 for a new one; guarded by writing
 	batch       []byte    // guarded by writing
 
-	authenticated bool // the credentials have been written; guarded by writing
-
 	queue   sync.Mutex // guards what follows
 	open    bool       // accepts calls
 	session int64
@@ -69,7 +67,7 @@ type conn struct {
 	pending fifo[pendingRequest] // written, in order
 	window  window
 
-	presented []string // schemes of the credentials that wait for an answer
+	credentials credentials
 
 	wake chan struct{} // tells the writer that there is something to write
 	done chan struct{} // closed by fail
@@ -87,6 +85,8 @@ type pendingRequest struct {
 func newConn(owner *Conduit, socket net.Conn, server string, handshakeBy time.Time) *conn {
 	return &conn{
 		owner: owner, socket: socket, server: server, handshakeBy: handshakeBy,
+		credentials: credentials{all: owner.cfg.Auth},
+
 		in:      bufio.NewReaderSize(socket, 32<<10),
 		began:   time.Now(),
 		batch:   make([]byte, 0, batchSizeAtStart),
@@ -170,6 +170,15 @@ func (c *conn) fail(reason error) {
 func (c *conn) Close() error {
 	c.fail(errors.New("closed by go-zookeeper: it heard nothing from the server in time, or is closing"))
 	return nil
+}
+
+// leaveForWriter ends the connection to a read-only server once another server takes
+// writes. If this server regains a quorum, it ends the connection itself.
+func (c *conn) leaveForWriter() {
+	if server, found := c.owner.writers.seek(c.owner.ctx, c.done, c.server); found {
+		c.owner.hosts.prefer(server)
+		c.fail(errors.New("found a server that takes writes: " + server))
+	}
 }
 
 // SetReadDeadline is called by go-zookeeper before each frame. Until the

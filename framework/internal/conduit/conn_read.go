@@ -204,7 +204,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	if h.SessionID == 0 {
 		// What was read in the session says nothing about the next server.
 		c.expired = true
-		c.owner.forgetZxid()
+		c.owner.seen.forget()
 		c.owner.cfg.Events.Expired()
 		return handshakeFrame(0, 0, make([]byte, wire.PasswordSize)), nil
 	}
@@ -223,8 +223,8 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	c.owner.lastFailure.Store(nil)
 	c.owner.handshake.Store(&h)
 	c.owner.hosts.spreadOver(h.Timeout / spreadShare)
-	h.Fresh = c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.now())
-	c.behind = c.owner.unproved.Load()
+	h.Fresh = c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.clock.now())
+	c.behind = c.owner.seen.unproved.Load()
 	c.queue.Lock()
 	c.open, c.session, c.granted = true, h.SessionID, h.Timeout
 	c.window = newWindow(h.Timeout)
@@ -238,7 +238,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	}
 	go c.writeLoop()
 	if h.ReadOnly {
-		go c.seekWriter()
+		go c.leaveForWriter()
 	}
 	c.owner.cfg.Events.Connected(h)
 }
@@ -252,20 +252,44 @@ func (c *conn) receiveNotification(reply Reply) error {
 		return fmt.Errorf("%w: notification: %w", ErrProtocol, err)
 	}
 	// Before any listener acts on the event.
-	c.owner.sawEvent(reply.Zxid)
+	c.owner.seen.event(reply.Zxid)
 	c.owner.cfg.Events.Notified(Notification{Type: kind, Path: path})
 	return nil
+}
+
+// receiveAuthReply handles the answer to the oldest unanswered credential. A server
+// answers it while it reads, before it processes the preceding request, so the answer
+// has no place in the order of the other replies. It proves nothing about the lease
+// either, because the server does not count it as a sign of life of the session.
+func (c *conn) receiveAuthReply(code int32) error {
+	c.queue.Lock()
+	scheme, ok := c.credentials.answered()
+	c.queue.Unlock()
+	if !ok {
+		return fmt.Errorf("%w: a reply to a credential that was not presented", ErrProtocol)
+	}
+	switch code {
+	case 0:
+		return nil
+	case wire.CodeAuthFailed:
+		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.server)
+		c.owner.refused.Store(true)
+		c.owner.cfg.Events.AuthFailed(err)
+		return err
+	default:
+		return fmt.Errorf("authentication by scheme %q: server error %d", scheme, code)
+	}
 }
 
 // receiveReply handles the reply to the oldest request. A failure, if not nil, becomes
 // the outcome of its call, although the server has answered it.
 func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) ([]byte, error) {
-	now := c.owner.now()
+	now := c.owner.clock.now()
 	request, err := c.takePending(xid, length, now)
 	if err != nil {
 		return nil, err
 	}
-	c.owner.sawZxid(reply.Zxid)
+	c.owner.seen.reply(reply.Zxid)
 	if provesSession(reply.Code) {
 		c.noteProof(request, now)
 	}
@@ -295,11 +319,14 @@ func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest
 		return request, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
 	}
 	// The credentials went out first, and a server answers them while it reads.
-	if request.call != nil && len(c.presented) > 0 {
+	if request.call != nil && len(c.credentials.unanswered) > 0 {
 		return request, fmt.Errorf("%w: a reply before the reply to the credentials", ErrProtocol)
 	}
 	c.pending.pop()
-	c.window.answered(request, length, now)
+	if request.call != nil {
+		c.window.learn(request.op, length, now)
+	}
+	c.window.answered(request.cost, request.sent, now)
 	oldest, _ := c.pending.first()
 	if c.window.resumes(oldest.sent, now) {
 		c.wakeWriter()
@@ -313,11 +340,11 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 	switch {
 	case request.call != nil && request.call.catchesUp:
 		c.behind = false
-		c.owner.unproved.Store(false)
+		c.owner.seen.unproved.Store(false)
 	case !c.behind:
 		// This server sent the events, so it has applied their transactions, and its
 		// replies name one that is as new.
-		c.owner.unproved.Store(false)
+		c.owner.seen.unproved.Store(false)
 	}
 	if c.owner.lease.renew(request.sent, now) {
 		h := *c.owner.handshake.Load()

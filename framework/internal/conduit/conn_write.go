@@ -20,7 +20,7 @@ func (c *conn) unlockWriting() { <-c.writing }
 func (c *conn) Write(frame []byte) (int, error) {
 	c.lockWriting()
 	defer c.unlockWriting()
-	now := c.owner.now()
+	now := c.owner.clock.now()
 	if c.connectSent.IsZero() {
 		if len(frame) < wire.LengthSize+24 {
 			return 0, fmt.Errorf("conduit: a connect request of %d bytes", len(frame))
@@ -52,16 +52,17 @@ func (c *conn) Write(frame []byte) (int, error) {
 func (c *conn) completeHandshake(frame []byte) []byte {
 	const zxidAt, timeoutAt, sessionAt = wire.LengthSize + 4, wire.LengthSize + 12, wire.LengthSize + 16
 	_, over := c.owner.lease.check(c.connectSent)
-	fresh := c.owner.startsFresh(over)
+	// A session of a read-only server ended with its connection.
+	fresh := c.owner.cfg.ReadOnly && (over || c.owner.readOnly.Load())
 	if over || fresh {
-		c.owner.forgetZxid()
+		c.owner.seen.forget()
 		binary.BigEndian.PutUint64(frame[zxidAt:], 0)
 	}
 	if fresh {
 		binary.BigEndian.PutUint64(frame[sessionAt:], 0)
 	}
 	if binary.BigEndian.Uint64(frame[sessionAt:]) != 0 {
-		seen := max(c.owner.zxid.Load(), int64(binary.BigEndian.Uint64(frame[zxidAt:])))
+		seen := max(c.owner.seen.newest.Load(), int64(binary.BigEndian.Uint64(frame[zxidAt:])))
 		binary.BigEndian.PutUint64(frame[zxidAt:], uint64(seen))
 	}
 	binary.BigEndian.PutUint32(frame[timeoutAt:], uint32(c.owner.cfg.SessionTimeout.Milliseconds()))
@@ -78,7 +79,7 @@ func (c *conn) writeLoop() {
 	for {
 		select {
 		case <-look.C:
-			c.owner.now() // reports a suspension of the machine
+			c.owner.clock.now() // reports a suspension of the machine
 		case <-c.wake:
 			if err := c.flush(); err != nil {
 				c.fail(err)
@@ -104,7 +105,7 @@ func (c *conn) flush() error {
 func (c *conn) writeBatch() (more bool, err error) {
 	c.lockWriting() // given back between batches, for pings
 	defer c.unlockWriting()
-	batch, by := c.takeBatch(c.owner.now())
+	batch, by := c.takeBatch(c.owner.clock.now())
 	if len(batch) == 0 {
 		return false, nil
 	}
@@ -115,12 +116,9 @@ func (c *conn) writeBatch() (more bool, err error) {
 // takeBatch takes calls out of the queue until the batch or the window is full;
 // callers hold writing.
 func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
-	batch = c.batch[:0]
 	c.queue.Lock()
 	defer c.queue.Unlock()
-	if !c.authenticated {
-		batch = c.appendAuth(batch)
-	}
+	batch = c.credentials.present(c.batch[:0])
 	for call, ok := c.urgent.first(); ok && len(batch) < maxBatch; call, ok = c.urgent.first() {
 		c.urgent.pop()
 		batch = c.appendLocked(batch, call, 0, now)

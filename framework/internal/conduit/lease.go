@@ -21,7 +21,7 @@ const safetyShare = 100
 // Once the deadline has passed the lease is over for good, even if a late reply
 // arrives: the server may already be closing the session. Only another handshake
 // opens a new lease, or the acknowledgement of a request that was sent after the
-// deadline on the same connection. All times come from [Conduit.now].
+// deadline on the same connection. All times come from [clock].
 type leaseClock struct {
 	mu       sync.Mutex
 	session  int64

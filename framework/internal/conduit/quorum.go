@@ -80,10 +80,3 @@ func (l *leaseClock) remember(sent, acked time.Time) {
 	}
 	l.touches = append(l.touches[:n], touch{sent: sent, acked: acked})
 }
-
-// QuorumDeadline returns until when the quorum is certain to keep the session, as
-// far as calls that confirm have been acknowledged. See Call.Confirms.
-func (c *Conduit) QuorumDeadline() time.Time {
-	c.exactNow() // as the machine may have been suspended
-	return c.lease.quorumDeadline().Add(-c.clock.ahead())
-}

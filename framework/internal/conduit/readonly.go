@@ -44,36 +44,36 @@ func withReadOnly(frame []byte) []byte {
 	return frame
 }
 
-// startsFresh reports whether a connect request must ask for a new session instead of
-// the one that go-zookeeper knows.
-func (c *Conduit) startsFresh(over bool) bool { return c.cfg.ReadOnly && (over || c.readOnly.Load()) }
+// writerSearch looks for a server that takes writes.
+type writerSearch struct {
+	dial  dialer
+	hosts *hosts
+	limit time.Duration // of one question
+}
 
-// seekWriter looks for a server that takes writes, and cuts this connection once there is
-// one. If this connection's own server regains a quorum, that server ends the connection.
-func (c *conn) seekWriter() {
+// seek returns a server that takes writes, other than the given one. It asks all servers in turn,
+// with growing pauses, and returns false once done is closed.
+func (s *writerSearch) seek(ctx context.Context, done <-chan struct{}, from string) (server string, found bool) {
 	for pause := seekMinPause; ; pause = min(2*pause, seekMaxPause) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-c.done:
+		case <-done:
 			timer.Stop()
-			return
+			return "", false
 		}
-		for _, server := range c.owner.hosts.all() {
-			// This connection's own server ends it when it regains a quorum.
-			if server != c.server && c.owner.takesWrites(server) {
-				c.owner.hosts.prefer(server)
-				c.fail(errors.New("found a server that takes writes: " + server))
-				return
+		for _, server := range s.hosts.all() {
+			if server != from && s.takesWrites(ctx, server) {
+				return server, true
 			}
 		}
 	}
 }
 
 // takesWrites asks a server with the four-letter word isro.
-func (c *Conduit) takesWrites(server string) bool {
-	ctx, cancel := context.WithTimeout(c.ctx, min(c.cfg.ConnectTimeout, c.cfg.SessionTimeout/patienceShare))
+func (s *writerSearch) takesWrites(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	answer, err := c.ask(ctx, server, "isro")
+	answer, err := askFourLetterWord(ctx, s.dial, server, "isro")
 	return err == nil && strings.TrimSpace(answer) == "rw"
 }

@@ -93,25 +93,24 @@ func (w *window) admits(cost int, oldest, now time.Time) bool {
 	}
 }
 
-// answered returns a request's share to the window, and learns from its reply.
-func (w *window) answered(r pendingRequest, length int, now time.Time) {
-	w.used -= r.cost
+// answered returns the cost of a request to the window, and adapts the window to how
+// late the reply is.
+func (w *window) answered(cost int, sent, now time.Time) {
+	w.used -= cost
 	w.repliedAt = now
-	if r.call != nil {
-		w.learn(r.op, length, now)
-	}
-	switch late := now.Sub(r.sent); {
-	case late > w.patience && !r.sent.Before(w.shrunkAt):
+	switch late := now.Sub(sent); {
+	case late > w.patience && !sent.Before(w.shrunkAt):
 		// Requests that were sent before the last change say nothing about it.
 		w.limit = max(minWindow, w.limit/2)
 		w.shrunkAt = now
 	case late < w.patience/2 && w.held:
 		// Only a window that is in use may grow, or it would be boundless by the time
 		// it is needed.
-		w.limit = min(maxWindow, w.limit+min(r.cost, windowStep))
+		w.limit = min(maxWindow, w.limit+min(cost, windowStep))
 	}
 }
 
+// learn takes the length of a reply into account for later requests of the same kind.
 func (w *window) learn(op int32, length int, now time.Time) {
 	known := w.replies[op]
 	if known == nil {

@@ -25,13 +25,14 @@ func exchange(w *window, op int32, n, length int, now *time.Time, latency time.D
 				break
 			}
 			w.used += cost
-			out = append(out, pendingRequest{op: op, sent: *now, cost: cost, call: new(Call)})
+			out = append(out, pendingRequest{op: op, sent: *now, cost: cost})
 			n--
 		}
 		most = max(most, len(out))
 		*now = now.Add(latency)
 		for _, r := range out {
-			w.answered(r, length, *now)
+			w.learn(op, length, *now)
+			w.answered(r.cost, r.sent, *now)
 		}
 		out = out[:0]
 	}

@@ -1,0 +1,96 @@
+package conduit
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+)
+
+// minAttempt is the shortest time limit of an attempt to connect, even when the session
+// is about to end.
+const minAttempt = 50 * time.Millisecond
+
+// attemptShare is the part of the granted session timeout that one attempt takes at
+// most.
+const attemptShare = 3
+
+// minAddressAttempt is the time that each of several addresses of a name gets.
+const minAddressAttempt = 2 * time.Second
+
+// dialer makes a connection to an address.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// connector makes the sockets of connections.
+type connector struct {
+	dial   dialer
+	lookup func(ctx context.Context, host string) ([]string, error) // nil if dial does it; see Address
+	limit  time.Duration                                            // of one attempt
+
+	hosts *hosts
+	lease *leaseClock
+	clock *clock
+}
+
+// connect looks the server up, unless the dialer does, and connects to one of its
+// addresses. It returns the time by which the handshake must be done.
+func (c *connector) connect(ctx context.Context, network, server string) (socket net.Conn, by time.Time, err error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.attemptLimit())
+	defer cancel()
+	to := c.hosts.current()
+	if to.server == server && to.address == "" && c.lookup != nil {
+		if to, err = c.lookUp(ctx, server); err != nil {
+			return nil, by, err
+		}
+	}
+	// Again, since there may be more addresses to share the time now.
+	by = began.Add(c.attemptLimit())
+	ctx, done := context.WithDeadline(context.WithValue(ctx, addressKey{}, to.address), by)
+	defer done()
+	socket, err = c.dial(ctx, network, server)
+	return socket, by, err
+}
+
+func (c *connector) lookUp(ctx context.Context, server string) (target, error) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return target{}, err
+	}
+	found, err := c.lookup(ctx, host)
+	if err != nil {
+		return target{}, err
+	}
+	if len(found) == 0 {
+		return target{}, errors.New("the name has no address")
+	}
+	addresses := make([]string, len(found))
+	for i, address := range found {
+		addresses[i] = net.JoinHostPort(address, port)
+	}
+	return c.hosts.found(addresses), nil
+}
+
+type addressKey struct{}
+
+// Address returns the address of the server that a dialer must connect to, or "" if the
+// dialer decides. The dialer gets the server's name as well, because TLS needs it.
+func Address(ctx context.Context) string {
+	address, _ := ctx.Value(addressKey{}).(string)
+	return address
+}
+
+// attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there
+// is a session to save, the untried servers of this round share the time left of it, so
+// that a paused server cannot use it up while others are healthy.
+func (c *connector) attemptLimit() time.Duration {
+	left, granted := c.lease.left(c.clock.now())
+	if left == 0 {
+		// There is nothing to lose by waiting, but one of several addresses may be dead.
+		return max(c.limit/time.Duration(c.hosts.addresses()), min(c.limit, minAddressAttempt))
+	}
+	share := left / time.Duration(c.hosts.untried())
+	// The only address there is may stand for several servers.
+	share = min(share, granted/attemptShare)
+	return min(c.limit, max(share, minAttempt))
+}

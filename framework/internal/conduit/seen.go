@@ -1,0 +1,58 @@
+package conduit
+
+import (
+	"sync/atomic"
+
+	"github.com/gocurator/curator/framework/internal/wire"
+)
+
+// seen is what the client has seen of the ensemble's transactions, over all connections.
+// A server that is behind that must not answer.
+type seen struct {
+	newest atomic.Int64 // the newest transaction that any reply or event has named
+
+	// unproved is set while an event has come whose transaction is unknown, and no reply
+	// has followed it. See catchUp.
+	unproved atomic.Bool
+}
+
+// event records the transaction of a watch event. Servers name it since ZooKeeper 3.9.
+func (s *seen) event(zxid int64) {
+	if zxid > 0 {
+		s.reply(zxid)
+		return
+	}
+	s.unproved.Store(true)
+}
+
+// reply records the transaction that a reply names.
+func (s *seen) reply(zxid int64) {
+	for {
+		newest := s.newest.Load()
+		if zxid <= newest || s.newest.CompareAndSwap(newest, zxid) {
+			return
+		}
+	}
+}
+
+// forget is called when earlier reads no longer count.
+func (s *seen) forget() {
+	s.newest.Store(0)
+	s.unproved.Store(false)
+}
+
+// catchUp returns the first request of a connection whose predecessor ended between an
+// event and the next reply. Servers before ZooKeeper 3.9 do not name the transaction of an
+// event, so the connect request could not name it either, and this server may be behind.
+//
+// The request is a transaction that changes nothing. Unlike a sync it is committed by a
+// majority, so it comes after the transaction of the event, and the server answers what
+// follows only once it has applied both. Whether it succeeds does not matter.
+func catchUp() *Call {
+	e := wire.NewEncoder(64)
+	e.MultiOp(wire.OpCheck)
+	e.String("/")
+	e.Int32(-1) // any version
+	e.MultiEnd()
+	return &Call{Op: wire.OpMulti, Body: e.Bytes(), catchesUp: true}
+}
