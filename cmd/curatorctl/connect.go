@@ -39,7 +39,7 @@ func fromEnvironment(getenv func(string) string) settings {
 func (s *settings) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.servers, "servers", s.servers, "`servers` of ZooKeeper, host:port,..., with a chroot at the end")
 	fs.BoolVar(&s.tls, "tls", s.tls, "connect with TLS")
-	fs.StringVar(&s.ca, "ca", s.ca, "`file` with the certificates that sign those of the servers")
+	fs.StringVar(&s.ca, "ca", s.ca, "`file` with the certificates that sign the servers' certificates")
 	fs.StringVar(&s.cert, "cert", s.cert, "`file` with the certificate of this client")
 	fs.StringVar(&s.key, "key", s.key, "`file` with the key of this client")
 	fs.StringVar(&s.serverName, "server-name", s.serverName, "`name` in the certificates of the servers")

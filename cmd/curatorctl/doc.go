@@ -1,6 +1,6 @@
-// Command curatorctl shows and changes what lives in a ZooKeeper: who holds which lock, who
-// waits, which servers and sessions there are, and the znodes themselves. It also runs
-// commands under locks, as flock(1) does.
+// Command curatorctl shows and changes what lives in a ZooKeeper: locks with their holders and
+// waiters, servers, sessions, and the znodes themselves. It also runs commands under locks, as
+// flock(1) does.
 //
 //	go install github.com/gocurator/curator/cmd/curatorctl@latest
 //	curatorctl -servers zk1:2181,zk2:2181 locks

@@ -287,7 +287,7 @@ func (p program) help(words []string) error {
 	for _, v := range verbs() {
 		fmt.Fprintf(&b, "  %-28s %s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
 	}
-	b.WriteString("\ncuratorctl help VERB lists the flags of a verb. The servers are those of -servers or CURATOR_SERVERS.\n")
+	b.WriteString("\ncuratorctl help VERB lists the flags of a verb. -servers or CURATOR_SERVERS names the servers.\n")
 	_, err := io.WriteString(p.stdout, b.String())
 	return err
 }

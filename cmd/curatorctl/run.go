@@ -91,7 +91,7 @@ func verbLockRun(fs *flag.FlagSet) func(context.Context, *call) error {
 func verbElect(fs *flag.FlagSet) func(context.Context, *call) error {
 	u := &underLock{election: true}
 	u.register(fs)
-	listen := fs.Bool("l", false, "only say who leads, with a line for each change")
+	listen := fs.Bool("l", false, "only name the leader, with a line for each change")
 	return func(ctx context.Context, c *call) error {
 		if *listen {
 			return c.observe(ctx)
@@ -267,7 +267,7 @@ func (w *waiting) stop() {
 	<-w.ended
 }
 
-// observe says who leads.
+// observe prints the leader, and each change.
 func (c *call) observe(ctx context.Context) error {
 	ctx, waiting := c.waitFor(ctx, 0)
 	defer waiting.stop()

@@ -18,16 +18,16 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// The command of lock run must have ended before another can get the lock, also when this
-// process is killed or stopped. So it is not run by this process, which has the session, but
-// by a guard: the same program with the verb __guard, which kills the command
+// The command of lock run must have ended before another client can get the lock, even when this
+// process is killed or stopped. So this process, which has the session, does not run the command
+// itself. A guard does: the same program with the verb __guard. It kills the command
 //
-//   - when the time comes that it was last told, in the clock of the machine,
+//   - at the time that it was last told, by the clock of the machine,
 //   - when the pipe from this process ends,
 //   - when it is told to.
 //
-// This process moves that time on for as long as servers confirm the session. The guard kills
-// what remains of the command, too, when that has exited: only then the lock is released.
+// This process moves that time on for as long as servers confirm the session. When the command has
+// exited, the guard kills what remains of it. Only then the lock is released.
 
 // guardVerb is what a process is called with that is a guard.
 const guardVerb = "__guard"

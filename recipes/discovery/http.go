@@ -35,12 +35,12 @@ func NewTransport[T any](provider *ServiceProvider[T], base http.RoundTripper) *
 	return &Transport[T]{provider: provider, base: base}
 }
 
-// RoundTrip sends a request to an instance. When that fails without a response,
-// the failure is noted at the provider, and the request is sent to up to two
-// other instances if that is safe: it has no body or one that can be read
-// again, and either no connection was made or the method is idempotent, as RFC
-// 9110 has it, or there is an Idempotency-Key header. A response of any status
-// is returned as it is. The end of the request's context counts as no failure.
+// RoundTrip sends a request to an instance. If there is no response, it notes the
+// failure at the provider, and sends the request to up to two other instances if
+// that is safe. It is safe if the request is without a body, or its body can be read
+// again, and no connection was made, the method is idempotent as RFC 9110 defines
+// it, or there is an Idempotency-Key header. A response of any status is returned
+// unchanged. The end of the request's context counts as no failure.
 func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
 	if name := request.URL.Hostname(); name != t.provider.Name() {
 		closeBody(request)

@@ -30,7 +30,7 @@ func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
 }
 
 // Cached iterates over the znodes of the folder in the picture of a cache, in no particular
-// order. The picture is that of the moment when the loop begins. The error is [ErrCodec] for a
+// order. It takes the picture when the loop begins. The error is [ErrCodec] for a
 // znode whose data the codec does not understand; the loop may go on. Cached sends nothing.
 func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], error] {
 	return func(yield func(*CachedNode[T], error) bool) {

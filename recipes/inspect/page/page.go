@@ -173,7 +173,7 @@ func (h *handler) survey(ctx context.Context) (inspect.Survey, error) {
 	if s == nil || time.Since(s.begun) > fresh {
 		s = &survey{done: make(chan struct{}), begun: time.Now()}
 		h.newest = s
-		// It is for others as well, who stay when this viewer leaves.
+		// Other viewers wait for it as well, and stay when this viewer leaves.
 		walk, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
 		go func() {
 			defer cancel()

@@ -47,7 +47,7 @@ func newMeasurements(record *campaignRecord) *measurements {
 	return &measurements{
 		soak: record.Soak, busy: record.Shared,
 		margin: bound{Name: "from the last look at a lost lease that found it valid to the entry of the next, least", Unit: "ms", Least: true},
-		// Who looks at a lease is told by the clock. The signal wakes a goroutine, which on a busy machine notes it late.
+		// A worker that looks at its lease learns of the loss from the clock. The signal wakes a goroutine, which runs late on a busy machine.
 		signal:     bound{Name: "from the loss signal to the entry of the next, least", Unit: "ms", Least: true, None: true},
 		recovery:   bound{Name: "from the end of a fault to the next acquisition, most", Unit: "s", Limit: 10, None: record.Shared},
 		takeover:   bound{Name: "take-over from a holder that was killed or stopped, most", Unit: "s", None: record.Shared},
@@ -123,9 +123,9 @@ func (r *roundReport) successions(f func(before, next *hold)) {
 	}
 }
 
-// margins are how long before the next one's entry a holder who has lost the lock has found it
-// held for the last time, and signals how long before it was told of the loss. Losses that no lock can foresee
-// do not count.
+// margins returns, for each lost hold, how long before the next holder's entry the old holder last
+// found the lock held. signals says how long before that entry the old holder was told of the loss.
+// Losses that no lock can foresee do not count.
 func (r *roundReport) margins() (margins, signals []float64) {
 	r.successions(func(before, next *hold) {
 		if before.lost != 0 && before.outside == 0 {
@@ -136,8 +136,8 @@ func (r *roundReport) margins() (margins, signals []float64) {
 	return margins, signals
 }
 
-// recoveries are how long it took from the end of a fault until anybody acquired anything, if no
-// other fault came in between.
+// recoveries returns the times from the end of a fault to the next acquisition of any lock. Faults
+// that another fault follows before then do not count.
 func (r *roundReport) recoveries() (all []float64) {
 	for _, f := range r.record.Faults {
 		if f.Error != "" {
@@ -182,8 +182,8 @@ func (r *roundReport) takeoverLimit() time.Duration {
 // aftermath is how long servers may be busy with each other after a fault.
 const aftermath = time.Second
 
-// takeovers are how long it took after a holder was killed, or stopped for longer than it may
-// take, until the next who waited had the lock.
+// takeovers returns the times from the end of a holder, killed or stopped for longer than the limit,
+// until the next waiter had the lock.
 func (r *roundReport) takeovers() (all []float64) {
 	r.successions(func(before, next *hold) {
 		for _, f := range r.record.Faults {
@@ -199,8 +199,8 @@ func (r *roundReport) takeovers() (all []float64) {
 	return all
 }
 
-// handovers are how long it took from the call of Release of a plain mutex until the next who
-// waited had it, at times when nothing else was going on.
+// handovers returns the times from the call of Release of a plain mutex until the next waiter had
+// it, while nothing else was going on.
 func (r *roundReport) handovers() (all []float64) {
 	r.successions(func(before, next *hold) {
 		if before.spec.Workload != "mutex" || before.lost != 0 || before.releasing == 0 || next.called > before.releasing {
@@ -213,8 +213,8 @@ func (r *roundReport) handovers() (all []float64) {
 	return all
 }
 
-// cleanupsOfFolder is how many deletions a client may have pending in one folder: 32, when it lets creations wait, and
-// those of its workers.
+// cleanupsOfFolder is how many deletions a client may have pending in one folder: the 32 at which it lets
+// creations wait, and one for each of its workers.
 const cleanupsOfFolder = 40
 
 // mostCleanups is how many deletions a client may have pending at one time, which has every other lock.
@@ -266,7 +266,7 @@ func (r *roundReport) growth() (memory, goroutines, files []float64) {
 	return memory, goroutines, files
 }
 
-// slope is that of the line that fits best: linear regression by least squares.
+// slope returns the slope of the line that fits best: linear regression by least squares.
 func slope(x, y []float64) float64 {
 	var meanX, meanY float64
 	for i := range x {

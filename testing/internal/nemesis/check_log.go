@@ -51,14 +51,13 @@ func wrongNode(h *hold, node *lockNode, sameToken []*lockNode) string {
 	return fmt.Sprintf("the node of this hold has czxid %#x, and no node of its session has its token", node.czxid)
 }
 
-// serverOrder finds holds that were granted while the servers still had nodes of others that were
-// ahead, as many as there are permits: before their deletion had even begun. One client hands on to itself
+// serverOrder finds holds that were granted too early: the servers still had as many nodes of other
+// sessions ahead as there are permits, and had not begun to delete them. A client hands on to itself
 // while its deletion is on the way, so nodes of the same session do not count.
 //
-// The place in the queue is that of the token: a writer who has become a reader keeps it.
+// The token is the place in the queue: a writer that has become a reader keeps its token.
 //
-// The leader writes down when it begins with a deletion, so anybody can know of the deletion
-// only after that.
+// The leader logs when it begins a deletion, so no client can know of the deletion before then.
 func serverOrder(r *roundReport) (found []violation) {
 	if r.log == nil || r.record.WallOffset == 0 {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/gocurator/curator/testing/checker"
 )
 
-// A lock's history is checked in parts of so many holds, each of which is two
-// operations, and so many of one part are in the next as well.
+// A lock's history is checked in parts. Each part has partSize holds, which are two operations
+// each, and shares partOverlap of them with the next part.
 //
 // What is legal as a whole is legal in parts: any model that allows a history allows it
 // without one of its holds. What the seams hide from the models is left to the check of
-// overlaps, which has none.
+// overlaps, which has no seams.
 const (
 	partSize    = 1000
 	partOverlap = 100
@@ -73,17 +73,17 @@ func parts(all []*hold) (cut [][]*hold) {
 	return append(cut, all)
 }
 
-// operations are the holds as the models know them.
+// operations returns the holds as the models know them.
 //
-// A hold begins at some moment of the call that acquired it, and ends at some moment between
-// that in which it was valid for the last time and that in which its holder knew that it was
-// over, which a process that was killed never does.
+// A hold begins at some moment of the call that acquired it. It ends between the moment when it was
+// last seen valid and the moment when its holder knew that it was over. A process that was killed
+// never knows.
 //
-// If the holder had it for certain when the call returned, the beginning is taken to be then, and
-// the end as soon as possible. What is legal with a longer hold is legal with this one
-// too, and the search, which would have to try the many orders in which those who waited
-// together may have come in, takes milliseconds. Only where holds share a token, as by an owner
-// who re-enters or a writer who becomes a reader, it matters how they overlap.
+// If the holder certainly had the lock when the call returned, the hold is taken to begin then, and to
+// end as early as possible. What is legal with a longer hold is legal with this one too. The search then
+// takes milliseconds, because it need not try all orders in which contenders that waited together may
+// have been granted. How holds overlap matters only where they share a token: for an owner that re-enters
+// and for a writer that becomes a reader.
 func operations(all []*hold) (ops []checker.Op) {
 	withToken := make(map[int64]int)
 	for _, h := range all {

@@ -75,8 +75,8 @@ func stillValid(valid []*hold, at int64) []*hold {
 	return kept
 }
 
-// together reports whether two holds may be valid at the same time: of readers, and of one
-// owner who has re-entered, or downgraded, with the token it had.
+// together reports whether two holds may be valid at the same time: the holds of readers, and holds
+// of one owner that has re-entered or downgraded under its token.
 func together(a, b *hold) bool {
 	return a.shared && b.shared || a.owner == b.owner && a.token == b.token
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// tokens finds holds whose token is not above those before it. Readers' tokens are above those
-// of writers before, and in any order among themselves. Those of a semaphore say nothing.
+// tokens finds holds whose token is not above the tokens before it. A reader's token is above all earlier
+// writers' tokens; readers' tokens have no order among themselves. A semaphore's tokens say nothing.
 func tokens(r *roundReport) (found []violation) {
 	for lock, all := range r.locks {
 		var newest, newestRead *hold // so far, by token
@@ -54,9 +54,9 @@ func rises(earlier, later *hold) bool {
 		later.token == earlier.token && (earlier.owner == later.owner || earlier.node == later.node)
 }
 
-// fifo finds exclusive holds that were granted before others which were ahead of them in the
-// queue. The order in the queue is that of the numbers of the nodes; but the numbers begin
-// anew with the folder, which does not last. A later folder's nodes have greater tokens.
+// fifo finds exclusive holds that were granted before holds that were ahead of them in the queue.
+// The numbers of the nodes give the order in the queue. They begin again when the folder has been
+// deleted and created again; the nodes of a later folder have greater tokens.
 func fifo(r *roundReport) (found []violation) {
 	for lock, all := range r.locks {
 		var last *hold // in the queue, of those that were granted

@@ -27,7 +27,7 @@ const (
 const clientsLog = "clients.log"
 
 // cluster is what a round works with: servers, client processes on hosts of their own,
-// what they protect, and somebody who sees to it that there are folders.
+// what they protect, and an administrator that creates the folders.
 type cluster struct {
 	folder    string
 	setup     setup
@@ -48,7 +48,7 @@ type setup struct {
 	clients int
 	pause   time.Duration // between the turns of a worker, at most
 	tls     bool
-	guarded bool // nodes are for those only who present the credential
+	guarded bool // only clients that present the credential may use the nodes
 	fsync   bool
 	frames  int // how often a fault of frames comes for once of any other; 0: there are no proxies that see frames
 	seed    uint64
@@ -194,7 +194,7 @@ func (c *cluster) share(i int) []lockSpec {
 	return mine
 }
 
-// restartClient starts a client anew that was killed.
+// restartClient starts a client that was killed.
 func (c *cluster) restartClient(i int) error {
 	old := c.clients[i]
 	config := old.config

@@ -22,7 +22,7 @@ type event struct {
 	Lock   string `json:"lock,omitempty"` // name of its lockSpec
 
 	// Of an acquisition.
-	Owner   string `json:"owner,omitempty"` // who can re-enter
+	Owner   string `json:"owner,omitempty"` // the owner, which can re-enter
 	Shared  bool   `json:"shared,omitempty"`
 	Called  int64  `json:"called,omitempty"` // when the call was made; At is when it returned
 	Token   int64  `json:"token,omitempty"`

@@ -8,7 +8,7 @@ import (
 
 // fault is one way to hurt a cluster.
 type fault struct {
-	id   string // N1 to N17, but for that of combinations
+	id   string // N1 to N17; combinations have another one
 	name string
 	what part // that it hurts
 
@@ -40,7 +40,7 @@ const (
 	data part = iota // what is in ZooKeeper
 	clients
 	servers
-	links // between servers, and between a server and everybody
+	links // between servers, and between a server and all clients
 )
 
 // between returns a length from a range, evenly.

@@ -24,8 +24,8 @@ func resetConnections(_ context.Context, c *cluster, _ *rand.Rand, record *fault
 	return nil, err
 }
 
-// loseFrames loses one of the next requests of each client, or its reply: most often that of a creation, of
-// which the client then does not know whether it has a place in the queue.
+// loseFrames loses one of the next requests of each client, or its reply. Most often it hits a creation: the
+// client then does not know whether it has a place in the queue.
 func loseFrames(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	o := order{
 		Do: doFate, K: 1 + random.IntN(3), Which: oneOf(random, requestCut, requestDropped, replyCut, replyCut, replyDropped, replyDropped),
@@ -37,7 +37,7 @@ func loseFrames(_ context.Context, c *cluster, random *rand.Rand, record *faultR
 	return healClients(c.clients), err
 }
 
-// haltClient kills a client process, which is started anew later, or stops it for
+// haltClient kills a client process, and starts another one later, or stops it for
 // a while.
 func haltClient(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	i := random.IntN(len(c.clients))
@@ -55,7 +55,7 @@ func haltClient(_ context.Context, c *cluster, random *rand.Rand, record *faultR
 // closeSession has the session of a client closed by another connection.
 func closeSession(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	p := oneOf(random, c.clients...)
-	record.Detail = "that of " + p.config.Name
+	record.Detail = "the session of " + p.config.Name
 	answer, err := p.order(order{Do: doExpire})
 	if answer.Session != 0 {
 		record.Sessions = []int64{answer.Session}

@@ -31,7 +31,7 @@ func heal(c *cluster, from *ensemble.Host, to ...*ensemble.Host) undo {
 	}
 }
 
-// unplugServer cuts a server off from everybody, the other servers and the clients.
+// unplugServer cuts a server off from the other servers and from all clients.
 func unplugServer(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	s := victim(ctx, c, random, record)
 	var all []*ensemble.Host

@@ -10,8 +10,8 @@ import (
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
-// electionTime is how long a fault waits for a leader that it wants to hit. Without one
-// it hits anybody.
+// electionTime is how long a fault waits for a leader that it wants to hit. If there is none by
+// then, it hits any server.
 const electionTime = 3 * time.Second
 
 // leaderFirst returns the servers, the leader first if there is one.

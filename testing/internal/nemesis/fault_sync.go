@@ -20,18 +20,18 @@ const (
 	syncStall = time.Second
 )
 
-// awaitSync waits until no server is catching up with the others: all serve, and each follower has on its
-// disk what it was to write by the time that it was seen to serve.
+// awaitSync waits until no server is catching up with the others: all servers serve, and each follower has
+// written to its disk all that was queued when it was seen to serve.
 //
 // ZooKeeper 3.8.0 loses acknowledged transactions when a follower ends too early (ZOOKEEPER-4643, -4646,
-// -4785). It tells a new leader that it has what it was sent, and takes the leader's epoch, before it has
-// written that; when it is killed meanwhile it comes back with a hole, and with an epoch by which it may
-// lead and pass the hole on. No client can help that, so a campaign would bring about losses
-// that say nothing of the locks.
+// -4785). The follower tells a new leader that it has what it was sent, and takes the leader's epoch, before it
+// has written that to disk. If it is killed then, it comes back with a hole, and with an epoch by which it may
+// lead and pass the hole on. No client can prevent this, so a campaign would cause losses
+// that say nothing about the locks.
 //
-// A follower serves only after all that is queued for its disk. Whatever comes later it acknowledges when
-// it is written, and it writes in the order of the queue. So once as much is written as
-// was queued then, it may be hurt at any moment.
+// A follower serves once everything is queued for its disk. It acknowledges later transactions when
+// they are written, and it writes in the order of the queue. So once it has written what
+// was queued then, any fault may hit it.
 func awaitSync(ctx context.Context, e *ensemble.Ensemble) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTime)
 	defer cancel()
@@ -44,14 +44,14 @@ func awaitSync(ctx context.Context, e *ensemble.Ensemble) error {
 			return fmt.Errorf("nemesis: servers in sync: %w", err)
 		}
 		select {
-		case <-time.After(syncEvery): // somebody else leads by now, or nobody
+		case <-time.After(syncEvery): // another server leads by now, or none
 		case <-ctx.Done():
 			return fmt.Errorf("nemesis: servers in sync: %w", err)
 		}
 	}
 }
 
-// inSync waits, too, but fails when the roles change meanwhile.
+// inSync waits as awaitSync does, but fails when the roles change before the end.
 func inSync(ctx context.Context, e *ensemble.Ensemble) error {
 	followers, err := e.Followers(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // vandalTime bounds what a vandal does. Without a connection it gives up.
 const vandalTime = 3 * time.Second
 
-// errNothingThere is why nothing was done: nobody had or wanted the lock.
+// errNothingThere is why nothing was done: no client had or wanted the lock.
 var errNothingThere = errors.New("there was nothing")
 
 // vandalise does to the folder of a lock what somebody with all rights can do. In a guarded round
@@ -102,7 +102,7 @@ func deleteFolder(ctx context.Context, c *cluster, folder string, _ *rand.Rand, 
 		}
 	}
 	err = c.vandal.Delete(ctx, folder)
-	if errors.Is(err, zk.ErrNotEmpty) { // somebody else was quicker, who now has it alone
+	if errors.Is(err, zk.ErrNotEmpty) { // another client was quicker, and now has it alone
 		err = nil
 	}
 	return nil, err
@@ -136,8 +136,8 @@ func denyRights(ctx context.Context, c *cluster, folder string, _ *rand.Rand, _ 
 	}, c.vandal.SetACL(ctx, folder, read)
 }
 
-// addForeigners puts children into the folder that are nobody's, among them names
-// that look as if they were in the queue.
+// addForeigners puts children into the folder that belong to no client. Some of their names
+// look as if they were in the queue.
 func addForeigners(ctx context.Context, c *cluster, folder string, random *rand.Rand, _ *faultRecord) (undo, error) {
 	names := []string{"README", "_c_a", "lock-", "lock--1", "0000000000", fmt.Sprintf("x-%d", random.Uint32())}
 	for _, name := range names {

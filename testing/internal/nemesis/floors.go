@@ -26,7 +26,7 @@ type totals struct {
 	perLock                    map[string]int // acquisitions, by the names of all locks
 	perWorkload                map[string]int // the same, by the names of workloads
 	exclusive                  bool           // there are locks whose holders write
-	guarded, refused           int            // vandals without rights, and those of them that were refused
+	guarded, refused           int            // vandals without rights, and how many of them were refused
 	cleanups                   int            // that one client had pending at one time, at most
 
 	// byKind is how many faults there were, by their ids. Two that came together count
@@ -156,10 +156,10 @@ const (
 	nightCampaign = 8 * time.Hour
 )
 
-// floors are those of a campaign in which there were faults for so long, beside what has happened.
+// floors returns the floors for a campaign with faults of the given duration, beside what has happened.
 //
-// They are about half of what two cores do, so that a slow machine passes, and a
-// campaign does not in which the clients were idle, or the faults without effect.
+// A floor is about half of what two cores do. So a slow machine passes, and a campaign fails if
+// its clients were idle or its faults had no effect.
 func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
 	possible := 0
 	for _, kind := range kinds {
@@ -235,14 +235,14 @@ func (t *totals) missing(record campaignRecord) (names []string) {
 	return names
 }
 
-// soakFloors are those of a campaign without faults, in which the growth of so many processes was measured.
+// soakFloors returns the floors for a campaign without faults. In measured processes the growth was measured.
 func (t *totals) soakFloors(duration time.Duration, measured int) []floor {
 	share := inProportion(duration, shortCampaign)
 	all := append([]floor{{"acquisitions", share(300), t.acquisitions}}, t.work(duration)...)
 	return append(all, floor{"processes whose growth was measured", min(share(1), 1), measured})
 }
 
-// inProportion scales what is asked of a campaign of one length to that of another.
+// inProportion scales a floor from a campaign of one length to a campaign of another.
 func inProportion(duration, to time.Duration) func(n int) int {
 	return func(n int) int { return int(float64(n) * float64(duration) / float64(to)) }
 }

@@ -82,9 +82,8 @@ const (
 )
 
 // appendToSet adds the hold to the set of its lock, by reading and then writing without
-// a condition on the version: that nobody comes between is up to the lock. That
-// it is not written after the end of the hold is up to the transaction, which
-// checks the lock's node.
+// a condition on the version: the lock must keep other writers out in between. The
+// transaction checks the lock's node, so nothing is written after the end of the hold.
 func (h *held) appendToSet(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, setTime)
 	defer cancel()

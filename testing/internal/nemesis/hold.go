@@ -16,7 +16,7 @@ type hold struct {
 	client string // the process
 	owner  string
 	spec   lockSpec
-	lock   string // spec.Name, or that of a multi-lock's member
+	lock   string // spec.Name, or the name of a multi-lock's member
 
 	shared  bool
 	token   int64
@@ -108,8 +108,8 @@ func (h *hold) add(e event) {
 	}
 }
 
-// specName is the name of the spec that a lock belongs to, which is that of all members
-// of a multi-lock.
+// specName returns the name of the spec that a lock belongs to. All members of a multi-lock
+// belong to one spec.
 func specName(lock string) string {
 	name, _, _ := strings.Cut(lock, "#")
 	return name
@@ -189,8 +189,8 @@ func (r *roundReport) mayEnd(f faultRecord, h *hold) bool {
 	}
 }
 
-// deletedByOwner reports whether, by the log, a node was deleted by the session that had created it: nobody
-// else has succeeded, even if he tried.
+// deletedByOwner reports whether, by the log, a node was deleted by the session that had created it. Then
+// no other session has succeeded, even if it tried.
 func (r *roundReport) deletedByOwner(node string) bool {
 	if r.log == nil {
 		return false

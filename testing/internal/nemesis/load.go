@@ -43,8 +43,8 @@ func loadCampaign(folder string) (*campaignRecord, error) {
 	return &record, nil
 }
 
-// loadRound reads the histories of a round back. One that is missing or damaged is an error: a
-// round of which a part is not known has proved nothing.
+// loadRound reads the histories of a round back. A missing or damaged history is an error: a
+// round with an unknown part has proved nothing.
 func loadRound(folder string, record roundRecord) (*roundReport, error) {
 	r := &roundReport{
 		folder: folder, record: record, events: map[string][]event{}, locks: map[string][]*hold{},

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// losses tells what the servers of a round have provably not kept although they had acknowledged it. There
-// is none as a rule. A client cannot make up such a proof:
+// losses returns what the servers of a round have provably lost although they had acknowledged it. As a
+// rule there is none. A client cannot make up such a proof:
 //
 //   - nodes on which the servers do not agree, long after all is over;
 //   - nodes that they have in the end, and had deleted by the logs of a majority before the last fault was over;
-//   - updates of a set that a majority has in its logs, and nobody has written over (setlog.go);
+//   - updates of a set that a majority has in its logs, and that no client has written over (setlog.go);
 //   - holds by nodes that no majority has in its logs, but at least one server: nodes whose creation was
 //     acknowledged, and then cut off a log when another server became leader.
 //
-// Servers that lose a deletion have a lock's old holder back in its queue, and servers that lose a creation let
-// the next one in. No lock can keep its promises on them. So such a round is void: only that
-// is judged which the clients know among themselves, and the campaign has another round in its place.
+// If servers lose a deletion, a lock's old holder is back in its queue. If they lose a creation, they let
+// the next contender in. No lock can keep its promises on such servers. So the round is void: only
+// what the clients know among themselves is judged, and the campaign plays another round instead.
 func (r *roundReport) losses() (told []string) {
 	tell := func(what string, all []string) {
 		if len(all) > 0 {

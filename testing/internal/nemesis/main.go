@@ -98,7 +98,7 @@ func (c *campaign) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	progress := func(format string, args ...any) {
-		_, _ = fmt.Fprintf(out, format+"\n", args...) // there is nobody else to tell
+		_, _ = fmt.Fprintf(out, format+"\n", args...) // an error here has no other place to go
 	}
 	progress("seed %d, report in %s", c.seed, c.report)
 	record := campaignRecord{
@@ -141,11 +141,11 @@ func more(progress progress, folder string, record campaignRecord, happened *tot
 	return setups, nil
 }
 
-// setups are how the rounds are set up. Every other one has TLS, half of all have fsync, so that each
-// comes with and without the other: plain, both, fsync, TLS, and so on, or from the middle of that by an
-// odd seed. A single round is plain, as a busy disk would leave it little time for faults. With TLS a proxy
-// sees no frames. So there is none if nothing but frames is to be hurt, and otherwise frames are hurt the
-// more often without it.
+// setups returns how the rounds are set up. Every other round has TLS, and half of all have fsync, so that
+// each comes with and without the other: plain, both, fsync, TLS, and so on. An odd seed begins in the middle.
+// A single round is plain, because a busy disk would leave it little time for faults. With TLS a proxy
+// sees no frames. So no round has TLS if only frames are hurt; otherwise rounds without TLS hurt frames
+// more often.
 func (c *campaign) setups(specs []lockSpec, chosen []fault) []setup {
 	all := make([]setup, 1) // for a soak, whose processes are to grow old
 	if len(chosen) > 0 {

@@ -19,7 +19,7 @@ type clientConfig struct {
 	Registers      string        `json:"registers"`              // the Unix socket
 	Proxied        bool          `json:"proxied"`                // with a proxy for frames before each server
 	Certificates   string        `json:"certificates,omitempty"` // PEM file with authority, certificate and key: TLS
-	Guarded        bool          `json:"guarded,omitempty"`      // presents the credential, and keeps its nodes for those who do
+	Guarded        bool          `json:"guarded,omitempty"`      // presents the credential, and only clients that do may use its nodes
 }
 
 // order is what it is told to do afterwards, one line each. It answers with a reply.
@@ -27,7 +27,7 @@ type order struct {
 	Do   orderKind `json:"do"`
 	Rate int       `json:"rate,omitempty"` // bytes a second
 
-	// Of a fate: that of the k-th frame from now on with the opcode.
+	// A fate is for the k-th frame from now on with the opcode.
 	Op    int32 `json:"op,omitempty"`
 	K     int   `json:"k,omitempty"`
 	Which which `json:"which,omitempty"`

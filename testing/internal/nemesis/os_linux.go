@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic is the time in nanoseconds of the clock that all processes of this machine
-// share and that nobody can set.
+// monotonic returns the time in nanoseconds of the clock that all processes of this machine
+// share and that cannot be set.
 func monotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

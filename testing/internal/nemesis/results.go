@@ -23,7 +23,7 @@ type kindRecord struct {
 
 // roundRecord is one ensemble's life: a campaign has several, one after the other.
 type roundRecord struct {
-	Folder         string        `json:"folder"`         // of the histories: below that of the report
+	Folder         string        `json:"folder"`         // of the histories, below the report's folder
 	Setup          string        `json:"setup"`          // "tls, fsync"
 	ZooKeeper      string        `json:"zookeeper"`      // the version, as a server says
 	SessionTimeout int64         `json:"sessionTimeout"` // nanoseconds

@@ -16,7 +16,7 @@ import (
 )
 
 // How a round ends: all faults are undone, the workers go on in peace for a while, make a last turn
-// that has to succeed, and stop. What the servers still have then nobody needs.
+// that must succeed, and stop. A node that the servers still have then is left over.
 const (
 	calmTime    = 5 * time.Second
 	settleTime  = 30 * time.Second // for what is deleted in the background

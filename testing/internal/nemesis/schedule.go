@@ -114,8 +114,7 @@ func (r *faultRecord) line(start int64) string {
 	return line
 }
 
-// next returns the faults that come next: one, or two that hurt different parts, in the order in which
-// they are to be done.
+// next returns the faults that come next, in order: one, or two that hurt different parts.
 func (s *schedule) next(c *cluster) []fault {
 	var all []fault
 	for _, f := range possible(s.chosen) {

@@ -20,8 +20,8 @@ type transaction struct {
 	record  []byte
 }
 
-// identity tells whether two servers have the same transaction: those that have diverged can have
-// different ones for a zxid.
+// identity is what two servers compare to know whether they have the same transaction. Servers that
+// have diverged can have different transactions for one zxid.
 type identity struct {
 	zxid int64
 	sum  uint32

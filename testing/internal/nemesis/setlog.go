@@ -14,7 +14,7 @@ type setLog struct {
 
 // setWrite is what a transaction did to a part of a set.
 type setWrite struct {
-	version int32  // that the leader gave it: one above that of the data which the leader had
+	version int32  // the leader gave it: one above the version of the data that the leader had
 	newest  string // the value that was appended, if any was
 
 	// values are all in the part, unless they are those that were there before, and the newest.
@@ -31,8 +31,8 @@ func newSetLog() setLog {
 	return setLog{parts: make(map[string][]setWrite), data: make(map[string]string), appended: make(map[string]setPlace)}
 }
 
-// write notes what a transaction wrote to a znode, if that is part of a set. Whoever appends a value
-// writes it last, on a line of its own.
+// write notes what a transaction wrote to a znode, if the znode is part of a set. A client that appends
+// a value writes it last, on a line of its own.
 func (l *setLog) write(node string, version int32, data []byte) {
 	if !strings.HasPrefix(node, setsFolder) {
 		return
@@ -52,14 +52,14 @@ func (l *setLog) write(node string, version int32, data []byte) {
 	l.parts[node], l.data[node] = append(l.parts[node], w), now
 }
 
-// forgotten reports whether it is the servers that have lost a value which is not there in the end. That
-// is so if a majority has it in its logs, and then, by these logs,
-//   - a leader wrote with a version that shows that it did not have it, or
-//   - it was lost to a write that was based on what an earlier leader had forgotten, or
-//   - nobody has ever written anything without it.
+// forgotten reports whether the servers have lost a value that is not there in the end. They have if a
+// majority has it in its logs, and then, by these logs,
+//   - a leader wrote with a version that shows that it did not have the value, or
+//   - a write without the value was based on what an earlier leader had forgotten, or
+//   - no client has ever written anything without the value.
 //
-// A value that somebody wrote over who had not read it was lost by the lock. So was one that
-// no majority has, as far as anybody can prove.
+// If a client wrote over the value without having read it, the lock has lost it. If no majority
+// has the value, nothing proves that the servers lost it, so the lock is blamed.
 func (l *setLog) forgotten(value string) bool {
 	place, committed := l.appended[value]
 	if !committed {
@@ -77,8 +77,8 @@ func (l *setLog) forgotten(value string) bool {
 	return true
 }
 
-// revives reports whether a write has a value in it that the leader of an earlier one had forgotten: who
-// wrote it had read from a server that did not agree with the leader.
+// revives reports whether a write has a value in it that the leader of an earlier write had forgotten: the
+// client that wrote it had read from a server that did not agree with the leader.
 func revives(w setWrite, before []setWrite) bool {
 	for i, rewrite := range before {
 		for k := i - 1; k >= 0 && before[k].version >= rewrite.version; k-- {

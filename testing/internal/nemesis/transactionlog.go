@@ -42,9 +42,9 @@ type lockNode struct {
 	ended   int64 // when the leader began to delete it: milliseconds of the wall clock, cut off
 }
 
-// readTransactionLog reads the logs of the servers of an ensemble, each of which has a folder
-// of its own below the given one. What a majority has was committed; what fewer have was
-// proposed by a leader that fell before it was, or committed and then cut off the others' logs (losses.go).
+// readTransactionLog reads the logs of the servers of an ensemble. Each server has a folder
+// of its own below the given one. What a majority has was committed. What fewer have was
+// proposed by a leader that fell before the commit, or committed and then cut off the others' logs (losses.go).
 // The log is nil if there is no such folder.
 func readTransactionLog(folder string) (*transactionLog, error) {
 	entries, err := os.ReadDir(folder)
@@ -173,7 +173,7 @@ type queue struct {
 	ended []int64 // the latest end of the nodes up to each; never is forever
 }
 
-// queues are those of all folders.
+// queues returns the queue of each folder.
 func queues(nodes []*lockNode) map[string]*queue {
 	all := make(map[string]*queue)
 	for _, n := range nodes {

@@ -19,7 +19,7 @@ func withServers(versions []string, round roundRecord) []string {
 	return append(versions, version)
 }
 
-// versions are those of what a campaign depends on, apart from the servers'.
+// versions returns the versions of what a campaign depends on, apart from the servers.
 func versions() []string {
 	all := []string{runtime.Version(), fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// promise is something of which a campaign must find no breach, by its name in the
+// promise is a property that no campaign may find broken, by its name in the
 // last line of the report.
 type promise string
 
@@ -24,8 +24,8 @@ const (
 	nobodyStuck      promise = "stuck"             // waiters, calls and processes end
 )
 
-// promisesOf are the common ones and those of the recipes in a campaign, in the
-// order of the last line. A zero of a recipe that was not played would prove nothing.
+// promisesOf returns the common promises and the promises of the recipes in a campaign, in the
+// order of the last line. A zero for a recipe that was not played would prove nothing.
 func promisesOf(record *campaignRecord) []promise {
 	played := make(map[string]bool)
 	for _, r := range record.Rounds {

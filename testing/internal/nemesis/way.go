@@ -25,7 +25,7 @@ type way struct {
 	tls     *tls.Config
 
 	mu     sync.Mutex
-	conns  map[*net.TCPConn]bool // those of the client, for resets
+	conns  map[*net.TCPConn]bool // the client's, for resets
 	remove []func()              // what takes the interceptors back
 }
 
@@ -62,7 +62,7 @@ func (w *way) connectString() string {
 	return strings.Join(addrs, ",")
 }
 
-// options are those of the client.
+// options returns the options of the client.
 func (w *way) options(cfg clientConfig) []framework.Option {
 	options := []framework.Option{
 		framework.WithSessionTimeout(cfg.SessionTimeout),

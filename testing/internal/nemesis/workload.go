@@ -37,7 +37,7 @@ type workload struct {
 	// holders write to; nil is the name of the lock.
 	folders, protects func(lockSpec) []string
 
-	// promises are those of this recipe besides the common ones. In a round, find
+	// promises are what this recipe promises besides the common promises. In a round, find
 	// finds their breaches by what clients saw, and findAtServers by what the
 	// servers have or have logged.
 	promises            []promise

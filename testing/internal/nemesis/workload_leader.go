@@ -95,8 +95,8 @@ func (c *candidate) await(ctx context.Context) *held {
 // slot is how long a key is due: all processes have the clock in common.
 const slot = 250 * time.Millisecond
 
-// ran is the kind of the event that tells what became of a run. Its Outcome is
-// that of the marker.
+// ran is the kind of the event that says how a run ended. Its Outcome is the outcome
+// of the marker.
 const ran eventKind = "ran"
 
 var (

@@ -25,7 +25,7 @@ var lockWorkloads = []workload{
 	},
 }
 
-// turnFolders are those of recipes that wait in one folder and hold in another.
+// turnFolders returns the folders of a recipe that waits in one folder and holds in another.
 func turnFolders(s lockSpec) []string { return []string{s.path() + "/locks", s.path() + "/leases"} }
 
 func mutexModel(lockSpec) checker.Model          { return checker.Mutex() }
@@ -162,8 +162,8 @@ func (w *worker) awaitSignal(ctx context.Context, condition *locks.Condition, h 
 	return again[0]
 }
 
-// signal wakes one who waits, or all in the end, so that they can come to theirs. A signal that
-// cannot be given is missed like one that comes too early.
+// signal wakes one waiter, or in the end all waiters, so that they can finish. A signal that
+// cannot be given is missed like a signal that comes too early.
 func (w *worker) signal(ctx context.Context, condition *locks.Condition, h *held) {
 	ctx, cancel := context.WithTimeout(ctx, signalTime)
 	defer cancel()
