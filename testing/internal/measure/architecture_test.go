@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -42,6 +43,31 @@ func TestNamesInTheArchitectureExist(t *testing.T) {
 		default:
 			t.Errorf("neither a place nor a name, quote it otherwise: %s", span)
 		}
+	}
+}
+
+// TestTheMapIsComplete: each package and each module has a line of its own in the map. Each
+// folder at the root has one, or a line of a folder in it.
+func TestTheMapIsComplete(t *testing.T) {
+	module, onTheMap := repository(t), placesOnTheMap(t, content(t, "ARCHITECTURE.md"))
+	packages := make(map[string]bool)
+	for _, name := range module.files {
+		hasCode := strings.HasSuffix(name, ".go") || path.Base(name) == "go.mod"
+		if folder := path.Dir(name); hasCode && folder != "." && !strings.Contains(name, "/testdata/") {
+			packages[folder] = true
+		}
+	}
+	require.Subset(t, slices.Collect(maps.Keys(packages)), []string{"framework", "recipes/locks", "testing/internal/bench", "tools"})
+	for name := range packages {
+		require.Contains(t, onTheMap, name, "the map lacks a package")
+	}
+	for _, folder := range module.folders {
+		if strings.Contains(folder, "/") || folder == "." || folder == "bin" { // git ignores bin
+			continue
+		}
+		require.True(t, slices.ContainsFunc(onTheMap, func(place string) bool {
+			return place == folder || strings.HasPrefix(place, folder+"/")
+		}), "the map lacks the folder %s", folder)
 	}
 }
 
