@@ -91,6 +91,9 @@ var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Ba
 // errOutcomeUnknown marks a write that may or may not have been applied.
 var errOutcomeUnknown = errors.New("it may have been applied")
 
+// errUnsearchable marks the failure of a search that no retry will change.
+var errUnsearchable = errors.New("the folder of a znode that may exist must not be listed")
+
 // OpError is the error of every verb.
 type OpError struct {
 	Op   string // the verb: "create", "delete", "get", ...
@@ -237,6 +240,13 @@ func Retryable(err error) bool {
 	default:
 		return false
 	}
+}
+
+// mayPass reports whether a deletion that failed with this error may succeed later. Missing
+// permissions count: they may be granted again, and until then only this client knows that
+// the znode has to go.
+func mayPass(err error) bool {
+	return Retryable(err) || errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth) && !errors.Is(err, errUnsearchable)
 }
 
 // OutcomeUnknown reports whether the write that failed may have been applied: it was sent,

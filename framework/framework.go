@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/janitor"
 	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/retry"
@@ -36,7 +37,7 @@ type client struct {
 	cfg      config
 	tracker  *tracker
 	watches  *watching.Registry
-	janitor  *janitor
+	janitor  *janitor.Janitor
 	searches *searches
 	ensemble *ensemble
 
@@ -77,7 +78,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.tracker = newTracker(f, f.conduit)
 	f.noContainers.Store(cfg.noContainers)
 	f.watches = watching.New(f.watchingConfig())
-	f.janitor = newJanitor(f)
+	f.janitor = janitor.New(f.janitorConfig())
 	f.searches = newSearches()
 	if f.telemetry, err = newTelemetry(f); err != nil {
 		f.stop(ErrClosed)
@@ -120,6 +121,11 @@ func (f *Framework) watchingConfig() watching.Config {
 		Lost:   ErrConnectionLost,
 		Closed: ErrClosed,
 	}
+}
+
+// janitorConfig returns what the deletions in the background need of the client.
+func (f *Framework) janitorConfig() janitor.Config {
+	return janitor.Config{Context: f.ctx, Connected: f.tracker.whenConnected, MayPass: mayPass, Log: f.cfg.log}
 }
 
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
@@ -198,7 +204,7 @@ func (f *Framework) Close() error {
 	// Then the calls that wait: the goroutines below end with their context.
 	f.stop(ErrClosed)
 	f.watches.Close()
-	f.janitor.close()
+	f.janitor.Close()
 	f.heartbeats.Wait()
 	_, session := f.tracker.current()
 	if err := f.conduit.Close(); err != nil && session != nil {

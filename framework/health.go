@@ -28,7 +28,7 @@ type Health struct {
 func (f *Framework) Health() Health {
 	state, session := f.tracker.current()
 	h := Health{State: state, Session: session, Err: f.usable()}
-	h.PendingCleanups, h.OldestCleanup = f.janitor.unfinished()
+	h.PendingCleanups, h.OldestCleanup = f.janitor.Unfinished()
 	switch {
 	case h.Err != nil:
 	case !state.IsConnected():

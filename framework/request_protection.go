@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/janitor"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
@@ -45,7 +46,7 @@ func (c *creation) protect() (attempt func(context.Context) error, settle func(e
 			}
 		}
 		doubt = nil
-		c.f.janitor.admit(ctx, folder)
+		c.f.janitor.Admit(ctx, folder)
 		c.sent = newUndecided(parent)
 		c.target = JoinPath(parent, c.sent.prefix+name)
 		err := c.attempt(ctx)
@@ -65,7 +66,7 @@ func (c *creation) protect() (attempt func(context.Context) error, settle func(e
 		}
 		// After Close, or when the folder must not be listed, nothing looks for the node. An
 		// ephemeral one goes with its session.
-		if !unsearchable && c.f.janitor.add(folder, doubt.cleanup(c.f)) {
+		if !unsearchable && c.f.janitor.Add(folder, doubt.cleanup(c.f)) {
 			err = fmt.Errorf("%w: %w", ErrCleanupPending, err)
 		}
 		return &OpError{opCreate.name, c.path, err}
@@ -112,7 +113,7 @@ func (u *undecided) begin(root chroot) func(conduit.Reply, error) {
 }
 
 // cleanup deletes the node, if there is one.
-func (u *undecided) cleanup(f *Framework) cleanup {
+func (u *undecided) cleanup(f *Framework) janitor.Cleanup {
 	return func(ctx context.Context) error {
 		path, unknown, err := u.outcome(ctx)
 		if unknown && err == nil {

@@ -2,15 +2,11 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
-
-// errUnsearchable marks the failure of a search that no retry will change.
-var errUnsearchable = errors.New("the folder of a znode that may exist must not be listed")
 
 // searches shares the lists of a folder among all calls that look for their znodes at the
 // same time: a lost connection leaves many creates in doubt at once, and one list has the

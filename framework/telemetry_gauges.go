@@ -44,7 +44,7 @@ func (g *gauges) register(f *Framework) (metric.Registration, error) {
 			o.ObserveFloat64(g.lease, max(0, time.Until(session.Deadline()).Seconds()), server)
 		}
 		o.ObserveInt64(g.watches, int64(f.watches.Active()))
-		pending, oldest := f.janitor.unfinished()
+		pending, oldest := f.janitor.Unfinished()
 		o.ObserveInt64(g.cleanup, int64(pending))
 		o.ObserveFloat64(g.oldest, oldest.Seconds())
 		return nil

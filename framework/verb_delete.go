@@ -247,7 +247,7 @@ func (d *deletion) later() error {
 		return err
 	}
 	parent, _ := SplitPath(d.call.path)
-	if !d.f.janitor.add(d.f.root.full(parent), d.attempt) {
+	if !d.f.janitor.Add(d.f.root.full(parent), d.attempt) {
 		return ErrClosed
 	}
 	return nil

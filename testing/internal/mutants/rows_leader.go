@@ -149,7 +149,7 @@ var leaderMutants = []mutant{
 		property: "A candidate that leaves while its creation is in doubt leaves no node.",
 		dir:      "framework",
 		in:       "(*creation).protect",
-		old:      "c.f.janitor.add(folder, doubt.cleanup(c.f))",
+		old:      "c.f.janitor.Add(folder, doubt.cleanup(c.f))",
 		new:      "c.f.janitor == nil",
 		pkg:      "./recipes/leader",
 		test:     "^TestNothingIsLeftOfALatchClosedDuringItsCreation$/^zkserver$",

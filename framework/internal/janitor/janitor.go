@@ -1,48 +1,62 @@
-package framework
+// Package janitor makes the deletions of a client that must not be forgotten.
+//
+// A [Janitor] repeats each [Cleanup] in the background until it has succeeded or the client
+// has ended. It knows nothing of requests: a cleanup is a function, and a folder is a name.
+package janitor
 
 import (
 	"container/heap"
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 const (
-	// janitorAtOnce bounds the cleanups under way, and so the goroutines. The requests of
+	// maxAtOnce bounds the cleanups under way, and so the goroutines. The requests of
 	// all of them leave in few writes.
-	janitorAtOnce = 1000
+	maxAtOnce = 1000
 
-	// janitorBacklog is how many cleanups a folder may have before creations in it wait.
-	janitorBacklog = 32
+	// maxBacklog is how many cleanups a folder may have before creations in it wait.
+	maxBacklog = 32
 
-	// janitorMaxWait bounds that wait: a server that refuses deletions must not keep the
+	// maxWait bounds that wait: a server that refuses deletions must not keep the
 	// client from creating.
-	janitorMaxWait = time.Second
+	maxWait = time.Second
 
-	janitorMinPause = 20 * time.Millisecond
-	janitorMaxPause = 500 * time.Millisecond
+	minPause = 20 * time.Millisecond
+	maxPause = 500 * time.Millisecond
 
 	// A deletion refused for missing permissions may stay so for as long as the client
 	// lives, and for many clients at once.
-	janitorMaxRefusedPause = 30 * time.Second
+	maxRefusedPause = 30 * time.Second
 )
 
-// cleanup is one deletion that must not be forgotten. It is repeated while its error may
+// Cleanup is one deletion that must not be forgotten. It is repeated while its error may
 // pass.
-type cleanup func(ctx context.Context) error
+type Cleanup func(ctx context.Context) error
 
-// mayPass reports whether a cleanup that failed with this error may succeed later. Missing
-// permissions count: they may be granted again, and until then only this client knows that
-// the znode has to go.
-func mayPass(err error) bool {
-	return Retryable(err) || errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth) && !errors.Is(err, errUnsearchable)
+// Config has what a janitor needs of its client.
+type Config struct {
+	// Context ends with the client. Cleanups get it.
+	Context context.Context
+
+	// Connected returns a channel that is closed while there is a connection.
+	Connected func() <-chan struct{}
+
+	// MayPass reports whether a cleanup that failed with this error may succeed later.
+	MayPass func(error) bool
+
+	Log *slog.Logger
 }
 
 // task is a cleanup and its progress.
 type task struct {
-	cleanup
+	cleanup Cleanup
 	folder  string // of the znode, at the server
 	since   time.Time
 	counted bool          // in the backlog of its folder
@@ -51,12 +65,12 @@ type task struct {
 	due     time.Time     // of the next
 }
 
-// janitor runs cleanups in the background until each has succeeded or the client is
+// Janitor runs cleanups in the background until each has succeeded or the client is
 // closed. It repeats a failed cleanup after a pause of its own. It has goroutines only
 // while there is something to do: one that starts due cleanups, and one for each cleanup
 // under way.
-type janitor struct {
-	f     *Framework
+type Janitor struct {
+	cfg   Config
 	added chan struct{} // wakes run: something is due, or there is room
 
 	mu       sync.Mutex
@@ -73,19 +87,19 @@ type janitor struct {
 // backlog is the cleanups of one folder.
 type backlog struct {
 	n    int
-	room chan struct{} // closed when n falls below janitorBacklog; nil while no creation waits
+	room chan struct{} // closed when n falls below maxBacklog; nil while no creation waits
 }
 
-func newJanitor(f *Framework) *janitor {
-	return &janitor{
-		f: f, added: make(chan struct{}, 1),
+// New returns a janitor with nothing to do. It has no goroutine.
+func New(cfg Config) *Janitor {
+	return &Janitor{
+		cfg: cfg, added: make(chan struct{}, 1),
 		tasks: make(map[*task]struct{}), folders: make(map[string]*backlog),
 	}
 }
 
-// add accepts the cleanup of a znode in a folder, or returns false when the client is
-// closed.
-func (j *janitor) add(folder string, c cleanup) bool {
+// Add accepts the cleanup of a znode in a folder, or returns false after Close.
+func (j *Janitor) Add(folder string, c Cleanup) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -107,27 +121,28 @@ func (j *janitor) add(folder string, c cleanup) bool {
 	return true
 }
 
-func (j *janitor) wake() {
+func (j *Janitor) wake() {
 	select {
 	case j.added <- struct{}{}:
 	default:
 	}
 }
 
-// close drops what is left after the client's context has ended.
-func (j *janitor) close() {
+// Close drops what is left and waits for the goroutines. The client's context must have
+// ended.
+func (j *Janitor) Close() {
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
 	j.done.Wait()
 }
 
-// admit waits while the folder has a backlog of cleanups: callers that give up faster
+// Admit waits while the folder has a backlog of cleanups: callers that give up faster
 // than the server deletes must not fill a folder with nodes.
-func (j *janitor) admit(ctx context.Context, folder string) {
+func (j *Janitor) Admit(ctx context.Context, folder string) {
 	j.mu.Lock()
 	b := j.folders[folder]
-	if b == nil || b.n < janitorBacklog {
+	if b == nil || b.n < maxBacklog {
 		j.mu.Unlock()
 		return // the usual case costs one look
 	}
@@ -137,25 +152,24 @@ func (j *janitor) admit(ctx context.Context, folder string) {
 	room := b.room
 	j.mu.Unlock()
 	select {
-	case <-j.f.tracker.whenConnected():
+	case <-j.cfg.Connected():
 	default:
 		return // the creation waits for the connection, and the cleanups do too
 	}
-	limit := time.NewTimer(janitorMaxWait)
+	limit := time.NewTimer(maxWait)
 	defer limit.Stop()
 	select {
 	case <-room:
 	case <-limit.C: // rather one node too many than a creation that never comes
 	case <-ctx.Done():
-	case <-j.f.ctx.Done():
+	case <-j.cfg.Context.Done():
 	}
 }
 
 // run starts due cleanups until none is left.
-func (j *janitor) run() {
+func (j *Janitor) run() {
 	for {
-		err := j.f.awaitConnection(j.f.ctx, 0, nil)
-		rest, more := j.start(err == nil)
+		rest, more := j.start(j.awaitConnection())
 		if !more {
 			return
 		}
@@ -163,9 +177,19 @@ func (j *janitor) run() {
 	}
 }
 
+// awaitConnection waits until there is a connection, or returns false when the client has
+// ended.
+func (j *Janitor) awaitConnection() bool {
+	select {
+	case <-j.cfg.Connected():
+	case <-j.cfg.Context.Done():
+	}
+	return j.cfg.Context.Err() == nil
+}
+
 // start starts the cleanups that are due, as many as there is room for. It returns how
 // long it is until the next is due, and ends the run when none is left.
-func (j *janitor) start(usable bool) (rest time.Duration, more bool) {
+func (j *Janitor) start(usable bool) (rest time.Duration, more bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !usable || j.closed || len(j.tasks) == 0 {
@@ -176,11 +200,11 @@ func (j *janitor) start(usable bool) (rest time.Duration, more bool) {
 	for len(j.resting) > 0 && !j.resting[0].due.After(now) {
 		j.ready = append(j.ready, heap.Pop(&j.resting).(*task)) //nolint:forcetypeassert // the heap holds nothing else
 	}
-	for len(j.ready) > 0 && j.underWay < janitorAtOnce {
+	for len(j.ready) > 0 && j.underWay < maxAtOnce {
 		t := j.ready[0]
 		j.ready[0], j.ready = nil, j.ready[1:]
 		j.underWay++
-		j.done.Go(func() { j.settle(t, t.cleanup(j.f.ctx)) })
+		j.done.Go(func() { j.settle(t, t.cleanup(j.cfg.Context)) })
 	}
 	if len(j.resting) == 0 {
 		return time.Hour, true
@@ -189,12 +213,12 @@ func (j *janitor) start(usable bool) (rest time.Duration, more bool) {
 }
 
 // settle ends one try of a task.
-func (j *janitor) settle(t *task, err error) {
+func (j *Janitor) settle(t *task, err error) {
 	defer j.wake()
-	if j.f.ctx.Err() != nil {
+	if j.cfg.Context.Err() != nil {
 		return // the error is the client's end, which says nothing about the znode
 	}
-	if mayPass(err) {
+	if j.cfg.MayPass(err) {
 		j.again(t, err)
 		return
 	}
@@ -205,42 +229,42 @@ func (j *janitor) settle(t *task, err error) {
 	j.uncountLocked(t)
 	j.mu.Unlock()
 	// A node that is gone is what the cleanup was for.
-	if err != nil && !errors.Is(err, ErrNoNode) {
-		j.f.cfg.log.Error("cleanup failed and is given up", "error", err)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		j.cfg.Log.Error("cleanup failed and is given up", "error", err)
 	}
 }
 
 // again postpones a task that has failed, each time for twice as long. Missing permissions
 // are logged once, and make no creation wait: they last until they are granted again.
-func (j *janitor) again(t *task, err error) {
-	longest, refused := janitorMaxPause, false
+func (j *Janitor) again(t *task, err error) {
+	longest, refused := maxPause, false
 	j.mu.Lock()
-	if errors.Is(err, ErrNoAuth) {
-		longest = janitorMaxRefusedPause
+	if errors.Is(err, zk.ErrNoAuth) {
+		longest = maxRefusedPause
 		refused, t.refused = !t.refused, true
 		// It may last for as long as the client lives, so no creation waits for it.
 		j.uncountLocked(t)
 	}
-	t.pause = min(max(2*t.pause, janitorMinPause), longest)
+	t.pause = min(max(2*t.pause, minPause), longest)
 	// Spread, since one outage makes many tasks fail at the same moment.
 	t.due = time.Now().Add(t.pause/2 + rand.N(t.pause))
 	j.underWay--
 	heap.Push(&j.resting, t)
 	j.mu.Unlock()
 	if refused {
-		j.f.cfg.log.Error("cleanup refused, and repeated until it is allowed or the client is closed", "error", err)
+		j.cfg.Log.Error("cleanup refused, and repeated until it is allowed or the client is closed", "error", err)
 	}
 }
 
 // uncountLocked takes a task out of the backlog of its folder.
-func (j *janitor) uncountLocked(t *task) {
+func (j *Janitor) uncountLocked(t *task) {
 	if !t.counted {
 		return
 	}
 	t.counted = false
 	b := j.folders[t.folder]
 	b.n--
-	if b.n < janitorBacklog && b.room != nil {
+	if b.n < maxBacklog && b.room != nil {
 		close(b.room)
 		b.room = nil
 	}
@@ -250,19 +274,19 @@ func (j *janitor) uncountLocked(t *task) {
 }
 
 // rest waits until a task is due, or there is something new.
-func (j *janitor) rest(d time.Duration) {
+func (j *Janitor) rest(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-j.added:
 	case <-timer.C:
-	case <-j.f.ctx.Done():
+	case <-j.cfg.Context.Done():
 	}
 }
 
-// unfinished returns how many cleanups have not succeeded, those under way included,
+// Unfinished returns how many cleanups have not succeeded, those under way included,
 // and for how long the oldest of them has not.
-func (j *janitor) unfinished() (n int, oldest time.Duration) {
+func (j *Janitor) Unfinished() (n int, oldest time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for t := range j.tasks {

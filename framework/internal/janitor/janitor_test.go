@@ -1,0 +1,154 @@
+package janitor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+var errBusy = errors.New("busy")
+
+// client is what a janitor sees of one.
+type client struct {
+	*Janitor
+	log       bytes.Buffer
+	connected chan struct{}
+	end       context.CancelFunc
+}
+
+// inBubble runs a test with a connected client on fake time.
+func inBubble(t *testing.T, test func(t *testing.T, c *client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &client{connected: make(chan struct{})}
+		close(c.connected)
+		ctx, end := context.WithCancel(t.Context())
+		c.end = end
+		c.Janitor = New(Config{
+			Context:   ctx,
+			Connected: func() <-chan struct{} { return c.connected },
+			MayPass:   func(err error) bool { return errors.Is(err, errBusy) || errors.Is(err, zk.ErrNoAuth) },
+			Log:       slog.New(slog.NewTextHandler(&c.log, nil)),
+		})
+		test(t, c)
+		end()
+		c.Close()
+	})
+}
+
+// failing returns a cleanup that fails a number of times before it succeeds.
+func failing(times int, with error) (Cleanup, *int) {
+	tries := new(int)
+	return func(context.Context) error {
+		if *tries++; *tries <= times {
+			return with
+		}
+		return nil
+	}, tries
+}
+
+func TestACleanupIsRepeatedUntilItSucceeds(t *testing.T) {
+	for name, with := range map[string]error{"busy": errBusy, "refused": zk.ErrNoAuth} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *client) {
+				cleanup, tries := failing(9, fmt.Errorf("delete /a/b: %w", with))
+				require.True(t, c.Add("/a", cleanup))
+				synctest.Wait()
+				n, _ := c.Unfinished()
+				require.Equal(t, 1, n)
+				time.Sleep(10 * maxRefusedPause)
+				synctest.Wait()
+				require.Equal(t, 10, *tries)
+				n, _ = c.Unfinished()
+				require.Zero(t, n)
+				require.Equal(t, with == zk.ErrNoAuth, strings.Contains(c.log.String(), "cleanup refused")) //nolint:errorlint // the row itself
+			})
+		})
+	}
+}
+
+func TestAHopelessCleanupIsGivenUp(t *testing.T) {
+	for name, row := range map[string]struct {
+		err    error
+		logged bool
+	}{"gone already": {zk.ErrNoNode, false}, "wrong": {zk.ErrBadArguments, true}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *client) {
+				cleanup, tries := failing(1, row.err)
+				require.True(t, c.Add("/a", cleanup))
+				time.Sleep(time.Hour)
+				require.Equal(t, 1, *tries)
+				n, _ := c.Unfinished()
+				require.Zero(t, n)
+				require.Equal(t, row.logged, strings.Contains(c.log.String(), "cleanup failed and is given up"))
+			})
+		})
+	}
+}
+
+// TestAFullFolderMakesCreationsWait until one of its cleanups has succeeded, or for a second.
+func TestAFullFolderMakesCreationsWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *client) {
+		const pause = 300 * time.Millisecond
+		for range maxBacklog {
+			require.True(t, c.Add("/a", func(ctx context.Context) error {
+				select {
+				case <-time.After(pause):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}))
+		}
+		admitted := func(folder string) time.Duration {
+			began := time.Now()
+			c.Admit(t.Context(), folder)
+			return time.Since(began)
+		}
+		require.Zero(t, admitted("/b"), "another folder")
+		require.Equal(t, pause, admitted("/a"))
+		require.Zero(t, admitted("/a"), "nothing is left")
+
+		never, _ := failing(1<<30, errBusy)
+		for range maxBacklog {
+			require.True(t, c.Add("/a", never))
+		}
+		require.Equal(t, maxWait, admitted("/a"))
+		c.connected = make(chan struct{})
+		require.Zero(t, admitted("/a"), "the creation waits for the connection itself")
+	})
+}
+
+// TestNoCleanupWithoutAConnection, and none after the end of the client.
+func TestNoCleanupWithoutAConnection(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *client) {
+		c.connected = make(chan struct{})
+		first, tries := failing(0, nil)
+		require.True(t, c.Add("/a", first))
+		time.Sleep(time.Minute)
+		require.Zero(t, *tries)
+		n, oldest := c.Unfinished()
+		require.Equal(t, 1, n)
+		require.Equal(t, time.Minute, oldest)
+		close(c.connected)
+		synctest.Wait()
+		require.Equal(t, 1, *tries)
+
+		c.connected = make(chan struct{})
+		late, tries := failing(0, nil)
+		require.True(t, c.Add("/a", late))
+		c.end()
+		c.Close()
+		require.Zero(t, *tries)
+		require.False(t, c.Add("/a", late), "no promise of a deletion that no goroutine makes")
+	})
+}
