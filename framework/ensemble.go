@@ -17,8 +17,9 @@ const lookupLimit = 5 * time.Second
 // ensemble knows the addresses of the servers: from the provider and, with a tracker, from
 // the servers themselves. The newest change counts.
 type ensemble struct {
-	f        *Framework
 	provider EnsembleProvider
+	fixed    bool   // neither the provider nor a tracker can change the servers
+	root     chroot // of the first answer
 	log      *slog.Logger
 
 	changed chan struct{} // wakes the goroutine of follow
@@ -28,28 +29,25 @@ type ensemble struct {
 	servers []string
 }
 
-func newEnsemble(f *Framework) *ensemble {
+func newEnsemble(cfg *config) *ensemble {
+	_, fixed := cfg.ensemble.(FixedEnsembleProvider)
 	return &ensemble{
-		f: f, provider: f.cfg.ensemble, log: f.cfg.log,
+		provider: cfg.ensemble, fixed: fixed && !cfg.tracksEnsemble, root: cfg.root, log: cfg.log,
 		changed: make(chan struct{}, 1),
-		said:    f.cfg.connectString, servers: f.cfg.servers,
+		said:    cfg.connectString, servers: cfg.servers,
 	}
 }
 
-// start starts the goroutines that follow changes, unless there can be none. They end with
-// the client.
-func (e *ensemble) start() {
-	if _, fixed := e.provider.(FixedEnsembleProvider); fixed && !e.f.cfg.tracksEnsemble {
+// leaver has a connection, and cuts it if isGone says so of its server.
+type leaver interface {
+	Leave(isGone func(server string, address net.Addr) bool)
+}
+
+// follow cuts connections to servers that are gone, until the context ends.
+func (e *ensemble) follow(ctx context.Context, connection leaver) {
+	if e.fixed {
 		return // nothing can change, so no goroutine has to wait for it
 	}
-	e.f.heartbeats.Go(e.follow)
-	if e.f.cfg.tracksEnsemble {
-		e.f.heartbeats.Go(e.track)
-	}
-}
-
-// follow cuts connections to servers that are gone.
-func (e *ensemble) follow() {
 	if notifier, ok := e.provider.(EnsembleNotifier); ok {
 		registration := notifier.OnChange(e.look)
 		defer registration.Remove()
@@ -59,10 +57,10 @@ func (e *ensemble) follow() {
 		select {
 		case <-e.changed:
 			servers := e.list()
-			e.f.conduit.Leave(func(server string, address net.Addr) bool {
-				return e.isGone(servers, server, address)
+			connection.Leave(func(server string, address net.Addr) bool {
+				return e.isGone(ctx, servers, server, address)
 			})
-		case <-e.f.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -96,10 +94,10 @@ func (e *ensemble) list() []string {
 		switch servers, root, err := parseConnectString(said); {
 		case err != nil:
 			e.log.Error("connection string refused", "error", err)
-		case root != "" && root != e.f.cfg.root:
+		case root != "" && root != e.root:
 			// In another tree the client's locks would protect nothing.
 			e.log.Error("connection string refused: its chroot differs from the client's chroot",
-				"connectionString", said, "chroot", string(e.f.cfg.root))
+				"connectionString", said, "chroot", string(e.root))
 		default:
 			e.adopt(servers)
 		}
@@ -140,11 +138,11 @@ func (e *ensemble) adopt(servers []string) {
 
 // isGone reports whether the server of a connection is certainly none of the servers,
 // neither by name nor by address. A name that cannot be looked up may be its name.
-func (e *ensemble) isGone(servers []string, server string, address net.Addr) bool {
+func (e *ensemble) isGone(ctx context.Context, servers []string, server string, address net.Addr) bool {
 	if slices.Contains(servers, server) || slices.Contains(servers, address.String()) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(e.f.ctx, lookupLimit)
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
 	defer cancel()
 	for _, s := range servers {
 		host, port, err := net.SplitHostPort(s)

@@ -27,44 +27,44 @@ func WithEnsembleTracker() Option {
 	return optionFunc(func(c *config) error { c.tracksEnsemble = true; return nil })
 }
 
-// track reads the configuration on every connection and after every change.
-func (e *ensemble) track() {
-	for e.f.ctx.Err() == nil {
+// trackEnsemble reads the configuration on every connection and after every change.
+func (f *Framework) trackEnsemble() {
+	for f.ctx.Err() == nil {
 		// No caller waits for this connection, so the wait has no limit.
-		if err := e.f.awaitConnection(e.f.ctx, 0, nil); err != nil {
+		if err := f.awaitConnection(f.ctx, 0, nil); err != nil {
 			return
 		}
-		linked := e.f.Session().Context(StandardErrorPolicy)
-		watch, err := e.readConfig(linked)
+		linked := f.Session().Context(StandardErrorPolicy)
+		watch, err := f.followConfig(linked)
 		if err != nil {
 			// A read that failed with its connection is repeated on the next one anyway.
 			if linked.Err() == nil {
-				e.log.Warn("the ensemble's configuration cannot be followed on this connection", "error", err)
+				f.cfg.log.Warn("the ensemble's configuration cannot be followed on this connection", "error", err)
 			}
 			<-linked.Done()
 			continue
 		}
 		select {
 		case <-watch.Fired():
-		case <-e.f.ctx.Done():
+		case <-f.ctx.Done():
 			watch.Cancel()
 		}
 	}
 }
 
-// readConfig adopts the current configuration, and watches for the next.
-func (e *ensemble) readConfig(ctx context.Context) (*Watch, error) {
+// followConfig adopts the current configuration, and watches for the next.
+func (f *Framework) followConfig(ctx context.Context) (*Watch, error) {
 	var data []byte
 	var watch *Watch
-	c, err := ReadData(configPath, &data, Watched(&watch)).build(e.f.unrooted())
+	c, err := ReadData(configPath, &data, Watched(&watch)).build(f.unrooted())
 	if err != nil {
 		return nil, err
 	}
-	if err := e.f.exchange(ctx, c); err != nil {
+	if err := f.exchange(ctx, c); err != nil {
 		return nil, err
 	}
 	if servers := clientAddresses(string(data)); servers != nil {
-		e.adopt(servers)
+		f.ensemble.adopt(servers)
 	}
 	return watch, nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
@@ -254,28 +253,12 @@ func mayPass(err error) bool {
 // been applied.
 func OutcomeUnknown(err error) bool { return errors.Is(err, errOutcomeUnknown) }
 
-// requestError translates the conduit's error for a request without a reply.
-func (f *Framework) requestError(ctx context.Context, err error, write bool) error {
-	sent := errors.Is(err, conduit.ErrUnanswered)
-	var result error
-	switch {
-	case errors.Is(err, conduit.ErrOtherSession):
-		result = ErrSessionEnded
-	case errors.Is(err, conduit.ErrAbandoned):
-		// Before the end of the client: the caller's own context comes first.
-		result = interrupted(ctx)
-	case f.ctx.Err() != nil: // however the connection ended
-		result = f.ended()
-	case sent && errors.Is(err, conduit.ErrReplyTooLarge):
-		result = fmt.Errorf("%w: %w", ErrTooLarge, err)
-	case sent:
-		result = fmt.Errorf("%w: %w", ErrConnectionLost, err)
-	default:
-		result = fmt.Errorf("%w: %w", ErrNotConnected, err)
-	}
-	if sent && write {
-		// A part of it may have reached the server.
-		return fmt.Errorf("%w: %w", result, errOutcomeUnknown)
-	}
-	return result
-}
+// attemptError is the failure of the newest attempt to connect, as a part of another error.
+// errors.As finds its types, but errors.Is does not match it: the deadline of an attempt is
+// not the caller's deadline.
+type attemptError struct{ reason error }
+
+func (e attemptError) Error() string { return "the newest attempt: " + e.reason.Error() }
+
+// As finds the errors of crypto/tls and net.
+func (e attemptError) As(target any) bool { return errors.As(e.reason, target) }

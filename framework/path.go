@@ -128,3 +128,9 @@ func (c chroot) own(path string) string {
 func isReserved(full string) bool {
 	return full == reserved || strings.HasPrefix(full, reserved+"/")
 }
+
+// isBelow reports whether a path equals ancestor or is below it.
+func isBelow(path, ancestor string) bool {
+	return ancestor == "/" || path == ancestor ||
+		len(path) > len(ancestor) && path[:len(ancestor)] == ancestor && path[len(ancestor)] == '/'
+}

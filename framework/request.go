@@ -3,7 +3,9 @@ package framework
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -60,13 +62,31 @@ type call struct {
 	deliver func(ok bool)
 }
 
+// requests is the way of all requests of a client and its views. It waits for connections,
+// sends, repeats and measures. It knows sessions and the connection, but no verb.
+type requests struct {
+	cfg       config
+	ensemble  *ensemble
+	conduit   *conduit.Conduit
+	tracker   *tracker
+	telemetry *telemetry // nil without providers
+
+	ctx  context.Context // ends when Close begins, or a credential is refused
+	stop context.CancelCauseFunc
+
+	started atomic.Bool // calls can be made, or wait for a connection
+	closed  atomic.Bool // Close has begun
+
+	background background
+}
+
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
 // error of the first call that failed.
-func (f *Framework) exchange(ctx context.Context, calls ...*call) error {
-	if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, calls[0].session); err != nil {
+func (r *requests) exchange(ctx context.Context, calls ...*call) error {
+	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
-	err := f.exchangeNow(ctx, calls...)
+	err := r.exchangeNow(ctx, calls...)
 	for _, c := range calls {
 		if c.deliver != nil {
 			c.deliver(err == nil)
@@ -75,12 +95,12 @@ func (f *Framework) exchange(ctx context.Context, calls ...*call) error {
 	return err
 }
 
-func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
-	bound := f.scopeOf(ctx).boundTo()
+func (r *requests) exchangeNow(ctx context.Context, calls ...*call) error {
+	bound := r.scopeOf(ctx).boundTo()
 	sent, memory := make([]*conduit.Call, len(calls)), make([]conduit.Call, len(calls))
 	for i, c := range calls {
-		if len(c.body) > f.cfg.maxRequest {
-			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), f.cfg.maxRequest)}
+		if len(c.body) > r.cfg.maxRequest {
+			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.maxRequest)}
 		}
 		sent[i] = &memory[i]
 		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
@@ -94,26 +114,26 @@ func (f *Framework) exchangeNow(ctx context.Context, calls ...*call) error {
 			sent[i].OnDone = c.begin()
 		}
 	}
-	accepted := f.conduit.Do(ctx, sent...)
+	accepted := r.conduit.Do(ctx, sent...)
 	var first error
 	for i, c := range calls {
-		if err := f.outcome(ctx, c, sent[i]); err != nil && first == nil {
+		if err := r.outcome(ctx, c, sent[i]); err != nil && first == nil {
 			first = &OpError{c.name, c.path, err}
 		}
 	}
 	// No call has failed by itself, but not all of them were answered.
 	if first == nil && accepted != nil {
-		return &OpError{calls[0].name, calls[0].path, f.requestError(ctx, accepted, calls[0].write)}
+		return &OpError{calls[0].name, calls[0].path, r.requestError(ctx, accepted, calls[0].write)}
 	}
 	return first
 }
 
 // outcome decodes the reply of one call.
-func (f *Framework) outcome(ctx context.Context, c *call, sent *conduit.Call) error {
+func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) error {
 	reply, err := sent.Result()
 	switch {
 	case err != nil:
-		return f.requestError(ctx, err, c.write)
+		return r.requestError(ctx, err, c.write)
 	case reply.Code != 0 && c.refused != nil:
 		return c.refused(serverError(reply.Code))
 	case reply.Code != 0:
@@ -125,7 +145,7 @@ func (f *Framework) outcome(ctx context.Context, c *call, sent *conduit.Call) er
 	meant := c.decode(d)
 	if err := d.Err(); err != nil {
 		// A server that garbles one reply is not trusted with the next.
-		f.conduit.Reset(err)
+		r.conduit.Reset(err)
 		err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
 		if c.write { // the server has applied it, but the rest of the reply is unreliable
 			err = fmt.Errorf("%w: %w", err, errOutcomeUnknown)
@@ -148,21 +168,21 @@ func answeringNoNode(absent func()) func(error) error {
 
 // awaitConnection waits until there is a connection, the limit has passed (0 for
 // none), the context or the session (nil for any) ends, or the client is closed.
-func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, session *Session) error {
+func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, session *Session) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	if err := f.usable(); err != nil {
+	if err := r.usable(); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return interrupted(ctx) // even if there is a connection: nothing is sent for it
 	}
-	session = cmp.Or(session, f.scopeOf(ctx).boundTo())
+	session = cmp.Or(session, r.scopeOf(ctx).boundTo())
 	if err := session.over(); err != nil {
 		return err // although a session of that id may live on
 	}
-	connected := f.tracker.whenConnected()
+	connected := r.tracker.whenConnected()
 	select {
 	case <-connected:
 		return nil // the usual case needs no timer
@@ -182,30 +202,67 @@ func (f *Framework) awaitConnection(ctx context.Context, limit time.Duration, se
 	case <-connected:
 		return session.over() // the connection may belong to the next session
 	case <-tooLate:
-		return f.unreachable(fmt.Errorf("%w within %v", ErrNotConnected, limit))
+		return r.unreachable(fmt.Errorf("%w within %v", ErrNotConnected, limit))
 	case <-ended:
 		return session.over()
 	case <-ctx.Done():
-		return f.unreachable(interrupted(ctx))
-	case <-f.ctx.Done():
-		return f.ended()
+		return r.unreachable(interrupted(ctx))
+	case <-r.ctx.Done():
+		return r.ended()
 	}
 }
 
-func (f *Framework) usable() error {
-	if f.ctx.Err() != nil {
-		return f.ended()
+func (r *requests) usable() error {
+	if r.ctx.Err() != nil {
+		return r.ended()
 	}
-	if !f.started.Load() {
+	if !r.started.Load() {
 		return ErrNotStarted
 	}
 	return nil
 }
 
 // ended returns why the client accepts no more requests.
-func (f *Framework) ended() error {
-	if f.closed.Load() {
+func (r *requests) ended() error {
+	if r.closed.Load() {
 		return ErrClosed
 	}
-	return context.Cause(f.ctx)
+	return context.Cause(r.ctx)
+}
+
+// requestError translates the conduit's error for a request without a reply.
+func (r *requests) requestError(ctx context.Context, err error, write bool) error {
+	sent := errors.Is(err, conduit.ErrUnanswered)
+	var result error
+	switch {
+	case errors.Is(err, conduit.ErrOtherSession):
+		result = ErrSessionEnded
+	case errors.Is(err, conduit.ErrAbandoned):
+		// Before the end of the client: the caller's own context comes first.
+		result = interrupted(ctx)
+	case r.ctx.Err() != nil: // however the connection ended
+		result = r.ended()
+	case sent && errors.Is(err, conduit.ErrReplyTooLarge):
+		result = fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case sent:
+		result = fmt.Errorf("%w: %w", ErrConnectionLost, err)
+	default:
+		result = fmt.Errorf("%w: %w", ErrNotConnected, err)
+	}
+	if sent && write {
+		// A part of it may have reached the server.
+		return fmt.Errorf("%w: %w", result, errOutcomeUnknown)
+	}
+	return result
+}
+
+// unreachable adds to an error the reason why there is no connection, if it is known.
+func (r *requests) unreachable(err error) error {
+	if reason := r.conduit.LastFailure(); reason != nil {
+		return fmt.Errorf("%w (%w)", err, attemptError{reason})
+	}
+	if r.tracker.everHadSession() {
+		return err // the servers are known to be right: it is an outage
+	}
+	return fmt.Errorf("%w (no server has refused or answered yet: %v)", err, r.ensemble.current())
 }

@@ -39,10 +39,10 @@ type plan struct {
 
 // verb carries out a call of a verb: it prepares the plan, measures, retries, and names the
 // verb and its path in the error.
-func (f *Framework) verb(ctx context.Context, op operation, path string, prepare func() (plan, error)) error {
+func (r *requests) verb(ctx context.Context, op operation, path string, prepare func() (plan, error)) error {
 	p, err := prepare()
 	if err == nil {
-		err = f.measured(ctx, op, path, &p)
+		err = r.measured(ctx, op, path, &p)
 	}
 	switch {
 	case err == nil:
@@ -75,7 +75,7 @@ func reasonOf(err error) error {
 }
 
 // try makes one try.
-func (f *Framework) try(ctx context.Context, p *plan) error {
+func (r *requests) try(ctx context.Context, p *plan) error {
 	if p.tries++; p.tries > 1 && p.onRetry != nil {
 		p.onRetry(ctx, p.tries)
 	}
@@ -83,34 +83,34 @@ func (f *Framework) try(ctx context.Context, p *plan) error {
 	if p.attempt != nil {
 		err = p.attempt(ctx)
 	} else {
-		err = f.exchange(ctx, p.calls...)
+		err = r.exchange(ctx, p.calls...)
 	}
 	p.inDoubt = p.inDoubt || OutcomeUnknown(err)
 	return err
 }
 
 // retry makes tries as the policy says.
-func (f *Framework) retry(ctx context.Context, p *plan) error {
-	scope := f.scopeOf(ctx)
-	run := retry.Begin(f.policyFor(scope, p.retry))
+func (r *requests) retry(ctx context.Context, p *plan) error {
+	scope := r.scopeOf(ctx)
+	run := retry.Begin(r.policyFor(scope, p.retry))
 	if p.session != nil {
 		// Also for the calls that an attempt makes, such as those for parents.
-		ctx, scope = f.inSession(ctx, scope, p.session, false)
+		ctx, scope = r.inSession(ctx, scope, p.session, false)
 	}
-	err := f.repeat(ctx, scope, p, &run)
+	err := r.repeat(ctx, scope, p, &run)
 	run.Done(err)
 	return err
 }
 
-func (f *Framework) repeat(ctx context.Context, scope *scope, p *plan, run *retry.Run) error {
+func (r *requests) repeat(ctx context.Context, scope *scope, p *plan, run *retry.Run) error {
 	// A policy that does not retry in another session binds the call to the current one.
 	binds := scope.boundTo() == nil && !run.AllowRetry(ErrSessionExpired, true)
 	for {
-		if s := f.Session(); binds && s != nil && s.Err() == nil {
-			ctx, scope = f.inSession(ctx, scope, s, true) //nolint:fatcontext // once at most
+		if _, s := r.tracker.current(); binds && s != nil && s.Err() == nil {
+			ctx, scope = r.inSession(ctx, scope, s, true) //nolint:fatcontext // once at most
 			binds = false
 		}
-		err := scope.expired(f.try(ctx, p))
+		err := scope.expired(r.try(ctx, p))
 		if err == nil || isPermanent(err) {
 			return permanentReason(err)
 		}
@@ -118,14 +118,14 @@ func (f *Framework) repeat(ctx context.Context, scope *scope, p *plan, run *retr
 		if OutcomeUnknown(err) && !p.repeatable || !mayRepeat(run, err) {
 			return err
 		}
-		if why := f.over(ctx); why != nil {
+		if why := r.over(ctx); why != nil {
 			return stopped(why, err) // the policy is not asked about a try that cannot be made
 		}
 		wait, ok := run.Next(err)
 		if !ok {
 			return err // the policy gives up: the last error says why
 		}
-		if why := f.pause(ctx, wait); why != nil {
+		if why := r.pause(ctx, wait); why != nil {
 			return stopped(why, err)
 		}
 	}
@@ -155,27 +155,27 @@ func permanentReason(err error) error {
 }
 
 // over returns why there can be no other try.
-func (f *Framework) over(ctx context.Context) error {
+func (r *requests) over(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return interrupted(ctx)
-	case f.ctx.Err() != nil:
-		return f.ended()
+	case r.ctx.Err() != nil:
+		return r.ended()
 	default:
 		return nil
 	}
 }
 
 // pause waits between two tries, and returns what ended the wait early.
-func (f *Framework) pause(ctx context.Context, wait time.Duration) error {
+func (r *requests) pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-f.ctx.Done():
+	case <-r.ctx.Done():
 	}
-	return f.over(ctx)
+	return r.over(ctx)
 }
 
 // stopped is the error of a call that could not be repeated after last.

@@ -21,15 +21,15 @@ type scope struct {
 	byPolicy bool
 }
 
-type scopeKey struct{ client *client }
+type scopeKey struct{ client *requests }
 
 // scopeOf returns the scope in the context for this client. A Retry that has returned no
 // longer counts, even if its context is still used.
-func (f *Framework) scopeOf(ctx context.Context) *scope {
+func (r *requests) scopeOf(ctx context.Context) *scope {
 	if ctx == nil {
 		return nil // the call refuses a nil context itself
 	}
-	s, _ := ctx.Value(scopeKey{f.client}).(*scope)
+	s, _ := ctx.Value(scopeKey{r}).(*scope)
 	if s == nil || s.over != nil && s.over.Load() {
 		return nil
 	}
@@ -45,12 +45,12 @@ func (s *scope) boundTo() *Session {
 }
 
 // inSession returns a context whose calls run in one session only.
-func (f *Framework) inSession(ctx context.Context, parent *scope, session *Session, byPolicy bool) (context.Context, *scope) {
+func (r *requests) inSession(ctx context.Context, parent *scope, session *Session, byPolicy bool) (context.Context, *scope) {
 	bound := &scope{session: session, byPolicy: byPolicy}
 	if parent != nil {
 		bound.budget, bound.over = parent.budget, parent.over
 	}
-	return context.WithValue(ctx, scopeKey{f.client}, bound), bound
+	return context.WithValue(ctx, scopeKey{r}, bound), bound
 }
 
 // expired translates the error of a call that its policy has bound to a session into the
@@ -65,29 +65,29 @@ func (s *scope) expired(err error) error {
 
 // withBudget returns a context whose calls share one budget. It is the budget of a
 // surrounding Retry, unless there is a policy. The caller must call the second result.
-func (f *Framework) withBudget(ctx context.Context, policy retry.Policy) (context.Context, func()) {
-	outer := f.scopeOf(ctx)
+func (r *requests) withBudget(ctx context.Context, policy retry.Policy) (context.Context, func()) {
+	outer := r.scopeOf(ctx)
 	if policy == nil {
 		if outer != nil && outer.budget != nil {
 			return ctx, func() {} // the outer loop counts, and ends, for this one as well
 		}
-		policy = f.cfg.retry
+		policy = r.cfg.retry
 	}
 	loop := &scope{budget: retry.NewBudget(policy), over: new(atomic.Bool)}
 	if outer != nil {
 		loop.session, loop.byPolicy = outer.session, outer.byPolicy
 	}
-	return context.WithValue(ctx, scopeKey{f.client}, loop), func() { loop.over.Store(true) }
+	return context.WithValue(ctx, scopeKey{r}, loop), func() { loop.over.Store(true) }
 }
 
 // policyFor returns the policy of a call: its own, its scope's budget, or the client's.
-func (f *Framework) policyFor(s *scope, own retry.Policy) retry.Policy {
+func (r *requests) policyFor(s *scope, own retry.Policy) retry.Policy {
 	switch {
 	case own != nil:
 		return own
 	case s != nil && s.budget != nil:
 		return s.budget
 	default:
-		return f.cfg.retry
+		return r.cfg.retry
 	}
 }

@@ -63,7 +63,7 @@ func (s *searches) join(f *Framework, parent string) (*search, error) {
 	}
 	first := newSearch()
 	folder = &folderSearches{next: first}
-	if !f.goHeartbeat(func() { s.run(f, full, parent, folder) }) {
+	if !f.background.start(func() { s.run(f, full, parent, folder) }) {
 		return nil, ErrClosed
 	}
 	s.folders[full] = folder

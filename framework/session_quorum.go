@@ -90,17 +90,6 @@ type term struct {
 	first time.Time     // when the first heartbeat since the last failure was written
 }
 
-// goHeartbeat starts a goroutine that Close waits for, or returns false after Close.
-func (f *Framework) goHeartbeat(run func()) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed.Load() { // set under mu, before Close waits
-		return false
-	}
-	f.heartbeats.Go(run)
-	return true
-}
-
 func newHeartbeat(f *Framework, s *Session) *heartbeat { return &heartbeat{f: f, s: s} }
 
 // context returns the context of the current term, or one that has ended.
@@ -182,7 +171,7 @@ func (h *heartbeat) join() *term {
 	t.timer = time.AfterFunc(time.Hour, t.watchDeadline)
 	t.timer.Stop() // until there is a deadline
 	h.term, h.holds = t, 1
-	if !h.f.goHeartbeat(t.run) {
+	if !h.f.background.start(t.run) {
 		t.end(&LostError{Reason: ReasonClosed})
 	}
 	return t

@@ -64,6 +64,12 @@ func (s ConnectionState) IsConnected() bool {
 	return s == Connected || s == Reconnected || s == ReadOnly
 }
 
+func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
+	return listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
+		log.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
+	}))
+}
+
 // tracker turns the conduit's events into connection states and sessions. It is
 // the one place where either changes.
 //

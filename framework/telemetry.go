@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -77,41 +76,6 @@ func WithPathAttribute() Option {
 	return optionFunc(func(c *config) error { c.pathAttribute = true; return nil })
 }
 
-// TracerProvider returns the provider given to [WithTracerProvider], or one that does
-// nothing, for recipes on the client. It is never nil.
-func (f *Framework) TracerProvider() trace.TracerProvider {
-	if f.cfg.tracers == nil {
-		return tracenoop.NewTracerProvider()
-	}
-	return f.cfg.tracers
-}
-
-// MeterProvider returns the provider given to [WithMeterProvider], or one that does
-// nothing, for recipes on the client. It is never nil.
-func (f *Framework) MeterProvider() metric.MeterProvider {
-	if f.cfg.meters == nil {
-		return metricnoop.NewMeterProvider()
-	}
-	return f.cfg.meters
-}
-
-// HasTelemetry reports whether the client has a tracer or meter provider. Without one,
-// recipes need not measure anything.
-func (f *Framework) HasTelemetry() bool { return f.telemetry != nil }
-
-// HasPathAttribute reports whether the client was made [WithPathAttribute].
-func (f *Framework) HasPathAttribute() bool { return f.cfg.pathAttribute }
-
-// ServerAttributes returns the attributes server.address and server.port of the
-// newest connection, for spans of recipes; nil for a client without telemetry, and
-// before the first connection.
-func (f *Framework) ServerAttributes() []attribute.KeyValue {
-	if f.telemetry == nil {
-		return nil
-	}
-	return slices.Clone(*f.telemetry.server.Load())
-}
-
 // telemetry records the spans and metrics of a client. It is nil without a provider, so
 // that requests then pay nothing for it.
 type telemetry struct {
@@ -126,13 +90,27 @@ type telemetry struct {
 	registration metric.Registration                  // of gauges, once started
 }
 
+func (c *config) tracerProvider() trace.TracerProvider {
+	if c.tracers == nil {
+		return tracenoop.NewTracerProvider()
+	}
+	return c.tracers
+}
+
+func (c *config) meterProvider() metric.MeterProvider {
+	if c.meters == nil {
+		return metricnoop.NewMeterProvider()
+	}
+	return c.meters
+}
+
 // newTelemetry returns nil for a client without providers.
-func newTelemetry(f *Framework) (*telemetry, error) {
-	if f.cfg.tracers == nil && f.cfg.meters == nil {
+func newTelemetry(cfg *config) (*telemetry, error) {
+	if cfg.tracers == nil && cfg.meters == nil {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
-	t := &telemetry{tracer: f.TracerProvider().Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())), paths: f.cfg.pathAttribute}
-	meter := f.MeterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
+	t := &telemetry{tracer: cfg.tracerProvider().Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())), paths: cfg.pathAttribute}
+	meter := cfg.meterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
 	var errs [4]error
 	t.duration, errs[0] = meter.Float64Histogram("curator.client.operation.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time from a call of a verb to its result, retries included."),
@@ -151,15 +129,13 @@ func newTelemetry(f *Framework) (*telemetry, error) {
 	for _, op := range measuredOperations {
 		t.retries.Add(context.Background(), 0, metric.WithAttributes(keyOperation.String(op.name)))
 	}
-	// Before Start, so that the first state is counted as well.
-	f.OnConnectionState(t.entered)
 	return t, nil
 }
 
 // start registers the gauges, so that collectors can read them.
-func (t *telemetry) start(f *Framework) (err error) {
+func (t *telemetry) start(o observed) (err error) {
 	if t != nil {
-		t.registration, err = t.gauges.register(f)
+		t.registration, err = t.gauges.register(o, &t.server)
 	}
 	return err
 }
@@ -200,13 +176,13 @@ func (t *telemetry) entered(s ConnectionState) {
 }
 
 // measured is retry with one span and one measurement for all attempts together.
-func (f *Framework) measured(ctx context.Context, op operation, path string, p *plan) error {
+func (r *requests) measured(ctx context.Context, op operation, path string, p *plan) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	t := f.telemetry
+	t := r.telemetry
 	if t == nil {
-		return f.retry(ctx, p)
+		return r.retry(ctx, p)
 	}
 	began := time.Now()
 	operation := keyOperation.String(op.name)
@@ -220,7 +196,7 @@ func (f *Framework) measured(ctx context.Context, op operation, path string, p *
 		t.retries.Add(ctx, 1, metric.WithAttributes(operation))
 		span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(attempt)))
 	}
-	err := f.retry(ctx, p)
+	err := r.retry(ctx, p)
 	span.SetAttributes(*t.server.Load()...)
 	measured := []attribute.KeyValue{operation}
 	// A class only: texts have paths in them, and would make a series each.

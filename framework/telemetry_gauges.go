@@ -3,9 +3,14 @@ package framework
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/gocurator/curator/framework/internal/janitor"
+	"github.com/gocurator/curator/framework/internal/watching"
 )
 
 // gauges are the asynchronous instruments, which cost nothing until they are collected.
@@ -34,17 +39,24 @@ func newGauges(meter metric.Meter) (gauges, error) {
 	return g, errors.Join(errs[:]...)
 }
 
-func (g *gauges) register(f *Framework) (metric.Registration, error) {
+// observed is what the gauges show.
+type observed struct {
+	tracker *tracker
+	watches *watching.Registry
+	janitor *janitor.Janitor
+}
+
+func (g *gauges) register(seen observed, newest *atomic.Pointer[[]attribute.KeyValue]) (metric.Registration, error) {
 	return g.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		state, session := f.tracker.current()
-		server := metric.WithAttributes(*f.telemetry.server.Load()...)
+		state, session := seen.tracker.current()
+		server := metric.WithAttributes(*newest.Load()...)
 		o.ObserveInt64(g.state, int64(state), server)
 		// Before the first session there is no lease that could be short.
 		if session != nil {
 			o.ObserveFloat64(g.lease, max(0, time.Until(session.Deadline()).Seconds()), server)
 		}
-		o.ObserveInt64(g.watches, int64(f.watches.Active()))
-		pending, oldest := f.janitor.Unfinished()
+		o.ObserveInt64(g.watches, int64(seen.watches.Active()))
+		pending, oldest := seen.janitor.Unfinished()
 		o.ObserveInt64(g.cleanup, int64(pending))
 		o.ObserveFloat64(g.oldest, oldest.Seconds())
 		return nil

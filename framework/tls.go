@@ -71,24 +71,3 @@ func (c tlsConn) Close() error {
 	defer cut.Stop()
 	return c.Conn.Close()
 }
-
-// attemptError is the failure of the newest attempt to connect, as a part of another error.
-// errors.As finds its types, but errors.Is does not match it: the deadline of an attempt is
-// not the caller's deadline.
-type attemptError struct{ reason error }
-
-func (e attemptError) Error() string { return "the newest attempt: " + e.reason.Error() }
-
-// As finds the errors of crypto/tls and net.
-func (e attemptError) As(target any) bool { return errors.As(e.reason, target) }
-
-// unreachable adds to an error the reason why there is no connection, if it is known.
-func (f *Framework) unreachable(err error) error {
-	if reason := f.conduit.LastFailure(); reason != nil {
-		return fmt.Errorf("%w (%w)", err, attemptError{reason})
-	}
-	if f.tracker.everHadSession() {
-		return err // the servers are known to be right: it is an outage
-	}
-	return fmt.Errorf("%w (no server has refused or answered yet: %v)", err, f.Servers())
-}

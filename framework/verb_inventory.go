@@ -67,9 +67,3 @@ func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...
 	})
 	return n, err
 }
-
-// isBelow reports whether a path equals ancestor or is below it.
-func isBelow(path, ancestor string) bool {
-	return ancestor == "/" || path == ancestor ||
-		len(path) > len(ancestor) && path[:len(ancestor)] == ancestor && path[len(ancestor)] == '/'
-}

@@ -1,0 +1,212 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/janitor"
+	"github.com/gocurator/curator/framework/internal/watching"
+)
+
+// logFlushLimit bounds how long Close waits for a log handler.
+const logFlushLimit = 500 * time.Millisecond
+
+// New returns a client that is not started. It checks the connection string and
+// all options, sends nothing and starts nothing.
+//
+// The connection string has ZooKeeper's format: "host:port,host:port,.../chroot". With a
+// chroot every path of this client is below it. The string must be empty with
+// [WithEnsembleProvider].
+func New(connectString string, opts ...Option) (*Framework, error) {
+	cfg, err := newConfig(connectString, opts)
+	if err != nil {
+		return nil, err
+	}
+	f := &Framework{&client{requests: &requests{cfg: cfg}}, cfg.root}
+	f.base = f
+	f.ctx, f.stop = context.WithCancelCause(context.Background())
+	f.ensemble = newEnsemble(&f.cfg)
+	f.conduit = conduit.New(f.conduitConfig())
+	f.tracker = newTracker(f, f.conduit)
+	f.noContainers.Store(cfg.noContainers)
+	f.watches = watching.New(f.watchingConfig())
+	f.janitor = janitor.New(f.janitorConfig())
+	f.searches = newSearches()
+	if f.telemetry, err = newTelemetry(&f.cfg); err != nil {
+		f.stop(ErrClosed)
+		return nil, fmt.Errorf("framework: telemetry: %w", err)
+	}
+	if f.telemetry != nil {
+		f.OnConnectionState(f.telemetry.entered) // before Start, so that the first state is counted as well
+	}
+	return f, nil
+}
+
+// conduitConfig returns the settings of the connection. The conduit calls nothing of the
+// client before Start.
+func (f *Framework) conduitConfig() conduit.Config {
+	return conduit.Config{
+		Servers:        f.cfg.servers,
+		Ensemble:       f.ensemble.list,
+		SessionTimeout: f.cfg.sessionTimeout,
+		ConnectTimeout: f.cfg.connectionTimeout,
+		MaxReply:       f.cfg.maxReply,
+		Dial:           f.cfg.dial,
+		Lookup:         f.cfg.lookup,
+		Events:         (*events)(f),
+		Logger:         f.cfg.log,
+		Tick:           f.cfg.tick,
+		Auth:           f.cfg.auth,
+		ReadOnly:       f.cfg.readOnly,
+		Suspended:      f.cfg.suspended,
+	}
+}
+
+// watchingConfig returns what the registry of watches needs of the client.
+func (f *Framework) watchingConfig() watching.Config {
+	return watching.Config{
+		Send: f.conduit.Send,
+		Refusal: func(server string, code int32) error {
+			err := serverError(code)
+			if isUnimplemented(err) {
+				return unsupported(f.conduit.NoteTooOld(server))
+			}
+			return err
+		},
+		Lost:   ErrConnectionLost,
+		Closed: ErrClosed,
+	}
+}
+
+// janitorConfig returns what the deletions in the background need of the client.
+func (f *Framework) janitorConfig() janitor.Config {
+	return janitor.Config{Context: f.ctx, Connected: f.tracker.whenConnected, MayPass: mayPass, Log: f.cfg.log}
+}
+
+// Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
+// credentials are accepted. The context bounds only the wait. When Connect returns an
+// error, it leaves nothing running.
+func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
+	f, err := New(connectString, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Start(); err != nil {
+		return nil, err
+	}
+	if err := f.awaitAccess(ctx); err != nil {
+		// Nothing has been done, so there is no session whose end could be missed.
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Start begins to connect and returns at once. A client is started once;
+// starting it again, or after Close, is an error.
+func (f *Framework) Start() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f != f.base:
+		return fmt.Errorf("framework: start: %w", errView)
+	case f.closing != nil:
+		return fmt.Errorf("framework: start: %w", ErrClosed)
+	case f.started.Load():
+		return errors.New("framework: start: already started")
+	}
+	if err := f.telemetry.start(observed{f.tracker, f.watches, f.janitor}); err != nil {
+		return fmt.Errorf("framework: start: telemetry: %w", err)
+	}
+	f.started.Store(true) // before the first event, since a listener may make calls
+	if err := f.conduit.Start(); err != nil {
+		f.started.Store(false)
+		return errors.Join(fmt.Errorf("framework: start: %w", err), f.telemetry.stop())
+	}
+	f.background.start(func() { f.ensemble.follow(f.ctx, f.conduit) })
+	if f.cfg.tracksEnsemble {
+		f.background.start(f.trackEnsemble)
+	}
+	return nil
+}
+
+// Close ends the session and stops the client. The contexts of all holds end before
+// anything is sent; the server then deletes the session's ephemeral nodes. All waiting and
+// later calls fail with [ErrClosed]. Listeners receive nothing more.
+//
+// Close takes at most about two seconds and leaves no goroutine, whatever the server does.
+// An error means that no server has confirmed the end of the session, which then times out
+// there; the client is closed all the same. Close is idempotent: a second call waits for
+// the first and returns its result. On a view (see [Framework.UsingNamespace]) Close does
+// nothing but log and return an error.
+func (f *Framework) Close() error {
+	if f != f.base {
+		// Logged, because a deferred Close drops its error and the client would live on.
+		f.cfg.log.Error("close of a view closes nothing: close the client that it was made from", "namespace", f.Namespace())
+		return fmt.Errorf("framework: close: %w", errView)
+	}
+	f.mu.Lock()
+	if done := f.closing; done != nil {
+		// Another call closes; not under mu, which its goroutines may need.
+		f.mu.Unlock()
+		<-done
+		return f.closeErr
+	}
+	f.closing = make(chan struct{})
+	f.closed.Store(true)
+	f.mu.Unlock()
+	defer close(f.closing)
+
+	// First, so that holders learn of the end before the server deletes their nodes.
+	f.tracker.close()
+	// Then the calls that wait: the goroutines below end with their context.
+	f.stop(ErrClosed)
+	f.watches.Close()
+	f.janitor.Close()
+	f.background.close()
+	_, session := f.tracker.current()
+	if err := f.conduit.Close(); err != nil && session != nil {
+		// Without a session there was nothing to confirm.
+		f.closeErr = fmt.Errorf("framework: close: %w", err)
+	}
+	// Last, since meter providers and log handlers are not ours and may block.
+	if err := f.telemetry.stop(); err != nil {
+		f.cfg.log.Error("telemetry could not be stopped", "error", err)
+	}
+	f.cfg.logs.Flush(logFlushLimit)
+	return f.closeErr
+}
+
+// events is the Framework as the conduit sees it.
+type events Framework
+
+func (e *events) Expired() { e.tracker.onExpired() }
+
+func (e *events) Connected(h conduit.Handshake) {
+	e.telemetry.connected(h)
+	// Before the tracker lets calls go: a watch must be in place again before new reads.
+	e.watches.OnConnected(h.Server)
+	e.tracker.onConnected(h)
+	e.ensemble.onConnected(h.Server)
+}
+
+func (e *events) Resumed() { e.tracker.onResumed() }
+
+func (e *events) Revived(h conduit.Handshake) { e.tracker.onRevived(h) }
+
+func (e *events) AuthFailed(err error) {
+	e.tracker.onAuthFailed()
+	// No later attempt could succeed, so all calls end with the reason.
+	e.stop(fmt.Errorf("%w: %w", ErrAuthFailed, err))
+}
+
+func (e *events) Disconnected(reason error) {
+	// The contexts of holds end before the watches do: their waiters act on the event.
+	e.tracker.onDisconnected(reason)
+	e.watches.OnDisconnected()
+}
+
+func (e *events) Notified(n conduit.Notification) { e.watches.OnNotified(n) }
