@@ -89,47 +89,23 @@ func WithCompressionProvider(p CompressionProvider) Option {
 	})
 }
 
-// CompressedOption is returned by [Compressed].
-type CompressedOption struct{}
-
-// Compressed stores the data compressed. The size limit of requests applies to the
-// compressed data. It is Curator's compressed().
-func Compressed() CompressedOption { return CompressedOption{} }
-
-//nolint:unparam // the interface is that of options which can fail
-func (CompressedOption) applyCreate(c *createConfig) error { c.compressed = true; return nil }
-
-//nolint:unparam // the interface is that of options which can fail
-func (CompressedOption) applySet(c *setConfig) error { c.compressed = true; return nil }
-
-// DecompressedOption is returned by [Decompressed].
-type DecompressedOption struct{}
-
-// Decompressed returns data that was stored with [Compressed], here or in Java. The read
-// fails with [ErrCompression] if the data was stored otherwise, is damaged, or is too large
-// when decompressed. A znode without data, such as a parent, yields nil. It is Curator's
-// decompressed().
-func Decompressed() DecompressedOption { return DecompressedOption{} }
-
-func (DecompressedOption) applyGet(c *readConfig) error { c.decompressed = true; return nil }
-
 // stored returns the data as it will be sent.
-func (f *Framework) stored(path string, data []byte, compressed bool) ([]byte, error) {
+func (c *config) stored(path string, data []byte, compressed bool) ([]byte, error) {
 	if !compressed {
 		return data, nil
 	}
-	out, err := f.cfg.compression.Compress(path, data)
+	out, err := c.compression.Compress(path, data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCompression, err)
 	}
 	return out, nil
 }
 
-func (f *Framework) decompress(path string, data []byte) ([]byte, error) {
+func (c *config) decompress(path string, data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, nil // no stream at all, such as the data of a parent
 	}
-	out, err := f.cfg.compression.Decompress(path, data)
+	out, err := c.compression.Decompress(path, data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %d bytes: %w", ErrCompression, len(data), err)
 	}

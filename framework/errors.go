@@ -50,6 +50,10 @@ var (
 	// asks for. The connection was cut.
 	ErrMalformedReply = errors.New("malformed reply")
 
+	// ErrUnsupported reports a request that the server's version of ZooKeeper does not
+	// have. The message names the server and, if known, its version.
+	ErrUnsupported = errors.New("not supported by the server")
+
 	// ErrCleanupPending reports that a znode could not be deleted within the call, and
 	// that the client goes on trying in the background until it succeeds or is closed.
 	ErrCleanupPending = errors.New("deletion goes on in the background")

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework/internal/janitor"
+	"github.com/gocurator/curator/framework/internal/searching"
 	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/retry"
@@ -36,7 +37,7 @@ type client struct {
 	base     *Framework // the one that is not a view
 	watches  *watching.Registry
 	janitor  *janitor.Janitor
-	searches *searches
+	searches *searching.Searches
 
 	noContainers atomic.Bool // parents are persistent nodes: asked for, or a server has no others
 

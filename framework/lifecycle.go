@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/janitor"
+	"github.com/gocurator/curator/framework/internal/searching"
 	"github.com/gocurator/curator/framework/internal/watching"
 )
 
@@ -30,11 +31,11 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.ensemble = newEnsemble(&f.cfg)
 	f.conduit = conduit.New(f.conduitConfig())
-	f.tracker = newTracker(f, f.conduit)
+	f.tracker = newTracker(&f.cfg, f.conduit, (*heartbeatWriter)(f))
 	f.noContainers.Store(cfg.noContainers)
 	f.watches = watching.New(f.watchingConfig())
 	f.janitor = janitor.New(f.janitorConfig())
-	f.searches = newSearches()
+	f.searches = searching.New(f.background.start)
 	if f.telemetry, err = newTelemetry(&f.cfg); err != nil {
 		f.stop(ErrClosed)
 		return nil, fmt.Errorf("framework: telemetry: %w", err)

@@ -32,6 +32,7 @@ var (
 	opCheck           = operation{wire.OpCheck, "check", false}
 	opTransact        = operation{wire.OpMulti, "transact", true}
 	opSetWatches      = operation{wire.OpSetWatches, "watch data", false}
+	opAddWatch        = operation{wire.OpAddWatch, "add watch", false}
 
 	opGetACL            = operation{wire.OpGetACL, "get ACL", false}
 	opSetACL            = operation{wire.OpSetACL, "set ACL", true}

@@ -102,7 +102,7 @@ func (p *parents) request(full string) *call {
 		cfg.mode = Persistent
 	}
 	if cfg.acl == nil {
-		cfg.acl = p.f.defaultACL(full)
+		cfg.acl = p.f.cfg.defaultACL(full)
 	}
 	op := cfg.mode.operation()
 	op.write = false

@@ -3,90 +3,27 @@ package framework
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// searches shares the lists of a folder among all calls that look for their znodes at the
-// same time: a lost connection leaves many creates in doubt at once, and one list has the
-// names for all of them.
-type searches struct {
-	mu      sync.Mutex
-	folders map[string]*folderSearches // by path at the server, while one is under way
-}
-
-// folderSearches are the searches of one folder. A search under way may have been sent
-// before a later create, which therefore needs the next one.
-type folderSearches struct{ next *search }
-
-// search is one sync and list of a folder.
-type search struct {
-	done  chan struct{} // closed when names or err is set
-	names map[string]string
-	err   error
-}
-
-func newSearches() *searches { return &searches{folders: make(map[string]*folderSearches)} }
-
 // findProtected returns the path of the child with this prefix, "" when there is
-// none.
+// none. Calls that search the same folder share a list.
 func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (string, error) {
-	s, err := f.searches.join(f, parent)
-	if err != nil {
-		return "", err
+	search := f.searches.Join(f.root.full(parent), func() (map[string]string, error) { return f.protectedNames(parent) })
+	if search == nil {
+		return "", ErrClosed
 	}
 	select {
-	case <-s.done:
+	case <-search.Done():
 	case <-ctx.Done():
 		return "", interrupted(ctx)
 	}
-	name, found := s.names[prefix]
-	if s.err != nil || !found {
-		return "", s.err
+	name, err := search.Find(prefix)
+	if err != nil || name == "" {
+		return "", err
 	}
 	return JoinPath(parent, name), nil
-}
-
-// join returns a search of the folder that has not been sent yet.
-func (s *searches) join(f *Framework, parent string) (*search, error) {
-	full := f.root.full(parent)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	folder := s.folders[full]
-	if folder != nil {
-		// The search under way may be older than the create, so the next one counts.
-		if folder.next == nil {
-			folder.next = newSearch()
-		}
-		return folder.next, nil
-	}
-	first := newSearch()
-	folder = &folderSearches{next: first}
-	if !f.background.start(func() { s.run(f, full, parent, folder) }) {
-		return nil, ErrClosed
-	}
-	s.folders[full] = folder
-	return first, nil
-}
-
-func newSearch() *search { return &search{done: make(chan struct{})} }
-
-// run makes the searches of one folder, one after the other, until no call needs one.
-func (s *searches) run(f *Framework, full, parent string, folder *folderSearches) {
-	for {
-		s.mu.Lock()
-		next := folder.next
-		folder.next = nil
-		if next == nil {
-			delete(s.folders, full)
-			s.mu.Unlock()
-			return
-		}
-		s.mu.Unlock()
-		next.names, next.err = f.protectedNames(parent)
-		close(next.done)
-	}
 }
 
 // protectedNames returns the protected names in a folder by their prefixes. A sync goes

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/go-zookeeper/zk"
-
-	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // HeartbeatPrefix is the first part of the name of a session's heartbeat znode. By writing
@@ -64,10 +61,26 @@ func (s *Session) HoldDeadline(policy ErrorPolicy) time.Time {
 	return s.Deadline()
 }
 
+// heartbeats writes the znodes of heartbeats. Every acknowledged write confirms the session.
+type heartbeats interface {
+	// start runs a function on a goroutine that ends with the client, or returns false when
+	// the client is closed.
+	start(run func()) bool
+
+	// write writes to the znode, which it creates if created is false, in this session only.
+	// The znode may be the first one below the client's root.
+	write(ctx context.Context, s *Session, path string, created bool) error
+
+	// remove deletes the znode in the background.
+	remove(ctx context.Context, path string)
+}
+
 // heartbeat confirms a session while something is held on it.
 type heartbeat struct {
-	f *Framework
-	s *Session
+	s     *Session
+	beats heartbeats
+	tick  time.Duration
+	log   *slog.Logger
 
 	mu    sync.Mutex
 	holds int
@@ -77,8 +90,7 @@ type heartbeat struct {
 
 // term is the time from the first hold to the release of the last.
 type term struct {
-	f *Framework
-	s *Session
+	h *heartbeat
 
 	ctx   context.Context // ends with the deadline, the session or the last hold
 	end   context.CancelCauseFunc
@@ -90,7 +102,9 @@ type term struct {
 	first time.Time     // when the first heartbeat since the last failure was written
 }
 
-func newHeartbeat(f *Framework, s *Session) *heartbeat { return &heartbeat{f: f, s: s} }
+func newHeartbeat(s *Session, beats heartbeats, cfg *config) *heartbeat {
+	return &heartbeat{s: s, beats: beats, tick: cfg.tick, log: cfg.log}
+}
 
 // context returns the context of the current term, or one that has ended.
 func (h *heartbeat) context() context.Context {
@@ -141,7 +155,7 @@ func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 // quarter of the timeout apart, up to a quarter of the timeout earlier. So a timeout below
 // 4/3 ticks has passed by then.
 func (h *heartbeat) confirmable() error {
-	tick, timeout := h.f.cfg.tick, h.s.Timeout()
+	tick, timeout := h.tick, h.s.Timeout()
 	if 3*timeout < 4*tick {
 		return fmt.Errorf("%w: a session timeout of %v cannot be confirmed under QuorumErrorPolicy with a tickTime of %v, "+
 			"expected a timeout of %v or more, or the tickTime of the servers in WithServerTiming", ErrInvalidOption, timeout, tick, 4*tick)
@@ -164,14 +178,14 @@ func (h *heartbeat) join() *term {
 	}
 	h.count++
 	t := &term{
-		f: h.f, s: h.s, ready: make(chan struct{}),
+		h: h, ready: make(chan struct{}),
 		path: fmt.Sprintf("/%s%x_%d", HeartbeatPrefix, uint64(h.s.id), h.count),
 	}
 	t.ctx, t.end = context.WithCancelCause(h.s.alive)
 	t.timer = time.AfterFunc(time.Hour, t.watchDeadline)
 	t.timer.Stop() // until there is a deadline
 	h.term, h.holds = t, 1
-	if !h.f.background.start(t.run) {
+	if !h.beats.start(t.run) {
 		t.end(&LostError{Reason: ReasonClosed})
 	}
 	return t
@@ -205,12 +219,11 @@ func (t *term) run() {
 		}
 		if err != nil {
 			t.first = time.Time{}
-			t.f.cfg.log.Debug("heartbeat not written", "error", err)
+			t.h.log.Debug("heartbeat not written", "error", err)
 		}
 		t.pause(err == nil)
 	}
-	// Refused only when the client is closed: then the znode goes with the session.
-	_ = t.f.Delete(context.WithoutCancel(t.ctx), t.path, InBackground())
+	t.h.beats.remove(context.WithoutCancel(t.ctx), t.path)
 }
 
 // hopeless reports whether a first heartbeat has failed for a reason that stays, for
@@ -223,8 +236,7 @@ func (t *term) hopeless(err error) bool {
 // beat writes one heartbeat. When it confirms the first deadline, it sets the timer to end
 // the term there, and lets the waiting holders continue.
 func (t *term) beat(created *bool) error {
-	c := t.request(*created)
-	err := t.f.exchange(t.ctx, c)
+	err := t.h.beats.write(t.ctx, t.h.s, t.path, *created)
 	switch {
 	case isReply(err, ErrNodeExists): // an earlier try did it
 		*created = true
@@ -232,13 +244,6 @@ func (t *term) beat(created *bool) error {
 	case isReply(err, ErrNoNode) && *created: // another client has deleted it
 		*created = false
 		return err
-	case isReply(err, ErrNoNode): // a hold may be the first thing below a chroot
-		root, _ := SplitPath(t.f.cfg.root.below(t.path))
-		p := parents{f: t.f.base, mode: Persistent}
-		if err := p.create(t.ctx, root); err != nil {
-			return err
-		}
-		return t.beat(created)
 	case err != nil:
 		return err
 	}
@@ -247,36 +252,20 @@ func (t *term) beat(created *bool) error {
 		t.first = time.Now()
 	}
 	// By now a heartbeat would have confirmed an earlier one, if any of them were in time.
-	if !t.isReady() && time.Since(t.first) > 2*t.s.Timeout() {
+	if !t.isReady() && time.Since(t.first) > 2*t.h.s.Timeout() {
 		return errUnconfirmed
 	}
-	if !t.isReady() && time.Now().Before(t.s.clock.QuorumDeadline()) {
+	if !t.isReady() && time.Now().Before(t.h.s.clock.QuorumDeadline()) {
 		t.watchDeadline()
 		close(t.ready)
 	}
 	return nil
 }
 
-func (t *term) request(created bool) *call {
-	full := t.f.cfg.root.below(t.path)
-	c := &call{path: t.path, common: common{session: t.s}, confirm: true}
-	if created {
-		e := wire.NewEncoder(len(full) + 12)
-		e.String(full)
-		e.Buffer(nil)
-		e.Int32(-1) // whatever its version
-		c.operation, c.body = opSet, e.Bytes()
-		return c
-	}
-	cfg := createConfig{mode: Ephemeral, acl: zk.WorldACL(zk.PermAll)}
-	c.operation, c.body = cfg.mode.operation(), encodeCreate(full, nil, &cfg)
-	return c
-}
-
 // watchDeadline ends the term if its deadline has passed, or sets the timer to the newest
 // deadline.
 func (t *term) watchDeadline() {
-	if left := time.Until(t.s.clock.QuorumDeadline()); left > 0 {
+	if left := time.Until(t.h.s.clock.QuorumDeadline()); left > 0 {
 		t.timer.Reset(left) // heartbeats have moved it since the timer was set
 		return
 	}
@@ -286,12 +275,12 @@ func (t *term) watchDeadline() {
 // pause waits until the next heartbeat is due. It is due soon after a failure, and as long
 // as no heartbeat has confirmed a deadline.
 func (t *term) pause(written bool) {
-	wait := t.s.Timeout() / 4
+	wait := t.h.s.Timeout() / 4
 	switch {
 	case !written:
 		wait = min(wait, heartbeatMinPause)
 	case !t.isReady():
-		wait = min(wait, t.f.cfg.tick)
+		wait = min(wait, t.h.tick)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

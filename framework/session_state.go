@@ -77,10 +77,11 @@ func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
 // clock decides whether the deadline has moved since. So a client that reaches no server
 // still notices the loss in time.
 type tracker struct {
-	client    *Framework
+	cfg       *config
 	log       *slog.Logger
 	listeners *listen.Set[ConnectionState]
 	clock     connectionClock
+	beats     heartbeats
 
 	mu            sync.Mutex
 	state         ConnectionState
@@ -101,10 +102,9 @@ type connectionClock interface {
 	Lapse(why error)
 }
 
-func newTracker(f *Framework, clock connectionClock) *tracker {
-	log := f.cfg.log
+func newTracker(cfg *config, clock connectionClock, beats heartbeats) *tracker {
 	return &tracker{
-		client: f, log: log, listeners: newStateListeners(log), clock: clock, connected: make(chan struct{}),
+		cfg: cfg, log: cfg.log, listeners: newStateListeners(cfg.log), clock: clock, beats: beats, connected: make(chan struct{}),
 	}
 }
 
@@ -119,7 +119,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
 		t.session = newSession(h, t.clock)
-		t.session.heart = newHeartbeat(t.client, t.session)
+		t.session.heart = newHeartbeat(t.session, t.beats, t.cfg)
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)
@@ -134,7 +134,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.enter(Reconnected)
 	default:
 		t.everConnected = true
-		t.client.warnOfTiming(h.Timeout)
+		t.cfg.warnOfTiming(h.Timeout)
 		t.enter(Connected)
 	}
 }

@@ -41,17 +41,17 @@ func (c *config) safeTimeout() time.Duration {
 }
 
 // warnOfTiming logs a warning if the granted timeout is too short for the policy.
-func (f *Framework) warnOfTiming(granted time.Duration) {
-	switch safe := f.cfg.safeTimeout(); {
-	case f.cfg.errorPolicy == StandardErrorPolicy && granted < safe:
-		f.cfg.log.Warn("session timeout is too short for the error policy: "+
+func (c *config) warnOfTiming(granted time.Duration) {
+	switch safe := c.safeTimeout(); {
+	case c.errorPolicy == StandardErrorPolicy && granted < safe:
+		c.log.Warn("session timeout is too short for the error policy: "+
 			"a server that is cut off from its leader may confirm a lock that other servers have given away",
-			"timeout", granted, "expected", safe, "policy", f.cfg.errorPolicy.String(),
+			"timeout", granted, "expected", safe, "policy", c.errorPolicy.String(),
 			"remedy", "a longer WithSessionTimeout, within the servers' maxSessionTimeout; or QuorumErrorPolicy; "+
 				"or WithServerTiming, if the servers' tickTime and syncLimit are not the usual ones")
-	case f.cfg.errorPolicy == QuorumErrorPolicy && granted < 4*f.cfg.tick:
-		f.cfg.log.Warn("session timeout is too short for the error policy: holds may end although nothing is wrong",
-			"timeout", granted, "expected", 4*f.cfg.tick, "policy", f.cfg.errorPolicy.String(),
+	case c.errorPolicy == QuorumErrorPolicy && granted < 4*c.tick:
+		c.log.Warn("session timeout is too short for the error policy: holds may end although nothing is wrong",
+			"timeout", granted, "expected", 4*c.tick, "policy", c.errorPolicy.String(),
 			"remedy", "a longer WithSessionTimeout, or WithServerTiming, if the servers' tickTime is not the usual one")
 	}
 }

@@ -1,6 +1,10 @@
 package framework
 
-import "github.com/go-zookeeper/zk"
+import (
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
 
 // Stat is a znode's metadata, as defined by ZooKeeper's data model: Czxid, Version,
 // EphemeralOwner and so on. It is go-zookeeper's type.
@@ -22,7 +26,7 @@ func StoringStatIn(stat *Stat) StatOption { return StatOption{stat} }
 
 func (o StatOption) store(into **Stat) error {
 	if o.stat == nil {
-		return errNilStat
+		return errors.New("StoringStatIn(nil), expected a *Stat")
 	}
 	*into = o.stat
 	return nil

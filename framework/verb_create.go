@@ -99,9 +99,9 @@ func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (
 		return nil, err
 	}
 	if cfg.acl == nil {
-		cfg.acl = f.defaultACL(f.root.below(path))
+		cfg.acl = f.cfg.defaultACL(f.root.below(path))
 	}
-	if data, err = f.stored(path, data, cfg.compressed); err != nil {
+	if data, err = f.cfg.stored(path, data, cfg.compressed); err != nil {
 		return nil, err
 	}
 	return &creation{f: f, cfg: cfg, path: path, target: path, data: data}, nil

@@ -12,7 +12,6 @@ import (
 var (
 	errRetryInPipeline = errors.New("WithRetry or InSession in a pipeline of several reads, expected Framework.Retry around it")
 
-	errNilStat   = errors.New("StoringStatIn(nil), expected a *Stat")
 	errNilAbsent = errors.New("StoringAbsenceIn(nil), expected a *bool")
 	errNilWatch  = errors.New("Watched(nil), expected a place for the *Watch")
 )
@@ -172,7 +171,7 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 			}
 			cfg.storeStat(d, stat)
 			if cfg.decompressed && into != nil {
-				data, err = f.decompress(path, data)
+				data, err = f.cfg.decompress(path, data)
 			}
 			if into != nil {
 				*into = data

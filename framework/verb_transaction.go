@@ -67,9 +67,9 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		}
 		full, cfg := f.root.below(path), cfg
 		if cfg.acl == nil {
-			cfg.acl = f.defaultACL(full)
+			cfg.acl = f.cfg.defaultACL(full)
 		}
-		data, err := f.stored(path, data, cfg.compressed)
+		data, err := f.cfg.stored(path, data, cfg.compressed)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 			if err != nil {
 				return err
 			}
-			data, err := f.stored(path, data, cfg.compressed)
+			data, err := f.cfg.stored(path, data, cfg.compressed)
 			if err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...S
 		if err != nil {
 			return plan{}, err
 		}
-		data, err := f.stored(path, data, cfg.compressed)
+		data, err := f.cfg.stored(path, data, cfg.compressed)
 		s = setting{f: f, path: path, data: data, cfg: cfg}
 		return plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.idempotent}, err
 	})

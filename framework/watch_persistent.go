@@ -7,13 +7,8 @@ import (
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/watching"
-	"github.com/gocurator/curator/framework/internal/wire"
 	"github.com/gocurator/curator/listen"
 )
-
-// ErrUnsupported reports a request that the server's version of ZooKeeper does not
-// have. The message names the server and, if known, its version.
-var ErrUnsupported = errors.New("not supported by the server")
 
 // EventResync tells the listeners of a [PersistentWatch] that they may have missed changes,
 // because the connection was lost or the server's watch had to be set again. The watch is
@@ -34,8 +29,6 @@ const (
 	// children have events of their own.
 	WatchPersistentRecursive WatchMode = 1
 )
-
-var opAddWatch = operation{wire.OpAddWatch, "add watch", false}
 
 // PersistentWatch is a watch that survives events, lost connections and new sessions until
 // it is cancelled. [Framework.AddWatch] sets it. Its methods are safe for concurrent use.

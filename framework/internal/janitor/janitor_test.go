@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,22 +22,39 @@ var errBusy = errors.New("busy")
 // client is what a janitor sees of one.
 type client struct {
 	*Janitor
-	log       bytes.Buffer
+	log bytes.Buffer
+	end context.CancelFunc
+
+	mu        sync.Mutex
 	connected chan struct{}
-	end       context.CancelFunc
+}
+
+// disconnect returns a function that connects again.
+func (c *client) disconnect() (connect func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	connected := make(chan struct{})
+	c.connected = connected
+	return func() { close(connected) }
+}
+
+func (c *client) whenConnected() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connected
 }
 
 // inBubble runs a test with a connected client on fake time.
 func inBubble(t *testing.T, test func(t *testing.T, c *client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &client{connected: make(chan struct{})}
-		close(c.connected)
+		c := new(client)
+		c.disconnect()()
 		ctx, end := context.WithCancel(t.Context())
 		c.end = end
 		c.Janitor = New(Config{
 			Context:   ctx,
-			Connected: func() <-chan struct{} { return c.connected },
+			Connected: c.whenConnected,
 			MayPass:   func(err error) bool { return errors.Is(err, errBusy) || errors.Is(err, zk.ErrNoAuth) },
 			Log:       slog.New(slog.NewTextHandler(&c.log, nil)),
 		})
@@ -46,10 +65,10 @@ func inBubble(t *testing.T, test func(t *testing.T, c *client)) {
 }
 
 // failing returns a cleanup that fails a number of times before it succeeds.
-func failing(times int, with error) (Cleanup, *int) {
-	tries := new(int)
+func failing(times int64, with error) (Cleanup, *atomic.Int64) {
+	tries := new(atomic.Int64)
 	return func(context.Context) error {
-		if *tries++; *tries <= times {
+		if tries.Add(1) <= times {
 			return with
 		}
 		return nil
@@ -67,7 +86,7 @@ func TestACleanupIsRepeatedUntilItSucceeds(t *testing.T) {
 				require.Equal(t, 1, n)
 				time.Sleep(10 * maxRefusedPause)
 				synctest.Wait()
-				require.Equal(t, 10, *tries)
+				require.EqualValues(t, 10, tries.Load())
 				n, _ = c.Unfinished()
 				require.Zero(t, n)
 				require.Equal(t, with == zk.ErrNoAuth, strings.Contains(c.log.String(), "cleanup refused")) //nolint:errorlint // the row itself
@@ -86,7 +105,8 @@ func TestAHopelessCleanupIsGivenUp(t *testing.T) {
 				cleanup, tries := failing(1, row.err)
 				require.True(t, c.Add("/a", cleanup))
 				time.Sleep(time.Hour)
-				require.Equal(t, 1, *tries)
+				synctest.Wait()
+				require.EqualValues(t, 1, tries.Load())
 				n, _ := c.Unfinished()
 				require.Zero(t, n)
 				require.Equal(t, row.logged, strings.Contains(c.log.String(), "cleanup failed and is given up"))
@@ -123,7 +143,7 @@ func TestAFullFolderMakesCreationsWait(t *testing.T) {
 			require.True(t, c.Add("/a", never))
 		}
 		require.Equal(t, maxWait, admitted("/a"))
-		c.connected = make(chan struct{})
+		c.disconnect()
 		require.Zero(t, admitted("/a"), "the creation waits for the connection itself")
 	})
 }
@@ -131,24 +151,25 @@ func TestAFullFolderMakesCreationsWait(t *testing.T) {
 // TestNoCleanupWithoutAConnection, and none after the end of the client.
 func TestNoCleanupWithoutAConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *client) {
-		c.connected = make(chan struct{})
+		connect := c.disconnect()
 		first, tries := failing(0, nil)
 		require.True(t, c.Add("/a", first))
 		time.Sleep(time.Minute)
-		require.Zero(t, *tries)
+		synctest.Wait()
+		require.Zero(t, tries.Load())
 		n, oldest := c.Unfinished()
 		require.Equal(t, 1, n)
 		require.Equal(t, time.Minute, oldest)
-		close(c.connected)
+		connect()
 		synctest.Wait()
-		require.Equal(t, 1, *tries)
+		require.EqualValues(t, 1, tries.Load())
 
-		c.connected = make(chan struct{})
+		c.disconnect()
 		late, tries := failing(0, nil)
 		require.True(t, c.Add("/a", late))
 		c.end()
 		c.Close()
-		require.Zero(t, *tries)
+		require.Zero(t, tries.Load())
 		require.False(t, c.Add("/a", late), "no promise of a deletion that no goroutine makes")
 	})
 }

@@ -1,0 +1,80 @@
+package searching
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func inBackground(run func()) bool {
+	go run()
+	return true
+}
+
+// TestSearchesAtTheSameTimeShareAList, but one that begins while a list is under way gets
+// the next: its znode may be newer than the list.
+func TestSearchesAtTheSameTimeShareAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, goOn, lists := make(chan struct{}), make(chan struct{}), 0
+		list := func() (map[string]string, error) {
+			began <- struct{}{}
+			<-goOn
+			if lists++; lists == 1 {
+				return map[string]string{"a": "a1"}, nil
+			}
+			return map[string]string{"a": "a1", "b": "b1"}, nil
+		}
+		s := New(inBackground)
+		first := s.Join("/x", list)
+		require.Same(t, first, s.Join("/x", list), "not sent yet")
+		<-began
+		second := s.Join("/x", list)
+		require.NotSame(t, first, second)
+		require.Same(t, second, s.Join("/x", list))
+		goOn <- struct{}{}
+		<-first.Done()
+		name, err := first.Find("a")
+		require.NoError(t, err)
+		require.Equal(t, "a1", name)
+		name, err = first.Find("b")
+		require.NoError(t, err)
+		require.Empty(t, name)
+
+		<-began
+		goOn <- struct{}{}
+		<-second.Done()
+		name, err = second.Find("b")
+		require.NoError(t, err)
+		require.Equal(t, "b1", name)
+		synctest.Wait()
+		require.Equal(t, 2, lists, "one for each pair")
+		require.Empty(t, s.folders)
+	})
+}
+
+func TestFoldersAreSearchedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failure := errors.New("no permission")
+		s := New(inBackground)
+		good := s.Join("/good", func() (map[string]string, error) { return map[string]string{"a": "a1"}, nil })
+		bad := s.Join("/bad", func() (map[string]string, error) { return nil, failure })
+		<-good.Done()
+		<-bad.Done()
+		name, err := good.Find("a")
+		require.NoError(t, err)
+		require.Equal(t, "a1", name)
+		_, err = bad.Find("a")
+		require.ErrorIs(t, err, failure)
+	})
+}
+
+func TestNoSearchAfterTheEndOfTheClient(t *testing.T) {
+	s := New(func(func()) bool { return false })
+	require.Nil(t, s.Join("/x", func() (map[string]string, error) {
+		t.Error("no goroutine may list")
+		return nil, nil
+	}))
+	require.Empty(t, s.folders)
+}
