@@ -266,3 +266,11 @@ func (e attemptError) Error() string { return "the newest attempt: " + e.reason.
 
 // As finds the errors of crypto/tls and net.
 func (e attemptError) As(target any) bool { return errors.As(e.reason, target) }
+
+// ignoring returns err, or nil if it is an ordinary answer to the caller.
+func ignoring(err, ordinary error) error {
+	if errors.Is(err, ordinary) {
+		return nil
+	}
+	return err
+}

@@ -152,13 +152,6 @@ func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (
 	}
 }
 
-func ignoring(err, ordinary error) error {
-	if errors.Is(err, ordinary) {
-		return nil
-	}
-	return err
-}
-
 // followPause is how long follow waits after an error that the retry policy has given up on.
 const followPause = time.Second
 

@@ -27,7 +27,7 @@ func (f *Framework) UsingNamespace(namespace string) (*Framework, error) {
 		return nil, fmt.Errorf("framework: namespace %q: %w: it is empty, WithoutNamespace has the client", namespace, ErrInvalidPath)
 	}
 	// Checked now, or each write of the view would fail for the same reason.
-	if _, err := f.base.writable(path); err != nil {
+	if _, err := f.base.root.writable(path); err != nil {
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}
 	return &Framework{f.client, f.cfg.root + chroot(path)}, nil

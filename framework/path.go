@@ -125,6 +125,18 @@ func (c chroot) own(path string) string {
 	return rest
 }
 
+// writable checks a path for a change and returns the server's path.
+func (c chroot) writable(path string) (string, error) {
+	if err := ValidatePath(path); err != nil {
+		return "", err
+	}
+	full := c.full(path)
+	if isReserved(full) {
+		return "", fmt.Errorf("%w %q: %s is ZooKeeper's own", ErrInvalidPath, path, reserved)
+	}
+	return full, nil
+}
+
 func isReserved(full string) bool {
 	return full == reserved || strings.HasPrefix(full, reserved+"/")
 }

@@ -156,6 +156,16 @@ func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) err
 	return meant
 }
 
+// pathCall builds a request that consists of a path.
+func pathCall(root chroot, op operation, path string, decode func(*wire.Decoder) error) ([]*call, error) {
+	if err := ValidatePath(path); err != nil {
+		return nil, err
+	}
+	var e wire.Encoder
+	e.String(root.full(path))
+	return []*call{{operation: op, path: path, body: e.Bytes(), decode: decode}}, nil
+}
+
 // answeringNoNode is a refused for which NoNode is an answer and not an error.
 func answeringNoNode(absent func()) func(error) error {
 	return func(err error) error {

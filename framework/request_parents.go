@@ -41,7 +41,7 @@ func (f *Framework) createAll(ctx context.Context, mode CreateMode, path string,
 		if err != nil {
 			return plan{}, err
 		}
-		full, err := f.writable(path)
+		full, err := f.root.writable(path)
 		p := parents{f: f, mode: mode}
 		return plan{common: cfg.common, attempt: func(ctx context.Context) error {
 			if full == "/" {

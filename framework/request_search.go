@@ -29,7 +29,7 @@ func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (s
 // protectedNames returns the protected names in a folder by their prefixes. A sync goes
 // first in the same write: this server may not yet have applied what another has accepted.
 func (f *Framework) protectedNames(parent string) (map[string]string, error) {
-	sync, err := f.pathCall(opSync, parent, nil)
+	sync, err := pathCall(f.root, opSync, parent, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -47,3 +47,13 @@ func (r *requests) checkVersion(ctx context.Context) (server string, err error) 
 }
 
 func unsupported(why *conduit.TooOldError) error { return fmt.Errorf("%w: %w", ErrUnsupported, why) }
+
+// newer returns the attempt of a plan for a read that is new in ZooKeeper 3.6.
+func (r *requests) newer(calls []*call) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, nil); err != nil {
+			return err
+		}
+		return r.exchangeNewer(ctx, calls[0])
+	}
+}

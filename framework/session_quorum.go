@@ -102,8 +102,8 @@ type term struct {
 	first time.Time     // when the first heartbeat since the last failure was written
 }
 
-func newHeartbeat(s *Session, beats heartbeats, cfg *config) *heartbeat {
-	return &heartbeat{s: s, beats: beats, tick: cfg.tick, log: cfg.log}
+func newHeartbeat(s *Session, beats heartbeats, tick time.Duration, log *slog.Logger) *heartbeat {
+	return &heartbeat{s: s, beats: beats, tick: tick, log: log}
 }
 
 // context returns the context of the current term, or one that has ended.

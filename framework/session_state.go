@@ -119,7 +119,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
 		t.session = newSession(h, t.clock)
-		t.session.heart = newHeartbeat(t.session, t.beats, t.cfg)
+		t.session.heart = newHeartbeat(t.session, t.beats, t.cfg.tick, t.log)
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)

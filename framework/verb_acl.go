@@ -20,7 +20,7 @@ func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOptio
 		if err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) }); err != nil {
 			return plan{}, err
 		}
-		c, err := f.pathCall(opGetACL, path, func(d *wire.Decoder) error {
+		c, err := pathCall(f.root, opGetACL, path, func(d *wire.Decoder) error {
 			var stat Stat
 			acl = d.ACL()
 			stat = d.Stat()
@@ -48,7 +48,7 @@ func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...
 		if err := applyAll(opts, func(o SetACLOption) error { return o.applySetACL(&cfg) }); err != nil {
 			return plan{}, err
 		}
-		full, err := f.writable(path)
+		full, err := f.root.writable(path)
 		var e wire.Encoder
 		e.String(full)
 		e.ACL(acl)

@@ -115,7 +115,7 @@ func (f *Framework) creatable(path string, mode CreateMode) error {
 	if checked == "/" {
 		return fmt.Errorf("%w %q: the root always exists", ErrInvalidPath, path)
 	}
-	if _, err := f.writable(checked); err != nil {
+	if _, err := f.root.writable(checked); err != nil {
 		return err
 	}
 	return nil

@@ -112,7 +112,7 @@ func (f *Framework) DeleteChildren(ctx context.Context, path string, opts ...Cal
 	return f.verb(ctx, opDelete, path, func() (plan, error) {
 		cfg, err := newCallConfig(opts)
 		if err == nil {
-			_, err = f.writable(path)
+			_, err = f.root.writable(path)
 		}
 		return plan{common: cfg.common, attempt: func(ctx context.Context) error { return f.deleteBelow(ctx, path) }}, err
 	})
@@ -134,7 +134,7 @@ func (f *Framework) deletable(path string) (string, error) {
 	if path == "/" && f == f.base {
 		return "", fmt.Errorf("%w %q: the root cannot be deleted", ErrInvalidPath, path)
 	}
-	return f.writable(path)
+	return f.root.writable(path)
 }
 
 // deletion is one Delete under way.

@@ -94,7 +94,7 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 		cfg.watch = &watch // not into before the parents are there
 	}
 	err = f.verb(ctx, opExists, path, func() (plan, error) {
-		full, err := f.writable(path)
+		full, err := f.root.writable(path)
 		if err != nil {
 			return plan{}, err
 		}
@@ -136,7 +136,7 @@ func (f *Framework) Sync(ctx context.Context, path string, opts ...CallOption) e
 		if err != nil {
 			return plan{}, err
 		}
-		calls, err := f.pathCall(opSync, path, nil)
+		calls, err := pathCall(f.root, opSync, path, nil)
 		return plan{common: cfg.common, calls: calls}, err
 	})
 }

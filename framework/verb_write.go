@@ -3,7 +3,6 @@ package framework
 import (
 	"bytes"
 	"context"
-	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -102,7 +101,7 @@ func (s *setting) request() (*call, error) {
 }
 
 func (s *setting) encode(e *wire.Encoder) error {
-	full, err := s.f.writable(s.path)
+	full, err := s.f.root.writable(s.path)
 	if err != nil {
 		return err
 	}
@@ -110,16 +109,4 @@ func (s *setting) encode(e *wire.Encoder) error {
 	e.Buffer(s.data)
 	e.Int32(s.cfg.version)
 	return nil
-}
-
-// writable checks a path for a change and returns the server's path.
-func (f *Framework) writable(path string) (string, error) {
-	if err := ValidatePath(path); err != nil {
-		return "", err
-	}
-	full := f.root.full(path)
-	if isReserved(full) {
-		return "", fmt.Errorf("%w %q: %s is ZooKeeper's own", ErrInvalidPath, path, reserved)
-	}
-	return full, nil
 }
