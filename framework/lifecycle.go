@@ -127,6 +127,7 @@ func (f *Framework) Start() error {
 		f.started.Store(false)
 		return errors.Join(fmt.Errorf("framework: start: %w", err), f.telemetry.stop())
 	}
+	// Close has not begun, since it needs mu, so these goroutines do start.
 	f.background.start(func() { f.ensemble.follow(f.ctx, f.conduit) })
 	if f.cfg.tracksEnsemble {
 		f.background.start(f.trackEnsemble)

@@ -135,6 +135,7 @@ func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) err
 	switch {
 	case err != nil:
 		return r.requestError(ctx, err, c.write)
+	// For some verbs a refusal is an answer, such as NoNode for Exists.
 	case reply.Code != 0 && c.refused != nil:
 		return c.refused(serverError(reply.Code))
 	case reply.Code != 0:

@@ -202,6 +202,7 @@ func encodeCreate(full string, data []byte, cfg *createConfig) []byte {
 	e.Buffer(data)
 	e.ACL(cfg.acl)
 	e.Int32(int32(cfg.mode))
+	// The other requests end here.
 	if cfg.mode.hasTTL() {
 		e.Int64(cfg.ttl.Milliseconds())
 	}

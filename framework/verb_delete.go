@@ -72,6 +72,7 @@ func Quietly() DeleteOption {
 // which can be deleted.
 func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
 	d, err := f.newDeletion(path, opts)
+	// Nothing is sent within the call: the first try is the janitor's.
 	if err == nil && ctx != nil && d.cfg.background {
 		return failed(opDelete, path, d.later())
 	}
@@ -92,6 +93,7 @@ func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, er
 	if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&d.cfg) }); err != nil {
 		return nil, err
 	}
+	// The janitor outlives the call, so it cannot follow the call's policy or session.
 	switch {
 	case d.cfg.background && d.cfg.retry != nil:
 		return nil, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption)
@@ -131,6 +133,7 @@ func (f *Framework) deleteCall(path string, version int32) (*call, error) {
 
 // deletable checks a path for deletion and returns the server's path.
 func (f *Framework) deletable(path string) (string, error) {
+	// The / of a view is its namespace, a znode like others.
 	if path == "/" && f == f.base {
 		return "", fmt.Errorf("%w %q: the root cannot be deleted", ErrInvalidPath, path)
 	}

@@ -163,6 +163,7 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 		c.decode = func(d *wire.Decoder) (err error) {
 			data := d.Buffer()
 			stat := d.Stat()
+			// Nothing is stored from a malformed reply.
 			if d.Err() != nil {
 				return d.Err()
 			}
@@ -241,6 +242,7 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 		return nil
 	}
 	op := reads[0].operation
+	// Several have no request of their own to be measured under.
 	if len(reads) > 1 {
 		op = opPipeline
 	}
@@ -263,6 +265,7 @@ func (r Read) call(f *Framework, several bool) (*call, error) {
 		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadChildren or WatchData", ErrInvalidOption)}
 	}
 	c, err := r.build(f)
+	// They leave in one write, so none of them can have a policy or session of its own.
 	if err == nil && several && c.common != (common{}) {
 		err = fmt.Errorf("%w: %w", ErrInvalidOption, errRetryInPipeline)
 	}

@@ -82,6 +82,7 @@ func (s *setting) attempt(ctx context.Context) error {
 		return refused // deleted since: the first answer is the one to report
 	case err != nil:
 		return err
+	// Only the next version with this data can be the write of an earlier try.
 	case stat.Version != s.cfg.version+1 || !bytes.Equal(data, s.data):
 		return refused
 	}
