@@ -112,9 +112,14 @@ func (c *call) startGuard(lease *locks.Lease) (*keeper, error) {
 	return k, nil
 }
 
+// patience is how long a guard has to take a word, or to end when it must. One that takes
+// longer is stopped.
+const patience = 2 * time.Second
+
 // tell sends the guard a word. One that is gone has killed the command, or its parent sees the
-// end of its pipe.
+// end of its pipe. One that is stopped can leave the pipe full.
 func (k *keeper) tellf(format string, args ...any) {
+	_ = k.control.SetWriteDeadline(time.Now().Add(patience / 100)) // a pipe has deadlines
 	_, _ = fmt.Fprintf(k.control, format+"\n", args...)
 }
 
@@ -146,6 +151,8 @@ type watch struct {
 	c     *call
 	lease *locks.Lease
 	lost  error // why the lease has ended, or the command before it could
+
+	unanswered <-chan time.Time // when the guard must have ended; nil until it must
 }
 
 func (w *watch) run() error {
@@ -175,11 +182,12 @@ func (w *watch) run() error {
 			w.renew()
 		case <-lost:
 			lost, w.lost = nil, w.lease.Err()
-			w.kill()
-			w.tellf("kill")
+			w.killAll()
 		case <-deadline:
-			w.kill()
 			deadline = nil
+			w.killAll()
+		case <-w.unanswered:
+			_ = w.cmd.Process.Kill() // it may have ended; end kills what it leaves behind
 		case <-revoked:
 			revoked = nil
 			w.tellf("signal %d", syscall.SIGTERM)
@@ -195,6 +203,15 @@ func (w *watch) run() error {
 	}
 }
 
+// killAll ends the command now, even when the guard is stopped.
+func (w *watch) killAll() {
+	w.kill()
+	w.tellf("kill")
+	if w.unanswered == nil {
+		w.unanswered = time.After(patience)
+	}
+}
+
 // renew tells the guard until when the lock is certain to be held.
 func (w *watch) renew() {
 	now := clock() // first, so that a pause in between makes the time no later
@@ -204,7 +221,7 @@ func (w *watch) renew() {
 	case w.lease.Err() != nil:
 	case left <= timeout/killShare:
 		w.lost = errUnconfirmed
-		w.kill() // the guard may be stopped
+		w.killAll()
 	default:
 		w.tellf("until %d %d", now+left-timeout/termShare, now+left-timeout/killShare)
 	}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// scattered works in two process groups. Neither of them ends at SIGTERM.
+const scattered = `trap '' TERM; setsid sh -c '` + tokens + `' & ` + tokens
+
+// TestProcessesThatLeaveTheirGroup end with the command too. On Linux they are found by
+// whichever of lock run and its guard is left.
+func TestProcessesThatLeaveTheirGroup(t *testing.T) {
+	t.Parallel()
+	t.Run("the command ends", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), longSession, `setsid sh -c '`+tokens+`' & sleep 1; exit 6`)
+		p.end(6)
+		require.Zero(t, p.nothingLeft())
+	})
+	t.Run("the session is killed", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), longSession, scattered)
+		require.True(t, server.KillSession(p.holder.Session))
+		p.end(exitLost)
+		t.Logf("%d writes were refused", p.nothingLeft())
+	})
+	t.Run("lock run is killed", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p, writer := startAlone(t, server, server.Addr(), longSession, scattered)
+		require.NoError(t, writer.Close())
+		require.NoError(t, p.cmd.Process.Kill())
+		require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
+		require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"), "the guard ends them")
+	})
+	t.Run("lock run is stopped", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), shortSession, scattered)
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
+		require.Zero(t, p.nothingLeft(), "the guard ends them")
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
+		p.end(exitLost)
+	})
+	t.Run("the guard is killed", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), longSession, scattered)
+		require.NoError(t, syscall.Kill(p.guard, syscall.SIGKILL))
+		p.end(exitSignal + int(syscall.SIGKILL))
+		require.Zero(t, p.nothingLeft(), "lock run ends them before it releases the lock")
+	})
+	t.Run("the guard is stopped", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), longSession, scattered)
+		require.NoError(t, syscall.Kill(p.guard, syscall.SIGSTOP))
+		require.True(t, server.KillSession(p.holder.Session))
+		p.end(exitLost)
+		t.Logf("%d writes were refused", p.nothingLeft())
+	})
+}
