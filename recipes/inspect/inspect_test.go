@@ -238,6 +238,23 @@ func TestEverythingElse(t *testing.T) {
 	})
 }
 
+// TestItemsOfAllQueues are counted, and the folders of a sharder are no items.
+func TestItemsOfAllQueues(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	const digits, letters = "/sharded/queue-0c8f7ab1-f7a5-4ad3-b8cb-1b1234567890", "/sharded/queue-0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd31"
+	put(t, client, "/sharded", digits, letters, digits+"/queue-0000000003", letters+"/queue-0000000004")
+	put(t, client, "/all/queue-0000000000", "/all/queue--2147483648", "/all/queue-1000000050000000002", "/all/queue-0FFFFFFFF0000000003",
+		"/all/queue-|18BCFE56800|0000000004", "/all/queue-|a_b|0000000006", "/all/qn-0000000007",
+		"/all/queue-x0000000008", "/all/queue-|0000000009", "/all/queue-2000000050000000010")
+	survey, err := inspect.Walk(t.Context(), client, "/")
+	require.NoError(t, err)
+	require.Equal(t, []inspect.Recipe{
+		{Path: "/all", Kind: inspect.Queue, Items: 7, Foreign: []string{"queue-2000000050000000010", "queue-x0000000008", "queue-|0000000009"}},
+		{Path: digits, Kind: inspect.Queue, Items: 1},
+		{Path: letters, Kind: inspect.Queue, Items: 1},
+	}, survey.Recipes)
+}
+
 // TestFoldersNamedByUUIDsAreFolders: what lives in them is found.
 func TestFoldersNamedByUUIDsAreFolders(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))

@@ -69,6 +69,8 @@ const (
 	leasesFolder = "leases" // of a semaphore
 	turnsFolder  = "locks"
 
+	itemName = "queue-"
+
 	kazooTurns = "-__lock__" // ends the path of a kazoo semaphore's own lock
 
 	readyName = "ready" // opens a double barrier
@@ -168,15 +170,39 @@ func compare(a, b contender) int {
 	}
 }
 
-// isItem reports whether a name is an item of one of Curator's queues.
+// isItem reports whether a name is an item of one of Curator's queues. Of a name with more
+// than a number, what is in front of that must be a priority, or a time or an id between bars:
+// a QueueSharder's folder is queue-<uuid>, and a UUID may end with ten decimal digits.
 func isItem(name string) bool {
-	for _, prefix := range []string{"queue-", "qn-"} {
-		if strings.HasPrefix(name, prefix) && len(name) >= len(prefix)+10 {
-			_, ok := framework.SequenceNumber(name, name[:len(name)-10])
-			return ok
+	if _, ok := framework.SequenceNumber(name, "qn-"); ok {
+		return true
+	}
+	if !strings.HasPrefix(name, itemName) {
+		return false
+	}
+	for _, digits := range []int{10, 11} { // 11 for the lowest numbers
+		at := len(name) - digits
+		if at < len(itemName) || !isItemPrefix(name[len(itemName):at]) {
+			continue
+		}
+		if _, ok := framework.SequenceNumber(name, name[:at]); ok {
+			return true
 		}
 	}
 	return false
+}
+
+// isItemPrefix reports whether a producer puts the text between "queue-" and the number.
+func isItemPrefix(text string) bool {
+	const priority = 9 // a sign, 0 or 1, and eight digits
+	switch {
+	case text == "":
+		return true
+	case text[0] == '|':
+		return len(text) > 1 && text[len(text)-1] == '|'
+	default:
+		return len(text) == priority && (text[0] == '0' || text[0] == '1') && strings.Trim(text, "0123456789ABCDEF") == ""
+	}
 }
 
 // isUUID reports whether a name is a UUID in lower-case digits.

@@ -1,0 +1,132 @@
+package interop_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// awaitRecipe waits until there is one recipe at a path, with so many holders and waiters.
+func awaitRecipe(t *testing.T, client *framework.Framework, path string, holders, waiters int) inspect.Recipe {
+	t.Helper()
+	ctx := withLimit(t)
+	for {
+		recipes, err := inspect.At(ctx, client, path)
+		require.NoError(t, err)
+		if len(recipes) == 1 && recipes[0].Holders == holders && recipes[0].Waiters == waiters {
+			return recipes[0]
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("at %s: %+v, want %d holders and %d waiters", path, recipes, holders, waiters)
+		}
+	}
+}
+
+// clientsOf names the libraries of the participants, in the order of the queue.
+func clientsOf(r inspect.Recipe) []string {
+	var names []string
+	for _, p := range r.Participants {
+		names = append(names, inspect.Client(p))
+	}
+	return names
+}
+
+// TestInspectSeesTheContendersOfAllClients: what Java, kazoo and zk.Lock have really created
+// is recognized, with who holds and who waits.
+func TestInspectSeesTheContendersOfAllClients(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		java, otherJava := newActor(t, server), newActor(t, server)
+		python, otherPython := newKazoo(t, server), newKazoo(t, server)
+		// begin has an actor wait for a lock, and returns a function that awaits its turn.
+		begin := func(a actor, lock string) (turn func()) {
+			t.Helper()
+			answer := a.Begin("acquire", lock)
+			return func() {
+				t.Helper()
+				hold, err := answer(withLimit(t))
+				require.NoError(t, err)
+				require.Len(t, hold, 2)
+				a.do(t, "release", lock)
+			}
+		}
+
+		// One queue of zk.Lock, Java and this library.
+		const shared = "/locks/shared"
+		old := zk.NewLock(newZKConn(t, server), server.Root()+shared, zk.WorldACL(zk.PermAll))
+		require.NoError(t, old.Lock())
+		java.do(t, "mutex", "m", shared)
+		turn := begin(java, "m")
+		awaitRecipe(t, client, shared, 1, 1)
+		got := acquireLater(t, newMutex(t, client, shared))
+		r := awaitRecipe(t, client, shared, 1, 2)
+		require.Equal(t, inspect.Mutex, r.Kind)
+		require.Equal(t, []string{"zk.Lock", "curator", "curator"}, clientsOf(r))
+		require.Equal(t, []string{r.Participants[1].Path}, r.Participants[2].WaitsFor)
+		require.NoError(t, old.Unlock())
+		turn()
+		require.NoError(t, (<-got).Release(withLimit(t)))
+
+		// The other locks of Java.
+		for _, actor := range []actor{java, otherJava} {
+			actor.do(t, "read-write", "rw", "/locks/rw")
+			actor.do(t, "semaphore", "s", "/locks/semaphore", "1")
+		}
+		node, token := java.acquire(t, "rw.read")
+		turn = begin(otherJava, "rw.write")
+		r = awaitRecipe(t, client, "/locks/rw", 1, 1)
+		require.Equal(t, inspect.ReadWrite, r.Kind)
+		require.Equal(t, []string{"curator", "curator"}, clientsOf(r))
+		require.Equal(t, node, r.Participants[0].Path)
+		require.Equal(t, token, r.Participants[0].Token)
+		java.do(t, "release", "rw.read")
+		turn()
+		node, _ = java.acquire(t, "s")
+		turn = begin(otherJava, "s")
+		r = awaitRecipe(t, client, "/locks/semaphore", 1, 1)
+		require.Equal(t, inspect.Semaphore, r.Kind)
+		require.Equal(t, node, r.Participants[0].Path)
+		require.Equal(t, 1, r.MaxLeases, "an owner waits for a permit, so the maximum is known")
+		require.Empty(t, r.Foreign)
+		java.do(t, "release", "s")
+		turn()
+
+		// Those of kazoo.
+		for _, path := range []string{"/python/lock", "/python/rw", "/python/semaphore"} {
+			makeFolder(t, server, path, "")
+		}
+		for _, actor := range []actor{python, otherPython} {
+			actor.do(t, "lock", "m", "/python/lock")
+			actor.do(t, "read-lock", "r", "/python/rw")
+			actor.do(t, "write-lock", "w", "/python/rw")
+			actor.do(t, "semaphore", "s", "/python/semaphore", "1")
+		}
+		for _, test := range []struct {
+			path, holds, waits string
+			kind               inspect.Kind
+		}{
+			{"/python/lock", "m", "m", inspect.KazooLock},
+			{"/python/rw", "r", "w", inspect.KazooLock},
+			{"/python/semaphore", "s", "s", inspect.KazooSemaphore},
+		} {
+			node, token := python.acquire(t, test.holds)
+			turn := begin(otherPython, test.waits)
+			r := awaitRecipe(t, client, test.path, 1, 1)
+			require.Equal(t, test.kind, r.Kind)
+			require.Equal(t, []string{"kazoo", "kazoo"}, clientsOf(r), test.path)
+			require.Equal(t, node, r.Participants[0].Path)
+			require.Equal(t, token, r.Participants[0].Token)
+			require.Equal(t, python.Name(), r.Participants[0].Identity)
+			python.do(t, "release", test.holds)
+			turn()
+		}
+	})
+}
