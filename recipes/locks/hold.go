@@ -196,7 +196,7 @@ func (h *hold) abandon() {
 	h.unwatch()
 	// A closed client refuses, and its session takes the node away.
 	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
-	losses.report(h.l.client.Logger(), h.session, h.node.Path, h.node.token(), lossReason(cause))
+	losses.report(h.l.client, h.session, h.node.Path, h.node.token(), lossReason(cause))
 }
 
 // unwatch removes the watch on the node, including one that is being set.
