@@ -52,7 +52,9 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector; 
 test-short: ## run the tests that need no Java, and print how many faults were tried
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 40m ./...
 
-test-long: deps ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments of Go and of Java
+test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments of Go and of Java; the page in a browser
+	@.ci/install-deps long
+	$(GO) test -race -v -run '^TestInABrowser$$' -timeout 10m ./recipes/inspect/page -browser=chromium-headless-shell
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/internal/interop -kazoos-own
 	$(GO) test -v -run '^TestIncrementsOfBothSides$$' -timeout 20m ./testing/internal/interop -increments=10000

@@ -4,7 +4,8 @@
 //	http.Handle("/debug/locks", page.Handler(client, "/"))
 //
 // The page is readable without JavaScript and asks no other host for anything. It shows what is
-// in ZooKeeper to every viewer, so mount it where such pages belong.
+// in ZooKeeper to every viewer, so mount it where such pages belong. Beside what ZooKeeper has
+// it lists the locks that this process has lost.
 package page
 
 import (
@@ -30,8 +31,10 @@ import (
 var text string
 
 var shape = template.Must(template.New("page").Funcs(template.FuncMap{
-	"age": age, "name": name, "seconds": func(t time.Time) int { return int(time.Since(t).Seconds()) }, "client": inspect.Client,
-	"session": func(p locks.Participant) string { return fmt.Sprintf("0x%x", uint64(p.Session)) }, //nolint:gosec // as ZooKeeper prints it
+	"age": age, "name": name, "client": inspect.Client,
+	"seconds": func(t time.Time) int { return int(time.Since(t).Seconds()) },
+	"utc":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"session": func(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }, //nolint:gosec // as ZooKeeper prints it
 	"hold":    func(r inspect.Recipe) *locks.Participant { return found(r.OldestHold()) },
 	"wait": func(r inspect.Recipe) *locks.Participant {
 		if r.Waiters == 0 {
@@ -64,9 +67,14 @@ const (
 // Handler returns the page for what is at a path and below it. It answers GET and HEAD.
 //
 // The page is a list. With ?lock=PATH it shows the queue of one lock. With ?format=json it is
-// the [inspect.Survey], or the array of recipes at the path of the lock. Any number of viewers
-// cost one walk per second, see [inspect.Walk]. While no server can be reached the status is
-// 503.
+// the [inspect.Survey], or the array of recipes at the path of the lock. While no server can be
+// reached the status is 503.
+//
+// In a browser with JavaScript the page follows changes: a stream of events, ?events, tells it
+// when to load again. The client has one recursive watch while there is such a viewer, and no
+// request is made while nothing changes. Any number of viewers cost at most one walk per
+// second, see [inspect.Walk]. Where the watch is not to be had, as before ZooKeeper 3.6 and
+// while there is no server, the page loads again every two seconds.
 func Handler(client *framework.Framework, path string) http.Handler {
 	return &handler{client: client, path: path}
 }
@@ -94,9 +102,45 @@ type view struct {
 	Servers string
 	At      time.Time
 	Nonce   string
-	Recipes []inspect.Recipe
+	Queues  []inspect.Recipe // at the path of one lock
+	Locks   []inspect.Recipe // that some participants hold or wait for
+	Others  []inspect.Recipe
+	Seen    []session
+	Losses  []locks.Loss
 	Denied  []string
 	Error   string
+}
+
+// session is what the participants that were read tell of a session.
+type session struct {
+	ID           int64
+	Name, Client string
+	Holds, Waits []string // paths of recipes
+}
+
+// sessionsOf returns the sessions that hold or wait, in the order of their first recipes.
+func sessionsOf(recipes []inspect.Recipe) []session {
+	var sessions []session
+	at := make(map[int64]int)
+	for _, r := range recipes {
+		for _, p := range r.Participants {
+			if p.Session == 0 {
+				continue // not an ephemeral node, or one that may not be read
+			}
+			i, known := at[p.Session]
+			if !known {
+				i = len(sessions)
+				at[p.Session] = i
+				sessions = append(sessions, session{ID: p.Session, Name: name(p), Client: inspect.Client(p)})
+			}
+			if s := &sessions[i]; p.Holds {
+				s.Holds = append(s.Holds, r.Path)
+			} else {
+				s.Waits = append(s.Waits, r.Path)
+			}
+		}
+	}
+	return sessions
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +149,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "expected GET or HEAD", http.StatusMethodNotAllowed)
 		return
 	}
-	v := view{Path: h.path, Lock: r.FormValue("lock"), Servers: h.client.String(), At: time.Now(), Nonce: rand.Text()}
+	if r.Method == http.MethodGet && r.URL.Query().Has("events") {
+		h.serveEvents(w, r)
+		return
+	}
+	v := view{Path: h.path, Lock: r.FormValue("lock"), Servers: h.client.String(), At: time.Now(), Nonce: rand.Text(), Losses: locks.RecentLosses()}
 	value, err := h.read(r.Context(), &v)
 	status := http.StatusOK
 	if err != nil {
@@ -158,11 +206,18 @@ func (h *handler) read(ctx context.Context, v *view) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, readLimit)
 		defer cancel()
 		recipes, err := inspect.At(ctx, h.client, v.Lock)
-		v.Recipes = recipes
+		v.Queues = recipes
 		return append([]inspect.Recipe{}, recipes...), err
 	}
 	found, err := h.survey(ctx)
-	v.Recipes, v.Denied = found.Recipes, found.Unreadable
+	for _, r := range found.Recipes {
+		if r.Kind.IsLock() {
+			v.Locks = append(v.Locks, r)
+		} else {
+			v.Others = append(v.Others, r)
+		}
+	}
+	v.Seen, v.Denied = sessionsOf(found.Recipes), found.Unreadable
 	return found, err
 }
 
@@ -170,7 +225,7 @@ func (h *handler) read(ctx context.Context, v *view) (any, error) {
 func (h *handler) survey(ctx context.Context) (inspect.Survey, error) {
 	h.mu.Lock()
 	s := h.newest
-	if s == nil || time.Since(s.begun) > fresh {
+	if s == nil || time.Since(s.begun) >= fresh { // an event of serveEvents is no sooner
 		s = &survey{done: make(chan struct{}), begun: time.Now()}
 		h.newest = s
 		// Other viewers wait for it as well, and stay when this viewer leaves.

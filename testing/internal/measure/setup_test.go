@@ -12,16 +12,18 @@ import (
 
 // TestSetUpNamesWhatItInstalls runs the set-up of "make test" on a machine that lacks
 // every command: it prints the packages before it installs them, takes only what the
-// tests need, and reads nothing from its standard input.
+// tests need, and reads nothing from its standard input. Only the long tests need a browser.
 func TestSetUpNamesWhatItInstalls(t *testing.T) {
-	for argument, benched := range map[string]bool{"test": false, "bench": true} {
+	for _, argument := range []string{"test", "long", "bench"} {
 		t.Run(argument, func(t *testing.T) {
+			benched := argument == "bench"
 			output, installed := setUp(t, argument)
 			said, _, found := strings.Cut(output, "\nInstall")
 			require.True(t, found, output)
 			require.Contains(t, said, "default-jre-headless")
 			require.Equal(t, benched, strings.Contains(said, "redis-server"), said)
 			require.Equal(t, benched, strings.Contains(said, "etcd-server"), said)
+			require.Equal(t, argument == "long", strings.Contains(said, "chromium-headless-shell"), said)
 			if os.Geteuid() == 0 {
 				require.Contains(t, installed, "default-jre-headless")
 				require.Equal(t, benched, strings.Contains(installed, "redis-server"), installed)

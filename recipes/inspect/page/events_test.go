@@ -1,0 +1,175 @@
+package page_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect/page"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+const (
+	comment = ":\n\n"
+	changed = "data: changed\n\n"
+)
+
+// viewer receives a stream of events.
+type viewer struct {
+	header http.Header
+	chunks chan string
+	ended  chan struct{}
+}
+
+func (v *viewer) Header() http.Header { return v.header }
+func (v *viewer) WriteHeader(int)     {}
+func (v *viewer) Flush()              {}
+func (v *viewer) Write(text []byte) (int, error) {
+	v.chunks <- string(text)
+	return len(text), nil
+}
+
+// view opens a stream, which ends with the context.
+func view(ctx context.Context, handler http.Handler, target string) *viewer {
+	v := &viewer{header: make(http.Header), chunks: make(chan string, 10_000), ended: make(chan struct{})}
+	go func() {
+		defer close(v.ended)
+		handler.ServeHTTP(v, httptest.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody))
+	}()
+	return v
+}
+
+// news counts the changes that have been told, and takes everything out of the stream.
+func (v *viewer) news() (changes int) {
+	for {
+		select {
+		case text := <-v.chunks:
+			if text == changed {
+				changes++
+			}
+		default:
+			return changes
+		}
+	}
+}
+
+// TestAViewerIsToldOfChanges, and without any the servers are asked for nothing.
+func TestAViewerIsToldOfChanges(t *testing.T) {
+	for _, target := range []string{"/?events", "/?events&lock=/locks/report"} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client, other := zktest.Client(t, server), zktest.Client(t, server)
+			handler := page.Handler(client, "/locks")
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			v := view(ctx, handler, target)
+			require.Equal(t, comment, <-v.chunks)
+			require.Equal(t, "text/event-stream", v.header.Get("Content-Type"))
+			require.Equal(t, changed, <-v.chunks, "the page may be older than the stream")
+
+			var requests atomic.Int64
+			remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpPing {
+					requests.Add(1)
+				}
+				return zkserver.Pass
+			})
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			remove()
+			require.Zero(t, requests.Load())
+			require.Zero(t, v.news())
+
+			mutex, err := locks.NewInterProcessMutex(other, "/locks/report", locks.WithLabel("nightly"))
+			require.NoError(t, err)
+			get(t, handler, "/") // which is out of date from now on
+			lease, err := mutex.Acquire(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, changed, <-v.chunks)
+			require.Contains(t, get(t, handler, "/").Body.String(), "nightly (", "the page that is loaded now has the change")
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			v.news()
+			for range 100 { // in no time
+				require.NoError(t, other.Set(t.Context(), lease.Path(), []byte("new")))
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			require.LessOrEqual(t, v.news(), 2, "many changes are one event, or two")
+
+			require.NoError(t, lease.Release(t.Context()))
+			leave()
+			<-v.ended
+		})
+	}
+}
+
+// TestAViewerIsToldOfAnInterruption, at which a viewer that comes is refused.
+func TestAViewerIsToldOfAnInterruption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		handler := page.Handler(client, "/")
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		v := view(ctx, handler, "/?events")
+		require.Equal(t, comment, <-v.chunks)
+		require.Equal(t, changed, <-v.chunks)
+		require.NoError(t, server.Stop())
+		require.Equal(t, changed, <-v.chunks)
+		require.Equal(t, http.StatusServiceUnavailable, get(t, handler, "/?events").Code)
+		leave()
+		<-v.ended
+	})
+}
+
+// TestAStreamEndsWithTheClient, and of an invalid path there is none.
+func TestAStreamEndsWithTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		handler := page.Handler(client, "/")
+		require.Equal(t, http.StatusBadRequest, get(t, handler, "/?events&lock=relative").Code)
+		v := view(t.Context(), handler, "/?events")
+		require.Equal(t, comment, <-v.chunks)
+		require.NoError(t, client.Close())
+		<-v.ended
+		require.Equal(t, framework.ErrClosed, client.Health().Err)
+	})
+}
+
+// TestThePageShowsSessionsRegistrationsAndLosses.
+func TestThePageShowsSessionsRegistrationsAndLosses(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	hold(t, client, "/locks/report", locks.WithLabel("nightly"))
+	session := client.Session().String()
+	_, err := other.Create(t.Context(), "/queue/queue-", []byte("work"), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.PersistentSequential))
+	require.NoError(t, err)
+	body := get(t, page.Handler(client, "/"), "/").Body.String()
+	require.Contains(t, body, "<td>"+session+`</td><td class="long">nightly (`)
+	require.Contains(t, body, `<td class="long holds">/locks/report</td>`)
+	require.Contains(t, body, "Registrations, queues and barriers")
+	require.Contains(t, body, "/queue</a></td><td>queue</td><td>1</td>")
+
+	mutex, err := locks.NewInterProcessMutex(other, "/locks/lost")
+	require.NoError(t, err)
+	lease, err := mutex.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NotContains(t, body, lease.Path())
+	require.NoError(t, client.Delete(t.Context(), lease.Path()))
+	zktest.Await(t, lease.Done(), "the loss")
+	require.Error(t, lease.Release(context.Background()))
+	body = get(t, page.Handler(client, "/locks/report"), "/").Body.String()
+	require.Contains(t, body, "Lost by this process")
+	require.Contains(t, body, `<td class="long">`+lease.Path()+"</td>")
+	require.Contains(t, body, "<td>node_deleted</td>")
+}
