@@ -5,10 +5,13 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -51,4 +54,57 @@ func TestFreshOverTwoServers(t *testing.T) {
 	}
 	t.Logf("%d writes, each followed by Fresh and a read at another server: %d stale", writes, stale)
 	require.Zero(t, stale)
+}
+
+// A server that lags behind shows what was committed only after a sync. So Fresh sends one.
+func TestFreshAtAServerThatLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, version := range []string{"3.8.0", old} {
+			server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(version))
+			writer, follower := zktest.Client(t, server), zktest.Client(t, server)
+			create(t, writer, "/tree", "1")
+			c := started(t, follower, "/tree")
+			thaw := server.FreezeReads(follower.Session().ID())
+			stop := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == zkserver.OpSync && r.SessionID == follower.Session().ID() {
+					thaw()
+				}
+				return zkserver.Pass
+			})
+			set(t, writer, "/tree", "2")
+
+			require.NoError(t, c.Fresh(t.Context()))
+
+			require.Equal(t, map[string]string{"/tree": "2"}, picture(c), version)
+			stop()
+			require.NoError(t, c.Close())
+		}
+	})
+}
+
+// On one-shot watches, each read of a new branch finds the next znode of it. Fresh waits for all.
+func TestFreshWaitsForReadsThatFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
+		writer, follower := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/tree", "")
+		c := started(t, follower, "/tree")
+		stop := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == follower.Session().ID() && (r.Op == zkserver.OpGetData || r.Op == zkserver.OpGetChildren2) {
+				return zkserver.Delay(time.Second)
+			}
+			return zkserver.Pass
+		})
+		want := map[string]string{"/tree": ""}
+		for _, path := range []string{"/tree/a", "/tree/a/b", "/tree/a/b/c", "/tree/a/b/c/d"} {
+			create(t, writer, path, path)
+			want[path] = path
+		}
+
+		require.NoError(t, c.Fresh(t.Context()))
+
+		require.Equal(t, want, picture(c))
+		stop()
+		require.NoError(t, c.Close())
+	})
 }

@@ -69,7 +69,7 @@ var cacheMutants = []mutant{
 		old:      "	if err := c.client.Sync(ctx, c.path); err != nil {",
 		new:      "	if err := ctx.Err(); err != nil {",
 		pkg:      "./recipes/cache",
-		test:     "^TestCacheOfATree$",
+		test:     "^TestFreshAtAServerThatLags$",
 	},
 	{
 		name:     "cache-fresh-without-the-reads",
@@ -79,7 +79,7 @@ var cacheMutants = []mutant{
 		old:      "	for len(p.waiting) > 0 && p.waiting[0].era < oldest {",
 		new:      "	for len(p.waiting) > 0 {",
 		pkg:      "./recipes/cache",
-		test:     "^TestCacheOfATree$",
+		test:     "^TestFreshWaitsForReadsThatFollow$",
 	},
 	{
 		name:     "cache-fresh-without-the-batches",
