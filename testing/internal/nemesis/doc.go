@@ -58,6 +58,9 @@
 //	two_leaders        two candidates of one election led at the same time
 //	twice_run          a key of Once ran after its success, or twice although that was ruled
 //	                   out; or its marker is not of the run that succeeded
+//	stale              the picture of a cache, after Fresh, lacked what was committed before
+//	missed             what a listener or a loop was told, replayed, is not the tree in the end
+//	reordered          a state was told that the path never had, twice, or after a later one
 //
 // All of these must be zero. Floors give the zeros a meaning: a minimum of acquisitions,
 // faults, ended sessions, losses, and uses of each lock. A campaign adds rounds until the

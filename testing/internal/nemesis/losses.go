@@ -12,7 +12,9 @@ import (
 //   - nodes that they have in the end, and had deleted by the logs of a majority before the last fault was over;
 //   - updates of a set that a majority has in its logs, and that no client has written over (setlog.go);
 //   - holds by nodes that no majority has in its logs, but at least one server: nodes whose creation was
-//     acknowledged, and then cut off a log when another server became leader.
+//     acknowledged, and then cut off a log when another server became leader;
+//   - paths of trees that all clients, when nothing changes any more, read otherwise than the logs of a
+//     majority have them (treelog.go).
 //
 // If servers lose a deletion, a lock's old holder is back in its queue. If they lose a creation, they let
 // the next contender in. No lock can keep its promises on such servers. So the round is void: only
@@ -27,6 +29,7 @@ func (r *roundReport) losses() (told []string) {
 	tell("nodes that they had deleted", r.resurrected())
 	tell("updates that a majority has in its logs, and that are not there", r.forgotten())
 	tell("holds by nodes that were cut off the logs", r.cutOff())
+	tell("paths of trees that are not as the logs have them", r.contradicted())
 	return told
 }
 

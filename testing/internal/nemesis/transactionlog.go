@@ -20,6 +20,7 @@ type transactionLog struct {
 	queues map[string]*queue    // the same by folder
 	sets   setLog
 	writes map[string][]logWrite // what was written to the persistent nodes of recipes, by their paths, in order
+	trees  treeLog
 
 	minority map[string]bool // nodes whose creation no majority has, by their paths; some may be in nodes or writes, too
 }
@@ -89,6 +90,7 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 	for node := range few.writes {
 		l.minority[node] = true
 	}
+	l.trees.addDoubted(few.trees)
 	return l, nil
 }
 
@@ -96,7 +98,8 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 func replay(all []transaction) (*transactionLog, error) {
 	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
 	l := &transactionLog{
-		nodes: make(map[string]*lockNode), sets: newSetLog(), writes: make(map[string][]logWrite), minority: make(map[string]bool),
+		nodes: make(map[string]*lockNode), sets: newSetLog(), writes: make(map[string][]logWrite), trees: make(treeLog),
+		minority: make(map[string]bool),
 	}
 	bySession := make(map[int64][]*lockNode)
 	for _, t := range all {
@@ -123,16 +126,19 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 			bySession[t.session] = append(bySession[t.session], n)
 		default:
 			l.write(node, logWrite{zxid: t.zxid, session: t.session, data: string(data)})
+			l.trees.add(node, treeChange{zxid: t.zxid, created: true, data: string(data)})
 		}
 	case txnSetData:
 		node, data := in.string(), in.buffer()
 		l.sets.write(node, in.int(), data)
+		l.trees.add(node, treeChange{zxid: t.zxid, data: string(data)})
 		if len(l.writes[node]) > 0 {
 			l.write(node, logWrite{zxid: t.zxid, session: t.session, data: string(data)})
 		}
 	case txnDelete, txnDeleteContainer:
 		node := in.string()
 		l.end(l.nodes[node], t)
+		l.trees.add(node, treeChange{zxid: t.zxid, deleted: true})
 		if len(l.writes[node]) > 0 {
 			l.write(node, logWrite{zxid: t.zxid, session: t.session, deleted: true})
 		}

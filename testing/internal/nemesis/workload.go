@@ -12,6 +12,7 @@ import (
 var workloads = slices.Concat(
 	lockWorkloads,
 	leaderWorkloads,
+	cacheWorkloads,
 )
 
 // workload is what clients do with one recipe, and what is judged of it.

@@ -14,7 +14,7 @@ func TestARecipeThatIsNoLock(t *testing.T) {
 	locksOnly := workloads
 	t.Cleanup(func() { workloads = locksOnly })
 	workloads = append(slices.Clone(locksOnly), workload{
-		name: "cache", workers: 1,
+		name: "sundial", workers: 1,
 		folders:  func(s lockSpec) []string { return []string{s.path() + "/a", s.path() + "/b"} },
 		promises: []promise{promised},
 		find: func(r *roundReport, s lockSpec) []violation {
@@ -23,17 +23,17 @@ func TestARecipeThatIsNoLock(t *testing.T) {
 		done: func(*roundReport, lockSpec) int { return 17 },
 	})
 	p := goodPlan()
-	spec := lockSpec{Name: "cache-s", Workload: "cache"}
+	spec := lockSpec{Name: "sundial-s", Workload: "sundial"}
 	p.round().Locks = append(p.round().Locks, spec)
-	p.add("a", take("a", "cache-s", 40, 50, 60)...) // the history of which no model judges
-	require.Equal(t, []string{"/nemesis/locks/cache-s/a", "/nemesis/locks/cache-s/b"}, spec.folders())
-	require.Equal(t, []string{"cache-s"}, spec.protects())
+	p.add("a", take("a", "sundial-s", 40, 50, 60)...) // the history of which no model judges
+	require.Equal(t, []string{"/nemesis/locks/sundial-s/a", "/nemesis/locks/sundial-s/b"}, spec.folders())
+	require.Equal(t, []string{"sundial-s"}, spec.protects())
 
 	var page strings.Builder
 	require.ErrorContains(t, judge(&page, p.save(t)), "missed_changes is 2, must be 0")
-	require.Contains(t, page.String(), "cache-s has missed two")
+	require.Contains(t, page.String(), "sundial-s has missed two")
 	require.Contains(t, lastLine(page.String()), "stuck=0 missed_changes=2")
 	happened := newTotals()
 	happened.add(p.load(t))
-	require.Equal(t, 17+1, happened.perLock["cache-s"])
+	require.Equal(t, 17+1, happened.perLock["sundial-s"])
 }
