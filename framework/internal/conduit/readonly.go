@@ -51,7 +51,7 @@ type writerSearch struct {
 	limit time.Duration // of one question
 }
 
-// seek returns a server that takes writes, other than the given one. It asks all servers in turn,
+// seek returns a server that takes writes and is not the given one. It asks all servers in turn,
 // with growing pauses, and returns false once done is closed.
 func (s *writerSearch) seek(ctx context.Context, done <-chan struct{}, from string) (server string, found bool) {
 	for pause := seekMinPause; ; pause = min(2*pause, seekMaxPause) {
