@@ -31,11 +31,11 @@ func TestBench(t *testing.T) {
 	folder := t.TempDir()
 	var lines bytes.Buffer
 	err := bench(t.Context(), options{
-		peers: strings.Join(names, ","), rounds: 1, duration: 200 * time.Millisecond, servers: 1, out: folder,
+		peers: strings.Join(names, ","), rounds: 1, duration: 200 * time.Millisecond, servers: 1, nodes: 300, out: folder,
 	}, &lines, testWriter{t})
 	require.NoError(t, err)
 	for _, s := range scenarios {
-		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch)?=`, lines.String())
+		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-cache)?=`, lines.String())
 	}
 	require.Regexp(t, `(?m)^scenario=contended .*metric=turns_per_s self=\d+ .*zklock=\d+ .*ratio_to_zklock=\d+\.\d\d`, lines.String())
 	for _, name := range []string{"bench.json", "bench.md", "contended-8x1.svg", "herd-notifications_per_turn.svg"} {
@@ -94,10 +94,11 @@ func TestAnOverlapIsSeen(t *testing.T) {
 
 func TestBadFlags(t *testing.T) {
 	for _, o := range []options{
-		{peers: "nobody", rounds: 1, duration: time.Second, servers: 1},
-		{scenarios: "nothing", rounds: 1, duration: time.Second, servers: 1},
-		{rounds: 0, duration: time.Second, servers: 1},
-		{rounds: 1, duration: time.Millisecond, servers: 1},
+		{peers: "nobody", rounds: 1, duration: time.Second, servers: 1, nodes: 1},
+		{scenarios: "nothing", rounds: 1, duration: time.Second, servers: 1, nodes: 1},
+		{rounds: 1, duration: time.Second, servers: 1},
+		{rounds: 0, duration: time.Second, servers: 1, nodes: 1},
+		{rounds: 1, duration: time.Millisecond, servers: 1, nodes: 1},
 	} {
 		require.ErrorContains(t, bench(t.Context(), o, &bytes.Buffer{}, &bytes.Buffer{}), "expected")
 	}

@@ -18,6 +18,7 @@ type load struct {
 	Locks      int           // instead of turns at one: so many are acquired, and held together
 	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
 	Change     string        // how a leader gives way, in an election
+	Nodes      int           // of a tree that is followed
 	Duration   time.Duration // otherwise turns are counted for so long, after half of it to warm up
 }
 
@@ -48,6 +49,8 @@ type result struct {
 	// Of the servers, for one change of leader among many candidates.
 	ChangeRequests float64 `json:"requests_per_change,omitempty"`
 	Woken          float64 `json:"woken_per_change,omitempty"`
+
+	Cache cacheResult `json:"cache,omitzero"`
 }
 
 func (r *result) turnsPerSecond() float64 { return float64(r.Turns) / r.Seconds }

@@ -43,6 +43,8 @@ const (
 	election       = "election"
 	electionKilled = "election-killed"
 	electorate     = "electorate"
+
+	caches = "caches"
 )
 
 // peers are all there are, in the order in which they are shown. The three before the
@@ -62,6 +64,10 @@ var peers = []peer{
 	{"watch-predecessor", zookeeper, []string{herd}, runTextbook, nil},
 	{"self-latch", zookeeper, []string{election, electionKilled, electorate}, runElection, nil},
 	{"curator-latch", zookeeper, []string{election, electionKilled}, runJava, javaMissing},
+	{"self-cache", zookeeper, []string{caches}, runSelfCache, nil},
+	{"curator-cache", zookeeper, []string{caches}, runJavaCache, javaMissing},
+	{"kazoo-cache", zookeeper, []string{caches}, runPythonCache, pythonMissing},
+	{"raw-reads", zookeeper, []string{caches}, runRawReads, nil},
 	{"etcd-election", etcd, []string{election, electionKilled}, runEtcdElection, etcdMissing},
 }
 

@@ -27,9 +27,12 @@ func spread(values []float64) float64 {
 	return 0
 }
 
-// told tells whether a peer tells of the metric: only those in this process do of what
-// they allocate.
-func (of metric) told(m *measured) bool { return of.name != allocs.name || median(m.values(of)) > 0 }
+// told reports whether a peer measures the metric. Only those in this process count what they
+// allocate, and some caches are filled only.
+func (of metric) told(m *measured) bool {
+	always := of.name != allocs.name && m.Scenario != caches
+	return always || median(m.values(of)) > 0
+}
 
 // line is one plain line for a metric of a scenario: the medians, and what ours is in
 // relation to the others'.

@@ -55,6 +55,7 @@ var scenarios = []scenario{
 	{election, load{Clients: 8, Goroutines: 1, Change: byResigning}, changeMetrics},
 	{electionKilled, load{Clients: 8, Goroutines: 1, Change: byDying}, changeMetrics[:2]}, // waiting for candidates to come back takes requests, too
 	{electorate, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, handMedian, changeRequests, woken}},
+	{caches, load{Clients: 1, Goroutines: 1}, cacheMetrics},
 }
 
 var changeMetrics = []metric{handMedian, handTail, requests, notifications, clientCPU}
@@ -62,11 +63,14 @@ var changeMetrics = []metric{handMedian, handTail, requests, notifications, clie
 var herdMetrics = []metric{turnsPerSecond, notifications, requests, bytesPerTurn}
 
 // selectScenarios returns those of the kinds, comma-separated; all for "".
-func selectScenarios(kinds string, duration time.Duration) ([]scenario, error) {
+func selectScenarios(kinds string, duration time.Duration, nodes int) ([]scenario, error) {
 	var chosen []scenario
 	for _, s := range scenarios {
 		if kinds == "" || slices.Contains(strings.Split(kinds, ","), s.kind) {
 			s.load.Duration = duration
+			if s.kind == caches {
+				s.load.Nodes = nodes
+			}
 			chosen = append(chosen, s)
 		}
 	}
