@@ -27,4 +27,7 @@ var table = slices.Concat(
 	nodesMutants,
 	discoveryMutants,
 	leaderMutants,
+	curatorctlMutants,
+	pageMutants,
+	inspectMutants,
 )
