@@ -114,6 +114,7 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 		}
 		list = append(list, record{Path: below, Data: z.Data})
 	}
+	progress := c.newProgress("read", len(paths))
 	errs := make([]error, len(paths))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, aclWindow)
@@ -122,17 +123,18 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 		wg.Go(func() {
 			defer func() { <-slots }()
 			var acl []framework.ACL
-			acl, errs[i] = c.client.GetACL(ctx, p)
-			list[i].ACL = aclText(acl)
+			if acl, errs[i] = c.client.GetACL(ctx, p); errs[i] == nil {
+				list[i].ACL = aclText(acl)
+				progress.add(1)
+			}
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, 0, err
-		}
+	failed := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if failed < 0 {
+		return list, ephemerals, progress.finish(ctx, nil)
 	}
-	return list, ephemerals, nil
+	return nil, 0, progress.finish(ctx, errs[failed])
 }
 
 func verbExport(*flag.FlagSet) func(context.Context, *call) error {
@@ -232,17 +234,18 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 		return usage("%d znodes would be changed; nothing was done: -yes is missing", changed)
 	}
 	slices.SortStableFunc(differs, func(a, b difference) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
-	done := 0
+	differs = slices.DeleteFunc(differs, func(d difference) bool { return d.kind == "removed" })
+	progress := c.newProgress("wrote", len(differs))
 	for _, d := range differs {
-		if d.kind == "removed" {
-			continue
-		}
 		if err := c.writeOne(ctx, d); err != nil {
-			return fmt.Errorf("after %d znodes: %w", done, err)
+			return progress.finish(ctx, err)
 		}
-		done++
+		progress.add(1)
 	}
-	c.complainf("wrote %d znodes\n", done)
+	if err := progress.finish(ctx, nil); err != nil {
+		return err
+	}
+	c.complainf("wrote %d znodes\n", len(differs))
 	return nil
 }
 

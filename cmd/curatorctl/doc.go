@@ -46,4 +46,7 @@
 //
 // Verbs are read-only unless their names say otherwise. Those that destroy, rm -r, lock break
 // and import -overwrite, say what they are about to do and need -yes.
+//
+// While the standard error is a terminal, export, import, cp and rm -r show there how far they
+// are. When a signal ends them, they say how many znodes they have read, written or deleted.
 package main

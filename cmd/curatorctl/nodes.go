@@ -187,12 +187,50 @@ func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
 			if !*yes {
 				return usage("rm: nothing was done: -yes is missing")
 			}
-			if err := c.client.Delete(ctx, p, framework.DeletingChildrenIfNeeded()); err != nil {
+			if err := c.removeAll(ctx, p, nodes); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
+}
+
+// removeWindow is how many znodes are deleted at a time.
+const removeWindow = 100
+
+// removeAll deletes znodes that were found at a path and below it, the deepest first, and what
+// has come there since.
+func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode) error {
+	if path == "/" {
+		return c.client.Delete(ctx, path) // which refuses it
+	}
+	var levels [][]framework.BulkOp
+	for _, z := range nodes {
+		depth := len(framework.PathNames(z.Path)) - len(framework.PathNames(path))
+		for len(levels) <= depth {
+			levels = append(levels, nil)
+		}
+		levels[depth] = append(levels[depth], framework.BulkDelete(z.Path, framework.Quietly()))
+	}
+	progress := c.newProgress("deleted", len(nodes))
+	for _, level := range slices.Backward(levels) {
+		for ops := range slices.Chunk(level, removeWindow) {
+			var failed error
+			results, _ := c.client.Bulk(ctx, ops) // each result has its error
+			for _, r := range results {
+				switch {
+				case r.Err == nil:
+					progress.add(1)
+				case !errors.Is(r.Err, framework.ErrNotEmpty): // one with new children goes last
+					failed = r.Err
+				}
+			}
+			if failed != nil {
+				return progress.finish(ctx, failed)
+			}
+		}
+	}
+	return progress.finish(ctx, c.client.Delete(ctx, path, framework.DeletingChildrenIfNeeded(), framework.Quietly()))
 }
 
 func verbStat(*flag.FlagSet) func(context.Context, *call) error {
