@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -168,6 +169,12 @@ func TestThePageShowsSessionsRegistrationsAndLosses(t *testing.T) {
 	require.NoError(t, client.Delete(t.Context(), lease.Path()))
 	zktest.Await(t, lease.Done(), "the loss")
 	require.Error(t, lease.Release(context.Background()))
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // it is listed soon after the lease has ended
+		require.Less(t, time.Now(), deadline, "the loss is not listed")
+		if slices.ContainsFunc(locks.RecentLosses(), func(l locks.Loss) bool { return l.Path == lease.Path() }) {
+			break
+		}
+	}
 	body = get(t, page.Handler(client, "/locks/report"), "/").Body.String()
 	require.Contains(t, body, "Lost by this process")
 	require.Contains(t, body, `<td class="long">`+lease.Path()+"</td>")
