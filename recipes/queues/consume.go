@@ -78,7 +78,8 @@ func (q *queue) Consume(ctx context.Context, fn func(ctx context.Context, item [
 //	}
 //
 // With [WithLockPath] an item is consumed when the loop goes on to the next. A
-// loop that is left, by break, return or a panic, leaves its item in the queue.
+// loop that is left by break or return leaves its item in the queue. A panic also
+// leaves those that were put together with it.
 func (q *queue) Items(ctx context.Context) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		if ctx == nil {
@@ -438,10 +439,10 @@ func (c *consumer) yieldLocked(
 	for i, data := range items {
 		item := &Item{Data: data, path: path, ctx: held}
 		if !yield(item, nil) {
-			return true, nil
+			return true, rest(path, items, i)
 		}
 		if item.failed != nil && held.Err() != nil {
-			return false, nil // it was interrupted
+			return false, rest(path, items, i) // it was interrupted
 		}
 		c.note(item)
 		if item.failed != nil && c.q.cfg.errorMode == Requeue {
@@ -454,6 +455,15 @@ func (c *consumer) yieldLocked(
 		}
 	}
 	return false, []framework.Op{framework.DeleteOp(path)}
+}
+
+// rest returns what makes a znode of several items keep those from i on: the
+// others were consumed. It is nothing if none was.
+func rest(path string, items [][]byte, i int) []framework.Op {
+	if i == 0 {
+		return nil
+	}
+	return []framework.Op{framework.SetDataOp(path, encode(items[i:]))}
 }
 
 // while returns a context derived from ctx that also ends with held, and with

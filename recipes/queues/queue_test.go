@@ -219,6 +219,44 @@ func TestALoopThatIsLeftLeavesItsItem(t *testing.T) {
 	})
 }
 
+// Of items that were put together, those that were consumed do not come again
+// when the loop ends before the others.
+func TestWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
+	for name, leave := range map[string]func(item *queues.Item, stop func()) (goOn bool){
+		"left": func(*queues.Item, func()) bool { return false },
+		"interrupted": func(item *queues.Item, stop func()) bool {
+			stop()
+			<-item.Context().Done()
+			item.Fail(item.Context().Err())
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client := zktest.Client(t, server)
+				q := newQueue(t, client, withLock)
+				require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
+				ctx, stop := context.WithCancel(withLimit(t))
+				defer stop()
+				for item, err := range q.Items(ctx) {
+					if err != nil {
+						require.ErrorIs(t, err, context.Canceled)
+						break
+					}
+					if string(item.Data) == "b" && !leave(item, stop) {
+						break
+					}
+				}
+				awaitNames(t, client, lockPath, 0)
+				names, err := client.Children(withLimit(t), path)
+				require.NoError(t, err)
+				require.Equal(t, []string{"queue-0000000000"}, names, "where they were")
+				require.Equal(t, []string{"b", "c"}, awaitItems(t, consumed(t, q), 2))
+			})
+		})
+	}
+}
+
 func TestAnItemFailsInALoop(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	q := newQueue(t, client, withLock)

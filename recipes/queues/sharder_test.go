@@ -2,6 +2,8 @@ package queues_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,6 +201,142 @@ func TestAClosedSharder(t *testing.T) {
 	require.ErrorContains(t, err, "closed")
 	require.ErrorContains(t, s.Consume(withLimit(t), ignored), "closed")
 	require.ErrorContains(t, s.Start(withLimit(t)), "closed")
+}
+
+// observedSharder returns a sharder whose queues tell the sizes that its checks read.
+// A check goes on when a size was received.
+func observedSharder(tb testing.TB, client *framework.Framework, opts ...queues.SharderOption) (*queues.QueueSharder[*observed], <-chan int) {
+	tb.Helper()
+	sizes := make(chan int)
+	open := func(path string) (*observed, error) {
+		q, err := queues.NewDistributedQueue(client, path)
+		return &observed{DistributedQueue: q, sizes: sizes}, err
+	}
+	s, err := queues.NewQueueSharder(client, open, path, leaderPath, append(opts, queues.WithThresholdCheck(time.Millisecond))...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
+	return s, sizes
+}
+
+// fullQueue makes a queue that is full with one item.
+func fullQueue(t *testing.T, client *framework.Framework) {
+	t.Helper()
+	q, err := queues.NewDistributedQueue(client, path+shard)
+	require.NoError(t, err)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+}
+
+func TestASharderAddsNoMoreQueuesThanItMay(t *testing.T) {
+	const most = 2
+	client := zktest.Client(t, zktest.NewServer(t))
+	fullQueue(t, client)
+	s, sizes := observedSharder(t, client, queues.WithNewQueueThreshold(1), queues.WithMaxQueues(most))
+	require.NoError(t, s.Start(withLimit(t)))
+	for len(s.QueuePaths()) < most {
+		zktest.Await(t, sizes, "a check, until it leads and adds a queue")
+	}
+	for range 3 * most { // two whole checks, and the rest of one, that all find the first queue full
+		zktest.Await(t, sizes, "a check")
+	}
+	require.Len(t, s.QueuePaths(), most)
+}
+
+// The leader here has no time to check. Another sharder finds a queue full, and adds one
+// when it leads, not before.
+func TestASharderThatDoesNotLeadAddsNoQueue(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	fullQueue(t, client)
+	leads := newSharder(t, client, queues.WithThresholdCheck(time.Hour))
+	require.NoError(t, leads.Start(withLimit(t)))
+	awaitNames(t, client, leaderPath, 1)
+	follows, sizes := observedSharder(t, zktest.Client(t, server), queues.WithNewQueueThreshold(1))
+	require.NoError(t, follows.Start(withLimit(t)))
+	for range 3 {
+		zktest.Await(t, sizes, "a check")
+	}
+	require.Len(t, follows.QueuePaths(), 1)
+	require.NoError(t, leads.Close())
+	for len(follows.QueuePaths()) < 2 {
+		zktest.Await(t, sizes, "a check, until it leads and adds a queue")
+	}
+}
+
+// Several goroutines close a sharder while it checks. When any Close returns, the
+// checks have ended. The candidate leaves.
+func TestASharderIsClosedBySeveralGoroutines(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		checks := &slowChecks{begun: make(chan struct{}, 1000)}
+		open := func(path string) (*slowQueue, error) {
+			q, err := queues.NewDistributedQueue(client, path)
+			return &slowQueue{q, checks}, err
+		}
+		s, err := queues.NewQueueSharder(client, open, path, leaderPath, queues.WithThresholdCheck(time.Millisecond))
+		require.NoError(t, err)
+		require.NoError(t, s.Start(withLimit(t)))
+		awaitNames(t, other, leaderPath, 1)
+		zktest.Await(t, checks.begun, "a check")
+
+		var closers sync.WaitGroup
+		for range 8 {
+			closers.Go(func() {
+				if err := s.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+				if n := checks.running.Load(); n != 0 {
+					t.Errorf("%d checks run after Close", n)
+				}
+				if _, err := s.Queue(); err == nil {
+					t.Error("Queue succeeds after Close")
+				}
+			})
+		}
+		closers.Wait()
+		awaitNames(t, other, leaderPath, 0)
+	})
+}
+
+// A Close that overtakes a Start leaves no candidate and no check behind.
+func TestASharderIsClosedWhileItStarts(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	opening, opened := make(chan struct{}), make(chan struct{})
+	open := func(path string) (*queues.DistributedQueue, error) {
+		close(opening)
+		<-opened
+		return queues.NewDistributedQueue(client, path)
+	}
+	s, err := queues.NewQueueSharder(client, open, path, leaderPath)
+	require.NoError(t, err)
+	started := make(chan error, 1)
+	go func() { started <- s.Start(withLimit(t)) }()
+	zktest.Await(t, opening, "the first queue")
+	require.NoError(t, s.Close())
+	close(opened)
+	require.ErrorContains(t, zktest.Await(t, started, "the end of Start"), "closed")
+	stat, err := client.Exists(withLimit(t), leaderPath)
+	require.NoError(t, err)
+	require.Nil(t, stat, "it has never stood for election")
+}
+
+// slowQueue is a queue whose Len takes until its context ends.
+type slowQueue struct {
+	*queues.DistributedQueue
+
+	checks *slowChecks
+}
+
+type slowChecks struct {
+	running atomic.Int64
+	begun   chan struct{}
+}
+
+func (q *slowQueue) Len(ctx context.Context) (int, error) {
+	q.checks.running.Add(1)
+	defer q.checks.running.Add(-1)
+	q.checks.begun <- struct{}{}
+	<-ctx.Done()
+	return 0, ctx.Err()
 }
 
 // A consumer of all queues ends with one whose consumption fails.
