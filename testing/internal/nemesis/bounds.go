@@ -217,11 +217,12 @@ func (r *roundReport) handovers() (all []float64) {
 // creations wait, and one for each of its workers.
 const cleanupsOfFolder = 40
 
-// mostCleanups is how many deletions a client may have pending at one time, which has every other lock.
+// mostCleanups is how many deletions a client may have pending at one time, which has every other lock. A recipe
+// without a folder that must be empty in the end has one for its members or locks.
 func (r *roundReport) mostCleanups() float64 {
 	folders := 0
 	for _, spec := range r.record.Locks {
-		folders += len(spec.folders())
+		folders += max(len(spec.folders()), 1)
 	}
 	return float64(cleanupsOfFolder * ((folders + 1) / 2))
 }

@@ -61,6 +61,15 @@
 //	stale              the picture of a cache, after Fresh, lacked what was committed before
 //	missed             what a listener or a loop was told, replayed, is not the tree in the end
 //	reordered          a state was told that the path never had, twice, or after a later one
+//	lost_increments    an acknowledged increment is not in the value of its counter, or
+//	                   shares its number with another
+//	double_increments  a client's writes have counted more than the client has had
+//	                   acknowledged, and has in doubt
+//	lost_items         an acknowledged item is gone, and no consumer has it
+//	duplicated_items   an item was consumed twice, or may be, although its queue promises
+//	                   that it is not
+//	barrier_leaks      a member has passed a double barrier before enough had come, or has
+//	                   left it before all had
 //
 // All of these must be zero. Floors give the zeros a meaning: a minimum of acquisitions,
 // faults, ended sessions, losses, and uses of each lock. A campaign adds rounds until the

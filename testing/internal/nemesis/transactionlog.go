@@ -23,12 +23,17 @@ type transactionLog struct {
 	trees  treeLog
 
 	minority map[string]bool // nodes whose creation no majority has, by their paths; some may be in nodes or writes, too
+
+	// few is the transactions that no majority has. It is nil in itself.
+	few *transactionLog
 }
 
 // logWrite is a change of a persistent node.
 type logWrite struct {
 	zxid    int64
 	session int64
+	time    int64 // when the leader began with it: milliseconds of the wall clock, cut off
+	version int32 // of the data, 0 for a creation
 	data    string
 	deleted bool
 }
@@ -38,8 +43,10 @@ type lockNode struct {
 	path    string
 	session int64
 	czxid   int64
+	created int64 // when the leader began to create it, as in ended
 	deleted int64 // zxid; 0 is never
 	by      int64 // the session that deleted it
+	closed  bool  // it was deleted because that session was closed
 	ended   int64 // when the leader began to delete it: milliseconds of the wall clock, cut off
 }
 
@@ -91,6 +98,7 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 		l.minority[node] = true
 	}
 	l.trees.addDoubted(few.trees)
+	l.few = few
 	return l, nil
 }
 
@@ -107,7 +115,7 @@ func replay(all []transaction) (*transactionLog, error) {
 			return nil, fmt.Errorf("nemesis: transaction %#x: %w", t.zxid, err)
 		}
 	}
-	l.queues = queues(l.all)
+	l.queues = queuesOf(l.all)
 	return l, nil
 }
 
@@ -120,27 +128,27 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 		switch {
 		case in.err != nil:
 		case ephemeral:
-			n := &lockNode{path: node, session: t.session, czxid: t.zxid}
+			n := &lockNode{path: node, session: t.session, czxid: t.zxid, created: t.time}
 			l.nodes[node] = n
 			l.all = append(l.all, n)
 			bySession[t.session] = append(bySession[t.session], n)
 		default:
-			l.write(node, logWrite{zxid: t.zxid, session: t.session, data: string(data)})
+			l.write(node, t, logWrite{data: string(data)})
 			l.trees.add(node, treeChange{zxid: t.zxid, created: true, data: string(data)})
 		}
 	case txnSetData:
-		node, data := in.string(), in.buffer()
-		l.sets.write(node, in.int(), data)
+		node, data, version := in.string(), in.buffer(), in.int()
+		l.sets.write(node, version, data)
 		l.trees.add(node, treeChange{zxid: t.zxid, data: string(data)})
-		if len(l.writes[node]) > 0 {
-			l.write(node, logWrite{zxid: t.zxid, session: t.session, data: string(data)})
+		if l.nodes[node] == nil {
+			l.write(node, t, logWrite{data: string(data), version: version})
 		}
 	case txnDelete, txnDeleteContainer:
 		node := in.string()
 		l.end(l.nodes[node], t)
 		l.trees.add(node, treeChange{zxid: t.zxid, deleted: true})
-		if len(l.writes[node]) > 0 {
-			l.write(node, logWrite{zxid: t.zxid, session: t.session, deleted: true})
+		if l.nodes[node] == nil {
+			l.write(node, t, logWrite{deleted: true})
 		}
 	case txnMulti:
 		for range in.int() {
@@ -152,6 +160,7 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 		}
 	case txnCloseSession:
 		for _, n := range bySession[t.session] {
+			n.closed = n.deleted == 0
 			l.end(n, t)
 		}
 		delete(bySession, t.session)
@@ -160,8 +169,9 @@ func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) e
 }
 
 // write notes a change of a persistent node, if it belongs to a recipe.
-func (l *transactionLog) write(node string, w logWrite) {
+func (l *transactionLog) write(node string, t transaction, w logWrite) {
 	if strings.HasPrefix(node, locksFolder) {
+		w.zxid, w.session, w.time = t.zxid, t.session, t.time
 		l.writes[node] = append(l.writes[node], w)
 	}
 }
@@ -179,8 +189,8 @@ type queue struct {
 	ended []int64 // the latest end of the nodes up to each; never is forever
 }
 
-// queues returns the queue of each folder.
-func queues(nodes []*lockNode) map[string]*queue {
+// queuesOf returns the queue of each folder.
+func queuesOf(nodes []*lockNode) map[string]*queue {
 	all := make(map[string]*queue)
 	for _, n := range nodes {
 		folder := path.Dir(n.path)

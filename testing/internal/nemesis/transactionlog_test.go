@@ -88,7 +88,7 @@ func TestTransactionLog(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []*lockNode{
 		{path: "/l/a", session: 1, czxid: 10, deleted: 12, by: 3, ended: 500},
-		{path: "/l/b", session: 2, czxid: 11, deleted: 13, by: 2, ended: 600},
+		{path: "/l/b", session: 2, czxid: 11, deleted: 13, by: 2, closed: true, ended: 600},
 		{path: "/l/c", session: 3, czxid: 14},
 	}, l.all)
 

@@ -13,6 +13,7 @@ var workloads = slices.Concat(
 	lockWorkloads,
 	leaderWorkloads,
 	cacheWorkloads,
+	valueWorkloads,
 )
 
 // workload is what clients do with one recipe, and what is judged of it.
