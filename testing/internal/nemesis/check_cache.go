@@ -162,8 +162,8 @@ func (s *stream) tell(news sighting) (wrong []string) {
 	return wrong
 }
 
-// next is the place of a state in the log of its path, which must be behind that of the state
-// before.
+// next returns the place of a state in the log of its path. It must be behind the place of the
+// state before.
 func (s *stream) next(news sighting, there bool) (place int, wrong string) {
 	log := s.log[news.Path]
 	last, told := s.places[news.Path]

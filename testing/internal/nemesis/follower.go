@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/recipes/cache"
 )
 
-// The kinds of events of those who follow a tree. Owner names the follower.
+// The kinds of events of the followers of a tree. Owner names the follower.
 const (
 	told      eventKind = "told"      // Value has sightings, in the order in which they were told
 	pictured  eventKind = "pictured"  // Value has a picture
