@@ -47,7 +47,7 @@
 //
 // A failed item is put back in one transaction, with the priority, the time or
 // the id that it has. Of several items in one znode, those that were consumed
-// are not put back.
+// are not put back, nor do they stay when the loop is left before the others.
 //
 // # What they are not for
 //
@@ -71,6 +71,17 @@
 //     and elections of the same ensemble.
 //   - Several consumers do not consume in order. One that must be, is made by
 //     package leader.
+//
+// How many items a second go through a queue depends on the servers and on the
+// way to them: a consumer makes its requests one after the other. For an item it
+// reads the znode and deletes it. With [WithLockPath] it makes a transaction, a
+// read and another transaction. In a clone of the repository, this command puts
+// and consumes a thousand items of each kind of queue, beside Curator:
+//
+//	go -C testing/internal/bench run . -peers self-values,curator-values -scenario items-fifo,items-locked,items-priority,items-delay,items-id,items-simple
+//
+// It prints put_per_s and consumed_per_s, and the requests and bytes for each
+// item. The README in that folder has the last figures.
 //
 // # Coming from Curator
 //

@@ -44,6 +44,17 @@
 // been told of all changes, or until the server gets no more requests if there are none. While all
 // znodes are read again, the client makes other requests, one after the other; other_p99 is their latency.
 //
+// Counters, barriers and queues are compared with Curator's only: peers self-values and
+// curator-values.
+//
+//	counter          8 clients increment one counter; then 64 goroutines of one client. A turn is
+//	                 an increment. Curator's pauses after a collision are set to ours
+//	double-barrier   100, and 1,000, members on 10 clients enter and leave, round after round.
+//	                 A turn is a round; the servers' figures are for each member of each round
+//	items-...        1,000 items are put by one client, then consumed by one consumer on another:
+//	                 fifo, locked (WithLockPath), priority, delay, id, simple. A turn is an item.
+//	                 Puts are made in the background, as Curator's default is, but for simple
+//
 // Requests and notifications are counted by the server (mntr), bytes by the loopback
 // interface. The cost of a turn for the clients is the processor time of their process
 // and its number of allocations; Java and Python do not report allocations.

@@ -18,6 +18,8 @@ import (
 var (
 	//go:embed external/Bench.java
 	javaSource []byte
+	//go:embed external/BenchValues.java
+	javaValuesSource []byte
 	//go:embed external/bench.py
 	pythonSource []byte
 )
@@ -61,8 +63,12 @@ func pythonMissing() error {
 
 // runJava measures Apache Curator, in a process of its own.
 func runJava(ctx context.Context, at servers, l load, path string) (result, error) {
-	return runProgram(ctx, at, l, path, javaSource, "Bench.java",
-		"java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classPath())
+	return runProgram(ctx, at, l, path, javaSource, "Bench.java", java()...)
+}
+
+// java is the command that runs a source file.
+func java() []string {
+	return []string{"java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classPath()}
 }
 
 // runPython measures kazoo, in a process of its own.
@@ -70,10 +76,24 @@ func runPython(ctx context.Context, at servers, l load, path string) (result, er
 	return runProgram(ctx, at, l, path, pythonSource, "bench.py", python)
 }
 
-// runProgram runs a source file with an interpreter and reads the line that it prints.
+// runProgram runs a source file that takes turns at a lock.
 func runProgram(
 	ctx context.Context, at servers, l load, path string, source []byte, name string, command ...string,
 ) (r result, err error) {
+	mode := "turns"
+	switch {
+	case l.Queue:
+		mode = "queue"
+	case l.Change != "":
+		mode = l.Change
+	}
+	return runSource(ctx, source, name, command, at.zookeeper, path,
+		strconv.Itoa(l.Clients), strconv.Itoa(l.Goroutines), strconv.Itoa(l.Leases), strconv.Itoa(l.Readers), mode,
+		strconv.FormatInt(l.Duration.Milliseconds(), 10))
+}
+
+// runSource runs a source file with an interpreter and reads the line that it prints.
+func runSource(ctx context.Context, source []byte, name string, command []string, args ...string) (r result, err error) {
 	folder, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return result{}, err
@@ -83,18 +103,7 @@ func runProgram(
 	if err := os.WriteFile(file, source, 0o600); err != nil {
 		return result{}, err
 	}
-	mode := "turns"
-	switch {
-	case l.Queue:
-		mode = "queue"
-	case l.Change != "":
-		mode = l.Change
-	}
-	args := slices.Concat(command[1:], []string{
-		file, at.zookeeper, path,
-		strconv.Itoa(l.Clients), strconv.Itoa(l.Goroutines), strconv.Itoa(l.Leases), strconv.Itoa(l.Readers), mode,
-		strconv.FormatInt(l.Duration.Milliseconds(), 10),
-	})
+	args = slices.Concat(command[1:], []string{file}, args)
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], args...)
 	cmd.Stderr = &stderr

@@ -19,6 +19,8 @@ type load struct {
 	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
 	Change     string        // how a leader gives way, in an election
 	Nodes      int           // of a tree that is followed
+	Kind       string        // of the scenario
+	Items      int           // that go through a queue, and as many before to warm up
 	Duration   time.Duration // otherwise turns are counted for so long, after half of it to warm up
 }
 
@@ -45,6 +47,10 @@ type result struct {
 	Requests      float64 `json:"requests_per_turn,omitempty"`
 	Notifications float64 `json:"notifications_per_turn,omitempty"`
 	Bytes         float64 `json:"bytes_per_turn,omitempty"`
+
+	// Of a queue.
+	Put      float64 `json:"put_per_s,omitempty"`
+	Consumed float64 `json:"consumed_per_s,omitempty"`
 
 	// Of the servers, for one change of leader among many candidates.
 	ChangeRequests float64 `json:"requests_per_change,omitempty"`

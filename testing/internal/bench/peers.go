@@ -45,7 +45,19 @@ const (
 	electorate     = "electorate"
 
 	caches = "caches"
+
+	counter       = "counter"
+	doubleBarrier = "double-barrier"
+	itemsFifo     = "items-fifo"
+	itemsLocked   = "items-locked"
+	itemsPriority = "items-priority"
+	itemsDelay    = "items-delay"
+	itemsID       = "items-id"
+	itemsSimple   = "items-simple"
 )
+
+// valueKinds are the scenarios of counters, barriers and queues.
+var valueKinds = []string{counter, doubleBarrier, itemsFifo, itemsLocked, itemsPriority, itemsDelay, itemsID, itemsSimple}
 
 // peers are all there are, in the order in which they are shown. The three before the
 // elections are what "herd" stands for.
@@ -69,6 +81,8 @@ var peers = []peer{
 	{"kazoo-cache", zookeeper, []string{caches}, runPythonCache, pythonMissing},
 	{"raw-reads", zookeeper, []string{caches}, runRawReads, nil},
 	{"etcd-election", etcd, []string{election, electionKilled}, runEtcdElection, etcdMissing},
+	{"self-values", zookeeper, valueKinds, runValues, nil},
+	{"curator-values", zookeeper, valueKinds, runJavaValues, javaMissing},
 }
 
 // selectPeers returns those with the names, comma-separated; all for "".

@@ -209,6 +209,44 @@ func consumeItems(t *testing.T, queue consumer, n int) []string {
 	return got
 }
 
+// Each side finds the queues that the other's sharder has added, adds others, and
+// gets what was put into any of them.
+func TestShardersOfBothSides(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const path, leader, full, most = "/sharded/queues", "/sharded/leader", 3, 2
+		items := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+		java := newActor(t, server)
+		client := zktest.Client(t, server)
+		open := func(path string) (*queues.DistributedQueue, error) { return queues.NewDistributedQueue(client, path) }
+		start := func(most int) *queues.QueueSharder[*queues.DistributedQueue] {
+			s, err := queues.NewQueueSharder(client, open, path, leader,
+				queues.WithNewQueueThreshold(full), queues.WithMaxQueues(most), queues.WithThresholdCheck(5*time.Millisecond))
+			require.NoError(t, err)
+			require.NoError(t, s.Start(withLimit(t)))
+			return s
+		}
+
+		theirs := java.do(t, "shard-put", append([]string{path, leader, strconv.Itoa(full), strconv.Itoa(most)}, items...)...)
+		require.Len(t, theirs, most)
+		ours := start(most)
+		require.ElementsMatch(t, theirs, ours.QueuePaths(), "the queues that Java has added")
+		require.ElementsMatch(t, items, consumeItems(t, ours, len(items)))
+		require.NoError(t, ours.Close())
+
+		ours = start(most + 1)
+		for i, item := range items {
+			if i == full*most+1 { // one of them is full
+				require.Eventually(t, func() bool { return len(ours.QueuePaths()) == most+1 }, time.Minute, time.Millisecond)
+			}
+			q, err := ours.Queue()
+			require.NoError(t, err)
+			require.NoError(t, q.Put(withLimit(t), []byte(item)))
+		}
+		require.NoError(t, ours.Close())
+		require.ElementsMatch(t, items, java.do(t, "shard-consume", path, leader, strconv.Itoa(len(items))))
+	})
+}
+
 // The simple queue is that of ZooKeeper's own recipes.
 func TestSimpleQueuesOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {

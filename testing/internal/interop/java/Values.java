@@ -16,6 +16,8 @@ import org.apache.curator.framework.recipes.queue.QueueBase;
 import org.apache.curator.framework.recipes.queue.QueueBuilder;
 import org.apache.curator.framework.recipes.queue.QueueConsumer;
 import org.apache.curator.framework.recipes.queue.QueueSerializer;
+import org.apache.curator.framework.recipes.queue.QueueSharder;
+import org.apache.curator.framework.recipes.queue.QueueSharderPolicies;
 import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.SharedCountListener;
@@ -34,6 +36,9 @@ import org.apache.curator.retry.RetryNTimes;
  * put KIND PATH ITEM...              puts items into a queue
  * consume KIND PATH LOCKS NUMBER     so many items of a queue; LOCKS is a path or "none"
  *     KIND: fifo, simple, priority (that of the item is its length), delay (none), id (the item)
+ * shard-put PATH LEADER FULL MOST ITEM...   puts items into the queues of a sharder, the first ones until it has
+ *                                    added queues up to MOST, and answers with the paths of all
+ * shard-consume PATH LEADER NUMBER   so many items of all queues of a sharder
  * </pre>
  */
 final class Values {
@@ -65,6 +70,11 @@ final class Values {
                 return List.of();
             case "consume":
                 return consume(client, path, args.get(1), args.get(2), Integer.parseInt(args.get(3)));
+            case "shard-put":
+                return putSharded(client, path, args.get(1), Integer.parseInt(args.get(2)), Integer.parseInt(args.get(3)),
+                        args.subList(4, args.size()));
+            case "shard-consume":
+                return consumeSharded(client, path, args.get(1), Integer.parseInt(args.get(2)));
             default:
                 return Services.obey(client, command, args);
         }
@@ -187,6 +197,53 @@ final class Values {
             // The last one is deleted after it was consumed.
             while (!client.getChildren().forPath(path).isEmpty()) {
                 Thread.sleep(1);
+            }
+        }
+        return items;
+    }
+
+    private static QueueSharder<String, DistributedQueue<String>> sharder(
+            CuratorFramework client, QueueConsumer<String> consumer, String path, String leader, int full, int most) {
+        QueueSharderPolicies policies = QueueSharderPolicies.builder()
+                .newQueueThreshold(full).maxQueues(most).thresholdCheckMs(10).build();
+        return new QueueSharder<>(client, (on, at) -> QueueBuilder.builder(on, consumer, TEXT, at).buildQueue(), path, leader, policies);
+    }
+
+    private static List<String> putSharded(
+            CuratorFramework client, String path, String leader, int full, int most, List<String> items) throws Exception {
+        try (QueueSharder<String, DistributedQueue<String>> sharder = sharder(client, null, path, leader, full, most)) {
+            sharder.start();
+            for (int i = 0; i < items.size(); i++) {
+                while (i >= full * sharder.getShardQty() && sharder.getShardQty() < most) {
+                    Thread.sleep(1);
+                }
+                DistributedQueue<String> queue = sharder.getQueue();
+                queue.put(items.get(i));
+                if (!queue.flushPuts(1, TimeUnit.MINUTES)) {
+                    throw new IllegalStateException("a put is under way after a minute");
+                }
+            }
+            return new ArrayList<>(sharder.getQueuePaths());
+        }
+    }
+
+    private static List<String> consumeSharded(CuratorFramework client, String path, String leader, int number)
+            throws Exception {
+        BlockingQueue<String> consumed = new LinkedBlockingQueue<>();
+        QueueConsumer<String> consumer = new QueueConsumer<>() {
+            @Override
+            public void consumeMessage(String item) {
+                consumed.add(item);
+            }
+
+            @Override
+            public void stateChanged(CuratorFramework on, ConnectionState state) {}
+        };
+        List<String> items = new ArrayList<>();
+        try (QueueSharder<String, DistributedQueue<String>> sharder = sharder(client, consumer, path, leader, 1000, 10)) {
+            sharder.start();
+            while (items.size() < number) {
+                items.add(consumed.take());
             }
         }
         return items;
