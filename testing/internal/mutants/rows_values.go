@@ -97,7 +97,7 @@ var valuesMutants = []mutant{
 	},
 	{
 		name:     "nemesis-any-increment-in-doubt",
-		property: "Increments in doubt excuse only those of their own client.",
+		property: "Increments in doubt excuse only increments of their own client.",
 		dir:      "testing/internal/nemesis",
 		in:       "(*tally).surplus",
 		old:      "if client != \"\" {",

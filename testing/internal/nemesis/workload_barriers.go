@@ -18,7 +18,7 @@ const noBarrierLeak promise = "barrier_leaks"
 
 const (
 	entered eventKind = "entered" // a member has passed the barrier; Called is when its Enter was
-	left    eventKind = "left"    // its Leave has succeeded; Owner is that of the event before
+	left    eventKind = "left"    // its Leave has succeeded; Owner is the one of the entry
 )
 
 // barrierMembers is how many open the barrier.

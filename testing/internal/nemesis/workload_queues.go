@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	noLostItem  promise = "lost_items"       // no acknowledged item is gone that nobody has consumed
+	noLostItem  promise = "lost_items"       // an acknowledged item is not gone before it was consumed
 	noDuplicate promise = "duplicated_items" // no item comes twice that must not
 )
 
@@ -208,7 +208,7 @@ type itemLife struct {
 	created, deleted logWrite // the zxid of the deletion is 0 if there is none
 }
 
-// livesOf are those of the items in a folder. One item has several if it was put
+// livesOf returns the lives of the items in a folder. One item has several if it was put
 // back, in no order.
 func (l *transactionLog) livesOf(folder string) map[string][]*itemLife {
 	all := make(map[string][]*itemLife)
@@ -251,7 +251,7 @@ func (s *story) count(result outcome) (n int) {
 	return n
 }
 
-// stories are those of all items of a queue.
+// stories returns the story of each item of a queue.
 func stories(r *roundReport, spec lockSpec, queue string) map[string]*story {
 	all := make(map[string]*story)
 	of := func(item string) *story {

@@ -158,11 +158,11 @@ func (w logWrite) number() int64 {
 
 // counting is what a client has asked of a counter.
 type counting struct {
-	asked, decided int     // increments, and those of them that are not in doubt
+	asked, decided int     // increments, and how many of them are not in doubt
 	done           []event // those that were acknowledged
 }
 
-// countings are those of all clients. What a killed process has asked is in
+// countings returns the counting of each client. What a killed process has asked is in
 // doubt unless it has written down what became of it.
 func countings(r *roundReport, spec lockSpec) map[string]*counting {
 	all := make(map[string]*counting)
