@@ -70,6 +70,12 @@
 //	                   that it is not
 //	barrier_leaks      a member has passed a double barrier before enough had come, or has
 //	                   left it before all had
+//	ghosts             an instance of a service, or a member of a group, that was at the
+//	                   servers before its process had asked for it, or after the end that was
+//	                   confirmed; or that a watcher or the servers had after all was healed,
+//	                   although no live process had registered it
+//	missing            one that a live process had registered, and a watcher or the servers
+//	                   did not have
 //
 // All of these must be zero. Floors give the zeros a meaning: a minimum of acquisitions,
 // faults, ended sessions, losses, and uses of each lock. A campaign adds rounds until the

@@ -35,8 +35,10 @@ func promisesOf(record *campaignRecord) []promise {
 	}
 	all := slices.Clone(promises)
 	for _, w := range workloads {
-		if played[w.name] {
-			all = append(all, w.promises...)
+		for _, p := range w.promises {
+			if played[w.name] && !slices.Contains(all, p) { // recipes of a family may share some
+				all = append(all, p)
+			}
 		}
 	}
 	return all

@@ -14,6 +14,7 @@ var workloads = slices.Concat(
 	leaderWorkloads,
 	cacheWorkloads,
 	valueWorkloads,
+	discoveryWorkloads,
 )
 
 // workload is what clients do with one recipe, and what is judged of it.

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// registrations is how often a process was registered, or has changed what it registered.
+func registrations(r *roundReport, spec lockSpec) (n int) {
+	for _, events := range r.events {
+		for _, e := range events {
+			if e.Lock == spec.Name && (e.Kind == joined || e.Kind == updated) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// wrongPictures finds watchers and servers that, after all was healed, did not have exactly
+// what the live processes had registered.
+func wrongPictures(r *roundReport, spec lockSpec) (found []violation) {
+	var want []string
+	var pictures []event
+	for _, events := range r.events {
+		for _, e := range events {
+			switch {
+			case e.Lock != spec.Name:
+			case e.Kind == stands:
+				want = append(want, e.Value)
+			case e.Kind == pictured, e.Kind == listed:
+				pictures = append(pictures, e)
+			}
+		}
+	}
+	for _, e := range pictures {
+		whose := "the server"
+		if e.Kind == pictured {
+			whose = "the watcher of " + e.Client
+		}
+		have := slices.DeleteFunc(strings.Split(e.Value, "\n"), func(entry string) bool { return entry == "" })
+		for _, entry := range have {
+			if !slices.Contains(want, entry) {
+				found = append(found, violation{
+					promise: noGhost, round: r, at: e.At, what: fmt.Sprintf("%s: %s has %s, which no live process has registered", spec.Name, whose, entry),
+				})
+			}
+		}
+		for _, entry := range want {
+			if !slices.Contains(have, entry) {
+				found = append(found, violation{
+					promise: noMissing, round: r, at: e.At, what: fmt.Sprintf("%s: %s does not have %s, which a live process has registered", spec.Name, whose, entry),
+				})
+			}
+		}
+	}
+	return found
+}
+
+// term is the time from the call that registers to the confirmation that there is nothing
+// any more, in milliseconds of the wall clock.
+type term struct{ from, to int64 }
+
+// termsOf are the terms of each client, by the paths of their znodes. One whose process was
+// killed, or did not come to its end, ends some time after the last fault.
+func termsOf(r *roundReport, spec lockSpec, folder string) map[string]map[string][]term {
+	last := r.wall(r.record.Calm + int64(settleTime))
+	all := make(map[string]map[string][]term)
+	for client, events := range r.events {
+		own := make(map[string][]term)
+		for _, e := range events {
+			if e.Lock != spec.Name {
+				continue
+			}
+			node := folder + "/" + e.Value
+			switch e.Kind {
+			case joining:
+				own[node] = append(own[node], term{r.wall(e.At), last})
+			case gone:
+				if terms := own[node]; len(terms) > 0 {
+					terms[len(terms)-1].to = r.wall(e.At)
+				}
+			default: // neither begins nor ends one
+			}
+		}
+		all[client] = own
+	}
+	return all
+}
+
+// outliversOf returns a check that finds registrations whose znodes were there, by the
+// servers' log, before they were asked for, or after the server had confirmed their end.
+func outliversOf(folder func(lockSpec) string) func(*roundReport, lockSpec) []violation {
+	return func(r *roundReport, spec lockSpec) []violation { return outlivers(r, spec, folder(spec)) }
+}
+
+func outlivers(r *roundReport, spec lockSpec, folder string) (found []violation) {
+	if r.log == nil || r.record.WallOffset == 0 {
+		return nil
+	}
+	terms, clients := termsOf(r, spec, folder), r.clientsOfSessions()
+	for _, n := range r.log.all {
+		if path.Dir(n.path) != folder {
+			continue
+		}
+		ended := n.ended
+		if n.deleted == 0 {
+			ended = forever
+		}
+		within := func(t term) bool { return n.created >= t.from-1 && ended <= t.to+1 } // both are cut off
+		asked := false
+		for client, own := range terms {
+			if of, known := clients[n.session]; !known || of == client {
+				asked = asked || slices.ContainsFunc(own[n.path], within)
+			}
+		}
+		if !asked {
+			found = append(found, violation{promise: noGhost, round: r, what: fmt.Sprintf(
+				"%s: %s of session %#x, created by %#x, was there before its process had asked for it, or after its end",
+				spec.Name, n.path, n.session, n.czxid)})
+		}
+	}
+	return found
+}
+
+// clientsOfSessions are the processes that had the sessions.
+func (r *roundReport) clientsOfSessions() map[int64]string {
+	all := make(map[int64]string)
+	for client, events := range r.events {
+		for _, e := range events {
+			if e.Kind == connected {
+				all[e.Session] = client
+			}
+		}
+	}
+	return all
+}
