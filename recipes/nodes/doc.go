@@ -48,6 +48,23 @@
 //   - After Close there is no znode, watch or goroutine, however soon Close comes
 //     after Start.
 //
+// # Metrics
+//
+// A client made WithMeterProvider measures its nodes, also the ones inside
+// [PersistentTtlNode], [GroupMember] and package discovery. Only
+// [framework.WithPathAttribute] adds the attribute curator.path, which log
+// records call path: it is the path that the node was made with.
+//
+//	instrument                        kind, unit
+//	curator.nodes.kept                updowncounter {node}
+//	curator.nodes.standing            updowncounter {node}
+//	curator.nodes.recreations         counter {creation}
+//
+// Kept are the nodes from Start to the end of Close, standing those whose znode
+// the server had when it was last asked: the difference is what is missing. A
+// recreation is the return of a znode after it was deleted or its session had
+// ended. The instruments exist from the start.
+//
 // # What is not promised
 //
 // Between a deletion and the next creation there is a moment without the znode,

@@ -24,6 +24,7 @@ type keeper struct {
 // run keeps the znode until ctx ends, then removes it.
 func (k *keeper) run(ctx context.Context, stopped chan<- struct{}) {
 	defer close(stopped)
+	defer k.ended()
 	k.keep(ctx)
 	if !k.cfg.stays {
 		k.remove(context.WithoutCancel(ctx))

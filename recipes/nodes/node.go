@@ -28,12 +28,13 @@ const removalTimeout = 10 * time.Second
 //
 // It is safe for concurrent use.
 type PersistentNode struct {
-	client  *framework.Framework
-	path    string
-	kind    kind
-	cfg     config
-	changes *listen.Set[Change]
-	wake    chan struct{} // has room for one: SetData and reconnects
+	client    *framework.Framework
+	path      string
+	kind      kind
+	cfg       config
+	changes   *listen.Set[Change]
+	telemetry *telemetry
+	wake      chan struct{} // has room for one: SetData and reconnects
 
 	mu      sync.Mutex
 	data    []byte        // that the znode must have
@@ -86,8 +87,12 @@ func NewPersistentNode(client *framework.Framework, path string, mode framework.
 	if err != nil {
 		return nil, fmt.Errorf("nodes: %s: %w", path, err)
 	}
+	measures, err := newTelemetry(client, path)
+	if err != nil {
+		return nil, fmt.Errorf("nodes: %s: %w", path, err)
+	}
 	n := &PersistentNode{
-		client: client, path: path, kind: k, cfg: cfg, data: slices.Clone(data), newest: 1,
+		client: client, path: path, kind: k, cfg: cfg, telemetry: measures, data: slices.Clone(data), newest: 1,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}),
 		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
 			client.Logger().Error("a listener of a persistent node panicked", "path", path, "panic", recovered, "stack", string(stack))
@@ -154,6 +159,7 @@ func (n *PersistentNode) Start() error {
 	ctx, stop := context.WithCancelCause(context.Background())
 	n.stop, n.stopped = stop, make(chan struct{})
 	n.keeper = &keeper{PersistentNode: n, sessions: map[int64]bool{}}
+	n.telemetry.begins(1)
 	go n.keeper.run(ctx, n.stopped)
 	return nil
 }
@@ -242,6 +248,12 @@ func (n *PersistentNode) stands(path string, written int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	news := !n.present || n.failure != nil && max(n.written, written) == n.newest
+	if !n.present {
+		n.telemetry.stands(1)
+		if n.created {
+			n.telemetry.recreated(1)
+		}
+	}
 	n.actual, n.present, n.created = path, true, true
 	n.written = max(n.written, written)
 	if n.written == n.newest {
@@ -260,6 +272,7 @@ func (n *PersistentNode) vanished() {
 	n.written = 0
 	if n.present {
 		n.present = false
+		n.telemetry.stands(-1)
 		n.wakeLocked()
 		n.changes.Notify(Change{Path: n.actual, Err: ErrDeleted})
 	}
@@ -282,6 +295,16 @@ func (n *PersistentNode) fail(err error) {
 	n.mu.Unlock()
 	if news {
 		n.client.Logger().Warn("a node cannot be kept as it must be", "path", path, "error", err)
+	}
+}
+
+// ended notes that the node is not kept any more.
+func (n *PersistentNode) ended() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.telemetry.begins(-1)
+	if n.present {
+		n.telemetry.stands(-1)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -408,4 +409,29 @@ func TestBadInput(t *testing.T) {
 	require.ErrorContains(t, node.SetData(nil, nil), "context nil") //nolint:staticcheck // on purpose
 	require.NoError(t, node.Close())
 	require.ErrorIs(t, node.Start(), nodes.ErrClosed)
+}
+
+// panickyACLs panics when it is first asked for the list of a znode.
+type panickyACLs struct{ panicked atomic.Bool }
+
+func (*panickyACLs) DefaultACL() []framework.ACL { return nil }
+
+func (p *panickyACLs) ACLForPath(asked string) []framework.ACL {
+	if asked == path && p.panicked.CompareAndSwap(false, true) {
+		panic("the user's own fault")
+	}
+	return nil
+}
+
+// A panic of user code on the goroutine of a node would end the process.
+func TestAPanicOfUserCodeIsReportedAndTheNodeKept(t *testing.T) {
+	acls := new(panickyACLs)
+	client := zktest.Client(t, zktest.NewServer(t), framework.WithACLProvider(acls))
+	node := newNode(t, client, framework.Ephemeral)
+	changes := changesOf(t, node)
+	require.NoError(t, node.Start())
+
+	require.ErrorContains(t, zktest.Await(t, changes, "the report").Err, "user code panicked: the user's own fault")
+	require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the creation"))
+	require.NoError(t, node.Err())
 }

@@ -70,7 +70,7 @@ var nodesMutants = []mutant{
 		old:      "if recovered := recover(); recovered != nil {",
 		new:      "if recovered := any(nil); recovered != nil {",
 		pkg:      "./recipes/nodes",
-		test:     "^TestHardships$/^user_code",
+		test:     "^TestAPanicOfUserCodeIsReportedAndTheNodeKept$",
 	},
 	{
 		name:     "nodes-name-grows",
