@@ -36,7 +36,7 @@ func TestBench(t *testing.T) {
 	}, &lines, testWriter{t})
 	require.NoError(t, err)
 	for _, s := range scenarios {
-		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-cache|-values)?=`, lines.String())
+		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-cache|-values|-discovery)?=`, lines.String())
 	}
 	require.Regexp(t, `(?m)^scenario=contended .*metric=turns_per_s self=\d+ .*zklock=\d+ .*ratio_to_zklock=\d+\.\d\d`, lines.String())
 	for _, name := range []string{"bench.json", "bench.md", "contended-8x1.svg", "herd-notifications_per_turn.svg"} {
@@ -55,6 +55,8 @@ func shorten(t *testing.T) {
 		switch s.kind {
 		case queue:
 			s.load.Goroutines = 5
+		case services:
+			s.load.Goroutines, s.load.Watchers = 5, 4
 		case electorate:
 			s.load.Goroutines = 10
 		case many:

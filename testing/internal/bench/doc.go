@@ -55,6 +55,12 @@
 //	                 fifo, locked (WithLockPath), priority, delay, id, simple. A turn is an item.
 //	                 Puts are made in the background, as Curator's default is, but for simple
 //
+// A change of a service is the registration of an instance and, once all watchers have it,
+// its removal. It is seen when a watcher's listener gets the picture with the instance,
+// counted from the call that registers it. A hundred thousand look-ups of a provider follow.
+//
+//	discovery     10 clients register 1,000 instances, 50 others watch them
+//
 // Requests and notifications are counted by the server (mntr), bytes by the loopback
 // interface. The cost of a turn for the clients is the processor time of their process
 // and its number of allocations; Java and Python do not report allocations.

@@ -16,6 +16,7 @@ type load struct {
 	Leases     int           // how many may be in together; 0 is a lock for one
 	Readers    int           // how many of ten turns read; the others write
 	Locks      int           // instead of turns at one: so many are acquired, and held together
+	Watchers   int           // of a service
 	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
 	Change     string        // how a leader gives way, in an election
 	Nodes      int           // of a tree that is followed
@@ -53,10 +54,22 @@ type result struct {
 	Consumed float64 `json:"consumed_per_s,omitempty"`
 
 	// Of the servers, for one change of leader among many candidates.
+	// Of the servers, for one change: of the leader among many candidates, or of a service.
 	ChangeRequests float64 `json:"requests_per_change,omitempty"`
 	Woken          float64 `json:"woken_per_change,omitempty"`
 
 	Cache cacheResult `json:"cache,omitzero"`
+
+	// Of a change of a service: from the call that registers an instance until a watcher
+	// has it, and what the servers and the network had to do.
+	SeenP50     float64 `json:"seen_p50_us,omitempty"`
+	SeenP99     float64 `json:"seen_p99_us,omitempty"`
+	ChangeBytes float64 `json:"bytes_per_change,omitempty"`
+
+	// Of one look-up at a provider: nanoseconds, bytes on the heap, and requests.
+	LookUp         float64 `json:"lookup_ns,omitempty"`
+	LookUpBytes    float64 `json:"lookup_heap_bytes,omitempty"`
+	LookUpRequests float64 `json:"requests_per_lookup,omitempty"`
 }
 
 func (r *result) turnsPerSecond() float64 { return float64(r.Turns) / r.Seconds }

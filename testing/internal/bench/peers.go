@@ -83,6 +83,8 @@ var peers = []peer{
 	{"etcd-election", etcd, []string{election, electionKilled}, runEtcdElection, etcdMissing},
 	{"self-values", zookeeper, valueKinds, runValues, nil},
 	{"curator-values", zookeeper, valueKinds, runJavaValues, javaMissing},
+	{"self-discovery", zookeeper, []string{services}, runServices, nil},
+	{"curator-discovery", zookeeper, []string{services}, runJavaServices, javaOfServicesMissing},
 }
 
 // selectPeers returns those with the names, comma-separated; all for "".

@@ -66,6 +66,7 @@ var scenarios = []scenario{
 	{itemsDelay, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
 	{itemsID, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
 	{itemsSimple, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
+	{services, load{Clients: 10, Goroutines: 100, Watchers: 50}, serviceMetrics},
 }
 
 var (

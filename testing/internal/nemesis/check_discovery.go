@@ -19,9 +19,9 @@ func registrations(r *roundReport, spec lockSpec) (n int) {
 	return n
 }
 
-// wrongPictures finds watchers and servers that, after all was healed, did not have exactly
+// wrongRegistrations finds watchers and servers that, after all was healed, did not have exactly
 // what the live processes had registered.
-func wrongPictures(r *roundReport, spec lockSpec) (found []violation) {
+func wrongRegistrations(r *roundReport, spec lockSpec) (found []violation) {
 	var want []string
 	var pictures []event
 	for _, events := range r.events {

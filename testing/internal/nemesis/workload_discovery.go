@@ -25,11 +25,11 @@ const (
 var discoveryWorkloads = []workload{
 	{
 		name: "discovery", workers: 1, least: 60, folders: serviceFolders, promises: []promise{noGhost, noMissing},
-		find: wrongPictures, findAtServers: outliversOf(lockSpec.service), done: registrations, prepare: prepareDiscovery,
+		find: wrongRegistrations, findAtServers: outliversOf(lockSpec.service), done: registrations, prepare: prepareDiscovery,
 	},
 	{
 		name: "group", workers: 1, least: 60, promises: []promise{noGhost, noMissing},
-		find: wrongPictures, findAtServers: outliversOf(lockSpec.path), done: registrations, prepare: prepareGroup,
+		find: wrongRegistrations, findAtServers: outliversOf(lockSpec.path), done: registrations, prepare: prepareGroup,
 	},
 }
 

@@ -55,7 +55,7 @@ func TestPicturesEqualWhatTheLiveProcessesHave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := only(discoverySpec, nil, standing(discoverySpec, a, c.watched, c.server), standing(discoverySpec, b, both, both))
-			found := wrongPictures(p.load(t), discoverySpec)
+			found := wrongRegistrations(p.load(t), discoverySpec)
 			require.Len(t, found, len(c.want))
 			for i, want := range c.want {
 				require.Contains(t, found[i].String(), want)
