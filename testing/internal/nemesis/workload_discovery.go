@@ -246,11 +246,10 @@ func wait(ctx context.Context, d time.Duration) {
 // gatherFolder is where the workers of a recipe wait for each other.
 const gatherFolder = "/nemesis/gathered/"
 
-// gather waits until the workers of all clients have called it, and returns what they have said.
+// gather waits until the workers of all clients have called it, or ctx ends, and returns
+// what they have said.
 func (p *participant) gather(ctx context.Context, stage, word string) (words []string, err error) {
 	w := p.worker
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	f, folder := w.client.framework, gatherFolder+w.spec.Name+"/"+stage
 	_, err = f.Create(ctx, folder+"/"+w.host(), []byte(word), framework.CreatingParentsIfNeeded(), framework.Idempotent())
 	if err != nil {
@@ -286,7 +285,7 @@ func (p *participant) look(ctx context.Context, want []string) error {
 		there, err := p.list(ctx)
 		entries := there.entries()
 		right := err == nil && slices.Equal(watched, want) && slices.Equal(entries, want)
-		if !right && time.Now().Before(until) {
+		if !right && ctx.Err() == nil && time.Now().Before(until) {
 			wait(ctx, lookAgain)
 			continue
 		}
