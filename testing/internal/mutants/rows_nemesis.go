@@ -305,7 +305,7 @@ var nemesisMutants = []mutant{
 		name:     "nemesis-picture-with-a-gap",
 		property: "The check of pictures finds a registration that a watcher does not have.",
 		dir:      "testing/internal/nemesis",
-		in:       "wrongPictures",
+		in:       "wrongRegistrations",
 		old:      "if !slices.Contains(have, entry) {",
 		new:      "if len(have) == 0 {",
 		pkg:      "./testing/internal/nemesis",

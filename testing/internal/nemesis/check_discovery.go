@@ -30,14 +30,14 @@ func wrongRegistrations(r *roundReport, spec lockSpec) (found []violation) {
 			case e.Lock != spec.Name:
 			case e.Kind == stands:
 				want = append(want, e.Value)
-			case e.Kind == pictured, e.Kind == listed:
+			case e.Kind == viewed, e.Kind == listed:
 				pictures = append(pictures, e)
 			}
 		}
 	}
 	for _, e := range pictures {
 		whose := "the server"
-		if e.Kind == pictured {
+		if e.Kind == viewed {
 			whose = "the watcher of " + e.Client
 		}
 		have := slices.DeleteFunc(strings.Split(e.Value, "\n"), func(entry string) bool { return entry == "" })

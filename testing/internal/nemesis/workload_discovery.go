@@ -44,13 +44,13 @@ func serviceFolders(s lockSpec) []string { return []string{s.service()} }
 // What a process writes down of its registrations. Value is the name of the znode, or an
 // entry of a picture, or several.
 const (
-	joining  eventKind = "joining"  // a registration begins
-	joined   eventKind = "joined"   // the server has it
-	updated  eventKind = "updated"  // the server has a change of it
-	gone     eventKind = "gone"     // it is over, and the server has confirmed that
-	stands   eventKind = "stands"   // all is healed: this is registered, and stays until all have looked
-	pictured eventKind = "pictured" // what a watcher had in memory at that time
-	listed   eventKind = "listed"   // what the server had
+	joining eventKind = "joining" // a registration begins
+	joined  eventKind = "joined"  // the server has it
+	updated eventKind = "updated" // the server has a change of it
+	gone    eventKind = "gone"    // it is over, and the server has confirmed that
+	stands  eventKind = "stands"  // all is healed: this is registered, and stays until all have looked
+	viewed  eventKind = "viewed"  // what a watcher had in memory at that time
+	listed  eventKind = "listed"  // what the server had
 )
 
 const (
@@ -58,11 +58,11 @@ const (
 	lookAgain  = 50 * time.Millisecond
 )
 
-// picture is what is registered: the texts by the names of the znodes.
-type picture map[string]string
+// roster is what is registered: the texts by the names of the znodes.
+type roster map[string]string
 
-// entries are the registrations in a picture, sorted as texts.
-func (p picture) entries() []string {
+// entries are the registrations in a roster, sorted as texts.
+func (p roster) entries() []string {
 	var all []string
 	for name, text := range p {
 		all = append(all, entryOf(name, text))
@@ -81,12 +81,12 @@ type presence interface {
 	join(ctx context.Context, name, text string) (pending bool, err error)
 
 	update(ctx context.Context, text string) error
-	leave() error                          // nil once the server has confirmed it
-	err() error                            // what keeps it from being registered
-	data() []byte                          // that its znode must have
-	seen() picture                         // by the watcher
-	list(context.Context) (picture, error) // by the server
-	watchAgain(context.Context) error      // with another watcher
+	leave() error                         // nil once the server has confirmed it
+	err() error                           // what keeps it from being registered
+	data() []byte                         // that its znode must have
+	seen() roster                         // by the watcher
+	list(context.Context) (roster, error) // by the server
+	watchAgain(context.Context) error     // with another watcher
 	close() error
 }
 
@@ -289,7 +289,7 @@ func (p *participant) look(ctx context.Context, want []string) error {
 			wait(ctx, lookAgain)
 			continue
 		}
-		p.record(event{At: at, Kind: pictured, Value: strings.Join(watched, "\n")})
+		p.record(event{At: at, Kind: viewed, Value: strings.Join(watched, "\n")})
 		if err == nil {
 			p.record(event{Kind: listed, Value: strings.Join(entries, "\n")})
 		}
@@ -370,27 +370,27 @@ func (i *instances) data() []byte {
 	return data
 }
 
-func (i *instances) seen() picture {
-	p := picture{}
+func (i *instances) seen() roster {
+	p := roster{}
 	for _, instance := range i.watcher.Instances() {
 		p.add(instance)
 	}
 	return p
 }
 
-func (i *instances) list(ctx context.Context) (picture, error) {
+func (i *instances) list(ctx context.Context) (roster, error) {
 	if err := i.client.Sync(ctx, i.path); err != nil {
 		return nil, err
 	}
 	all, err := i.services.Instances(ctx, serviceName)
-	p := picture{}
+	p := roster{}
 	for _, instance := range all {
 		p.add(&instance)
 	}
 	return p, err
 }
 
-func (p picture) add(instance *discovery.ServiceInstance[string]) {
+func (p roster) add(instance *discovery.ServiceInstance[string]) {
 	if instance.Payload != nil {
 		p[instance.ID] = *instance.Payload
 	}
@@ -437,15 +437,15 @@ func (m *members) data() []byte                   { return []byte(m.wanted) }
 func (*members) watchAgain(context.Context) error { return nil } // each member is a new watcher
 func (*members) close() error                     { return nil } // it has left
 
-func (m *members) seen() picture {
-	p := picture{}
+func (m *members) seen() roster {
+	p := roster{}
 	for id, data := range m.member.Members() {
 		p[id] = string(data)
 	}
 	return p
 }
 
-func (m *members) list(ctx context.Context) (picture, error) {
+func (m *members) list(ctx context.Context) (roster, error) {
 	if err := m.client.Sync(ctx, m.path); err != nil {
 		return nil, err
 	}
@@ -453,7 +453,7 @@ func (m *members) list(ctx context.Context) (picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := picture{}
+	p := roster{}
 	for _, name := range names {
 		data, err := m.client.Get(ctx, m.path+"/"+name)
 		if err != nil {

@@ -31,7 +31,7 @@ func registered(spec lockSpec, name string, asked, there, over int64) []event {
 func standing(spec lockSpec, entry, watched, server string) []event {
 	return []event{
 		{At: at(81), Kind: stands, Lock: spec.Name, Value: entry},
-		{At: at(82), Kind: pictured, Lock: spec.Name, Value: watched},
+		{At: at(82), Kind: viewed, Lock: spec.Name, Value: watched},
 		{At: at(82), Kind: listed, Lock: spec.Name, Value: server},
 	}
 }
@@ -140,7 +140,7 @@ func TestTheLineHasGhostsAndMissingOnce(t *testing.T) {
 
 func TestEntriesOfAPicture(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{`a="two\nlines"`, `b="\x00"`}, picture{"b": "\x00", "a": "two\nlines"}.entries())
-	require.Equal(t, []string{`c10="1"`, `c1="2"`}, picture{"c1": "2", "c10": "1"}.entries(), "as words are sorted")
-	require.Empty(t, picture(nil).entries())
+	require.Equal(t, []string{`a="two\nlines"`, `b="\x00"`}, roster{"b": "\x00", "a": "two\nlines"}.entries())
+	require.Equal(t, []string{`c10="1"`, `c1="2"`}, roster{"c1": "2", "c10": "1"}.entries(), "as words are sorted")
+	require.Empty(t, roster(nil).entries())
 }
