@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -59,8 +60,12 @@ const discoveryJar = "curator-x-discovery.jar"
 
 // runJavaServices measures Curator's x-discovery, in a process of its own.
 func runJavaServices(ctx context.Context, at servers, l load, path string) (result, error) {
-	return runProgram(ctx, at, l, path, javaOfServices, "BenchDiscovery.java", "java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-		"-cp", filepath.Join(jars, discoveryJar)+string(os.PathListSeparator)+classPath())
+	command := []string{
+		"java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-cp", filepath.Join(jars, discoveryJar) + string(os.PathListSeparator) + classPath(),
+	}
+	return runSource(ctx, javaOfServices, "BenchDiscovery.java", command, at.zookeeper, path, strconv.Itoa(l.Clients),
+		strconv.Itoa(l.Goroutines), strconv.Itoa(l.Watchers), strconv.FormatInt(l.Duration.Milliseconds(), 10))
 }
 
 // watch is a cache of the service on a client of its own.

@@ -104,18 +104,6 @@ func runSource(ctx context.Context, source []byte, name string, command []string
 		return result{}, err
 	}
 	args = slices.Concat(command[1:], []string{file}, args)
-	mode := "turns"
-	switch {
-	case l.Queue:
-		mode = "queue"
-	case l.Change != "":
-		mode = l.Change
-	}
-	args := slices.Concat(command[1:], []string{
-		file, at.zookeeper, path,
-		strconv.Itoa(l.Clients), strconv.Itoa(l.Goroutines), strconv.Itoa(l.Leases), strconv.Itoa(l.Readers), mode,
-		strconv.FormatInt(l.Duration.Milliseconds(), 10), strconv.Itoa(l.Watchers),
-	})
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], args...)
 	cmd.Stderr = &stderr

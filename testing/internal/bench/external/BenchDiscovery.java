@@ -26,7 +26,7 @@ import org.apache.curator.x.discovery.details.ServiceCacheListener;
 /**
  * Registers instances of a service with Curator's x-discovery, watches them, changes them one after
  * the other, and prints what it has counted as a line of JSON. Arguments: connect string, path,
- * clients, instances of each, two that do not matter, mode, milliseconds, watchers.
+ * clients, instances of each, watchers, milliseconds of changes.
  */
 public final class BenchDiscovery {
     private static final String SERVICE = "service";
@@ -87,8 +87,8 @@ public final class BenchDiscovery {
         path = args[1];
         int clients = Integer.parseInt(args[2]);
         int instances = Integer.parseInt(args[3]);
-        long duration = Long.parseLong(args[7]);
-        int watching = Integer.parseInt(args[8]);
+        int watching = Integer.parseInt(args[4]);
+        long duration = Long.parseLong(args[5]);
         ExecutorService pool = Executors.newFixedThreadPool(clients * REGISTRARS);
         List<Future<?>> registered = new ArrayList<>();
         for (int c = 0; c < clients; c++) {
