@@ -208,7 +208,9 @@ func (l *LeaderLatch) wakeLocked() {
 // leadership ends first, then the next candidate is let in. What listeners
 // hear is set by [WithCloseMode]. Close waits until the server has confirmed
 // that the candidate is gone, for at most ten seconds; then it goes on in the
-// background. A second Close does nothing.
+// background. If the server has not answered the creation of the candidate yet,
+// Close does not wait: the znode is deleted in the background, about a round
+// trip after the answer. A second Close does nothing.
 func (l *LeaderLatch) Close() error {
 	l.leave(nil)
 	return nil
