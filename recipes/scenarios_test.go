@@ -4,119 +4,117 @@ package recipes_test
 
 import (
 	"go/ast"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testnames"
+	"github.com/gocurator/curator/internal/scenarios"
 )
 
-// shown is something that values, barriers and queues must get right, and the tests that
-// show it, each after its folder.
-type shown struct {
-	what  string
-	tests []string
-}
-
-// scenarios are Curator's own tests, by class and method. At least one of the tests that
+// curatorTests are Curator's own tests, by class and method. At least one of the tests that
 // show each runs on the embedded server and on real ZooKeeper.
-var scenarios = []shown{
-	{"TestDistributedAtomicLong.testBasic", []string{"atomic.TestArithmetic"}},
-	{"TestDistributedAtomicLong.testForceSet", []string{"atomic.TestAForcedSetReplacesTheValue"}},
-	{"TestDistributedAtomicLong.testCompareAndSet", []string{"atomic.TestCompareAndSetAndInitialize"}},
-	{"TestDistributedAtomicLong.testCompareAndSetWithFreshInstance", []string{"atomic.TestCompareAndSetAndInitialize"}},
-	{"TestDistributedAtomicLong.testCorruptedValue", []string{"atomic.TestOddBytes"}},
-	{"TestDistributedAtomicLong.testSimulation", []string{"atomic.TestAdditionsOfManyClients"}},
-	{"TestCachedAtomicCounter.testBasic", []string{"atomic.TestCachedCountersHandOutBlocks"}},
-	{"TestCachedAtomicCounter.testWithError", []string{"atomic.TestTheNextBlockFails"}},
+var curatorTests = []scenarios.Scenario{
+	{Curator: "TestDistributedAtomicLong.testBasic", Tests: []string{"atomic.TestArithmetic"}},
+	{Curator: "TestDistributedAtomicLong.testForceSet", Tests: []string{"atomic.TestAForcedSetReplacesTheValue"}},
+	{Curator: "TestDistributedAtomicLong.testCompareAndSet", Tests: []string{"atomic.TestCompareAndSetAndInitialize"}},
+	{Curator: "TestDistributedAtomicLong.testCompareAndSetWithFreshInstance", Tests: []string{"atomic.TestCompareAndSetAndInitialize"}},
+	{Curator: "TestDistributedAtomicLong.testCorruptedValue", Tests: []string{"atomic.TestOddBytes"}},
+	{Curator: "TestDistributedAtomicLong.testSimulation", Tests: []string{"atomic.TestAdditionsOfManyClients"}},
+	{Curator: "TestCachedAtomicCounter.testBasic", Tests: []string{"atomic.TestCachedCountersHandOutBlocks"}},
+	{Curator: "TestCachedAtomicCounter.testWithError", Tests: []string{"atomic.TestTheNextBlockFails"}},
 
-	{"TestSharedCount.testMultiClients", []string{"shared.TestListenersHearNumbersInOrder"}},
-	{"TestSharedCount.testSimpleVersioned", []string{"shared.TestATrySucceedsOnlyOnTheNewestValue"}},
-	{"TestSharedCount.testMultiClientVersioned", []string{"shared.TestATrySucceedsOnlyOnTheNewestValue"}},
-	{"TestSharedCount.testMultiClientDifferentSeed", []string{"shared.TestTheFirstSeedWins"}},
-	{
-		"TestSharedCount.testDisconnectEventOnWatcherDoesNotRetry",
-		[]string{"shared.TestAReconnectTellsNothingThatIsNotNew", "shared.TestACopyOutlivesAReadThatFails"},
-	},
-	{"TestSharedCount.testDisconnectReconnectEventDoesNotFireValueWatcher", []string{"shared.TestAReconnectTellsNothingThatIsNotNew"}},
-	{"TestSharedCount.testDisconnectReconnectWithMultipleClients", []string{"shared.TestChangesDuringAnOutageAreSeen"}},
+	{Curator: "TestSharedCount.testMultiClients", Tests: []string{"shared.TestListenersHearNumbersInOrder"}},
+	{Curator: "TestSharedCount.testSimpleVersioned", Tests: []string{"shared.TestATrySucceedsOnlyOnTheNewestValue"}},
+	{Curator: "TestSharedCount.testMultiClientVersioned", Tests: []string{"shared.TestATrySucceedsOnlyOnTheNewestValue"}},
+	{Curator: "TestSharedCount.testMultiClientDifferentSeed", Tests: []string{"shared.TestTheFirstSeedWins"}},
+	{Curator: "TestSharedCount.testDisconnectEventOnWatcherDoesNotRetry", Tests: []string{"shared.TestAReconnectTellsNothingThatIsNotNew", "shared.TestACopyOutlivesAReadThatFails"}},
+	{Curator: "TestSharedCount.testDisconnectReconnectEventDoesNotFireValueWatcher", Tests: []string{"shared.TestAReconnectTellsNothingThatIsNotNew"}},
+	{Curator: "TestSharedCount.testDisconnectReconnectWithMultipleClients", Tests: []string{"shared.TestChangesDuringAnOutageAreSeen"}},
 
-	{"TestDistributedBarrier.testBasic", []string{"barriers.TestRemovingABarrierLetsAllGoOn"}},
-	{"TestDistributedBarrier.testMultiClient", []string{"barriers.TestRemovingABarrierLetsAllGoOn"}},
-	{"TestDistributedBarrier.testNoBarrier", []string{"barriers.TestRemovingABarrierLetsAllGoOn"}},
-	{"TestDistributedBarrier.testServerCrash", []string{"barriers.TestAWaitFailsWithoutAServer"}},
-	{"TestDistributedDoubleBarrier.testBasic", []string{"barriers.TestMembersBeginAndEndTogether"}},
-	{"TestDistributedDoubleBarrier.testMultiClient", []string{"barriers.TestMembersBeginAndEndTogether"}},
-	{"TestDistributedDoubleBarrier.testOverSubscribed", []string{"barriers.TestMoreMembersThanNeeded"}},
-	{"TestDistributedDoubleBarrier.testSpuriousWakeup", []string{"barriers.TestAWakeUpAloneOpensNothing"}},
+	{Curator: "TestDistributedBarrier.testBasic", Tests: []string{"barriers.TestRemovingABarrierLetsAllGoOn"}},
+	{Curator: "TestDistributedBarrier.testMultiClient", Tests: []string{"barriers.TestRemovingABarrierLetsAllGoOn"}},
+	{Curator: "TestDistributedBarrier.testNoBarrier", Tests: []string{"barriers.TestRemovingABarrierLetsAllGoOn"}},
+	{Curator: "TestDistributedBarrier.testServerCrash", Tests: []string{"barriers.TestAWaitFailsWithoutAServer"}},
+	{Curator: "TestDistributedDoubleBarrier.testBasic", Tests: []string{"barriers.TestMembersBeginAndEndTogether"}},
+	{Curator: "TestDistributedDoubleBarrier.testMultiClient", Tests: []string{"barriers.TestMembersBeginAndEndTogether"}},
+	{Curator: "TestDistributedDoubleBarrier.testOverSubscribed", Tests: []string{"barriers.TestMoreMembersThanNeeded"}},
+	{Curator: "TestDistributedDoubleBarrier.testSpuriousWakeup", Tests: []string{"barriers.TestAWakeUpAloneOpensNothing"}},
 
-	{"TestDistributedQueue.testSafetyWithCrash", []string{"queues.TestTheItemOfAConsumerThatDiesIsConsumedByAnother"}},
-	{"TestDistributedQueue.testNoDuplicateProcessing", []string{"queues.TestNoItemIsConsumedTwice"}},
-	{"TestDistributedQueue.testRetryAfterFailure_Curator56", []string{"queues.TestNamesDoNotGrowWithEachFailure"}},
-	{"TestDistributedQueue.testErrorMode", []string{"queues.TestAFailedItemIsPutBackOrDeleted"}},
-	{"TestDistributedQueue.testPutMulti", []string{"queues.TestItemsOfOneZnode"}},
-	{"TestDistributedQueue.testFlush", []string{"queues.TestNoItemIsConsumedTwice", "queues.TestPutsInTheBackgroundArriveInOrder"}},
-	{"TestLongNetworkPartition.testLongNetworkPartition", []string{"queues.TestConsumersSurviveTheirSessions", "queues.TestConsumersSurviveALongPartition"}},
-	{"TestDistributedDelayQueue.testSorting", []string{"queues.TestDelayedItemsComeInTheOrderOfTheirTimes"}},
-	{"TestDistributedDelayQueue.testLateAddition", []string{"queues.TestALaterItemThatIsDueEarlierComesFirst"}},
-	{"TestDistributedPriorityQueue.testSimple", []string{"queues.TestLowerPrioritiesComeFirst"}},
-	{"TestDistributedPriorityQueue.testSortingWhileTaking", []string{"queues.TestALaterItemOfLowerPriorityComesFirst"}},
-	{"TestDistributedIdQueue.testDeletingWithLock", []string{"queues.TestAnItemThatIsConsumedIsNotRemoved"}},
-	{"TestDistributedIdQueue.testRequeuingWithLock", []string{"queues.TestAnItemThatIsConsumedIsNotRemoved"}},
-	{"TestSimpleDistributedQueue.testHangFromContainerLoss", []string{"queues.TestATakeSurvivesThatItsContainerIsDeleted"}},
+	{Curator: "TestDistributedQueue.testSafetyWithCrash", Tests: []string{"queues.TestTheItemOfAConsumerThatDiesIsConsumedByAnother"}},
+	{Curator: "TestDistributedQueue.testNoDuplicateProcessing", Tests: []string{"queues.TestNoItemIsConsumedTwice"}},
+	{Curator: "TestDistributedQueue.testRetryAfterFailure_Curator56", Tests: []string{"queues.TestNamesDoNotGrowWithEachFailure"}},
+	{Curator: "TestDistributedQueue.testErrorMode", Tests: []string{"queues.TestAFailedItemIsPutBackOrDeleted"}},
+	{Curator: "TestDistributedQueue.testPutMulti", Tests: []string{"queues.TestItemsOfOneZnode"}},
+	{Curator: "TestDistributedQueue.testFlush", Tests: []string{"queues.TestNoItemIsConsumedTwice", "queues.TestPutsInTheBackgroundArriveInOrder"}},
+	{Curator: "TestLongNetworkPartition.testLongNetworkPartition", Tests: []string{"queues.TestConsumersSurviveTheirSessions", "queues.TestConsumersSurviveALongPartition"}},
+	{Curator: "TestDistributedDelayQueue.testSorting", Tests: []string{"queues.TestDelayedItemsComeInTheOrderOfTheirTimes"}},
+	{Curator: "TestDistributedDelayQueue.testLateAddition", Tests: []string{"queues.TestALaterItemThatIsDueEarlierComesFirst"}},
+	{Curator: "TestDistributedPriorityQueue.testSimple", Tests: []string{"queues.TestLowerPrioritiesComeFirst"}},
+	{Curator: "TestDistributedPriorityQueue.testSortingWhileTaking", Tests: []string{"queues.TestALaterItemOfLowerPriorityComesFirst"}},
+	{Curator: "TestDistributedIdQueue.testDeletingWithLock", Tests: []string{"queues.TestAnItemThatIsConsumedIsNotRemoved"}},
+	{Curator: "TestDistributedIdQueue.testRequeuingWithLock", Tests: []string{"queues.TestAnItemThatIsConsumedIsNotRemoved"}},
+	{Curator: "TestSimpleDistributedQueue.testHangFromContainerLoss", Tests: []string{"queues.TestATakeSurvivesThatItsContainerIsDeleted"}},
 }
 
 // pastBugs are the ways in which these recipes of Curator went wrong, or still do.
-var pastBugs = []shown{
+var pastBugs = []scenarios.Scenario{
 	{
-		"CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay",
-		[]string{"queues.TestNamesDoNotGrowWithEachFailure", "queues.TestAFailedItemKeepsItsPriority", "queues.TestAFailedItemKeepsItsTime"},
+		Curator: "CURATOR-56", What: "a failed item gets a longer name each time, and loses its priority or its delay",
+		Tests: []string{"queues.TestNamesDoNotGrowWithEachFailure", "queues.TestAFailedItemKeepsItsPriority", "queues.TestAFailedItemKeepsItsTime"}, Defect: "queues-requeue-loses-priority",
 	},
 	{
-		"CURATOR-308: a queue hangs when its container is deleted",
-		[]string{"queues.TestATakeSurvivesThatItsContainerIsDeleted", "queues.TestConsumersSurviveThatTheirFolderIsDeleted"},
+		Curator: "CURATOR-308", What: "a queue hangs when its container is deleted",
+		Tests: []string{"queues.TestATakeSurvivesThatItsContainerIsDeleted", "queues.TestConsumersSurviveThatTheirFolderIsDeleted"}, Defect: "queues-a-folder-that-is-gone-is-an-error",
 	},
-	{"CURATOR-623: consumers stop after a long partition", []string{"queues.TestConsumersSurviveALongPartition"}},
-	{"CURATOR-311: a value is stale after a reconnection", []string{"shared.TestChangesDuringAnOutageAreSeen"}},
-	{"CURATOR-329: a value is not read when it is started", []string{"shared.TestTheFirstSeedWins"}},
-	{"CURATOR-344: a watcher blocks in a retry loop", []string{"shared.TestACopyOutlivesAReadThatFails", "shared.TestAReconnectTellsNothingThatIsNotNew"}},
 	{
-		"CURATOR-688: a value freezes when its version overflows",
-		[]string{
-			"shared.TestAnOlderValueNeverReplacesANewerOne", "shared.TestTheVersionMinusOneIsNoCondition",
-			"atomic.TestAConditionOnTheLastVersionIsRefused",
-		},
+		Curator: "CURATOR-623", What: "consumers stop after a long partition",
+		Tests: []string{"queues.TestConsumersSurviveALongPartition"}, Defect: "queues-consumer-ends-with-a-request",
 	},
-	{"CURATOR-536: a leave goes on after its timeout", []string{"barriers.TestALeaveEndsWithItsContext"}},
-	{"GH-1290: any wake-up opens a double barrier", []string{"barriers.TestAWakeUpAloneOpensNothing"}},
-	{"members that are fast to leave strand one that is slow to enter", []string{"barriers.TestFastLeaversStrandNoMember"}},
-	{"CURATOR-318: an enter that times out leaves its member", []string{"barriers.TestAFailedEnterLeavesNothing"}},
-	{"what has opened a round whose members have died opens the next", []string{"barriers.TestTheOpeningOfARoundThatDiedIsNotForTheNext"}},
+	{
+		Curator: "CURATOR-311", What: "a value is stale after a reconnection",
+		Tests: []string{"shared.TestChangesDuringAnOutageAreSeen"}, Defect: "shared-deaf-after-its-session",
+	},
+	{
+		Curator: "CURATOR-329", What: "a value is not read when it is started",
+		Tests: []string{"shared.TestTheFirstSeedWins"}, Defect: "shared-seed-for-the-value",
+	},
+	{
+		Curator: "CURATOR-344", What: "a watcher blocks in a retry loop",
+		Tests: []string{"shared.TestACopyOutlivesAReadThatFails", "shared.TestAReconnectTellsNothingThatIsNotNew"}, Defect: "shared-stops-at-a-failure",
+	},
+	{
+		Curator: "CURATOR-688", What: "a value freezes when its version overflows",
+		Tests: []string{"shared.TestAnOlderValueNeverReplacesANewerOne", "shared.TestTheVersionMinusOneIsNoCondition", "atomic.TestAConditionOnTheLastVersionIsRefused"}, Defect: "shared-older-value",
+	},
+	{
+		Curator: "CURATOR-536", What: "a leave goes on after its timeout",
+		Tests: []string{"barriers.TestALeaveEndsWithItsContext"}, Defect: "barriers-leaves-too-late",
+	},
+	{
+		Curator: "GH-1290", What: "any wake-up opens a double barrier",
+		Tests: []string{"barriers.TestAWakeUpAloneOpensNothing"}, Defect: "barriers-any-wake-up",
+	},
+	{
+		What:  "members that are fast to leave strand one that is slow to enter",
+		Tests: []string{"barriers.TestFastLeaversStrandNoMember"}, Defect: "barriers-stranded-member",
+	},
+	{
+		Curator: "CURATOR-318", What: "an enter that times out leaves its member",
+		Tests: []string{"barriers.TestAFailedEnterLeavesNothing"}, Defect: "barriers-member-stays",
+	},
+	{
+		What:  "what has opened a round whose members have died opens the next",
+		Tests: []string{"barriers.TestTheOpeningOfARoundThatDiedIsNotForTheNext"}, Defect: "barriers-dead-round",
+	},
 }
 
-// TestEveryScenarioIsShown checks that the tests which the tables name exist, and that each
-// scenario is played on both servers.
+// TestEveryScenarioIsShown also checks that each scenario is played on both servers.
 func TestEveryScenarioIsShown(t *testing.T) {
-	known := make(map[string]map[string]*ast.FuncDecl) // tests by folder
-	find := func(name string) *ast.FuncDecl {
-		folder, test, _ := strings.Cut(name, ".")
-		if known[folder] == nil {
-			tests, err := testnames.In(folder)
-			require.NoError(t, err)
-			known[folder] = tests
-		}
-		return known[folder][test]
-	}
-	for i, s := range append(scenarios, pastBugs...) {
-		require.NotEmpty(t, s.tests, s.what)
-		onBoth := i >= len(scenarios)
-		for _, name := range s.tests {
-			test := find(name)
-			require.NotNil(t, test, "%s: no test %s", s.what, name)
-			onBoth = onBoth || runsOnEach(test)
-		}
-		require.True(t, onBoth, "%s: no test of it runs on each backend", s.what)
+	tests := scenarios.Check(t, curatorTests, pastBugs)
+	for _, s := range curatorTests {
+		require.True(t, slices.ContainsFunc(s.Tests, func(name string) bool { return runsOnEach(tests[name]) }),
+			"%s: no test of it runs on each backend", s.Curator)
 	}
 }
 

@@ -42,6 +42,9 @@ type Call struct {
 	// Heap is how many bytes one of many participants may take, 0 the usual 64 KiB.
 	Heap int64
 
+	// Fails says that the call never succeeds.
+	Fails bool
+
 	// May reports whether the call may end so although its context goes on; nil is never.
 	May func(error) bool
 }
@@ -67,6 +70,9 @@ type Stage struct {
 
 	// Rival checks that a rival gets what the caller wanted, when the caller's client is closed.
 	Rival func()
+
+	// Returned checks, as soon as the call has returned, what must be true then.
+	Returned func(err error)
 
 	// End gives back what is held when the call has returned, and checks that others get it.
 	End func(err error)

@@ -40,7 +40,6 @@ type stage struct {
 	paths    int
 	states   chan framework.ConnectionState
 	session  *framework.Session
-	thaw     func() // lets the caller's server catch up; nil while that is not behind
 }
 
 // onStage runs a test of a call on a stage, on a fake clock.
@@ -96,7 +95,7 @@ func (s *stage) preparef(format string, args ...any) {
 	s.paths++
 	s.Path = fmt.Sprintf("/stage-%d", s.paths)
 	s.Name = s.call.Name + ": " + fmt.Sprintf(format, args...)
-	s.Later, s.Rival, s.End = func() {}, func() {}, func(error) {}
+	s.Later, s.Rival, s.Returned, s.End = func() {}, func() {}, func(error) {}, func(error) {}
 	s.before = s.Server.Stats()
 	s.made = s.call.Prepare(&s.Stage)
 	synctest.Wait()
@@ -142,26 +141,27 @@ func (s *stage) failf(format string, args ...any) {
 // end gives back what is held, and checks that soon nothing is left.
 func (s *stage) end(err error) {
 	s.T.Helper()
+	s.Returned(err)
 	s.End(err)
-	s.clean()
+	s.clean(settling)
 }
 
-// clean checks that soon there is not more than before the call was prepared.
-func (s *stage) clean() {
+// clean checks that in time there is not more than before the call was prepared.
+func (s *stage) clean(within time.Duration) {
 	s.T.Helper()
-	for deadline := time.Now().Add(settling); ; sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(within); ; sleep(50 * time.Millisecond) {
 		synctest.Wait()
 		now := s.Server.Stats()
-		nodes, watches := now.Ephemerals-s.before.Ephemerals, now.Watches-s.before.Watches
+		nodes, watches, sessions := now.Ephemerals-s.before.Ephemerals, now.Watches-s.before.Watches, now.Sessions-s.before.Sessions
 		more := 0
 		if runtime.NumGoroutine() > s.all { // otherwise there is no need to look at each
 			more = s.goroutines() - s.routines
 		}
-		if nodes <= 0 && watches <= 0 && more <= 0 {
+		if nodes <= 0 && watches <= 0 && sessions <= 0 && more <= 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.failf("%d ephemeral nodes, %d watches and %d goroutines are left after %v", nodes, watches, more, settling)
+			s.failf("%d ephemeral nodes, %d watches, %d sessions and %d goroutines are left after %v", nodes, watches, sessions, more, within)
 		}
 	}
 }

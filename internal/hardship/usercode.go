@@ -199,5 +199,5 @@ func (s *stage) intrude(i *intruder, at place, by behaviour) {
 	release()
 	sleep(settling)
 	s.Rival()
-	s.clean()
+	s.clean(settling)
 }

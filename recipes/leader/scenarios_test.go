@@ -1,124 +1,156 @@
 package leader_test
 
 import (
-	"go/ast"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/gocurator/curator/internal/testnames"
+	"github.com/gocurator/curator/internal/scenarios"
 )
 
-// shown is something that an election must get right, and the tests that show it.
 // A test of another package stands after its folder.
-type shown struct {
-	what  string
-	tests []string
-}
-
 const (
 	inInterop = "../../testing/internal/interop."
 	inLocks   = "../locks."
 )
 
-// scenarios are what Curator's own tests of its LeaderLatch and LeaderSelector do.
-var scenarios = []shown{
-	{"TestLeaderLatch.testBasic", []string{"TestLeadersComeInTheOrderOfTheirStart"}},
-	{"TestLeaderLatch.testBasicAlt", []string{"TestNeverTwoLeaders"}},
-	{"TestLeaderLatch.testRelativePath", []string{"TestBadInput"}},
-	{"TestLeaderLatch.testWaiting", []string{"TestNeverTwoLeaders"}},
-	{"TestLeaderLatch.testCallbackSanity", []string{"TestEachCandidateHearsOfItsTerms"}},
-	{"TestLeaderLatch.testCallbackNotifyLeader", []string{"TestEachCandidateHearsOfItsTerms"}},
-	{"TestLeaderLatch.testCallbackDontNotify", []string{"TestBeginningsAndEndsAlternate", "TestCloseWithOverridesTheMode"}},
-	{"TestLeaderLatch.testNoServerAtStart", []string{"TestALatchJoinsOnceThereIsAServer"}},
-	{"TestLeaderLatch.testProperCloseWithoutConnectionEstablished", []string{"TestCloseWithoutEverAConnection"}},
-	{"TestLeaderLatch.testCorrectWatching", []string{"TestTheEndOfACandidateInTheMiddleElectsNoOther"}},
-	{"TestLeaderLatch.testLostConnection", []string{"TestOutagesOfAllCandidates"}},
-	{"TestLeaderLatch.testCreateDeleteRace", []string{"TestNothingIsLeftOfALatchClosedDuringItsCreation"}},
-	{"TestLeaderLatch.testResetRace", []string{"TestRacingResignationsLeaveOneNode"}},
-	{"TestLeaderLatch.testErrorPolicies", []string{"TestWhatEndsALeadershipInAnOutage"}},
-	{"TestLeaderLatch.testSessionErrorPolicy", []string{"TestAShortOutageUnderEachPolicy"}},
+// curatorTests are what Curator's own tests of its LeaderLatch and LeaderSelector do.
+var curatorTests = []scenarios.Scenario{
+	{Curator: "TestLeaderLatch.testBasic", Tests: []string{"TestLeadersComeInTheOrderOfTheirStart"}},
+	{Curator: "TestLeaderLatch.testBasicAlt", Tests: []string{"TestNeverTwoLeaders"}},
+	{Curator: "TestLeaderLatch.testRelativePath", Tests: []string{"TestBadInput"}},
+	{Curator: "TestLeaderLatch.testWaiting", Tests: []string{"TestNeverTwoLeaders"}},
+	{Curator: "TestLeaderLatch.testCallbackSanity", Tests: []string{"TestEachCandidateHearsOfItsTerms"}},
+	{Curator: "TestLeaderLatch.testCallbackNotifyLeader", Tests: []string{"TestEachCandidateHearsOfItsTerms"}},
+	{Curator: "TestLeaderLatch.testCallbackDontNotify", Tests: []string{"TestBeginningsAndEndsAlternate", "TestCloseWithOverridesTheMode"}},
+	{Curator: "TestLeaderLatch.testNoServerAtStart", Tests: []string{"TestALatchJoinsOnceThereIsAServer"}},
+	{Curator: "TestLeaderLatch.testProperCloseWithoutConnectionEstablished", Tests: []string{"TestCloseWithoutEverAConnection"}},
+	{Curator: "TestLeaderLatch.testCorrectWatching", Tests: []string{"TestTheEndOfACandidateInTheMiddleElectsNoOther"}},
+	{Curator: "TestLeaderLatch.testLostConnection", Tests: []string{"TestOutagesOfAllCandidates"}},
+	{Curator: "TestLeaderLatch.testCreateDeleteRace", Tests: []string{"TestNothingIsLeftOfALatchClosedDuringItsCreation"}},
+	{Curator: "TestLeaderLatch.testResetRace", Tests: []string{"TestRacingResignationsLeaveOneNode"}},
+	{Curator: "TestLeaderLatch.testErrorPolicies", Tests: []string{"TestWhatEndsALeadershipInAnOutage"}},
+	{Curator: "TestLeaderLatch.testSessionErrorPolicy", Tests: []string{"TestAShortOutageUnderEachPolicy"}},
 	{
-		"TestLeaderLatch.testLeadershipElectionWhenNodeDisappearsAfterChildrenAreRetrieved",
-		[]string{"TestAPredecessorThatLeavesBeforeItIsWatched"},
+		Curator: "TestLeaderLatch.testLeadershipElectionWhenNodeDisappearsAfterChildrenAreRetrieved",
+		Tests:   []string{"TestAPredecessorThatLeavesBeforeItIsWatched"},
 	},
-	{"TestLeaderLatch.testResettingOfLeadershipAfterConcurrentLeadershipChange", []string{"TestResignationsMoveTheLeadership"}},
-	{"TestLeaderLatch.testSessionInterruptionDoNotCauseBrainSplit", []string{"TestALostSessionMakesAnotherTheLeader"}},
-	{"TestLeaderLatch.testWatchedNodeDeletedOnReconnect", []string{"TestANodeThatIsDeletedWhileItsOwnerLooks"}},
-	{"TestLeaderLatch.testGetChildrenHitsNoNode", []string{"TestTheElectionStartsAgainOnAnEmptyServer", "TestTheFolderOfAnElectionVanishes"}},
-	{"TestLeaderLatch.testUncreatedPathGetLeader", []string{"TestThereNeedBeNoLeader"}},
-	{"TestLeaderLatch.testWithCircuitBreaker", []string{"TestOutagesOfAllCandidates"}}, // there is no circuit breaker: the states are exact without one
-	{"TestLeaderLatchCluster.testInCluster", []string{"TestTheServersOfALeaderDie"}},
-	{"TestLeaderAcls.testAclErrorWithLeader", []string{"TestMissingRightsAreToldToTheWaiter"}},
+	{Curator: "TestLeaderLatch.testResettingOfLeadershipAfterConcurrentLeadershipChange", Tests: []string{"TestResignationsMoveTheLeadership"}},
+	{Curator: "TestLeaderLatch.testSessionInterruptionDoNotCauseBrainSplit", Tests: []string{"TestALostSessionMakesAnotherTheLeader"}},
+	{Curator: "TestLeaderLatch.testWatchedNodeDeletedOnReconnect", Tests: []string{"TestANodeThatIsDeletedWhileItsOwnerLooks"}},
+	{Curator: "TestLeaderLatch.testGetChildrenHitsNoNode", Tests: []string{"TestTheElectionStartsAgainOnAnEmptyServer", "TestTheFolderOfAnElectionVanishes"}},
+	{Curator: "TestLeaderLatch.testUncreatedPathGetLeader", Tests: []string{"TestThereNeedBeNoLeader"}},
+	{Curator: "TestLeaderLatch.testWithCircuitBreaker", Tests: []string{"TestOutagesOfAllCandidates"}}, // there is no circuit breaker: the states are exact without one
+	{Curator: "TestLeaderLatchCluster.testInCluster", Tests: []string{"TestTheServersOfALeaderDie"}},
+	{Curator: "TestLeaderAcls.testAclErrorWithLeader", Tests: []string{"TestMissingRightsAreToldToTheWaiter"}},
 
-	{"TestLeaderSelector.testRotatingLeadership", []string{"TestLeadershipRotates"}},
-	{"TestLeaderSelector.testAutoRequeue", []string{"TestAutoRequeueLeadsUntilItIsStopped"}},
-	{"TestLeaderSelector.testClosing", []string{"TestTheContextOfARunEndsIt"}},
-	{"TestLeaderSelector.testInterruptLeadership", []string{"TestInterruptLeadership"}},
-	{"TestLeaderSelector.testInterruptLeadershipWithRequeue", []string{"TestInterruptLeadership"}},
-	{"TestLeaderSelector.testInterruption", []string{"TestInterruptLeadership"}},
-	{"TestLeaderSelector.testLeaderNodeDeleteOnInterrupt", []string{"TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack"}},
-	{"TestLeaderSelector.testRaceAtStateChanged", []string{"TestATermNeverBeginsAfterItsLoss"}},
-	{"TestLeaderSelector.testServerDying", []string{"TestWhatEndsALeadershipInAnOutage"}},
-	{"TestLeaderSelector.testKillSessionThenCloseShouldElectNewLeader", []string{"TestAKilledLeaderStandsAgain"}},
-	{"TestLeaderSelector.testKillServerThenCloseShouldElectNewLeader", []string{"TestWhatEndsALeadershipInAnOutage"}},
-	{"TestLeaderSelector.testErrorPolicies", []string{"TestWhatEndsALeadershipInAnOutage"}},
-	{"TestLeaderSelectorCluster.testRestart", []string{"TestTheServersOfALeaderDie"}},
-	{"TestLeaderSelectorCluster.testLostRestart", []string{"TestTheServersOfALeaderDie"}},
-	{"TestLeaderSelectorEdges.flappingTest", []string{"TestAnElectionThatFailsAtItsCreationLeavesNoNode"}},
-	{"TestLeaderSelectorEdges.createProtectedNodeInBackgroundTest", []string{"TestAnElectionThatFailsAtItsCreationLeavesNoNode"}},
-	{"TestLeaderSelectorParticipants.testId", []string{"TestParticipantsOfSelectors"}},
-	{"TestLeaderSelectorParticipants.testBasic", []string{"TestParticipantsOfSelectors"}},
-	{"TestLeaderSelectorWithExecutor.test", []string{"TestLeadershipRotates"}}, // Run leads on the goroutine of its caller
+	{Curator: "TestLeaderSelector.testRotatingLeadership", Tests: []string{"TestLeadershipRotates"}},
+	{Curator: "TestLeaderSelector.testAutoRequeue", Tests: []string{"TestAutoRequeueLeadsUntilItIsStopped"}},
+	{Curator: "TestLeaderSelector.testClosing", Tests: []string{"TestTheContextOfARunEndsIt"}},
+	{Curator: "TestLeaderSelector.testInterruptLeadership", Tests: []string{"TestInterruptLeadership"}},
+	{Curator: "TestLeaderSelector.testInterruptLeadershipWithRequeue", Tests: []string{"TestInterruptLeadership"}},
+	{Curator: "TestLeaderSelector.testInterruption", Tests: []string{"TestInterruptLeadership"}},
+	{Curator: "TestLeaderSelector.testLeaderNodeDeleteOnInterrupt", Tests: []string{"TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack"}},
+	{Curator: "TestLeaderSelector.testRaceAtStateChanged", Tests: []string{"TestATermNeverBeginsAfterItsLoss"}},
+	{Curator: "TestLeaderSelector.testServerDying", Tests: []string{"TestWhatEndsALeadershipInAnOutage"}},
+	{Curator: "TestLeaderSelector.testKillSessionThenCloseShouldElectNewLeader", Tests: []string{"TestAKilledLeaderStandsAgain"}},
+	{Curator: "TestLeaderSelector.testKillServerThenCloseShouldElectNewLeader", Tests: []string{"TestWhatEndsALeadershipInAnOutage"}},
+	{Curator: "TestLeaderSelector.testErrorPolicies", Tests: []string{"TestWhatEndsALeadershipInAnOutage"}},
+	{Curator: "TestLeaderSelectorCluster.testRestart", Tests: []string{"TestTheServersOfALeaderDie"}},
+	{Curator: "TestLeaderSelectorCluster.testLostRestart", Tests: []string{"TestTheServersOfALeaderDie"}},
+	{Curator: "TestLeaderSelectorEdges.flappingTest", Tests: []string{"TestAnElectionThatFailsAtItsCreationLeavesNoNode"}},
+	{Curator: "TestLeaderSelectorEdges.createProtectedNodeInBackgroundTest", Tests: []string{"TestAnElectionThatFailsAtItsCreationLeavesNoNode"}},
+	{Curator: "TestLeaderSelectorParticipants.testId", Tests: []string{"TestParticipantsOfSelectors"}},
+	{Curator: "TestLeaderSelectorParticipants.testBasic", Tests: []string{"TestParticipantsOfSelectors"}},
+	{Curator: "TestLeaderSelectorWithExecutor.test", Tests: []string{"TestLeadershipRotates"}}, // Run leads on the goroutine of its caller
 
-	{"Go and Java in one election", []string{inInterop + "TestLatchContest", inInterop + "TestSelectorContest", inInterop + "TestLatchesOfBothSides"}},
+	{What: "Go and Java in one election", Tests: []string{inInterop + "TestLatchContest", inInterop + "TestSelectorContest", inInterop + "TestLatchesOfBothSides"}},
 }
 
 // pastBugs are the ways in which elections of Curator went wrong.
-var pastBugs = []shown{
-	{"CURATOR-18: closed while its creation is in flight, a candidate leaves a node", []string{"TestNothingIsLeftOfALatchClosedDuringItsCreation"}},
-	{"two nodes of one candidate after racing resets", []string{"TestRacingResignationsLeaveOneNode"}},
-	{"CURATOR-110: started before the server, a candidate never joins", []string{"TestALatchJoinsOnceThereIsAServer", "TestCloseWithoutEverAConnection"}},
-	{"CURATOR-358: the leader leaves while it is read", []string{"TestALeaderThatLeavesWhileItIsRead"}},
-	{"CURATOR-644: candidates reset forever, and none leads", []string{"TestAPredecessorThatLeavesBeforeItIsWatched"}},
-	{"CURATOR-653: two leaders after a reset during a change", []string{"TestResignationsMoveTheLeadership", "TestTheEndIsToldBeforeTheNodeGoes", "TestAResignedLeadershipEndsBeforeItsNodeGoes"}},
+var pastBugs = []scenarios.Scenario{
 	{
-		"CURATOR-696: two leaders, as the node of an old session is still listed",
-		[]string{"TestALostSessionMakesAnotherTheLeader", inLocks + "TestANodeOfTheOldSessionIsNotTakenForOurs", inLocks + "TestTheNodeMustBelongToTheSession"},
+		Curator: "CURATOR-18", What: "closed while its creation is in flight, a candidate leaves a node",
+		Tests: []string{"TestNothingIsLeftOfALatchClosedDuringItsCreation"}, Defect: "leader-creation-in-doubt-left",
 	},
-	{"CURATOR-724: the path of the election vanishes", []string{"TestTheFolderOfAnElectionVanishes", "TestTheElectionStartsAgainOnAnEmptyServer"}},
-	{"a reconnection costs the leadership, and the node", []string{"TestAShortOutageUnderEachPolicy"}},
-	{"CURATOR-537: the token is not of the node that leads", []string{"TestLeadersComeInTheOrderOfTheirStart", "TestLayoutOfALatch"}},
-	{"CURATOR-83: no listener is told when the leader closes", []string{"TestBeginningsAndEndsAlternate", "TestEachCandidateHearsOfItsTerms"}},
-	{"CURATOR-518: an interruption swallows the requeue", []string{"TestInterruptLeadership"}},
-	{"CURATOR-468: an interrupted leader cannot release", []string{"TestInterruptLeadership"}},
-	{"CURATOR-337: a candidate that never led releases", []string{"TestTheContextOfARunEndsIt"}},
-	{"a cancellation outlives its term", []string{"TestInterruptLeadership"}},
-	{"a term begins although the connection was lost", []string{"TestATermNeverBeginsAfterItsLoss", "TestATermDoesNotBeginWithAnEndedContext"}},
-	{"an ended session ends the requeueing", []string{"TestALostSessionEndsTheTermAndNotTheRun"}},
-	{"CURATOR-365: missing rights hang the candidate", []string{"TestMissingRightsAreToldToTheWaiter"}},
-	{"a refused creation or list is never tried again", []string{"TestACandidateTriesAgainAfterARefusal"}},
-	{"listeners run under the lock of the latch", []string{"TestAListenerMayCallTheLatch"}},
-	{"a beginning is told after the close", []string{"TestNoBeginningIsToldAfterTheClose"}},
+	{
+		What:  "two nodes of one candidate after racing resets",
+		Tests: []string{"TestRacingResignationsLeaveOneNode"}, Defect: "leader-resign-stands-once-more",
+	},
+	{
+		Curator: "CURATOR-110", What: "started before the server, a candidate never joins",
+		Tests: []string{"TestALatchJoinsOnceThereIsAServer", "TestCloseWithoutEverAConnection"}, Defect: "leader-needs-a-server-at-its-start",
+	},
+	{
+		Curator: "CURATOR-358", What: "the leader leaves while it is read",
+		Tests: []string{"TestALeaderThatLeavesWhileItIsRead"}, Defect: "leader-that-goes-is-an-error",
+	},
+	{
+		Curator: "CURATOR-644", What: "candidates reset forever, and none leads",
+		Tests: []string{"TestAPredecessorThatLeavesBeforeItIsWatched"}, Defect: "leader-joins-again-as-its-predecessor-goes",
+	},
+	{
+		Curator: "CURATOR-653", What: "two leaders after a reset during a change",
+		Tests: []string{"TestResignationsMoveTheLeadership", "TestTheEndIsToldBeforeTheNodeGoes", "TestAResignedLeadershipEndsBeforeItsNodeGoes"}, Defect: "leader-leads-while-its-node-goes",
+	},
+	{
+		Curator: "CURATOR-696", What: "two leaders, as the node of an old session is still listed",
+		Tests: []string{"TestALostSessionMakesAnotherTheLeader", inLocks + "TestANodeOfTheOldSessionIsNotTakenForOurs", inLocks + "TestTheNodeMustBelongToTheSession"}, Defect: "leader-deaf-to-its-loss",
+	},
+	{
+		Curator: "CURATOR-724", What: "the path of the election vanishes",
+		Tests: []string{"TestTheFolderOfAnElectionVanishes", "TestTheElectionStartsAgainOnAnEmptyServer"}, Defect: "leader-stands-once",
+	},
+	{
+		What:  "a reconnection costs the leadership, and the node",
+		Tests: []string{"TestAShortOutageUnderEachPolicy"}, Defect: "leader-any-interruption-ends-it",
+	},
+	{
+		Curator: "CURATOR-537", What: "the token is not of the node that leads",
+		Tests: []string{"TestLeadersComeInTheOrderOfTheirStart", "TestLayoutOfALatch"}, Defect: "leader-term-of-the-session",
+	},
+	{
+		Curator: "CURATOR-83", What: "no listener is told when the leader closes",
+		Tests: []string{"TestBeginningsAndEndsAlternate", "TestEachCandidateHearsOfItsTerms"}, Defect: "leader-close-untold",
+	},
+	{
+		Curator: "CURATOR-518", What: "an interruption swallows the requeue",
+		Tests: []string{"TestInterruptLeadership"}, Defect: "leader-requeue-forgotten",
+	},
+	{
+		Curator: "CURATOR-468", What: "an interrupted leader cannot release",
+		Tests: []string{"TestInterruptLeadership"}, Defect: "leader-interrupted-keeps-its-node",
+	},
+	{
+		Curator: "CURATOR-337", What: "a candidate that never led releases",
+		Tests: []string{"TestTheContextOfARunEndsIt"}, Defect: "leader-of-another-released",
+	},
+	{
+		What:  "a cancellation outlives its term",
+		Tests: []string{"TestInterruptLeadership"}, Defect: "leader-interruption-outlives-its-term",
+	},
+	{
+		What:  "a term begins although the connection was lost",
+		Tests: []string{"TestATermNeverBeginsAfterItsLoss", "TestATermDoesNotBeginWithAnEndedContext"}, Defect: "leader-term-begins-after-its-end",
+	},
+	{
+		What:  "an ended session ends the requeueing",
+		Tests: []string{"TestALostSessionEndsTheTermAndNotTheRun"}, Defect: "leader-loss-ends-the-run",
+	},
+	{
+		Curator: "CURATOR-365", What: "missing rights hang the candidate",
+		Tests: []string{"TestMissingRightsAreToldToTheWaiter"}, Defect: "leader-missing-rights-untold",
+	},
+	{
+		What:  "a refused creation or list is never tried again",
+		Tests: []string{"TestACandidateTriesAgainAfterARefusal"}, Defect: "leader-refused-once-and-for-all",
+	},
+	{
+		What:  "listeners run under the lock of the latch",
+		Tests: []string{"TestAListenerMayCallTheLatch"}, Defect: "leader-listeners-under-the-lock",
+	},
+	{
+		What:  "a beginning is told after the close",
+		Tests: []string{"TestNoBeginningIsToldAfterTheClose"}, Defect: "leader-stale-beginning",
+	},
 }
 
-// TestEveryScenarioIsShown checks that the tests which the tables name exist.
-func TestEveryScenarioIsShown(t *testing.T) {
-	known := make(map[string]map[string]*ast.FuncDecl) // tests by folder
-	for _, s := range append(scenarios, pastBugs...) {
-		require.NotEmpty(t, s.tests, s.what)
-		for _, name := range s.tests {
-			folder, test := ".", name
-			if i := strings.LastIndex(name, "."); i >= 0 {
-				folder, test = name[:i], name[i+1:]
-			}
-			if known[folder] == nil {
-				tests, err := testnames.In(folder)
-				require.NoError(t, err)
-				known[folder] = tests
-			}
-			require.Contains(t, known[folder], test, "%s: no test %s", s.what, name)
-		}
-	}
-}
+func TestEveryScenarioIsShown(t *testing.T) { scenarios.Check(t, curatorTests, pastBugs) }
