@@ -36,7 +36,7 @@ func TestBench(t *testing.T) {
 	}, &lines, testWriter{t})
 	require.NoError(t, err)
 	for _, s := range scenarios {
-		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-cache|-values|-discovery)?=`, lines.String())
+		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-cache|-values|-discovery|-verbs)?=`, lines.String())
 	}
 	require.Regexp(t, `(?m)^scenario=contended .*metric=turns_per_s self=\d+ .*zklock=\d+ .*ratio_to_zklock=\d+\.\d\d`, lines.String())
 	for _, name := range []string{"bench.json", "bench.md", "contended-8x1.svg", "herd-notifications_per_turn.svg"} {
@@ -67,6 +67,9 @@ func shorten(t *testing.T) {
 				continue // a JVM takes seconds to start
 			}
 			s.load.Goroutines, s.load.Items = 1, 50
+		}
+		if s.load.Verb != "" {
+			s.load.Goroutines, s.load.Paths = min(s.load.Goroutines, 64), min(s.load.Paths, 200)
 		}
 		if s.kind != herd || s.load.Clients <= 8 {
 			scenarios = append(scenarios, s)

@@ -14,7 +14,7 @@
 //
 // # Scenarios
 //
-// A turn is an acquisition and a release, with nothing between.
+// Of locks, a turn is an acquisition and a release, with nothing between.
 //
 //	uncontended   one goroutine; raw is a create and a delete
 //	contended     8 clients, one lock
@@ -60,6 +60,13 @@
 // counted from the call that registers it. A hundred thousand look-ups of a provider follow.
 //
 //	discovery     10 clients register 1,000 instances, 50 others watch them
+//
+// A turn of a verb is one request of one client, from 1, 64 and 1,000 goroutines, and in a
+// bulk one of 10,000 known paths. raw-verbs is the client of go-zookeeper.
+//
+//	get, exists, set       of 100 znodes with 100 bytes each
+//	create                 of a sequential znode below one of them
+//	bulk-get, bulk-exists, bulk-set
 //
 // Requests and notifications are counted by the server (mntr), bytes by the loopback
 // interface. The cost of a turn for the clients is the processor time of their process

@@ -18,6 +18,8 @@ type load struct {
 	Locks      int           // instead of turns at one: so many are acquired, and held together
 	Watchers   int           // of a service
 	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
+	Verb       string        // instead of a lock: the request that is made
+	Paths      int           // how many znodes the requests are about
 	Change     string        // how a leader gives way, in an election
 	Nodes      int           // of a tree that is followed
 	Kind       string        // of the scenario

@@ -59,10 +59,15 @@ const (
 // valueKinds are the scenarios of counters, barriers and queues.
 var valueKinds = []string{counter, doubleBarrier, itemsFifo, itemsLocked, itemsPriority, itemsDelay, itemsID, itemsSimple}
 
+// verbs are the scenarios of single requests.
+var verbs = []string{verbGet, verbExists, verbSet, verbCreate, bulkGet, bulkExists, bulkSet}
+
 // peers are all there are, in the order in which they are shown. The three before the
 // elections are what "herd" stands for.
 var peers = []peer{
 	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore, herd, many}, runSelf, nil},
+	{"self-verbs", zookeeper, verbs, runSelfVerb, nil},
+	{"raw-verbs", zookeeper, verbs, runRawVerb, nil},
 	{"self-handoff", zookeeper, []string{oneProcess}, runSelfHandoff, nil},
 	{"curator", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore}, runJava, javaMissing},
 	{"kazoo", zookeeper, []string{uncontended, contended, oneProcess, semaphore}, runPython, pythonMissing},

@@ -38,7 +38,7 @@ var (
 	bytesPerTurn   = metric{"bytes_per_turn", true, func(r *result) float64 { return r.Bytes }}
 )
 
-var scenarios = []scenario{
+var scenarios = append([]scenario{
 	{uncontended, load{Clients: 1, Goroutines: 1}, []metric{turnMedian, requests, clientCPU, allocs}},
 	{contended, load{Clients: 8, Goroutines: 1}, []metric{turnsPerSecond, waitTail, requests, notifications, clientCPU, allocs}},
 	{oneProcess, load{Clients: 1, Goroutines: 8}, []metric{turnsPerSecond, requests, clientCPU, allocs}},
@@ -67,7 +67,7 @@ var scenarios = []scenario{
 	{itemsID, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
 	{itemsSimple, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
 	{services, load{Clients: 10, Goroutines: 100, Watchers: 50}, serviceMetrics},
-}
+}, verbScenarios()...)
 
 var (
 	putsPerSecond     = metric{"put_per_s", false, func(r *result) float64 { return r.Put }}
