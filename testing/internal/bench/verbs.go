@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,7 +49,7 @@ var verbPayload = make([]byte, 100)
 
 // runSelfVerb measures one verb of this library.
 func runSelfVerb(ctx context.Context, at servers, l load, path string) (_ result, err error) {
-	client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout))
+	client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return result{}, err
 	}
@@ -145,7 +146,7 @@ func isBulk(verb string) bool { return slices.Contains([]string{bulkGet, bulkExi
 
 // makePaths creates the znodes of a load, over a connection of its own.
 func makePaths(ctx context.Context, at servers, l load, folder string) (_ []string, err error) {
-	client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout))
+	client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
