@@ -116,6 +116,14 @@ func TestNewcomersShareLists(t *testing.T) {
 		const n = 500
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
 		sent := countRequests(t, w.server)
+		// During a pause all come that can. Without pauses one processor might let each newcomer
+		// list before the next one comes.
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreate2 || r.Op == zkserver.OpGetChildren2 || r.Op == zkserver.OpGetChildren {
+				return zkserver.Delay(time.Millisecond)
+			}
+			return zkserver.Pass
+		})
 		results, giveUp := waiters(t, w.waiter, "/lock", n)
 		time.Sleep(time.Second)
 		require.Less(t, sent.since(zkserver.OpGetChildren2, zkserver.OpGetChildren), n/2)
