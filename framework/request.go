@@ -52,7 +52,8 @@ type call struct {
 
 	// decode reads the reply. It returns an error for unacceptable content; the decoder
 	// keeps an error for a malformed reply.
-	decode func(*wire.Decoder) error
+	decode  func(*wire.Decoder) error
+	decoder wire.Decoder // of the newest reply
 
 	// refused, when set, translates an error of the server into the call's outcome.
 	refused func(error) error
@@ -98,12 +99,11 @@ func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 
 func (r *requests) exchangeNow(ctx context.Context, calls ...*call) error {
 	bound := r.scopeOf(ctx).boundTo()
-	sent, memory := make([]*conduit.Call, len(calls)), make([]conduit.Call, len(calls))
+	sent := newCalls(len(calls))
 	for i, c := range calls {
 		if len(c.body) > r.cfg.maxRequest {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.maxRequest)}
 		}
-		sent[i] = &memory[i]
 		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
 		if session := cmp.Or(c.session, bound); session != nil {
 			sent[i].Session = session.ID()
@@ -129,6 +129,27 @@ func (r *requests) exchangeNow(ctx context.Context, calls ...*call) error {
 	return first
 }
 
+// newCalls returns n calls that are not set up. One or two, which most exchanges send, share
+// one piece of memory with their list.
+func newCalls(n int) []*conduit.Call {
+	if n <= 2 {
+		var few struct {
+			list  [2]*conduit.Call
+			calls [2]conduit.Call
+		}
+		memory := &few
+		for i := range n {
+			memory.list[i] = &memory.calls[i]
+		}
+		return memory.list[:n:n]
+	}
+	list, calls := make([]*conduit.Call, n), make([]conduit.Call, n)
+	for i := range calls {
+		list[i] = &calls[i]
+	}
+	return list
+}
+
 // outcome decodes the reply of one call.
 func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) error {
 	reply, err := sent.Result()
@@ -143,7 +164,8 @@ func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) err
 	case c.decode == nil:
 		return nil
 	}
-	d := wire.NewDecoder(reply.Body)
+	c.decoder = *wire.NewDecoder(reply.Body)
+	d := &c.decoder
 	meant := c.decode(d)
 	if err := d.Err(); err != nil {
 		// A server that garbles one reply is not trusted with the next.

@@ -2,6 +2,8 @@ package framework
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,84 +33,102 @@ func IsProtectedName(name string) bool {
 	return uuid.Validate(name[len(protectedPrefix):protectedPrefixLen-1]) == nil
 }
 
-// protect returns an attempt that creates under a name that can be found again, and a
-// settle that cleans up when all attempts have failed in doubt.
-func (c *creation) protect() (attempt func(context.Context) error, settle func(error) error) {
-	parent, name := SplitPath(c.path)
-	folder := c.f.root.full(parent)
-	var doubt *undecided // the node that may exist; nil when certainly none does
-	attempt = func(ctx context.Context) error {
-		if doubt != nil {
-			// Look first: a second create under a new name would leave the first one behind.
-			found, err := c.find(ctx, parent, doubt.prefix)
-			if err != nil || found {
-				return err
-			}
-		}
-		doubt = nil
-		c.f.janitor.Admit(ctx, folder)
-		c.sent = newUndecided(parent)
-		c.target = JoinPath(parent, c.sent.prefix+name)
-		err := c.attempt(ctx)
-		if OutcomeUnknown(err) {
-			doubt = c.sent
-		}
-		return err
-	}
-	settle = func(err error) error {
-		if doubt == nil {
+// protect makes a try under a name that can be found again.
+func (c *creation) protect(ctx context.Context) error {
+	parent, _ := SplitPath(c.path)
+	if c.doubt != nil {
+		// Look first: a second create under a new name would leave the first one behind.
+		found, err := c.find(ctx, parent, c.doubt.prefix)
+		if err != nil || found {
 			return err
 		}
-		unsearchable := errors.Is(err, errUnsearchable)
-		err = reasonOf(err)
-		if !OutcomeUnknown(err) { // the search for the node has failed, not the create
-			err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
-		}
-		// After Close, or when the folder must not be listed, nothing looks for the node. An
-		// ephemeral one goes with its session.
-		if !unsearchable && c.f.janitor.Add(folder, doubt.cleanup(c.f)) {
-			err = fmt.Errorf("%w: %w", ErrCleanupPending, err)
-		}
-		return &OpError{opCreate.name, c.path, err}
 	}
-	return attempt, settle
+	c.doubt = nil
+	c.f.janitor.Admit(ctx, c.f.root.full(parent))
+	c.sent, c.target = newUndecided(c.f.root, c.path)
+	err := c.attempt(ctx)
+	if OutcomeUnknown(err) {
+		c.doubt = c.sent
+	}
+	return err
+}
+
+// settle cleans up when all tries under protection have failed in doubt.
+func (c *creation) settle(err error) error {
+	if c.doubt == nil {
+		return err
+	}
+	unsearchable := errors.Is(err, errUnsearchable)
+	err = reasonOf(err)
+	if !OutcomeUnknown(err) { // the search for the node has failed, not the create
+		err = fmt.Errorf("%w: %w", errOutcomeUnknown, err)
+	}
+	// After Close, or when the folder must not be listed, nothing looks for the node. An
+	// ephemeral one goes with its session.
+	if !unsearchable && c.f.janitor.Add(c.f.root.full(c.doubt.parent), c.doubt.cleanup(c.f)) {
+		err = fmt.Errorf("%w: %w", ErrCleanupPending, err)
+	}
+	return &OpError{opCreate.name, c.path, err}
 }
 
 // undecided is a protected create that may be abandoned before its reply comes. The reply
 // then decides; the node must be searched for only when the connection is lost.
 type undecided struct {
+	root   chroot
 	parent string
 	prefix string
 
 	mu      sync.Mutex
-	replied chan struct{} // closed with the reply, or when none will come; nil while nothing was sent
-	created string        // the path in the reply; "" for none
-	unknown bool          // no readable reply has come
+	sent    bool          // a request was sent
+	settled bool          // its reply has come, or none will
+	reply   conduit.Reply // the reply, once it is settled
+	err     error         // why there is none
+	replied chan struct{} // closed when it is settled; nil until the outcome is waited for
 }
 
-func newUndecided(parent string) *undecided {
-	return &undecided{parent: parent, prefix: protectedPrefix + uuid.NewString() + "-", unknown: true}
+// newUndecided returns a create of path under a new protected name, and the path with it.
+func newUndecided(root chroot, path string) (u *undecided, target string) {
+	parent, name := SplitPath(path)
+	folder := path[:len(path)-len(name)]
+	b := make([]byte, 0, 256)
+	b = append(b, folder...)
+	b = appendProtected(b)
+	b = append(b, name...)
+	target = string(b)
+	u = &undecided{root: root, parent: parent, prefix: target[len(folder) : len(folder)+protectedPrefixLen]}
+	return u, target
+}
+
+// appendProtected appends the prefix of a protected name with a new random UUID. The UUID is
+// made here because package uuid allocates for each.
+func appendProtected(b []byte) []byte {
+	var id uuid.UUID
+	rand.Read(id[:])
+	id[6] = id[6]&0x0f | 0x40 // version 4
+	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+	b = append(b, protectedPrefix...)
+	for _, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		b = append(hex.AppendEncode(b, part), '-')
+	}
+	return b
 }
 
 // begin is called before each request for the create, and returns a function for its
 // reply. Only the last request can be in doubt.
-func (u *undecided) begin(root chroot) func(conduit.Reply, error) {
-	replied := make(chan struct{})
+func (u *undecided) begin() func(conduit.Reply, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.replied = replied
-	return func(reply conduit.Reply, err error) {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		// A reply decides, even one that refuses: only its absence leaves doubt.
-		u.created, u.unknown = "", err != nil
-		if err == nil && reply.Code == 0 {
-			d := wire.NewDecoder(reply.Body)
-			u.created = root.own(d.String())
-			_, name := SplitPath(u.created)
-			u.unknown = d.Err() != nil || !strings.HasPrefix(name, u.prefix)
-		}
-		close(replied)
+	u.sent, u.settled = true, false
+	return u.settle
+}
+
+// settle notes the reply to the last request, or why none will come.
+func (u *undecided) settle(reply conduit.Reply, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.settled, u.reply, u.err = true, reply, err
+	if u.replied != nil {
+		close(u.replied)
 	}
 }
 
@@ -134,19 +154,39 @@ func (u *undecided) cleanup(f *Framework) janitor.Cleanup {
 // outcome waits for the reply. The wait is bounded, because a silent connection ends.
 func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err error) {
 	u.mu.Lock()
-	replied := u.replied
-	u.mu.Unlock()
-	if replied == nil {
-		return "", true, nil // nothing was sent
+	if !u.sent {
+		u.mu.Unlock()
+		return "", true, nil
 	}
+	if u.replied == nil {
+		u.replied = make(chan struct{})
+		if u.settled {
+			close(u.replied)
+		}
+	}
+	u.mu.Unlock()
 	select {
-	case <-replied:
+	case <-u.replied:
 	case <-ctx.Done():
 		return "", false, interrupted(ctx)
 	}
+	path, unknown = u.created()
+	return path, unknown, nil
+}
+
+// created returns the path in the reply, or "" if nothing was created, and whether no
+// readable reply has come. A reply decides, even one that refuses: only its absence leaves
+// doubt.
+func (u *undecided) created() (path string, unknown bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.created, u.unknown, nil
+	if u.err != nil || u.reply.Code != 0 {
+		return "", u.err != nil
+	}
+	d := wire.NewDecoder(u.reply.Body)
+	path = u.root.own(d.String())
+	_, name := SplitPath(path)
+	return path, d.Err() != nil || !strings.HasPrefix(name, u.prefix)
 }
 
 // find looks for the node that an earlier try may have created. A node of an earlier

@@ -23,6 +23,9 @@ type Session struct {
 	alive    context.Context
 	endAlive context.CancelCauseFunc
 
+	unlost context.Context // ends as alive does, but not when the client is closed
+	lose   context.CancelCauseFunc
+
 	ended atomic.Pointer[time.Time] // the final deadline, once the session is over
 
 	timeout atomic.Int64           // nanoseconds; a reconnect may negotiate another
@@ -57,6 +60,7 @@ type leaseClock interface {
 func newSession(h conduit.Handshake, clock leaseClock) *Session {
 	s := &Session{id: h.SessionID, password: h.Password, clock: clock}
 	s.alive, s.endAlive = context.WithCancelCause(context.Background())
+	s.unlost, s.lose = context.WithCancelCause(context.Background())
 	s.resume(h.Timeout)
 	return s
 }
@@ -129,6 +133,16 @@ func (s *Session) Context(policy ErrorPolicy) context.Context {
 	}
 }
 
+// LossContext returns a context that ends when the session is lost, with a [*LostError] as
+// its cause. Close does not end it: use it for requests that tidy up, for whose answers
+// Close waits. The context of the nil Session has ended.
+func (s *Session) LossContext() context.Context {
+	if s == nil {
+		return beforeAnySession
+	}
+	return s.unlost
+}
+
 // String returns the id as ZooKeeper's logs show it, and never the password.
 func (s *Session) String() string {
 	if s == nil {
@@ -163,4 +177,7 @@ func (s *Session) end(reason LostReason) {
 	// Before the contexts end, so that the code they wake reads the final deadline.
 	s.ended.Store(&ended)
 	s.endAlive(&LostError{Reason: reason})
+	if reason != ReasonClosed {
+		s.lose(&LostError{Reason: reason})
+	}
 }

@@ -34,6 +34,8 @@ var sessionRows = []row{
 		zktest.KillSession(s, f)
 		<-session.Done()
 		s.done(session.Err())
+		<-session.LossContext().Done()
+		s.done(context.Cause(session.LossContext()))
 		s.sayf("held until %v", context.Cause(held))
 		state := next(s, told)
 		s.sayf("first %v", state)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
@@ -61,12 +60,10 @@ func (f *Framework) Create(ctx context.Context, path string, data []byte, opts .
 		if c, err = f.newCreation(path, data, opts); err != nil {
 			return plan{}, err
 		}
-		p = plan{common: c.cfg.common, attempt: c.attempt, repeatable: c.cfg.idempotent}
 		if c.cfg.protected {
-			p.attempt, p.settle = c.protect()
-			p.repeatable = true
+			return plan{common: c.cfg.common, attempt: c.protect, settle: c.settle, repeatable: true}, nil
 		}
-		return p, nil
+		return plan{common: c.cfg.common, attempt: c.attempt, repeatable: c.cfg.idempotent}, nil
 	})
 	if err != nil {
 		return "", err
@@ -84,41 +81,45 @@ type creation struct {
 	path   string     // as the caller named it
 	target string     // the path of this try, which differs with protection
 	sent   *undecided // with protection, this try
+	doubt  *undecided // with protection, the node that may exist; nil when certainly none does
 	data   []byte
+
+	create call    // the request of this try
+	list   call    // of the siblings, if they are asked for
+	calls  []*call // these
 
 	created string
 	stat    Stat
 }
 
 func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (*creation, error) {
-	cfg, err := newCreateConfig(opts)
+	c := &creation{f: f, path: path, target: path}
+	err := c.cfg.apply(opts)
+	if err == nil {
+		err = f.creatable(path, c.cfg.mode)
+	}
+	if err == nil {
+		c.data, err = f.cfg.stored(path, data, c.cfg.compressed)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := f.creatable(path, cfg.mode); err != nil {
-		return nil, err
+	if c.cfg.acl == nil {
+		c.cfg.acl = f.cfg.defaultACL(f.root.below(path))
 	}
-	if cfg.acl == nil {
-		cfg.acl = f.cfg.defaultACL(f.root.below(path))
-	}
-	if data, err = f.cfg.stored(path, data, cfg.compressed); err != nil {
-		return nil, err
-	}
-	return &creation{f: f, cfg: cfg, path: path, target: path, data: data}, nil
+	return c, nil
 }
 
 func (f *Framework) creatable(path string, mode CreateMode) error {
-	checked := path
-	if mode.isSequential() {
-		checked += "0"
-	}
-	if checked == "/" {
+	if path == "/" && !mode.isSequential() {
 		return fmt.Errorf("%w %q: the root always exists", ErrInvalidPath, path)
 	}
-	if _, err := f.root.writable(checked); err != nil {
-		return err
+	_, err := f.root.writable(path)
+	if err != nil && mode.isSequential() {
+		// With the number it may be right, as when it ends with a slash.
+		_, err = f.root.writable(path + "0")
 	}
-	return nil
+	return err
 }
 
 // errAgain means that the tree has changed between two requests of one try, which must
@@ -166,7 +167,7 @@ func (c *creation) makesParents() bool {
 // requests returns what one try sends: the creation and, if asked for, the list.
 func (c *creation) requests() ([]*call, error) {
 	asked := c.f.root.below(c.target)
-	creation := &call{
+	c.create = call{
 		operation: c.cfg.mode.operation(), path: c.path,
 		body: encodeCreate(asked, c.data, &c.cfg),
 		decode: func(d *wire.Decoder) error {
@@ -185,15 +186,39 @@ func (c *creation) requests() ([]*call, error) {
 	}
 	// With protection the reply counts even after the caller has gone.
 	if c.sent != nil {
-		creation.begin = func() func(conduit.Reply, error) { return c.sent.begin(c.f.root) }
+		c.create.begin = c.sent.begin
 	}
+	c.calls = append(c.calls[:0], &c.create)
 	if c.cfg.siblings == nil {
-		return []*call{creation}, nil
+		return c.calls, nil
 	}
 	*c.cfg.siblings = nil
 	parent, _ := SplitPath(c.target)
-	list, err := ReadChildren(parent, c.cfg.siblings).build(c.f)
-	return []*call{creation, list}, err
+	if err := c.listSiblings(parent); err != nil {
+		return nil, err
+	}
+	c.calls = append(c.calls, &c.list)
+	return c.calls, nil
+}
+
+// listSiblings prepares the list of the parent's children.
+func (c *creation) listSiblings(parent string) error {
+	if err := ValidatePath(parent); err != nil {
+		return err
+	}
+	full := c.f.root.full(parent)
+	e := wire.NewEncoder(len(full) + 5)
+	e.String(full)
+	e.Bool(false) // no watch
+	c.list = call{operation: opChildren, path: parent, body: e.Bytes(), decode: func(d *wire.Decoder) error {
+		names := d.Strings()
+		d.Stat()
+		if d.Err() == nil {
+			*c.cfg.siblings = names
+		}
+		return nil
+	}}
+	return nil
 }
 
 func encodeCreate(full string, data []byte, cfg *createConfig) []byte {

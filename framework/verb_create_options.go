@@ -133,24 +133,28 @@ func OrSetData(version ...VersionOption) CreateOption {
 // is nil if the znode was created but the list failed, and if the znode was created by an
 // earlier try or existed before: call [Framework.Children] then.
 func ListingSiblingsIn(names *[]string) CreateOption {
-	return createOption(func(c *createConfig) error {
-		if names == nil {
-			return errors.New("ListingSiblingsIn(nil), expected a place for the names")
-		}
-		c.siblings = names
-		return nil
-	})
+	return siblingsOption{names}
 }
 
-func newCreateConfig(opts []CreateOption) (createConfig, error) {
-	var cfg createConfig
-	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(&cfg) }); err != nil {
-		return cfg, err
+type siblingsOption struct{ names *[]string }
+
+func (o siblingsOption) applyCreate(c *createConfig) error {
+	if o.names == nil {
+		return errors.New("ListingSiblingsIn(nil), expected a place for the names")
 	}
-	if err := cfg.validate(); err != nil {
-		return cfg, fmt.Errorf("%w: %w", ErrInvalidOption, err)
+	c.siblings = o.names
+	return nil
+}
+
+// apply sets what the options say.
+func (c *createConfig) apply(opts []CreateOption) error {
+	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(c) }); err != nil {
+		return err
 	}
-	return cfg, nil
+	if err := c.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidOption, err)
+	}
+	return nil
 }
 
 func (c *createConfig) validate() error {

@@ -100,9 +100,12 @@ func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, er
 	case d.cfg.guaranteed && d.cfg.session != nil:
 		return nil, fmt.Errorf("%w: InSession with Guaranteed or InBackground, which go on in any session", ErrInvalidOption)
 	}
-	var err error
-	d.call, err = f.deleteCall(path, d.cfg.version)
-	return d, err
+	full, err := f.deletable(path)
+	if err != nil {
+		return nil, err
+	}
+	d.call = deleteCall(full, path, d.cfg.version)
+	return d, nil
 }
 
 // DeleteChildren deletes all znodes below a znode, the deepest first, and keeps the znode
@@ -125,10 +128,15 @@ func (f *Framework) deleteCall(path string, version int32) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := deleteCall(full, path, version)
+	return &c, nil
+}
+
+func deleteCall(full, path string, version int32) call {
 	e := wire.NewEncoder(len(full) + 8)
 	e.String(full)
 	e.Int32(version)
-	return &call{operation: opDelete, path: path, body: e.Bytes()}, nil
+	return call{operation: opDelete, path: path, body: e.Bytes()}
 }
 
 // deletable checks a path for deletion and returns the server's path.
@@ -144,7 +152,7 @@ func (f *Framework) deletable(path string) (string, error) {
 type deletion struct {
 	f    *Framework
 	cfg  deleteConfig
-	call *call
+	call call
 	seen bool // the znode had children, so that it existed during the call
 
 	inDoubt bool // an earlier try may have deleted it
@@ -154,7 +162,7 @@ type deletion struct {
 // deletes the children first.
 func (d *deletion) attempt(ctx context.Context) error {
 	for {
-		err := d.f.exchange(ctx, d.call)
+		err := d.f.exchange(ctx, &d.call)
 		switch {
 		// An earlier try may have deleted it, or its absence is what was asked for.
 		case isReply(err, ErrNoNode) && (d.seen || d.inDoubt || d.cfg.quietly || d.cfg.idempotent):

@@ -51,7 +51,8 @@ var opCreateInTransaction = operation{wire.OpCreate, "create", true}
 // than one request, or a Stat, are refused.
 func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	op := Op{operation: opCreate, path: path}
-	cfg, err := newCreateConfig(opts)
+	var cfg createConfig
+	err := cfg.apply(opts)
 	if err == nil && !cfg.isOneRequest() {
 		err = fmt.Errorf("%w: %w", ErrInvalidOption, errCreateInTransaction)
 	}

@@ -46,15 +46,10 @@ type acquisition struct {
 // waited, so that only the context ends a wait.
 func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 	for {
-		var a *acquisition
-		var h *hold
-		err := retry.Do(ctx, l.client.RetryPolicy(), func(ctx context.Context) (err error) {
-			h, a, err = l.attempt(ctx, e)
-			if startsAgain(err) && !a.hasWaited() {
-				return err
-			}
-			return permanent(err) // its requests have been repeated already
-		})
+		if ctx.Err() != nil {
+			return nil, l.overtaken(ctx, e, context.Cause(ctx))
+		}
+		h, a, err := l.attempts(ctx, e)
 		switch {
 		case err == nil:
 			return h, nil
@@ -67,6 +62,37 @@ func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 		// whatever deletes it would spin with us.
 		sleep(ctx, time.Until(a.began.Add(ownDelay)))
 	}
+}
+
+// attempts makes attempts within the retry policy, until one gets a hold, has waited, or
+// fails for another reason than the loss of its node. It does what retry.Do would do, and
+// allocates nothing: nearly every acquisition needs one attempt.
+func (l *LockInternals) attempts(ctx context.Context, e entry) (h *hold, a *acquisition, err error) {
+	run := retry.Begin(l.client.RetryPolicy())
+	for {
+		h, a, err = l.attempt(ctx, e)
+		// The requests of an attempt that fails otherwise have been repeated already.
+		if !startsAgain(err) || a.hasWaited() || !pauseAgain(ctx, &run, err) {
+			break
+		}
+	}
+	if startsAgain(err) && ctx.Err() != nil {
+		err = fmt.Errorf("%w; last error: %w", context.Cause(ctx), err)
+	}
+	run.Done(err)
+	return h, a, err
+}
+
+// pauseAgain waits as the policy says. It reports whether another attempt may follow.
+func pauseAgain(ctx context.Context, run *retry.Run, err error) bool {
+	if ctx.Err() != nil || !run.AllowRetry(err, true) {
+		return false
+	}
+	wait, allowed := run.Next(err)
+	if allowed {
+		sleep(ctx, wait)
+	}
+	return allowed && ctx.Err() == nil
 }
 
 func startsAgain(err error) bool {
@@ -122,12 +148,13 @@ func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisiti
 // create has the driver create the node. The list is for the names that a driver may read
 // in the same round trip.
 func (l *LockInternals) create(ctx context.Context, f *folder, session *framework.Session, e entry) (LockNode, *listing, error) {
-	list, creates := f.begin(l.client), e.driver.CreatesTheLock
+	list := f.begin(l.client)
 	if driver, ok := e.driver.(newcomerDriver); ok && driver.standsLast() && e.wait && f.isCrowded() {
 		// It will wait in any case, so a list shared by all newcomers is enough.
-		creates = driver.createsWithoutList
+		node, err := driver.createsWithoutList(ctx, l.client, session, l.basePath, l.cfg.data)
+		return node, list, err
 	}
-	node, err := creates(ctx, l.client, session, l.basePath, l.cfg.data)
+	node, err := e.driver.CreatesTheLock(ctx, l.client, session, l.basePath, l.cfg.data)
 	return node, list, err
 }
 
@@ -318,8 +345,11 @@ func (a *acquisition) internalLockLoop(ctx context.Context, list *listing) (*hol
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
 			errOwnNodeGone, a.node.Path, uint64(owner), a.session)
 	}
-	ctx, done := context.WithCancel(ctx) // of the watch on the maximum
-	defer done()
+	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
+		var done context.CancelFunc
+		ctx, done = context.WithCancel(ctx) // of the watch on the maximum
+		defer done()
+	}
 	defer a.close()
 	a.learn(list)
 	for {

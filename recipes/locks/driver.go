@@ -136,11 +136,16 @@ func createNode(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
 	node *LockNode, more ...framework.CreateOption,
 ) (err error) {
-	node.Path, err = client.Create(ctx, path, data, append(more,
-		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
-		framework.WithMode(framework.EphemeralSequential), framework.InSession(session),
-		framework.StoringStatIn(&node.Stat))...)
+	opts := make([]framework.CreateOption, 0, 6)
+	opts = append(append(opts, ofContenders...), framework.InSession(session), framework.StoringStatIn(&node.Stat))
+	node.Path, err = client.Create(ctx, path, data, append(opts, more...)...)
 	return err
+}
+
+// ofContenders are the options of every contender's node.
+var ofContenders = []framework.CreateOption{
+	framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
+	framework.WithMode(framework.EphemeralSequential),
 }
 
 // newcomerDriver is a driver that knows where a newcomer stands. If that is behind all

@@ -21,14 +21,14 @@ type Lease struct {
 	via      *LockInternals // the lock it was acquired with, which names paths in its namespace
 	ctx      context.Context
 	end      context.CancelCauseFunc
-	derived  *derivations // separate, as its callbacks must not keep the lease alive
+	derived  atomic.Pointer[derivations] // nil before the first; separate, as its callbacks must not keep the lease alive
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 	unlisten func() // removes the revocation listener
 }
 
 func (h *hold) newLease() *Lease {
-	l := &Lease{hold: h, via: h.l, derived: new(derivations)}
+	l := &Lease{hold: h, via: h.l}
 	l.ctx, l.end = context.WithCancelCause(h.ctx)
 	l.cleanup = runtime.AddCleanup(l, reportLeak, leak{h.l.client.Logger(), h.node.Path, &h.lost})
 	l.listen()

@@ -17,7 +17,10 @@ func (l *Lease) Context(ctx context.Context) context.Context {
 	if ctx == nil {
 		panic("locks: Context of a lease and a nil context")
 	}
-	ends, cancel := l.derived.with(l.ctx, ctx)
+	if l.derived.Load() == nil {
+		l.derived.CompareAndSwap(nil, new(derivations))
+	}
+	ends, cancel := l.derived.Load().with(l.ctx, ctx)
 	c := &leaseContext{Context: ends, cancel: cancel, values: ctx, hold: l.hold, lease: l}
 	c.settle()
 	return c

@@ -19,8 +19,9 @@ type listing struct {
 	err    error
 	lost   bool // failed with the context of the acquisition that sent it
 
-	mu       sync.Mutex
-	sortings []*sorting // one for each queue.orderKey
+	mu       sync.Mutex // guards the fields below
+	first    sorting    // of the kind of lock that asked first; most folders have one kind
+	sortings []*sorting // of the other kinds, one for each queue.orderKey
 }
 
 // sorting is the contenders of a listing in the order of one kind of lock.
@@ -33,16 +34,24 @@ type sorting struct {
 // sorted returns the contenders in their order.
 func (a *listing) sorted(q *queue) []string {
 	a.mu.Lock()
-	i := slices.IndexFunc(a.sortings, func(s *sorting) bool { return s.key == q.orderKey })
-	if i < 0 {
-		i = len(a.sortings)
-		a.sortings = append(a.sortings, &sorting{key: q.orderKey})
-	}
-	s := a.sortings[i]
+	s := a.sortingLocked(q.orderKey)
 	a.mu.Unlock()
 	// Without the mutex: this calls the driver.
-	s.once.Do(func() { s.contenders = q.sorted(slices.Clone(a.names)) })
+	s.once.Do(func() { s.contenders = q.sorted(a.names) })
 	return s.contenders
+}
+
+func (a *listing) sortingLocked(key any) *sorting {
+	if a.first.key == nil || a.first.key == key {
+		a.first.key = key
+		return &a.first
+	}
+	i := slices.IndexFunc(a.sortings, func(s *sorting) bool { return s.key == key })
+	if i < 0 {
+		i = len(a.sortings)
+		a.sortings = append(a.sortings, &sorting{key: key})
+	}
+	return a.sortings[i]
 }
 
 // answers reports whether the list has at least this number and began over this

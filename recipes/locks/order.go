@@ -24,13 +24,13 @@ type order struct {
 	stale  bool              // a contender in the middle has left: others before it may have, too
 }
 
-func (q *queue) newOrder(shrinking ShrinkingQueue) *order {
+func (q *queue) newOrder(shrinking ShrinkingQueue) order {
 	_, fixed := q.maxLeases.(FixedLeases)
 	marking, ok := q.driver.(MarkingQueue)
 	marks := ok && marking.Marks()
 	// If the maximum may change, only the server's events count: they come in order with
 	// the news of another maximum.
-	return &order{key: q.orderKey, shrinking: shrinking, marks: marks, local: fixed}
+	return order{key: q.orderKey, shrinking: shrinking, marks: marks, local: fixed}
 }
 
 // hears reports whether an in-process release of a member with this name proves that its
@@ -122,15 +122,14 @@ func (f *folder) contendersBy(q *queue, last *listing) []string {
 	f.mu.Lock()
 	o := f.orderOfLocked(q)
 	if o == nil {
-		o = q.newOrder(shrinking)
-		f.orders = append(f.orders, o)
+		o = f.addOrderLocked(q.newOrder(shrinking))
 	}
 	isNew := o.number < last.number
 	var over []string
 	if isNew {
-		for name, m := range f.members {
+		for m := range f.members.all {
 			if m.hasLetGo() {
-				over = append(over, name)
+				over = append(over, m.name)
 			}
 		}
 	}
@@ -174,6 +173,19 @@ func (f *folder) orderOf(q *queue) *order {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.orderOfLocked(q)
+}
+
+// addOrderLocked keeps an order with the others.
+func (f *folder) addOrderLocked(o order) *order {
+	place := &f.first
+	if len(f.orders) > 0 {
+		place = new(order)
+	} else {
+		f.orders = f.ordersOfOne[:0]
+	}
+	*place = o
+	f.orders = append(f.orders, place)
+	return place
 }
 
 func (f *folder) orderOfLocked(q *queue) *order {

@@ -68,7 +68,7 @@ type folder struct {
 	refs int // guarded by folders
 
 	mu      sync.Mutex // guards the fields below; never held while a driver is called
-	members map[string]*member
+	members memberSet
 	begun   uint64            // the number of lists begun so far
 	asking  *listing          // begun or about to begin, and not answered
 	next    *listing          // begins when asking is answered
@@ -76,6 +76,10 @@ type folder struct {
 	orders  []*order          // one for each queue.orderKey; there are few
 	read    map[string]string // the data of contenders that were read
 	coming  []*trial          // tries that are about to create their nodes
+
+	// Memory for the first of the orders: most folders have one kind of lock.
+	first       order
+	ordersOfOne [1]*order
 }
 
 type folderKey struct {
@@ -96,7 +100,7 @@ func (q *queue) openFolder() *folder {
 	defer folders.Unlock()
 	f := folders.byKey[key]
 	if f == nil {
-		f = &folder{key: key, members: make(map[string]*member)}
+		f = &folder{key: key}
 		folders.byKey[key] = f
 	}
 	f.refs++
@@ -118,7 +122,7 @@ func (q *queue) join(session *framework.Session, path string, data []byte, t *tr
 	m.folder.mu.Lock()
 	defer m.folder.mu.Unlock()
 	m.folder.withdrawLocked(t)
-	m.folder.members[name] = m
+	m.folder.members.put(m)
 	return m
 }
 
@@ -128,8 +132,8 @@ func (m *member) part() {
 	defer m.folder.close()
 	m.folder.mu.Lock()
 	defer m.folder.mu.Unlock()
-	if m.folder.members[m.name] == m { // a driver without protection may use a name again
-		delete(m.folder.members, m.name)
+	if m.folder.members.get(m.name) == m { // a driver without protection may use a name again
+		m.folder.members.remove(m.name)
 	}
 }
 
@@ -137,17 +141,17 @@ func (m *member) part() {
 func (f *folder) member(name string) *member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.members[name]
+	return f.members.get(name)
 }
 
 // alive returns the names of the acquisitions of this process that hold the lock or wait.
 func (f *folder) alive() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	names := make([]string, 0, len(f.members))
-	for name, m := range f.members {
+	names := make([]string, 0, f.members.len())
+	for m := range f.members.all {
 		if !m.hasLetGo() {
-			names = append(names, name)
+			names = append(names, m.name)
 		}
 	}
 	return names
@@ -168,7 +172,7 @@ func (f *folder) isCrowded() bool {
 func (f *folder) identityOf(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m := f.members[name]; m != nil {
+	if m := f.members.get(name); m != nil {
 		return string(m.data)
 	}
 	return f.read[name]

@@ -45,10 +45,13 @@ func (q *queue) newOrderKey() any {
 	return orderKey{q.driver, fixed}
 }
 
-// sorted returns the contenders among the children, in the order of the queue. It changes
-// children.
+// sorted returns the contenders among the children, in the order of the queue. It does not
+// change children, and may return them.
 func (q *queue) sorted(children []string) []string {
-	contenders := slices.DeleteFunc(children, func(name string) bool { return !q.driver.Contends(name) })
+	if len(children) == 1 && q.driver.Contends(children[0]) {
+		return children
+	}
+	contenders := slices.DeleteFunc(slices.Clone(children), func(name string) bool { return !q.driver.Contends(name) })
 	slices.SortFunc(contenders, q.driver.Compare)
 	return contenders
 }

@@ -82,35 +82,50 @@ func (l *Lease) release(ctx context.Context) error {
 }
 
 // boundRelease returns a context for the requests of a release. It ends with ctx, with the
-// session, and after releaseTimeout if ctx has no deadline.
+// loss of the session, and after releaseTimeout if ctx has no deadline.
 func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
 	if ctx.Err() != nil { // the caller does not wait
 		return ctx, func() {}
 	}
-	timed, stopTimer := context.WithDeadline(context.WithoutCancel(ctx), releaseDeadline(ctx))
-	bound, cancel := context.WithCancelCause(timed)
-	stopCaller := func() bool { return true }
-	if ctx.Done() != nil {
-		stopCaller = context.AfterFunc(ctx, func() {
-			// A context of the lease ends by this release, which must not cancel itself.
-			if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
-				cancel(cause)
-			}
-		})
+	timed, stopTimer := context.WithDeadline(h.session.LossContext(), releaseDeadline(ctx))
+	if ctx.Done() == nil {
+		return withValues(timed, ctx), stopTimer
 	}
-	over := h.session.Context(framework.SessionErrorPolicy)
-	stopSession := context.AfterFunc(over, func() {
-		// Close waits for the answers to requests under way, and then ends them itself.
-		if err := h.session.Err(); !errors.Is(err, framework.ErrClosed) {
-			cancel(err)
+	bound, cancel := context.WithCancelCause(timed)
+	stopCaller := context.AfterFunc(ctx, func() {
+		// A context of the lease ends by this release, which must not cancel itself.
+		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
+			cancel(cause)
 		}
 	})
-	return bound, func() {
+	return withValues(bound, ctx), func() {
 		stopCaller()
-		stopSession()
 		cancel(nil)
 		stopTimer()
 	}
+}
+
+// withValues returns ctx with the values of another context, such as the span of a caller.
+func withValues(ctx, values context.Context) context.Context {
+	if values == context.Background() {
+		return ctx
+	}
+	return valuesContext{ctx, values}
+}
+
+// valuesContext is a context with the values of another one.
+type valuesContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns a value of either. Package context finds its own in the embedded one, so it
+// comes first.
+func (c valuesContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
 }
 
 // releaseDeadline returns the deadline of a release with this context.

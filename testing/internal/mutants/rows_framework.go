@@ -466,7 +466,7 @@ var frameworkMutants = []mutant{
 		property: "A creation waits while its folder has many nodes to be deleted.",
 		dir:      "framework",
 		in:       "(*creation).protect",
-		old:      "		c.f.janitor.Admit(ctx, folder)\n",
+		old:      "	c.f.janitor.Admit(ctx, c.f.root.full(parent))\n",
 		new:      "",
 		pkg:      "./framework",
 		test:     "^TestCreationsWaitForTheCleanupsOfTheirFolder$",
