@@ -84,9 +84,9 @@ type creation struct {
 	doubt  *undecided // with protection, the node that may exist; nil when certainly none does
 	data   []byte
 
-	create call    // the request of this try
-	list   call    // of the siblings, if they are asked for
-	calls  []*call // these
+	create call     // the request of this try
+	list   call     // of the siblings, if they are asked for
+	calls  [2]*call // these
 
 	created string
 	stat    Stat
@@ -188,17 +188,13 @@ func (c *creation) requests() ([]*call, error) {
 	if c.sent != nil {
 		c.create.begin = c.sent.begin
 	}
-	c.calls = append(c.calls[:0], &c.create)
+	c.calls = [...]*call{&c.create, &c.list}
 	if c.cfg.siblings == nil {
-		return c.calls, nil
+		return c.calls[:1], nil
 	}
 	*c.cfg.siblings = nil
 	parent, _ := SplitPath(c.target)
-	if err := c.listSiblings(parent); err != nil {
-		return nil, err
-	}
-	c.calls = append(c.calls, &c.list)
-	return c.calls, nil
+	return c.calls[:], c.listSiblings(parent)
 }
 
 // listSiblings prepares the list of the parent's children.
