@@ -46,11 +46,27 @@ func (s *scope) boundTo() *Session {
 
 // inSession returns a context whose calls run in one session only.
 func (r *requests) inSession(ctx context.Context, parent *scope, session *Session, byPolicy bool) (context.Context, *scope) {
-	bound := &scope{session: session, byPolicy: byPolicy}
+	bound := &scopedContext{Context: ctx, key: scopeKey{r}, scope: scope{session: session, byPolicy: byPolicy}}
 	if parent != nil {
-		bound.budget, bound.over = parent.budget, parent.over
+		bound.scope.budget, bound.scope.over = parent.budget, parent.over
 	}
-	return context.WithValue(ctx, scopeKey{r}, bound), bound
+	return bound, &bound.scope
+}
+
+// scopedContext is a context with a scope. It does what context.WithValue does, in one piece
+// of memory.
+type scopedContext struct {
+	context.Context
+	key   scopeKey
+	scope scope
+}
+
+// Value returns the scope for its key.
+func (c *scopedContext) Value(key any) any {
+	if key == any(c.key) {
+		return &c.scope
+	}
+	return c.Context.Value(key)
 }
 
 // expired translates the error of a call that its policy has bound to a session into the

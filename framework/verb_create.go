@@ -130,11 +130,8 @@ var errAgain = errors.New("again")
 // options say.
 func (c *creation) attempt(ctx context.Context) error {
 	for {
-		calls, err := c.requests()
-		if err != nil {
-			return err
-		}
-		err = c.f.exchange(ctx, calls...)
+		calls := c.requests()
+		err := c.f.exchange(ctx, calls...)
 		switch {
 		case c.created != "":
 			return nil // even if the list has failed
@@ -165,11 +162,20 @@ func (c *creation) makesParents() bool {
 }
 
 // requests returns what one try sends: the creation and, if asked for, the list.
-func (c *creation) requests() ([]*call, error) {
+func (c *creation) requests() []*call {
 	asked := c.f.root.below(c.target)
+	parent, _ := SplitPath(c.target)
+	folder := c.f.root.full(parent)
+	e := wire.NewEncoder(len(asked) + len(c.data) + len(folder) + 72) // for both
+	appendCreate(e, asked, c.data, &c.cfg)
+	n := len(e.Bytes())
+	if c.cfg.siblings != nil {
+		e.String(folder)
+		e.Bool(false) // no watch
+	}
+	both := e.Bytes()
 	c.create = call{
-		operation: c.cfg.mode.operation(), path: c.path,
-		body: encodeCreate(asked, c.data, &c.cfg),
+		operation: c.cfg.mode.operation(), path: c.path, body: both[:n:n],
 		decode: func(d *wire.Decoder) error {
 			full := d.String()
 			c.stat = d.Stat()
@@ -190,35 +196,30 @@ func (c *creation) requests() ([]*call, error) {
 	}
 	c.calls = [...]*call{&c.create, &c.list}
 	if c.cfg.siblings == nil {
-		return c.calls[:1], nil
+		return c.calls[:1]
 	}
 	*c.cfg.siblings = nil
-	parent, _ := SplitPath(c.target)
-	return c.calls[:], c.listSiblings(parent)
+	c.list = call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
+	return c.calls[:]
 }
 
-// listSiblings prepares the list of the parent's children.
-func (c *creation) listSiblings(parent string) error {
-	if err := ValidatePath(parent); err != nil {
-		return err
+// listed reads the list of the siblings.
+func (c *creation) listed(d *wire.Decoder) error {
+	names := d.Strings()
+	d.Stat()
+	if d.Err() == nil {
+		*c.cfg.siblings = names
 	}
-	full := c.f.root.full(parent)
-	e := wire.NewEncoder(len(full) + 5)
-	e.String(full)
-	e.Bool(false) // no watch
-	c.list = call{operation: opChildren, path: parent, body: e.Bytes(), decode: func(d *wire.Decoder) error {
-		names := d.Strings()
-		d.Stat()
-		if d.Err() == nil {
-			*c.cfg.siblings = names
-		}
-		return nil
-	}}
 	return nil
 }
 
 func encodeCreate(full string, data []byte, cfg *createConfig) []byte {
 	e := wire.NewEncoder(len(full) + len(data) + 64)
+	appendCreate(e, full, data, cfg)
+	return e.Bytes()
+}
+
+func appendCreate(e *wire.Encoder, full string, data []byte, cfg *createConfig) {
 	e.String(full)
 	e.Buffer(data)
 	e.ACL(cfg.acl)
@@ -227,5 +228,4 @@ func encodeCreate(full string, data []byte, cfg *createConfig) []byte {
 	if cfg.mode.hasTTL() {
 		e.Int64(cfg.ttl.Milliseconds())
 	}
-	return e.Bytes()
 }

@@ -69,11 +69,14 @@ func (f *folder) question() uint64 {
 
 // begin returns a list that the caller is about to send.
 func (f *folder) begin(client *framework.Framework) *listing {
-	a := &listing{link: linkOf(client)}
+	link := linkOf(client)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.begun++
-	a.number = f.begun
+	a := &f.firstList
+	if f.begun++; f.begun > 1 {
+		a = new(listing)
+	}
+	a.number, a.link = f.begun, link
 	return a
 }
 

@@ -77,7 +77,8 @@ type folder struct {
 	read    map[string]string // the data of contenders that were read
 	coming  []*trial          // tries that are about to create their nodes
 
-	// Memory for the first of the orders: most folders have one kind of lock.
+	// Memory for the first list and the first order. A folder that is left soon needs no more.
+	firstList   listing
 	first       order
 	ordersOfOne [1]*order
 }
