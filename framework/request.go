@@ -129,19 +129,24 @@ func (r *requests) exchangeNow(ctx context.Context, calls ...*call) error {
 	return first
 }
 
-// newCalls returns n calls that are not set up. One or two, which most exchanges send, share
-// one piece of memory with their list.
+// newCalls returns n calls that are not set up. One call, as of most verbs, and two, as of a
+// contender, share one piece of memory with their list.
 func newCalls(n int) []*conduit.Call {
-	if n <= 2 {
-		var few struct {
+	switch n {
+	case 1:
+		var one struct {
+			list [1]*conduit.Call
+			call conduit.Call
+		}
+		one.list[0] = &one.call
+		return one.list[:]
+	case 2:
+		var two struct {
 			list  [2]*conduit.Call
 			calls [2]conduit.Call
 		}
-		memory := &few
-		for i := range n {
-			memory.list[i] = &memory.calls[i]
-		}
-		return memory.list[:n:n]
+		two.list[0], two.list[1] = &two.calls[0], &two.calls[1]
+		return two.list[:]
 	}
 	list, calls := make([]*conduit.Call, n), make([]conduit.Call, n)
 	for i := range calls {

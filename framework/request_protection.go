@@ -164,9 +164,10 @@ func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err
 			close(u.replied)
 		}
 	}
+	replied := u.replied
 	u.mu.Unlock()
 	select {
-	case <-u.replied:
+	case <-replied:
 	case <-ctx.Done():
 		return "", false, interrupted(ctx)
 	}

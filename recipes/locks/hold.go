@@ -249,7 +249,7 @@ func (h *hold) reenter() (*Lease, error) {
 }
 
 // leave gives one lease back. With the last one it releases the lock: first the contexts
-// end, then the watch is removed and the node deleted.
+// end, then the node is deleted.
 func (h *hold) leave(ctx context.Context) error {
 	h.mu.Lock()
 	h.leases--
@@ -277,8 +277,11 @@ func (h *hold) leave(ctx context.Context) error {
 	h.self.letGo()
 	defer h.self.part()
 	h.l.handoff.pass()
-	h.unwatch() // otherwise the server would notify us of our own deletion
+	h.stopWork()
 	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
+	// After the deletion, which has ended the watch for the price of a notification: to remove
+	// it before would be a request more.
+	h.own.Cancel()
 	if lost := h.lostBefore(err); lost != nil {
 		h.l.telemetry.lost(h.since, lost)
 		return lost

@@ -55,6 +55,28 @@ func TestAWaiterIsQuiet(t *testing.T) {
 	}
 }
 
+// TestALongHoldIsReleasedInOneRequest: the deletion ends the watch on the node.
+func TestALongHoldIsReleasedInOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		mutex := newMutex(t, zktest.Client(t, server), "/lock")
+		lease := acquire(t, mutex)
+		time.Sleep(time.Second)
+		require.Equal(t, 1, server.Stats().Watches, "the holder watches its node")
+		var sent []zkserver.OpCode
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpPing {
+				sent = append(sent, r.Op)
+			}
+			return zkserver.Pass
+		})
+		release(t, lease)
+		remove()
+		require.Equal(t, []zkserver.OpCode{zkserver.OpDelete}, sent)
+		require.Zero(t, server.Stats().Watches)
+	})
+}
+
 // TestAWaiterThatStartsAgainTakesItsWatchesBack: it is told together that the one before it
 // is there and that its own node is not. When it gives up later, no watch is left.
 func TestAWaiterThatStartsAgainTakesItsWatchesBack(t *testing.T) {
