@@ -19,7 +19,7 @@ var otherCalls = []faultedCall{
 	{name: "InterProcessReadWriteLock: Participants", of: []string{"InterProcessReadWriteLock.Participants"}, requests: 2, prepare: readWriteParticipants},
 
 	{name: "InterProcessSemaphoreV2: AcquireN of two free ones", of: []string{"InterProcessSemaphoreV2.AcquireN"}, requests: 17, prepare: acquireTwo(false)},
-	{name: "InterProcessSemaphoreV2: AcquireN of two, one of them held", of: []string{"InterProcessSemaphoreV2.AcquireN"}, requests: 14, prepare: acquireTwo(true)},
+	{name: "InterProcessSemaphoreV2: AcquireN of two, one of them held", of: []string{"InterProcessSemaphoreV2.AcquireN"}, requests: 13, prepare: acquireTwo(true)},
 	{name: "InterProcessSemaphoreV2: TryAcquireN of two free ones", of: []string{"InterProcessSemaphoreV2.TryAcquireN"}, requests: 17, prepare: tryTwo(false)},
 	{
 		name: "InterProcessSemaphoreV2: TryAcquireN of two, one of them held", of: []string{"InterProcessSemaphoreV2.TryAcquireN"}, requests: 9,
@@ -36,7 +36,7 @@ var otherCalls = []faultedCall{
 		name: "InterProcessMultiLock: TryAcquire of a held member", of: []string{"InterProcessMultiLock.TryAcquire"}, requests: 9,
 		prepare: multiTry(true), fails: true, may: []func(error) bool{isNotAcquired, isLost},
 	},
-	{name: "InterProcessMultiLock: Release", of: []string{"MultiLease.Release"}, requests: 4, prepare: multiRelease, may: losing},
+	{name: "InterProcessMultiLock: Release", of: []string{"MultiLease.Release"}, requests: 2, prepare: multiRelease, may: losing},
 	{name: "InterProcessMultiLock: Do", of: []string{"InterProcessMultiLock.Do"}, requests: 12, prepare: multiDo, may: losing},
 	{name: "InterProcessMultiLock: Participants", of: []string{"InterProcessMultiLock.Participants"}, requests: 3, prepare: multiParticipants},
 
