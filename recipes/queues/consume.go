@@ -103,6 +103,8 @@ type consumer struct {
 	names []string         // of the last list, those that were not tried, in order
 	tried int              // since that list
 	watch *framework.Watch // ends when that list changes
+	stat  framework.Stat   // of the queue's znode, as of that list
+	taken int32            // how many items this consumer has deleted since that list
 	busy  []string         // the locks of those that others consume, since that list
 
 	unreadable map[string]struct{} // names of what is no item, which stays
@@ -169,8 +171,17 @@ func (c *consumer) turn(ctx context.Context, yield func(*Item, error) bool) (lef
 // next returns the name of an item that is due. After a wait it returns "".
 func (c *consumer) next(ctx context.Context) (string, error) {
 	switch {
-	case c.watch == nil, c.isOutdated() && (c.untilDue() > 0 || c.q.order.renews && c.tried >= c.q.cfg.minItems):
+	case c.watch == nil, c.isOutdated() && c.untilDue() > 0:
 		return "", c.renew(ctx)
+	case c.isOutdated() && c.q.order.renews && c.tried >= c.q.cfg.minItems:
+		ok, err := c.onlyTook(ctx)
+		if err != nil {
+			return "", err
+		}
+		if !ok {
+			return "", c.renew(ctx)
+		}
+		c.tried = 0
 	case c.untilDue() > 0:
 		return "", c.wait(ctx)
 	}
@@ -189,6 +200,20 @@ func (c *consumer) isOutdated() bool {
 	}
 }
 
+// onlyTook reports whether nothing but the deletions by this consumer has changed the list,
+// so that a new one would show no other items. It costs less than a list, which has the
+// names of all items.
+func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
+	if c.q.cfg.lockPath != "" {
+		return false, nil // other consumers have items that are in the list
+	}
+	now, err := c.q.client.Exists(ctx, c.q.path)
+	if err != nil || now == nil {
+		return false, err
+	}
+	return now.Czxid == c.stat.Czxid && now.Cversion == c.stat.Cversion+c.taken, nil
+}
+
 // untilDue returns how long it is until an item is due, if no other comes.
 func (c *consumer) untilDue() time.Duration {
 	if len(c.names) == 0 {
@@ -204,7 +229,7 @@ func (c *consumer) untilDue() time.Duration {
 func (c *consumer) renew(ctx context.Context) error {
 	c.watch.Cancel()
 	c.watch = nil
-	names, err := list(ctx, c.q.client, c.q.path, itemPrefix, &c.watch)
+	names, err := list(ctx, c.q.client, c.q.path, itemPrefix, &c.watch, framework.StoringStatIn(&c.stat))
 	if err != nil {
 		return err
 	}
@@ -213,7 +238,7 @@ func (c *consumer) renew(ctx context.Context) error {
 		return is
 	})
 	slices.SortFunc(names, c.q.order.compare)
-	c.names, c.tried, c.busy = names, 0, nil
+	c.names, c.tried, c.taken, c.busy = names, 0, 0, nil
 	return nil
 }
 
@@ -302,6 +327,7 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	case err != nil:
 		return false, err
 	}
+	c.taken++
 	for _, data := range items {
 		item := &Item{Data: data, path: path, ctx: ctx}
 		if !yield(item, nil) {

@@ -64,7 +64,8 @@
 //     keeps producers from that, if all use it.
 //   - A consumer of a [DistributedQueue] reads the list once for all items that
 //     are in it. One of a [DistributedPriorityQueue] or a [DistributedDelayQueue]
-//     reads it for each item, unless [WithMinItemsBeforeRefresh] says otherwise.
+//     reads it again for the next item whenever another client has changed it, and
+//     with [WithLockPath] for each item. [WithMinItemsBeforeRefresh] makes that rarer.
 //   - Every change of a queue wakes all consumers that wait.
 //   - Each item costs writes that a majority of the servers puts on disk: one to
 //     put it, one to consume it, or two with locks. These compete with the locks

@@ -30,9 +30,11 @@ func wrap(what string, err error) error {
 
 // list returns the names of the items below path, none if it does not exist.
 // With into it sets a watch that ends when the list changes.
-func list(ctx context.Context, client *framework.Framework, path, prefix string, into **framework.Watch) ([]string, error) {
+func list(
+	ctx context.Context, client *framework.Framework, path, prefix string, into **framework.Watch, opts ...framework.ChildrenOption,
+) ([]string, error) {
 	for {
-		var opts []framework.ChildrenOption
+		opts := slices.Clone(opts)
 		if into != nil {
 			opts = append(opts, framework.Watched(into))
 		}

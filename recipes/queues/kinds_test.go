@@ -54,6 +54,28 @@ func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
 	}
 }
 
+// A consumer that is alone with a queue reads its list once, and not for each item.
+func TestAConsumerListsWhatOthersHaveChanged(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
+		const items = 100
+		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path)
+		require.NoError(t, err)
+		for i := range items {
+			require.NoError(t, q.Put(withLimit(t), []byte("x"), int32(i)))
+		}
+		var lists int
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpGetChildren || r.Op == zkserver.OpGetChildren2 {
+				lists++
+			}
+			return zkserver.Pass
+		})
+		awaitItems(t, consumed(t, q), items)
+		synctest.Wait()
+		require.Equal(t, 2, lists, "one with all items, and one that is empty")
+	})
+}
+
 // In Curator a failed item loses its priority and goes in front of all others.
 func TestAFailedItemKeepsItsPriority(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

@@ -103,7 +103,7 @@ func WithPutInBackground() Option {
 }
 
 // WithMinItemsBeforeRefresh sets how many items a consumer of a priority queue
-// or a delay queue takes from one list before it reads a newer one. A greater
+// or a delay queue takes from one list before it looks for a newer one. A greater
 // number costs less: a list has the names of all items. But an item that should
 // come first may have to wait for so many others. Default: 0.
 func WithMinItemsBeforeRefresh(n int) Option {
