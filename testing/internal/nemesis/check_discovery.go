@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -24,8 +25,8 @@ func registrations(r *roundReport, spec lockSpec) (n int) {
 func wrongRegistrations(r *roundReport, spec lockSpec) (found []violation) {
 	var want []string
 	var pictures []event
-	for _, events := range r.events {
-		for _, e := range events {
+	for _, client := range slices.Sorted(maps.Keys(r.events)) {
+		for _, e := range r.events[client] {
 			switch {
 			case e.Lock != spec.Name:
 			case e.Kind == stands:
