@@ -198,8 +198,11 @@ func consumeItems(t *testing.T, queue consumer, n int) []string {
 	t.Helper()
 	ctx, stop := context.WithCancel(withLimit(t))
 	defer stop()
+	var mu sync.Mutex // a sharder consumes several queues at a time
 	var got []string
 	err := queue.Consume(ctx, func(_ context.Context, item []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if got = append(got, string(item)); len(got) == n {
 			stop()
 		}
