@@ -34,6 +34,7 @@ const (
 const (
 	someItems   = 8                      // that a turn consumes, at most
 	consumeTime = 300 * time.Millisecond // of a turn that consumes
+	drainTime   = 5 * time.Second        // of a loop of the last turn, at most
 )
 
 // queuing is what a worker has of the queues.
@@ -171,12 +172,14 @@ func (q *queuing) consumeSimple(ctx context.Context, n int) {
 	}
 }
 
-// drain consumes until both queues are empty.
+// drain consumes until both queues are empty. A consumer needs a few round trips before it has
+// an item, so on a slow machine a loop that is as short as that of a turn might consume none:
+// each loop may take twice the time of the one before.
 func (q *queuing) drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	c := q.call(q.spec.Name, "", false)
-	for {
+	for during := consumeTime; ; during = min(2*during, drainTime) {
 		err := q.client.framework.Sync(ctx, q.spec.path())
 		left := 1
 		if err == nil {
@@ -193,9 +196,11 @@ func (q *queuing) drain(ctx context.Context) {
 			c.failed(monotonic(), fmt.Errorf("%d items left: %w", left, err))
 			return
 		}
-		some, stop := context.WithTimeout(ctx, consumeTime)
+		some, stop := context.WithTimeout(ctx, during)
 		q.consumeSimple(some, someItems)
-		q.consumeLocked(some, someItems)
+		if left > 0 {
+			q.consumeLocked(some, someItems)
+		}
 		stop()
 	}
 }
