@@ -28,7 +28,8 @@ type Loss struct {
 
 // RecentLosses returns the newest of the holds that this process has lost, newest first and
 // at most 100, for a page or a bundle of diagnostics. A loss is listed soon after the lease
-// has ended. RecentLosses returns at once and asks no server.
+// has ended. One that only [Lease.Release] has noticed is not listed: Release returned it.
+// RecentLosses returns at once and asks no server.
 func RecentLosses() []Loss {
 	losses.mu.Lock()
 	defer losses.mu.Unlock()

@@ -357,3 +357,26 @@ func panicking(t *testing.T, client *framework.Framework, place string) (lock lo
 	require.NoError(t, err)
 	return lock, i.armed
 }
+
+// TestAReleaseBelongsToItsCaller: its request is a child of the span in the caller's context,
+// whether or not that context can end.
+func TestAReleaseBelongsToItsCaller(t *testing.T) {
+	o := newObserved()
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(o.spans)).Tracer("caller")
+	mutex := newMutex(t, zktest.Client(t, zktest.NewServer(t), o.options()...), "/lock")
+	for name, ctx := range map[string]context.Context{
+		"can end": withLimit(t), "cannot end": context.WithoutCancel(t.Context()),
+	} {
+		lease := acquire(t, mutex)
+		ctx, caller := tracer.Start(ctx, name)
+		require.NoError(t, lease.Release(ctx))
+		caller.End()
+		children := 0
+		for _, span := range o.spans.Ended() {
+			if span.Parent().SpanID() == caller.SpanContext().SpanID() {
+				children++
+			}
+		}
+		require.Equal(t, 1, children, "%s: the deletion", name)
+	}
+}

@@ -794,6 +794,16 @@ var locksMutants = []mutant{
 		tries:    often,
 	},
 	{
+		name:     "locks-release-forgets-its-caller",
+		property: "The request of a release is a child of the span in the caller's context.",
+		dir:      "recipes/locks",
+		in:       "withValues",
+		old:      `return valuesContext{ctx, values}`,
+		new:      `return ctx`,
+		pkg:      "./recipes/locks",
+		test:     "^TestAReleaseBelongsToItsCaller$",
+	},
+	{
 		name:     "locks-a-right-driver-is-refused",
 		property: "A decision by a list that is older than a hold does not show that the driver is wrong.",
 		dir:      "recipes/locks",
