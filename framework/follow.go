@@ -36,7 +36,7 @@ type FollowOption interface{ applyFollow(*followConfig) error }
 
 type followConfig struct{ decompressed bool }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (DecompressedOption) applyFollow(c *followConfig) error { c.decompressed = true; return nil }
 
 // Follow yields the current state of a znode and then each new state, including that the

@@ -29,13 +29,13 @@ type IdempotentOption struct{}
 // transaction. It is Curator's idempotent().
 func Idempotent() IdempotentOption { return IdempotentOption{} }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (IdempotentOption) applyCreate(c *createConfig) error { c.idempotent = true; return nil }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (IdempotentOption) applySet(c *setConfig) error { c.idempotent = true; return nil }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (IdempotentOption) applyDelete(c *deleteConfig) error { c.idempotent = true; return nil }
 
 // onExisting returns the outcome of a create that found an existing znode. refused is the

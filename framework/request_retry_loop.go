@@ -101,7 +101,7 @@ type loopConfig struct {
 	idempotent bool
 }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (IdempotentOption) applyLoop(c *loopConfig) error { c.idempotent = true; return nil }
 
 // Retry calls op until it succeeds or fails with an error that is not [Retryable], as

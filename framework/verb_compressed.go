@@ -7,10 +7,10 @@ type CompressedOption struct{}
 // compressed data. It is Curator's compressed().
 func Compressed() CompressedOption { return CompressedOption{} }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (CompressedOption) applyCreate(c *createConfig) error { c.compressed = true; return nil }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (CompressedOption) applySet(c *setConfig) error { c.compressed = true; return nil }
 
 // DecompressedOption is returned by [Decompressed].

@@ -90,7 +90,7 @@ func CreatingParentsIfNeeded() ParentsOption { return ParentsOption{Persistent} 
 // use.
 func CreatingParentContainersIfNeeded() ParentsOption { return ParentsOption{Container} }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (o ParentsOption) applyCreate(c *createConfig) error {
 	c.parents, c.parentsAs = true, o.mode
 	return nil

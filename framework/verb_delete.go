@@ -23,7 +23,7 @@ type deleteConfig struct {
 // DeleteOption is an option of [Framework.Delete] and [DeleteOp].
 type DeleteOption interface{ applyDelete(*deleteConfig) error }
 
-//nolint:unparam // the interface is that of options which can fail
+//nolint:unparam // other options can fail
 func (o VersionOption) applyDelete(c *deleteConfig) error { c.version = int32(o); return nil }
 
 type deleteOption func(*deleteConfig)

@@ -8,7 +8,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// BenchmarkLookUp is what a call pays for its instance, of which there are a hundred.
+// BenchmarkLookUp measures how long a call takes to choose one of a hundred instances.
 // TestALookUpCostsNothing asserts that it allocates and sends nothing.
 func BenchmarkLookUp(b *testing.B) {
 	d := newServices(b, zktest.Client(b, zktest.NewServer(b)))

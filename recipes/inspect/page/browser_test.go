@@ -97,7 +97,7 @@ func startBrowser(t *testing.T) *browser {
 	return b
 }
 
-// receive reads messages, each of which ends with a zero byte.
+// receive reads messages. A zero byte ends each message.
 func (b *browser) receive(output *os.File) {
 	decoder := json.NewDecoder(zeroIsSpace{output})
 	for {

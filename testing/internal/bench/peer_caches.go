@@ -200,7 +200,7 @@ type rawReader struct {
 	nodes int
 }
 
-// The window of bare reads: that of the cache.
+// Bare reads use the window of the cache.
 const (
 	rawFlights = 3
 	rawReads   = 64

@@ -106,7 +106,7 @@ func TestInspectSeesTheContendersOfAllClients(t *testing.T) {
 		java.do(t, "release", "s")
 		turn()
 
-		// Those of kazoo.
+		// The contenders of kazoo.
 		for _, path := range []string{"/python/lock", "/python/rw", "/python/semaphore"} {
 			makeFolder(t, server, path, "")
 		}

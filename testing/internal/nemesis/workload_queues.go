@@ -173,8 +173,8 @@ func (q *queuing) consumeSimple(ctx context.Context, n int) {
 }
 
 // drain consumes until both queues are empty. A consumer needs a few round trips before it has
-// an item, so on a slow machine a loop that is as short as that of a turn might consume none:
-// each loop may take twice the time of the one before.
+// an item. On a slow machine a loop as short as a turn's might consume no item, so each loop may
+// take twice as long as the one before.
 func (q *queuing) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()

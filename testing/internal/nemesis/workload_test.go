@@ -25,7 +25,7 @@ func TestARecipeThatIsNoLock(t *testing.T) {
 	p := goodPlan()
 	spec := lockSpec{Name: "sundial-s", Workload: "sundial"}
 	p.round().Locks = append(p.round().Locks, spec)
-	p.add("a", take("a", "sundial-s", 40, 50, 60)...) // the history of which no model judges
+	p.add("a", take("a", "sundial-s", 40, 50, 60)...) // no model judges its history
 	require.Equal(t, []string{"/nemesis/locks/sundial-s/a", "/nemesis/locks/sundial-s/b"}, spec.folders())
 	require.Equal(t, []string{"sundial-s"}, spec.protects())
 
