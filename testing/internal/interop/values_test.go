@@ -88,7 +88,8 @@ func TestCountsOfBothSides(t *testing.T) {
 		for _, word := range words {
 			n, err := strconv.Atoi(word)
 			require.NoError(t, err)
-			require.Greater(t, n, last, "%v", words)
+			// Curator tells a value again when it hears of its connection.
+			require.GreaterOrEqual(t, n, last, "%v", words)
 			last = n
 		}
 		require.Equal(t, 100, last)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -65,6 +66,10 @@ type span struct{ start, end int }
 // declarations returns where source declares name: a function, a method as
 // "(*T).Method" or "T.Method", or a type, constant or variable.
 func declarations(path string, source []byte, name string) ([]span, error) {
+	// Most files do not name it at all, and parsing is what costs time.
+	if !bytes.Contains(source, []byte(name[strings.LastIndex(name, ".")+1:])) {
+		return nil, nil
+	}
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, source, parser.SkipObjectResolution)
 	if err != nil {

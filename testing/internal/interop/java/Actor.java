@@ -131,6 +131,8 @@ final class Actor {
         client.getConnectionStateListenable().addListener((on, state) -> note(state));
         client.start();
         client.blockUntilConnected();
+        // What is started before this is told would take it for a connection that came back.
+        awaitState("CONNECTED");
         return List.of(Long.toString(client.getZookeeperClient().getZooKeeper().getSessionId()));
     }
 
