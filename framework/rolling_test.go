@@ -22,6 +22,7 @@ func TestServersGoOneByOne(t *testing.T) {
 	session := f.Session()
 	path := mustCreate(t, f, "/mine", framework.WithMode(framework.Ephemeral))
 	for _, server := range servers.Servers() {
+		require.NoError(t, servers.AwaitSync(t.Context()))
 		require.NoError(t, server.Kill())
 		require.NoError(t, server.Restart(t.Context()))
 		stat, err := f.Exists(t.Context(), path)
@@ -31,6 +32,7 @@ func TestServersGoOneByOne(t *testing.T) {
 	}
 	require.Same(t, session, f.Session())
 
+	require.NoError(t, servers.AwaitSync(t.Context()))
 	// One without the others serves nobody, whichever the client was connected to.
 	alone := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(2*time.Second))
 	session, states := alone.Session(), recordStates(alone)

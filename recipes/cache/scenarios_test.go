@@ -233,6 +233,7 @@ func TestCuratorCacheConsistency_testConsistencyAfterSimulation(t *testing.T) {
 		servers := zktest.NewEnsemble(t, 3)
 		simulate(t, servers.ConnectString(), func(round int) {
 			server := servers.Server(round % 3)
+			require.NoError(t, servers.AwaitSync(withLimit(t)))
 			require.NoError(t, server.Kill())
 			require.NoError(t, server.Restart(withLimit(t)))
 		})

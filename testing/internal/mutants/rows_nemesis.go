@@ -244,11 +244,11 @@ var nemesisMutants = []mutant{
 	{
 		name:     "nemesis-hits-who-catches-up",
 		property: "Servers are hurt only when each has written what it had to when it came up.",
-		dir:      "testing/internal/nemesis",
+		dir:      "testing/ensemble",
 		in:       "awaitWritten",
 		old:      "if written >= due ||",
 		new:      "if written >= 0 ||",
-		pkg:      "./testing/internal/nemesis",
+		pkg:      "./testing/ensemble",
 		test:     "^TestAwaitWritten$",
 	},
 	{

@@ -230,6 +230,16 @@ func (c *cluster) endClients() error {
 	return err
 }
 
+// syncTime is how long a fault waits at most for servers that catch up with the others.
+const syncTime = 10 * time.Second
+
+// awaitSync waits until the servers may be hurt without a loss that ZooKeeper itself causes.
+func (c *cluster) awaitSync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, syncTime)
+	defer cancel()
+	return c.ensemble.AwaitSync(ctx)
+}
+
 // close ends what still runs.
 func (c *cluster) close() (err error) {
 	for _, p := range c.clients {

@@ -97,7 +97,7 @@ func restartServers(ctx context.Context, c *cluster, random *rand.Rand, record *
 	}
 	record.Detail = "one by one"
 	for _, s := range c.ensemble.Servers() {
-		record.unready(awaitSync(ctx, c.ensemble))
+		record.unready(c.awaitSync(ctx))
 		if err := s.Restart(ctx); err != nil {
 			return c.ensemble.Restart, err
 		}

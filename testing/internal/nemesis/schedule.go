@@ -153,7 +153,7 @@ func (s *schedule) next(c *cluster) []fault {
 func (s *schedule) strike(ctx context.Context, c *cluster, all []fault) []faultRecord {
 	var unready error
 	if slices.ContainsFunc(all, func(f fault) bool { return f.what == servers || f.what == links }) {
-		unready = awaitSync(ctx, c.ensemble)
+		unready = c.awaitSync(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -188,6 +188,14 @@ func (s *schedule) strike(ctx context.Context, c *cluster, all []fault) []faultR
 		records[i].End = monotonic()
 	}
 	return records
+}
+
+// unready tells in the record that the servers were not in sync before they were hurt, if they were not.
+func (r *faultRecord) unready(err error) {
+	const told = ", not all servers in sync before"
+	if err != nil && !strings.Contains(r.Detail, told) {
+		r.Detail += told
+	}
 }
 
 // fail notes why it could not be done or undone.

@@ -125,3 +125,14 @@ func TestPossible(t *testing.T) {
 	}
 	require.Len(t, kindsOf(s.chosen, false), 2, "both are in the record")
 }
+
+// A fault of servers that were not ready for it says so, once.
+func TestUnready(t *testing.T) {
+	t.Parallel()
+	r := faultRecord{Detail: "server 2"}
+	r.unready(nil)
+	require.Equal(t, "server 2", r.Detail)
+	r.unready(errors.New("server 1 starts"))
+	r.unready(errors.New("server 3 starts"))
+	require.Equal(t, "server 2, not all servers in sync before", r.Detail)
+}

@@ -1,8 +1,7 @@
-package main
+package ensemble
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/gocurator/curator/testing/ensemble"
 )
 
 // telling returns the figures of a server, one pair of queued and written transactions after the other.
@@ -51,26 +48,15 @@ func TestAwaitWritten(t *testing.T) {
 		start := time.Now()
 		figures, asked = telling([2]int{100, 50}, [2]int{110, 70}, [2]int{120, 90}, [2]int{100, 96})
 		require.NoError(t, awaitWritten(t.Context(), figures))
-		require.Equal(t, 3*syncEvery+syncStall, time.Since(start))
-		require.Equal(t, 4+int(syncStall/syncEvery), *asked)
+		require.Equal(t, 3*pollInterval+syncStall, time.Since(start))
+		require.Equal(t, 4+int(syncStall/pollInterval), *asked)
 
 		start = time.Now()
 		older := map[string]string{"zk_version": "3.5.10", "zk_watch_count": "0"}
 		err = awaitWritten(t.Context(), func(context.Context) (map[string]string, error) { return older, nil })
-		require.ErrorIs(t, err, errNoFigures)
+		require.NoError(t, err)
 		require.Zero(t, time.Since(start), "they will not come")
 	})
-}
-
-// A fault of servers that were not ready for it says so, once.
-func TestUnready(t *testing.T) {
-	t.Parallel()
-	r := faultRecord{Detail: "server 2"}
-	r.unready(nil)
-	require.Equal(t, "server 2", r.Detail)
-	r.unready(errors.New("server 1 starts"))
-	r.unready(errors.New("server 3 starts"))
-	require.Equal(t, "server 2, not all servers in sync before", r.Detail)
 }
 
 // Real servers tell what is asked, and are in sync if all of them run.
@@ -79,19 +65,19 @@ func TestAwaitSync(t *testing.T) {
 		t.Skip("-short: this test starts Java processes")
 	}
 	t.Parallel()
-	e, err := ensemble.Start(t.Context(), ensemble.WithSize(3))
+	e, err := Start(t.Context(), WithSize(3))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close()) }()
-	require.NoError(t, awaitSync(t.Context(), e))
+	require.NoError(t, e.AwaitSync(t.Context()))
 	followers, err := e.Followers(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, followers[0].Kill())
 	missing := func() bool {
-		err := inSync(t.Context(), e)
+		err := e.inSync(t.Context())
 		return err != nil && strings.Contains(err.Error(), "not all of them run")
 	}
 	// A server that has just been killed may still be counted, or the others may elect.
 	require.Eventually(t, missing, 30*time.Second, 50*time.Millisecond)
 	require.NoError(t, followers[0].Restart(t.Context()))
-	require.NoError(t, awaitSync(t.Context(), e))
+	require.NoError(t, e.AwaitSync(t.Context()))
 }
