@@ -241,16 +241,11 @@ func TestLocksAreListed(t *testing.T) {
 		})
 		defer wg.Wait()
 		defer stop()
-		for {
-			var watch *framework.Watch
-			names, err := client.Children(t.Context(), "/locks/report", framework.Watched(&watch))
+		for f, err := range client.FollowChildren(withLimit(t), "/locks/report") {
 			require.NoError(t, err)
-			if len(names) == 2 {
-				watch.Cancel()
+			if len(f.Names) == 2 {
 				break
 			}
-			_, err = watch.Wait(withLimit(t))
-			require.NoError(t, err)
 		}
 		text := strings.NewReplacer("<NODE>", lease.Path(), "<TOKEN>", strconv.FormatInt(lease.Token(), 10), "<SESSION>", client.Session().String())
 		play(t, server.ConnectString(), text.Replace(`

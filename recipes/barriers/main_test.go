@@ -59,23 +59,11 @@ func awaitMembers(tb testing.TB, client *framework.Framework, n int) {
 // awaitNames waits until the children of the barrier are as they should be.
 func awaitNames(tb testing.TB, client *framework.Framework, match func(names []string) bool) []string {
 	tb.Helper()
-	ctx := withLimit(tb)
-	for {
-		var watch *framework.Watch
-		stat, err := client.Exists(ctx, path, framework.Watched(&watch))
-		require.NoError(tb, err)
-		var names []string
-		if stat != nil {
-			watch.Cancel()
-			watch = nil
-			names, err = client.Children(ctx, path, framework.Watched(&watch))
-			require.NoError(tb, err)
+	for f, err := range client.FollowChildren(withLimit(tb), path) {
+		require.NoError(tb, err, "the children are %v", f.Names)
+		if match(f.Names) {
+			return f.Names
 		}
-		if match(names) {
-			watch.Cancel()
-			return names
-		}
-		_, err = watch.Wait(ctx)
-		require.NoError(tb, err, "the children are %v", names)
 	}
+	return nil
 }

@@ -96,6 +96,9 @@ func TestInstancesOfEachType(t *testing.T) {
 			found, err := seen.Instances(withLimit(t), "orders")
 			require.NoError(t, err)
 			require.Equal(t, []instance{i}, found)
+			names, err := seen.Names(withLimit(t)) // soon after the last instance the folder is gone
+			require.NoError(t, err)
+			require.Equal(t, []string{"orders"}, names)
 			kept, err := d.Registered(i)
 			require.True(t, kept)
 			require.NoError(t, err)
@@ -105,9 +108,6 @@ func TestInstancesOfEachType(t *testing.T) {
 			require.Empty(t, found, "Unregister has waited for it")
 			require.ErrorIs(t, d.Update(withLimit(t), i), discovery.ErrNotRegistered)
 		}
-		names, err := seen.Names(withLimit(t))
-		require.NoError(t, err)
-		require.Equal(t, []string{"orders"}, names)
 		_, found, err := seen.Instance(withLimit(t), "orders", "x")
 		require.NoError(t, err)
 		require.False(t, found)

@@ -31,23 +31,11 @@ func withLimit(tb testing.TB) context.Context {
 // awaitChildren waits until a folder has so many children.
 func awaitChildren(tb testing.TB, client *framework.Framework, path string, n int) {
 	tb.Helper()
-	ctx := withLimit(tb)
-	for {
-		var watch *framework.Watch
-		stat, err := client.Exists(ctx, path, framework.Watched(&watch))
-		require.NoError(tb, err)
-		var names []string
-		if stat != nil {
-			watch.Cancel()
-			names, err = client.Children(ctx, path, framework.Watched(&watch))
-			require.NoError(tb, err)
-		}
-		if len(names) == n {
-			watch.Cancel()
+	for f, err := range client.FollowChildren(withLimit(tb), path) {
+		require.NoError(tb, err, "%s has %d children, expected %d", path, len(f.Names), n)
+		if len(f.Names) == n {
 			return
 		}
-		_, err = watch.Wait(ctx)
-		require.NoError(tb, err, "%s has %d children, expected %d", path, len(names), n)
 	}
 }
 

@@ -62,23 +62,11 @@ func awaitLeadership(tb testing.TB, latch *leader.LeaderLatch) *locks.Lease {
 // awaitCandidates waits until so many stand for election.
 func awaitCandidates(tb testing.TB, client *framework.Framework, n int) {
 	tb.Helper()
-	ctx := withLimit(tb)
-	for {
-		var watch *framework.Watch
-		stat, err := client.Exists(ctx, election, framework.Watched(&watch))
-		require.NoError(tb, err)
-		var names []string
-		if stat != nil {
-			watch.Cancel()
-			names, err = client.Children(ctx, election, framework.Watched(&watch))
-			require.NoError(tb, err)
-		}
-		if len(names) == n {
-			watch.Cancel()
+	for f, err := range client.FollowChildren(withLimit(tb), election) {
+		require.NoError(tb, err, "%d candidates, expected %d", len(f.Names), n)
+		if len(f.Names) == n {
 			return
 		}
-		_, err = watch.Wait(ctx)
-		require.NoError(tb, err, "%d candidates, expected %d", len(names), n)
 	}
 }
 

@@ -26,9 +26,16 @@ func TestSearchesAtTheSameTimeShareAList(t *testing.T) {
 			}
 			return map[string]string{"a": "a1", "b": "b1"}, nil
 		}
-		s := New(inBackground)
+		start := make(chan struct{})
+		s := New(func(run func()) bool {
+			return inBackground(func() {
+				<-start
+				run()
+			})
+		})
 		first := s.Join("/x", list)
 		require.Same(t, first, s.Join("/x", list), "not sent yet")
+		close(start)
 		<-began
 		second := s.Join("/x", list)
 		require.NotSame(t, first, second)

@@ -150,14 +150,10 @@ func TestJavaDowngradesWithAGap(t *testing.T) {
 // awaitChildren waits until the folder has n nodes.
 func awaitChildren(t *testing.T, client *framework.Framework, path string, n int) {
 	t.Helper()
-	for {
-		var watch *framework.Watch
-		names, err := client.Children(withLimit(t), path, framework.Watched(&watch))
-		require.NoError(t, err)
-		if len(names) == n {
-			watch.Cancel()
+	for f, err := range client.FollowChildren(withLimit(t), path) {
+		require.NoError(t, err, "%s has %d nodes, expected %d", path, len(f.Names), n)
+		if len(f.Names) == n {
 			return
 		}
-		await(t, watch.Fired(), "a change of "+path)
 	}
 }
