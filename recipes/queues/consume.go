@@ -105,6 +105,7 @@ type consumer struct {
 	watch *framework.Watch // ends when that list changes
 	stat  framework.Stat   // of the queue's znode, as of that list
 	taken int32            // how many items this consumer has deleted since that list
+	ahead ahead            // the first of names, if it was read together with a look at the list
 	busy  []string         // the locks of those that others consume, since that list
 
 	unreadable map[string]struct{} // names of what is no item, which stays
@@ -113,6 +114,14 @@ type consumer struct {
 
 	rests bool          // an item has failed, so the next one comes after a pause
 	rest  time.Duration // the last pause, 0 after an item that has not failed
+}
+
+// ahead is an item that was read before it was the next one. The zero value is none.
+type ahead struct {
+	name string
+	data []byte
+	stat framework.Stat
+	gone bool
 }
 
 // run yields items until the loop is left, which is no error, or ctx ends.
@@ -202,15 +211,20 @@ func (c *consumer) isOutdated() bool {
 
 // onlyTook reports whether nothing but the deletions by this consumer has changed the list,
 // so that a new one would show no other items. It costs less than a list, which has the
-// names of all items.
+// names of all items. In the same round trip it reads the first item.
 func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
 	if c.q.cfg.lockPath != "" {
 		return false, nil // other consumers have items that are in the list
 	}
-	now, err := c.q.client.Exists(ctx, c.q.path)
+	var now *framework.Stat
+	first := ahead{name: c.names[0]}
+	err := c.q.client.Pipeline(ctx, framework.ReadStat(c.q.path, &now),
+		framework.ReadData(framework.JoinPath(c.q.path, first.name), &first.data,
+			framework.StoringStatIn(&first.stat), framework.StoringAbsenceIn(&first.gone)))
 	if err != nil || now == nil {
 		return false, err
 	}
+	c.ahead = first
 	return now.Czxid == c.stat.Czxid && now.Cversion == c.stat.Cversion+c.taken, nil
 }
 
@@ -303,22 +317,21 @@ func (c *consumer) watchLocks(ctx context.Context) (gone <-chan struct{}, cancel
 // consumeAtOnce deletes an item and then yields it.
 func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*Item, error) bool) (left bool, err error) {
 	path := framework.JoinPath(c.q.path, name)
-	var stat framework.Stat
-	data, err := c.q.client.Get(ctx, path, framework.StoringStatIn(&stat))
-	if errors.Is(err, framework.ErrNoNode) {
-		return false, nil // another consumer was faster
-	}
+	node, err := c.read(ctx, path, name)
 	if err != nil {
 		return false, err
 	}
-	items, err := c.decode(name, data)
+	if node.gone {
+		return false, nil // another consumer was faster
+	}
+	items, err := c.decode(name, node.data)
 	if err != nil {
 		return false, nil
 	}
 	// A context that ends while the request is under way must not lose the item.
 	bounded, cancel := graceful(ctx)
 	defer cancel()
-	switch err := remove(bounded, c.q.client, path, &stat); {
+	switch err := remove(bounded, c.q.client, path, &node.stat); {
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):
@@ -336,6 +349,22 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 		c.note(item)
 	}
 	return false, nil
+}
+
+// read returns the item with that name, unless it was read ahead.
+func (c *consumer) read(ctx context.Context, path, name string) (ahead, error) {
+	item := c.ahead
+	c.ahead = ahead{}
+	if item.name == name {
+		return item, nil
+	}
+	item = ahead{name: name}
+	var err error
+	item.data, err = c.q.client.Get(ctx, path, framework.StoringStatIn(&item.stat))
+	if item.gone = errors.Is(err, framework.ErrNoNode); item.gone {
+		err = nil
+	}
+	return item, err
 }
 
 // decode reads the items of a znode. What is none stays where it is.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -27,7 +29,20 @@ const simplePrefix = "qn-"
 type SimpleDistributedQueue struct {
 	client *framework.Framework
 	path   string
+
+	mu    sync.Mutex
+	heads heads // guarded by mu; never changed in place
 }
+
+// heads is the beginning of a queue: the names of the newest list, in order, without the
+// items that have gone since. Every item that is put after the list comes after them.
+type heads struct {
+	names []string
+	zxid  int64 // of the last change before the list
+}
+
+// maxHeads bounds the names that a queue keeps between its calls.
+const maxHeads = 1000
 
 // NewSimpleDistributedQueue returns the queue at path. It checks its arguments
 // and sends nothing.
@@ -35,7 +50,7 @@ func NewSimpleDistributedQueue(client *framework.Framework, path string) (*Simpl
 	if err := validate(client, path); err != nil {
 		return nil, fmt.Errorf("queues: %w", err)
 	}
-	return &SimpleDistributedQueue{client, path}, nil
+	return &SimpleDistributedQueue{client: client, path: path}, nil
 }
 
 // Path returns the path of the queue.
@@ -84,25 +99,31 @@ func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// first calls use with the items of the queue, in order, until one is not gone.
-// With into it sets a watch that ends when the list changes.
+// first calls use with the items of the queue, in order, until one is not gone. If it lists
+// them and into is not nil, it sets a watch that ends when the list changes.
 func (q *SimpleDistributedQueue) first(
-	ctx context.Context, into **framework.Watch, use func(context.Context, string) ([]byte, error),
+	ctx context.Context, into **framework.Watch, use func(context.Context, string, int64) ([]byte, error),
 ) ([]byte, error) {
 	for {
-		names, err := list(ctx, q.client, q.path, simplePrefix, into)
+		known, err := q.known(ctx, into)
 		if err != nil {
 			return nil, err
 		}
-		if len(names) == 0 {
+		if len(known.names) == 0 {
 			return nil, ErrEmpty
 		}
-		slices.SortFunc(names, compareNumbers)
-		for _, name := range names {
-			data, err := use(ctx, framework.JoinPath(q.path, name))
-			if !attempt.Overtaken(err) {
+		for _, name := range known.names {
+			data, err := use(ctx, name, known.zxid)
+			switch {
+			case errors.Is(err, errOtherFolder):
+				q.keep(heads{})
+			case attempt.Overtaken(err):
+				q.forget(name, known.zxid)
+				continue
+			default:
 				return data, err
 			}
+			break
 		}
 		// All are gone, but others may have come before the last of them went.
 		if into != nil {
@@ -111,21 +132,76 @@ func (q *SimpleDistributedQueue) first(
 	}
 }
 
-func (q *SimpleDistributedQueue) read(ctx context.Context, path string) ([]byte, error) {
-	return q.client.Get(ctx, path)
+// known returns the beginning of the queue. It lists the items only if all that it knew of
+// have gone.
+func (q *SimpleDistributedQueue) known(ctx context.Context, into **framework.Watch) (heads, error) {
+	q.mu.Lock()
+	known := q.heads
+	q.mu.Unlock()
+	if len(known.names) > 0 {
+		return known, nil
+	}
+	var stat framework.Stat
+	names, err := list(ctx, q.client, q.path, simplePrefix, into, framework.StoringStatIn(&stat))
+	if err != nil {
+		return heads{}, err
+	}
+	slices.SortFunc(names, compareNumbers)
+	known = heads{make([]string, min(len(names), maxHeads)), stat.Pzxid}
+	for i := range known.names {
+		known.names[i] = strings.Clone(names[i]) // a part of the reply would keep all of it in memory
+	}
+	q.keep(known)
+	return known, nil
 }
 
-func (q *SimpleDistributedQueue) remove(ctx context.Context, path string) ([]byte, error) {
+func (q *SimpleDistributedQueue) keep(known heads) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.heads = known
+}
+
+// forget removes an item that has gone, and those before it, from the list of that zxid. It
+// does nothing if another list is known by now.
+func (q *SimpleDistributedQueue) forget(name string, listed int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.heads.names, name); i >= 0 && q.heads.zxid == listed {
+		q.heads.names = q.heads.names[i+1:]
+	}
+}
+
+// errOtherFolder says that the folder was created again since it was listed, so that its
+// numbers have begun again and the list tells nothing about its order.
+var errOtherFolder = errors.New("the folder is another than the one that was listed")
+
+// read returns an item by its name in the list of that zxid.
+func (q *SimpleDistributedQueue) read(ctx context.Context, name string, listed int64) ([]byte, error) {
 	var stat framework.Stat
-	data, err := q.client.Get(ctx, path, framework.StoringStatIn(&stat))
+	return q.get(ctx, name, listed, &stat)
+}
+
+func (q *SimpleDistributedQueue) get(ctx context.Context, name string, listed int64, stat *framework.Stat) ([]byte, error) {
+	data, err := q.client.Get(ctx, framework.JoinPath(q.path, name), framework.StoringStatIn(stat))
+	if err == nil && stat.Czxid > listed {
+		return nil, errOtherFolder
+	}
+	return data, err
+}
+
+// remove removes an item by its name in the list of that zxid, and returns it.
+func (q *SimpleDistributedQueue) remove(ctx context.Context, name string, listed int64) ([]byte, error) {
+	var stat framework.Stat
+	data, err := q.get(ctx, name, listed, &stat)
 	if err != nil {
 		return nil, err
 	}
-	if err := remove(ctx, q.client, path, &stat); err != nil {
+	if err := remove(ctx, q.client, framework.JoinPath(q.path, name), &stat); err != nil {
 		if framework.OutcomeUnknown(err) {
 			return data, err
 		}
 		return nil, err
 	}
+	q.forget(name, listed)
 	return data, nil
 }

@@ -3,6 +3,7 @@ package queues_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -158,4 +159,68 @@ func TestARepeatedTakeSparesALaterItemOfTheSameName(t *testing.T) {
 	data, err := q.Poll(withLimit(t))
 	require.NoError(t, err)
 	require.Equal(t, "b", string(data))
+}
+
+// A consumer lists the items once, and takes what it has listed: two requests an item.
+func TestTheSimpleQueueListsRarely(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newSimple(t, zktest.Client(t, server))
+	const items = 50
+	for i := range items {
+		require.NoError(t, q.Offer(withLimit(t), fmt.Append(nil, i)))
+	}
+	lists := countLists(server)
+	for i := range items {
+		data, err := q.Poll(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Append(nil, i), data)
+	}
+	require.EqualValues(t, 1, lists.Load())
+	_, err := q.Poll(withLimit(t))
+	require.ErrorIs(t, err, queues.ErrEmpty)
+	require.EqualValues(t, 2, lists.Load(), "only a new list shows that there is none")
+}
+
+// countLists counts the lists of children that the server is asked for.
+func countLists(server *zkserver.Server) *atomic.Int64 {
+	lists := new(atomic.Int64)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetChildren2 {
+			lists.Add(1)
+		}
+		return zkserver.Pass
+	})
+	return lists
+}
+
+// What a consumer has listed is no longer the beginning of the queue when the folder was
+// deleted and its numbers have begun again.
+func TestTheSimpleQueueOfANewFolderIsListedAgain(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		ctx := withLimit(t)
+		client := zktest.Client(t, server)
+		q, other := newSimple(t, client), newSimple(t, zktest.Client(t, server))
+		for _, item := range []string{"a", "b", "c"} {
+			require.NoError(t, q.Offer(ctx, []byte(item)))
+		}
+		data, err := q.Poll(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "a", string(data))
+		for range 2 {
+			_, err := other.Poll(ctx)
+			require.NoError(t, err)
+		}
+		require.NoError(t, client.Delete(ctx, path, framework.Idempotent())) // unless the server was faster
+		for _, item := range []string{"d", "e", "f"} {
+			require.NoError(t, other.Offer(ctx, []byte(item)))
+		}
+		data, err = q.Peek(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "d", string(data))
+		for _, want := range []string{"d", "e", "f"} {
+			data, err := q.Poll(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, string(data))
+		}
+	})
 }
