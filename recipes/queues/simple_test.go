@@ -224,3 +224,26 @@ func TestTheSimpleQueueOfANewFolderIsListedAgain(t *testing.T) {
 		}
 	})
 }
+
+// An item that could not be read stays the first.
+func TestAFailedPollLeavesTheOrder(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newSimple(t, zktest.Client(t, server))
+	for _, item := range []string{"a", "b"} {
+		require.NoError(t, q.Offer(withLimit(t), []byte(item)))
+	}
+	refuse := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetData {
+			return zkserver.FailWith(-102)
+		}
+		return zkserver.Pass
+	})
+	_, err := q.Poll(withLimit(t))
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	refuse()
+	for _, want := range []string{"a", "b"} {
+		data, err := q.Poll(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+	}
+}
