@@ -3,6 +3,8 @@ package locks_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
@@ -133,8 +135,18 @@ func TestNewcomersShareLists(t *testing.T) {
 	})
 }
 
-// TestMemoryOfWaiters: a waiter does not take more memory for the number of others.
+// TestMemoryOfWaiters: a waiter does not take more memory for the number of others. It runs
+// in a process of its own, as what earlier tests have left in this one is freed at any time.
 func TestMemoryOfWaiters(t *testing.T) {
+	const alone = "CURATOR_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfWaiters$", "-test.v")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		require.Contains(t, string(output), "--- PASS: TestMemoryOfWaiters")
+		return
+	}
 	perWaiter := func(n int) float64 {
 		server := zktest.NewServer(t)
 		holder, client := zktest.Client(t, server), zktest.Client(t, server)
