@@ -25,6 +25,9 @@ const simplePrefix = "qn-"
 // Layout: <path>/qn-<10 digits>, persistent, below container nodes. The data is
 // the item, without an envelope.
 //
+// It lists the items once for a thousand of them, and keeps their names. So an item
+// costs two requests, or more if other consumers are faster.
+//
 // It is safe for concurrent use.
 type SimpleDistributedQueue struct {
 	client *framework.Framework
