@@ -36,12 +36,26 @@ func (s StandardLockInternalsSorter) Contends(name string) bool {
 
 // Compare compares by sequence number, and equal numbers by name.
 func (s StandardLockInternalsSorter) Compare(a, b string) int {
+	// Numbers that are not negative have ten digits and the order of their text. To parse
+	// them would be the greater part of sorting a long queue.
+	if x, y := s.digits(a), s.digits(b); x != "" && y != "" {
+		return cmp.Or(strings.Compare(x, y), strings.Compare(a, b))
+	}
 	x, _ := s.Sequence(a)
 	y, _ := s.Sequence(b)
 	if d := x - y; d != 0 { // the difference wraps as the counter does
 		return cmp.Compare(d, 0)
 	}
 	return strings.Compare(a, b)
+}
+
+// digits returns the ten digits after the lock name, or "" if a minus sign is there.
+func (s StandardLockInternalsSorter) digits(name string) string {
+	const width = 10
+	if len(name) < width || name[len(name)-width] == '-' || !strings.HasSuffix(name[:len(name)-width], s.LockName) {
+		return ""
+	}
+	return name[len(name)-width:]
 }
 
 // Sequence returns the number that follows the lock name at the end of name. The server
