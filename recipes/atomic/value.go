@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -42,6 +43,8 @@ type Stats struct {
 type DistributedAtomicValue struct {
 	path string
 	cfg  config
+
+	pause atomic.Int64 // the longest pause after the next collision, in nanoseconds; 0 for minPause
 }
 
 // NewDistributedAtomicValue returns the value at path. It checks its arguments
@@ -60,7 +63,7 @@ func NewDistributedAtomicValue(client *framework.Framework, path string, opts ..
 	if cfg.lock != nil && client.FullPath(cfg.lock.Path()) == client.FullPath(path) {
 		return nil, fmt.Errorf("atomic: %s: promoted to a lock at the same path, expected another", path)
 	}
-	return &DistributedAtomicValue{path, cfg}, nil
+	return &DistributedAtomicValue{path: path, cfg: cfg}, nil
 }
 
 // Path returns the path of the znode.
@@ -199,14 +202,18 @@ const (
 	maxPause = 50 * time.Millisecond
 )
 
+// tries makes tries until one does not collide. It remembers how long the pauses had to be, so
+// that the next change does not begin with pauses that are too short for the contention. Few
+// of many clients then collide, and each makes several changes in a row.
 func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *int, promote bool) (Value[[]byte], error) {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	for pause := max(minPause, time.Duration(v.pause.Load())); ; pause = min(2*pause, maxPause) {
 		if promote && *tries == v.cfg.optimistic {
 			return Value[[]byte]{}, errPromote
 		}
 		*tries++
 		value, err := v.try(ctx, next)
 		if !errors.Is(err, errCollision) {
+			v.pause.Store(int64(pause - pause/8)) // contention may have ended
 			return value, err
 		}
 		// Those that have collided must not meet again.
