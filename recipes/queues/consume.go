@@ -224,8 +224,11 @@ func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
 	if err != nil || now == nil {
 		return false, err
 	}
+	if now.Czxid != c.stat.Czxid || now.Cversion != c.stat.Cversion+c.taken {
+		return false, nil // in another folder the item may be another, too
+	}
 	c.ahead = first
-	return now.Czxid == c.stat.Czxid && now.Cversion == c.stat.Cversion+c.taken, nil
+	return true, nil
 }
 
 // untilDue returns how long it is until an item is due, if no other comes.
