@@ -182,7 +182,7 @@ func (b *DistributedDoubleBarrier) look(ctx context.Context, m *member, ready *f
 			return valid, err
 		}
 		// All members of that round have died before they could remove it.
-		return false, b.close(ctx)
+		return false, b.close(ctx, m.session)
 	}
 	if m.told {
 		// Members that are faster have closed the barrier again.
@@ -248,7 +248,7 @@ func (b *DistributedDoubleBarrier) older(ctx context.Context, zxid int64) (strin
 // open opens the barrier. Another member may do so at the same time.
 func (b *DistributedDoubleBarrier) open(ctx context.Context, m *member) (bool, error) {
 	var ready framework.Stat
-	_, err := b.client.Create(ctx, b.ready(), nil, framework.Idempotent(), framework.StoringStatIn(&ready))
+	_, err := b.client.Create(ctx, b.ready(), nil, framework.Idempotent(), framework.InSession(m.session), framework.StoringStatIn(&ready))
 	if errors.Is(err, framework.ErrNodeExists) {
 		return false, nil // look at it
 	}
@@ -256,9 +256,10 @@ func (b *DistributedDoubleBarrier) open(ctx context.Context, m *member) (bool, e
 	return err == nil, err
 }
 
-// close removes the node that opens the barrier.
-func (b *DistributedDoubleBarrier) close(ctx context.Context) error {
-	return b.client.Delete(ctx, b.ready(), framework.Idempotent())
+// close removes the node that opens the barrier. It fails when the session ends: a request
+// that waited for the next one could close a later round.
+func (b *DistributedDoubleBarrier) close(ctx context.Context, session *framework.Session) error {
+	return b.client.Delete(ctx, b.ready(), framework.Idempotent(), framework.InSession(session))
 }
 
 // leave deletes the member and waits until all have left. The last one that
@@ -268,6 +269,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		return err
 	}
 	for {
+		session := b.client.Session()
 		var watch *framework.Watch
 		var ready framework.Stat
 		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready))
@@ -276,7 +278,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		if err != nil && !closed {
 			return err
 		}
-		left, err := b.allLeft(ctx, closed, watch)
+		left, err := b.allLeft(ctx, session, closed, ready, watch)
 		watch.Cancel()
 		if left || err != nil {
 			return err
@@ -284,18 +286,27 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 	}
 }
 
-// allLeft reports whether all members have left, or waits until that may be so.
-func (b *DistributedDoubleBarrier) allLeft(ctx context.Context, closed bool, watch *framework.Watch) (bool, error) {
-	folder, err := b.client.Exists(ctx, b.path)
-	switch {
-	case err != nil:
+// allLeft reports whether all members have left, or waits until that may be so. The barrier
+// is closed for this round, or opened is the node that was seen to open it.
+func (b *DistributedDoubleBarrier) allLeft(
+	ctx context.Context, session *framework.Session, closed bool, opened framework.Stat, watch *framework.Watch,
+) (bool, error) {
+	var folder, ready *framework.Stat
+	if err := b.client.Pipeline(ctx, framework.ReadStat(b.path, &folder), framework.ReadStat(b.ready(), &ready)); err != nil {
 		return false, err
+	}
+	switch {
 	case folder == nil || folder.NumChildren == 0:
 		return true, nil
 	case closed:
 		return b.awaitOlder(ctx)
-	case folder.NumChildren == 1:
-		return true, b.close(ctx) // there is nothing but the node that opens the barrier
+	case folder.NumChildren == 1 && ready != nil && ready.Czxid == opened.Czxid:
+		// The node that opens the barrier was there before and after, so it is the only child.
+		err := b.close(ctx, session)
+		if errors.Is(err, framework.ErrSessionEnded) {
+			return false, nil // look again, in the next session
+		}
+		return err == nil, err
 	default:
 		return false, b.awaitClose(ctx, watch)
 	}

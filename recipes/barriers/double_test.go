@@ -290,3 +290,82 @@ func TestALeaveEndsWithItsContext(t *testing.T) {
 		awaitChildren(t, client, 0)
 	})
 }
+
+// A member that leaves has seen the barrier open, and then one child: a member that is still
+// inside, for the barrier was closed in between.
+func TestALastMemberIsNotTakenForTheOpening(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	leaves, stays := newDouble(t, client, 2), newDouble(t, other, 2)
+	entering := later(func() error { return leaves.Enter(withLimit(t)) })
+	require.NoError(t, stays.Enter(withLimit(t)))
+	require.NoError(t, zktest.Await(t, entering, "the other member"))
+	id := client.Session().ID()
+	looks := func(r zkserver.Request) bool { return r.SessionID == id && r.Op == zkserver.OpExists && r.Path == path }
+	seen, release := make(chan struct{}, 1), make(chan struct{})
+	stop := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if !looks(r) {
+			return zkserver.Pass
+		}
+		select {
+		case seen <- struct{}{}:
+		default:
+		}
+		return zkserver.HoldUntil(release)
+	})
+	leaving := later(func() error { return leaves.Leave(withLimit(t)) })
+	zktest.Await(t, seen, "the look at the folder")
+	require.NoError(t, other.Delete(withLimit(t), path+"/ready"))
+	stop()
+	close(release)
+
+	waits := make(chan struct{})
+	go func() {
+		defer close(waits)
+		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+			return e.Kind == zkserver.Served && e.Request.SessionID == id && e.Request.Op == zkserver.OpGetData && e.Request.Path != path+"/ready"
+		})
+	}()
+	select {
+	case err := <-leaving:
+		require.Fail(t, "it has left before the other", "%v", err)
+	case <-waits:
+	}
+	require.NoError(t, stays.Leave(withLimit(t)))
+	require.NoError(t, zktest.Await(t, leaving, "the member that leaves"))
+}
+
+// A member finds a barrier open that no member is inside of, and its session ends while it
+// closes that. The request must not be made in the next session: by then another round may
+// have opened the barrier.
+func TestAMemberClosesNoLaterRound(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	require.NoError(t, other.Mkdirs(withLimit(t), path+"/ready"))
+	seen := make(chan struct{}, 1)
+	t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpDelete || r.Path != path+"/ready" || r.SessionID == other.Session().ID() || len(seen) > 0 {
+			return zkserver.Pass
+		}
+		seen <- struct{}{}
+		return zkserver.NeverAnswer
+	}))
+	b := newDouble(t, client, 2)
+	entering := later(func() error { return b.Enter(withLimit(t)) })
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+		return e.Request.Op == zkserver.OpDelete && e.Request.Path == path+"/ready"
+	})
+	require.NoError(t, other.Delete(withLimit(t), path+"/ready"))
+	require.NoError(t, other.Mkdirs(withLimit(t), path+"/ready"))
+	opened, err := other.Exists(withLimit(t), path+"/ready")
+	require.NoError(t, err)
+
+	zktest.KillSession(t, client)
+
+	require.ErrorIs(t, zktest.Await(t, entering, "the loss"), framework.ErrSessionEnded)
+	require.NoError(t, client.BlockUntilConnected(withLimit(t)))
+	now, err := other.Exists(withLimit(t), path+"/ready")
+	require.NoError(t, err)
+	require.NotNil(t, now, "another round has opened it")
+	require.Equal(t, opened.Czxid, now.Czxid)
+}

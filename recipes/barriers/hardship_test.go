@@ -27,8 +27,8 @@ var hardshipCalls = []hardship.Call{
 	barrierRow("RemoveBarrier", 1, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.RemoveBarrier(ctx) }),
 	barrierRow("WaitOnBarrier", 2, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.WaitOnBarrier(ctx) }),
 	{Name: "Enter", Of: []string{"DistributedDoubleBarrier.Enter"}, Requests: 7, May: mayLoseItsSession, Prepare: entering},
-	{Name: "Leave", Of: []string{"DistributedDoubleBarrier.Leave"}, Requests: 5, Prepare: leaving},
-	{Name: "Await of a cyclic barrier", Of: []string{"CyclicBarrier.Await"}, Requests: 11, Spares: 1, May: mayLoseItsSession, Prepare: meeting},
+	{Name: "Leave", Of: []string{"DistributedDoubleBarrier.Leave"}, Requests: 7, Prepare: leaving},
+	{Name: "Await of a cyclic barrier", Of: []string{"CyclicBarrier.Await"}, Requests: 12, Spares: 1, May: mayLoseItsSession, Prepare: meeting},
 	latchRow("Count", 1, func(ctx context.Context, l *barriers.CountDownLatch) error {
 		_, err := l.Count(ctx)
 		return err

@@ -265,11 +265,14 @@ func (k *keeper) removeOnce(ctx context.Context) error {
 		return nil // a protected creation cleans up after itself
 	}
 	stat, err := k.client.Exists(ctx, path)
-	if err != nil {
-		return err
+	if err == nil && !k.isOwn(stat) {
+		// This server may not have a creation yet whose reply was lost.
+		if err = k.client.Sync(ctx, path); err == nil {
+			stat, err = k.client.Exists(ctx, path)
+		}
 	}
-	if stat == nil || !k.fits(stat) && !k.mayReplace(stat) {
-		return nil
+	if err != nil || !k.isOwn(stat) {
+		return err
 	}
 	// Another session may begin between the two requests, so a failed deletion is
 	// not repeated before the owner has been read again.
@@ -278,4 +281,9 @@ func (k *keeper) removeOnce(ctx context.Context) error {
 		return k.removeOnce(ctx)
 	}
 	return err
+}
+
+// isOwn reports whether the Stat is of a znode that Close removes.
+func (k *keeper) isOwn(stat *framework.Stat) bool {
+	return stat != nil && (k.fits(stat) || k.mayReplace(stat))
 }

@@ -435,3 +435,36 @@ func TestAPanicOfUserCodeIsReportedAndTheNodeKept(t *testing.T) {
 	require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the creation"))
 	require.NoError(t, node.Err())
 }
+
+// A server that lags behind does not show a creation whose reply was lost.
+func TestCloseFindsANodeThatItsServerDoesNotShowYet(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	require.NoError(t, other.Mkdirs(withLimit(t), "/services"))
+	var lags atomic.Bool
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		switch {
+		case r.SessionID != client.Session().ID():
+		case r.Op == zkserver.OpCreate2:
+			lags.Store(true)
+			return zkserver.LoseReply
+		case r.Op == zkserver.OpSync:
+			lags.Store(false)
+		case lags.Load() && r.Op == zkserver.OpExists:
+			return zkserver.FailWith(-101)
+		}
+		return zkserver.Pass
+	})
+	n, err := nodes.NewPersistentNode(client, "/services/a", framework.Ephemeral, []byte("a"))
+	require.NoError(t, err)
+	require.NoError(t, n.Start())
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+		return e.Request.Op == zkserver.OpCreate2 && e.Request.Path == "/services/a"
+	})
+
+	require.NoError(t, n.Close())
+
+	stat, err := other.Exists(withLimit(t), "/services/a")
+	require.NoError(t, err)
+	require.Nil(t, stat)
+}

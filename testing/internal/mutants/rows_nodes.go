@@ -112,4 +112,14 @@ var nodesMutants = []mutant{
 		pkg:      "./recipes/nodes",
 		test:     "^TestATTLNodeThatWasNeverTouchedGoes$",
 	},
+	{
+		name:     "nodes-close-believes-a-server-that-lags",
+		property: "After Close nothing is left of a creation whose reply was lost.",
+		dir:      "recipes/nodes",
+		in:       "(*keeper).removeOnce",
+		old:      "err == nil && !k.isOwn(stat)",
+		new:      "err == nil && stat != nil && !k.isOwn(stat)",
+		pkg:      "./recipes/nodes",
+		test:     "^TestCloseFindsANodeThatItsServerDoesNotShowYet$",
+	},
 }
