@@ -357,7 +357,7 @@ var locksMutants = []mutant{
 		property: "The same name in two namespaces of one client is two locks, and each has its own owner.",
 		dir:      "recipes/locks",
 		in:       "newInternals",
-		old:      "client.FullPath(q.basePath)}",
+		old:      "s.client.FullPath(q.basePath)}",
 		new:      "q.basePath}",
 		pkg:      "./recipes/locks",
 		test:     "^TestOwnershipGoesByTheNodeAtTheServer$",
