@@ -354,7 +354,7 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	return false, nil
 }
 
-// read returns the item with that name, unless it was read ahead.
+// read returns the item with that name, without a request if it was read ahead.
 func (c *consumer) read(ctx context.Context, path, name string) (ahead, error) {
 	item := c.ahead
 	c.ahead = ahead{}

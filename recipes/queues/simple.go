@@ -117,18 +117,16 @@ func (q *SimpleDistributedQueue) first(
 		}
 		for _, name := range known.names {
 			data, err := use(ctx, name, known.zxid)
-			switch {
-			case errors.Is(err, errOtherFolder):
+			if errors.Is(err, errOtherFolder) {
 				q.keep(heads{})
-			case attempt.Overtaken(err):
-				q.forget(name, known.zxid)
-				continue
-			default:
+				break
+			}
+			if !attempt.Overtaken(err) {
 				return data, err
 			}
-			break
+			q.forget(name, known.zxid)
 		}
-		// All are gone, but others may have come before the last of them went.
+		// All are gone, or from another folder. Others may have come since they were listed.
 		if into != nil {
 			(*into).Cancel()
 		}
