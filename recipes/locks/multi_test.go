@@ -161,8 +161,9 @@ func TestTheFirstFailureStopsAMultiLock(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		before := server.Counts(t)
 		trouble := errors.New("trouble")
-		second := &failingLock{path: "/locks/b", err: trouble}
-		third := &failingLock{path: "/locks/c", err: errors.New("too late")}
+		// Their order is that of the paths at the server, where the backend has a chroot.
+		second := &failingLock{path: client.FullPath("/locks/b"), err: trouble}
+		third := &failingLock{path: client.FullPath("/locks/c"), err: errors.New("too late")}
 		multi := newMulti(t, third, second, newMutex(t, client, "/locks/a"))
 		for _, try := range []func(context.Context) (*locks.MultiLease, error){multi.Acquire, multi.TryAcquire} {
 			lease, err := try(withLimit(t))

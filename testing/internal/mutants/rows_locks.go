@@ -339,7 +339,7 @@ var locksMutants = []mutant{
 		old:      "return nil, joined(err, giveBack(ctx, multi.leases))",
 		new:      "return nil, err",
 		pkg:      "./recipes/locks",
-		test:     "^TestAMultiLockEndsWithItsContext$/zkserver",
+		test:     "^TestTheFirstFailureStopsAMultiLock$/zkserver",
 	},
 	{
 		name:     "locks-quorum-hold-kept",
