@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -262,7 +263,14 @@ func TestAWakeUpAloneOpensNothing(t *testing.T) {
 		require.Eventually(t, watched, limit, limit/1000)
 
 		proxy.Cut()
-		zktest.AwaitState(t, client, framework.Reconnected)
+		looks := 0 // at how many members there are, the first before the cut
+		zktest.AwaitEvent(t, proxy, func(e zkproxy.Event) bool {
+			f := e.Frame
+			if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpExists && f.Path == client.FullPath(path) {
+				looks++
+			}
+			return looks == 2
+		})
 		require.Eventually(t, watched, limit, limit/1000, "it waits again")
 
 		require.Empty(t, result, "the other member has not come")
