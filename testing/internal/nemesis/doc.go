@@ -28,7 +28,7 @@
 //
 // At the same time a schedule injects one fault after the other, or two at once (fault.go,
 // schedule.go). Servers are hurt only when all of them are in sync, since ZooKeeper loses
-// more otherwise (fault_sync.go). The seed decides the faults, their targets and their
+// more otherwise (Ensemble.AwaitSync in testing/ensemble). The seed decides the faults, their targets and their
 // durations. The processes react at the machine's own pace, so a seed repeats a campaign in
 // outline, not to the letter.
 //
