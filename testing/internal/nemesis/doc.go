@@ -28,9 +28,9 @@
 //
 // At the same time a schedule injects one fault after the other, or two at once (fault.go,
 // schedule.go). Servers are hurt only when all of them are in sync, since ZooKeeper loses
-// more otherwise (Ensemble.AwaitSync in testing/ensemble). The seed decides the faults, their targets and their
-// durations. The processes react at the machine's own pace, so a seed repeats a campaign in
-// outline, not to the letter.
+// more otherwise (Ensemble.AwaitSync in testing/ensemble). The seed decides the faults,
+// their targets and their durations. The processes react at the machine's own pace, so a
+// seed repeats a campaign in outline, not to the letter.
 //
 // In the end all faults are undone, and every worker must get every lock once more. Then
 // nothing may be left: no nodes or watches at the servers, no goroutines in the clients
