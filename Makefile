@@ -44,8 +44,8 @@ deps: ## name the Debian packages that the tests need and lack, and install them
 # "make test" uses the same seeds each time; "make test-long" and "make nemesis" draw
 # random ones. Their findings become cases, see internal/seeds.
 test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first
-	$(GO) -C testing/internal/bench test -timeout 10m ./...
-	for module in $(GRPC_MODULES); do $(GO) -C $$module test -race -shuffle=on -timeout 10m ./... || exit 1; done
+	$(GO) -C testing/internal/bench test -timeout 40m ./...
+	for module in $(GRPC_MODULES); do $(GO) -C $$module test -race -shuffle=on -timeout 40m ./... || exit 1; done
 	$(GO) test -race -shuffle=on -timeout 40m ./...
 
 # Packages wait more than they compute: four at a time keep two processors busy.

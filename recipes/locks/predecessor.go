@@ -260,18 +260,30 @@ func (a *acquisition) sleep(ctx context.Context, wake <-chan struct{}) error {
 		defer timer.Stop()
 		due = timer.C
 	}
-	warn, stop := a.warning()
+	holder := a.companionAwaited()
+	warn, stop := holder.warning(a.began)
 	defer stop()
 	select {
 	case <-wake:
 	case <-own:
 	case <-due:
 	case <-warn:
-		a.warn()
+		holder.warn(a.l.client.Logger(), a.l.path, a.began)
 	case <-a.max.changed:
 	case <-a.session.Done():
 	case <-ctx.Done():
 		return ended(ctx)
+	}
+	return nil
+}
+
+// companionAwaited returns an acquisition of this process that holds the lock and that a
+// waits for, or nil.
+func (a *acquisition) companionAwaited() *member {
+	for _, p := range a.awaited {
+		if p.local != nil && p.local.granted.isSet() {
+			return p.local
+		}
 	}
 	return nil
 }
