@@ -6,8 +6,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// smallData is the size in bytes up to which data is copied out of its reply. Otherwise the
-// whole reply stays in memory with the data.
+// smallData is the size in bytes up to which an event's data is copied out of its reply.
+// Otherwise the whole reply stays in memory with the data.
 const smallData = 1 << 10
 
 // apply changes the picture to what a visit has read.
@@ -18,18 +18,23 @@ func (e *engine) apply(v *visit) {
 	case err != nil:
 		e.telemetry.unreadable()
 		e.log.Warn("cache cannot read a znode", logPath, n.path, logError, err)
-		e.remove(n) // its watches stay, and report when it may be readable
+		e.picture.remove(n.path) // its watches stay, and report when it may be readable
 		return
 	case stat == nil:
 		e.gone(v)
 		return
 	}
+	if v.task.work&compare != 0 {
+		e.tally.all++
+		if !e.picture.shows(n.path, stat) {
+			e.tally.changed++
+		}
+	}
 	if v.has(readData) {
 		e.put(v)
 		e.size = max(1, (15*e.size+len(v.data))/16)
 	}
-	n.folder = stat.NumChildren > 0
-	if !n.shows(stat) && !e.oversized.isData(n.path, stat.Mzxid) {
+	if !e.picture.shows(n.path, stat) && !e.oversized.isData(n.path, stat.Mzxid) {
 		e.add(n, v.then(readData))
 	}
 	e.visitChildren(v, stat)
@@ -37,43 +42,36 @@ func (e *engine) apply(v *visit) {
 
 // put stores the data of a visit, if it is new.
 func (e *engine) put(v *visit) {
-	n := v.n
-	if n.shows(&v.dataStat) {
+	if e.picture.shows(v.n.path, &v.dataStat) {
 		return // listeners get no state twice
 	}
-	data := &ChildData{Path: n.path, Stat: v.dataStat, Data: v.data}
+	data := &ChildData{Path: v.n.path, Stat: v.dataStat, Data: v.data}
 	if len(data.Data) <= smallData {
 		data.Data = bytes.Clone(data.Data)
 	}
-	event := NodeCreated
-	if n.known {
-		event = NodeChanged
+	if e.picture.has(data.Path) {
+		e.picture.put(data, NodeChanged)
+		return
 	}
-	n.known, n.czxid, n.mzxid = true, data.Stat.Czxid, data.Stat.Mzxid
-	e.picture.put(data, event)
+	e.picture.put(data, NodeCreated)
+	// A sweep visits what the picture had when the sweep began, and the children of what it
+	// did not have.
+	if e.progress.sweeping {
+		v.task.sweep = e.progress.sweep
+	}
 }
 
 // gone deals with a path without a znode.
 func (e *engine) gone(v *visit) {
 	n := v.n
-	n.folder = false
 	delete(e.oversized, n.path)
-	e.remove(n)
+	e.picture.remove(n.path)
 	switch {
 	case n.path != e.path:
 		n.armed.cancel() // the list of the parent's children shows the next znode
 	case e.oneShot && n.armed.data() == nil:
 		e.add(n, v.then(compare)) // its watch sees the creation of the root
 	}
-}
-
-// remove removes a path from the picture, if it is there.
-func (e *engine) remove(n *node) {
-	if !n.known {
-		return
-	}
-	n.known, n.czxid, n.mzxid = false, 0, 0
-	e.picture.remove(n.path)
 }
 
 // keepWatches takes over the one-shot watches of a visit.

@@ -108,7 +108,7 @@ func (c *CuratorCache) Close() error {
 	}
 	<-c.done
 	if first && !c.cfg.keep {
-		c.picture.storage.Clear()
+		c.picture.clear()
 	}
 	return nil
 }

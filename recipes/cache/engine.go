@@ -23,8 +23,10 @@ type engine struct {
 	telemetry  *telemetry
 
 	nodes     map[string]*node
+	crowded   bool // there have been many nodes
 	oversized oversized
-	queue     queue // of nodes with work that is not under way
+	queue     queue  // of nodes with work that is not under way
+	walks     []walk // of nodes that may need work; the last one goes on
 	progress  progress
 	filled    bool // the first sweep is done
 
@@ -33,6 +35,8 @@ type engine struct {
 	sent    int // batches
 	applied int // of these
 	size    int // of the data of a znode, as a moving average in bytes
+	tally   tally
+	eager   bool // comparisons read the data at once
 	paused  <-chan time.Time
 
 	watch    *framework.PersistentWatch
@@ -41,58 +45,63 @@ type engine struct {
 	fired    framework.WatchQueue
 }
 
-// node returns the engine's knowledge of a path.
+// tally counts the comparisons of one batch.
+type tally struct{ all, changed int }
+
+// node returns the node of a path.
 func (e *engine) node(path string) *node {
 	n := e.nodes[path]
 	if n == nil {
 		n = &node{path: path}
 		e.nodes[path] = n
+		e.crowded = e.crowded || len(e.nodes) > crowd
 	}
 	return n
 }
 
 // add gives a node work to do after the work that is under way.
 func (e *engine) add(n *node, t task) {
-	if n.jobs == nil {
-		n.jobs = new(jobs)
-	}
-	queued := &n.jobs.queued
-	if queued.work == 0 {
-		*queued = t
+	if n.queued.work == 0 {
+		n.queued = t
 		e.progress.count(t)
-		if n.jobs.flying.work == 0 {
+		if n.flying.work == 0 {
 			e.queue.push(n)
 		}
 		return
 	}
 	// One visit serves both: callers of either era, and the newer sweep, wait for it.
-	merged := task{queued.work | t.work, min(queued.era, t.era), max(queued.sweep, t.sweep)}
+	merged := task{n.queued.work | t.work, min(n.queued.era, t.era), max(n.queued.sweep, t.sweep)}
 	e.progress.count(merged)
-	e.progress.uncount(*queued)
-	*queued = merged
+	e.progress.uncount(n.queued)
+	n.queued = merged
 }
 
 // take makes the queued work of a node the one that is under way.
 func (e *engine) take(n *node) task {
-	t := n.jobs.queued
+	t := n.queued
+	if e.eager && t.work == compare { // a list brings the Stat without data
+		t.work |= readData
+	}
 	t.work = e.oversized.without(t.work, n.path)
 	if e.single {
 		t.work &^= list
 	}
-	n.jobs.flying, n.jobs.queued = n.jobs.queued, task{}
+	n.flying, n.queued = n.queued, task{}
 	return t
 }
 
 // finish ends the task of a node that is under way.
 func (e *engine) finish(n *node) {
-	e.progress.uncount(n.jobs.flying)
-	n.jobs.flying = task{}
-	if n.jobs.queued.work != 0 {
+	e.progress.uncount(n.flying)
+	n.flying = task{}
+	if n.queued.work != 0 {
 		e.queue.push(n) // add has left this to the end of the task
 		return
 	}
-	n.jobs = nil
-	if !n.known && !n.armed.any() && !e.oversized.has(n.path) {
+	if !n.armed.any() {
 		delete(e.nodes, n.path)
+		if e.crowded && len(e.nodes) == 0 { // a map never shrinks
+			e.nodes, e.crowded = make(map[string]*node), false
+		}
 	}
 }

@@ -20,8 +20,8 @@ func (e *engine) run(ctx context.Context) error {
 	for {
 		e.drain()
 		e.progress.endEras(e.applied)
-		e.settle()
 		e.issue(ctx)
+		e.settle()
 		var err error
 		select {
 		case <-e.inbox.wake:

@@ -1,7 +1,5 @@
 package cache
 
-import "github.com/gocurator/curator/framework"
-
 // work is what must be read about a path.
 type work uint8
 
@@ -18,29 +16,21 @@ type task struct {
 	sweep uint32 // the walk through the whole tree that it belongs to, 0 for none
 }
 
-// node is what the engine knows of one path. A path has one while it is in the picture or has
-// work, so it is kept small.
+// node is a path with work, or with one-shot watches. No other path has one: what the picture
+// shows of it is in the picture alone.
 type node struct {
-	path         string
-	czxid, mzxid int64 // of the state in the picture
-	swept        uint32
-	known        bool // it is in the picture
-	folder       bool // it had children when it was last read
-	jobs         *jobs
-	armed        armed
-}
-
-// jobs is the work of a node that has any.
-type jobs struct {
+	path   string
 	queued task
 	flying task // sent; at most one, so that the reads of a path are applied in order
+	armed  armed
 }
 
-// shows reports whether the picture has the state that a Stat describes. A version would not
-// do: a znode that was deleted and created again has the same one.
-func (n *node) shows(stat *framework.Stat) bool {
-	return n.known && n.czxid == stat.Czxid && n.mzxid == stat.Mzxid
-}
+// busy reports whether a node has work.
+func (n *node) busy() bool { return n.queued.work != 0 || n.flying.work != 0 }
+
+// crowd is the number of nodes with work above which memory for them is given back. There are
+// more only after many events at once, as walks wait for room in the window.
+const crowd = 1 << 10
 
 // queue is a queue of nodes.
 type queue struct {
@@ -50,16 +40,19 @@ type queue struct {
 
 func (q *queue) push(n *node) { q.nodes = append(q.nodes, n) }
 
-func (q *queue) len() int { return len(q.nodes) - q.head }
-
 // pop returns the first node, nil when there is none.
 func (q *queue) pop() *node {
-	if q.len() == 0 {
-		q.nodes, q.head = nil, 0 // after a sweep of a large tree this is much memory
+	if q.head == len(q.nodes) {
 		return nil
 	}
 	n := q.nodes[q.head]
 	q.nodes[q.head] = nil
 	q.head++
+	if q.head == len(q.nodes) {
+		q.nodes, q.head = q.nodes[:0], 0
+		if cap(q.nodes) > crowd {
+			q.nodes = nil
+		}
+	}
 	return n
 }

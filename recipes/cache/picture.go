@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
 )
 
@@ -20,6 +21,7 @@ type picture struct {
 	path      string // of the cache
 	log       *slog.Logger
 	storage   CuratorCacheStorage
+	known     *standardStorage // the Stats of what the storage has: itself, unless it is the caller's
 	listeners *listen.Set[Event]
 	telemetry *telemetry
 
@@ -29,27 +31,64 @@ type picture struct {
 }
 
 func newPicture(path string, log *slog.Logger, storage CuratorCacheStorage, telemetry *telemetry) *picture {
+	known, ours := storage.(*standardStorage)
+	if !ours {
+		known = newStorage(true)
+	}
 	return &picture{
-		path: path, log: log, storage: storage, telemetry: telemetry,
+		path: path, log: log, storage: storage, known: known, telemetry: telemetry,
 		listeners: listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
 			log.Error("cache listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}
 }
 
+// has reports whether the picture has a path.
+func (p *picture) has(path string) bool { return p.known.record(path) != nil }
+
+// shows reports whether the picture has the state that a Stat describes. A version would not
+// do: a znode that was deleted and created again has the same one.
+func (p *picture) shows(path string, stat *framework.Stat) bool {
+	r := p.known.record(path)
+	if r == nil {
+		return false
+	}
+	have, _ := r.read()
+	return have.Czxid == stat.Czxid && have.Mzxid == stat.Mzxid
+}
+
 // put stores a state and notifies the listeners.
 func (p *picture) put(data *ChildData, event EventType) {
 	e := Event{Type: event, Path: data.Path, New: data}
 	// Stored first: a listener finds its event, or a newer state, in the picture.
+	if p.isCallers() {
+		p.known.Put(data)
+	}
 	p.guarded(func() { e.Old = p.storage.Put(data) })
 	p.notify(e)
 }
 
-// remove removes a path and notifies the listeners.
+// remove removes a path and notifies the listeners, if it is there.
 func (p *picture) remove(path string) {
+	if !p.has(path) {
+		return
+	}
 	e := Event{Type: NodeDeleted, Path: path}
+	if p.isCallers() {
+		p.known.Remove(path)
+	}
 	p.guarded(func() { e.Old = p.storage.Remove(path) })
 	p.notify(e)
+}
+
+// isCallers reports whether the storage is the caller's. Its code may lose what it is given, so
+// the picture does not rely on it.
+func (p *picture) isCallers() bool { return p.storage != CuratorCacheStorage(p.known) }
+
+// clear empties the storage.
+func (p *picture) clear() {
+	p.known.Clear()
+	p.storage.Clear()
 }
 
 // full notifies the listeners that the picture is full for the first time.

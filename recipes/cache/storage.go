@@ -2,6 +2,7 @@ package cache
 
 import (
 	"iter"
+	"strings"
 	"sync"
 )
 
@@ -28,75 +29,124 @@ type CuratorCacheStorage interface {
 	Clear()
 }
 
-// standardStorage is a map.
+// standardStorage keeps records by folder, so that the path of a folder is in memory once.
 type standardStorage struct {
 	withoutData bool
 
-	mu    sync.RWMutex
-	nodes map[string]*ChildData
+	mu      sync.RWMutex
+	folders map[string]*folder // that have children, by the path with a slash behind
+	size    int
 }
 
-// NewStandardStorage returns a storage in memory, Curator's standard().
-func NewStandardStorage() CuratorCacheStorage {
-	return &standardStorage{nodes: make(map[string]*ChildData)}
-}
+// NewStandardStorage returns a storage in memory, Curator's standard(). It keeps each znode in
+// a compact form, and makes a ChildData with each call that returns one.
+func NewStandardStorage() CuratorCacheStorage { return newStorage(false) }
 
 // NewStorageWithoutData returns a storage in memory that keeps paths and Stats only, for large
 // trees whose data is not needed. The New field of an [Event] has the data; the Old field has
 // none. It is Curator's dataNotCached().
-func NewStorageWithoutData() CuratorCacheStorage {
-	return &standardStorage{withoutData: true, nodes: make(map[string]*ChildData)}
+func NewStorageWithoutData() CuratorCacheStorage { return newStorage(true) }
+
+func newStorage(withoutData bool) *standardStorage {
+	return &standardStorage{withoutData: withoutData, folders: make(map[string]*folder)}
+}
+
+// cut divides a path into that of its folder, with a slash behind, and its name.
+func cut(path string) (parent, name string) {
+	at := strings.LastIndexByte(path, '/') + 1
+	return path[:at], path[at:]
 }
 
 func (s *standardStorage) Put(data *ChildData) *ChildData {
+	stored := *data
 	if s.withoutData {
-		data = &ChildData{Path: data.Path, Stat: data.Stat}
+		stored.Data = nil
 	}
+	parent, name := cut(data.Path)
+	r := newRecord(name, &stored)
+
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.nodes[data.Path]
-	s.nodes[data.Path] = data
-	return old
+	f := s.folders[parent]
+	if f == nil {
+		f = new(folder)
+		s.folders[strings.Clone(parent)] = f // the path may be longer
+	}
+	old := f.put(name, r)
+	if old == nil {
+		s.size++
+	}
+	s.mu.Unlock()
+	return old.childData(data.Path)
 }
 
 func (s *standardStorage) Remove(path string) *ChildData {
+	parent, name := cut(path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.nodes[path]
-	delete(s.nodes, path)
-	return old
+	f := s.folders[parent]
+	if f == nil {
+		return nil
+	}
+	old := f.remove(name)
+	if old != nil {
+		s.size--
+	}
+	if f.used == 0 {
+		delete(s.folders, parent)
+	}
+	return old.childData(path)
 }
 
 func (s *standardStorage) Get(path string) (*ChildData, bool) {
+	r := s.record(path)
+	return r.childData(path), r != nil
+}
+
+// record returns the record of a path, or nil.
+func (s *standardStorage) record(path string) record {
+	parent, name := cut(path)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	data, found := s.nodes[path]
-	return data, found
+	if f := s.folders[parent]; f != nil {
+		return f.get(name)
+	}
+	return nil
 }
 
 func (s *standardStorage) Size() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.nodes)
+	return s.size
+}
+
+// listing is records of one folder.
+type listing struct {
+	folder  string
+	records []record
 }
 
 func (s *standardStorage) Stream() iter.Seq[*ChildData] {
 	return func(yield func(*ChildData) bool) {
-		for _, data := range s.snapshot() {
-			if !yield(data) {
-				return
+		for _, l := range s.snapshot() {
+			for _, r := range l.records {
+				if !yield(r.childData(l.folder + string(r.name()))) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// snapshot copies the pointers. A ChildData never changes.
-func (s *standardStorage) snapshot() []*ChildData {
+// snapshot copies the tables. A record never changes.
+func (s *standardStorage) snapshot() []listing {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make([]*ChildData, 0, len(s.nodes))
-	for _, data := range s.nodes {
-		all = append(all, data)
+	all := make([]listing, 0, len(s.folders))
+	records := make([]record, 0, s.size)
+	for path, f := range s.folders {
+		begin := len(records)
+		records = f.appendRecords(records)
+		all = append(all, listing{path, records[begin:]})
 	}
 	return all
 }
@@ -104,5 +154,46 @@ func (s *standardStorage) snapshot() []*ChildData {
 func (s *standardStorage) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nodes = make(map[string]*ChildData)
+	s.folders, s.size = make(map[string]*folder), 0
+}
+
+// parents returns the folders that have children, as cut returns them.
+func (s *standardStorage) parents() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]string, 0, len(s.folders))
+	for path := range s.folders {
+		all = append(all, path)
+	}
+	return all
+}
+
+// names returns the names of the children of a folder.
+func (s *standardStorage) names(parent string) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	f := s.folders[parent]
+	if f == nil {
+		return nil
+	}
+	names := make([]string, 0, f.used)
+	for _, r := range f.appendRecords(make([]record, 0, f.used)) {
+		names = append(names, string(r.name()))
+	}
+	return names
+}
+
+// isParent reports whether a path has children.
+func (s *standardStorage) isParent(path string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.folders[asParent(path)] != nil
+}
+
+// asParent returns a path as the folder of its children.
+func asParent(path string) string {
+	if strings.HasSuffix(path, "/") {
+		return path
+	}
+	return path + "/"
 }

@@ -1,41 +1,109 @@
 package cache
 
-import "github.com/gocurator/curator/framework"
+import (
+	"slices"
 
-// beginSweep begins a walk through the whole tree, which compares it with the picture. It
-// takes over from a sweep that is under way.
-func (e *engine) beginSweep() {
-	e.visit(e.node(e.path), e.progress.beginSweep())
+	"github.com/gocurator/curator/framework"
+)
+
+// A sweep compares the whole tree with the picture. It visits what the picture has, lists the
+// folders, and reads what the picture does not have. What the picture gets meanwhile has its
+// own events from then on, and its children belong to the sweep. ARCHITECTURE.md has the
+// argument.
+
+// walk is paths to be visited when the window has room for them. It counts as a task until its
+// end.
+type walk struct {
+	task   task
+	parent string   // as cut returns it
+	names  []string // of its children that are left
+
+	// Of a walk through the picture, which goes on with their children.
+	ofPicture bool
+	parents   []string
 }
 
-// visit adds the work of a sweep, or of a list outside of a sweep, for a node that is listed.
-func (e *engine) visit(n *node, t task) {
-	if t.sweep != 0 && n.swept == t.sweep {
-		return
+// next returns the next path, and reports whether there is one.
+func (w *walk) next(picture *standardStorage) (path string, found bool) {
+	for len(w.names) == 0 {
+		if len(w.parents) == 0 {
+			return "", false
+		}
+		w.parent, w.parents = w.parents[0], w.parents[1:]
+		w.names = picture.names(w.parent)
 	}
-	// The events of a node in the picture report its changes. But if the node has work, the
-	// reply under way may be older than the list, and say that there is no znode.
-	if t.sweep == 0 && n.known && n.jobs == nil {
-		return
+	path = w.parent + w.names[0]
+	w.names = w.names[1:]
+	return path, true
+}
+
+// beginSweep begins a sweep. It takes over from a sweep that is under way.
+func (e *engine) beginSweep() {
+	t := e.progress.beginSweep()
+	e.walks = slices.DeleteFunc(e.walks, func(w walk) bool {
+		if w.task.sweep != 0 {
+			e.progress.uncount(w.task)
+		}
+		return w.task.sweep != 0
+	})
+	e.eager = false
+	e.visit(e.path, t)
+	e.begin(walk{task: t, ofPicture: true, parents: e.picture.known.parents()})
+}
+
+// begin begins a walk.
+func (e *engine) begin(w walk) {
+	e.progress.count(w.task)
+	e.walks = append(e.walks, w)
+}
+
+// explore goes on with the walks until a node has got work.
+func (e *engine) explore() {
+	for len(e.walks) > 0 {
+		last := len(e.walks) - 1
+		w := &e.walks[last]
+		path, found := w.next(e.picture.known)
+		if !found {
+			e.progress.uncount(w.task)
+			e.walks = slices.Delete(e.walks, last, last+1)
+			continue
+		}
+		if e.needsVisit(path, w.ofPicture) {
+			e.visit(path, w.task)
+			return
+		}
 	}
-	n.swept = t.sweep
+}
+
+// needsVisit reports whether a walk must visit a path.
+func (e *engine) needsVisit(path string, ofPicture bool) bool {
+	if ofPicture {
+		// What is gone from the picture has been read since the sweep began.
+		return path != e.path && e.picture.has(path)
+	}
+	// The events of a listed znode in the picture report its changes, and a sweep visits it. But
+	// if it has work, the reply under way may be older than the list, and say that there is none.
+	n := e.nodes[path]
+	return !e.picture.has(path) || n != nil && n.busy()
+}
+
+// visit adds the work of a walk for a path.
+func (e *engine) visit(path string, t task) {
 	t.work = readData
-	if n.known {
+	if e.picture.has(path) {
 		t.work = compare
 	}
 	// A list in the same batch saves the round trip after the Stat has shown children.
-	if n.folder || e.oneShot {
+	if e.oneShot || e.picture.known.isParent(path) {
 		t.work |= list
 	}
-	e.add(n, t)
+	e.add(e.node(path), t)
 }
 
 // visitChildren goes on with the children of a znode after its visit, or has them listed.
 func (e *engine) visitChildren(v *visit, stat *framework.Stat) {
 	if v.has(list) {
-		for _, name := range v.names {
-			e.visit(e.node(framework.JoinPath(v.n.path, name)), v.then(0))
-		}
+		e.begin(walk{task: v.then(0), parent: asParent(v.n.path), names: v.names})
 		return
 	}
 	if e.single || e.oversized.isList(v.n.path) {
@@ -47,21 +115,9 @@ func (e *engine) visitChildren(v *visit, stat *framework.Stat) {
 	}
 }
 
-// sweepUnseen has the rest of the picture read that the sweep has not met. These znodes are
-// gone, or were created since. It reports whether there are any.
-func (e *engine) sweepUnseen() bool {
-	for _, n := range e.nodes {
-		if n.known && n.swept != e.progress.sweep {
-			n.swept = e.progress.sweep
-			e.add(n, task{work: readData, era: e.progress.sweepEra, sweep: e.progress.sweep})
-		}
-	}
-	return e.progress.left > 0
-}
-
 // settle ends what has no work left: the sweep, and the wait of callers of Fresh.
 func (e *engine) settle() {
-	for e.progress.sweeping && e.progress.left == 0 && !e.sweepUnseen() {
+	if e.progress.sweeping && e.progress.left == 0 {
 		e.telemetry.resynced(e.progress.began)
 		e.progress.endSweep()
 		if !e.filled {

@@ -27,12 +27,14 @@ func (e *engine) issue(ctx context.Context) {
 	for e.paused == nil && len(e.flights) < maxFlights {
 		b := e.fill()
 		if len(b.visits) == 0 {
+			e.spare = append(e.spare, b)
 			return
 		}
 		// Only now: visits do not move any more, and the reads point into them.
 		for i := range b.visits {
 			b.reads = b.visits[i].appendReads(b.reads, e.compressed, e.oneShot)
 		}
+		b.done = make(chan struct{})
 		e.flights = append(e.flights, b)
 		e.sent++
 		go func() {
@@ -42,27 +44,29 @@ func (e *engine) issue(ctx context.Context) {
 	}
 }
 
-// fill takes the next nodes off the queue.
+// fill takes the next nodes off the queue and the walks.
 func (e *engine) fill() *batch {
 	limit := min(maxVisits, max(1, maxExpected/e.size))
 	b := e.newBatch()
 	for len(b.visits) < limit {
-		n := e.queue.pop()
-		if n == nil {
+		e.explore() // one for each that leaves the queue: neither waits for the end of the other
+		if n := e.queue.pop(); n != nil {
+			b.visits = append(b.visits, visit{n: n, task: e.take(n)})
+		} else if len(e.walks) == 0 {
 			break
 		}
-		b.visits = append(b.visits, visit{n: n, task: e.take(n)})
 	}
 	return b
 }
 
 // newBatch returns an empty batch. There are no more of them than flights.
 func (e *engine) newBatch() *batch {
-	b := new(batch)
-	if last := len(e.spare) - 1; last >= 0 {
-		b, e.spare = e.spare[last], e.spare[:last]
+	last := len(e.spare) - 1
+	if last < 0 {
+		return new(batch)
 	}
-	b.done = make(chan struct{})
+	b := e.spare[last]
+	e.spare = e.spare[:last]
 	return b
 }
 
@@ -103,6 +107,7 @@ func (e *engine) land() error {
 }
 
 func (e *engine) applyAll(b *batch) {
+	e.tally = tally{}
 	for i := range b.visits {
 		v := &b.visits[i]
 		if !e.progress.isOfSweep(v.task) {
@@ -112,6 +117,10 @@ func (e *engine) applyAll(b *batch) {
 			e.apply(v)
 		}
 		e.finish(v.n)
+	}
+	if e.tally.all > 0 {
+		// What changes together is mostly visited together.
+		e.eager = 2*e.tally.changed > e.tally.all
 	}
 	e.recycle(b)
 }
@@ -144,7 +153,7 @@ func (e *engine) blame(b *batch) bool {
 		isList := failed.Op == "children"
 		e.oversized.add(n.path, isList)
 		if !isList {
-			e.remove(n)
+			e.picture.remove(n.path)
 		}
 		return true
 	}
