@@ -24,7 +24,7 @@ func (e *engine) apply(v *visit) {
 		e.gone(v)
 		return
 	}
-	if v.task.work&compare != 0 {
+	if v.task.work&compare != 0 && (v.stat != nil || v.has(readData)) { // and not a list alone
 		e.tally.all++
 		if !e.picture.shows(n.path, stat) {
 			e.tally.changed++

@@ -79,7 +79,7 @@ func (e *engine) add(n *node, t task) {
 // take makes the queued work of a node the one that is under way.
 func (e *engine) take(n *node) task {
 	t := n.queued
-	if e.eager && t.work == compare { // a list brings the Stat without data
+	if e.eager && t.work.asksStat(n, e.oneShot) {
 		t.work |= readData
 	}
 	t.work = e.oversized.without(t.work, n.path)

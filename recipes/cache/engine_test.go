@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -81,6 +82,92 @@ func TestRequestsOfAFillAndARefill(t *testing.T) {
 		fresh(t, c)
 		synctest.Wait()
 		require.Equal(t, map[zkserver.OpCode]int{zkserver.OpSync: 1, zkserver.OpGetData: 2}, requests.take())
+		require.NoError(t, c.Close())
+	})
+}
+
+// After a gap in which most znodes have changed, data is asked for at once; where few have, the
+// Stat comes first.
+func TestRequestsOfARefillFollowTheChanges(t *testing.T) {
+	const folders, leaves, window = 10, 100, 192
+	refills := func(t *testing.T, version string, changes func(paths []string) [][]string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(version))
+			client, writer := zktest.Client(t, server), zktest.Client(t, server)
+			paths := plant(t, writer, folders, leaves, nil)
+			c := newCache(t, client, "/tree")
+			start(t, c)
+			requests := countRequests(t, server, client)
+			for round, changed := range changes(paths) {
+				data := strconv.Itoa(round)
+				allow := server.Refuse()
+				server.Cut(client.Session().ID(), 1)
+				setAll(t, writer, changed, data)
+				requests.take()
+				allow()
+				fresh(t, c)
+				synctest.Wait()
+				got := requests.take()
+				if len(changed) == len(paths) {
+					// Two for each until the first reply, then one.
+					require.LessOrEqual(t, got[zkserver.OpExists]+got[zkserver.OpGetData], len(paths)+window+2*folders, "%v", got)
+				} else {
+					require.Equal(t, len(changed), got[zkserver.OpGetData], "%v", got)
+					require.Equal(t, len(paths), got[zkserver.OpExists], "%v", got)
+				}
+				shown := picture(c)
+				for _, path := range changed {
+					require.Equal(t, data, shown[path], path)
+				}
+			}
+			require.NoError(t, c.Close())
+		})
+	}
+	t.Run("3.8.0", func(t *testing.T) {
+		refills(t, "3.8.0", func(paths []string) [][]string {
+			var few []string
+			for i := 0; i < len(paths); i += 20 {
+				few = append(few, paths[i])
+			}
+			return [][]string{paths, nil, few}
+		})
+	})
+	t.Run(old, func(t *testing.T) {
+		refills(t, old, func(paths []string) [][]string { return [][]string{paths} })
+	})
+}
+
+// A folder that was created in a gap of the events has an event of its own before the sweep has
+// listed it. Its children were created in the gap too, and have no event.
+func TestAFolderOfTheGapThatChangesDuringTheSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/tree/a", "")
+		c := newCache(t, client, "/tree")
+		start(t, c)
+		allow := server.Refuse()
+		server.Cut(client.Session().ID(), 1)
+		create(t, writer, "/tree/a/folder/child", "")
+		release := make(chan struct{})
+		held := false
+		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpExists && r.Path == "/tree/a" && r.SessionID == client.Session().ID() {
+				held = true
+				return zkserver.HoldUntil(release)
+			}
+			return zkserver.Pass
+		}))
+		allow()
+		time.Sleep(time.Minute) // it has connected
+		synctest.Wait()
+		require.True(t, held, "the sweep has come to the parent")
+		set(t, writer, "/tree/a/folder", "changed")
+		synctest.Wait()
+		close(release)
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "", "/tree/a/folder": "changed", "/tree/a/folder/child": ""}, picture(c))
 		require.NoError(t, c.Close())
 	})
 }
@@ -225,6 +312,29 @@ func (p panicky) Put(data *cache.ChildData) *cache.ChildData {
 		panic("storage")
 	}
 	return p.CuratorCacheStorage.Put(data)
+}
+
+// forgetful is a storage of a user's that keeps nothing.
+type forgetful struct{ cache.CuratorCacheStorage }
+
+func (forgetful) Put(*cache.ChildData) *cache.ChildData { return nil }
+func (forgetful) Remove(string) *cache.ChildData        { return nil }
+
+// What listeners are told does not depend on what the storage has kept.
+func TestAStorageThatForgets(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, writer := zktest.Client(t, server), zktest.Client(t, server)
+	create(t, writer, "/tree/a", "1")
+	c := newCache(t, client, "/tree", cache.WithStorage(forgetful{cache.NewStandardStorage()}))
+	told := listenTo(c)
+	start(t, c)
+	told.expect(t, "NODE_CREATED /tree +", "NODE_CREATED /tree/a +1", "INITIALIZED")
+	zktest.KillSession(t, client)
+	fresh(t, c)
+	set(t, writer, "/tree/a", "2")
+	told.expect(t, "NODE_CHANGED /tree/a +2")
+	remove(t, writer, "/tree/a")
+	told.expect(t, "NODE_DELETED /tree/a")
 }
 
 // Code of the user's that panics, blocks or calls back hurts only itself.

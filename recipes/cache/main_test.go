@@ -2,6 +2,8 @@ package cache_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +100,37 @@ func create(tb testing.TB, client *framework.Framework, path, data string) {
 	tb.Helper()
 	_, err := client.Create(withLimit(tb), path, []byte(data), framework.CreatingParentsIfNeeded())
 	require.NoError(tb, err)
+}
+
+// plant creates /tree with folders and leaves in each, all with the same data, and returns the
+// paths of the leaves.
+func plant(tb testing.TB, client *framework.Framework, folders, leaves int, data []byte) (paths []string) {
+	tb.Helper()
+	create(tb, client, "/tree", "")
+	for folder := range folders {
+		parent := fmt.Sprintf("/tree/folder-%03d", folder)
+		ops := []framework.Op{framework.CreateOp(parent, nil)}
+		for leaf := range leaves {
+			path := fmt.Sprintf("%s/node-%06d", parent, leaf)
+			ops, paths = append(ops, framework.CreateOp(path, data)), append(paths, path)
+		}
+		_, err := client.Transact(withLimit(tb), ops...)
+		require.NoError(tb, err)
+	}
+	return paths
+}
+
+// setAll sets the data of all paths.
+func setAll(tb testing.TB, client *framework.Framework, paths []string, data string) {
+	tb.Helper()
+	for part := range slices.Chunk(paths, 1000) {
+		var ops []framework.Op
+		for _, path := range part {
+			ops = append(ops, framework.SetDataOp(path, []byte(data)))
+		}
+		_, err := client.Transact(withLimit(tb), ops...)
+		require.NoError(tb, err)
+	}
 }
 
 func set(tb testing.TB, client *framework.Framework, path, data string) {

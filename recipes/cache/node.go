@@ -9,6 +9,15 @@ const (
 	list                      // the children
 )
 
+// asksStat reports whether a request for the Stat alone is part of the work.
+func (w work) asksStat(n *node, oneShot bool) bool {
+	if w&compare == 0 || w&readData != 0 {
+		return false
+	}
+	// A list brings the Stat too. It does not set the watch on the data.
+	return w&list == 0 || oneShot && n.armed.data() == nil
+}
+
 // task is work, with what it is part of.
 type task struct {
 	work  work

@@ -51,10 +51,15 @@ func (e *engine) beginSweep() {
 	e.begin(walk{task: t, ofPicture: true, parents: e.picture.known.parents()})
 }
 
-// begin begins a walk.
+// begin begins a walk. The one through the picture goes first, as it would visit again what
+// others have found. The last list comes next, so that few lists wait.
 func (e *engine) begin(w walk) {
 	e.progress.count(w.task)
-	e.walks = append(e.walks, w)
+	at := len(e.walks)
+	if at > 0 && e.walks[at-1].ofPicture {
+		at--
+	}
+	e.walks = slices.Insert(e.walks, at, w)
 }
 
 // explore goes on with the walks until a node has got work.
@@ -68,7 +73,7 @@ func (e *engine) explore() {
 			e.walks = slices.Delete(e.walks, last, last+1)
 			continue
 		}
-		if e.needsVisit(path, w.ofPicture) {
+		if e.needsVisit(path, w) {
 			e.visit(path, w.task)
 			return
 		}
@@ -76,15 +81,18 @@ func (e *engine) explore() {
 }
 
 // needsVisit reports whether a walk must visit a path.
-func (e *engine) needsVisit(path string, ofPicture bool) bool {
-	if ofPicture {
-		// What is gone from the picture has been read since the sweep began.
-		return path != e.path && e.picture.has(path)
-	}
-	// The events of a listed znode in the picture report its changes, and a sweep visits it. But
-	// if it has work, the reply under way may be older than the list, and say that there is none.
+func (e *engine) needsVisit(path string, w *walk) bool {
 	n := e.nodes[path]
-	return !e.picture.has(path) || n != nil && n.busy()
+	switch {
+	case w.ofPicture: // what is gone from the picture has been read since the sweep began
+		return path != e.path && e.picture.has(path)
+	case n == nil || !n.busy(): // the events of a znode in the picture report its changes
+		return !e.picture.has(path)
+	case e.oneShot: // the reply under way may be older than the list, and say that there is no znode
+		return true
+	default: // or older than the watch, unless it is of this sweep
+		return w.task.sweep == 0 || n.flying.sweep != w.task.sweep
+	}
 }
 
 // visit adds the work of a walk for a path.

@@ -39,8 +39,7 @@ type visit struct {
 func (v *visit) appendReads(reads []framework.Read, compressed, oneShot bool) []framework.Read {
 	n, w := v.n, v.task.work
 	armData := oneShot && n.armed.data() == nil
-	// A list brings the Stat too. It does not set the watch on the data.
-	if w&compare != 0 && w&readData == 0 && (armData || w&list == 0) {
+	if w.asksStat(n, oneShot) {
 		var opts []framework.ExistsOption
 		if armData {
 			opts = append(opts, framework.Watched(&v.dataWatch))
