@@ -58,6 +58,10 @@ type call struct {
 	// refused, when set, translates an error of the server into the call's outcome.
 	refused func(error) error
 
+	// errInto, when set, gets the server's refusal, or the error of decode. The exchange does not
+	// fail by it then.
+	errInto *error
+
 	// begin, when set, is called before each try, and returns a function that receives the
 	// outcome of the try in stream order. deliver receives the outcome of the whole exchange.
 	begin   func() func(conduit.Reply, error)
@@ -111,6 +115,9 @@ func (r *requests) exchangeNow(ctx context.Context, calls ...*call) error {
 	}
 	// After all checks: what has begun must get an outcome.
 	for i, c := range calls {
+		if c.errInto != nil {
+			*c.errInto = nil // of an earlier try
+		}
 		if c.begin != nil {
 			sent[i].OnDone = c.begin()
 		}
@@ -163,9 +170,9 @@ func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) err
 		return r.requestError(ctx, err, c.write)
 	// For some verbs a refusal is an answer, such as NoNode for Exists.
 	case reply.Code != 0 && c.refused != nil:
-		return c.refused(serverError(reply.Code))
+		return c.keep(c.refused(serverError(reply.Code)))
 	case reply.Code != 0:
-		return serverError(reply.Code)
+		return c.keep(serverError(reply.Code))
 	case c.decode == nil:
 		return nil
 	}
@@ -181,7 +188,16 @@ func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) err
 		}
 		return err
 	}
-	return meant
+	return c.keep(meant)
+}
+
+// keep stores an error where errInto says, and returns what the exchange fails by.
+func (c *call) keep(err error) error {
+	if c.errInto == nil || err == nil || Retryable(err) { // a retry sends all calls again
+		return err
+	}
+	*c.errInto = failed(c.operation, c.path, err)
+	return nil
 }
 
 // pathCall builds a request that consists of a path.

@@ -2,15 +2,12 @@ package framework
 
 import (
 	"fmt"
-
-	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // ReadStat is [Framework.Exists] as part of a pipeline: *into is nil if there is no znode.
 // CreatingParentsIfNeeded is refused.
 func ReadStat(path string, into **Stat, opts ...ExistsOption) Read {
-	return Read{opExists, path, func(f *Framework) (*call, error) {
+	return Read{operation: opExists, path: path, build: func(f *Framework) (*call, error) {
 		var cfg readConfig
 		if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
 			return nil, err
@@ -32,42 +29,6 @@ func ReadStat(path string, into **Stat, opts ...ExistsOption) Read {
 //
 //nolint:gocritic // the place for an error is a pointer to an interface
 func (r Read) StoringErrorIn(into *error) Read {
-	build := r.build
-	if build == nil || into == nil {
-		return Read{operation: r.operation, path: r.path, build: func(*Framework) (*call, error) {
-			return nil, fmt.Errorf("%w: StoringErrorIn of the zero Read or into nil, expected a read and a *error", ErrInvalidOption)
-		}}
-	}
-	r.build = func(f *Framework) (*call, error) {
-		c, err := build(f)
-		if err != nil {
-			return nil, err
-		}
-		store := func(err error) error {
-			if err == nil || Retryable(err) {
-				return err // the whole pipeline is retried
-			}
-			*into = failed(c.operation, c.path, err)
-			return nil
-		}
-		begin, decode, refused := c.begin, c.decode, c.refused
-		c.begin = func() func(conduit.Reply, error) {
-			*into = nil // of an earlier try
-			if begin == nil {
-				return nil
-			}
-			return begin()
-		}
-		c.refused = func(err error) error {
-			if refused != nil {
-				err = refused(err)
-			}
-			return store(err)
-		}
-		if decode != nil {
-			c.decode = func(d *wire.Decoder) error { return store(decode(d)) }
-		}
-		return c, nil
-	}
+	r.storesError, r.errInto = true, into
 	return r
 }

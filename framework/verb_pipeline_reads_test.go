@@ -32,6 +32,26 @@ func TestStoringErrorInStoresTheLastTry(t *testing.T) {
 	require.NoError(t, second)
 }
 
+// A place for the error costs a read no memory.
+func TestStoringErrorInAllocatesNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	mustCreate(t, f, "/node")
+	const reads = 100
+	all, errs := make([]framework.Read, reads), make([]error, reads)
+	allocations := func(storing bool) float64 {
+		return testing.AllocsPerRun(10, func() {
+			for i := range all {
+				if all[i] = framework.ReadData("/node", nil); storing {
+					all[i] = all[i].StoringErrorIn(&errs[i])
+				}
+			}
+			require.NoError(t, f.Pipeline(context.Background(), all...))
+		})
+	}
+	require.Less(t, allocations(true)-allocations(false), float64(reads)/2, "for %d reads", reads)
+}
+
 // Flush returns when the listeners have been called with what came before it, and gives up
 // with the context.
 func TestFlushOfAPersistentWatch(t *testing.T) {

@@ -146,12 +146,15 @@ type Read struct {
 	operation
 	path  string
 	build func(*Framework) (*call, error)
+
+	storesError bool // in *errInto
+	errInto     *error
 }
 
 // ReadData is [Framework.Get] as part of a pipeline. It stores the data in *into; into may be
 // nil.
 func ReadData(path string, into *[]byte, opts ...GetOption) Read {
-	return Read{opGet, path, func(f *Framework) (*call, error) {
+	return Read{operation: opGet, path: path, build: func(f *Framework) (*call, error) {
 		var cfg readConfig
 		if err := applyAll(opts, func(o GetOption) error { return o.applyGet(&cfg) }); err != nil {
 			return nil, err
@@ -188,7 +191,7 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 
 // ReadChildren is [Framework.Children] as part of a pipeline.
 func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
-	return Read{opChildren, path, func(f *Framework) (*call, error) {
+	return Read{operation: opChildren, path: path, build: func(f *Framework) (*call, error) {
 		var cfg readConfig
 		if err := applyAll(opts, func(o ChildrenOption) error { return o.applyChildren(&cfg) }); err != nil {
 			return nil, err
@@ -211,7 +214,7 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 }
 
 func readExists(path string, into **Stat, cfg readConfig) Read {
-	return Read{opExists, path, func(f *Framework) (*call, error) {
+	return Read{operation: opExists, path: path, build: func(f *Framework) (*call, error) {
 		c, err := f.readCall(opExists, path, &cfg, watching.Data)
 		if err != nil {
 			return nil, err
@@ -261,15 +264,22 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 
 // call builds the request of a read, which may be one of several.
 func (r Read) call(f *Framework, several bool) (*call, error) {
+	if r.storesError && (r.build == nil || r.errInto == nil) {
+		return nil, fmt.Errorf("%w: StoringErrorIn of the zero Read or into nil, expected a read and a *error", ErrInvalidOption)
+	}
 	if r.build == nil {
 		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadChildren or WatchData", ErrInvalidOption)}
 	}
 	c, err := r.build(f)
-	// They leave in one write, so none of them can have a policy or session of its own.
-	if err == nil && several && c.common != (common{}) {
-		err = fmt.Errorf("%w: %w", ErrInvalidOption, errRetryInPipeline)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	// They leave in one write, so none of them can have a policy or session of its own.
+	if several && c.common != (common{}) {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidOption, errRetryInPipeline)
+	}
+	c.errInto = r.errInto
+	return c, nil
 }
 
 // readCall builds what the three reads have in common: path and watch flag.

@@ -24,7 +24,7 @@ func WatchData(paths []string, into []*Watch) Read {
 	if len(paths) > 0 {
 		first = paths[0]
 	}
-	return Read{opSetWatches, first, func(f *Framework) (*call, error) { return f.watchDataCall(paths, into) }}
+	return Read{operation: opSetWatches, path: first, build: func(f *Framework) (*call, error) { return f.watchDataCall(paths, into) }}
 }
 
 func (f *Framework) watchDataCall(paths []string, into []*Watch) (*call, error) {
