@@ -79,7 +79,8 @@ func (e *engine) add(n *node, t task) {
 // take makes the queued work of a node the one that is under way.
 func (e *engine) take(n *node) task {
 	t := n.queued
-	if e.eager && t.work.asksStat(n, e.oneShot) {
+	// For an absent root, only a request for the Stat sets a one-shot watch.
+	if e.eager && t.work.asksStat(n, e.oneShot) && e.picture.has(n.path) {
 		t.work |= readData
 	}
 	t.work = e.oversized.without(t.work, n.path)

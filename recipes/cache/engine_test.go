@@ -138,6 +138,37 @@ func TestRequestsOfARefillFollowTheChanges(t *testing.T) {
 	})
 }
 
+// On one-shot watches, the watch for an absent root is set by a request for its Stat. The cache
+// must not ask for the data instead when most comparisons have found a change.
+func TestTheRootGoesAfterARefillThatFoundChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		paths := append(plant(t, writer, 2, 2, nil), "/tree", "/tree/folder-000", "/tree/folder-001")
+		c := newCache(t, client, "/tree")
+		start(t, c)
+		// Without the pauses, a cache that asks again and again would stop the clock.
+		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == client.Session().ID() && (r.Op == zkserver.OpGetData || r.Op == zkserver.OpExists) {
+				return zkserver.Delay(100 * time.Millisecond)
+			}
+			return zkserver.Pass
+		}))
+		allow := server.Refuse()
+		server.Cut(client.Session().ID(), 1)
+		setAll(t, writer, paths, "1")
+		allow()
+		fresh(t, c)
+		remove(t, writer, "/tree")
+		fresh(t, c)
+		require.Empty(t, picture(c))
+		create(t, writer, "/tree", "again")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/tree": "again"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
 // A folder that was created in a gap of the events has an event of its own before the sweep has
 // listed it. Its children were created in the gap too, and have no event.
 func TestAFolderOfTheGapThatChangesDuringTheSweep(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// ChildData is a znode of the picture. All users share it, so it must not be changed.
+// ChildData is a znode of the picture. Its data is shared by all users, so it must not be changed.
 type ChildData struct {
 	Path string
 

@@ -6,8 +6,8 @@ import (
 )
 
 // folder is the records of the children of one znode by name: a hash table with linear probing.
-// The records have their names, so the table has only pointers to them, and it grows by an
-// eighth. A map would take twice the memory.
+// The records have their names, so the table does not, and it grows by an eighth. A map would
+// take three times the memory.
 type folder struct {
 	hashes  []uint32 // of the names; 0 is a free place
 	records []record
