@@ -9,9 +9,9 @@ import (
 // record is a state of a znode in one piece of memory: its name, its Stat, its data. It never
 // changes.
 //
-// The Stat is a mask of the fields that are not zero, and those fields as varints. Transactions
-// and times are differences to those of the creation, which are mostly zero or small. So the
-// Stat of most znodes takes 13 bytes, of 72 as a struct.
+// The Stat is a mask of the fields that are not zero, and these fields as varints. Transactions
+// and times are differences from the creation, mostly zero or small. The Stat of most znodes
+// takes 12 bytes, and 72 as a struct.
 type record []byte
 
 // hasData is the bit of the mask that tells empty data from none.
@@ -61,7 +61,7 @@ func (r record) name() []byte {
 	return name
 }
 
-// read returns what the record was made of, but for the path.
+// read returns the Stat and the data.
 func (r record) read() (s framework.Stat, data []byte) {
 	mask, _, rest := r.split()
 	var fields [statFields]int64

@@ -51,7 +51,7 @@ func newStorage(withoutData bool) *standardStorage {
 	return &standardStorage{withoutData: withoutData, folders: make(map[string]*folder)}
 }
 
-// cut divides a path into that of its folder, with a slash behind, and its name.
+// cut divides a path into its folder, with a slash behind, and its name.
 func cut(path string) (parent, name string) {
 	at := strings.LastIndexByte(path, '/') + 1
 	return path[:at], path[at:]

@@ -6,9 +6,9 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// A sweep compares the whole tree with the picture. It visits what the picture has, lists the
-// folders, and reads what the picture does not have. What the picture gets meanwhile has its
-// own events from then on, and its children belong to the sweep. ARCHITECTURE.md has the
+// A sweep compares the whole tree with the picture. It visits each path of the picture, lists
+// the folders, and reads what they have besides. A path that enters the picture during the sweep
+// has its own events from then on, and the sweep lists its children. ARCHITECTURE.md has the
 // argument.
 
 // walk is paths to be visited when the window has room for them. It counts as a task until its
