@@ -26,9 +26,9 @@ NEMESIS ?=
 # What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
 MUTANTS ?=
 
-# The modules beside the main one. Those of gRPC have tests that need -race.
-GRPC_MODULES := recipes/discovery/grpcresolver examples/grpc
-MODULES := testing/internal/bench $(GRPC_MODULES)
+# The modules beside the main one. The tests of all but the benchmarks need -race.
+RACE_MODULES := recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
+MODULES := testing/internal/bench $(RACE_MODULES)
 
 LINTER := tools/bin/golangci-lint
 
@@ -45,7 +45,7 @@ deps: ## name the Debian packages that the tests need and lack, and install them
 # random ones. Their findings become cases, see internal/seeds.
 test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first
 	$(GO) -C testing/internal/bench test -timeout 40m ./...
-	for module in $(GRPC_MODULES); do $(GO) -C $$module test -race -shuffle=on -timeout 40m ./... || exit 1; done
+	for module in $(RACE_MODULES); do $(GO) -C $$module test -race -shuffle=on -timeout 40m ./... || exit 1; done
 	$(GO) test -race -shuffle=on -timeout 40m ./...
 
 # Packages wait more than they compute: four at a time keep two processors busy.
