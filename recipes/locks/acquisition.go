@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -211,17 +212,34 @@ func (a *acquisition) known() ([]string, bool) {
 }
 
 // look asks the driver about the contenders that are known. It lists them first if none
-// are known, and lists once more if a new list could change the answer.
+// are known, and lists once more if a new list could change the answer. While an acquisition
+// of this process stands between, it waits for that one and needs no list.
 func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, error) {
 	for listed := false; ; listed = true {
 		if contenders, known := a.known(); known {
 			result, err := a.decide(ctx, contenders)
 			switch {
 			case errors.Is(err, errOlderThanAHold): // whose acquirer has seen a newer list
-			case err != nil || result.GetsTheLock || listed || !a.isOutdated(result):
+			case err != nil || result.GetsTheLock || !a.heedsForeign(result):
 				return result, contenders, err
+			default:
+				if own := a.ownAhead(contenders); own != "" {
+					return PredicateResults{PathsToWatch: []string{own}}, contenders, nil
+				}
+				if listed || !a.isOutdated() {
+					return result, contenders, nil
+				}
 			}
 			a.demand()
+		} else if !listed && a.folder.isCrowded() {
+			if err := a.stands(ctx); err != nil {
+				return PredicateResults{}, nil, err
+			}
+			if own := a.ownAhead(nil); own != "" {
+				a.behind = true
+				a.span.waits(ctx) // at a position that is not known yet
+				return PredicateResults{PathsToWatch: []string{own}}, []string{own, a.name}, nil
+			}
 		}
 		if err := a.folder.list(ctx, a.l.queue, a.number); err != nil {
 			return PredicateResults{}, nil, err
@@ -229,18 +247,67 @@ func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, err
 	}
 }
 
-// isOutdated reports whether a contender that the driver waits for may have left
-// unnoticed. Acquisitions of this process always report that they leave.
-func (a *acquisition) isOutdated(result PredicateResults) bool {
-	if a.shrinking == nil || !a.folder.isStale(a.order()) {
+// heedsForeign reports whether the driver waits for a contender of another process.
+// Acquisitions of this process always report that they leave.
+func (a *acquisition) heedsForeign(result PredicateResults) bool {
+	return a.shrinking == nil || slices.ContainsFunc(result.PathsToWatch, func(name string) bool { return a.companion(name) == nil })
+}
+
+// sample is how many other acquisitions of this process, and near how many contenders before
+// ours, a search for one of our own ahead looks at.
+const (
+	sample = 8
+	near   = 32
+)
+
+// ownAhead returns an acquisition of this process that stands before ours and that ours must
+// wait for, the last one it finds, or "". Drivers of other packages are not asked about a
+// part of the queue, and the departure of a contender whose place may be taken says too little.
+func (a *acquisition) ownAhead(contenders []string) string {
+	order := a.order()
+	if _, ok := a.driver.(newcomerDriver); !ok || a.shrinking == nil || order == nil || order.marks {
+		return ""
+	}
+	some := a.folder.some(sample)
+	if len(some) < 2 { // ours is alone
+		return ""
+	}
+	before := slices.DeleteFunc(some, func(name string) bool {
+		return !a.driver.Contends(name) || a.driver.Compare(name, a.name) >= 0
+	})
+	slices.SortFunc(before, a.driver.Compare)
+	if ours := slices.Index(contenders, a.name); ours > 0 {
+		before = append(before, contenders[max(ours-near, 0):ours]...)
+	}
+	for _, name := range slices.Backward(before) {
+		if !a.willReport(name) {
+			continue
+		}
+		// As the queue shrinks, a contender that keeps ours out alone does so among others.
+		result, err := a.driver.GetsTheLock([]string{name, a.name}, a.name, a.max.n)
+		if err != nil || result.GetsTheLock {
+			return ""
+		}
+		return name
+	}
+	return ""
+}
+
+// willReport reports whether the name is an acquisition of this process that will report
+// that it leaves.
+func (a *acquisition) willReport(name string) bool {
+	m := a.companion(name)
+	return m != nil && !m.over.hasEnded()
+}
+
+// isOutdated reports whether a contender ahead may have left unnoticed.
+func (a *acquisition) isOutdated() bool {
+	if a.shrinking == nil {
 		return false
 	}
-	for _, name := range result.PathsToWatch {
-		if a.companion(name) == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.folder.unsure(a.order()), func(name string) bool {
+		return a.awaited[name] == nil && a.driver.Compare(name, a.name) < 0
+	})
 }
 
 func (a *acquisition) order() *order { return a.folder.orderOf(a.l.queue) }
@@ -258,19 +325,25 @@ func (a *acquisition) companion(name string) *member {
 	return m
 }
 
-// decide asks the driver and checks its answer.
-func (a *acquisition) decide(ctx context.Context, contenders []string) (PredicateResults, error) {
+// stands returns an error if our node is known to be gone. It is called after the contenders
+// were read.
+func (a *acquisition) stands(ctx context.Context) error {
 	// The maximum is read after the list. Since then contenders may have left, but none
 	// has come before ours, so both together are an answer as of this moment.
 	if err := a.max.read(ctx, a.l.maxLeases, a.wants); err != nil {
-		return PredicateResults{}, err
+		return err
 	}
 	if err := a.session.Err(); err != nil {
-		return PredicateResults{}, nodeGone(err)
+		return nodeGone(err)
 	}
-	// The contenders were read before this check. If another goroutine has removed one of
-	// them for its deletion, an earlier deletion of our node has been delivered by now.
-	if err := a.heedOwn(); err != nil {
+	// If another goroutine has removed a contender for its deletion, an earlier deletion of
+	// our node has been delivered by now.
+	return a.heedOwn()
+}
+
+// decide asks the driver and checks its answer.
+func (a *acquisition) decide(ctx context.Context, contenders []string) (PredicateResults, error) {
+	if err := a.stands(ctx); err != nil {
 		return PredicateResults{}, err
 	}
 	result, err := a.driver.GetsTheLock(contenders, a.name, a.max.n)
@@ -334,6 +407,9 @@ func (a *acquisition) refusal(cause error) error {
 	contenders := a.folder.lastKnown(a.l.queue)
 	if i := slices.Index(contenders, a.name); i >= 0 {
 		contenders = contenders[:i]
+	}
+	if len(contenders) == 0 { // see behindOwn
+		contenders = slices.Collect(maps.Keys(a.awaited))
 	}
 	return a.l.notAcquired(a.folder, contenders, cause)
 }

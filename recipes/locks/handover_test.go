@@ -181,7 +181,7 @@ func TestHandoverInTheProcess(t *testing.T) {
 	}
 }
 
-// TestOneWhoGivesUpLetsNobodyIn has the one in the middle of three leave the queue.
+// TestOneWhoGivesUpLetsNobodyIn has the one before the last of four leave the queue.
 func TestOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 	for _, inProcess := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
@@ -193,11 +193,13 @@ func TestOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 				}
 				mutex := newMutex(t, waiter.Framework, handoverPath)
 				lease := acquire(t, newMutex(t, holder, handoverPath))
+				next := acquireLater(withLimit(t), newMutex(t, holder, handoverPath))
+				awaitQueue(t, mutex, 2)
 				ctx, giveUp := context.WithCancel(withLimit(t))
 				gaveUp := acquireLater(ctx, newMutex(t, middle, handoverPath))
-				awaitQueue(t, mutex, 2)
-				result := acquireLater(withLimit(t), mutex)
 				awaitQueue(t, mutex, 3)
+				result := acquireLater(withLimit(t), mutex)
+				awaitQueue(t, mutex, 4)
 				require.NoError(t, waiter.Sync(withLimit(t), "/"))
 				sent := waiter.requests()
 				giveUp()
@@ -205,10 +207,14 @@ func TestOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 				if !inProcess { // else the waiter knows who has left, and who is before that one
 					awaitRequest(t, sent, opGetChildren2, result)
 				}
-				awaitQueue(t, mutex, 2)
+				awaitQueue(t, mutex, 3)
 				requireWaiting(t, result)
 				release(t, lease)
-				o := await(t, result)
+				o := await(t, next)
+				require.NoError(t, o.err)
+				requireWaiting(t, result)
+				release(t, o.lease)
+				o = await(t, result)
 				require.NoError(t, o.err)
 				release(t, o.lease)
 			})

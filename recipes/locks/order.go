@@ -21,7 +21,7 @@ type order struct {
 	number uint64            // of the list that live is from
 	live   []string          // in the order of the queue
 	gone   map[string]uint64 // removed from live, with the number of lists begun by then
-	stale  bool              // a contender in the middle has left: others before it may have, too
+	unsure int               // how many of live, from its beginning, may have left unnoticed
 }
 
 func (q *queue) newOrder(shrinking ShrinkingQueue) order {
@@ -61,11 +61,11 @@ func (f *folder) remove(o *order, name string) {
 	case i < 0:
 		return
 	case i == 0:
-		o.live = o.live[1:]
+		o.live, o.unsure = o.live[1:], max(o.unsure-1, 0)
 	default:
 		// It was watched, the contenders before it perhaps not.
 		o.live = slices.Concat(o.live[:i], o.live[i+1:])
-		o.stale = true
+		o.unsure = max(o.unsure-1, i)
 	}
 	if f.begun > o.number { // a list that was begun before may still bring the name back
 		o.forgetLocked(name, f.begun)
@@ -156,17 +156,24 @@ func (o *order) takeInLocked(number uint64, sorted, over []string) {
 	for _, name := range over {
 		o.forgetLocked(name, number)
 	}
-	o.number, o.live, o.stale = number, sorted, false
+	o.number, o.live, o.unsure = number, sorted, 0
 	if len(o.gone) > 0 {
 		o.live = slices.DeleteFunc(slices.Clone(sorted), func(name string) bool { _, gone := o.gone[name]; return gone })
 	}
 }
 
-// isStale reports whether contenders may have left unnoticed.
-func (f *folder) isStale(o *order) bool {
+// unsure returns the contenders that may have left unnoticed. The caller must not change them.
+func (f *folder) unsure(o *order) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return o.stale
+	return o.live[:o.unsure:o.unsure]
+}
+
+// size returns how many contenders are known.
+func (f *folder) size(o *order) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(o.live)
 }
 
 func (f *folder) orderOf(q *queue) *order {

@@ -46,10 +46,7 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 	if len(names) == 0 { // the driver knows no contender whose departure is enough
 		return a.awaitFolder(ctx)
 	}
-	if a.awaited == nil {
-		a.awaited, a.wake = make(map[string]*predecessor), make(chan struct{}, 1)
-	}
-	a.awaitOnly(a.andTheOneBefore(contenders, names))
+	a.awaitOnly(a.andMore(contenders, names))
 	if err := a.watch(ctx, names); err != nil {
 		return err
 	}
@@ -58,15 +55,31 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 	return err
 }
 
-// andTheOneBefore returns the names to wait for. When the only name is the contender right
-// before ours, it adds the contender that this one waits for. So when our predecessor
-// leaves, we know already whether another contender stands before us, and take the lock
-// without a new list. Other waiters of the same contender, such as readers behind one
-// writer, enter together and need no such preparation.
-func (a *acquisition) andTheOneBefore(contenders, names []string) []string {
+// notified is how many names in a list cost a server and the network as much as one
+// notification, roughly.
+const notified = 16
+
+// andMore returns the names to wait for, with contenders whose departure we want to know of
+// before it is our turn. So when our predecessor leaves, we know already whether another
+// contender stands before us, and take the lock without a new list.
+//
+// If few stand before us in a long queue, we wait for all of them. Otherwise, when the only
+// name is the contender right before ours, we add the contender that this one waits for:
+// that is the time for a new list. Other waiters of the same contender, such as readers
+// behind one writer, enter together and need no such preparation.
+func (a *acquisition) andMore(contenders, names []string) []string {
 	ours := slices.Index(contenders, a.name)
-	if len(names) != 1 || a.shrinking == nil || ours < 1 || contenders[ours-1] != names[0] {
+	if a.shrinking == nil || ours < 1 {
 		return names
+	}
+	if ours*notified <= a.folder.size(a.order()) {
+		return contenders[:ours]
+	}
+	if len(names) != 1 || contenders[ours-1] != names[0] {
+		return names
+	}
+	if a.companion(names[0]) != nil && !a.order().marks {
+		return names // before it leaves as the holder, all before it have left
 	}
 	result, err := a.driver.GetsTheLock(contenders, names[0], a.max.n)
 	if err != nil || len(result.PathsToWatch) != 1 {
@@ -77,6 +90,9 @@ func (a *acquisition) andTheOneBefore(contenders, names []string) []string {
 
 // awaitOnly waits for the contenders with these names and stops waiting for others.
 func (a *acquisition) awaitOnly(names []string) {
+	if a.awaited == nil && len(names) > 0 {
+		a.awaited, a.wake = make(map[string]*predecessor), make(chan struct{}, 1)
+	}
 	for name, p := range a.awaited {
 		if !slices.Contains(names, name) {
 			p.cancel()

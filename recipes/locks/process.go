@@ -158,9 +158,23 @@ func (f *folder) alive() []string {
 	return names
 }
 
+// some returns the names of up to n acquisitions of this process, whichever they are.
+func (f *folder) some(n int) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := make([]string, 0, min(n, f.members.len()))
+	for m := range f.members.all {
+		if len(names) == cap(names) {
+			break
+		}
+		names = append(names, m.name)
+	}
+	return names
+}
+
 // crowd is the number of users of a folder from which on a newcomer shares the next list
 // with others instead of reading one with its create. A waiting acquisition counts as two.
-const crowd = 64
+const crowd = 32
 
 // isCrowded reports whether the folder has a crowd of users.
 func (f *folder) isCrowded() bool {
