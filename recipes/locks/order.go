@@ -61,7 +61,8 @@ func (f *folder) remove(o *order, name string) {
 	case i < 0:
 		return
 	case i == 0:
-		o.live, o.unsure = o.live[1:], max(o.unsure-1, 0)
+		o.live = o.live[1:]
+		o.unsure = max(o.unsure-1, 0)
 	default:
 		// It was watched, the contenders before it perhaps not.
 		o.live = slices.Concat(o.live[:i], o.live[i+1:])

@@ -48,13 +48,13 @@ func (c *counted) since(ops ...zkserver.OpCode) (n int) {
 	return n
 }
 
-// waiters has n goroutines of one client wait for a lock, with mutexes of their own.
-func waiters(t *testing.T, client *framework.Framework, path string, n int) (results <-chan outcome, giveUp func()) {
+// waiters has n goroutines of one client wait for the lock at /lock, with mutexes of their own.
+func waiters(t *testing.T, client *framework.Framework, n int) (results <-chan outcome, giveUp func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	outcomes := make(chan outcome, n)
 	for range n {
-		mutex := newMutex(t, client, path)
+		mutex := newMutex(t, client, "/lock")
 		go func() {
 			lease, err := mutex.Acquire(ctx)
 			outcomes <- outcome{lease, err}
@@ -77,7 +77,7 @@ func TestOneListForAllWaitersAfterAReset(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const n = 300
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
-		results, giveUp := waiters(t, w.waiter, "/lock", n)
+		results, giveUp := waiters(t, w.waiter, n)
 		time.Sleep(time.Second)
 		sent := countRequests(t, w.server)
 		require.Equal(t, 1, w.server.Cut(w.waiter.Session().ID(), 1))
@@ -126,7 +126,7 @@ func TestNewcomersShareLists(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		results, giveUp := waiters(t, w.waiter, "/lock", n)
+		results, giveUp := waiters(t, w.waiter, n)
 		time.Sleep(time.Second)
 		require.Less(t, sent.since(zkserver.OpGetChildren2, zkserver.OpGetChildren), n/2)
 		giveUp()
@@ -141,7 +141,7 @@ func TestANewcomerBehindItsOwnNeedsNoList(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
 		const first, more = 32, 50
-		crowd, giveUp := waiters(t, w.waiter, "/lock", first)
+		crowd, giveUp := waiters(t, w.waiter, first)
 		time.Sleep(time.Second)
 		sent := countRequests(t, w.server)
 		var results []<-chan outcome
@@ -234,7 +234,7 @@ func TestMemoryOfWaiters(t *testing.T) {
 		mutex := newMutex(t, holder, "/lock")
 		lease := acquire(t, mutex)
 		before := memory()
-		results, giveUp := waiters(t, client, "/lock", n)
+		results, giveUp := waiters(t, client, n)
 		ctx := withLimit(t)
 		for { // until each watches its own node, and none asks for anything
 			counts, err := server.FourLetterWord(ctx, "wchs")

@@ -692,7 +692,7 @@ var locksMutants = []mutant{
 		dir:      "recipes/locks",
 		in:       "(*acquisition).ownAhead",
 		old:      `err != nil || result.GetsTheLock`,
-		new:      `err != nil`,
+		new:      `err != nil || result.GetsTheLock && name == a.name`,
 		pkg:      "./recipes/locks",
 		test:     "^TestAReaderWaitsForNoReaderOfItsOwn$",
 		tries:    often,
