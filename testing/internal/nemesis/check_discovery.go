@@ -20,6 +20,14 @@ func registrations(r *roundReport, spec lockSpec) (n int) {
 	return n
 }
 
+// wrongPresences returns a check of all registrations in a folder. It relies on the servers
+// throughout: a watcher has its picture from them.
+func wrongPresences(folder func(lockSpec) string) func(*roundReport, lockSpec) []violation {
+	return func(r *roundReport, spec lockSpec) []violation {
+		return slices.Concat(wrongRegistrations(r, spec), outlivers(r, spec, folder(spec)))
+	}
+}
+
 // wrongRegistrations finds watchers and servers that, after all was healed, did not have exactly
 // what the live processes had registered.
 func wrongRegistrations(r *roundReport, spec lockSpec) (found []violation) {
@@ -91,12 +99,8 @@ func termsOf(r *roundReport, spec lockSpec, folder string) map[string]map[string
 	return all
 }
 
-// outliversOf returns a check that finds registrations whose znodes were there, by the
-// servers' log, before they were asked for, or after the server had confirmed their end.
-func outliversOf(folder func(lockSpec) string) func(*roundReport, lockSpec) []violation {
-	return func(r *roundReport, spec lockSpec) []violation { return outlivers(r, spec, folder(spec)) }
-}
-
+// outlivers finds registrations whose znodes were there, by the servers' log, before they
+// were asked for, or after the server had confirmed their end.
 func outlivers(r *roundReport, spec lockSpec, folder string) (found []violation) {
 	if r.log == nil || r.record.WallOffset == 0 {
 		return nil

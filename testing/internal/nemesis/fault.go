@@ -26,7 +26,7 @@ type fault struct {
 	length func(*rand.Rand) time.Duration
 
 	// strike does it. What it learns about the victims goes into the record; undo,
-	// if there is anything to undo, is called when its time has come.
+	// if there is anything to undo, is called when its time has come. One that fails halfway returns both.
 	strike func(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo undo, err error)
 }
 

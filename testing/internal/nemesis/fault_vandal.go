@@ -129,6 +129,9 @@ func denyRights(ctx context.Context, c *cluster, folder string, _ *rand.Rand, _ 
 	read, all := zk.WorldACL(zk.PermRead|zk.PermAdmin), zk.WorldACL(zk.PermAll)
 	return func(ctx context.Context) error {
 		err := c.vandal.SetACL(ctx, folder, all)
+		for framework.OutcomeUnknown(err) && ctx.Err() == nil {
+			err = c.vandal.SetACL(ctx, folder, all)
+		}
 		if errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}
@@ -137,20 +140,22 @@ func denyRights(ctx context.Context, c *cluster, folder string, _ *rand.Rand, _ 
 }
 
 // addForeigners puts children into the folder that belong to no client. Some of their names
-// look as if they were in the queue.
+// look as if they were in the queue. After a failure the undo deletes those that are there.
 func addForeigners(ctx context.Context, c *cluster, folder string, random *rand.Rand, _ *faultRecord) (undo, error) {
 	names := []string{"README", "_c_a", "lock-", "lock--1", "0000000000", fmt.Sprintf("x-%d", random.Uint32())}
+	remove := func(ctx context.Context) error {
+		var err error
+		for _, name := range names {
+			// No client uses these names, so a try whose outcome is unknown is repeated.
+			err = errors.Join(err, c.vandal.Delete(ctx, folder+"/"+name, framework.Idempotent()))
+		}
+		return err
+	}
 	for _, name := range names {
 		_, err := c.vandal.Create(ctx, folder+"/"+name, []byte("nobody's"))
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return nil, err
+			return remove, err
 		}
 	}
-	return func(ctx context.Context) error {
-		var err error
-		for _, name := range names {
-			err = errors.Join(err, c.vandal.Delete(ctx, folder+"/"+name, framework.Quietly()))
-		}
-		return err
-	}, nil
+	return remove, nil
 }

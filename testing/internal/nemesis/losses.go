@@ -18,7 +18,8 @@ import (
 //
 // If servers lose a deletion, a lock's old holder is back in its queue. If they lose a creation, they let
 // the next contender in. No lock can keep its promises on such servers. So the round is void: only
-// what the clients know among themselves is judged, and the campaign plays another round instead.
+// what the clients know among themselves is judged, and the campaign plays another round instead. A
+// picture is nothing that they know among themselves: a watcher shows what the servers say.
 func (r *roundReport) losses() (told []string) {
 	tell := func(what string, all []string) {
 		if len(all) > 0 {

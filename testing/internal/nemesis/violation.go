@@ -45,7 +45,7 @@ func promisesOf(record *campaignRecord) []promise {
 }
 
 // ofRecipes finds breaches of the promises that single recipes have, by what
-// clients saw.
+// clients know among themselves.
 func ofRecipes(r *roundReport) (found []violation) {
 	for _, spec := range r.record.Locks {
 		if find := workloadOf(spec).find; find != nil {
@@ -55,7 +55,7 @@ func ofRecipes(r *roundReport) (found []violation) {
 	return found
 }
 
-// ofRecipesAtServers finds them by what the servers have.
+// ofRecipesAtServers finds them by what the servers have, have logged or have told a client.
 func ofRecipesAtServers(r *roundReport) (found []violation) {
 	for _, spec := range r.record.Locks {
 		if find := workloadOf(spec).findAtServers; find != nil {
@@ -98,8 +98,8 @@ type violation struct {
 type check struct {
 	find func(*roundReport) ([]violation, error)
 
-	// servers says that it relies on what the servers have in the end, or in their logs; the others
-	// on what the clients saw only.
+	// servers says that it relies on what the servers have in the end, in their logs, or in their answers
+	// to a client that only looks. The others rely on what the clients know among themselves.
 	servers bool
 }
 

@@ -41,8 +41,8 @@ type workload struct {
 	folders, protects func(lockSpec) []string
 
 	// promises are what this recipe promises besides the common promises. In a round, find
-	// finds their breaches by what clients saw, and findAtServers by what the
-	// servers have or have logged.
+	// finds their breaches by what clients know among themselves, and findAtServers by what
+	// the servers have, have logged or have told a client.
 	promises            []promise
 	find, findAtServers func(*roundReport, lockSpec) []violation
 

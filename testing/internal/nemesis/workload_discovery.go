@@ -25,11 +25,11 @@ const (
 var discoveryWorkloads = []workload{
 	{
 		name: "discovery", workers: 1, least: 60, folders: serviceFolders, promises: []promise{noGhost, noMissing},
-		find: wrongRegistrations, findAtServers: outliversOf(lockSpec.service), done: registrations, prepare: prepareDiscovery,
+		findAtServers: wrongPresences(lockSpec.service), done: registrations, prepare: prepareDiscovery,
 	},
 	{
 		name: "group", workers: 1, least: 60, promises: []promise{noGhost, noMissing},
-		find: wrongRegistrations, findAtServers: outliversOf(lockSpec.path), done: registrations, prepare: prepareGroup,
+		findAtServers: wrongPresences(lockSpec.path), done: registrations, prepare: prepareGroup,
 	},
 }
 

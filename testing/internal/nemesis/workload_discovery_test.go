@@ -96,7 +96,7 @@ func TestRegistrationsThatOutliveTheirProcesses(t *testing.T) {
 			if c.ended != 0 {
 				p.commit(txnDelete, 'a', 2, c.ended, groupSpec.path()+"/c1")
 			}
-			find := func(r *roundReport) []violation { return outliversOf(lockSpec.path)(r, groupSpec) }
+			find := func(r *roundReport) []violation { return outlivers(r, groupSpec, groupSpec.path()) }
 			if c.ghost {
 				require.Contains(t, broken(t, find, noGhost, p), "group-s: /nemesis/locks/group-s/c1 of session 0x61")
 				return
@@ -109,7 +109,7 @@ func TestRegistrationsThatOutliveTheirProcesses(t *testing.T) {
 // A session that no client has noted may be of any. What is no instance does not count.
 func TestRegistrationsOfUnknownSessions(t *testing.T) {
 	t.Parallel()
-	find := func(r *roundReport) []violation { return outliversOf(lockSpec.service)(r, discoverySpec) }
+	find := func(r *roundReport) []violation { return outlivers(r, discoverySpec, discoverySpec.service()) }
 	p := only(discoverySpec, nil, registered(discoverySpec, "x", 5, 8, 20))
 	p.commit(txnCreate2, 'z', 1, 6, discoverySpec.service()+"/x")
 	p.commit(txnDelete, 'z', 2, 19, discoverySpec.service()+"/x")

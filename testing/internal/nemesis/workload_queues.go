@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,10 @@ const (
 )
 
 const (
-	someItems   = 8                      // that a turn consumes, at most
-	consumeTime = 300 * time.Millisecond // of a turn that consumes
-	drainTime   = 5 * time.Second        // of a loop of the last turn, at most
+	someItems   = 8                      // that a turn consumes of a queue, at most
+	fullQueue   = 50                     // items with which a queue gets no more
+	consumeTime = 300 * time.Millisecond // of a turn for a queue, at least
+	longestTime = 5 * time.Second        // the same, at most
 )
 
 // queuing is what a worker has of the queues.
@@ -43,11 +45,28 @@ type queuing struct {
 
 	locked *queues.DistributedQueue
 	simple *queues.SimpleDistributedQueue
+	stocks []*stock
 	items  int
+}
+
+// stock is a queue as a worker sees it.
+type stock struct {
+	path    string
+	consume func(ctx context.Context, n int) (took int)
+	waiting int           // items, when they were counted last
+	during  time.Duration // that the next turn has for it
 }
 
 // prepareQueue puts items into two queues, or consumes some.
 func prepareQueue(w *worker) (func(context.Context), error) {
+	q, err := newQueuing(w)
+	if err != nil {
+		return nil, err
+	}
+	return q.turn, nil
+}
+
+func newQueuing(w *worker) (*queuing, error) {
 	q := &queuing{worker: w}
 	var err error
 	if q.locked, err = queues.NewDistributedQueue(w.client.framework, w.spec.path()+"/"+lockedItems, queues.WithLockPath(w.spec.path()+"/"+itemLocks)); err != nil {
@@ -56,21 +75,75 @@ func prepareQueue(w *worker) (func(context.Context), error) {
 	if q.simple, err = queues.NewSimpleDistributedQueue(w.client.framework, w.spec.path()+"/"+simpleItems); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) {
-		if w.last {
-			q.put(ctx)
-			q.drain(ctx)
-			return
+	q.stocks = []*stock{
+		{path: q.locked.Path(), consume: q.consumeLocked, during: consumeTime},
+		{path: q.simple.Path(), consume: q.consumeSimple, during: consumeTime},
+	}
+	return q, nil
+}
+
+// turn puts items into both queues, or consumes some of each. A full queue gets no more. Otherwise the
+// workers of a slow machine would put more than they consume, and the last turn could not consume the rest in time.
+func (q *queuing) turn(ctx context.Context) {
+	if q.last {
+		q.put(ctx)
+		q.drain(ctx)
+		return
+	}
+	counting, cancel := q.bounds(ctx)
+	err := q.count(counting)
+	cancel()
+	// A worker that could not count may put: otherwise no item would meet servers in trouble.
+	if full := err == nil && q.waiting() >= fullQueue; !full && q.random.IntN(2) == 0 {
+		q.put(ctx)
+		return
+	}
+	q.consume(ctx)
+}
+
+// count counts the items of both queues.
+func (q *queuing) count(ctx context.Context) error {
+	for _, s := range q.stocks {
+		stat, err := q.client.framework.Exists(ctx, s.path)
+		if err != nil {
+			return err
 		}
-		if w.random.IntN(2) == 0 {
-			q.put(ctx)
-			return
+		s.waiting = 0
+		if stat != nil {
+			s.waiting = int(stat.NumChildren)
 		}
-		ctx, cancel := context.WithTimeout(ctx, consumeTime)
-		defer cancel()
-		q.consumeLocked(ctx, 1+w.random.IntN(someItems))
-		q.consumeSimple(ctx, 1+w.random.IntN(someItems))
-	}, nil
+	}
+	return nil
+}
+
+// waiting is how many items the longer queue had when they were counted last.
+func (q *queuing) waiting() (most int) {
+	for _, s := range q.stocks {
+		most = max(most, s.waiting)
+	}
+	return most
+}
+
+// consume consumes some items of each queue, in any order. In the last turn it does not wait at an empty queue.
+func (q *queuing) consume(ctx context.Context) {
+	for _, i := range q.random.Perm(len(q.stocks)) {
+		if s := q.stocks[i]; !q.last || s.waiting > 0 {
+			s.take(ctx, 1+q.random.IntN(someItems))
+		}
+	}
+}
+
+// take consumes up to n items. A consumer needs a few round trips before it has an item. On a slow machine a
+// short turn might consume none of those that wait, so the next one has twice the time.
+func (s *stock) take(ctx context.Context, n int) {
+	ctx, cancel := context.WithTimeout(ctx, s.during)
+	defer cancel()
+	switch took := s.consume(ctx, n); {
+	case took > 0:
+		s.during = max(s.during/2, consumeTime)
+	case s.waiting > 0:
+		s.during = min(2*s.during, longestTime)
+	}
 }
 
 // item is the text of another item. No other one has it.
@@ -135,28 +208,29 @@ func (q *queuing) note(kind eventKind, queue, item string, result outcome, err e
 var errNotConsumed = errors.New("the item could not be consumed")
 
 // consumeLocked consumes so many items. Some fail, and some loops are left.
-func (q *queuing) consumeLocked(ctx context.Context, n int) {
+func (q *queuing) consumeLocked(ctx context.Context, n int) (took int) {
 	for item, err := range q.locked.Items(ctx) {
 		if err != nil {
-			return // its context has ended, as a rule
+			return took // its context has ended, as a rule
 		}
 		q.pause(q.upTo(shortHold))
-		n--
 		switch {
 		case !q.last && q.random.IntN(20) == 0:
 			q.note(consumed, lockedItems, string(item.Data), refused, errNotConsumed)
 			item.Fail(errNotConsumed)
-		case n < 0, item.Context().Err() != nil:
-			return // the item stays in the queue
+		case took == n, item.Context().Err() != nil:
+			return took // the item stays in the queue
 		default:
 			// It is written down before the item is deleted.
 			q.note(consumed, lockedItems, string(item.Data), accepted, nil)
 		}
+		took++
 	}
+	return took
 }
 
 // consumeSimple consumes so many items, or all that there are.
-func (q *queuing) consumeSimple(ctx context.Context, n int) {
+func (q *queuing) consumeSimple(ctx context.Context, n int) (took int) {
 	for range n {
 		take := q.simple.Poll
 		if !q.last && q.random.IntN(8) == 0 {
@@ -165,43 +239,34 @@ func (q *queuing) consumeSimple(ctx context.Context, n int) {
 		item, err := take(ctx)
 		if item != nil {
 			q.note(consumed, simpleItems, string(item), changed(err), err)
+			took++
 		}
 		if err != nil {
-			return
+			return took
 		}
 	}
+	return took
 }
 
-// drain consumes until both queues are empty. A consumer needs a few round trips before it has
-// an item. On a slow machine a loop as short as a turn's might consume no item, so each loop may
-// take twice as long as the one before.
+// drain consumes until both queues are empty.
 func (q *queuing) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	c := q.call(q.spec.Name, "", false)
-	for during := consumeTime; ; during = min(2*during, drainTime) {
+	for {
 		err := q.client.framework.Sync(ctx, q.spec.path())
-		left := 1
 		if err == nil {
-			left, err = q.locked.Len(ctx)
-		}
-		if err == nil {
-			_, err = q.simple.Peek(ctx)
+			err = q.count(ctx)
 		}
 		switch {
-		case left == 0 && errors.Is(err, queues.ErrEmpty):
+		case err == nil && q.waiting() == 0:
 			c.ended(monotonic(), nil)
 			return
 		case ctx.Err() != nil:
-			c.failed(monotonic(), fmt.Errorf("%d items left: %w", left, err))
+			c.failed(monotonic(), fmt.Errorf("%d items were left when they were counted last: %w", q.waiting(), cmp.Or(err, ctx.Err())))
 			return
 		}
-		some, stop := context.WithTimeout(ctx, during)
-		q.consumeSimple(some, someItems)
-		if left > 0 {
-			q.consumeLocked(some, someItems)
-		}
-		stop()
+		q.consume(ctx)
 	}
 }
 
