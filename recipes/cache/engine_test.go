@@ -1,6 +1,8 @@
 package cache_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -135,6 +137,39 @@ func TestRequestsOfARefillFollowTheChanges(t *testing.T) {
 	})
 	t.Run(old, func(t *testing.T) {
 		refills(t, old, func(paths []string) [][]string { return [][]string{paths} })
+	})
+}
+
+// Each read of a znode finds it changed once more, and there are more of these than the window
+// holds. The fill still comes to all others.
+func TestAFillEndsWhileZnodesChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		paths := plant(t, writer, 1, 300, nil)
+		restless, done := make(chan string, 1000), make(chan error, 1)
+		go func() {
+			var err error
+			for path := range restless {
+				err = errors.Join(err, writer.Set(context.Background(), path, nil))
+			}
+			done <- err
+		}()
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpGetData || r.SessionID != client.Session().ID() {
+				return zkserver.Pass
+			}
+			restless <- r.Path
+			return zkserver.Delay(time.Millisecond)
+		})
+		c := newCache(t, client, "/tree")
+		start(t, c)
+		require.Equal(t, len(paths)+2, c.Size())
+		remove()
+		require.NoError(t, c.Close())
+		synctest.Wait()
+		close(restless)
+		require.NoError(t, <-done)
 	})
 }
 

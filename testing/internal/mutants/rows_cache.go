@@ -132,6 +132,16 @@ var cacheMutants = []mutant{
 		test:     "^TestRequestsOfARefillFollowTheChanges$",
 	},
 	{
+		name:     "cache-walks-wait-for-events",
+		property: "A fill ends while there are always events to deal with.",
+		dir:      "recipes/cache",
+		in:       "(*engine).fill",
+		old:      "		e.explore() // one",
+		new:      "		if e.queue.head == len(e.queue.nodes) {\n			e.explore()\n		} // one",
+		pkg:      "./recipes/cache",
+		test:     "^TestAFillEndsWhileZnodesChange$",
+	},
+	{
 		name:     "cache-does-not-watch-an-absent-root",
 		property: "On one-shot watches, an absent root is asked for its Stat, which sets a watch.",
 		dir:      "recipes/cache",
