@@ -34,9 +34,8 @@ type Event struct {
 // the data and one for the children, and none once the last of them is
 // cancelled.
 type Watch struct {
-	one  watching.Watch
-	log  *slog.Logger
-	path string
+	one watching.Watch
+	log *slog.Logger
 }
 
 // Fired is closed when the watch has ended by an event or the loss of the
@@ -51,7 +50,7 @@ func (w *Watch) Event() Event { return Event(w.one.Event()) }
 // [*InterruptedError]. A cancelled watch never ends.
 func (w *Watch) Wait(ctx context.Context) (Event, error) {
 	if ctx == nil {
-		return Event{}, fmt.Errorf("framework: watch %s: %w", w.path, errNilContext)
+		return Event{}, fmt.Errorf("framework: watch %s: %w", w.one.Path(), errNilContext)
 	}
 	select {
 	case <-w.Fired():
@@ -63,7 +62,7 @@ func (w *Watch) Wait(ctx context.Context) (Event, error) {
 		return w.Event(), nil
 	case <-ctx.Done():
 		w.Cancel()
-		return Event{}, fmt.Errorf("framework: watch %s: %w", w.path, interrupted(ctx))
+		return Event{}, fmt.Errorf("framework: watch %s: %w", w.one.Path(), interrupted(ctx))
 	}
 }
 
@@ -89,7 +88,7 @@ func (w *Watch) OnFired(fn func(Event)) {
 // returned by context.WithCancelCause: it runs on the goroutine that receives from the
 // server. It is called at once if the znode was deleted before, and never after Cancel.
 func (w *Watch) EndOnDeletion(end context.CancelCauseFunc, cause error) {
-	if !w.one.AddEnd(func() { end(cause) }) && w.Event().Type == zk.EventNodeDeleted {
+	if !w.one.AddEnd(func(watching.Event) { end(cause) }) && w.Event().Type == zk.EventNodeDeleted {
 		end(cause)
 	}
 }
@@ -146,7 +145,7 @@ type watchRequest struct {
 // begin registers a try of the request and returns the function that receives its outcome.
 func (r *watchRequest) begin() func(conduit.Reply, error) {
 	r.current.Cancel() // of a try that failed after this read had succeeded
-	r.current = &Watch{path: r.setting.Path, log: r.f.cfg.log}
+	r.current = &Watch{log: r.f.cfg.log}
 	ask, done := r.f.watches.Begin(&r.current.one, r.setting)
 	if r.flag != nil {
 		// Each try decides again: the watch that served the last one may be gone.

@@ -128,7 +128,7 @@ func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisiti
 		}
 		return nil, nil, err
 	}
-	a := l.newAcquisition(session, node, e, l.join(session, node.Path, l.cfg.data, t))
+	a := l.newAcquisition(session, node, e, folder.join(session, node.Path, l.cfg.data, t))
 	returned := false
 	defer func() {
 		if !returned { // the driver has panicked: the node must not stand in the way of others

@@ -183,7 +183,7 @@ func (c *Condition) node(lease *Lease) (string, error) {
 	if err := lease.Err(); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	_, name := framework.SplitPath(lease.hold.node.Path)
+	_, name := framework.SplitPath(lease.hold.node.path)
 	return framework.JoinPath(c.of.path, name), nil
 }
 

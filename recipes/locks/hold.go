@@ -18,39 +18,44 @@ import (
 // Its context is a child of the session's, and the watch on the node ends it on the
 // goroutine that receives from the server. So the contexts of all its leases end in the
 // call in which the client learns of the reason. A hold has a goroutine only while there is
-// something to find out or to clean up.
+// something to find out or to clean up, and contexts only if a caller asks for them: a
+// client may hold thousands of locks.
 type hold struct {
 	l       *LockInternals
 	session *framework.Session
-	parent  context.Context // of the session
-	letGo   func()          // ends the use of the session by this hold
-	node    LockNode
+	roster  *roster // of the context of the session that ends the hold
+	letGo   func()  // ends the use of the session by this hold
+	node    heldNode
 	self    *member   // what the contenders behind it see
 	row     int       // the number of holds that the node has served, with this one
 	ownDue  time.Time // when to watch the node
 	since   time.Time
 	lost    atomic.Bool // lost, and its node left to the background
 
-	ctx      context.Context
-	end      context.CancelCauseFunc
-	keepNode func() bool // prevents abandon; false if abandon has begun
-
-	// watching is the signal of requests about the node. It ends when the node is gone or
-	// given up, and may outlive ctx.
-	watching signal
-
+	ended   signal // by its release or loss; the end of the session's context need not be in it
 	revoked signal // ends when a client has asked for the lock
 
-	mu     sync.Mutex
-	leases int              // not released yet; at 0 the hold is being released
-	own    *framework.Watch // on node; nil before the first
-	due    *time.Timer      // starts the first examine; may be nil
-	over   bool             // released or lost: no examine may begin
-	work   sync.WaitGroup   // of examine
+	mu        sync.Mutex
+	leases    int                // not released yet; at 0 the hold is being released
+	own       *framework.Watch   // on node; nil before the first
+	due       *time.Timer        // starts the first examine; nil before and after
+	examining context.CancelFunc // ends the requests of examine; may be nil
+	over      bool               // released or lost: no examine may begin
+	work      sync.WaitGroup     // of examine
+}
+
+// heldNode is what a hold needs of its LockNode.
+type heldNode struct {
+	path  string
+	czxid int64
+	token int64
 }
 
 func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
-	h := &hold{l: a.l, session: a.session, parent: parent, letGo: letGo, node: a.node, self: a.self, row: 1}
+	h := &hold{
+		l: a.l, session: a.session, roster: rosterOf(parent), letGo: letGo, self: a.self, row: 1,
+		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()},
+	}
 	h.ownDue = time.Now().Add(holdDelay)
 	h.grantedTo(a.span)
 	h.begin()
@@ -58,7 +63,6 @@ func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 		h.heed(a.data)
 	}
 	h.watchOrExamine(a.own)
-	h.abandonLater()
 	return h
 }
 
@@ -66,7 +70,7 @@ func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 // telemetry: it is waited for, but not counted as held.
 func (h *hold) grantedTo(span *acquireSpan) {
 	if h.l.telemetry != nil {
-		span.granted(h.node.token(), h.session)
+		span.granted(h.node.token, h.session)
 	}
 }
 
@@ -75,31 +79,44 @@ func (h *hold) grantedTo(span *acquireSpan) {
 func (h *hold) successor() *hold {
 	// Let a watch that is being set arrive, within limits: otherwise a row of holds that are
 	// each shorter than a round trip would never have one.
-	limit := time.AfterFunc(examinePause, h.watching.end)
+	limit := time.AfterFunc(examinePause, h.stopExamine)
 	h.finishWork()
 	limit.Stop()
-	h.watching.end()
 	s := &hold{
-		l: h.l, session: h.session, parent: h.parent, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1, ownDue: h.ownDue,
+		l: h.l, session: h.session, roster: h.roster, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1, ownDue: h.ownDue,
 	}
 	s.begin()
 	if h.revoked.hasEnded() {
-		s.revoked.end() // the request is for the holder of the node
+		s.revoked.end(nil) // the request is for the holder of the node
 	}
 	s.watchOrExamine(h.own)
-	s.abandonLater()
 	return s
 }
 
-// begin sets up what ends with the hold.
+// begin makes the hold end with the session. From here on it may be lost at any time.
 func (h *hold) begin() {
 	h.since, h.leases = time.Now(), 1
-	h.ctx, h.end = context.WithCancelCause(h.parent)
+	h.roster.add(h)
 }
 
-// abandonLater makes the loss of the hold abandon it. It is called last, when the watch is
-// in place that abandon cancels.
-func (h *hold) abandonLater() { h.keepNode = context.AfterFunc(h.ctx, h.abandon) }
+// context returns a context that ends with the hold.
+func (h *hold) context() context.Context { return h.ended.within(h.roster.parent) }
+
+// cause returns how the hold has ended, or nil.
+func (h *hold) cause() error {
+	if err := h.ended.cause(); err != nil {
+		return err
+	}
+	return context.Cause(h.roster.parent)
+}
+
+// lose ends the hold, unless it has ended, and leaves the rest to another goroutine: this one
+// may be the receiving one, which must not wait.
+func (h *hold) lose(cause error) {
+	if h.roster.end(h, cause) {
+		go h.abandon()
+	}
+}
 
 // watchOrExamine takes over a watch on the node, or sets one when it is due.
 func (h *hold) watchOrExamine(own *framework.Watch) {
@@ -112,7 +129,9 @@ func (h *hold) watchOrExamine(own *framework.Watch) {
 	default:
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.due = time.AfterFunc(delay, h.examineLater)
+		if !h.over {
+			h.due = time.AfterFunc(delay, h.examineLater)
+		}
 	}
 }
 
@@ -120,19 +139,34 @@ func (h *hold) watchOrExamine(own *framework.Watch) {
 func (h *hold) examineLater() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.over {
-		h.work.Go(h.examine)
+	h.due = nil
+	if h.over {
+		return
 	}
+	ctx, cancel := context.WithCancel(context.Background()) // it may outlive the hold, see successor
+	h.examining = cancel
+	h.work.Go(func() {
+		defer cancel()
+		h.examine(ctx)
+	})
 }
+
+// errNodeDeleted is the loss of all holds whose nodes are deleted by others.
+var errNodeDeleted = &LostError{Reason: framework.ReasonNodeDeleted}
 
 // watch makes own the watch on the node.
 func (h *hold) watch(own *framework.Watch) {
 	h.mu.Lock()
-	h.own = own
+	h.own, h.examining = own, nil
+	over := h.over
 	h.mu.Unlock()
+	if over { // lost while it was made; nothing else would cancel the watch
+		own.Cancel()
+		return
+	}
 	// On the receiving goroutine, so that the hold ends before any waiter of this client
 	// can learn of the same deletion.
-	own.EndOnDeletion(h.end, &LostError{Reason: framework.ReasonNodeDeleted})
+	own.EndOnDeletion(h.lose, errNodeDeleted)
 	own.OnFired(h.onEvent)
 }
 
@@ -146,17 +180,17 @@ func (h *hold) onEvent(event framework.Event) {
 
 // examine reads the node and watches it. It ends the hold if the node is gone, and notes
 // whether a client has asked for the lock. It repeats the read until it succeeds.
-func (h *hold) examine() {
+func (h *hold) examine(ctx context.Context) {
 	pause, told := examinePause, false
-	for first := true; first || h.ctx.Err() == nil; first = false {
+	for first := true; first || h.cause() == nil; first = false {
 		var own *framework.Watch
 		var stat framework.Stat
-		data, err := h.l.client.Get(h.watching.context(), h.node.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
+		data, err := h.l.client.Get(ctx, h.node.path, framework.Watched(&own), framework.StoringStatIn(&stat))
 		switch {
-		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.Stat.Czxid:
+		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.czxid:
 			// Gone, or another node of the same name.
 			own.Cancel()
-			h.end(&LostError{Reason: framework.ReasonNodeDeleted})
+			h.lose(errNodeDeleted)
 			return
 		case err == nil:
 			h.heed(data)
@@ -168,9 +202,9 @@ func (h *hold) examine() {
 		if errors.Is(err, framework.ErrNoAuth) && !told {
 			told = true
 			h.l.client.Logger().Warn("lock node cannot be read: its deletion and requests for the lock go unnoticed until it can",
-				string(keyPath), h.node.Path, "error", err)
+				string(keyPath), h.node.path, "error", err)
 		}
-		sleep(h.ctx, pause)
+		sleep(ctx, pause)
 		// A missing right may be missing for as long as the lock is held: ask less often.
 		if !framework.Retryable(err) {
 			pause = min(2*pause, maxExaminePause)
@@ -186,7 +220,8 @@ const (
 
 // abandon cleans up after a lost hold. The node is deleted in the background.
 func (h *hold) abandon() {
-	cause := context.Cause(h.ctx)
+	cause := h.cause()
+	h.ended.end(cause) // for good: the context of the session may end with another cause later
 	h.lost.Store(true)
 	h.l.telemetry.lost(h.since, cause)
 	h.letGo()
@@ -195,20 +230,36 @@ func (h *hold) abandon() {
 	h.l.handoff.pass()
 	h.unwatch()
 	// A closed client refuses, and its session takes the node away.
-	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())
-	losses.report(h.l.client, h.session, h.node.Path, h.node.token(), lossReason(cause))
+	_ = h.l.client.Delete(context.Background(), h.node.path, framework.InBackground())
+	losses.report(h.l.client, h.session, h.node.path, h.node.token, lossReason(cause))
 }
 
 // unwatch removes the watch on the node, including one that is being set.
 func (h *hold) unwatch() {
 	h.stopWork()
-	h.own.Cancel()
+	h.mu.Lock()
+	own := h.own
+	h.mu.Unlock()
+	own.Cancel()
 }
 
 // stopWork cancels examine and waits for its end.
 func (h *hold) stopWork() {
-	h.watching.end()
+	h.mu.Lock()
+	h.over = true // or another one could begin that nothing cancels
+	h.mu.Unlock()
+	h.stopExamine()
 	h.finishWork()
+}
+
+// stopExamine cancels the requests of a running examine.
+func (h *hold) stopExamine() {
+	h.mu.Lock()
+	cancel := h.examining
+	h.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
 }
 
 // finishWork waits for a running examine, and lets no other begin.
@@ -224,7 +275,7 @@ func (h *hold) finishWork() {
 
 // err returns nil while the lock is held, and otherwise how the hold ended.
 func (h *hold) err() error {
-	if err := context.Cause(h.ctx); err != nil {
+	if err := h.cause(); err != nil {
 		return err
 	}
 	// In a process that was paused the timer that ends the context may be late.
@@ -259,16 +310,14 @@ func (h *hold) leave(ctx context.Context) error {
 	if !last {
 		return lost
 	}
-	if !h.keepNode() {
-		return context.Cause(h.ctx) // lost: abandon does the rest
-	}
 	// Lost by the clock, and the timer has not noticed yet.
-	if lost != nil {
-		h.end(lost)
+	if lost != nil && h.roster.end(h, lost) {
 		h.abandon()
 		return lost
 	}
-	h.end(ErrReleased)
+	if !h.roster.end(h, ErrReleased) {
+		return h.cause() // lost: abandon does the rest
+	}
 	if h.l.handoff != nil && h.l.handoff.next(h) {
 		h.l.telemetry.released(ctx, h.since)
 		return nil
@@ -278,7 +327,7 @@ func (h *hold) leave(ctx context.Context) error {
 	defer h.self.part()
 	h.l.handoff.pass()
 	h.stopWork()
-	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
+	err := h.l.client.Delete(ctx, h.node.path, framework.Guaranteed())
 	// After the deletion, which has ended the watch for the price of a notification: to remove
 	// it before would be a request more.
 	h.own.Cancel()

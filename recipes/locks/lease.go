@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"runtime"
 	"sync/atomic"
 
@@ -18,9 +17,8 @@ import (
 // stays held until the client is closed.
 type Lease struct {
 	hold     *hold
-	via      *LockInternals // the lock it was acquired with, which names paths in its namespace
-	ctx      context.Context
-	end      context.CancelCauseFunc
+	via      *LockInternals              // the lock it was acquired with, which names paths in its namespace
+	ended    signal                      // by its release; how the hold has ended need not be in it
 	derived  atomic.Pointer[derivations] // nil before the first; separate, as its callbacks must not keep the lease alive
 	released atomic.Bool
 	cleanup  runtime.Cleanup
@@ -29,32 +27,35 @@ type Lease struct {
 
 func (h *hold) newLease() *Lease {
 	l := &Lease{hold: h, via: h.l}
-	l.ctx, l.end = context.WithCancelCause(h.ctx)
-	l.cleanup = runtime.AddCleanup(l, reportLeak, leak{h.l.client.Logger(), h.node.Path, &h.lost})
+	l.cleanup = runtime.AddCleanup(l, reportLeak, h)
 	l.listen()
 	return l
 }
 
-type leak struct {
-	log  *slog.Logger
-	path string
-	lost *atomic.Bool
-}
-
-func reportLeak(l leak) {
-	if l.lost.Load() {
+func reportLeak(h *hold) {
+	if h.lost.Load() {
 		return // a lost lease keeps no lock
 	}
-	l.log.Error("a lease was dropped before its release: its lock stays held", string(keyPath), l.path)
+	h.l.client.Logger().Error("a lease was dropped before its release: its lock stays held", string(keyPath), h.node.path)
+}
+
+// context returns a context that ends with the lease.
+func (l *Lease) context() context.Context { return l.ended.within(l.hold.context()) }
+
+// end ends the lease, unless the hold has ended and the lease with it.
+func (l *Lease) end() {
+	if l.hold.cause() == nil {
+		l.ended.end(ErrReleased)
+	}
 }
 
 // Done returns a channel that is closed when the lease ends, by its release or loss.
-func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
+func (l *Lease) Done() <-chan struct{} { return l.context().Done() }
 
 // Err returns nil while the lease is valid, a [*LostError] when it was lost, and
 // [ErrReleased] once it has been released.
 func (l *Lease) Err() error {
-	if err := context.Cause(l.ctx); err != nil {
+	if err := l.ended.cause(); err != nil {
 		return err
 	}
 	return l.hold.err()
@@ -68,14 +69,14 @@ func (l *Lease) Err() error {
 //
 // Leases of one owner that re-entered the lock share a token. So do a writer and the reader
 // that it becomes, which takes the writer's place in the queue.
-func (l *Lease) Token() int64 { return l.hold.node.token() }
+func (l *Lease) Token() int64 { return l.hold.node.token }
 
 // Path returns the path of the lock's node, as the client of this lease's lock names it.
 func (l *Lease) Path() string {
 	if l.via == l.hold.l {
-		return l.hold.node.Path
+		return l.hold.node.path
 	}
-	_, name := framework.SplitPath(l.hold.node.Path)
+	_, name := framework.SplitPath(l.hold.node.path)
 	return framework.JoinPath(l.via.path, name)
 }
 

@@ -20,7 +20,7 @@ func (l *Lease) Context(ctx context.Context) context.Context {
 	if l.derived.Load() == nil {
 		l.derived.CompareAndSwap(nil, new(derivations))
 	}
-	ends, cancel := l.derived.Load().with(l.ctx, ctx)
+	ends, cancel := l.derived.Load().with(l.context(), ctx)
 	c := &leaseContext{Context: ends, cancel: cancel, values: ctx, hold: l.hold, lease: l}
 	c.settle()
 	return c
@@ -75,5 +75,5 @@ func (c *leaseContext) Value(key any) any {
 // Format names the context as package context names its own, for every verb.
 func (c *leaseContext) Format(s fmt.State, _ rune) {
 	// As in Lease.Format.
-	_, _ = fmt.Fprintf(s, "%v.WithLease(%s)", c.values, c.hold.node.Path)
+	_, _ = fmt.Fprintf(s, "%v.WithLease(%s)", c.values, c.hold.node.path)
 }

@@ -26,7 +26,7 @@ type listing struct {
 
 // sorting is the contenders of a listing in the order of one kind of lock.
 type sorting struct {
-	key        any
+	key        orderKey
 	once       sync.Once
 	contenders []string
 }
@@ -41,8 +41,8 @@ func (a *listing) sorted(q *queue) []string {
 	return s.contenders
 }
 
-func (a *listing) sortingLocked(key any) *sorting {
-	if a.first.key == nil || a.first.key == key {
+func (a *listing) sortingLocked(key orderKey) *sorting {
+	if a.first.key == (orderKey{}) || a.first.key == key {
 		a.first.key = key
 		return &a.first
 	}
@@ -73,9 +73,10 @@ func (f *folder) begin(client *framework.Framework) *listing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a := &f.firstList
-	if f.begun++; f.begun > 1 {
+	if a.number > 0 {
 		a = new(listing)
 	}
+	f.begun++
 	a.number, a.link = f.begun, link
 	return a
 }

@@ -9,6 +9,9 @@ import (
 // mutexName is Curator's name for the nodes of a mutex.
 const mutexName = "lock-"
 
+// mutexDriver is the driver of all mutexes.
+var mutexDriver LockInternalsDriver = newQueueDriver(mutexName)
+
 // InterProcessMutex is a fair, re-entrant lock across processes and machines. Contenders
 // get the lock in the order in which the server has created their nodes. It shares its
 // queue with Curator's class of that name and with go-zookeeper's zk.Lock.
@@ -30,7 +33,7 @@ var _ InterProcessLock = (*InterProcessMutex)(nil)
 // sends nothing.
 func NewInterProcessMutex(client *framework.Framework, path string, opts ...Option) (*InterProcessMutex, error) {
 	sorter := StandardLockInternalsSorter{LockName: mutexName}
-	internals, err := NewLockInternals(client, newQueueDriver(mutexName), path, mutexName, 1,
+	internals, err := NewLockInternals(client, mutexDriver, path, mutexName, 1,
 		named("mutex", opts)...)
 	if err != nil {
 		return nil, err

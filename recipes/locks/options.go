@@ -15,18 +15,23 @@ type optionFunc func(*config) error
 func (f optionFunc) apply(c *config) error { return f(c) }
 
 type config struct {
+	settings
+	label      string // in the default data
+	recipe     string // in the telemetry
+	handoff    int    // holds in a row under one node
+	unobserved bool   // without telemetry and revocation listener
+}
+
+// settings is the part of a config that a lock keeps.
+type settings struct {
 	policy       framework.ErrorPolicy
 	data         []byte
-	label        string       // in the default data
-	recipe       string       // in the telemetry
 	onRevocation func(*Lease) // may be nil
-	handoff      int          // holds in a row under one node
 	noReentry    bool
-	unobserved   bool // without telemetry and revocation listener
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
-	c := config{policy: client.ErrorPolicy(), recipe: defaultRecipe}
+	c := config{settings: settings{policy: client.ErrorPolicy()}, recipe: defaultRecipe}
 	for _, o := range opts {
 		if o == nil {
 			return c, errors.New("a nil option")

@@ -12,7 +12,7 @@ import (
 // [ShrinkingQueue]), every contender that an acquisition must wait for is in it. So a
 // driver that lets the acquisition in by this knowledge would do so by a new list.
 type order struct {
-	key       any // queue.orderKey
+	key       orderKey // of the queue
 	shrinking ShrinkingQueue
 	marks     bool // the driver is a MarkingQueue
 	local     bool // in-process releases count
@@ -44,7 +44,10 @@ func (f *folder) drop(m *member) {
 	}
 	// hears calls the driver, so it must not run under the mutex.
 	f.mu.Lock()
-	orders := f.orders // which only grows
+	var orders []*order
+	if f.known != nil {
+		orders = f.orders // which only grows
+	}
 	f.mu.Unlock()
 	for _, o := range orders {
 		if o.hears(m.name) {

@@ -52,7 +52,7 @@ func (m *member) letGo() {
 		m.unproven.Store(true)
 	}
 	m.folder.drop(m) // first: a waiter that wakes up must not find m in the queue
-	m.over.end()
+	m.over.end(nil)
 }
 
 // hasLetGo reports whether m has left and its place is free.
@@ -64,20 +64,28 @@ func (m *member) hasLetGo() bool {
 // folder is what one client knows about the folder of a lock: its own acquisitions there
 // and the newest list of names, which all of them share.
 type folder struct {
-	key  folderKey
-	refs int // guarded by folders
+	key folderKey
+
+	// Guarded by folders.
+	refs  int // of users and of members
+	users int // acquisitions and tries under way
 
 	mu      sync.Mutex // guards the fields below; never held while a driver is called
 	members memberSet
 	begun   uint64            // the number of lists begun so far
-	asking  *listing          // begun or about to begin, and not answered
-	next    *listing          // begins when asking is answered
-	last    *listing          // the newest answer
-	orders  []*order          // one for each queue.orderKey; there are few
 	read    map[string]string // the data of contenders that were read
-	coming  []*trial          // tries that are about to create their nodes
+	*known                    // nil while there are no users, so that a lock that is held takes less memory
+}
 
-	// Memory for the first list and the first order. A folder that is left soon needs no more.
+// known is what the users of a folder have found out about its names.
+type known struct {
+	asking *listing // begun or about to begin, and not answered
+	next   *listing // begins when asking is answered
+	last   *listing // the newest answer
+	orders []*order // one for each queue.orderKey; there are few
+	coming []*trial // tries that are about to create their nodes
+
+	// Memory for the first list and the first order. Users that leave soon need no more.
 	firstList   listing
 	first       order
 	ordersOfOne [1]*order
@@ -94,7 +102,7 @@ var folders = struct {
 	byKey map[folderKey]*folder
 }{byKey: make(map[folderKey]*folder)}
 
-// openFolder returns the lock's folder. The folder exists until each user has closed it.
+// openFolder returns the lock's folder for a user, which must close it.
 func (q *queue) openFolder() *folder {
 	key := folderKey{q.client.WithoutNamespace(), q.fullPath}
 	folders.Lock()
@@ -105,32 +113,59 @@ func (q *queue) openFolder() *folder {
 		folders.byKey[key] = f
 	}
 	f.refs++
+	if f.users++; f.users == 1 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.known = new(known)
+	}
 	return f
 }
 
+// close ends the use of the folder by an acquisition or a try. With the last user goes what
+// is known of the names: the next user lists them in any case.
 func (f *folder) close() {
 	folders.Lock()
 	defer folders.Unlock()
+	if f.users--; f.users == 0 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.known = nil
+	}
+	f.forgetLocked()
+}
+
+// forget ends the use of the folder by a member. The folder goes with its last user or member.
+func (f *folder) forget() {
+	folders.Lock()
+	defer folders.Unlock()
+	f.forgetLocked()
+}
+
+func (f *folder) forgetLocked() {
 	if f.refs--; f.refs == 0 {
 		delete(folders.byKey, f.key)
 	}
 }
 
-// join adds an acquisition that has its node to the folder, and opens the folder once more.
-func (q *queue) join(session *framework.Session, path string, data []byte, t *trial) *member {
+// join adds an acquisition that has its node to the folder, which its caller has opened. The
+// folder exists until the member has parted.
+func (f *folder) join(session *framework.Session, path string, data []byte, t *trial) *member {
+	folders.Lock()
+	f.refs++
+	folders.Unlock()
 	_, name := framework.SplitPath(path)
-	m := &member{folder: q.openFolder(), name: name, data: data, session: session}
-	m.folder.mu.Lock()
-	defer m.folder.mu.Unlock()
-	m.folder.withdrawLocked(t)
-	m.folder.members.put(m)
+	m := &member{folder: f, name: name, data: data, session: session}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.withdrawLocked(t)
+	f.members.put(m)
 	return m
 }
 
 // part forgets a member that has let go and whose node is deleted or about to be. From now
 // on an acquisition that finds its name in a list asks the server.
 func (m *member) part() {
-	defer m.folder.close()
+	defer m.folder.forget()
 	m.folder.mu.Lock()
 	defer m.folder.mu.Unlock()
 	if m.folder.members.get(m.name) == m { // a driver without protection may use a name again

@@ -18,7 +18,7 @@ type queue struct {
 	lockName  string // the part of a node's name before the number
 	basePath  string // path and lockName, as the driver gets it
 	maxLeases MaxLeases
-	orderKey  any // equal for locks that share what is known of the queue
+	orderKey  orderKey // equal for locks that share what is known of the queue
 }
 
 func newQueue(client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases MaxLeases) *queue {
@@ -33,13 +33,13 @@ func newQueue(client *framework.Framework, driver LockInternalsDriver, path, loc
 // orderKey distinguishes the locks of one folder that sort the names, or conclude from the
 // departure of a contender, in different ways.
 type orderKey struct {
-	driver LockInternalsDriver
+	driver any // a LockInternalsDriver, or the queue of one that cannot be compared
 	fixed  bool
 }
 
-func (q *queue) newOrderKey() any {
+func (q *queue) newOrderKey() orderKey {
 	if !reflect.ValueOf(q.driver).Comparable() {
-		return q // a driver that cannot be compared shares an order with no other
+		return orderKey{driver: q} // it shares an order with no other
 	}
 	_, fixed := q.maxLeases.(FixedLeases)
 	return orderKey{q.driver, fixed}

@@ -125,8 +125,8 @@ func (d downgradeDriver) CreatesTheLock(
 	if err := d.writer.err(); err != nil {
 		return LockNode{}, writerEnded(err)
 	}
-	number := d.writer.node.Path[strings.LastIndex(d.writer.node.Path, writeName)+len(writeName):]
-	node := LockNode{Token: d.writer.node.token()}
+	number := d.writer.node.path[strings.LastIndex(d.writer.node.path, writeName)+len(writeName):]
+	node := LockNode{Token: d.writer.node.token}
 	var err error
 	node.Path, err = client.Create(ctx, path+number, data,
 		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
@@ -139,7 +139,7 @@ func (d downgradeDriver) CreatesTheLock(
 // after the reader's node was created, so both nodes existed together, and no other writer
 // can have entered in between.
 func (d downgradeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
-	_, writer := framework.SplitPath(d.writer.node.Path)
+	_, writer := framework.SplitPath(d.writer.node.path)
 	if slices.Contains(contenders, writer) {
 		return d.readDriver.GetsTheLock(contenders, ours, maxLeases)
 	}

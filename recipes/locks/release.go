@@ -74,7 +74,7 @@ func (l *Lease) release(ctx context.Context) error {
 	bound, done := l.hold.boundRelease(ctx)
 	defer done()
 	err := l.hold.leave(bound)
-	l.end(ErrReleased)
+	l.end()
 	if err != nil {
 		return &ReleaseError{l.Path(), err}
 	}

@@ -77,7 +77,7 @@ func (p Participant) RevocationRequested() bool { return p.Identity == revokeMes
 // heed looks for a request in the node's data.
 func (h *hold) heed(data []byte) {
 	if bytes.Equal(data, []byte(revokeMessage)) {
-		h.revoked.end()
+		h.revoked.end(nil)
 	}
 }
 

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -18,14 +19,14 @@ func TestASignalEndsItsContext(t *testing.T) {
 			require.NoError(t, ctx.Err())
 		}
 		require.False(t, s.hasEnded())
-		s.end()
+		s.end(nil)
 		require.True(t, s.hasEnded())
 		if !early {
 			ctx = s.context()
 		}
 		require.ErrorIs(t, ctx.Err(), context.Canceled, "made before the end: %t", early)
 		require.Same(t, ctx, s.context(), "there is one")
-		s.end() // again
+		s.end(nil) // again
 		require.True(t, s.hasEnded())
 	}
 }
@@ -33,9 +34,34 @@ func TestASignalEndsItsContext(t *testing.T) {
 // TestASignalMakesNoContextUnasked: a hold that no caller waits on does not pay for one.
 func TestASignalMakesNoContextUnasked(t *testing.T) {
 	var s signal
-	s.end()
+	s.end(nil)
 	require.True(t, s.hasEnded())
-	require.Nil(t, s.ctx)
+	require.Same(t, endedByNothing, s.made.Load())
+}
+
+// TestASignalHasItsCause: the first one, whether its context is made before the end, after it,
+// or not at all. A context ends with its parent, too.
+func TestASignalHasItsCause(t *testing.T) {
+	reason, other := errors.New("reason"), errors.New("other")
+	for _, cause := range []error{reason, ErrReleased} {
+		for _, early := range []bool{true, false} {
+			var s signal
+			if early {
+				s.context()
+			}
+			require.NoError(t, s.cause())
+			s.end(cause)
+			s.end(other)
+			require.Equal(t, cause, s.cause())
+			require.Equal(t, cause, context.Cause(s.context()))
+		}
+	}
+	var s signal
+	parent, cancel := context.WithCancelCause(context.Background())
+	child := s.within(parent)
+	cancel(reason)
+	require.Equal(t, reason, context.Cause(child))
+	require.Equal(t, reason, s.cause())
 }
 
 // TestASignalForManyAtOnce: contexts that are asked for while the signal ends are all the
@@ -56,7 +82,7 @@ func TestASignalForManyAtOnce(t *testing.T) {
 			})
 			all.Go(func() {
 				<-start
-				s.end()
+				s.end(nil)
 			})
 		}
 		close(start)

@@ -73,7 +73,7 @@ func (r *Registry) OnDisconnected() {
 		ended = r.endLocked(ended, key, Event{Type: zk.EventNotWatching, Err: r.cfg.Lost})
 	}
 	r.mu.Unlock()
-	report(ended)
+	r.report(ended)
 }
 
 // OnNotified passes an event on to the persistent watches, and ends the one-shot watches
@@ -89,7 +89,7 @@ func (r *Registry) OnNotified(n conduit.Notification) {
 		ended = r.dispatchLocked(ended, conduit.Notification{Type: zk.EventNodeChildrenChanged, Path: parent}, true)
 	}
 	r.mu.Unlock()
-	report(ended)
+	r.report(ended)
 }
 
 // dispatchLocked appends the one-shot watches that the event ends.

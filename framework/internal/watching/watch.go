@@ -31,8 +31,31 @@ type Key struct {
 
 // entry holds the watches that wait for one watch at the server.
 type entry struct {
-	armed   bool
-	waiting map[*Watch]struct{} // armed, or their request is under way
+	armed bool
+	first *Watch // of a list; each is armed, or its request is under way
+}
+
+func (e *entry) addLocked(w *Watch) {
+	if w.next = e.first; w.next != nil {
+		w.next.prev = w
+	}
+	e.first = w
+}
+
+// removeLocked removes a watch, if it is in the list.
+func (e *entry) removeLocked(w *Watch) {
+	switch {
+	case w.prev != nil:
+		w.prev.next = w.next
+	case e.first == w:
+		e.first = w.next
+	default:
+		return
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
 }
 
 // Watch is a one-shot watch. It is made by [Registry.Begin].
@@ -40,7 +63,6 @@ type Watch struct {
 	registry *Registry
 	key      Key
 	path     string
-	fired    chan struct{}
 	set      bool // by its request; valid once the request has been answered
 	absent   bool // there was no znode
 
@@ -51,9 +73,14 @@ type Watch struct {
 	doubtful  bool // the watch that serves it may be replaced before its request arrives
 	ended     bool
 	cancelled bool
-	event     Event
-	hooks     []func(Event)
-	ends      []func() // for the end by a deletion
+	reported  bool // its end has been reported, in full
+	kind      zk.EventType
+	err       error
+	fired     chan struct{} // nil until it is asked for: few callers wait for it
+	hook      func(Event)   // all hooks, as one; nil without any
+	end       func(Event)   // for the end by a deletion; as hook
+	prev      *Watch        // in the list of the entry, as is next
+	next      *Watch
 }
 
 // Setting is how a request sets a watch.
@@ -73,19 +100,19 @@ type Setting struct {
 // must ask the server for a watch: not if a persistent watch serves it. done must be called
 // with the outcome of the request, in stream order.
 func (r *Registry) Begin(w *Watch, s Setting) (ask bool, done func(conduit.Reply, error)) {
-	w.registry, w.key, w.path, w.fired = r, s.Key, s.Path, make(chan struct{})
+	w.registry, w.key, w.path = r, s.Key, s.Path
 	w.early = s.Always
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.asked = s.Always || !r.servesLocked(s.Full)
 	e := r.entries[s.Key]
 	if e == nil {
-		e = &entry{waiting: make(map[*Watch]struct{})}
+		e = new(entry)
 		r.entries[s.Key] = e
 	}
 	w.doubtful = !w.asked && e.asksLocked()
 	// Before the request is sent: an event may come right behind the reply.
-	e.waiting[w] = struct{}{}
+	e.addLocked(w)
 	return w.asked, func(reply conduit.Reply, err error) {
 		w.absent = err == nil && s.OnAbsent && reply.Code == wire.CodeNoNode
 		w.set = err == nil && reply.Code == 0 || w.absent
@@ -95,7 +122,7 @@ func (r *Registry) Begin(w *Watch, s Setting) (ask bool, done func(conduit.Reply
 
 // asksLocked reports whether a request that asks for the watch is under way.
 func (e *entry) asksLocked() bool {
-	for w := range e.waiting {
+	for w := e.first; w != nil; w = w.next {
 		if w.asked && !w.armed {
 			return true
 		}
@@ -111,7 +138,7 @@ func (r *Registry) answered(w *Watch) {
 		ended = r.endLocked(ended, w.key, Event{Type: zk.EventNotWatching, Err: r.cfg.Lost})
 	}
 	r.mu.Unlock()
-	report(ended)
+	r.report(ended)
 }
 
 // armLocked returns false if a persistent watch was expected to serve w, but has gone with
@@ -134,11 +161,25 @@ func (r *Registry) armLocked(w *Watch) bool {
 	return w.asked || !w.doubtful && r.servesLocked(w.key.Full)
 }
 
-// Fired is closed when the watch has ended by an event or the loss of the connection.
-func (w *Watch) Fired() <-chan struct{} { return w.fired }
+// Path returns the path of the watch, as its owner names it.
+func (w *Watch) Path() string { return w.path }
 
-// Event returns the event that ended the watch. It is valid once Fired is closed.
-func (w *Watch) Event() Event { return w.event }
+// Fired is closed when the watch has ended by an event or the loss of the connection.
+func (w *Watch) Fired() <-chan struct{} {
+	w.registry.mu.Lock()
+	defer w.registry.mu.Unlock()
+	if w.fired == nil {
+		w.fired = make(chan struct{})
+		if w.reported {
+			close(w.fired)
+		}
+	}
+	return w.fired
+}
+
+// Event returns the event that ended the watch. It is valid once Fired is closed, or when
+// AddHook or AddEnd has returned false.
+func (w *Watch) Event() Event { return Event{Type: w.kind, Path: w.path, Err: w.err} }
 
 // IsSet reports whether the request has set the watch. It is valid once done has been called.
 func (w *Watch) IsSet() bool { return w.set }
@@ -151,20 +192,28 @@ func (w *Watch) AddHook(fn func(Event)) bool {
 	if w.ended {
 		return false
 	}
-	w.hooks = append(w.hooks, fn)
+	w.hook = both(w.hook, fn)
 	return true
 }
 
 // AddEnd is AddHook for the end by a deletion. All such functions are called before any
 // waiter and any hook learns of the event.
-func (w *Watch) AddEnd(end func()) bool {
+func (w *Watch) AddEnd(end func(Event)) bool {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
 	if w.ended {
 		return false
 	}
-	w.ends = append(w.ends, end)
+	w.end = both(w.end, end)
 	return true
+}
+
+// both returns a function that calls two, or the second if there is no first.
+func both(first, second func(Event)) func(Event) {
+	if first == nil {
+		return second
+	}
+	return func(e Event) { first(e); second(e) }
 }
 
 // Cancel ends the watch without an event.
@@ -183,8 +232,8 @@ func (r *Registry) dropLocked(w *Watch) {
 	if e == nil {
 		return
 	}
-	delete(e.waiting, w)
-	if len(e.waiting) > 0 {
+	e.removeLocked(w)
+	if e.first != nil {
 		return
 	}
 	delete(r.entries, w.key)
@@ -236,18 +285,18 @@ func (r *Registry) endLocked(ended []*Watch, key Key, event Event) []*Watch {
 		return ended
 	}
 	e.armed = false
-	for w := range e.waiting {
+	for w, next := e.first, (*Watch)(nil); w != nil; w = next {
+		next = w.next
 		if !w.endsByLocked(event) {
 			e.armed = e.armed || w.armed
 			continue
 		}
-		delete(e.waiting, w)
+		e.removeLocked(w)
 		w.armed, w.ended = false, true
-		w.event = event
-		w.event.Path = w.path // as its owner names it
+		w.kind, w.err = event.Type, event.Err
 		ended = append(ended, w)
 	}
-	if len(e.waiting) == 0 {
+	if e.first == nil {
 		delete(r.entries, key)
 		r.settleLocked(key.Full)
 	}
@@ -268,19 +317,27 @@ func (w *Watch) endsByLocked(event Event) bool {
 
 // report tells the owners of ended watches, outside of the lock because their functions may
 // cancel other watches.
-func report(ended []*Watch) {
+func (r *Registry) report(ended []*Watch) {
+	if len(ended) == 0 {
+		return
+	}
 	// First, so that no waiter acts on a deletion before what depends on the znode has ended.
 	for _, w := range ended {
-		if w.event.Type == zk.EventNodeDeleted {
-			for _, end := range w.ends {
-				end()
-			}
+		if w.kind == zk.EventNodeDeleted && w.end != nil {
+			w.end(w.Event())
 		}
 	}
+	r.mu.Lock()
 	for _, w := range ended {
-		close(w.fired)
-		for _, fn := range w.hooks {
-			fn(w.event)
+		w.reported = true
+		if w.fired != nil {
+			close(w.fired)
+		}
+	}
+	r.mu.Unlock()
+	for _, w := range ended {
+		if w.hook != nil {
+			w.hook(w.Event())
 		}
 	}
 }

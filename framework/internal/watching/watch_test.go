@@ -140,7 +140,7 @@ func TestADeletionEndsContextsBeforeAnyWaiterLearnsOfIt(t *testing.T) {
 			require.Equal(t, zk.EventNodeDeleted, e.Type)
 			order = append(order, "hook")
 		}))
-		require.True(t, w.AddEnd(func() {
+		require.True(t, w.AddEnd(func(Event) {
 			requireWaiting(t, watches...)
 			order = append(order, "end")
 		}))
@@ -148,14 +148,14 @@ func TestADeletionEndsContextsBeforeAnyWaiterLearnsOfIt(t *testing.T) {
 	l.event(zk.EventNodeDeleted, "/a")
 	require.Equal(t, []string{"end", "end", "end", "hook", "hook", "hook"}, order)
 	require.False(t, watches[0].AddHook(func(Event) {}))
-	require.False(t, watches[0].AddEnd(func() {}))
+	require.False(t, watches[0].AddEnd(func(Event) {}))
 }
 
 func TestOnlyADeletionEndsContexts(t *testing.T) {
 	l := newLine(t)
 	changed, lost, cancelled := l.armed("/a", Data), l.armed("/b", Data), l.armed("/c", Data)
 	for _, w := range []*Watch{changed, lost, cancelled} {
-		w.AddEnd(func() { t.Error("not deleted") })
+		w.AddEnd(func(Event) { t.Error("not deleted") })
 	}
 	cancelled.AddHook(func(Event) { t.Error("cancelled") })
 	l.event(zk.EventNodeDataChanged, "/a")

@@ -18,8 +18,9 @@ func TestTableFitsTheTree(t *testing.T) {
 	root, err := moduleRoot(t.Context())
 	require.NoError(t, err)
 	for _, m := range table {
-		_, _, err := m.apply(root)
-		require.NoError(t, err, m.name)
+		if _, _, err := m.apply(root); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ var locksMutants = []mutant{
 		property: "The token rises even when the folder, and with it the sequence, begins again.",
 		dir:      "recipes/locks",
 		in:       "(*Lease).Token",
-		old:      "func (l *Lease) Token() int64 { return l.hold.node.token() }",
+		old:      "func (l *Lease) Token() int64 { return l.hold.node.token }",
 		new: `func (l *Lease) Token() int64 {
 	n, _ := StandardLockInternalsSorter{mutexName}.Sequence(l.Path())
 	return int64(n) + 1
@@ -254,7 +254,7 @@ var locksMutants = []mutant{
 		property: "A writer's token is above the tokens of all earlier holders.",
 		dir:      "recipes/locks",
 		in:       "downgradeDriver.CreatesTheLock",
-		old:      "node := LockNode{Token: d.writer.node.token()}",
+		old:      "node := LockNode{Token: d.writer.node.token}",
 		new:      "node := LockNode{}",
 		pkg:      "./recipes/locks",
 		test:     "^TestNoWriterGetsInDuringADowngrade$",
@@ -525,7 +525,7 @@ var locksMutants = []mutant{
 		property: "A node of the same name that is not the one it created does not keep a hold alive.",
 		dir:      "recipes/locks",
 		in:       "(*hold).examine",
-		old:      "err == nil && stat.Czxid != h.node.Stat.Czxid:",
+		old:      "err == nil && stat.Czxid != h.node.czxid:",
 		new:      "err == nil && stat.Czxid == 0:",
 		pkg:      "./recipes/locks",
 		test:     "^TestANodeOfTheSameNameIsNotTheHolders$/^zkserver$",
@@ -745,7 +745,7 @@ var locksMutants = []mutant{
 		property: "The node of a lost hold is deleted, although its session goes on.",
 		dir:      "recipes/locks",
 		in:       "(*hold).abandon",
-		old:      "	_ = h.l.client.Delete(h.ctx, h.node.Path, framework.InBackground())\n",
+		old:      "	_ = h.l.client.Delete(context.Background(), h.node.path, framework.InBackground())\n",
 		new:      "",
 		pkg:      "./recipes/locks",
 		test:     "^TestEveryFaultAtEveryRequest$/^InterProcessMutex:",
