@@ -40,6 +40,7 @@ type client struct {
 	searches *searching.Searches
 
 	noContainers atomic.Bool // parents are persistent nodes: asked for, or a server has no others
+	newParents   foresight
 
 	mu       sync.Mutex    // guards what follows, and orders Start and Close
 	closing  chan struct{} // not nil once Close has begun, closed when it is done

@@ -50,6 +50,9 @@ type call struct {
 	common
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
+	// optional is a call whose failure the outcome of a later call shows.
+	optional bool
+
 	// decode reads the reply. It returns an error for unacceptable content; the decoder
 	// keeps an error for a malformed reply.
 	decode  func(*wire.Decoder) error
@@ -87,7 +90,7 @@ type requests struct {
 }
 
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
-// error of the first call that failed.
+// error of the first call that failed and is not optional.
 func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
@@ -125,7 +128,7 @@ func (r *requests) exchangeNow(ctx context.Context, calls ...*call) error {
 	accepted := r.conduit.Do(ctx, sent...)
 	var first error
 	for i, c := range calls {
-		if err := r.outcome(ctx, c, sent[i]); err != nil && first == nil {
+		if err := r.outcome(ctx, c, sent[i]); err != nil && first == nil && !c.optional {
 			first = &OpError{c.name, c.path, err}
 		}
 	}

@@ -2,6 +2,9 @@ package framework
 
 import (
 	"context"
+	"sync"
+
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // parents creates the znodes above another one.
@@ -12,12 +15,96 @@ type parents struct {
 }
 
 func (c *creation) createParents(ctx context.Context) error {
-	p := parents{f: c.f, mode: c.cfg.parentsAs}
+	parent, _ := SplitPath(c.f.root.below(c.target))
+	return c.parents().create(ctx, parent)
+}
+
+func (c *creation) parents() *parents {
+	p := &parents{f: c.f, mode: c.cfg.parentsAs}
 	if c.cfg.aclParents {
 		p.acl = c.cfg.acl
 	}
+	return p
+}
+
+// foresight expects the parent of a new znode to be missing if the parents of the last new
+// znodes were, and stood in the same folder: as with thousands of locks, each of which has a
+// folder of its own below one. A parent that is expected to be missing is created in the
+// same write as the znode.
+type foresight struct {
+	mu     sync.Mutex
+	folder string // of the last missing parent, at the server
+	row    int    // of missing parents, without one that was there
+}
+
+// foreseeAfter is how many missing parents make foresight expect another one. A single one is
+// no reason: most clients use a new folder again.
+const foreseeAfter = 2
+
+// expects reports whether a parent in this folder is expected to be missing.
+func (f *foresight) expects(folder string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.row >= foreseeAfter && f.folder == folder
+}
+
+// learn notes whether a parent in this folder was missing.
+func (f *foresight) learn(folder string, missing bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch same := f.folder == folder; {
+	case missing && same:
+		f.row++
+	case missing:
+		f.folder, f.row = folder, 1
+	case same:
+		f.row = 0
+	}
+}
+
+// parentCall creates the parent, if that is expected to be missing, together with the znode. A
+// failure shows in the outcome of the znode's creation.
+func (c *creation) parentCall() *call {
+	p := c.parents()
+	full, _ := SplitPath(c.f.root.below(c.target))
+	request := p.request(full)
+	request.path, request.optional = c.path, true
+	request.decode = func(*wire.Decoder) error { c.parent = parentCreated; return nil }
+	request.refused = func(err error) error {
+		switch {
+		case err == ErrNodeExists: //nolint:errorlint // it is the answer itself
+			c.parent = parentThere
+		case err == errUnimplemented && request.code == opCreateContainer.code: //nolint:errorlint // as above
+			c.f.avoidContainers()
+		}
+		return nil
+	}
+	return request
+}
+
+// foresee decides whether the parent is created in the same write. It returns the folder of
+// the parent at the server, or "" if there can be nothing to learn about it.
+func (c *creation) foresee() (folder string) {
+	c.parent = parentUnasked
 	parent, _ := SplitPath(c.f.root.below(c.target))
-	return p.create(ctx, parent)
+	if !c.makesParents() || parent == "/" {
+		return ""
+	}
+	folder, _ = SplitPath(parent)
+	if c.f.newParents.expects(folder) {
+		c.parent = parentUnknown
+	}
+	return folder
+}
+
+// learnOfParent notes what the first requests of a try have shown about the parent.
+func (c *creation) learnOfParent(folder string, err error) {
+	switch missing := isReply(err, ErrNoNode); {
+	case c.parent == parentCreated, missing && c.parent == parentUnasked:
+		c.f.newParents.learn(folder, true)
+	case c.parent == parentThere, c.created != "" && c.parent == parentUnasked:
+		c.f.newParents.learn(folder, false)
+	}
 }
 
 // CreateContainers creates the znode at path and those above it that are missing, as

@@ -87,10 +87,22 @@ type creation struct {
 	create call     // the request of this try
 	list   call     // of the siblings, if they are asked for
 	calls  [2]*call // these
+	parent parentState
 
 	created string
+	first   bool // the new znode has the number 0: its parent has had no child before
 	stat    Stat
 }
+
+// parentState is what the request for the parent that goes along with a try has shown.
+type parentState int
+
+const (
+	parentUnasked parentState = iota // there is no such request
+	parentUnknown
+	parentCreated
+	parentThere
+)
 
 func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (*creation, error) {
 	c := &creation{f: f, path: path, target: path}
@@ -129,10 +141,15 @@ var errAgain = errors.New("again")
 // attempt sends the request, creates missing parents, and treats an existing znode as the
 // options say.
 func (c *creation) attempt(ctx context.Context) error {
+	folder := c.foresee()
 	for {
-		calls := c.requests()
-		err := c.f.exchange(ctx, calls...)
+		err := c.f.exchange(ctx, c.requests()...)
+		if folder != "" {
+			c.learnOfParent(folder, err)
+		}
 		switch {
+		case c.created != "" && c.parent != parentUnasked && c.cfg.siblings != nil:
+			return c.listAfter(ctx)
 		case c.created != "":
 			return nil // even if the list has failed
 		case isReply(err, ErrNodeExists):
@@ -151,6 +168,7 @@ func (c *creation) attempt(ctx context.Context) error {
 		if !errors.Is(err, errAgain) {
 			return err
 		}
+		c.parent, folder = parentUnasked, ""
 	}
 }
 
@@ -161,7 +179,23 @@ func (c *creation) makesParents() bool {
 	return c.cfg.parents || parent == "/" && c.f != c.f.base
 }
 
-// requests returns what one try sends: the creation and, if asked for, the list.
+// listAfter fills in the siblings of a znode that was created along with its parent. A new
+// parent has no other children when it gives the first number. (Before ZooKeeper 3.6 the
+// numbers of an old parent come to 0 again.)
+func (c *creation) listAfter(ctx context.Context) error {
+	if c.parent == parentCreated && c.first {
+		_, name := SplitPath(c.created)
+		*c.cfg.siblings = []string{name}
+		return nil
+	}
+	// The znode is there, even if the list fails.
+	_ = c.f.exchange(ctx, &c.list)
+	return nil
+}
+
+// requests returns what one try sends: the parent's creation if that is expected to be
+// missing, the creation and, if asked for, the list. A list that listAfter can do without is
+// left out.
 func (c *creation) requests() []*call {
 	asked := c.f.root.below(c.target)
 	parent, _ := SplitPath(c.target)
@@ -185,7 +219,7 @@ func (c *creation) requests() []*call {
 				d.Reject(fmt.Sprintf("%q as the path of the node %q", full, asked))
 			}
 			if d.Err() == nil {
-				c.created = c.f.root.own(full)
+				c.created, c.first = c.f.root.own(full), number == "0000000000"
 			}
 			return nil
 		},
@@ -195,12 +229,18 @@ func (c *creation) requests() []*call {
 		c.create.begin = c.sent.begin
 	}
 	c.calls = [...]*call{&c.create, &c.list}
-	if c.cfg.siblings == nil {
-		return c.calls[:1]
+	if c.cfg.siblings != nil {
+		*c.cfg.siblings = nil
+		c.list = call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
 	}
-	*c.cfg.siblings = nil
-	c.list = call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
-	return c.calls[:]
+	switch {
+	case c.parent != parentUnasked:
+		return []*call{c.parentCall(), &c.create}
+	case c.cfg.siblings == nil:
+		return c.calls[:1]
+	default:
+		return c.calls[:]
+	}
 }
 
 // listed reads the list of the siblings.

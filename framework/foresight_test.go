@@ -1,0 +1,217 @@
+package framework_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// operations notes the requests of all clients, except pings, and what is to be done with each.
+type operations struct {
+	mu     sync.Mutex
+	seen   []zkserver.OpCode
+	decide func(zkserver.Request) zkserver.Fault // nil to let all pass
+}
+
+func noteOperations(t *testing.T, server *zkserver.Server) *operations {
+	t.Helper()
+	o := new(operations)
+	t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if r.Op == zkserver.OpPing {
+			return zkserver.Pass
+		}
+		o.seen = append(o.seen, r.Op)
+		if o.decide == nil {
+			return zkserver.Pass
+		}
+		return o.decide(r)
+	}))
+	return o
+}
+
+// take returns the operations since the last call.
+func (o *operations) take() []zkserver.OpCode {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	seen := o.seen
+	o.seen = nil
+	return seen
+}
+
+func (o *operations) faulting(decide func(zkserver.Request) zkserver.Fault) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.decide = decide
+}
+
+// contend creates a node as the locks do, and returns its path and the siblings.
+func contend(t *testing.T, f *framework.Framework, folder string) (path string, siblings []string) {
+	t.Helper()
+	path, err := f.Create(t.Context(), folder+"/lock-", nil, framework.CreatingParentContainersIfNeeded(),
+		framework.WithProtection(), framework.WithMode(framework.EphemeralSequential), framework.ListingSiblingsIn(&siblings))
+	require.NoError(t, err)
+	_, name := framework.SplitPath(path)
+	require.Contains(t, siblings, name)
+	return path, siblings
+}
+
+// expectNewFolders makes a client expect that folders below one are missing.
+func expectNewFolders(t *testing.T, f *framework.Framework, o *operations, below string) {
+	t.Helper()
+	for i := range 2 {
+		contend(t, f, fmt.Sprintf("%s/expected-%d", below, i))
+	}
+	o.take()
+}
+
+var (
+	inOneWrite = []zkserver.OpCode{zkserver.OpCreateContainer, zkserver.OpCreate2}
+	asUsual    = []zkserver.OpCode{zkserver.OpCreate2, zkserver.OpGetChildren2}
+)
+
+// TestAFolderThatIsExpectedToBeMissing is created in the same write as the first node in it,
+// which needs no list.
+func TestAFolderThatIsExpectedToBeMissing(t *testing.T) {
+	for _, chroot := range []string{"", "/chroot"} {
+		server := zktest.NewServer(t)
+		f := zktest.Client(t, server.Addr()+chroot)
+		o := noteOperations(t, server)
+		expectNewFolders(t, f, o, "/locks")
+		for i := range 5 {
+			_, siblings := contend(t, f, fmt.Sprintf("/locks/%d", i))
+			require.Equal(t, inOneWrite, o.take())
+			require.Len(t, siblings, 1)
+		}
+		_, siblings := contend(t, f, "/elsewhere/0")
+		require.Len(t, siblings, 1)
+		require.Equal(t, slices.Concat(asUsual, []zkserver.OpCode{zkserver.OpCreateContainer, zkserver.OpCreateContainer,
+			zkserver.OpCreateContainer}, asUsual), o.take(), "nothing is known about other folders")
+	}
+}
+
+// TestAFolderThatIsThereEndsTheExpectation: it costs one request in vain, and the list.
+func TestAFolderThatIsThereEndsTheExpectation(t *testing.T) {
+	server := zktest.NewServer(t)
+	f, other := zktest.Client(t, server), zktest.Client(t, server)
+	o := noteOperations(t, server)
+	_, first := contend(t, other, "/locks/there")
+	expectNewFolders(t, f, o, "/locks")
+	_, siblings := contend(t, f, "/locks/there")
+	require.Equal(t, append(slices.Clone(inOneWrite), zkserver.OpGetChildren2), o.take())
+	require.Subset(t, siblings, first)
+	for range 3 {
+		contend(t, f, "/locks/there")
+		require.Equal(t, asUsual, o.take())
+	}
+}
+
+// TestOneNewFolderIsNoReasonToExpectAnother: a client that uses one new folder again and
+// again asks for the folder once.
+func TestOneNewFolderIsNoReasonToExpectAnother(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	o := noteOperations(t, server)
+	for _, folder := range []string{"/locks/a", "/locks/b", "/locks/c"} {
+		contend(t, f, folder)
+		o.take()
+		for range 3 {
+			contend(t, f, folder)
+			require.Equal(t, asUsual, o.take(), folder)
+		}
+	}
+}
+
+// TestANewFolderMayHaveOthersInItAlready: another client may come between the two requests.
+func TestANewFolderMayHaveOthersInItAlready(t *testing.T) {
+	server := zktest.NewServer(t)
+	f, other := zktest.Client(t, server), zktest.Client(t, server)
+	o := noteOperations(t, server)
+	expectNewFolders(t, f, o, "/locks")
+	hold, created := make(chan struct{}), make(chan error, 1)
+	o.faulting(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpCreate2 && r.SessionID == f.Session().ID() {
+			return zkserver.HoldUntil(hold)
+		}
+		return zkserver.Pass
+	})
+	go func() {
+		defer close(hold)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_, err := server.Await(ctx, func(e zkserver.Event) bool {
+			return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpCreateContainer && e.Request.Path == "/locks/new"
+		})
+		if err == nil {
+			_, err = other.Create(ctx, "/locks/new/lock-", nil, framework.WithMode(framework.EphemeralSequential))
+		}
+		created <- err
+	}()
+	_, siblings := contend(t, f, "/locks/new")
+	require.NoError(t, <-created)
+	require.Len(t, siblings, 2)
+}
+
+// TestANumberThatHasComeToZeroAgain does not show that a folder is new.
+func TestANumberThatHasComeToZeroAgain(t *testing.T) {
+	server := zktest.NewServer(t)
+	f, other := zktest.Client(t, server), zktest.Client(t, server)
+	o := noteOperations(t, server)
+	contend(t, other, "/locks/old")
+	require.NoError(t, server.SetSequence("/locks/old", 0))
+	expectNewFolders(t, f, o, "/locks")
+	path, siblings := contend(t, f, "/locks/old")
+	require.Contains(t, path, "-lock-0000000000")
+	require.Len(t, siblings, 2)
+}
+
+// TestExpectedFoldersUnderFaults: whatever becomes of the request for the folder, the node is
+// created once.
+func TestExpectedFoldersUnderFaults(t *testing.T) {
+	const noAuth, unimplemented, throttled = -102, -6, -127
+	for name, fault := range map[string]zkserver.Fault{
+		"lost":          zkserver.LoseRequest,
+		"reply lost":    zkserver.LoseReply,
+		"refused":       zkserver.FailWith(noAuth),
+		"throttled":     zkserver.FailWith(throttled),
+		"no containers": zkserver.FailWith(unimplemented),
+	} {
+		for _, op := range inOneWrite {
+			t.Run(fmt.Sprintf("%s %v", name, op), func(t *testing.T) {
+				server := zktest.NewServer(t)
+				f := zktest.Client(t, server)
+				o := noteOperations(t, server)
+				expectNewFolders(t, f, o, "/locks")
+				faulted := false
+				o.faulting(func(r zkserver.Request) zkserver.Fault {
+					if r.Op != op || faulted {
+						return zkserver.Pass
+					}
+					faulted = true
+					return fault
+				})
+				var siblings []string
+				path, err := f.Create(t.Context(), "/locks/new/lock-", nil, framework.CreatingParentContainersIfNeeded(),
+					framework.WithProtection(), framework.WithMode(framework.EphemeralSequential), framework.ListingSiblingsIn(&siblings))
+				if op == zkserver.OpCreate2 && (name == "refused" || name == "no containers") {
+					require.Error(t, err)
+					return
+				}
+				require.NoError(t, err)
+				children, err := f.Children(t.Context(), "/locks/new")
+				require.NoError(t, err)
+				_, created := framework.SplitPath(path)
+				require.Equal(t, []string{created}, children)
+			})
+		}
+	}
+}
