@@ -16,3 +16,6 @@ func SuspendedFor(fn func() time.Duration) Option {
 		return nil
 	})
 }
+
+// ForeseeAfter is how many missing parents make a client expect another one.
+const ForeseeAfter = foreseeAfter

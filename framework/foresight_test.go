@@ -65,11 +65,11 @@ func contend(t *testing.T, f *framework.Framework, folder string) (path string, 
 	return path, siblings
 }
 
-// expectNewFolders makes a client expect that folders below one are missing.
-func expectNewFolders(t *testing.T, f *framework.Framework, o *operations, below string) {
+// expectNewFolders makes a client expect that folders below /locks are missing.
+func expectNewFolders(t *testing.T, f *framework.Framework, o *operations) {
 	t.Helper()
-	for i := range 2 {
-		contend(t, f, fmt.Sprintf("%s/expected-%d", below, i))
+	for i := range framework.ForeseeAfter {
+		contend(t, f, fmt.Sprintf("/locks/expected-%d", i))
 	}
 	o.take()
 }
@@ -86,16 +86,15 @@ func TestAFolderThatIsExpectedToBeMissing(t *testing.T) {
 		server := zktest.NewServer(t)
 		f := zktest.Client(t, server.Addr()+chroot)
 		o := noteOperations(t, server)
-		expectNewFolders(t, f, o, "/locks")
+		expectNewFolders(t, f, o)
 		for i := range 5 {
 			_, siblings := contend(t, f, fmt.Sprintf("/locks/%d", i))
 			require.Equal(t, inOneWrite, o.take())
 			require.Len(t, siblings, 1)
 		}
-		_, siblings := contend(t, f, "/elsewhere/0")
-		require.Len(t, siblings, 1)
-		require.Equal(t, slices.Concat(asUsual, []zkserver.OpCode{zkserver.OpCreateContainer, zkserver.OpCreateContainer,
-			zkserver.OpCreateContainer}, asUsual), o.take(), "nothing is known about other folders")
+		contend(t, f, "/elsewhere/0")
+		folders := slices.Repeat([]zkserver.OpCode{zkserver.OpCreateContainer}, 3)
+		require.Equal(t, slices.Concat(asUsual, folders, asUsual), o.take(), "nothing is known about other folders")
 	}
 }
 
@@ -105,7 +104,7 @@ func TestAFolderThatIsThereEndsTheExpectation(t *testing.T) {
 	f, other := zktest.Client(t, server), zktest.Client(t, server)
 	o := noteOperations(t, server)
 	_, first := contend(t, other, "/locks/there")
-	expectNewFolders(t, f, o, "/locks")
+	expectNewFolders(t, f, o)
 	_, siblings := contend(t, f, "/locks/there")
 	require.Equal(t, append(slices.Clone(inOneWrite), zkserver.OpGetChildren2), o.take())
 	require.Subset(t, siblings, first)
@@ -115,19 +114,26 @@ func TestAFolderThatIsThereEndsTheExpectation(t *testing.T) {
 	}
 }
 
-// TestOneNewFolderIsNoReasonToExpectAnother: a client that uses one new folder again and
-// again asks for the folder once.
-func TestOneNewFolderIsNoReasonToExpectAnother(t *testing.T) {
+// TestAFewNewFoldersAreNoReasonToExpectAnother: a client that uses new folders again and
+// again asks for each of them once.
+func TestAFewNewFoldersAreNoReasonToExpectAnother(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)
 	o := noteOperations(t, server)
-	for _, folder := range []string{"/locks/a", "/locks/b", "/locks/c"} {
+	for i := range framework.ForeseeAfter - 1 {
+		contend(t, f, fmt.Sprintf("/locks/%d", i))
+	}
+	o.take()
+	for i := range framework.ForeseeAfter - 1 {
+		contend(t, f, fmt.Sprintf("/locks/%d", i))
+		require.Equal(t, asUsual, o.take())
+	}
+	for i := range 2 * framework.ForeseeAfter {
+		folder := fmt.Sprintf("/locks/one-more-%d", i)
 		contend(t, f, folder)
 		o.take()
-		for range 3 {
-			contend(t, f, folder)
-			require.Equal(t, asUsual, o.take(), folder)
-		}
+		contend(t, f, folder)
+		require.Equal(t, asUsual, o.take(), folder)
 	}
 }
 
@@ -136,7 +142,7 @@ func TestANewFolderMayHaveOthersInItAlready(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server), zktest.Client(t, server)
 	o := noteOperations(t, server)
-	expectNewFolders(t, f, o, "/locks")
+	expectNewFolders(t, f, o)
 	hold, created := make(chan struct{}), make(chan error, 1)
 	o.faulting(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpCreate2 && r.SessionID == f.Session().ID() {
@@ -168,7 +174,7 @@ func TestANumberThatHasComeToZeroAgain(t *testing.T) {
 	o := noteOperations(t, server)
 	contend(t, other, "/locks/old")
 	require.NoError(t, server.SetSequence("/locks/old", 0))
-	expectNewFolders(t, f, o, "/locks")
+	expectNewFolders(t, f, o)
 	path, siblings := contend(t, f, "/locks/old")
 	require.Contains(t, path, "-lock-0000000000")
 	require.Len(t, siblings, 2)
@@ -190,7 +196,7 @@ func TestExpectedFoldersUnderFaults(t *testing.T) {
 				server := zktest.NewServer(t)
 				f := zktest.Client(t, server)
 				o := noteOperations(t, server)
-				expectNewFolders(t, f, o, "/locks")
+				expectNewFolders(t, f, o)
 				faulted := false
 				o.faulting(func(r zkserver.Request) zkserver.Fault {
 					if r.Op != op || faulted {
@@ -214,4 +220,29 @@ func TestExpectedFoldersUnderFaults(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestNeitherTheFolderNorTheNodeIsConfirmed: the node is found again, although the first reply
+// that is missing is the folder's.
+func TestNeitherTheFolderNorTheNodeIsConfirmed(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	o := noteOperations(t, server)
+	expectNewFolders(t, f, o)
+	faults := map[zkserver.OpCode]zkserver.Fault{
+		zkserver.OpCreateContainer: zkserver.ApplyNeverAnswer, zkserver.OpCreate2: zkserver.LoseReply,
+	}
+	o.faulting(func(r zkserver.Request) zkserver.Fault {
+		fault := faults[r.Op] // Pass the second time
+		delete(faults, r.Op)
+		return fault
+	})
+	path, err := f.Create(t.Context(), "/locks/new/lock-", nil, framework.CreatingParentContainersIfNeeded(),
+		framework.WithProtection(), framework.WithMode(framework.EphemeralSequential))
+	require.NoError(t, err)
+	require.Empty(t, faults)
+	children, err := f.Children(t.Context(), "/locks/new")
+	require.NoError(t, err)
+	_, created := framework.SplitPath(path)
+	require.Equal(t, []string{created}, children)
 }

@@ -28,18 +28,18 @@ func (c *creation) parents() *parents {
 }
 
 // foresight expects the parent of a new znode to be missing if the parents of the last new
-// znodes were, and stood in the same folder: as with thousands of locks, each of which has a
-// folder of its own below one. A parent that is expected to be missing is created in the
-// same write as the znode.
+// znodes were, and stood in the same folder. That is so with thousands of locks, whose
+// folders stand side by side. A parent that is expected to be missing is created in the same
+// write as the znode.
 type foresight struct {
 	mu     sync.Mutex
 	folder string // of the last missing parent, at the server
 	row    int    // of missing parents, without one that was there
 }
 
-// foreseeAfter is how many missing parents make foresight expect another one. A single one is
-// no reason: most clients use a new folder again.
-const foreseeAfter = 2
+// foreseeAfter is how many missing parents make foresight expect another one. A few are no
+// reason: most clients use their new folders again.
+const foreseeAfter = 8
 
 // expects reports whether a parent in this folder is expected to be missing.
 func (f *foresight) expects(folder string) bool {
@@ -102,7 +102,7 @@ func (c *creation) learnOfParent(folder string, err error) {
 	switch missing := isReply(err, ErrNoNode); {
 	case c.parent == parentCreated, missing && c.parent == parentUnasked:
 		c.f.newParents.learn(folder, true)
-	case c.parent == parentThere, c.created != "" && c.parent == parentUnasked:
+	case c.parent == parentThere, c.parent == parentUnasked && (c.created != "" || isReply(err, ErrNodeExists)):
 		c.f.newParents.learn(folder, false)
 	}
 }

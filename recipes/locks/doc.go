@@ -278,7 +278,7 @@
 //	InterProcessMultiLock(client, paths)      NewInterProcessMultiLock(members...)
 //	SharedCountReader                         MaxLeases; SharedCount: SharedLeases
 //	InterProcessSemaphoreMutex                InterProcessMutex made WithoutReentry, unless Java shares it
-//	returnLease, returnAll                    lease.Release(ctx)
+//	returnLease, returnAll                    lease.Release(ctx), ReleaseAll(ctx, leases...)
 //	PredicateResults.getPathToWatch           PredicateResults.PathsToWatch
 //	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
 //	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()

@@ -37,6 +37,7 @@ var otherCalls = []faultedCall{
 		prepare: multiTry(true), fails: true, may: []func(error) bool{isNotAcquired, isLost},
 	},
 	{name: "InterProcessMultiLock: Release", of: []string{"MultiLease.Release"}, requests: 2, prepare: multiRelease, may: losing},
+	{name: "ReleaseAll", of: []string{"ReleaseAll"}, requests: 2, prepare: releaseTogether, may: losing},
 	{name: "InterProcessMultiLock: Do", of: []string{"InterProcessMultiLock.Do"}, requests: 12, prepare: multiDo, may: losing},
 	{name: "InterProcessMultiLock: Participants", of: []string{"InterProcessMultiLock.Participants"}, requests: 3, prepare: multiParticipants},
 

@@ -53,6 +53,14 @@ func multiRelease(c *faultCell) func(context.Context) error {
 	return lease.Release
 }
 
+func releaseTogether(c *faultCell) func(context.Context) error {
+	ours, _ := c.multi(false)
+	lease, err := ours.Acquire(context.Background())
+	require.NoError(c.t, err)
+	time.Sleep(whileItHolds)
+	return func(ctx context.Context) error { return locks.ReleaseAll(ctx, lease.Leases()...) }
+}
+
 func multiDo(c *faultCell) func(context.Context) error {
 	ours, _ := c.multi(false)
 	return func(ctx context.Context) error {

@@ -171,26 +171,11 @@ func (m *MultiLease) Context(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Release releases all members in reverse, even when one fails, and returns their errors
-// joined; see [Lease.Release]. The bound of ten seconds is for all of them together. Release
-// is idempotent, and safe on a nil lease.
+// Release releases all members, even when one fails, and returns their errors joined; see
+// [ReleaseAll]. It is idempotent, and safe on a nil lease.
 func (m *MultiLease) Release(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	if ctx == nil {
-		return fmt.Errorf("locks: release: %w", errNilContext)
-	}
-	deadline := releaseDeadline(ctx)
-	var errs []error
-	for _, lease := range slices.Backward(m.leases) {
-		bound := ctx
-		if ctx.Err() != nil { // it had ended before, or it ends with one of the leases
-			bound = context.WithoutCancel(ctx)
-		}
-		bound, cancel := context.WithDeadline(bound, deadline)
-		errs = append(errs, lease.release(bound))
-		cancel()
-	}
-	return joined(errs...)
+	return ReleaseAll(ctx, m.leases...)
 }

@@ -285,7 +285,8 @@ func (r *Registry) endLocked(ended []*Watch, key Key, event Event) []*Watch {
 		return ended
 	}
 	e.armed = false
-	for w, next := e.first, (*Watch)(nil); w != nil; w = next {
+	var next *Watch
+	for w := e.first; w != nil; w = next {
 		next = w.next
 		if !w.endsByLocked(event) {
 			e.armed = e.armed || w.armed

@@ -1,0 +1,215 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// acquireMany acquires n locks with folders of their own below /many, from a few goroutines.
+func acquireMany(t *testing.T, client *framework.Framework, n, goroutines int) []*locks.Lease {
+	t.Helper()
+	ctx, leases, errs := withLimit(t), make([]*locks.Lease, n), make([]error, n)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range goroutines {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				m, err := locks.NewInterProcessMutex(client, fmt.Sprintf("/many/%d", i))
+				if err == nil {
+					leases[i], err = m.Acquire(ctx)
+				}
+				errs[i] = err
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs...))
+	return leases
+}
+
+// TestRequestsOfManyLocks: a new folder, its node, the watch of the holder, and the deletion are
+// four requests for each lock. The first locks, whose folders are not expected to be missing,
+// take more.
+func TestRequestsOfManyLocks(t *testing.T) {
+	const n, atFirst = 200, 30
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		sent := countRequests(t, server)
+		leases := acquireMany(t, client, n, 1)
+		time.Sleep(time.Second) // until each holder watches its node
+		require.Equal(t, n, server.Stats().Watches)
+		taken := sent.since(zkserver.OpCreateContainer, zkserver.OpCreate2, zkserver.OpGetChildren2, zkserver.OpGetData)
+		require.LessOrEqual(t, taken, 3*n+atFirst)
+
+		require.NoError(t, locks.ReleaseAll(withLimit(t), leases...))
+		require.Equal(t, n, sent.since(zkserver.OpDelete, zkserver.OpRemoveWatches, zkserver.OpGetData, zkserver.OpGetChildren2))
+		for _, lease := range leases {
+			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+		}
+	})
+}
+
+// TestCloseReleasesManyLocksAtOnce: the end of the session deletes all nodes.
+func TestCloseReleasesManyLocksAtOnce(t *testing.T) {
+	const n = 100
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		leases := acquireMany(t, client, n, 1)
+		time.Sleep(time.Second)
+		sent := countRequests(t, server)
+		require.NoError(t, client.Close())
+		require.Zero(t, sent.since(zkserver.OpDelete))
+		lost := new(locks.LostError)
+		for _, lease := range leases {
+			require.ErrorAs(t, lease.Err(), &lost)
+		}
+		other := zktest.Client(t, server)
+		for i := range n {
+			lease, err := newMutex(t, other, fmt.Sprintf("/many/%d", i)).TryAcquire(t.Context())
+			require.NoError(t, err)
+			release(t, lease)
+		}
+	})
+}
+
+// TestManyHoldsAreLostTogether: the end of the session ends each of them, and their nodes go.
+func TestManyHoldsAreLostTogether(t *testing.T) {
+	const n = 50
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		leases := acquireMany(t, client, n, 1)
+		done := leases[0].Context(t.Context())
+		server.Cut(client.Session().ID(), 1) // the session goes on, but StandardErrorPolicy gives the holds up
+		zktest.AwaitState(t, client, framework.Reconnected)
+		synctest.Wait()
+		lost := new(locks.LostError)
+		for _, lease := range leases {
+			require.ErrorAs(t, lease.Err(), &lost)
+			awaitDone(t, lease.Done(), "the end of a lease")
+			require.Equal(t, lease.Err(), context.Cause(lease.Context(t.Context())))
+		}
+		require.ErrorAs(t, context.Cause(done), &lost)
+		require.Zero(t, server.Stats().Ephemerals)
+	})
+}
+
+// TestManyReleasesAreUnderWayAtOnce: no release waits for the reply to another.
+func TestManyReleasesAreUnderWayAtOnce(t *testing.T) {
+	const n = 100
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		leases := acquireMany(t, zktest.Client(t, server), n, 1)
+		answer := make(chan struct{})
+		sent := countRequests(t, server)
+		defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpDelete {
+				return zkserver.HoldUntil(answer)
+			}
+			return zkserver.Pass
+		})()
+		released := make(chan error, 1)
+		// With a context that ends by the first release: the others are waited for all the same.
+		go func() { released <- locks.ReleaseAll(leases[0].Context(withLimit(t)), append(leases, nil)...) }()
+		synctest.Wait()
+		for _, lease := range leases {
+			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+		}
+		require.Empty(t, released)
+		close(answer)
+		require.NoError(t, <-released)
+		require.Equal(t, n, sent.since(zkserver.OpDelete))
+		require.NoError(t, locks.ReleaseAll(withLimit(t), leases...), "again")
+		require.Zero(t, sent.since(zkserver.OpDelete))
+	})
+}
+
+// TestReleaseAllEndsWithItsContext: then the deletions go on in the background.
+func TestReleaseAllEndsWithItsContext(t *testing.T) {
+	require.Error(t, locks.ReleaseAll(nil)) //nolint:staticcheck // what a nil context does
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		leases := acquireMany(t, zktest.Client(t, server), 3, 1)
+		answer := make(chan struct{})
+		defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpDelete {
+				return zkserver.HoldUntil(answer)
+			}
+			return zkserver.Pass
+		})()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err := locks.ReleaseAll(ctx, leases...)
+		require.ErrorIs(t, err, framework.ErrCleanupPending)
+		for _, lease := range leases {
+			require.ErrorContains(t, err, lease.Path())
+		}
+		close(answer)
+		synctest.Wait()
+		require.Zero(t, server.Stats().Ephemerals)
+	})
+}
+
+// TestALockInAFolderOfMany: a client that expects a folder to be missing waits for the holder
+// in it all the same, whether the folder is old or just made.
+func TestALockInAFolderOfMany(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		many := acquireMany(t, w.waiter, 20, 1)
+		held := acquire(t, newMutex(t, w.holder, "/many/held"))
+		waiting := acquireLater(context.Background(), newMutex(t, w.waiter, "/many/held"))
+		synctest.Wait()
+		requireWaiting(t, waiting)
+		release(t, held)
+		release(t, requireAtOnce(t, waiting))
+		require.NoError(t, locks.ReleaseAll(t.Context(), many...))
+	})
+}
+
+// maxHeapOfAHeldLock is how many bytes of the heap a held lock may take, with its mutex and
+// its lease. It is about 1,300.
+const maxHeapOfAHeldLock = 1700
+
+// TestMemoryOfManyLocks runs in a process of its own, as what earlier tests have left in this
+// one is freed at any time. The server is another process.
+func TestMemoryOfManyLocks(t *testing.T) {
+	const alone, n = "CURATOR_TEST_ALONE", 1500
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfManyLocks$", "-test.v")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		require.Contains(t, string(output), "--- PASS: TestMemoryOfManyLocks")
+		return
+	}
+	server := zktest.NewEnsemble(t, 1)
+	client := zktest.Client(t, server.ConnectString())
+	require.NoError(t, locks.ReleaseAll(t.Context(), acquireMany(t, client, 100, 8)...)) // what is made once
+	before := memory()
+	leases := acquireMany(t, client, n, 8)
+	admin := zktest.Real(server.Servers()[0])
+	for ctx := withLimit(t); admin.Counts(t).Watches < n; { // until each holder watches its node
+		require.NoError(t, ctx.Err())
+		time.Sleep(20 * time.Millisecond)
+	}
+	each := float64(memory()-before) / n
+	t.Logf("%.0f bytes each", each)
+	require.Less(t, each, float64(maxHeapOfAHeldLock))
+	require.NoError(t, locks.ReleaseAll(withLimit(t), leases...))
+}
