@@ -8,8 +8,9 @@
 //	go run . -name d -by lock &
 //
 // By election, the leader runs all jobs, and another replica takes over when it ends. By
-// lock, each run goes to the replica that is first. Replicas whose clocks differ by more than
-// the job takes then run it one after the other, so prefer the election.
+// lock, each run goes to the replica that is first. Replicas that start a run at different
+// times, because their clocks differ or their schedulers began at different times, then run
+// the job one after the other. So prefer the election.
 package main
 
 import (
