@@ -130,9 +130,9 @@ func OrSetData(version ...VersionOption) CreateOption {
 
 // ListingSiblingsIn also lists the children of the parent, in the same write and after the
 // creation, so that both take one round trip together. The list includes the new znode. No
-// list is asked for if the parent was created in the same write and the znode is the first
-// child of it. The list is nil if the znode was created but the list failed, and if the znode was created by an
-// earlier try or existed before: call [Framework.Children] then.
+// list is asked for if the parent was created in the same write and the znode is its first
+// child. The list is nil if the znode was created but the list failed, and if the znode was
+// created by an earlier try or existed before: call [Framework.Children] then.
 func ListingSiblingsIn(names *[]string) CreateOption {
 	return siblingsOption{names}
 }

@@ -110,6 +110,9 @@ func (h *hold) cause() error {
 	return context.Cause(h.roster.parent)
 }
 
+// conclude ends the hold's own signal.
+func (h *hold) conclude(cause error) { h.ended.end(cause) }
+
 // lose ends the hold, unless it has ended, and leaves the rest to another goroutine: this one
 // may be the receiving one, which must not wait.
 func (h *hold) lose(cause error) {
@@ -221,7 +224,7 @@ const (
 // abandon cleans up after a lost hold. The node is deleted in the background.
 func (h *hold) abandon() {
 	cause := h.cause()
-	h.ended.end(cause) // for good: the context of the session may end with another cause later
+	h.conclude(cause) // for good: the context of the session may end with another cause later
 	h.lost.Store(true)
 	h.l.telemetry.lost(h.since, cause)
 	h.letGo()

@@ -12,8 +12,17 @@ type roster struct {
 	parent context.Context
 
 	mu    sync.Mutex
-	holds map[*hold]struct{}
+	holds map[rostered]struct{}
 	over  bool // the holds have been abandoned
+}
+
+// rostered is a [hold], as its roster sees it.
+type rostered interface {
+	// conclude ends the signal of the hold. It must not block.
+	conclude(cause error)
+
+	// abandon cleans up after the loss of the hold.
+	abandon()
 }
 
 // rosters has the roster of each context that has not ended.
@@ -28,7 +37,7 @@ func rosterOf(parent context.Context) *roster {
 	defer rosters.Unlock()
 	r := rosters.of[parent]
 	if r == nil {
-		r = &roster{parent: parent, holds: make(map[*hold]struct{})}
+		r = &roster{parent: parent, holds: make(map[rostered]struct{})}
 		rosters.of[parent] = r
 		context.AfterFunc(parent, r.abandon)
 	}
@@ -36,7 +45,7 @@ func rosterOf(parent context.Context) *roster {
 }
 
 // add adds a hold. If the context has ended, the hold is abandoned at once.
-func (r *roster) add(h *hold) {
+func (r *roster) add(h rostered) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
@@ -48,14 +57,14 @@ func (r *roster) add(h *hold) {
 
 // end ends a hold with a cause and removes it. It returns false, and does nothing, if the hold
 // has ended already, or the context has and so the roster abandons the hold.
-func (r *roster) end(h *hold, cause error) bool {
+func (r *roster) end(h rostered, cause error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, held := r.holds[h]; !held || r.parent.Err() != nil {
 		return false
 	}
 	delete(r.holds, h)
-	h.ended.end(cause) // under the mutex, so that no caller finds an end without its cause
+	h.conclude(cause) // under the mutex, so that no caller finds an end without its cause
 	return true
 }
 

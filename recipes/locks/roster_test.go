@@ -19,7 +19,7 @@ func TestARosterEndsNothingAfterItsContext(t *testing.T) {
 	reason := errors.New("reason")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	// Not made by rosterOf, so that nothing abandons the hold.
-	h := &hold{roster: &roster{parent: ctx, holds: make(map[*hold]struct{})}}
+	h := &hold{roster: &roster{parent: ctx, holds: make(map[rostered]struct{})}}
 	h.roster.add(h)
 	cancel(reason)
 	require.False(t, h.roster.end(h, ErrReleased))

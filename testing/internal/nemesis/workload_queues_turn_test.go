@@ -34,7 +34,7 @@ func (q *queuing) fill(t *testing.T, s *stock, n int) {
 	t.Helper()
 	require.NoError(t, q.count(t.Context()))
 	for i := s.waiting; i < n; i++ {
-		data := []byte(fmt.Sprintf("item:filled/%d;", i))
+		data := fmt.Appendf(nil, "item:filled/%d;", i)
 		if s.path == q.locked.Path() {
 			require.NoError(t, q.locked.Put(t.Context(), data))
 		} else {
