@@ -14,7 +14,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// operations notes the requests of all clients, except pings, and what is to be done with each.
+// operations records the requests of all clients, except pings, and says how the server treats
+// each of them.
 type operations struct {
 	mu     sync.Mutex
 	seen   []zkserver.OpCode

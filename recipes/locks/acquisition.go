@@ -325,8 +325,8 @@ func (a *acquisition) companion(name string) *member {
 	return m
 }
 
-// stands returns an error if our node is known to be gone. It is called after the contenders
-// were read.
+// stands reads the maximum, and returns an error if our node is known to be gone. It is called
+// after the contenders were read.
 func (a *acquisition) stands(ctx context.Context) error {
 	// The maximum is read after the list. Since then contenders may have left, but none
 	// has come before ours, so both together are an answer as of this moment.
@@ -408,7 +408,7 @@ func (a *acquisition) refusal(cause error) error {
 	if i := slices.Index(contenders, a.name); i >= 0 {
 		contenders = contenders[:i]
 	}
-	if len(contenders) == 0 { // see behindOwn
+	if len(contenders) == 0 { // it waits for one of this process, and no list has ours; see look
 		contenders = slices.Collect(maps.Keys(a.awaited))
 	}
 	return a.l.notAcquired(a.folder, contenders, cause)

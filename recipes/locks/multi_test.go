@@ -161,7 +161,7 @@ func TestTheFirstFailureStopsAMultiLock(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		before := server.Counts(t)
 		trouble := errors.New("trouble")
-		// Their order is that of the paths at the server, where the backend has a chroot.
+		// A multi-lock orders its members by their paths at the server, and the backend has a chroot.
 		second := &failingLock{path: client.FullPath("/locks/b"), err: trouble}
 		third := &failingLock{path: client.FullPath("/locks/c"), err: errors.New("too late")}
 		multi := newMulti(t, third, second, newMutex(t, client, "/locks/a"))

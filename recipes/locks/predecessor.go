@@ -55,8 +55,8 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 	return err
 }
 
-// notified is how many names in a list cost a server and the network as much as one
-// notification, roughly.
+// notified is how many names in a list are worth one notification. It is a compromise: for the
+// processor of a server that is far more names, for the network one or two.
 const notified = 16
 
 // andMore returns the names to wait for, with contenders whose departure we want to know of
