@@ -106,12 +106,14 @@ final class Values {
                 public void stateChanged(CuratorFramework on, ConnectionState state) {}
             });
             count.start();
-            int next = count.getCount();
-            all.add(Integer.toString(next));
-            while (next != last) {
+            if (count.getCount() == last) {
+                heard.add(last); // nobody may tell it
+            }
+            int next;
+            do {
                 next = heard.take();
                 all.add(Integer.toString(next));
-            }
+            } while (next != last);
         }
         return all;
     }
