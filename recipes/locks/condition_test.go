@@ -193,15 +193,14 @@ func TestMoreWaitersThanOneTransactionTells(t *testing.T) {
 	besideOthers(t)
 	server := zktest.Embedded(zktest.NewServer(t))
 	p := newParty(t, server.ConnectString())
-	ctx := withLimit(t)
 	const n = 2*locks.SignalBatch + 1
 	results := make(chan outcome, n)
 	for range n {
-		p.awaitInto(ctx, acquire(t, p.mutex), results)
+		p.awaitInto(t.Context(), acquire(t, p.mutex), results)
 	}
 	lease := acquire(t, p.mutex)
 	p.awaitWaiters(t, n)
-	require.NoError(t, p.condition.SignalAll(ctx, lease))
+	require.NoError(t, p.condition.SignalAll(t.Context(), lease))
 	release(t, lease)
 	for range n {
 		requireSignalled(t, results)

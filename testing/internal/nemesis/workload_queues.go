@@ -93,6 +93,11 @@ func (q *queuing) turn(ctx context.Context) {
 	counting, cancel := q.bounds(ctx)
 	err := q.count(counting)
 	cancel()
+	q.putOrConsume(ctx, err)
+}
+
+// putOrConsume is the rest of a turn. err is that of count.
+func (q *queuing) putOrConsume(ctx context.Context, err error) {
 	// A worker that could not count may put: otherwise no item would meet servers in trouble.
 	if full := err == nil && q.waiting() >= fullQueue; !full && q.random.IntN(2) == 0 {
 		q.put(ctx)

@@ -67,7 +67,8 @@ func TestAFullQueueGetsNoMore(t *testing.T) {
 			for range turns {
 				q.fill(t, q.stocks[i], fullQueue)
 				q.fill(t, q.stocks[1-i], someItems+1) // so that no turn waits for an item
-				q.turn(t.Context())
+				require.NoError(t, q.count(t.Context()))
+				q.putOrConsume(t.Context(), nil)
 			}
 			require.Zero(t, times(t, history, offered))
 			require.Positive(t, times(t, history, consumed))
