@@ -54,7 +54,7 @@ var curatorTests = []scenarios.Scenario{
 	{Curator: "TestDistributedPriorityQueue.testSortingWhileTaking", Tests: []string{"queues.TestALaterItemOfLowerPriorityComesFirst"}},
 	{Curator: "TestDistributedIdQueue.testDeletingWithLock", Tests: []string{"queues.TestAnItemThatIsConsumedIsNotRemoved"}},
 	{Curator: "TestDistributedIdQueue.testRequeuingWithLock", Tests: []string{"queues.TestAnItemThatIsConsumedIsNotRemoved"}},
-	{Curator: "TestSimpleDistributedQueue.testHangFromContainerLoss", Tests: []string{"queues.TestATakeSurvivesThatItsContainerIsDeleted"}},
+	{Curator: "TestSimpleDistributedQueue.testHangFromContainerLoss", Tests: []string{"queues.TestATakeSurvivesThatItsFolderIsDeleted"}},
 }
 
 // pastBugs are the ways in which these recipes of Curator went wrong, or still do.
@@ -65,7 +65,7 @@ var pastBugs = []scenarios.Scenario{
 	},
 	{
 		Curator: "CURATOR-308", What: "a queue hangs when its container is deleted",
-		Tests: []string{"queues.TestATakeSurvivesThatItsContainerIsDeleted", "queues.TestConsumersSurviveThatTheirFolderIsDeleted"}, Defect: "queues-a-folder-that-is-gone-is-an-error",
+		Tests: []string{"queues.TestATakeSurvivesThatItsFolderIsDeleted", "queues.TestConsumersSurviveThatTheirFolderIsDeleted"}, Defect: "queues-a-folder-that-is-gone-is-an-error",
 	},
 	{
 		Curator: "CURATOR-623", What: "consumers stop after a long partition",

@@ -156,7 +156,9 @@ func (t *term) settle(ctx context.Context, work func(context.Context) error) boo
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := work(ctx)
 		switch {
-		case err == nil, t.session.Err() != nil, errors.Is(err, errOver), errors.Is(err, framework.ErrClosed):
+		// Only the server knows that the session is over, and its locks are gone. To the client it
+		// ends with its lease, but servers that come back go on with it.
+		case err == nil, errors.Is(err, errOver), errors.Is(err, framework.ErrClosed):
 			return true
 		case ctx.Err() != nil:
 			return false

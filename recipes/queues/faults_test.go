@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -286,4 +287,37 @@ func TestAnItemThatMayBeLostIsInTheLog(t *testing.T) {
 		require.Contains(t, log.String(), "may be lost")
 		require.Contains(t, log.String(), path+"/queue-0000000000")
 	})
+}
+
+// The lease of a session ends while no server runs, but when they run again they go on with the
+// session, and so with the locks in it. A consumer gives them back nevertheless.
+func TestAConsumerWhoseServersRestartLeavesNoLock(t *testing.T) {
+	const outage = 5 * time.Minute  // longer than any request waits for a connection
+	for _, k := range []int{1, 2} { // to lock the item, and to finish it
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				client := zktest.Client(t, server)
+				q := newQueue(t, client, withLock)
+				require.NoError(t, q.Put(t.Context(), []byte("a")))
+				session := client.Session()
+				server.Intercept(zkserver.Nth(k, zkserver.OpMulti, zkserver.LoseReply))
+				allow := server.Refuse() // so that it does not reconnect before the server stops
+				items := consumed(t, q)
+				zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault.String() == zkserver.LoseReply.String() })
+				require.NoError(t, server.Stop())
+				zktest.Await(t, session.Done(), "the end of the lease")
+				time.Sleep(outage)
+				allow()
+				require.NoError(t, server.Restart())
+
+				require.Equal(t, []string{"a"}, awaitItems(t, items, 1))
+				observer := zktest.Client(t, server)
+				awaitNames(t, observer, path, 0)
+				require.Equal(t, session.ID(), client.Session().ID(), "the server has kept it")
+				synctest.Wait()
+				require.Len(t, awaitNames(t, observer, lockPath, 1), 1, "the witness of the consumer")
+			})
+		})
+	}
 }

@@ -74,8 +74,24 @@ func remove(ctx context.Context, client *framework.Framework, path string, read 
 	})
 }
 
-// ensure creates a folder that Curator's consumers and producers expect to
-// stay, so it is not a container.
+// createIn calls create, which makes items in a folder, and makes the folder first if it is
+// missing.
+func createIn(ctx context.Context, client *framework.Framework, folder string, create func() error) error {
+	for {
+		err := create()
+		if !errors.Is(err, framework.ErrNoNode) {
+			return err
+		}
+		if err := ensure(ctx, client, folder); err != nil {
+			return err
+		}
+	}
+}
+
+// ensure creates the folder of a queue. It is no container: those of Curator's consumers and
+// producers that do not create it expect it to stay, and when a container goes that was empty, its
+// numbers begin again. The deletion of an item that was read could then delete another, that has
+// got its name.
 func ensure(ctx context.Context, client *framework.Framework, path string) error {
 	_, err := client.Create(ctx, path, nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
 	if errors.Is(err, framework.ErrNodeExists) {

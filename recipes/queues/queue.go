@@ -180,15 +180,7 @@ func (q *queue) create(ctx context.Context, puts ...put) error {
 	if err := q.awaitRoom(ctx); err != nil {
 		return err
 	}
-	for {
-		err := q.tryCreate(ctx, puts)
-		if !errors.Is(err, framework.ErrNoNode) {
-			return err
-		}
-		if err := ensure(ctx, q.client, q.path); err != nil {
-			return err
-		}
-	}
+	return createIn(ctx, q.client, q.path, func() error { return q.tryCreate(ctx, puts) })
 }
 
 func (q *queue) tryCreate(ctx context.Context, puts []put) error {

@@ -22,8 +22,11 @@ const simplePrefix = "qn-"
 // znodes with Curator's class of that name and with the queue of ZooKeeper's
 // own recipes.
 //
-// Layout: <path>/qn-<10 digits>, persistent, below container nodes. The data is
-// the item, without an envelope.
+// Layout: <path>/qn-<10 digits>, persistent. The data is the item, without an envelope. The
+// folder at path is persistent too, and stays when it is empty. Curator's class makes it a
+// container: servers remove that when it has been empty for a minute or so, and its numbers begin
+// again. A consumer that reads an item before that and deletes it afterwards may delete a new item
+// of the same name. Where Curator may offer the first item, create the folder beforehand.
 //
 // It lists the items once for a thousand of them, and keeps their names. So an item
 // costs two requests, or more if other consumers are faster.
@@ -62,9 +65,10 @@ func (q *SimpleDistributedQueue) Path() string { return q.path }
 // Offer puts an item at the end of the queue. If [framework.OutcomeUnknown] is
 // true for its error, the item may be in the queue.
 func (q *SimpleDistributedQueue) Offer(ctx context.Context, data []byte) error {
-	_, err := q.client.Create(ctx, framework.JoinPath(q.path, simplePrefix), data,
-		framework.WithMode(framework.PersistentSequential), framework.CreatingParentContainersIfNeeded())
-	return wrap("offer", err)
+	return wrap("offer", createIn(ctx, q.client, q.path, func() error {
+		_, err := q.client.Create(ctx, framework.JoinPath(q.path, simplePrefix), data, framework.WithMode(framework.PersistentSequential))
+		return err
+	}))
 }
 
 // Peek returns the first item and leaves it there, or fails with [ErrEmpty].

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,9 +71,9 @@ func taken(ctx context.Context, tb testing.TB, server *zkserver.Server, q *queue
 	return items
 }
 
-// The folder of the queue is a container, which the server deletes when it has
-// been empty for a while. A consumer that waits must see the next one.
-func TestATakeSurvivesThatItsContainerIsDeleted(t *testing.T) {
+// Of Curator's producers the folder is a container, which the server deletes when it has been empty
+// for a while. A consumer that waits must see the next one.
+func TestATakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newSimple(t, client)
@@ -246,4 +248,36 @@ func TestAFailedPollLeavesTheOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(data))
 	}
+}
+
+// A consumer that has read an item, and deletes it late, does not delete one that was offered
+// when the queue had been empty for as long as servers keep empty containers.
+func TestALateDeletionDeletesNoOtherItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithContainerCheckInterval(time.Second))
+		slow, fast := zktest.Client(t, server), zktest.Client(t, server)
+		first, second := newSimple(t, slow), newSimple(t, fast)
+		require.NoError(t, second.Offer(t.Context(), []byte("a")))
+		release := make(chan struct{})
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpDelete && r.SessionID == slow.Session().ID() {
+				return zkserver.HoldUntil(release)
+			}
+			return zkserver.Pass
+		})
+		got := make(chan string, 1)
+		go func() {
+			data, err := first.Poll(t.Context())
+			got <- fmt.Sprint(string(data), err)
+		}()
+		synctest.Wait()
+
+		data, err := second.Poll(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "a", string(data))
+		time.Sleep(2 * time.Second) // an empty container is gone then, and the session is not
+		require.NoError(t, second.Offer(t.Context(), []byte("b")))
+		close(release)
+		require.Equal(t, "b<nil>", zktest.Await(t, got, "the item"))
+	})
 }

@@ -2,6 +2,26 @@ package main
 
 var queuesMutants = []mutant{
 	{
+		name:     "queues-a-lock-outlives-the-lease",
+		property: "Servers that restart go on with a session whose lease has ended. Its locks of items are given back.",
+		dir:      "recipes/queues",
+		in:       "(*term).settle",
+		old:      "		case err == nil, errors.Is(err, errOver)",
+		new:      "		case err == nil, t.session.Err() != nil, errors.Is(err, errOver)",
+		pkg:      "./recipes/queues",
+		test:     "^TestAConsumerWhoseServersRestartLeavesNoLock$",
+	},
+	{
+		name:     "queues-the-folder-is-a-container",
+		property: "A late deletion deletes no other item, as the numbers of a queue never begin again.",
+		dir:      "recipes/queues",
+		in:       "ensure",
+		old:      "client.Create(ctx, path, nil, framework.CreatingParentContainersIfNeeded()",
+		new:      "client.Create(ctx, path, nil, framework.WithMode(framework.Container), framework.CreatingParentContainersIfNeeded()",
+		pkg:      "./recipes/queues",
+		test:     "^TestALateDeletionDeletesNoOtherItem$",
+	},
+	{
 		name:     "queues-deleted-before-consumed",
 		property: "A locked item is in the queue until it was consumed.",
 		dir:      "recipes/queues",
@@ -157,7 +177,7 @@ var queuesMutants = []mutant{
 		old:      "if !errors.Is(err, framework.ErrNoNode) {",
 		new:      "if into != nil {",
 		pkg:      "./recipes/queues",
-		test:     "^TestATakeSurvivesThatItsContainerIsDeleted$/^zkserver$",
+		test:     "^TestATakeSurvivesThatItsFolderIsDeleted$/^zkserver$",
 	},
 	{
 		name:     "queues-consumer-ends-with-a-request",
