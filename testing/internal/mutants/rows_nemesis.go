@@ -335,7 +335,7 @@ var nemesisMutants = []mutant{
 		name:     "nemesis-items-without-end",
 		property: "Workers put no item into a full queue, so that the last turn can empty it.",
 		dir:      "testing/internal/nemesis",
-		in:       "(*queuing).turn",
+		in:       "(*queuing).putOrConsume",
 		old:      "!full && q.random.IntN(2) == 0",
 		new:      "(full || true) && q.random.IntN(2) == 0",
 		pkg:      "./testing/internal/nemesis",
