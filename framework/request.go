@@ -48,6 +48,7 @@ type call struct {
 	path string // as the caller named it
 	body []byte
 	common
+	parts   int  // of a request of several reads, see joinReads
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
 	// optional is a call whose failure the outcome of a later call shows.
@@ -95,7 +96,17 @@ func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
-	err := r.exchangeNow(ctx, calls...)
+	if joined, server := r.joinReads(ctx, calls); len(joined) < len(calls) {
+		if err := r.exchangeNow(ctx, joined); !r.refusesJoined(server, err) {
+			return err
+		}
+	}
+	return r.exchangeNow(ctx, calls)
+}
+
+// exchangeNow is exchange without waiting for a connection.
+func (r *requests) exchangeNow(ctx context.Context, calls []*call) error {
+	err := r.sendAll(ctx, calls)
 	for _, c := range calls {
 		if c.deliver != nil {
 			c.deliver(err == nil)
@@ -104,14 +115,14 @@ func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	return err
 }
 
-func (r *requests) exchangeNow(ctx context.Context, calls ...*call) error {
+func (r *requests) sendAll(ctx context.Context, calls []*call) error {
 	bound := r.scopeOf(ctx).boundTo()
 	sent := newCalls(len(calls))
 	for i, c := range calls {
 		if len(c.body) > r.cfg.maxRequest {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.maxRequest)}
 		}
-		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
+		sent[i].Op, sent[i].Body, sent[i].Parts, sent[i].Confirms = c.code, c.body, c.parts, c.confirm
 		if session := cmp.Or(c.session, bound); session != nil {
 			sent[i].Session = session.ID()
 		}
@@ -129,7 +140,7 @@ func (r *requests) exchangeNow(ctx context.Context, calls ...*call) error {
 	var first error
 	for i, c := range calls {
 		if err := r.outcome(ctx, c, sent[i]); err != nil && first == nil && !c.optional {
-			first = &OpError{c.name, c.path, err}
+			first = named(c.operation, c.path, err)
 		}
 	}
 	// No call has failed by itself, but not all of them were answered.
@@ -168,9 +179,15 @@ func newCalls(n int) []*conduit.Call {
 // outcome decodes the reply of one call.
 func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) error {
 	reply, err := sent.Result()
-	switch {
-	case err != nil:
+	if err != nil {
 		return r.requestError(ctx, err, c.write)
+	}
+	return r.replied(c, reply)
+}
+
+// replied decodes a reply to a call.
+func (r *requests) replied(c *call, reply conduit.Reply) error {
+	switch {
 	// For some verbs a refusal is an answer, such as NoNode for Exists.
 	case reply.Code != 0 && c.refused != nil:
 		return c.keep(c.refused(serverError(reply.Code)))

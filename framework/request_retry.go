@@ -66,6 +66,14 @@ func failed(op operation, path string, err error) error {
 	return &OpError{op.name, path, err}
 }
 
+// named returns an OpError: err itself, if it is one, as of a call that stands for several.
+func named(op operation, path string, err error) error {
+	if _, ok := err.(*OpError); ok { //nolint:errorlint // one that is wrapped names something else
+		return err
+	}
+	return &OpError{op.name, path, err}
+}
+
 // reasonOf returns the cause in an OpError, for another OpError with verb and path.
 func reasonOf(err error) error {
 	if op, ok := err.(*OpError); ok { //nolint:errorlint // one that is wrapped names something else

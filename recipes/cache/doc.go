@@ -71,11 +71,14 @@
 // # What it costs
 //
 // The server keeps one watch for a cache. The first fill reads each znode once, and the list of
-// children of each that has any. At most 192 requests are under way at a time, and fewer if data
-// is large, so that other requests of the client wait little. An event costs a read. After a
-// reconnect the cache compares the Stat of each znode, one small request each, and reads only
-// data that has changed. While most comparisons find a change, it asks for the data at once, so
-// each znode still costs one request.
+// children of each that has any. At most 192 znodes are read at a time, and fewer if data is
+// large, so that other requests of the client wait little. From ZooKeeper 3.6 on, up to 64 of
+// them share a request; see [framework.Framework.Pipeline]. An event costs a read.
+//
+// After a reconnect the cache reads all data again if that has up to 256 bytes on average. Of
+// longer data it compares the Stat of each znode, one small request each, and reads only what has
+// changed. While most comparisons find a change, it asks for the data at once, so each znode
+// still costs one request.
 //
 // A znode takes the bytes of its name and its data, about 20 for its Stat, and about 33 for its
 // place in a table. Its path, its Stat and its [ChildData] are made when a caller asks for them;

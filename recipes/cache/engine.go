@@ -36,7 +36,7 @@ type engine struct {
 	applied int // of these
 	size    int // of the data of a znode, as a moving average in bytes
 	tally   tally
-	eager   bool // comparisons read the data at once
+	eager   bool // most of what was compared last has changed
 	paused  <-chan time.Time
 
 	watch    *framework.PersistentWatch
@@ -80,7 +80,7 @@ func (e *engine) add(n *node, t task) {
 func (e *engine) take(n *node) task {
 	t := n.queued
 	// For an absent root, only a request for the Stat sets a one-shot watch.
-	if e.eager && t.work.asksStat(n, e.oneShot) && e.picture.has(n.path) {
+	if (e.eager || e.size <= littleData && !e.oneShot) && t.work.asksStat(n, e.oneShot) && e.picture.has(n.path) {
 		t.work |= readData
 	}
 	t.work = e.oversized.without(t.work, n.path)

@@ -47,14 +47,32 @@ func (c *counter) take() map[zkserver.OpCode]int {
 }
 
 // A fill reads each znode once and each list that has names once; a reconnect reads no data
-// that has not changed.
+// that has not changed, unless data is so short that to read it costs no more than to compare it.
 func TestRequestsOfAFillAndARefill(t *testing.T) {
+	t.Run("long data", func(t *testing.T) {
+		fillAndRefill(t, strings.Repeat("data ", 100), map[zkserver.OpCode]int{
+			zkserver.OpSync:   1,
+			zkserver.OpExists: 30, zkserver.OpGetChildren2: 4, // all stats
+			zkserver.OpGetData: 1,
+		})
+	})
+	t.Run("short data", func(t *testing.T) {
+		fillAndRefill(t, "data", map[zkserver.OpCode]int{
+			zkserver.OpSync:    1,
+			zkserver.OpGetData: 30, zkserver.OpGetChildren2: 4,
+		})
+	})
+}
+
+// fillAndRefill checks the requests of a refill after one of 30 znodes with this data has changed.
+func fillAndRefill(t *testing.T, data string, refill map[zkserver.OpCode]int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
 		for folder := range 3 {
 			for leaf := range 10 {
-				create(t, writer, fmt.Sprintf("/tree/%d/%d", folder, leaf), "data")
+				create(t, writer, fmt.Sprintf("/tree/%d/%d", folder, leaf), data)
 			}
 		}
 		c := newCache(t, client, "/tree")
@@ -72,11 +90,7 @@ func TestRequestsOfAFillAndARefill(t *testing.T) {
 		allow()
 		fresh(t, c)
 		synctest.Wait()
-		require.Equal(t, map[zkserver.OpCode]int{
-			zkserver.OpSync:   1,
-			zkserver.OpExists: 30, zkserver.OpGetChildren2: 4, // all stats
-			zkserver.OpGetData: 1,
-		}, requests.take())
+		require.Equal(t, refill, requests.take())
 		require.Equal(t, "new", picture(c)["/tree/1/5"])
 
 		set(t, writer, "/tree/1/6", "new")
@@ -92,17 +106,18 @@ func TestRequestsOfAFillAndARefill(t *testing.T) {
 // Stat comes first.
 func TestRequestsOfARefillFollowTheChanges(t *testing.T) {
 	const folders, leaves, window = 10, 100, 192
+	long := []byte(strings.Repeat("data ", 100))
 	refills := func(t *testing.T, version string, changes func(paths []string) [][]string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(version))
 			client, writer := zktest.Client(t, server), zktest.Client(t, server)
-			paths := plant(t, writer, folders, leaves, nil)
+			paths := plant(t, writer, folders, leaves, long)
 			c := newCache(t, client, "/tree")
 			start(t, c)
 			requests := countRequests(t, server, client)
 			for round, changed := range changes(paths) {
-				data := strconv.Itoa(round)
+				data := string(long) + strconv.Itoa(round)
 				allow := server.Refuse()
 				server.Cut(client.Session().ID(), 1)
 				setAll(t, writer, changed, data)
@@ -219,7 +234,7 @@ func TestAFolderOfTheGapThatChangesDuringTheSweep(t *testing.T) {
 		release := make(chan struct{})
 		held := false
 		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpExists && r.Path == "/tree/a" && r.SessionID == client.Session().ID() {
+			if r.Op == zkserver.OpGetData && r.Path == "/tree/a" && r.SessionID == client.Session().ID() {
 				held = true
 				return zkserver.HoldUntil(release)
 			}

@@ -15,6 +15,10 @@ const (
 	maxFlights  = 3
 	maxVisits   = 64       // in one write
 	maxExpected = 64 << 10 // bytes of data, as far as can be told
+
+	// littleData is up to which size in bytes data is read instead of compared by its Stat: it is
+	// not much longer than a Stat, and many such reads share a request.
+	littleData = 256
 )
 
 // pause is how long the engine waits after reads that the client's retry policy gave up.

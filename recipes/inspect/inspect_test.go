@@ -331,7 +331,7 @@ func TestWhatMayNotBeRead(t *testing.T) {
 // TestWhatALongWalkCosts: a list of locks takes three reads for each, however many wait, and
 // few round trips for all of them.
 func TestWhatALongWalkCosts(t *testing.T) {
-	server := zktest.NewServer(t)
+	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10")) // where each read is a request
 	client := zktest.Client(t, server)
 	const folders, each = 300, 5
 	var ops []framework.BulkOp

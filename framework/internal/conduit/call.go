@@ -53,6 +53,9 @@ type Call struct {
 	Op   int32
 	Body []byte
 
+	// Parts is how many reads of data an OpMultiRead consists of. It is 0 for other requests.
+	Parts int
+
 	// Session, when not zero, is the only session the request may run in.
 	Session int64
 

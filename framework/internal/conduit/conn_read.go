@@ -324,7 +324,7 @@ func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest
 	}
 	c.pending.pop()
 	if request.call != nil {
-		c.window.learn(request.op, length, now)
+		c.window.learn(request.op, request.call.Parts, length, now)
 	}
 	c.window.answered(request.cost, request.sent, now)
 	oldest, _ := c.pending.first()

@@ -128,7 +128,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 		if c.window.held = ok; !ok {
 			break
 		}
-		cost := c.window.cost(call.Op, wire.LengthSize+wire.RequestHeader+len(call.Body), now)
+		cost := c.window.cost(call.Op, call.Parts, wire.LengthSize+wire.RequestHeader+len(call.Body), now)
 		if !call.dropped && !c.admitsLocked(cost, now) {
 			break
 		}

@@ -61,6 +61,17 @@ func (v *versions) check(ctx context.Context, server string, known *atomic.Point
 	return nil
 }
 
+// isNewer reports whether a server is known to have the requests of ZooKeeper 3.6.
+func (v *versions) isNewer(server string, known *atomic.Pointer[string]) bool {
+	version := known.Load()
+	if version == nil || *version == unknownVersion || isOlder(*version, 3, 6) {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return !v.refused[server]
+}
+
 // noteTooOld remembers that a server has refused a request as one that it does not know.
 func (v *versions) noteTooOld(server string) *TooOldError {
 	v.mu.Lock()

@@ -24,6 +24,12 @@ const (
 	unknownList = 4 << 10
 	staleAfter  = time.Second
 
+	// A reply to several reads comes as a whole, and other replies wait behind it. A server
+	// does more for a request than for another read of data in it, but little more than for
+	// many.
+	togetherBytes = 32 << 10
+	maxTogether   = 64
+
 	// patienceShare is the part of the session timeout for which an unanswered request
 	// may hold others back before it counts as late.
 	patienceShare = 6
@@ -59,9 +65,19 @@ func newWindow(timeout time.Duration) window {
 	return window{patience: timeout / patienceShare, limit: windowAtStart, replies: make(map[int32]*replyLength)}
 }
 
-// cost returns what a request takes of the window.
-func (w *window) cost(op int32, length int, now time.Time) int {
+// cost returns what a request takes of the window. It consists of a number of reads of data,
+// 0 for none.
+func (w *window) cost(op int32, parts, length int, now time.Time) int {
+	if parts > 0 {
+		return max(minCost, length, parts*w.expected(wire.OpGetData, now))
+	}
 	return max(minCost, length, w.expected(op, now))
+}
+
+// together returns how many reads of data may share a request: as many as have a reply of
+// togetherBytes.
+func (w *window) together(now time.Time) int {
+	return max(1, min(maxTogether, togetherBytes/max(1, w.expected(wire.OpGetData, now))))
 }
 
 func (w *window) expected(op int32, now time.Time) int {
@@ -110,8 +126,12 @@ func (w *window) answered(cost int, sent, now time.Time) {
 	}
 }
 
-// learn takes the length of a reply into account for later requests of the same kind.
-func (w *window) learn(op int32, length int, now time.Time) {
+// learn takes the length of a reply into account for later requests of the same kind. The
+// request was one of cost.
+func (w *window) learn(op int32, parts, length int, now time.Time) {
+	if parts > 0 {
+		op, length = wire.OpGetData, length/parts
+	}
 	known := w.replies[op]
 	if known == nil {
 		known = &replyLength{bytes: w.expected(op, now)}
@@ -133,7 +153,7 @@ func (w *window) resumes(oldest, now time.Time) bool {
 // length that hardly depends on what is stored.
 func unknownReply(op int32) int {
 	switch op {
-	case wire.OpGetData, wire.OpMultiRead:
+	case wire.OpGetData:
 		return unknownData
 	case wire.OpGetACL, wire.OpGetChildren, wire.OpGetChildren2, wire.OpGetEphemerals:
 		return unknownList

@@ -16,7 +16,7 @@ func exchange(w *window, op int32, n, length int, now *time.Time, latency time.D
 	var out []pendingRequest
 	for n > 0 || len(out) > 0 {
 		for n > 0 {
-			cost := w.cost(op, 100, *now)
+			cost := w.cost(op, 0, 100, *now)
 			var oldest time.Time
 			if len(out) > 0 {
 				oldest = out[0].sent
@@ -31,7 +31,7 @@ func exchange(w *window, op int32, n, length int, now *time.Time, latency time.D
 		most = max(most, len(out))
 		*now = now.Add(latency)
 		for _, r := range out {
-			w.learn(op, length, *now)
+			w.learn(op, 0, length, *now)
 			w.answered(r.cost, r.sent, *now)
 		}
 		out = out[:0]

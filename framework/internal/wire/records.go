@@ -14,6 +14,20 @@ func (d *Decoder) Stat() zk.Stat {
 	}
 }
 
+// DataReply reads the reply to a request for data, and returns it as it is. The result aliases
+// the decoder's input.
+func (d *Decoder) DataReply() []byte {
+	const stat = 68
+	whole := d.buf
+	d.Buffer()
+	d.take(stat, "Stat")
+	if d.err != nil {
+		return nil
+	}
+	n := len(whole) - len(d.buf)
+	return whole[:n:n]
+}
+
 // ACL appends an access control list.
 func (e *Encoder) ACL(acl []zk.ACL) {
 	e.Int32(int32(len(acl)))

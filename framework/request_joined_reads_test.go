@@ -1,0 +1,296 @@
+package framework_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// reading is what a read of data has stored.
+type reading struct {
+	data []byte
+	stat framework.Stat
+	err  error
+}
+
+// readTogether reads paths in one pipeline.
+func readTogether(ctx context.Context, f *framework.Framework, paths []string) ([]reading, error) {
+	into, reads := make([]reading, len(paths)), make([]framework.Read, len(paths))
+	for i, path := range paths {
+		reads[i] = framework.ReadData(path, &into[i].data, framework.StoringStatIn(&into[i].stat)).StoringErrorIn(&into[i].err)
+	}
+	return into, f.Pipeline(ctx, reads...)
+}
+
+const short = 20 // bytes of data
+
+// createFolder creates a folder with n nodes whose data tells their number, and returns the paths.
+func createFolder(t *testing.T, f *framework.Framework, n int) []string {
+	t.Helper()
+	ops, paths := make([]framework.BulkOp, n), make([]string, n)
+	for i := range n {
+		paths[i] = fmt.Sprintf("/folder/%d", i)
+		ops[i] = framework.BulkCreate(paths[i], numbered(i, short), framework.CreatingParentsIfNeeded())
+	}
+	_, err := f.Bulk(t.Context(), ops)
+	require.NoError(t, err)
+	return paths
+}
+
+func numbered(i, length int) []byte {
+	return append(fmt.Appendf(nil, "%d ", i), bytes.Repeat([]byte{'x'}, length)...)
+}
+
+// countReads counts the requests for data, alone and together.
+func countReads(server *zkserver.Server) (alone, together *atomic.Int32) {
+	alone, together = new(atomic.Int32), new(atomic.Int32)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetData {
+			alone.Add(1)
+		}
+		if r.Op == zkserver.OpMultiRead {
+			together.Add(1)
+		}
+		return zkserver.Pass
+	})
+	return alone, together
+}
+
+// Reads that share a request have the results that they have alone.
+func TestJoinedReadsHaveTheirOwnResults(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		f := zktest.Client(t, server)
+		const n = 200 // the 50th and the 60th share a request
+		paths := createFolder(t, f, n)
+		paths[50] = "/folder/missing"
+		closed := paths[60]
+		require.NoError(t, f.SetACL(t.Context(), closed, zk.DigestACL(zk.PermAll, "user", "password")))
+		require.NoError(t, f.Set(t.Context(), paths[180], nil))
+		_, err := readTogether(t.Context(), f, paths) // the client learns how long they are
+		require.NoError(t, err)
+		got, err := readTogether(t.Context(), f, paths)
+		require.NoError(t, err)
+		for i, path := range paths {
+			switch i {
+			case 50:
+				require.ErrorIs(t, got[i].err, framework.ErrNoNode)
+			case 60:
+				require.ErrorIs(t, got[i].err, framework.ErrNoAuth)
+			case 180:
+				require.NoError(t, got[i].err)
+				require.Empty(t, got[i].data)
+			default:
+				require.NoError(t, got[i].err)
+				require.Equal(t, string(numbered(i, short)), string(got[i].data))
+			}
+			var of *framework.OpError
+			if got[i].err != nil {
+				require.ErrorAs(t, got[i].err, &of)
+				require.Equal(t, "get", of.Op)
+				require.Equal(t, path, of.Path)
+				continue
+			}
+			stat, err := f.Exists(t.Context(), path)
+			require.NoError(t, err)
+			require.Equal(t, *stat, got[i].stat)
+		}
+
+		// Without a place for its error, the first that fails names itself.
+		reads := make([]framework.Read, n)
+		for i, path := range paths {
+			reads[i] = framework.ReadData(path, nil)
+		}
+		err = f.Pipeline(t.Context(), reads...)
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		var of *framework.OpError
+		require.ErrorAs(t, err, &of)
+		require.Equal(t, paths[50], of.Path)
+	})
+}
+
+// When the client knows that the server is new enough and the data short, many reads are few
+// requests. A read that sets a watch stays alone, at its place.
+func TestReadsOfDataShareRequests(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	const n = 300
+	paths := createFolder(t, f, n)
+	_, err := readTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+
+	alone, together := countReads(server)
+	_, err = readTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	require.Zero(t, alone.Load())
+	require.EqualValues(t, 5, together.Load())
+
+	var watch *framework.Watch
+	reads := make([]framework.Read, n)
+	for i, path := range paths {
+		reads[i] = framework.ReadData(path, nil)
+	}
+	reads[10] = framework.ReadData(paths[10], nil, framework.Watched(&watch))
+	require.NoError(t, f.Pipeline(t.Context(), reads...))
+	defer watch.Cancel()
+	require.EqualValues(t, 1, alone.Load())
+	require.EqualValues(t, 5+1+5, together.Load())
+	require.NoError(t, f.Set(t.Context(), paths[10], nil))
+	zktest.Await(t, watch.Fired(), "the watch")
+	require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
+
+	require.NoError(t, f.Pipeline(t.Context(), reads[:minJoined-1]...))
+	require.EqualValues(t, minJoined, alone.Load(), "a few are not worth another request")
+}
+
+const minJoined = 4
+
+// Servers that lack the request get single reads: those that say so by their version, and those
+// that only refuse it.
+func TestReadsAreSentAloneToOlderServers(t *testing.T) {
+	for _, version := range []string{"3.5.5", "3.5.10"} {
+		t.Run(version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(version))
+			f := zktest.Client(t, server)
+			paths := createFolder(t, f, 100)
+			_, together := countReads(server)
+			for range 3 {
+				for _, n := range []int{10, len(paths)} { // the client does not ask for the version for a few
+					_, err := readTogether(t.Context(), f, paths[:n])
+					require.NoError(t, err)
+				}
+			}
+			require.Zero(t, together.Load())
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		const unimplemented = -6
+		server := zktest.NewServer(t)
+		f := zktest.Client(t, server)
+		paths := createFolder(t, f, 100)
+		var refused atomic.Int32
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpMultiRead {
+				refused.Add(1)
+				return zkserver.FailWith(unimplemented)
+			}
+			return zkserver.Pass
+		})
+		for range 3 {
+			got, err := readTogether(t.Context(), f, paths)
+			require.NoError(t, err)
+			require.Equal(t, string(numbered(7, short)), string(got[7].data))
+		}
+		require.LessOrEqual(t, refused.Load(), int32(2), "those of one pipeline")
+	})
+}
+
+// Data that has grown, so that it does not fit into one reply, is read alone.
+func TestJoinedReadsThatAreTooLongTogether(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server, framework.WithMaxReplySize(64<<10))
+	paths := createFolder(t, f, 64)
+	_, err := readTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	for i, path := range paths {
+		require.NoError(t, f.Set(t.Context(), path, numbered(i, 10<<10)))
+	}
+	alone, together := countReads(server)
+	got, err := readTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	for i := range paths {
+		require.Equal(t, numbered(i, 10<<10), got[i].data)
+	}
+	require.NotZero(t, together.Load())
+	require.EqualValues(t, len(paths), alone.Load())
+}
+
+// A lost reply and a server that is too busy are repeated for all of them.
+func TestJoinedReadsAreRepeated(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server, framework.WithRetryPolicy(retry.NTimes(3, 0)))
+	paths := createFolder(t, f, 64)
+	_, err := readTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	const throttled = -127
+	server.Intercept(zkserver.Nth(1, zkserver.OpMultiRead, zkserver.FailWith(throttled)))
+	server.Intercept(zkserver.Nth(1, zkserver.OpMultiRead, zkserver.LoseReply))
+	got, err := readTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	for i := range paths {
+		require.Equal(t, numbered(i, short), got[i].data)
+	}
+}
+
+// A reply with other results than those asked for is malformed, and the next one is read.
+func TestMalformedRepliesToJoinedReads(t *testing.T) {
+	result := func(op uint32, rest ...byte) []byte {
+		header := binary.BigEndian.AppendUint32(nil, op)
+		return append(append(header, 0, 0xff, 0xff, 0xff, 0xff), rest...)
+	}
+	for name, body := range map[string][]byte{
+		"nothing":               {},
+		"one of many":           result(4, append([]byte{0, 0, 0, 0}, make([]byte, 68)...)...),
+		"data without a Stat":   result(4, 0, 0, 0, 1, 'x'),
+		"data without its end":  result(4, 0, 0, 1, 0, 'x'),
+		"data of length -2":     result(4, append([]byte{0xff, 0xff, 0xff, 0xfe}, make([]byte, 68)...)...),
+		"an error without code": result(0xffffffff),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			f := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
+			paths := createFolder(t, f, 64)
+			_, err := readTogether(t.Context(), f, paths)
+			require.NoError(t, err)
+			remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == zkserver.OpMultiRead {
+					return zkserver.RespondWith(replyFrame(r.Xid, 0, body))
+				}
+				return zkserver.Pass
+			})
+			_, err = readTogether(t.Context(), f, paths)
+			require.ErrorIs(t, err, framework.ErrMalformedReply)
+			remove()
+			require.NoError(t, f.Sync(t.Context(), "/")) // waits for the connection
+			got, err := readTogether(t.Context(), f, paths)
+			require.NoError(t, err)
+			require.Equal(t, numbered(63, short), got[63].data)
+		})
+	}
+}
+
+// Who keeps the data of one read does not keep that of the others.
+func TestJoinedReadsShareNoMemory(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	paths := createFolder(t, f, 64)
+	_, err := readTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	got, err := readTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	freed := make(chan struct{})
+	runtime.AddCleanup(&got[0].data[0], func(done chan struct{}) { close(done) }, freed)
+	kept := got[1].data // and got is not used any more
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-freed:
+			return true
+		default:
+			return false
+		}
+	}, patience, time.Millisecond)
+	require.Equal(t, numbered(1, short), kept)
+}
