@@ -151,11 +151,8 @@ func runCaches(
 		}
 		open, c.writers = append(open, w.Close), append(c.writers, w)
 	}
-	connect := at.zookeeper
-	if !fillOnly {
-		connect = c.way.addr()
-	}
-	if c.follower, err = follow(connect, t.root, t.warm); err != nil {
+	// All go the way that can be cut, as it takes time too.
+	if c.follower, err = follow(c.way.addr(), t.root, t.warm); err != nil {
 		return result{}, err
 	}
 	open = append(open, func() error { return c.follower.close() })
