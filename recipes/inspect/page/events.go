@@ -2,6 +2,7 @@ package page
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -13,9 +14,18 @@ import (
 // a viewer that has gone is noticed.
 const heartbeat = 15 * time.Second
 
+// maxStreams is how many streams there are at a time. Each keeps a connection, a goroutine and the
+// share of a watch.
+const maxStreams = 100
+
 // serveEvents answers with a stream of events, one when something has changed and at most one
 // per second, until the viewer goes.
 func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
+	defer h.streams.Add(-1)
+	if h.streams.Add(1) > maxStreams {
+		http.Error(w, fmt.Sprintf("page: %d viewers follow changes, no more can", maxStreams), http.StatusServiceUnavailable)
+		return
+	}
 	path := h.path
 	if lock := r.FormValue("lock"); lock != "" {
 		path = lock

@@ -133,6 +133,33 @@ func TestAViewerIsToldOfAnInterruption(t *testing.T) {
 	})
 }
 
+// TestTheNumberOfStreamsIsBounded: more viewers than that are refused, until another goes.
+func TestTheNumberOfStreamsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100
+		handler := page.Handler(zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener())), "/")
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		first, firstLeaves := context.WithCancel(t.Context())
+		for i := range most {
+			at := ctx
+			if i == 0 {
+				at = first
+			}
+			require.Equal(t, comment, <-view(at, handler, "/?events").chunks)
+		}
+		for range 2 {
+			refused := httptest.NewRecorder()
+			handler.ServeHTTP(refused, httptest.NewRequestWithContext(ctx, http.MethodGet, "/?events", http.NoBody))
+			require.Equal(t, http.StatusServiceUnavailable, refused.Code)
+			require.Contains(t, refused.Body.String(), "100 viewers")
+		}
+		firstLeaves()
+		synctest.Wait()
+		require.Equal(t, comment, <-view(ctx, handler, "/?events").chunks)
+	})
+}
+
 // TestAStreamEndsWithTheClient, and of an invalid path there is none.
 func TestAStreamEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -74,7 +75,8 @@ const (
 // when to load again. The client has one recursive watch while there is such a viewer, and no
 // request is made while nothing changes. Any number of viewers cost at most one walk per
 // second, see [inspect.Walk]. Where the watch is not to be had, as before ZooKeeper 3.6 and
-// while there is no server, the page loads again every two seconds.
+// while there is no server, the page loads again every two seconds. So does that of a viewer beyond
+// the hundredth that follows.
 func Handler(client *framework.Framework, path string) http.Handler {
 	return &handler{client: client, path: path}
 }
@@ -82,6 +84,8 @@ func Handler(client *framework.Framework, path string) http.Handler {
 type handler struct {
 	client *framework.Framework
 	path   string
+
+	streams atomic.Int64
 
 	mu     sync.Mutex
 	newest *survey

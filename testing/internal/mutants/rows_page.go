@@ -2,6 +2,17 @@ package main
 
 var pageMutants = []mutant{
 	{
+		name:     "page-streams-without-end",
+		property: "No number of viewers takes all connections and goroutines of the process.",
+		dir:      "recipes/inspect/page",
+		in:       "(*handler).serveEvents",
+		old:      "	if h.streams.Add(1) > maxStreams {",
+		new:      "	if h.streams.Add(1) < 0 {",
+		pkg:      "./recipes/inspect/page",
+		test:     "^TestTheNumberOfStreamsIsBounded$",
+		flags:    []string{"-timeout=30s"}, // one more stream does not end
+	},
+	{
 		name:     "page-name-not-escaped",
 		property: "What others have written in ZooKeeper is text on the page.",
 		dir:      "recipes/inspect/page",
