@@ -97,14 +97,25 @@ func (s scale) since(at int64) string {
 	return time.Duration(at - s.start).Round(time.Millisecond).String()
 }
 
+// tick is the time between two marks on the page. There are at most a dozen.
+func (s scale) tick() int64 {
+	const most = 12
+	step := time.Second
+	for _, next := range []time.Duration{2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600} {
+		if s.end-s.start <= int64(most*step) {
+			break
+		}
+		step = next * time.Second
+	}
+	return int64(step)
+}
+
 func newTimeline(r *roundReport) *timeline {
 	s := scale{r.record.Start, r.record.End}
 	t := &timeline{
 		Folder: r.record.Folder, Setup: r.record.Setup, Left: pageLeft, Right: pageLeft + pageWidth, Width: pageLeft + pageWidth + 20,
 	}
-	const ticks = 10
-	for i := range ticks + 1 {
-		at := s.start + (s.end-s.start)*int64(i)/ticks
+	for at, step := s.start, s.tick(); at <= s.end; at += step {
 		t.Ticks = append(t.Ticks, instant{s.x(at), s.since(at)})
 	}
 	t.faults(s, r.record.Faults)
@@ -189,7 +200,7 @@ func (t *timeline) handover(s scale, r *row, before *hold, end int64, h *hold) {
 	}
 	t.Handovers++
 	took := time.Duration(h.acquired - end)
-	t.Longest = max(t.Longest, took)
+	t.Longest = max(t.Longest, took.Round(time.Millisecond))
 	line := s.bar(end, h.acquired, "handover", fmt.Sprintf("from %s to %s in %v", before.client, h.client, took.Round(time.Microsecond)))
 	if line.until-line.X >= minBar {
 		r.Lines = append(r.Lines, line)

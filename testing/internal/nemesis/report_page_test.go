@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -132,4 +133,14 @@ func TestNamesOnAPageAreText(t *testing.T) {
 	require.NotContains(t, page, "<script")
 	faults := of(picture(t, page), func(class string) bool { return class == "fault" })
 	require.Contains(t, faults[0].title, p.round().Faults[0].Detail)
+}
+
+// The marks of the time line are at round times, and there are some, but not many.
+func TestTheMarksOfATimeLine(t *testing.T) {
+	for length, want := range map[time.Duration]time.Duration{
+		3 * time.Second: time.Second, 90 * time.Second: 10 * time.Second, 5*time.Minute + 26*time.Second: 30 * time.Second,
+		40 * time.Minute: 5 * time.Minute, 24 * time.Hour: time.Hour,
+	} {
+		require.Equal(t, want, time.Duration(scale{7, 7 + int64(length)}.tick()), "%v", length)
+	}
 }
