@@ -278,23 +278,24 @@ func (c *caching) cut(ctx context.Context, changes int) (r cutResult, err error)
 const (
 	lookEvery = 20 * time.Millisecond
 	quietTime = 2 * time.Second // above the pauses between two attempts to connect
-	ownNoise  = 2               // requests of one look
+	ownNoise  = 2               // requests of one look at a server
 )
 
 // awaitQuiet waits until the server gets no more requests, and returns when it got the last.
 func (c *caching) awaitQuiet(ctx context.Context) (last time.Time, at traffic, err error) {
 	last = time.Now()
+	servers := float64(len(c.at.ensemble.Servers()))
 	looks := 0.0
 	for seen := -1.0; ; looks++ {
 		if at, err = c.at.traffic(ctx); err != nil {
 			return last, at, err
 		}
-		if at.received-seen > ownNoise {
+		if at.received-seen > ownNoise*servers {
 			last = time.Now()
 		}
 		seen = at.received
 		if time.Since(last) > quietTime {
-			at.received -= looks // each look was one
+			at.received -= looks * servers // each look was one at each
 			return last, at, nil
 		}
 		select {
