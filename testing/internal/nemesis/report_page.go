@@ -101,11 +101,11 @@ func (s scale) since(at int64) string {
 func (s scale) tick() int64 {
 	const most = 12
 	step := time.Second
-	for _, next := range []time.Duration{2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600} {
+	for _, seconds := range []int{2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600} {
 		if s.end-s.start <= int64(most*step) {
 			break
 		}
-		step = next * time.Second
+		step = time.Duration(seconds) * time.Second
 	}
 	return int64(step)
 }
