@@ -26,8 +26,8 @@ var opMultiRead = operation{wire.OpMultiRead, "get", false}
 
 // joinReads returns the calls with runs of reads of data made one request each, the multiRead of
 // ZooKeeper 3.6, if the server is known to have it. A server does that in about a fifth of the
-// time. Each read keeps its own result. The calls are returned as they are if none is joined;
-// server is the one that the others are meant for.
+// time. Each read keeps its own result. The calls are returned as they are if none is joined.
+// Otherwise server is the one that is known to have the request.
 //
 // A multiRead sets no watches and has no place for a list's Stat, so other reads stay what
 // they are.
