@@ -9,8 +9,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// scattered works in two process groups. Neither of them ends at SIGTERM.
-const scattered = `trap '' TERM; setsid sh -c '` + tokens + `' & ` + tokens
+// scattered works in two process groups, and only when there are both. Neither of them ends at SIGTERM.
+const scattered = `trap '' TERM; setsid sh -c '>"$` + pipeOfTokens + `.left"; ` + tokens + `' & ` +
+	`until [ -e "$` + pipeOfTokens + `.left" ]; do sleep 0.01; done; ` + tokens
 
 // TestProcessesThatLeaveTheirGroup end with the command too. On Linux they are found by
 // whichever of lock run and its guard is left.
