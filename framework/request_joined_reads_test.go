@@ -271,7 +271,7 @@ func TestMalformedRepliesToJoinedReads(t *testing.T) {
 	}
 }
 
-// Who keeps the data of one read does not keep that of the others.
+// A caller that keeps the data of one read does not keep the data of the others in memory.
 func TestJoinedReadsShareNoMemory(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)

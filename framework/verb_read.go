@@ -237,10 +237,13 @@ func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
 }
 
 // Pipeline sends several reads in one write, so that together they take one round trip. The
-// server answers them in order; writes of other clients may come between them. Reads of data that
-// set no watch share requests when there are many, their data has been short, and the server is
-// known to be ZooKeeper 3.6 or later: that takes the server much less time. If a read fails, Pipeline returns the error of the first that failed, which names it. The other
+// server answers them in order; writes of other clients may come between them. If a read
+// fails, Pipeline returns the error of the first that failed, which names it. The other
 // reads have stored their results then, but their watches are cancelled.
+//
+// Reads of data that set no watch share requests if there are many of them, recent data was
+// short, and the server is known to be ZooKeeper 3.6 or later. That takes the server less time
+// than a request for each.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	if len(reads) == 0 {
 		return nil

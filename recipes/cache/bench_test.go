@@ -15,7 +15,7 @@ import (
 // benchNodes and benchFolders are the size of the tree that is read in the benchmarks; a znode
 // has 100 bytes.
 const (
-	benchNodes   = 100_000
+	benchNodes   = 60_000 // more do not fit into the heap that tests give to ZooKeeper
 	benchFolders = 100
 )
 

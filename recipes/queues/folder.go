@@ -88,10 +88,10 @@ func createIn(ctx context.Context, client *framework.Framework, folder string, c
 	}
 }
 
-// ensure creates the folder of a queue. It is no container: those of Curator's consumers and
-// producers that do not create it expect it to stay, and when a container goes that was empty, its
-// numbers begin again. The deletion of an item that was read could then delete another, that has
-// got its name.
+// ensure creates the folder of a queue as a persistent znode, not as a container. Some of
+// Curator's consumers and producers do not create the folder and expect it to stay. Also, a
+// server removes an empty container, and the numbers of its successor begin again: a consumer
+// that deletes an item it has read could then delete a new item with the same name.
 func ensure(ctx context.Context, client *framework.Framework, path string) error {
 	_, err := client.Create(ctx, path, nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
 	if errors.Is(err, framework.ErrNodeExists) {

@@ -24,9 +24,7 @@ const (
 	unknownList = 4 << 10
 	staleAfter  = time.Second
 
-	// A reply to several reads comes as a whole, and other replies wait behind it. A server
-	// does more for a request than for another read of data in it, but little more than for
-	// many.
+	// Bounds of an OpMultiRead. Other replies wait behind the whole of its reply.
 	togetherBytes = 32 << 10
 	maxTogether   = 64
 
@@ -65,8 +63,8 @@ func newWindow(timeout time.Duration) window {
 	return window{patience: timeout / patienceShare, limit: windowAtStart, replies: make(map[int32]*replyLength)}
 }
 
-// cost returns what a request takes of the window. It consists of a number of reads of data,
-// 0 for none.
+// cost returns what a request takes of the window. An OpMultiRead has parts, one for each read
+// of data; other requests have 0.
 func (w *window) cost(op int32, parts, length int, now time.Time) int {
 	if parts > 0 {
 		return max(minCost, length, parts*w.expected(wire.OpGetData, now))
@@ -74,8 +72,8 @@ func (w *window) cost(op int32, parts, length int, now time.Time) int {
 	return max(minCost, length, w.expected(op, now))
 }
 
-// together returns how many reads of data may share a request: as many as have a reply of
-// togetherBytes.
+// together returns how many reads of data may share a request: as many as are expected to be
+// answered in togetherBytes.
 func (w *window) together(now time.Time) int {
 	return max(1, min(maxTogether, togetherBytes/max(1, w.expected(wire.OpGetData, now))))
 }
@@ -127,7 +125,7 @@ func (w *window) answered(cost int, sent, now time.Time) {
 }
 
 // learn takes the length of a reply into account for later requests of the same kind. The
-// request was one of cost.
+// average part of an OpMultiRead counts as a reply to one read. See cost for parts.
 func (w *window) learn(op int32, parts, length int, now time.Time) {
 	if parts > 0 {
 		op, length = wire.OpGetData, length/parts

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 const opRead, opWrite = 4, 5 // getData, setData
@@ -71,4 +73,21 @@ func TestNothingFollowsARequestThatIsNotAnsweredInTime(t *testing.T) {
 	require.False(t, w.admits(minCost, at(0), at(1.1)))
 	w.used = 0
 	require.True(t, w.admits(maxWindow, at(0), at(100)), "or it would wait forever")
+}
+
+// As many reads share a request as their data lets fit into a reply, and such a request takes the
+// window for all of them.
+func TestReadsTogetherFollowTheLengthsOfReplies(t *testing.T) {
+	w, now := newWindow(6*time.Second), at(0)
+	require.Equal(t, 1, w.together(now), "nothing is known of the replies yet")
+	exchange(&w, opRead, 100, 1<<10, &now, time.Millisecond)
+	require.Equal(t, 32, w.together(now))
+	require.Equal(t, 32<<10, w.cost(wire.OpMultiRead, 32, 100, now))
+	w.learn(wire.OpMultiRead, 10, 10*8<<10, now)
+	require.Equal(t, 4, w.together(now), "replies to several reads count by the read")
+	require.Equal(t, 8<<10, w.cost(opRead, 0, 100, now))
+	exchange(&w, opRead, 100, 10, &now, time.Millisecond)
+	require.Equal(t, maxTogether, w.together(now), "however short they are")
+	now = now.Add(2 * staleAfter)
+	require.Equal(t, 1, w.together(now), "after a pause, what comes may be of another kind")
 }

@@ -17,10 +17,9 @@ func (d *Decoder) Stat() zk.Stat {
 // DataReply reads the reply to a request for data, and returns it as it is. The result aliases
 // the decoder's input.
 func (d *Decoder) DataReply() []byte {
-	const stat = 68
 	whole := d.buf
 	d.Buffer()
-	d.take(stat, "Stat")
+	d.Stat()
 	if d.err != nil {
 		return nil
 	}

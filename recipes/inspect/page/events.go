@@ -14,8 +14,8 @@ import (
 // a viewer that has gone is noticed.
 const heartbeat = 15 * time.Second
 
-// maxStreams is how many streams there are at a time. Each keeps a connection, a goroutine and the
-// share of a watch.
+// maxStreams bounds how many streams a handler serves at a time. Each takes a connection and a
+// goroutine.
 const maxStreams = 100
 
 // serveEvents answers with a stream of events, one when something has changed and at most one

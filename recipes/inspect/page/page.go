@@ -75,8 +75,8 @@ const (
 // when to load again. The client has one recursive watch while there is such a viewer, and no
 // request is made while nothing changes. Any number of viewers cost at most one walk per
 // second, see [inspect.Walk]. Where the watch is not to be had, as before ZooKeeper 3.6 and
-// while there is no server, the page loads again every two seconds. So does that of a viewer beyond
-// the hundredth that follows.
+// while there is no server, the page loads again every two seconds. A handler serves at most 100
+// streams at a time; the pages of further viewers load again every two seconds too.
 func Handler(client *framework.Framework, path string) http.Handler {
 	return &handler{client: client, path: path}
 }
@@ -85,7 +85,7 @@ type handler struct {
 	client *framework.Framework
 	path   string
 
-	streams atomic.Int64
+	streams atomic.Int64 // that are served, at most maxStreams
 
 	mu     sync.Mutex
 	newest *survey

@@ -2,6 +2,26 @@ package main
 
 var frameworkMutants = []mutant{
 	{
+		name:     "framework-joins-reads-of-any-length",
+		property: "As many reads share a request as are expected to fit into a short reply.",
+		dir:      "framework/internal/conduit",
+		in:       "(*window).together",
+		old:      "togetherBytes/max(1, w.expected(wire.OpGetData, now))",
+		new:      "togetherBytes/max(1, w.expected(wire.OpGetData, now)*0)",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestReadsTogetherFollowTheLengthsOfReplies$",
+	},
+	{
+		name:     "framework-joined-reads-cost-one",
+		property: "Reads that share a request take the window for all of them.",
+		dir:      "framework/internal/conduit",
+		in:       "(*window).cost",
+		old:      "length, parts*w.expected(",
+		new:      "length, w.expected(",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestReadsTogetherFollowTheLengthsOfReplies$",
+	},
+	{
 		name:     "framework-joined-read-gets-the-next-result",
 		property: "Each of the reads that share a request has its own result.",
 		dir:      "framework",

@@ -96,7 +96,7 @@ func (q *queuing) turn(ctx context.Context) {
 	q.putOrConsume(ctx, err)
 }
 
-// putOrConsume is the rest of a turn. err is that of count.
+// putOrConsume ends a turn in which count has returned err.
 func (q *queuing) putOrConsume(ctx context.Context, err error) {
 	// A worker that could not count may put: otherwise no item would meet servers in trouble.
 	if full := err == nil && q.waiting() >= fullQueue; !full && q.random.IntN(2) == 0 {
