@@ -126,11 +126,11 @@ func (f *Framework) creatable(path string, mode CreateMode) error {
 	if path == "/" && !mode.isSequential() {
 		return fmt.Errorf("%w %q: the root always exists", ErrInvalidPath, path)
 	}
-	_, err := f.root.writable(path)
-	if err != nil && mode.isSequential() {
-		// With the number it may be right, as when it ends with a slash.
-		_, err = f.root.writable(path + "0")
+	// A name that is not valid by itself may be with the number.
+	if _, name := SplitPath(path); path != "" && mode.isSequential() && (name == "" || name == "." || name == "..") {
+		path += "0"
 	}
+	_, err := f.root.writable(path)
 	return err
 }
 

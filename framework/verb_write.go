@@ -91,8 +91,8 @@ func (s *setting) attempt(ctx context.Context) error {
 }
 
 func (s *setting) request() (*call, error) {
-	var e wire.Encoder
-	if err := s.encode(&e); err != nil {
+	e := wire.NewEncoder(len(s.f.root) + len(s.path) + len(s.data) + 12)
+	if err := s.encode(e); err != nil {
 		return nil, err
 	}
 	return &call{

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/discovery"
 )
 
@@ -108,7 +106,7 @@ type fleet struct {
 
 // connect returns a discovery on a client of its own.
 func (f *fleet) connect(ctx context.Context, at servers, path string) (*discovery.ServiceDiscovery[any], error) {
-	client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
+	client, err := connectSelf(ctx, at)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,8 @@
 //	discovery     10 clients register 1,000 instances, 50 others watch them
 //
 // A turn of a verb is one request of one client, from 1, 64 and 1,000 goroutines, and in a
-// bulk one of 10,000 known paths. raw-verbs is the client of go-zookeeper.
+// bulk one of 10,000 known paths. raw-verbs is the client of go-zookeeper, java-verbs that of ZooKeeper
+// with its asynchronous calls.
 //
 //	get, exists, set       of 100 znodes with 100 bytes each
 //	create                 of a sequential znode below one of them

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,7 +91,7 @@ func runElection(ctx context.Context, at servers, l load, path string) (_ result
 	var changes handOvers
 	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
-		client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
+		client, err := connectSelf(ctx, at)
 		if err != nil {
 			return result{}, err
 		}
@@ -144,7 +143,7 @@ func runElectorate(ctx context.Context, at servers, l load, path string) (r resu
 	defer func() { err = errors.Join(err, open.close()) }()
 	began, used := time.Now(), costSoFar()
 	for range l.Clients {
-		client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout))
+		client, err := connectSelf(ctx, at)
 		if err != nil {
 			return result{}, err
 		}

@@ -20,6 +20,8 @@ var (
 	javaSource []byte
 	//go:embed external/BenchValues.java
 	javaValuesSource []byte
+	//go:embed external/BenchVerbs.java
+	javaVerbsSource []byte
 	//go:embed external/bench.py
 	pythonSource []byte
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -14,6 +15,12 @@ import (
 )
 
 const sessionTimeout = 10 * time.Second
+
+// connectSelf connects a client of this library.
+func connectSelf(ctx context.Context, at servers) (*framework.Framework, error) {
+	return framework.Connect(ctx, at.zookeeper,
+		framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
+}
 
 // runSelf measures this library.
 func runSelf(ctx context.Context, at servers, l load, path string) (result, error) {
@@ -31,7 +38,7 @@ func selfWith(ctx context.Context, at servers, l load, path string, opts ...lock
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
-		client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout))
+		client, err := connectSelf(ctx, at)
 		if err != nil {
 			return result{}, err
 		}

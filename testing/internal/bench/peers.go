@@ -68,6 +68,7 @@ var peers = []peer{
 	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore, herd, many}, runSelf, nil},
 	{"self-verbs", zookeeper, verbs, runSelfVerb, nil},
 	{"raw-verbs", zookeeper, verbs, runRawVerb, nil},
+	{"java-verbs", zookeeper, verbs, runJavaVerb, javaMissing},
 	{"self-handoff", zookeeper, []string{oneProcess}, runSelfHandoff, nil},
 	{"curator", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore}, runJava, javaMissing},
 	{"kazoo", zookeeper, []string{uncontended, contended, oneProcess, semaphore}, runPython, pythonMissing},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -27,7 +26,7 @@ func runValues(ctx context.Context, at servers, l load, path string) (_ result, 
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
-		client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
+		client, err := connectSelf(ctx, at)
 		if err != nil {
 			return result{}, err
 		}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +49,7 @@ var verbPayload = make([]byte, 100)
 
 // runSelfVerb measures one verb of this library.
 func runSelfVerb(ctx context.Context, at servers, l load, path string) (_ result, err error) {
-	client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
+	client, err := connectSelf(ctx, at)
 	if err != nil {
 		return result{}, err
 	}
@@ -142,11 +142,21 @@ func runRawVerb(ctx context.Context, at servers, l load, path string) (result, e
 	})
 }
 
+// runJavaVerb measures the same requests of ZooKeeper's own client. Its calls are asynchronous, so
+// one thread has as many requests under way as the others have goroutines, and in a bulk all.
+func runJavaVerb(ctx context.Context, at servers, l load, path string) (result, error) {
+	if _, err := makePaths(ctx, at, l, path); err != nil {
+		return result{}, err
+	}
+	return runSource(ctx, javaVerbsSource, "BenchVerbs.java", java(), at.zookeeper, path, l.Verb,
+		strconv.Itoa(l.Goroutines), strconv.Itoa(l.Paths), strconv.FormatInt(l.Duration.Milliseconds(), 10))
+}
+
 func isBulk(verb string) bool { return slices.Contains([]string{bulkGet, bulkExists, bulkSet}, verb) }
 
 // makePaths creates the znodes of a load, over a connection of its own.
 func makePaths(ctx context.Context, at servers, l load, folder string) (_ []string, err error) {
-	client, err := framework.Connect(ctx, at.zookeeper, framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
+	client, err := connectSelf(ctx, at)
 	if err != nil {
 		return nil, err
 	}
