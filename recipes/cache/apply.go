@@ -58,6 +58,9 @@ func (e *engine) put(v *visit) {
 	// did not have.
 	if e.progress.sweeping {
 		v.task.sweep = e.progress.sweep
+		if e.applied <= e.swept { // the read may be older than the watch
+			e.visit(v.n.path, v.then(0))
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ type engine struct {
 	spare   []*batch
 	sent    int // batches
 	applied int // of these
+	swept   int // of these, had been sent when the newest sweep began
 	size    int // of the data of a znode, as a moving average in bytes
 	tally   tally
 	eager   bool // most of what was compared last has changed

@@ -253,6 +253,45 @@ func TestAFolderOfTheGapThatChangesDuringTheSweep(t *testing.T) {
 	})
 }
 
+// A znode was read before the gap, and this is applied during the sweep: the picture did not have it
+// when the sweep began. What happened to it in the gap has no event.
+func TestAReadFromBeforeTheGapIsAppliedDuringTheSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/tree/slow", "")
+		storage := gated{cache.NewStandardStorage(), "/tree/slow", make(chan chan struct{}, 1)}
+		c := newCache(t, client, "/tree", cache.WithStorage(storage))
+		start(t, c)
+
+		release, gate := make(chan struct{}), make(chan struct{})
+		t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpGetData && r.Path == "/tree/slow" {
+				return zkserver.HoldUntil(release)
+			}
+			return zkserver.Pass
+		}))
+		set(t, writer, "/tree/slow", "x")
+		synctest.Wait()
+		create(t, writer, "/tree/new", "before")
+		synctest.Wait() // both are being read, each in a batch
+		storage.gates <- gate
+		close(release)
+		synctest.Wait() // both are answered, the first is being stored
+
+		allow := server.Refuse()
+		server.Cut(client.Session().ID(), 1)
+		set(t, writer, "/tree/new", "after")
+		create(t, writer, "/tree/new/child", "")
+		allow()
+		time.Sleep(time.Minute) // it has connected
+		close(gate)
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/tree": "", "/tree/slow": "x", "/tree/new": "after", "/tree/new/child": ""}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
 // On one-shot watches a lost connection is made up for in the same way: stats, and lists.
 func TestRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

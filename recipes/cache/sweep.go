@@ -46,7 +46,7 @@ func (e *engine) beginSweep() {
 		}
 		return w.task.sweep != 0
 	})
-	e.eager = false
+	e.eager, e.swept = false, e.sent
 	e.visit(e.path, t)
 	e.begin(walk{task: t, ofPicture: true, parents: e.picture.known.parents()})
 }

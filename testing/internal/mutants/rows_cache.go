@@ -42,6 +42,16 @@ var cacheMutants = []mutant{
 		test:     "^TestAChangeWhileThePictureIsFilled$",
 	},
 	{
+		name:     "cache-sweep-trusts-earlier-reads",
+		property: "What was read before the watch was set again is read once more.",
+		dir:      "recipes/cache",
+		in:       "(*engine).put",
+		old:      "		if e.applied <= e.swept {",
+		new:      "		if false && e.applied <= e.swept {",
+		pkg:      "./recipes/cache",
+		test:     "^TestAReadFromBeforeTheGapIsAppliedDuringTheSweep$",
+	},
+	{
 		name:     "cache-event-during-a-read-lost",
 		property: "A path whose event comes while it is being read is read again.",
 		dir:      "recipes/cache",
