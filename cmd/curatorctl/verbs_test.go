@@ -226,6 +226,17 @@ func holdLock(t *testing.T, lock locks.InterProcessLock) *locks.Lease {
 	return lease
 }
 
+// awaitContenders waits until /locks/report has so many.
+func awaitContenders(t *testing.T, client *framework.Framework, n int) {
+	t.Helper()
+	for f, err := range client.FollowChildren(withLimit(t), "/locks/report") {
+		require.NoError(t, err)
+		if len(f.Names) == n {
+			return
+		}
+	}
+}
+
 // TestLocksAreListed, shown, revoked and broken, on every server.
 func TestLocksAreListed(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -241,12 +252,7 @@ func TestLocksAreListed(t *testing.T) {
 		})
 		defer wg.Wait()
 		defer stop()
-		for f, err := range client.FollowChildren(withLimit(t), "/locks/report") {
-			require.NoError(t, err)
-			if len(f.Names) == 2 {
-				break
-			}
-		}
+		awaitContenders(t, client, 2)
 		text := strings.NewReplacer("<NODE>", lease.Path(), "<TOKEN>", strconv.FormatInt(lease.Token(), 10), "<SESSION>", client.Session().String())
 		play(t, server.ConnectString(), text.Replace(`
 $ locks
@@ -296,6 +302,7 @@ $ lock break -token <TOKEN> <NODE>
 		zktest.Await(t, lease.Revoked(), "the request")
 		stop()
 		wg.Wait()
+		awaitContenders(t, client, 1) // the node of the one that has left is deleted in the background
 		play(t, server.ConnectString(), text.Replace(`
 $ lock break -yes -token <TOKEN> <NODE>
 [0] deletes *; no contender waits for it; *

@@ -374,6 +374,11 @@ func TestLeasesTogether(t *testing.T) {
 	})
 }
 
+// turnsOf is the queue for the turn of a semaphore.
+type turnsOf struct{ *locks.InterProcessSemaphoreV2 }
+
+func (t turnsOf) Participants(ctx context.Context) ([]locks.Participant, error) { return t.Waiters(ctx) }
+
 func TestAllLeasesOrNone(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
@@ -394,6 +399,7 @@ func TestAllLeasesOrNone(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-failed, locks.ErrNotAcquired)
 		awaitQueue(t, s, 1)
+		awaitQueue(t, turnsOf{s}, 0) // given up in the background too
 
 		two, err := s.TryAcquireN(withLimit(t), 2)
 		require.NoError(t, err)
