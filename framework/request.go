@@ -48,7 +48,6 @@ type call struct {
 	path string // as the caller named it
 	body []byte
 	common
-	parts   int  // of a request of several reads, see joinReads
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
 	// optional is a call whose failure the outcome of a later call shows.
@@ -90,16 +89,33 @@ type requests struct {
 	background background
 }
 
+// manyReads is from how many reads on it is worth asking the server for its version before they are
+// sent, so that they can share requests.
+const manyReads = 32
+
+func joinable(calls []*call) int {
+	n := 0
+	for _, c := range calls {
+		if c.isJoinable() {
+			n++
+		}
+	}
+	return n
+}
+
+// isJoinable reports whether a call is a read of data that sets no watch. The conduit has such reads
+// share a request.
+func (c *call) isJoinable() bool { return c.code == wire.OpGetData && c.begin == nil }
+
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
 // error of the first call that failed and is not optional.
 func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
-	if joined, server := r.joinReads(ctx, calls); len(joined) < len(calls) {
-		if err := r.exchangeNow(ctx, joined); !r.refusesJoined(server, err) {
-			return err
-		}
+	if joinable(calls) >= manyReads {
+		// Without it they take longer, but they work.
+		_, _ = r.checkVersion(ctx)
 	}
 	return r.exchangeNow(ctx, calls)
 }
@@ -122,7 +138,8 @@ func (r *requests) sendAll(ctx context.Context, calls []*call) error {
 		if len(c.body) > r.cfg.maxRequest {
 			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.maxRequest)}
 		}
-		sent[i].Op, sent[i].Body, sent[i].Parts, sent[i].Confirms = c.code, c.body, c.parts, c.confirm
+		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
+		sent[i].Joinable = c.isJoinable()
 		if session := cmp.Or(c.session, bound); session != nil {
 			sent[i].Session = session.ID()
 		}

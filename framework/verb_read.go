@@ -59,7 +59,8 @@ func (o AbsentOption) applyGet(c *readConfig) error {
 }
 
 // Get returns the data of a znode, or nil if it has none. It blocks until the reply or the
-// end of the context, and retries as the policy says.
+// end of the context, and retries as the policy says. Goroutines that call Get at the same time
+// share requests, see [Framework.Pipeline].
 func (f *Framework) Get(ctx context.Context, path string, opts ...GetOption) ([]byte, error) {
 	var data []byte
 	err := f.Pipeline(ctx, ReadData(path, &data, opts...))
@@ -241,9 +242,10 @@ func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
 // fails, Pipeline returns the error of the first that failed, which names it. The other
 // reads have stored their results then, but their watches are cancelled.
 //
-// Reads of data that set no watch share requests if there are many of them, recent data was
-// short, and the server is known to be ZooKeeper 3.6 or later. That takes the server less time
-// than a request for each.
+// Reads of data that set no watch share requests with their neighbours, those of other goroutines
+// included, if recent data was short and the server is known to be ZooKeeper 3.6 or later. That
+// takes the server less time than a request for each. The client asks for the version of a server
+// on another connection, once, when there are many such reads.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	if len(reads) == 0 {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// counter counts the requests of one client by their kind.
+// counter counts the requests of one client by their kind, and each read of a multiRead as one.
 type counter struct{ counts map[zkserver.OpCode]int }
 
 // countRequests counts from now on; the counts may be read when the client is at rest.
@@ -27,7 +27,11 @@ func countRequests(t *testing.T, server *zkserver.Server, client *framework.Fram
 	t.Helper()
 	c := &counter{map[zkserver.OpCode]int{}}
 	t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.SessionID == client.Session().ID() {
+		switch {
+		case r.SessionID != client.Session().ID():
+		case r.Op == zkserver.OpMultiRead:
+			c.counts[zkserver.OpGetData] += len(r.Reads)
+		default:
 			c.counts[r.Op]++
 		}
 		return zkserver.Pass

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"weak"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -47,6 +46,8 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 // The lock stays held until the lease is released, which fn may do itself:
 //
 //	locks.WithRevocationListener(func(lease *locks.Lease) { stop(lease.Path()) })
+//
+// With such a listener a lease may be dropped, as fn can release it. It is not reported then.
 //
 // fn runs on a goroutine of its own and may block. A panic of fn is logged. The option is
 // Curator's makeRevocable, but it is not repeated before each acquisition.
@@ -91,9 +92,9 @@ func (l *Lease) listen() {
 	}
 	var asked context.Context
 	asked, l.unlisten = context.WithCancel(l.hold.revoked.context())
-	lease := weak.Make(l) // so that a dropped lease is still collected and reported
+	// A lease that its caller has dropped is still for the listener, who may release it.
 	context.AfterFunc(asked, func() {
-		if l := lease.Value(); l != nil && !l.released.Load() && l.Err() == nil {
+		if !l.released.Load() && l.Err() == nil {
 			l.tell(fn)
 		}
 	})

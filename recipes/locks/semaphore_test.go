@@ -377,7 +377,9 @@ func TestLeasesTogether(t *testing.T) {
 // turnsOf is the queue for the turn of a semaphore.
 type turnsOf struct{ *locks.InterProcessSemaphoreV2 }
 
-func (t turnsOf) Participants(ctx context.Context) ([]locks.Participant, error) { return t.Waiters(ctx) }
+func (t turnsOf) Participants(ctx context.Context) ([]locks.Participant, error) {
+	return t.Waiters(ctx)
+}
 
 func TestAllLeasesOrNone(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

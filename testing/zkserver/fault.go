@@ -14,6 +14,10 @@ type Request struct {
 	Xid       int32  // the client's number for it; 0 in a connect request
 	Op        OpCode // OpCreateSession for a connect request
 	Path      string // of a multi, its first operation's; empty for a request about no path
+
+	// Reads are the paths that an OpMultiRead reads. Clients of this module send one instead of
+	// many OpGetData at the same time.
+	Reads []string
 }
 
 // Fault is what becomes of a request. The zero Fault is [Pass].

@@ -243,15 +243,17 @@ func TestHooksSeeRequestsInOrder(t *testing.T) {
 		return zkserver.Pass
 	}))
 	again.must(t, 2+7, body{}.str("/"))
+	again.must(t, 22, multiOf(4, body{}.str("/a").flag(false), 4, body{}.str("/b").flag(false)))
 	require.Equal(t, []zkserver.Request{
-		{1, 0, 0, zkserver.OpCreateSession, ""},
-		{2, c.session, 1, zkserver.OpCreate, "/a"},
-		{3, c.session, 2, zkserver.OpMulti, "/a"},
-		{4, c.session, -2, zkserver.OpPing, ""},
-		{5, c.session, 4, zkserver.OpMultiRead, ""},
-		{6, c.session, 5, zkserver.OpExists, ""},
-		{7, c.session, 6, zkserver.OpSetWatches, ""},
-		{8, c.session, 1, zkserver.OpSync, "/"},
+		{1, 0, 0, zkserver.OpCreateSession, "", nil},
+		{2, c.session, 1, zkserver.OpCreate, "/a", nil},
+		{3, c.session, 2, zkserver.OpMulti, "/a", nil},
+		{4, c.session, -2, zkserver.OpPing, "", nil},
+		{5, c.session, 4, zkserver.OpMultiRead, "", nil},
+		{6, c.session, 5, zkserver.OpExists, "", nil},
+		{7, c.session, 6, zkserver.OpSetWatches, "", nil},
+		{8, c.session, 1, zkserver.OpSync, "/", nil},
+		{9, c.session, 2, zkserver.OpMultiRead, "/a", []string{"/a", "/b"}},
 	}, seen)
 }
 

@@ -32,6 +32,23 @@ func (r request) path() string {
 	return path
 }
 
+// reads returns the paths of a multiRead, nil for other requests.
+func (r request) reads() []string {
+	if r.op != OpMultiRead {
+		return nil
+	}
+	var paths []string
+	for in := r.in; ; {
+		_, done := decodeMultiHeader(&in)
+		path := in.string()
+		in.bool() // whether to watch
+		if done || in.bad {
+			return paths
+		}
+		paths = append(paths, path)
+	}
+}
+
 // call is one request being served, under Server.mu.
 type call struct {
 	s   *Server
@@ -98,7 +115,7 @@ const pingXid = -2
 // serve asks the hooks about a request and does what they say.
 func (s *Server) serve(c *conn, r request) {
 	arrived := time.Now()
-	asked := Request{SessionID: c.session.sessionID(), Xid: r.xid, Op: r.op, Path: r.path()}
+	asked := Request{SessionID: c.session.sessionID(), Xid: r.xid, Op: r.op, Path: r.path(), Reads: r.reads()}
 	c.awaits.Store(asked.SessionID)
 	defer c.awaits.Store(0)
 	if !s.arrive(c, asked) {

@@ -53,8 +53,9 @@ type Call struct {
 	Op   int32
 	Body []byte
 
-	// Parts is how many reads of data an OpMultiRead consists of. It is 0 for other requests.
-	Parts int
+	// Joinable says that this is a read of data without a watch, which may share a request with
+	// others. See joined.go.
+	Joinable bool
 
 	// Session, when not zero, is the only session the request may run in.
 	Session int64
@@ -68,7 +69,11 @@ type Call struct {
 	// returned, or while Do or Send runs, and must not block.
 	OnDone func(Reply, error)
 
-	done chan struct{} // closed when it is settled; nil if no caller waits for that
+	last *Call // of those that a caller waits for together; nil if none waits
+
+	// Of the last call.
+	done chan struct{} // closed when all are settled
+	left int           // of them that are not settled, guarded as what follows
 
 	// Guarded by the connection's queue mutex until done of the last call that was
 	// sent with it is closed, or Do returns.
@@ -76,11 +81,22 @@ type Call struct {
 	written bool // wholly or in part
 	dropped bool // given up before it was written
 	told    bool // OnDone was called, or is about to be
+	alone   bool // it is not joined again
 	settled bool
 	reply   Reply
 	err     error
 
 	catchesUp bool // see catchUp
+}
+
+// noteSettled is told of each call of which c is the last. It may be nil.
+func (c *Call) noteSettled() {
+	if c == nil {
+		return
+	}
+	if c.left--; c.left == 0 {
+		close(c.done)
+	}
 }
 
 // Result returns the outcome. It is valid after Do has returned.

@@ -150,8 +150,11 @@ func (c *Conduit) Start() error {
 // call's own Result is valid in every case. A call whose context ended before it was
 // written will not be written.
 func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
-	last := calls[len(calls)-1] // settled after all others
-	last.done = make(chan struct{})
+	last := calls[len(calls)-1]
+	last.done, last.left = make(chan struct{}), len(calls)
+	for _, call := range calls {
+		call.last = last
+	}
 	if ctx.Err() != nil {
 		return refuse(calls, notSent(ErrAbandoned)) // certainly not sent, rather than in doubt
 	}
@@ -208,19 +211,6 @@ func (c *Conduit) CheckVersion(ctx context.Context) (server string, err error) {
 
 // NoteTooOld remembers that a server has refused a request as one that it does not know.
 func (c *Conduit) NoteTooOld(server string) *TooOldError { return c.versions.noteTooOld(server) }
-
-// ReadsTogether returns the server of the newest connection, and how many reads of data should
-// share an OpMultiRead there. It is 1 unless the server is known to have that request: see
-// CheckVersion, as this asks nothing.
-func (c *Conduit) ReadsTogether() (server string, n int) {
-	conn := c.current()
-	if conn == nil || !c.versions.isNewer(conn.server, &conn.version) {
-		return "", 1
-	}
-	conn.queue.Lock()
-	defer conn.queue.Unlock()
-	return conn.server, conn.window.together(c.clock.now())
-}
 
 // Lapse cuts the current connection because the lease is over, unless replies keep
 // coming: then the server is busy with earlier requests, and a new connection would only

@@ -66,6 +66,7 @@ type conn struct {
 	dropped int                  // of unsent: given up by their callers
 	pending fifo[pendingRequest] // written, in order
 	window  window
+	apart   int // how many reads could have shared requests, had the server's version been known
 
 	credentials credentials
 
@@ -80,6 +81,20 @@ type pendingRequest struct {
 	sent time.Time
 	cost int // of the window
 	call *Call
+
+	joined []*Call // of a request that several share: all of them, beginning with call
+}
+
+// calls returns those that wait for the reply, none for a request of go-zookeeper's.
+func (r *pendingRequest) calls() []*Call {
+	switch {
+	case r.joined != nil:
+		return r.joined
+	case r.call != nil:
+		return []*Call{r.call}
+	default:
+		return nil
+	}
 }
 
 func newConn(owner *Conduit, socket net.Conn, server string, handshakeBy time.Time) *conn {
@@ -123,9 +138,7 @@ func (c *conn) settle(call *Call, reply Reply, err error) {
 	defer c.queue.Unlock()
 	if !call.settled {
 		call.settled, call.reply, call.err = true, reply, err
-		if call.done != nil {
-			close(call.done)
-		}
+		call.last.noteSettled()
 	}
 }
 
@@ -151,11 +164,11 @@ func (c *conn) fail(reason error) {
 		c.owner.lastFailure.Store(&reason)
 	}
 	for i, request := range pending {
-		if i > 0 && errors.Is(reason, ErrReplyTooLarge) { // it was for the first
+		if errors.Is(reason, ErrReplyTooLarge) && (i > 0 || request.joined != nil) { // it was for the first, if that is one call
 			reason = fmt.Errorf("%w: another call has failed: %s", ErrProtocol, reason.Error())
 		}
-		if request.call != nil {
-			c.settle(request.call, Reply{}, fmt.Errorf("%w: %w", ErrUnanswered, reason))
+		for _, call := range request.calls() {
+			c.settle(call, Reply{}, fmt.Errorf("%w: %w", ErrUnanswered, reason))
 		}
 	}
 	for _, call := range unsent {

@@ -293,6 +293,10 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 	if provesSession(reply.Code) {
 		c.noteProof(request, now)
 	}
+	if request.joined != nil {
+		c.receiveJoined(request.joined, reply, failure)
+		return nil, nil
+	}
 	if call := request.call; call != nil {
 		if call.Confirms && reply.Code == 0 {
 			c.owner.lease.confirm(request.sent, c.owner.cfg.Tick)
@@ -324,7 +328,7 @@ func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest
 	}
 	c.pending.pop()
 	if request.call != nil {
-		c.window.learn(request.op, request.call.Parts, length, now)
+		c.window.learn(request.op, len(request.joined), length, now)
 	}
 	c.window.answered(request.cost, request.sent, now)
 	oldest, _ := c.pending.first()

@@ -81,6 +81,7 @@ func (c *conn) writeLoop() {
 		case <-look.C:
 			c.owner.clock.now() // reports a suspension of the machine
 		case <-c.wake:
+			c.gather()
 			if err := c.flush(); err != nil {
 				c.fail(err)
 				return
@@ -128,7 +129,17 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 		if c.window.held = ok; !ok {
 			break
 		}
-		cost := c.window.cost(call.Op, call.Parts, wire.LengthSize+wire.RequestHeader+len(call.Body), now)
+		if n := c.joinableLocked(now); n > 1 {
+			joined := slices.Clone(c.unsent.all()[:n])
+			cost := c.window.cost(wire.OpMultiRead, n, joinedLength(joined), now)
+			if !c.admitsLocked(cost, now) {
+				break
+			}
+			c.unsent.popN(n)
+			batch = c.appendJoinedLocked(batch, joined, cost, now)
+			continue
+		}
+		cost := c.window.cost(call.Op, 0, wire.LengthSize+wire.RequestHeader+len(call.Body), now)
 		if !call.dropped && !c.admitsLocked(cost, now) {
 			break
 		}

@@ -1,5 +1,7 @@
 package conduit
 
+import "slices"
+
 // fifo is a queue. It reuses its memory, because a connection has one request after
 // another for as long as it lives.
 type fifo[T any] struct {
@@ -25,11 +27,18 @@ func (q *fifo[T]) first() (v T, ok bool) {
 	return q.all()[0], true
 }
 
+// pushFront puts values before all others, in their order.
+func (q *fifo[T]) pushFront(values []T) {
+	q.slots, q.gone = slices.Concat(values, q.all()), 0
+}
+
 // pop removes the first value; there must be one.
-func (q *fifo[T]) pop() {
-	var none T
-	q.slots[q.gone] = none
-	q.gone++
+func (q *fifo[T]) pop() { q.popN(1) }
+
+// popN removes the first n values; there must be as many.
+func (q *fifo[T]) popN(n int) {
+	clear(q.slots[q.gone:][:n])
+	q.gone += n
 	if q.len() == 0 {
 		q.slots, q.gone = q.slots[:0], 0
 	}

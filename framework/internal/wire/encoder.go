@@ -11,6 +11,9 @@ type Encoder struct {
 // NewEncoder returns an encoder with room for size bytes.
 func NewEncoder(size int) *Encoder { return &Encoder{buf: make([]byte, 0, size)} }
 
+// AppendTo returns an encoder that appends to b.
+func AppendTo(b []byte) *Encoder { return &Encoder{buf: b} }
+
 // Bytes returns what has been written. The slice is the encoder's own.
 func (e *Encoder) Bytes() []byte { return e.buf }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func countReads(server *zkserver.Server) (alone, together *atomic.Int32) {
 		if r.Op == zkserver.OpGetData {
 			alone.Add(1)
 		}
-		if r.Op == zkserver.OpMultiRead {
+		if r.Op == zkserver.OpMultiRead && len(r.Reads) > 1 {
 			together.Add(1)
 		}
 		return zkserver.Pass
@@ -151,11 +152,35 @@ func TestReadsOfDataShareRequests(t *testing.T) {
 	zktest.Await(t, watch.Fired(), "the watch")
 	require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
 
-	require.NoError(t, f.Pipeline(t.Context(), reads[:minJoined-1]...))
-	require.EqualValues(t, minJoined, alone.Load(), "a few are not worth another request")
+	_, err = f.Get(t.Context(), paths[0])
+	require.NoError(t, err)
+	require.EqualValues(t, 2, alone.Load(), "there was nothing to share with")
 }
 
-const minJoined = 4
+// Many goroutines that read by themselves share requests too, as soon as the client knows the
+// version of the server.
+func TestGoroutinesShareRequests(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	paths := createFolder(t, f, 20)
+	_, together := countReads(server)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for g := range 64 {
+		all.Go(func() {
+			for i := g; together.Load() < 100; i++ {
+				var stat framework.Stat
+				data, err := f.Get(ctx, paths[i%len(paths)], framework.StoringStatIn(&stat))
+				if want := string(numbered(i%len(paths), short)); err != nil || string(data) != want || int(stat.DataLength) != len(want) {
+					t.Errorf("got %q of length %d and %v, want %q", data, stat.DataLength, err, want)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
 
 // Servers that lack the request get single reads: those that say so by their version, and those
 // that only refuse it.
@@ -188,12 +213,16 @@ func TestReadsAreSentAloneToOlderServers(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		for range 3 {
+		for i := range 3 {
+			before := refused.Load()
 			got, err := readTogether(t.Context(), f, paths)
 			require.NoError(t, err)
-			require.Equal(t, string(numbered(7, short)), string(got[7].data))
+			for i := range paths {
+				require.Equal(t, string(numbered(i, short)), string(got[i].data))
+			}
+			require.True(t, i == 0 || refused.Load() == before, "it is not asked again")
 		}
-		require.LessOrEqual(t, refused.Load(), int32(2), "those of one pipeline")
+		require.NotZero(t, refused.Load())
 	})
 }
 

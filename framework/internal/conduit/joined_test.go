@@ -1,0 +1,246 @@
+package conduit
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework/internal/wire"
+)
+
+// newLine returns a connection to a server of this version, which the test plays. Nothing is written
+// unless the test takes it.
+func newLine(t *testing.T, version string) *conn {
+	t.Helper()
+	owner := New(Config{MaxReply: 1 << 16, SessionTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler), Events: unheard{}, Suspended: func() time.Duration { return 0 }})
+	client, server := net.Pipe()
+	t.Cleanup(func() {
+		owner.stop()
+		require.NoError(t, client.Close())
+		require.NoError(t, server.Close())
+	})
+	c := newConn(owner, client, "a:1", time.Time{})
+	c.established, c.open, c.window = true, true, newWindow(time.Minute)
+	for range 50 {
+		c.window.learn(wire.OpGetData, 0, 100, time.Now())
+	}
+	if version != "" {
+		c.version.Store(&version)
+	}
+	return c
+}
+
+type unheard struct{}
+
+func (unheard) Connected(Handshake)   {}
+func (unheard) Revived(Handshake)     {}
+func (unheard) Disconnected(error)    {}
+func (unheard) Expired()              {}
+func (unheard) Notified(Notification) {}
+func (unheard) Resumed()              {}
+func (unheard) AuthFailed(error)      {}
+
+// ask has a caller of its own send reads of data of these names.
+func (c *conn) ask(t *testing.T, names ...string) []*Call {
+	t.Helper()
+	calls := make([]*Call, len(names))
+	last := new(Call)
+	last.done, last.left = make(chan struct{}), len(names)
+	for i, name := range names {
+		calls[i] = &Call{Op: wire.OpGetData, Body: []byte(name), Joinable: true, last: last}
+	}
+	require.NoError(t, c.enqueue(calls))
+	return calls
+}
+
+type sentRequest struct {
+	xid, op int32
+	body    string
+}
+
+// written returns what goes out next.
+func (c *conn) written() (requests []sentRequest) {
+	batch, _ := c.takeBatch(time.Now())
+	for len(batch) > 0 {
+		n := wire.LengthSize + int(binary.BigEndian.Uint32(batch))
+		requests = append(requests, sentRequest{
+			xid: int32(binary.BigEndian.Uint32(batch[4:])), op: int32(binary.BigEndian.Uint32(batch[8:])), body: string(batch[12:n]),
+		})
+		batch = batch[n:]
+	}
+	return requests
+}
+
+// multi is a multiRead of names as it goes over the wire.
+func multi(names ...string) string {
+	var e wire.Encoder
+	for _, name := range names {
+		e.MultiOp(wire.OpGetData)
+		e.Raw([]byte(name))
+	}
+	e.MultiEnd()
+	return string(e.Bytes())
+}
+
+// answer gives the connection a reply.
+func (c *conn) answer(t *testing.T, xid, code int32, body string) {
+	t.Helper()
+	e := wire.NewEncoder(wire.ReplyHeader + len(body))
+	e.Int32(xid)
+	e.Int64(7)
+	e.Int32(code)
+	e.Raw([]byte(body))
+	_, err := c.receive(e.Bytes())
+	require.NoError(t, err)
+}
+
+// found is a result with data, missing one without a znode.
+func found(data string) string {
+	var e wire.Encoder
+	e.MultiOp(wire.OpGetData)
+	e.Raw([]byte(dataReply(data)))
+	return string(e.Bytes())
+}
+
+func dataReply(data string) string {
+	var e wire.Encoder
+	e.Buffer([]byte(data))
+	e.Raw(make([]byte, 68))
+	return string(e.Bytes())
+}
+
+func missing() string {
+	var e wire.Encoder
+	e.MultiOp(-1)
+	e.Int32(wire.CodeNoNode)
+	return string(e.Bytes())
+}
+
+func requireData(t *testing.T, call *Call, data string) {
+	t.Helper()
+	reply, err := call.Result()
+	require.NoError(t, err)
+	require.Equal(t, Reply{Zxid: 7, Body: []byte(dataReply(data))}, reply)
+}
+
+func isDone(call *Call) bool {
+	select {
+	case <-call.last.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Reads of several callers that leave in one write are one request, and each gets its own result.
+func TestReadsOfSeveralCallersShareARequest(t *testing.T) {
+	c := newLine(t, "3.8.0")
+	first, second := c.ask(t, "a"), c.ask(t, "b", "c")
+	write := &Call{Op: wire.OpSetData, Body: []byte("w")}
+	require.NoError(t, c.enqueue([]*Call{write}))
+	third := c.ask(t, "d")
+	require.Equal(t, []sentRequest{{-1000, wire.OpMultiRead, multi("a", "b", "c")}, {-1003, wire.OpSetData, "w"}, {-1004, wire.OpGetData, "d"}}, c.written(),
+		"in their order: only neighbours share a request")
+	c.answer(t, -1000, 0, found("A")+missing()+found("C")+"end")
+	requireData(t, first[0], "A")
+	require.True(t, isDone(first[0]))
+	reply, err := second[0].Result()
+	require.NoError(t, err)
+	require.Equal(t, Reply{Zxid: 7, Code: wire.CodeNoNode}, reply)
+	requireData(t, second[1], "C")
+	require.True(t, isDone(second[1]))
+	require.False(t, isDone(third[0]))
+	require.Zero(t, c.dropped)
+	c.answer(t, -1003, 0, "")
+	c.answer(t, -1004, 0, dataReply("D"))
+	requireData(t, third[0], "D")
+	require.Zero(t, c.window.used)
+}
+
+// A request that fails because it is shared is made again for each read. A caller has waited for
+// all of its reads when it goes on, and those that have gone are not asked for.
+func TestReadsAreMadeAloneIfTheyCannotShare(t *testing.T) {
+	for name, fail := range map[string]func(c *conn) error{
+		"the server does not know the request": func(c *conn) error {
+			c.answer(t, -1000, wire.CodeUnimplemented, "")
+			return nil
+		},
+		"the reply is too long": func(c *conn) error {
+			_, err := c.receiveReply(-1000, Reply{}, 30<<10, ErrReplyTooLarge)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newLine(t, "3.8.0")
+			mine, gone := c.ask(t, "a", "b"), c.ask(t, "c")
+			require.Len(t, c.written(), 1)
+			later := &Call{Op: wire.OpSetData, Body: []byte("w"), last: mine[0].last}
+			mine[0].last.left++
+			require.NoError(t, c.enqueue([]*Call{later}))
+			require.Len(t, c.written(), 1)
+			require.ErrorIs(t, c.abandon(gone, ErrAbandoned), ErrUnanswered)
+
+			require.NoError(t, fail(c))
+			c.answer(t, -1003, 0, "")
+			require.False(t, isDone(later), "two reads are still to come")
+			next := c.ask(t, "d")
+			require.Equal(t, []sentRequest{{-1000, wire.OpGetData, "a"}, {-1001, wire.OpGetData, "b"}, {-1004, wire.OpGetData, "d"}}, c.written())
+			c.answer(t, -1000, 0, dataReply("A"))
+			c.answer(t, -1001, 0, dataReply("B"))
+			c.answer(t, -1004, 0, dataReply("D"))
+			requireData(t, mine[0], "A")
+			requireData(t, mine[1], "B")
+			require.True(t, isDone(mine[0]))
+			requireData(t, next[0], "D")
+			require.Zero(t, c.window.used)
+		})
+	}
+}
+
+// An error of the whole request, such as of a server that is too busy, is that of each read. So is the
+// end of the connection.
+func TestWhatBecomesOfASharedRequestBecomesOfEachRead(t *testing.T) {
+	c := newLine(t, "3.8.0")
+	calls := c.ask(t, "a", "b")
+	c.written()
+	c.answer(t, -1000, -127, "")
+	for _, call := range calls {
+		reply, err := call.Result()
+		require.NoError(t, err)
+		require.EqualValues(t, -127, reply.Code)
+	}
+	calls = append(c.ask(t, "a"), c.ask(t, "b")...)
+	c.written()
+	c.fail(ErrReplyTooLarge)
+	for _, call := range calls {
+		_, err := call.Result()
+		require.ErrorIs(t, err, ErrUnanswered)
+		require.NotErrorIs(t, err, ErrReplyTooLarge, "another of them may be to blame")
+	}
+}
+
+// The server is asked for its version once, when enough reads could have shared requests.
+func TestTheVersionIsAskedForWhenItMatters(t *testing.T) {
+	c := newLine(t, "")
+	asked := make(chan string, 10)
+	c.owner.versions = versions{limit: time.Minute, dial: func(_ context.Context, _, address string) (net.Conn, error) {
+		asked <- address
+		return nil, io.EOF
+	}}
+	for range askFrom / 2 {
+		require.Empty(t, asked)
+		c.ask(t, "a", "b")
+		require.Len(t, c.written(), 2)
+	}
+	require.Equal(t, "a:1", <-asked)
+	require.Eventually(t, func() bool { return c.version.Load() != nil }, time.Minute, time.Millisecond)
+	c.ask(t, "a", "b")
+	require.Len(t, c.written(), 2, "it is unknown")
+	require.Empty(t, asked)
+}
