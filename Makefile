@@ -33,7 +33,7 @@ MODULES := testing/internal/bench $(RACE_MODULES)
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short test-long lint fmt bench bench-peers mutants nemesis
+.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme mutants nemesis
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -77,6 +77,11 @@ bench: ## run the benchmarks, BENCH=regexp COUNT=n
 bench-peers: ## measure the locks beside the locks of other libraries, PEERS=flags
 	@.ci/install-deps bench
 	$(GO) -C testing/internal/bench run . $(PEERS)
+
+bench-readme: ## measure what the tables of README.md show, ten minutes on a quiet machine, and write them anew
+	@.ci/install-deps bench
+	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self,self-handoff,curator,zklock,kazoo,raw,self-verbs,raw-verbs,java-verbs \
+		-scenario uncontended,contended,one-process,queue,get,exists,set,create,bulk-get,bulk-exists,bulk-set
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
 	$(GO) run ./testing/internal/mutants $(MUTANTS)

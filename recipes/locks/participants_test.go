@@ -163,14 +163,17 @@ func TestParticipantsAreReadTogether(t *testing.T) {
 		awaitQueue(t, seen, n)
 		var reads atomic.Int64
 		all := make(chan struct{})
+		sent := sync.OnceFunc(func() { close(all) })
 		var once sync.Once
 		defer link.Intercept(func(frame zkproxy.Frame) zkproxy.Verdict {
 			switch {
 			case frame.Kind == zkproxy.Request && frame.Op == opGetData:
 				if reads.Add(1) == n {
-					close(all)
+					sent()
 				}
-			case frame.Kind == zkproxy.Reply && frame.Op == opGetData:
+			case frame.Kind == zkproxy.Request && frame.Op == opMultiRead:
+				sent() // it is for all of them
+			case frame.Kind == zkproxy.Reply && (frame.Op == opGetData || frame.Op == opMultiRead):
 				awaitDone(t, all, "the request for the last of them")
 			case frame.Kind == zkproxy.Reply && frame.Op == opGetChildren:
 				once.Do(func() { // between the list and the reads
@@ -195,6 +198,7 @@ func TestParticipantsAreReadTogether(t *testing.T) {
 const (
 	opGetData     = 4
 	opGetChildren = 12 // getChildren2
+	opMultiRead   = 22
 )
 
 // TestNodesHaveTheProvidersACL: the lock's nodes and their parents.

@@ -118,3 +118,58 @@ func TestBadFlags(t *testing.T) {
 		require.ErrorContains(t, bench(t.Context(), o, &bytes.Buffer{}, &bytes.Buffer{}), "expected")
 	}
 }
+
+func TestTablesOfADocument(t *testing.T) {
+	under, err := selectScenarios("uncontended,contended,get", time.Second, 1)
+	require.NoError(t, err)
+	var all []*measured
+	for i, s := range under {
+		for j, peer := range []string{"self", "curator", "raw-verbs"} {
+			if s.kind == verbGet == (peer == "raw-verbs") {
+				all = append(all, &measured{
+					Scenario: s.kind, Peer: peer, scenario: s,
+					Rounds: []result{{Turns: 1000 * (i + 1) * (j + 1), Seconds: 1, TurnP50: float64(1234 * (j + 1))}},
+				})
+			}
+		}
+	}
+	got, err := withTables("a\n<!-- bench: locks -->\nold\n<!-- bench end -->\nb\n<!-- bench: verbs -->\n<!-- bench end -->\nc\n", all)
+	require.NoError(t, err)
+	require.Equal(t, `a
+<!-- bench: locks -->
+
+| | here | Curator 5.4 |
+|---|---|---|
+| a turn of one client alone | 1,234 µs | 2,468 µs |
+| turns of 8 clients | 2,000/s | 4,000/s |
+
+<!-- bench end -->
+b
+<!-- bench: verbs -->
+
+| | go-zookeeper |
+|---|---|
+| get, 1 goroutine | 9,000/s |
+| get, 64 goroutines | 12,000/s |
+| get, 1,000 goroutines | 15,000/s |
+
+<!-- bench end -->
+c
+`, got)
+	for _, measured := range [][]*measured{all, all[:4]} { // the second is for the first table alone
+		again, err := withTables(got, measured)
+		require.NoError(t, err)
+		require.Equal(t, got, again)
+	}
+
+	for name, bad := range map[string]string{
+		"no table":       "text\n",
+		"unknown":        "<!-- bench: nothing -->\n<!-- bench end -->\n",
+		"without end":    "<!-- bench: locks -->\n",
+		"not measured":   "<!-- bench: locks -->\n<!-- bench end -->\n",
+		"without a name": "<!-- bench: ",
+	} {
+		_, err := withTables(bad, all[len(all):])
+		require.Error(t, err, name)
+	}
+}

@@ -25,6 +25,7 @@ type options struct {
 	fsync     bool
 	json      bool
 	out       string
+	update    string
 	profile   string
 }
 
@@ -39,6 +40,7 @@ func main() {
 	flag.BoolVar(&o.fsync, "fsync", false, "have ZooKeeper force what it writes to disk")
 	flag.BoolVar(&o.json, "json", false, "print the figures of every round as JSON, and no lines")
 	flag.StringVar(&o.out, "out", "", "folder for bench.json, bench.md and charts (default none)")
+	flag.StringVar(&o.update, "update", "", "document whose tables get the figures, see update.go (default none)")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of this process, of all peers together (default none)")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -86,7 +88,7 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
-	if err := save(o.out, all); err != nil {
+	if err := errors.Join(save(o.out, all), update(o.update, all)); err != nil {
 		return err
 	}
 	if o.json {

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// tableSpec is a table of a document that -update writes: a row for each scenario with the medians of
+// its first metric, a column for each peer.
+type tableSpec struct {
+	scenarios []string
+	peers     []string
+}
+
+// tables are those that documents may ask for, by a line such as <!-- bench: locks --> before the
+// table and <!-- bench end --> after it.
+var tables = map[string]tableSpec{
+	"locks": {
+		[]string{uncontended, contended, oneProcess, queue},
+		[]string{"self", "self-handoff", "curator", "zklock", "kazoo", "raw"},
+	},
+	"verbs": {verbs, []string{"self-verbs", "raw-verbs", "java-verbs"}},
+}
+
+const (
+	tableBegin = "<!-- bench: "
+	tableEnd   = "<!-- bench end -->"
+)
+
+// titles are the heads of columns, where the name of the peer does not say enough.
+var titles = map[string]string{
+	"self": "here", "self-verbs": "here", "self-handoff": "here, `WithLocalHandoff(100)`",
+	"curator": "Curator 5.4", "zklock": "zk.Lock", "kazoo": "kazoo 2.8", "raw": "bare create and delete",
+	"raw-verbs": "go-zookeeper", "java-verbs": "ZooKeeper's Java client, asynchronous",
+}
+
+// update writes the tables of a document anew that all was measured for.
+func update(file string, all []*measured) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	updated, err := withTables(string(text), all)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(updated), 0o644)
+}
+
+// withTables returns the text of a document with those of its tables written anew that all has
+// figures for.
+func withTables(text string, all []*measured) (string, error) {
+	var b strings.Builder
+	updated := false
+	for {
+		before, rest, more := strings.Cut(text, tableBegin)
+		b.WriteString(before)
+		if !more {
+			break
+		}
+		name, rest, named := strings.Cut(rest, " -->\n")
+		spec, known := tables[name]
+		old, after, ended := strings.Cut(rest, tableEnd)
+		if !named || !known || !ended {
+			return "", fmt.Errorf("table %q: expected the name of a table, and %s after it", name, tableEnd)
+		}
+		table := spec.table(all)
+		updated = updated || table != ""
+		b.WriteString(tableBegin + name + " -->\n" + cmp.Or(table, old) + tableEnd)
+		text = after
+	}
+	if !updated {
+		return "", fmt.Errorf("no table was measured, expected a line such as %slocks --> and one of its scenarios", tableBegin)
+	}
+	return b.String(), nil
+}
+
+// table is in Markdown, with empty lines around it, or "" if nothing of it was measured. Peers that
+// were not measured have no column.
+func (spec tableSpec) table(all []*measured) string {
+	of := slices.DeleteFunc(slices.Clone(all), func(m *measured) bool {
+		return !slices.Contains(spec.scenarios, m.Scenario) || !slices.Contains(spec.peers, m.Peer)
+	})
+	peers := slices.DeleteFunc(slices.Clone(spec.peers), func(peer string) bool {
+		return !slices.ContainsFunc(of, func(m *measured) bool { return m.Peer == peer })
+	})
+	if len(of) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n| |")
+	for _, peer := range peers {
+		b.WriteString(" " + cmp.Or(titles[peer], peer) + " |")
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", 1+len(peers)) + "\n")
+	byScenario(of, func(row []*measured) {
+		b.WriteString("| " + row[0].scenario.label() + " |")
+		for _, peer := range peers {
+			cell := ""
+			if i := slices.IndexFunc(row, func(m *measured) bool { return m.Peer == peer }); i >= 0 {
+				cell = row[i].cell()
+			}
+			b.WriteString(" " + cell + " |")
+		}
+		b.WriteString("\n")
+	})
+	return b.String() + "\n"
+}
+
+// cell is the median of the first metric, with its unit.
+func (m *measured) cell() string {
+	of := m.scenario.metrics[0]
+	v := median(m.values(of))
+	if of.name == turnMedian.name {
+		return grouped(v) + " µs"
+	}
+	return grouped(v) + "/s"
+}
+
+// grouped is a number with commas between thousands.
+func grouped(v float64) string {
+	s := fmt.Sprintf("%.0f", v)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// label says what a scenario is, in a row of a table.
+func (s scenario) label() string {
+	goroutines := "1 goroutine"
+	if s.load.Goroutines > 1 {
+		goroutines = grouped(float64(s.load.Goroutines)) + " goroutines"
+	}
+	switch {
+	case s.kind == uncontended:
+		return "a turn of one client alone"
+	case s.kind == contended:
+		return fmt.Sprintf("turns of %d clients", s.load.Clients)
+	case s.kind == oneProcess:
+		return fmt.Sprintf("turns of %s of one client", goroutines)
+	case s.kind == queue:
+		return fmt.Sprintf("turns of %s waiters of %d clients", grouped(float64(s.load.Clients*s.load.Goroutines)), s.load.Clients)
+	case isBulk(s.kind):
+		return fmt.Sprintf("%s of %s paths", s.kind, grouped(float64(s.load.Paths)))
+	default:
+		return s.kind + ", " + goroutines
+	}
+}
