@@ -69,7 +69,7 @@
 // with its asynchronous calls.
 //
 //	get, exists, set       of 100 znodes with 100 bytes each
-//	create                 of a sequential znode below one of them
+//	create                 of an ephemeral sequential znode below one of them: none is left
 //	bulk-get, bulk-exists, bulk-set
 //
 // Requests and notifications are counted by the server (mntr), bytes by the loopback

@@ -75,7 +75,7 @@ func runSelfVerb(ctx context.Context, at servers, l load, path string) (_ result
 		})
 	case verbCreate:
 		return driveVerb(ctx, l, paths, func(ctx context.Context, path string) error {
-			_, err := client.Create(ctx, path+"/", verbPayload, framework.WithMode(framework.PersistentSequential))
+			_, err := client.Create(ctx, path+"/", verbPayload, framework.WithMode(framework.EphemeralSequential))
 			return err
 		})
 	default:
@@ -114,7 +114,7 @@ func runRawVerb(ctx context.Context, at servers, l load, path string) (result, e
 		verbExists: func(path string) error { _, _, err := conn.Exists(path); return err },
 		verbSet:    func(path string) error { _, err := conn.Set(path, verbPayload, -1); return err },
 		verbCreate: func(path string) error {
-			_, err := conn.Create(path+"/", verbPayload, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			_, err := conn.Create(path+"/", verbPayload, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			return err
 		},
 	}

@@ -126,7 +126,7 @@ public final class BenchVerbs {
             case "get" -> client.getData(path, false, (code, p, context, read, stat) -> answered.with(code), null);
             case "exists" -> client.exists(path, false, (code, p, context, stat) -> answered.with(code), null);
             case "set" -> client.setData(path, data, -1, (code, p, context, stat) -> answered.with(code), null);
-            case "create" -> client.create(path + "/", data, ZooDefs.Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT_SEQUENTIAL,
+            case "create" -> client.create(path + "/", data, ZooDefs.Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL_SEQUENTIAL,
                     (code, p, context, name) -> answered.with(code), null);
             default -> throw new IllegalArgumentException("verb " + verb + ", expected get, exists, set or create");
         }
