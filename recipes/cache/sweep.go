@@ -46,7 +46,8 @@ func (e *engine) beginSweep() {
 		}
 		return w.task.sweep != 0
 	})
-	e.eager, e.swept = false, e.sent
+	e.eager = false
+	e.swept = e.sent
 	e.visit(e.path, t)
 	e.begin(walk{task: t, ofPicture: true, parents: e.picture.known.parents()})
 }

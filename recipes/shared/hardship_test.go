@@ -84,14 +84,14 @@ func starting(s *hardship.Stage, open func() startable) func(context.Context) er
 }
 
 // setRow is a call of a value, or of a count at the same znode, that was started. The value
-// and the count both read what has changed.
+// and the count both read what has changed, and may share a request.
 func setRow(method string, made func(context.Context, *shared.SharedValue, *shared.SharedCount) error) hardship.Call {
 	of := "SharedValue." + method
 	if method == "SetCount" || method == "TrySetCount" {
 		of = "SharedCount." + method
 	}
 	return hardship.Call{
-		Name: method, Of: []string{of}, Requests: 3, May: framework.OutcomeUnknown,
+		Name: method, Of: []string{of}, Requests: 3, Spares: 1, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
 			v, err := shared.NewSharedValue(s.Ours, s.Path, []byte{0, 0, 0, 1})
 			require.NoError(s.T, err)

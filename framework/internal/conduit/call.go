@@ -89,7 +89,7 @@ type Call struct {
 	catchesUp bool // see catchUp
 }
 
-// noteSettled is told of each call of which c is the last. It may be nil.
+// noteSettled is told of each call that a caller waits for together with c, its last. It may be nil.
 func (c *Call) noteSettled() {
 	if c == nil {
 		return

@@ -48,8 +48,8 @@ func (c *conn) joinableLocked(now time.Time) int {
 }
 
 // gather lets callers that are about to read do so before the next write, if reads are under way
-// already. Replies come in bursts, and so do the next reads of those who have waited for them, but
-// the first of these wakes the writer.
+// already. Replies come in bursts, and so do the next reads of the callers that have waited for
+// them, but the first of these wakes the writer.
 func (c *conn) gather() {
 	c.queue.Lock()
 	next, _ := c.unsent.first()
@@ -112,7 +112,7 @@ func (c *conn) appendJoinedLocked(batch []byte, calls []*Call, cost int, now tim
 // sent again, alone. Callers hold dispatch.
 func (c *conn) receiveJoined(calls []*Call, reply Reply, failure error) {
 	if reply.Code == wire.CodeUnimplemented {
-		_ = c.owner.versions.noteTooOld(c.server) // nobody has asked for just this request
+		_ = c.owner.versions.noteTooOld(c.server) // no caller has asked for just this request
 	}
 	if failure != nil || reply.Code == wire.CodeUnimplemented {
 		c.sendAlone(calls)
@@ -130,7 +130,7 @@ func (c *conn) receiveJoined(calls []*Call, reply Reply, failure error) {
 }
 
 // nextResult reads the next result of a multiRead. The reply shares no memory with the others, so
-// that a caller who keeps one of them does not keep all. Where the server has sent something else, the
+// that a caller that keeps one of them does not keep all. Where the server has sent something else, the
 // body is nil, which is no reply to a read either.
 func nextResult(d *wire.Decoder) Reply {
 	if d.MultiResult() {

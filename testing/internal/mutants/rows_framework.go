@@ -66,7 +66,7 @@ var frameworkMutants = []mutant{
 		property: "A server that refuses joined reads is not asked for them again.",
 		dir:      "framework/internal/conduit",
 		in:       "(*conn).receiveJoined",
-		old:      "		_ = c.owner.versions.noteTooOld(c.server) // nobody has asked for just this request\n",
+		old:      "		_ = c.owner.versions.noteTooOld(c.server) // no caller has asked for just this request\n",
 		new:      "",
 		pkg:      "./framework",
 		test:     "^TestReadsAreSentAloneToOlderServers$",
