@@ -85,8 +85,15 @@ const (
 
 // text is how many bytes of text the event keeps alive.
 func (e Event) text() int {
-	return len(e.Request.Path) + len(e.Detail) + len(e.Fault.frame)
+	n := len(e.Request.Path) + len(e.Detail) + len(e.Fault.frame)
+	for _, path := range e.Request.Reads {
+		n += stringFootprint + len(path)
+	}
+	return n
 }
+
+// stringFootprint is what a string of a list takes beside its text.
+const stringFootprint = 16
 
 // journal is the log of a server. Server.mu guards it.
 type journal struct {

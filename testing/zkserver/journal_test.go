@@ -183,3 +183,21 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 	require.True(t, strings.HasPrefix(log[len(log)-1].Request.Path, "/99x"))
 	require.Less(t, heap()-before, 40<<20, "90 MB were asked for")
 }
+
+// TestLogIsBoundedInBytesOfReads asks for as many reads as fit into a request.
+func TestLogIsBoundedInBytesOfReads(t *testing.T) {
+	srv := start(t, zkserver.WithoutListener())
+	c := dialed(t, srv, connection{})
+	const requests, reads = 100, 40_000
+	parts := make([]any, 0, 2*reads)
+	for range reads {
+		parts = append(parts, 4, body{}.str("/a").flag(false))
+	}
+	many := multiOf(parts...)
+	before := heap()
+	for range requests {
+		c.must(t, 22, many)
+	}
+	require.Less(t, heap()-before, 40<<20, "the lists of all of them take 70 MB")
+	require.NotEmpty(t, srv.Log())
+}
