@@ -242,10 +242,10 @@ func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
 // fails, Pipeline returns the error of the first that failed, which names it. The other
 // reads have stored their results then, but their watches are cancelled.
 //
-// Reads of data that set no watch share requests with their neighbours, those of other goroutines
-// included, if recent data was short and the server is known to be ZooKeeper 3.6 or later. That
-// takes the server less time than a request for each. The client asks for the version of a server
-// on another connection, once, when there are many such reads.
+// Reads of data without a watch may share a request, also with reads of other goroutines, if recent
+// data was short and the server is known to be ZooKeeper 3.6 or later. The server then answers them
+// in less time. The client asks for the server's version once per connection, with the four-letter
+// word srvr on a separate connection, when there are many such reads.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	if len(reads) == 0 {
 		return nil

@@ -87,7 +87,7 @@ func TestTheListenerReleases(t *testing.T) {
 				}
 			}))
 		other := zktest.Client(t, server.ConnectString())
-		held := acquire(t, m).Path() // and nobody but the listener has the lease
+		held := acquire(t, m).Path() // only the listener can get at the lease from now on
 		next := acquireLater(withLimit(t), newMutex(t, other, "/locks/over"))
 		awaitQueue(t, m, 2)
 		runtime.GC()

@@ -203,8 +203,8 @@ func TestReadsAreMadeAloneIfTheyCannotShare(t *testing.T) {
 	}
 }
 
-// An error of the whole request, such as of a server that is too busy, is that of each read. So is the
-// end of the connection.
+// When a shared request fails, as at a server that is too busy, each of its reads fails with that
+// error. When the connection ends, each of them is unanswered.
 func TestWhatBecomesOfASharedRequestBecomesOfEachRead(t *testing.T) {
 	c := newLine(t, "3.8.0")
 	calls := c.ask(t, "a", "b")

@@ -10,8 +10,8 @@
 //
 //	scenario=contended clients=8 goroutines=1 metric=turns_per_s self=3900 curator=2350 ratio_to_curator=1.66
 //
-// With -update it also writes the tables of a document anew that it has figures for; "make
-// bench-readme" does so for the README of the project.
+// With -update it replaces the tables of a document that it has measured. "make bench-readme" does
+// so for the README of the project.
 //
 // A ratio is ours divided by theirs. More is better for turns_per_s, less for the rest.
 //

@@ -37,7 +37,7 @@ var titles = map[string]string{
 	"raw-verbs": "go-zookeeper", "java-verbs": "ZooKeeper's Java client, asynchronous",
 }
 
-// update writes the tables of a document anew that all was measured for.
+// update replaces the tables of a document that were measured.
 func update(file string, all []*measured) error {
 	if file == "" {
 		return nil
@@ -53,8 +53,8 @@ func update(file string, all []*measured) error {
 	return os.WriteFile(file, []byte(updated), 0o644)
 }
 
-// withTables returns the text of a document with those of its tables written anew that all has
-// figures for.
+// withTables returns the text of a document. It replaces the tables that have figures in all, and
+// keeps the others.
 func withTables(text string, all []*measured) (string, error) {
 	var b strings.Builder
 	updated := false
