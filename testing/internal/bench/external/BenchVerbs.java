@@ -68,6 +68,9 @@ public final class BenchVerbs {
         int before = all.get();
         long began = System.nanoTime();
         Thread.sleep(duration);
+        while (all.get() == before && failure == 0) {
+            Thread.sleep(10);
+        }
         int turns = all.get() - before;
         double seconds = (System.nanoTime() - began) / 1e9;
         cpu = used.getProcessCpuTime() - cpu;
