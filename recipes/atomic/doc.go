@@ -18,6 +18,15 @@
 // is its only bound. Under heavy contention [WithPromotedToLock] makes
 // processes queue for a mutex instead of colliding.
 //
+// A change that follows another one of the same value or counter at once begins
+// with what that one has written, and needs no read if no other process was
+// faster. Up to eight changes follow each other so, and then one reads again, to
+// give other processes a turn.
+//
+// As in Curator, the version is all that a write depends on. A znode that is
+// deleted, created again and written as often as before, all between the read
+// and the write of a change, is taken for the old one.
+//
 // Goroutines that add to one counter combine: all additions that arrive while a
 // write is under way leave together in the next. Each caller still gets the
 // value before and after its own addition, in one order.

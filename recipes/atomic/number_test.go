@@ -188,13 +188,7 @@ func TestGoroutinesShareAWrite(t *testing.T) {
 	close(release)
 	wg.Wait()
 
-	writes := 0
-	for _, e := range server.Log() {
-		if e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSetData {
-			writes++
-		}
-	}
-	require.Equal(t, 2, writes, "one for the first, and one for all that came meanwhile")
+	require.Equal(t, 2, served(server, zkserver.OpSetData), "one for the first, and one for all that came meanwhile")
 	number, err := long.Get(withLimit(t))
 	require.NoError(t, err)
 	require.Equal(t, int64(goroutines), number)

@@ -44,7 +44,8 @@ type DistributedAtomicValue struct {
 	path string
 	cfg  config
 
-	pause atomic.Int64 // the longest pause after the next collision, in nanoseconds; 0 for minPause
+	written atomic.Pointer[written] // by the last change that succeeded, nil if another one has taken it
+	pause   atomic.Int64            // the longest pause after the next collision, in nanoseconds; 0 for minPause
 }
 
 // NewDistributedAtomicValue returns the value at path. It checks its arguments
@@ -136,7 +137,9 @@ func (v *DistributedAtomicValue) Initialize(ctx context.Context, data []byte) (b
 
 // Update changes the value to what change makes of it, and returns both. It is
 // the general form of all changes. It calls change again whenever another
-// process was faster; an error of change ends the Update and is returned.
+// process was faster, or with a value that it has read if change refuses what
+// the Update before this one has written. An error of change for a value that was
+// read ends the Update and is returned.
 func (v *DistributedAtomicValue) Update(ctx context.Context, change func(pre []byte) ([]byte, error)) (Value[[]byte], error) {
 	if change == nil {
 		return Value[[]byte]{}, fmt.Errorf("atomic: update %s: function nil, expected one that returns the next value", v.path)
@@ -230,8 +233,17 @@ func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *in
 // errCollision ends a try that was overtaken by another process.
 var errCollision = errors.New("other processes were faster each time")
 
-// try reads, computes and writes once.
+// try computes and writes once, from the value that it has just written or that it reads.
 func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Value[[]byte], err error) {
+	if last := v.written.Swap(nil); last.mayBeFollowed() {
+		value.Pre = last.data
+		// If next refuses this value, or another process was faster, the value that is read decides.
+		if value.Post, err = next(value.Pre, true); err == nil {
+			if err = v.replace(ctx, value.Post, last.version, last.inARow+1); !errors.Is(err, errCollision) {
+				return value, err
+			}
+		}
+	}
 	var stat *framework.Stat
 	if value.Pre, stat, err = v.read(ctx); err != nil {
 		return value, err
@@ -240,14 +252,28 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Valu
 		return value, err
 	}
 	if stat == nil {
-		err = v.create(ctx, value.Post)
-	} else {
-		err = v.set(ctx, value.Post, stat.Version)
+		return value, collision(v.create(ctx, value.Post))
 	}
+	return value, v.replace(ctx, value.Post, stat.Version, 1)
+}
+
+// replace writes data on condition of the version.
+func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, inARow int) error {
+	sent := time.Now()
+	if err := v.set(ctx, data, version); err != nil {
+		return collision(err)
+	}
+	now := time.Now()
+	v.written.Store(&written{data: bytes.Clone(data), version: version + 1, inARow: inARow, at: now, took: now.Sub(sent)})
+	return nil
+}
+
+// collision returns the error of a conditional write, errCollision if it was overtaken.
+func collision(err error) error {
 	if attempt.Overtaken(err) {
-		return value, errCollision
+		return errCollision
 	}
-	return value, err
+	return err
 }
 
 // read returns the value and the Stat of its znode, which is nil if there is none.

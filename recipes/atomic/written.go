@@ -1,0 +1,26 @@
+package atomic
+
+import "time"
+
+// written is what a change has left in the znode. The next change may begin with it instead of a
+// read: its write, too, succeeds only if the znode has still this version.
+type written struct {
+	data    []byte
+	version int32
+	inARow  int // changes since the last read, each of which began with what the one before it had written
+	at      time.Time
+	took    time.Duration
+}
+
+// maxInARow is how many changes of one client follow each other without a read. While they do,
+// a version lasts for one round trip, and the changes of other clients, which read it first,
+// mostly come too late.
+const maxInARow = 8
+
+// mayBeFollowed reports whether a change may begin with what was written. It may for as long
+// as the write took. A znode that is deleted and created again can come to a version that it
+// had before, with other data; this leaves no more time for that than there is between the read
+// and the write of a change.
+func (w *written) mayBeFollowed() bool {
+	return w != nil && w.inARow < maxInARow && time.Since(w.at) <= w.took
+}

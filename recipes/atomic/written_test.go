@@ -1,0 +1,154 @@
+package atomic_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// inMemory runs test on fake time, with a counter that was set to 0 by another client.
+func inMemory(t *testing.T, test func(t *testing.T, server *zkserver.Server, long, other *atomic.DistributedAtomicLong)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		long, other := newLong(t, zktest.Client(t, server)), newLong(t, zktest.Client(t, server))
+		_, err := other.Initialize(withLimit(t), 0)
+		require.NoError(t, err)
+		test(t, server, long, other)
+	})
+}
+
+// served returns how many requests of the kind the server has been sent.
+func served(server *zkserver.Server, op zkserver.OpCode) (n int) {
+	for _, e := range server.Log() {
+		if e.Kind == zkserver.Served && e.Request.Op == op {
+			n++
+		}
+	}
+	return n
+}
+
+func TestChangesInARowNeedNoRead(t *testing.T) {
+	inMemory(t, func(t *testing.T, server *zkserver.Server, long, _ *atomic.DistributedAtomicLong) {
+		for i := range int64(20) {
+			value, err := long.Increment(withLimit(t))
+			require.NoError(t, err)
+			require.Equal(t, i, value.Pre)
+			require.Equal(t, i+1, value.Post)
+			require.Equal(t, 1, value.Stats.OptimisticTries)
+		}
+		require.Equal(t, 20, served(server, zkserver.OpSetData))
+		require.Equal(t, 3, served(server, zkserver.OpGetData), "the 1st, the 9th and the 17th, so that others get a turn")
+	})
+}
+
+func TestAChangeAfterAPauseReads(t *testing.T) {
+	inMemory(t, func(t *testing.T, server *zkserver.Server, long, _ *atomic.DistributedAtomicLong) {
+		const roundTrip = 10 * time.Millisecond
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpSetData {
+				return zkserver.Delay(roundTrip)
+			}
+			return zkserver.Pass
+		})
+		defer remove()
+		for _, c := range []struct {
+			pause time.Duration
+			reads int
+		}{{0, 1}, {roundTrip, 0}, {roundTrip + 1, 1}} {
+			time.Sleep(c.pause)
+			before := served(server, zkserver.OpGetData)
+			_, err := long.Increment(withLimit(t))
+			require.NoError(t, err)
+			require.Equal(t, c.reads, served(server, zkserver.OpGetData)-before, "after %v", c.pause)
+		}
+	})
+}
+
+func TestAChangeThatFollowsIsOvertaken(t *testing.T) {
+	inMemory(t, func(t *testing.T, _ *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
+		_, err := long.Increment(withLimit(t))
+		require.NoError(t, err)
+		_, err = other.Add(withLimit(t), 10)
+		require.NoError(t, err)
+
+		value, err := long.Increment(withLimit(t))
+
+		require.NoError(t, err)
+		require.Equal(t, int64(11), value.Pre)
+		require.Equal(t, int64(12), value.Post)
+		number, err := other.Get(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, int64(12), number)
+	})
+}
+
+// What this client has written last is not what the znode has now. It cannot decide that there is
+// nothing to write.
+func TestWhatWasWrittenRefusesNoChange(t *testing.T) {
+	inMemory(t, func(t *testing.T, _ *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
+		_, err := long.Increment(withLimit(t))
+		require.NoError(t, err)
+		require.NoError(t, other.ForceSet(withLimit(t), 5))
+		set, err := long.CompareAndSet(withLimit(t), 5, 6)
+		require.NoError(t, err)
+		require.True(t, set)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		value, other := newValue(t, zktest.Client(t, server)), newValue(t, zktest.Client(t, server))
+		require.NoError(t, other.ForceSet(withLimit(t), []byte("a")))
+		_, err := value.TrySet(withLimit(t), []byte("b"))
+		require.NoError(t, err)
+		require.NoError(t, other.ForceSet(withLimit(t), []byte("c")))
+		_, err = value.Update(withLimit(t), func(pre []byte) ([]byte, error) {
+			if string(pre) != "c" {
+				return nil, errors.New("not ready")
+			}
+			return []byte("d"), nil
+		})
+		require.NoError(t, err)
+	})
+}
+
+// A caller may use the bytes of an outcome as it likes.
+func TestTheNextChangeDoesNotBeginWithBytesOfTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		value := newValue(t, zktest.Client(t, server))
+		_, err := value.Initialize(withLimit(t), nil)
+		require.NoError(t, err)
+		first, err := value.TrySet(withLimit(t), []byte("a"))
+		require.NoError(t, err)
+		first.Post[0] = 'x'
+
+		second, err := value.Update(withLimit(t), func(pre []byte) ([]byte, error) { return append(pre, 'b'), nil })
+
+		require.NoError(t, err)
+		require.Equal(t, "a", string(second.Pre))
+		require.Equal(t, 1, served(server, zkserver.OpGetData), "the second change follows the first")
+	})
+}
+
+func TestAChangeThatFollowsIsNeverCountedTwice(t *testing.T) {
+	inMemory(t, func(t *testing.T, server *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
+		_, err := long.Increment(withLimit(t))
+		require.NoError(t, err)
+		server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
+
+		_, err = long.Increment(withLimit(t))
+
+		require.True(t, framework.OutcomeUnknown(err), "%v", err)
+		number, err := other.Get(withLimit(t))
+		require.NoError(t, err)
+		require.Equal(t, int64(2), number)
+	})
+}
