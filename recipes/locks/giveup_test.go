@@ -183,6 +183,14 @@ func TestCreatesInDoubtShareTheirSearch(t *testing.T) {
 			require.ErrorIs(t, (<-w).err, context.Canceled)
 		}
 		require.Equal(t, many, client.Health().PendingCleanups)
+		// A search that takes no time would end before others join it.
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpSync {
+				return zkserver.Delay(time.Millisecond)
+			}
+			return zkserver.Pass
+		})
+		defer remove()
 		lists := requests(zkserver.OpGetChildren2) // each left together with a creation
 		heal()
 		zktest.AwaitState(t, client, framework.Reconnected)

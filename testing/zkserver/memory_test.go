@@ -17,12 +17,15 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// dialed connects a raw client in memory.
+// dialed connects a raw client in memory. Its session outlives a slow machine unless the test asks for less.
 func dialed(t *testing.T, srv *zkserver.Server, want connection) *rawClient {
 	t.Helper()
 	nc, err := srv.Dial(t.Context(), "tcp", "anywhere:2181")
 	require.NoError(t, err)
 	t.Cleanup(func() { nc.Close() })
+	if want.timeoutMs == 0 {
+		want.timeoutMs = 30_000
+	}
 	c, err := handshake(nc, want)
 	require.NoError(t, err)
 	return c
