@@ -86,9 +86,11 @@ func TestATakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 			data, err := q.Take(withLimit(t))
 			items <- string(data) + fmt.Sprint(err)
 		}()
-		require.Eventually(t, func() bool { return server.Counts(t).Watches == before+1 }, limit, limit/1000)
+		waits := func() bool { return server.Counts(t).Watches == before+1 }
+		require.Eventually(t, waits, limit, limit/1000)
 
 		require.NoError(t, client.Delete(withLimit(t), path, framework.Idempotent())) // unless the server was faster
+		require.Eventually(t, func() bool { return waits() || len(items) > 0 }, limit, limit/1000, "for the folder, or no more")
 		require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(withLimit(t), []byte("b")))
 
 		require.Equal(t, "b<nil>", zktest.Await(t, items, "the item"))
