@@ -3,7 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // TestBench runs every scenario for a moment with every peer that is installed, and
@@ -32,7 +38,7 @@ func TestBench(t *testing.T) {
 	folder := t.TempDir()
 	var lines bytes.Buffer
 	err := bench(t.Context(), options{
-		peers: strings.Join(names, ","), rounds: 1, duration: 200 * time.Millisecond, servers: 1, nodes: 300, out: folder,
+		peers: strings.Join(names, ","), rounds: 1, duration: 200 * time.Millisecond, servers: 1, nodes: 300, out: folder, requests: true,
 	}, &lines, testWriter{t})
 	require.NoError(t, err)
 	for _, s := range scenarios {
@@ -44,6 +50,56 @@ func TestBench(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, info.Size())
 	}
+	figures, err := os.ReadFile(filepath.Join(folder, "bench.json"))
+	require.NoError(t, err)
+	var all []*measured
+	require.NoError(t, json.Unmarshal(figures, &all))
+	require.Equal(t, "self", all[0].Peer)
+	byType := all[0].byType()
+	require.InDelta(t, 1, byType["delete"].PerTurn, 0.1, "%v", byType)
+	require.Positive(t, byType["delete"].Mean)
+}
+
+// TestRequestsAreCountedByType sends frames in pieces, several at once too, and gets their replies in the same way.
+func TestRequestsAreCountedByType(t *testing.T) {
+	frame := func(first, second int32, more int) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(8+more))
+		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, uint32(first)), uint32(second))
+		return append(b, make([]byte, more)...)
+	}
+	sent := slices.Concat(
+		frame(0, 0, 30), // the handshake
+		frame(-2, int32(zkserver.OpPing), 0),
+		frame(1, int32(zkserver.OpDelete), 20),
+		frame(-7, int32(zkserver.OpDelete), 0),
+		frame(2, int32(zkserver.OpGetData), 7))
+	received := slices.Concat(frame(0, 0, 30), frame(1, 0, 8), frame(-1, 0, 50), frame(-2, 0, 8), frame(-7, 0, 8))
+	for size := range len(sent) {
+		size++
+		counted := newTap(true)
+		client, server := net.Pipe()
+		conn := &tappedConn{Conn: client, tap: counted, underWay: make(map[int32]sentRequest)}
+		go func() {
+			_, _ = io.CopyN(io.Discard, server, int64(len(sent)))
+			for part := range slices.Chunk(received, size) {
+				_, _ = server.Write(part)
+			}
+			_ = server.Close()
+		}()
+		for part := range slices.Chunk(sent, size) {
+			_, err := conn.Write(part)
+			require.NoError(t, err)
+		}
+		_, err := io.Copy(io.Discard, conn)
+		require.NoError(t, err)
+
+		require.Len(t, conn.underWay, 1, "the read has no reply")
+		costs := counted.take(4)
+		require.Len(t, costs, 1)
+		require.InDelta(t, 0.5, costs["delete"].PerTurn, 0)
+		require.Empty(t, counted.take(4))
+	}
+	require.Empty(t, newTap(false).take(1))
 }
 
 // shorten leaves out most of what a thousand waiters and a herd of hundreds take.
@@ -133,6 +189,12 @@ func TestTablesOfADocument(t *testing.T) {
 			}
 		}
 	}
+	all[0].Rounds[0].ByType = map[string]requestCost{"create2": {1, 1500}, "delete": {0.5, 20}, "exists": {0.001, 1}}
+	all[0].Rounds[0].CPU = 77
+	rows, err := withTables("<!-- bench: requests -->\n<!-- bench end -->", all)
+	require.NoError(t, err)
+	require.Contains(t, rows, "| a turn of one client alone | 1,234 µs | 1.00 create2 of 1,500 µs, 0.50 delete of 20 µs | 77 µs |\n")
+	require.NotContains(t, rows, "8 clients", "its requests were not counted")
 	got, err := withTables("a\n<!-- bench: locks -->\nold\n<!-- bench end -->\nb\n<!-- bench: verbs -->\n<!-- bench end -->\nc\n", all)
 	require.NoError(t, err)
 	require.Equal(t, `a

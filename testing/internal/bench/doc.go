@@ -13,6 +13,9 @@
 // With -update it replaces the tables of a document that it has measured. "make bench-readme" does
 // so for the README of the project.
 //
+// With -requests it tells what the requests of this library are, and how long each is under way. To
+// count them takes the client a microsecond or two each.
+//
 // A ratio is ours divided by theirs. More is better for turns_per_s, less for the rest.
 //
 // # Scenarios

@@ -51,11 +51,12 @@ type result struct {
 	Notifications float64 `json:"notifications_per_turn,omitempty"`
 	Bytes         float64 `json:"bytes_per_turn,omitempty"`
 
+	ByType map[string]requestCost `json:"requests_by_type,omitempty"` // of our clients, with -requests
+
 	// Of a queue.
 	Put      float64 `json:"put_per_s,omitempty"`
 	Consumed float64 `json:"consumed_per_s,omitempty"`
 
-	// Of the servers, for one change of leader among many candidates.
 	// Of the servers, for one change: of the leader among many candidates, or of a service.
 	ChangeRequests float64 `json:"requests_per_change,omitempty"`
 	Woken          float64 `json:"woken_per_change,omitempty"`

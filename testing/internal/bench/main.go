@@ -27,6 +27,7 @@ type options struct {
 	out       string
 	update    string
 	profile   string
+	requests  bool
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "folder for bench.json, bench.md and charts (default none)")
 	flag.StringVar(&o.update, "update", "", "document whose tables get the figures, see update.go (default none)")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of this process, of all peers together (default none)")
+	flag.BoolVar(&o.requests, "requests", false, "count the requests of this library by type, and how long each is under way")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected %q\n", flag.Args())
@@ -80,6 +82,7 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
+	at.tap = newTap(o.requests)
 	stop, err := startProfile(o.profile)
 	if err != nil {
 		return err

@@ -18,8 +18,11 @@ const sessionTimeout = 10 * time.Second
 
 // connectSelf connects a client of this library.
 func connectSelf(ctx context.Context, at servers) (*framework.Framework, error) {
-	return framework.Connect(ctx, at.zookeeper,
-		framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
+	opts := []framework.Option{framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler))}
+	if at.tap != nil {
+		opts = append(opts, framework.WithDialer(at.tap.dial))
+	}
+	return framework.Connect(ctx, at.zookeeper, opts...)
 }
 
 // runSelf measures this library.

@@ -86,5 +86,6 @@ func runOne(ctx context.Context, at servers, p peer, s scenario, path string) (r
 	if p.store == zookeeper {
 		r.perTurn(before, after)
 	}
+	r.ByType = at.tap.take(r.All)
 	return r, nil
 }

@@ -20,6 +20,7 @@ type servers struct {
 	zookeeper string // connect string
 	etcd      string // URL
 	redis     string // host:port
+	tap       *tap   // of our clients
 
 	ensemble *ensemble.Ensemble
 	others   []*exec.Cmd

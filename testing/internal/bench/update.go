@@ -17,12 +17,18 @@ type tableSpec struct {
 
 // tables are those that documents may ask for, by a line such as <!-- bench: locks --> before the
 // table and <!-- bench end --> after it.
-var tables = map[string]tableSpec{
-	"locks": {
+var tables = map[string]interface {
+	table(all []*measured) string // "" if nothing of it was measured
+}{
+	"locks": tableSpec{
 		[]string{uncontended, contended, oneProcess, queue},
 		[]string{"self", "self-handoff", "curator", "zklock", "kazoo", "raw"},
 	},
-	"verbs": {verbs, []string{"self-verbs", "raw-verbs", "java-verbs"}},
+	"verbs": tableSpec{verbs, []string{"self-verbs", "raw-verbs", "java-verbs"}},
+	"requests": requestTable{
+		uncontended, contended, oneProcess, queue, readWrite, semaphore, many, counter, doubleBarrier,
+		itemsFifo, itemsLocked, itemsPriority, itemsDelay, itemsID, itemsSimple,
+	},
 }
 
 const (
