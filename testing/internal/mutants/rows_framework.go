@@ -657,7 +657,7 @@ var frameworkMutants = []mutant{
 		dir:      "framework",
 		in:       "(*creation).attempt",
 		old:      "			if err = c.createParents(ctx); err == nil {\n				err = errAgain\n",
-		new:      "			if err = c.createParents(ctx); err == nil {\n				err = c.f.exchange(ctx, calls...)\n",
+		new:      "			if err = c.createParents(ctx); err == nil {\n				err = c.f.exchange(ctx, c.requests()...)\n",
 		pkg:      "./recipes/locks",
 		test:     "^TestTheFolderGoesBeforeTheNodeIsThere$",
 	},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,9 +28,21 @@ func TestCampaign(t *testing.T) {
 	c := campaign{duration: *campaignTime, seed: *campaignSeed, faults: "all", locks: strings.Join(workloadNames(), ","), clients: 12, pause: 100 * time.Millisecond, report: folder, shared: true}
 	err := c.run(t.Context(), &out)
 	t.Log(out.String())
+	if err != nil {
+		keep(t, folder)
+	}
 	require.NoError(t, err)
 	require.NoError(t, run(context.Background(), &again, []string{"-replay", folder}))
 	require.Equal(t, lastLine(out.String()), lastLine(again.String()))
+}
+
+// keep saves the report of a campaign that has failed: another one with the same seed may not fail.
+func keep(t *testing.T, report string) {
+	t.Helper()
+	kept, err := os.MkdirTemp("", "campaign-")
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(kept, os.DirFS(report)))
+	t.Logf("the report is in %s", kept)
 }
 
 // lastLine is the line by which campaigns are compared.
