@@ -78,10 +78,12 @@ bench-peers: ## measure the locks beside the locks of other libraries, PEERS=fla
 	@.ci/install-deps bench
 	$(GO) -C testing/internal/bench run . $(PEERS)
 
-bench-readme: ## measure what the tables of README.md show, ten minutes on a quiet machine, and write them anew
+bench-readme: ## measure what the tables of README.md show, a quarter of an hour on a quiet machine, and write them anew
 	@.ci/install-deps bench
-	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self,self-handoff,curator,zklock,kazoo,raw,self-verbs,raw-verbs,java-verbs \
-		-scenario uncontended,contended,one-process,queue,get,exists,set,create,bulk-get,bulk-exists,bulk-set
+	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self,self-handoff,curator,zklock,kazoo,raw \
+		-scenario uncontended,contended,one-process,queue
+	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
+		-scenario get,exists,set,create,bulk-get,bulk-exists,bulk-set
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
 	$(GO) run ./testing/internal/mutants $(MUTANTS)

@@ -183,7 +183,7 @@ func TestTablesOfADocument(t *testing.T) {
 		for j, peer := range []string{"self", "curator", "raw-verbs"} {
 			if s.kind == verbGet == (peer == "raw-verbs") {
 				all = append(all, &measured{
-					Scenario: s.kind, Peer: peer, scenario: s,
+					Scenario: s.kind, Peer: peer, scenario: s, Servers: 1,
 					Rounds: []result{{Turns: 1000 * (i + 1) * (j + 1), Seconds: 1, TurnP50: float64(1234 * (j + 1))}},
 				})
 			}
@@ -195,6 +195,9 @@ func TestTablesOfADocument(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, rows, "| a turn of one client alone | 1,234 µs | 1.00 create2 of 1,500 µs, 0.50 delete of 20 µs | 77 µs |\n")
 	require.NotContains(t, rows, "8 clients", "its requests were not counted")
+	_, err = withTables("<!-- bench: locks -->\n<!-- bench end -->", all[:1])
+	require.ErrorContains(t, err, "no table was measured", "they were")
+	all[0].Rounds[0].ByType = nil
 	got, err := withTables("a\n<!-- bench: locks -->\nold\n<!-- bench end -->\nb\n<!-- bench: verbs -->\n<!-- bench end -->\nc\n", all)
 	require.NoError(t, err)
 	require.Equal(t, `a
@@ -223,6 +226,15 @@ c
 		require.NoError(t, err)
 		require.Equal(t, got, again)
 	}
+
+	for _, m := range all {
+		m.Servers, m.Fsync = 3, true
+	}
+	_, err = withTables(got, all)
+	require.ErrorContains(t, err, "no table was measured", "both are of one server")
+	three, err := withTables("<!-- bench: three servers -->\n<!-- bench end -->\n", all)
+	require.NoError(t, err)
+	require.Contains(t, three, "| turns of 8 clients | 2,000/s | 4,000/s |")
 
 	for name, bad := range map[string]string{
 		"no table":       "text\n",

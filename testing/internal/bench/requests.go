@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -158,8 +159,9 @@ func (scenarios requestTable) table(all []*measured) string {
 				cells = append(cells, fmt.Sprintf("%.2f %s of %s µs", cost.PerTurn, op, grouped(cost.Mean)))
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s µs | %s | %s µs |\n", m.scenario.label(),
-			grouped(median(m.values(turnMedian))), strings.Join(cells, ", "), grouped(median(m.values(clientCPU))))
+		turn := cmp.Or(median(m.values(turnMedian)), 1e6/median(m.values(turnsPerSecond))) // items have no turns of their own
+		fmt.Fprintf(&b, "| %s | %s µs | %s | %s µs |\n",
+			m.scenario.label(), grouped(turn), strings.Join(cells, ", "), grouped(median(m.values(clientCPU))))
 	}
 	if b.Len() == 0 {
 		return ""

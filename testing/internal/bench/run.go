@@ -14,6 +14,8 @@ type measured struct {
 	Scenario   string   `json:"scenario"`
 	Clients    int      `json:"clients"`
 	Goroutines int      `json:"goroutines"`
+	Servers    int      `json:"servers"`
+	Fsync      bool     `json:"fsync"`
 	Peer       string   `json:"peer"`
 	Rounds     []result `json:"rounds"`
 
@@ -37,7 +39,8 @@ func runAll(
 		var of []*measured
 		for _, p := range s.peersOf(chosen) {
 			of = append(of, &measured{
-				Scenario: s.kind, Clients: s.load.Clients, Goroutines: s.load.Goroutines, Peer: p.name, scenario: s,
+				Scenario: s.kind, Clients: s.load.Clients, Goroutines: s.load.Goroutines, Servers: at.size, Fsync: at.fsync,
+				Peer: p.name, scenario: s,
 			})
 		}
 		for round := range rounds {

@@ -20,6 +20,8 @@ type servers struct {
 	zookeeper string // connect string
 	etcd      string // URL
 	redis     string // host:port
+	size      int    // how many of ZooKeeper
+	fsync     bool   // they force what they write to disk
 	tap       *tap   // of our clients
 
 	ensemble *ensemble.Ensemble
@@ -36,6 +38,7 @@ func start(ctx context.Context, chosen []peer, size int, fsync bool) (s servers,
 			err = errors.Join(err, s.close())
 		}
 	}()
+	s.size, s.fsync = size, fsync
 	needed := make(map[store]bool)
 	for _, p := range chosen {
 		needed[p.store] = true

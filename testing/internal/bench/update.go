@@ -13,6 +13,7 @@ import (
 type tableSpec struct {
 	scenarios []string
 	peers     []string
+	three     bool // of three servers that force to disk; otherwise of one that does not
 }
 
 // tables are those that documents may ask for, by a line such as <!-- bench: locks --> before the
@@ -23,8 +24,15 @@ var tables = map[string]interface {
 	"locks": tableSpec{
 		[]string{uncontended, contended, oneProcess, queue},
 		[]string{"self", "self-handoff", "curator", "zklock", "kazoo", "raw"},
+		false,
 	},
-	"verbs": tableSpec{verbs, []string{"self-verbs", "raw-verbs", "java-verbs"}},
+	"verbs": tableSpec{verbs, []string{"self-verbs", "raw-verbs", "java-verbs"}, false},
+	"three servers": tableSpec{
+		[]string{uncontended, contended, oneProcess, queue, readWrite, semaphore},
+		[]string{"self", "curator", "zklock", "raw"},
+		true,
+	},
+	"values": tableSpec{valueKinds, []string{"self-values", "curator-values"}, false},
 	"requests": requestTable{
 		uncontended, contended, oneProcess, queue, readWrite, semaphore, many, counter, doubleBarrier,
 		itemsFifo, itemsLocked, itemsPriority, itemsDelay, itemsID, itemsSimple,
@@ -39,7 +47,7 @@ const (
 // titles are the heads of columns, where the name of the peer does not say enough.
 var titles = map[string]string{
 	"self": "here", "self-verbs": "here", "self-handoff": "here, `WithLocalHandoff(100)`",
-	"curator": "Curator 5.4", "zklock": "zk.Lock", "kazoo": "kazoo 2.8", "raw": "bare create and delete",
+	"self-values": "here", "curator-values": "Curator 5.4", "curator": "Curator 5.4", "zklock": "zk.Lock", "kazoo": "kazoo 2.8", "raw": "bare create and delete",
 	"raw-verbs": "go-zookeeper", "java-verbs": "ZooKeeper's Java client, asynchronous",
 }
 
@@ -91,7 +99,12 @@ func withTables(text string, all []*measured) (string, error) {
 // were not measured have no column.
 func (spec tableSpec) table(all []*measured) string {
 	of := slices.DeleteFunc(slices.Clone(all), func(m *measured) bool {
-		return !slices.Contains(spec.scenarios, m.Scenario) || !slices.Contains(spec.peers, m.Peer)
+		there := m.Servers == 1 && !m.Fsync
+		if spec.three {
+			there = m.Servers == 3 && m.Fsync
+		}
+		counted := len(m.byType()) > 0 // which takes time, and for which the others need not be there
+		return !there || counted || !slices.Contains(spec.scenarios, m.Scenario) || !slices.Contains(spec.peers, m.Peer)
 	})
 	peers := slices.DeleteFunc(slices.Clone(spec.peers), func(peer string) bool {
 		return !slices.ContainsFunc(of, func(m *measured) bool { return m.Peer == peer })
@@ -123,7 +136,7 @@ func (spec tableSpec) table(all []*measured) string {
 func (m *measured) cell() string {
 	of := m.scenario.metrics[0]
 	v := median(m.values(of))
-	if of.name == turnMedian.name {
+	if of.latency {
 		return grouped(v) + " µs"
 	}
 	return grouped(v) + "/s"
@@ -153,6 +166,20 @@ func (s scenario) label() string {
 		return fmt.Sprintf("turns of %s of one client", goroutines)
 	case s.kind == queue:
 		return fmt.Sprintf("turns of %s waiters of %d clients", grouped(float64(s.load.Clients*s.load.Goroutines)), s.load.Clients)
+	case s.kind == readWrite:
+		return fmt.Sprintf("turns of %d clients, %d of ten to read", s.load.Clients, s.load.Readers)
+	case s.kind == semaphore:
+		return fmt.Sprintf("turns of %d clients with %d leases", s.load.Clients, s.load.Leases)
+	case s.kind == many:
+		return grouped(float64(s.load.Locks)) + " locks of one client"
+	case s.kind == counter && s.load.Goroutines == 1:
+		return fmt.Sprintf("increments of %d clients", s.load.Clients)
+	case s.kind == counter:
+		return fmt.Sprintf("increments of %s of one client", goroutines)
+	case s.kind == doubleBarrier:
+		return fmt.Sprintf("rounds of %s members", grouped(float64(s.load.Clients*s.load.Goroutines)))
+	case s.load.Items > 0:
+		return strings.TrimPrefix(s.kind, "items-") + ", put and consumed"
 	case isBulk(s.kind):
 		return fmt.Sprintf("%s of %s paths", s.kind, grouped(float64(s.load.Paths)))
 	default:
