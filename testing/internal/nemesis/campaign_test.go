@@ -39,7 +39,7 @@ func TestCampaign(t *testing.T) {
 // keep saves the report of a campaign that has failed: another one with the same seed may not fail.
 func keep(t *testing.T, report string) {
 	t.Helper()
-	kept, err := os.MkdirTemp("", "campaign-")
+	kept, err := os.MkdirTemp("", "campaign-") //nolint:usetesting // it outlives the test
 	require.NoError(t, err)
 	require.NoError(t, os.CopyFS(kept, os.DirFS(report)))
 	t.Logf("the report is in %s", kept)
