@@ -98,6 +98,9 @@ func TestRequestsAreCountedByType(t *testing.T) {
 		require.Len(t, costs, 1)
 		require.InDelta(t, 0.5, costs["delete"].PerTurn, 0)
 		require.Empty(t, counted.take(4))
+		counted.add(zkserver.OpDelete, time.Second)
+		require.Empty(t, counted.take(0))
+		require.Empty(t, counted.take(4), "they are forgotten")
 	}
 	require.Empty(t, newTap(false).take(1))
 }

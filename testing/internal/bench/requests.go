@@ -55,11 +55,14 @@ func (t *tap) take(turns int) map[string]requestCost {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer clear(t.sums)
+	if turns == 0 {
+		return nil // those who follow something take no turns
+	}
 	costs := make(map[string]requestCost)
 	for op, sum := range t.sums {
 		costs[op.String()] = requestCost{float64(sum.n) / float64(turns), microseconds(sum.took) / float64(sum.n)}
 	}
-	clear(t.sums)
 	return costs
 }
 
