@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -151,18 +152,21 @@ func TestServicesOfBothSides(t *testing.T) {
 					return (err == nil && *i.Port == port) || (err != nil && port == 0)
 				}, limit, time.Millisecond, "%s with the port %d", name, port)
 			}
+			// Curator registers again when it hears of its connection: it deletes its znode and makes it
+			// anew, or adds another one if its name has a number.
 			lists := func(i instance) {
 				t.Helper()
-				theirs := java.do(t, "service-list", servicesPath, name)
-				found, err := ours.Instances(withLimit(t), name)
-				require.NoError(t, err)
-				if i.ID == "java" && kind == discovery.DynamicSequential {
-					// Curator registers again when it hears of its connection, and so adds another znode.
-					theirs = theirs[:min(len(words(i)), len(theirs))]
-					found = slices.CompactFunc(found, func(a, b instance) bool { return reflect.DeepEqual(a, b) })
-				}
-				require.Equal(t, words(i), theirs)
-				require.Equal(t, []instance{i}, found)
+				require.EventuallyWithT(t, func(c *assert.CollectT) {
+					theirs := java.do(t, "service-list", servicesPath, name)
+					found, err := ours.Instances(withLimit(t), name)
+					require.NoError(c, err)
+					if i.ID == "java" && kind == discovery.DynamicSequential {
+						theirs = theirs[:min(len(words(i)), len(theirs))]
+						found = slices.CompactFunc(found, func(a, b instance) bool { return reflect.DeepEqual(a, b) })
+					}
+					require.Equal(c, words(i), theirs)
+					require.Equal(c, []instance{i}, found)
+				}, limit, time.Millisecond)
 			}
 			second := 9090
 
