@@ -257,7 +257,7 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Valu
 	return value, v.replace(ctx, value.Post, stat.Version, 1)
 }
 
-// replace writes data on condition of the version.
+// replace writes data on condition of the version, and keeps it for the change that may follow.
 func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, inARow int) error {
 	sent := time.Now()
 	if err := v.set(ctx, data, version); err != nil {

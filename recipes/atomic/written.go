@@ -7,7 +7,7 @@ import "time"
 type written struct {
 	data    []byte
 	version int32
-	inARow  int // changes since the last read, each of which began with what the one before it had written
+	inARow  int // changes made since the last read
 	at      time.Time
 	took    time.Duration
 }

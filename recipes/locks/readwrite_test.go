@@ -295,7 +295,7 @@ func TestAReaderWaitsForTheNearestWriter(t *testing.T) {
 		require.Equal(t, []string{queue[0].Path}, queue[1].WaitsFor)
 		require.Equal(t, []string{queue[1].Path}, queue[2].WaitsFor)
 		require.Equal(t, []string{queue[2].Path}, queue[3].WaitsFor)
-		// Its node, the list and a watch; and as it waits for long, its node and that of the writer once more.
+		// It creates its node, lists the folder and sets a watch. After a while it reads its own node and the writer's.
 		const ofAWait = 5
 		require.Eventually(t, func() bool { return link.Requests() == ofAWait }, limit, limit/1000)
 

@@ -120,7 +120,7 @@ type headers struct {
 	left   int    // bytes of the frame behind its head
 }
 
-// each calls found with the first two numbers of each frame that begins in p, but for that of the
+// each calls found with the first two numbers of each frame whose head ends in p. It skips the
 // handshake.
 func (h *headers) each(p []byte, found func(first, second int32)) {
 	const length, size = 4, 12

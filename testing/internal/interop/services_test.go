@@ -152,8 +152,8 @@ func TestServicesOfBothSides(t *testing.T) {
 					return (err == nil && *i.Port == port) || (err != nil && port == 0)
 				}, limit, time.Millisecond, "%s with the port %d", name, port)
 			}
-			// Curator registers again when it hears of its connection: it deletes its znode and makes it
-			// anew, or adds another one if its name has a number.
+			// Curator registers again when it hears of its connection. It replaces its znode, or adds
+			// another one if the name is sequential.
 			lists := func(i instance) {
 				t.Helper()
 				require.EventuallyWithT(t, func(c *assert.CollectT) {

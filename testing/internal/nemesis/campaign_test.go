@@ -41,7 +41,9 @@ func keep(t *testing.T, report string) {
 	t.Helper()
 	kept, err := os.MkdirTemp("", "campaign-") //nolint:usetesting // it outlives the test
 	require.NoError(t, err)
-	require.NoError(t, os.CopyFS(kept, os.DirFS(report)))
+	if err := os.CopyFS(kept, os.DirFS(report)); err != nil {
+		t.Logf("not all of the report is kept: %v", err) // the caller reports the failure of the campaign
+	}
 	t.Logf("the report is in %s", kept)
 }
 
