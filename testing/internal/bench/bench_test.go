@@ -112,8 +112,8 @@ func shorten(t *testing.T) {
 	scenarios = nil
 	for _, s := range whole {
 		switch s.kind {
-		case queue:
-			s.load.Goroutines = 5
+		case queue, longQueue:
+			s.load.Goroutines /= 50
 		case services:
 			s.load.Goroutines, s.load.Watchers = 5, 4
 		case electorate:
@@ -249,4 +249,17 @@ c
 		_, err := withTables(bad, all[len(all):])
 		require.Error(t, err, name)
 	}
+
+	waiting, err := selectScenarios(longQueue, time.Second, 1)
+	require.NoError(t, err)
+	long, err := withTables("<!-- bench: long queues -->\n<!-- bench end -->\n", []*measured{{
+		Scenario: longQueue, Peer: "self", scenario: waiting[0], Servers: 1,
+		Rounds: []result{{Turns: 5000, Seconds: 2, Requests: 4.56, Bytes: 1234.4, Heap: 4321}},
+	}})
+	require.NoError(t, err)
+	require.Contains(t, long, `| turns of 5,000 waiters of 10 clients | 2,500/s |
+| requests for a turn | 4.56 |
+| bytes for a turn, both ways | 1,234 |
+| heap for a waiter, in bytes | 4,321 |
+`)
 }

@@ -26,6 +26,7 @@
 //	contended     8 clients, one lock
 //	one-process   8, and 64, goroutines of one client, one lock; self-handoff is WithLocalHandoff(100)
 //	queue         1,000 waiters of 10 clients, drained after all have queued up
+//	long-queue    the same with 5,000 waiters of 10 clients, and 1,000 and 5,000 of one
 //	rw            8 clients, eight turns of ten read
 //	semaphore     8 clients, 3 leases
 //	herd          2 to 256 clients, against the three locks of the tutorials

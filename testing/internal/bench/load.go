@@ -44,7 +44,7 @@ type result struct {
 	// Of the clients, for each turn; kazoo and Curator tell no allocations.
 	CPU    float64 `json:"client_cpu_us_per_turn,omitempty"`
 	Allocs float64 `json:"allocs_per_turn,omitempty"`
-	Heap   float64 `json:"heap_bytes_per_lock,omitempty"` // while all are held
+	Heap   float64 `json:"heap_bytes,omitempty"` // for each lock while all are held, or for each waiter while all wait
 
 	// Of the servers, for each turn; pings and the warm-up are included.
 	Requests      float64 `json:"requests_per_turn,omitempty"`
@@ -122,18 +122,22 @@ func drain(ctx context.Context, l load, holder locker, lockers []locker, queued 
 		return result{}, err
 	}
 	m := &measurement{load: l}
+	before := heapInUse()
+	var heap float64
 	released := make(chan error, 1)
 	go func() {
 		if err := awaitQueue(ctx, len(lockers)+1, queued); err != nil {
 			released <- err
 			return
 		}
+		heap = (float64(heapInUse()) - float64(before)) / float64(len(lockers))
 		m.begin()
 		released <- unlock(ctx)
 	}()
 	r, err := m.run(ctx, lockers, func() bool { return m.begun.Load() != nil })
 	if err == nil {
 		err = <-released
+		r.Heap = heap
 	}
 	return r, err
 }

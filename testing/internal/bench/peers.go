@@ -35,6 +35,7 @@ const (
 	contended   = "contended"
 	oneProcess  = "one-process"
 	queue       = "queue"
+	longQueue   = "long-queue"
 	readWrite   = "rw"
 	semaphore   = "semaphore"
 	herd        = "herd"
@@ -65,14 +66,14 @@ var verbs = []string{verbGet, verbExists, verbSet, verbCreate, bulkGet, bulkExis
 // peers are all there are, in the order in which they are shown. The three before the
 // elections are what "herd" stands for.
 var peers = []peer{
-	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore, herd, many}, runSelf, nil},
+	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, longQueue, readWrite, semaphore, herd, many}, runSelf, nil},
 	{"self-verbs", zookeeper, verbs, runSelfVerb, nil},
 	{"raw-verbs", zookeeper, verbs, runRawVerb, nil},
 	{"java-verbs", zookeeper, verbs, runJavaVerb, javaMissing},
 	{"self-handoff", zookeeper, []string{oneProcess}, runSelfHandoff, nil},
 	{"curator", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore}, runJava, javaMissing},
 	{"kazoo", zookeeper, []string{uncontended, contended, oneProcess, semaphore}, runPython, pythonMissing},
-	{"zklock", zookeeper, []string{uncontended, contended, oneProcess, queue, many}, runZKLock, nil},
+	{"zklock", zookeeper, []string{uncontended, contended, oneProcess, queue, longQueue, many}, runZKLock, nil},
 	{"etcd", etcd, []string{uncontended, contended, oneProcess}, runEtcd, etcdMissing},
 	{"redsync", redis, []string{uncontended}, runRedsync, redisMissing},
 	{"redislock", redis, []string{uncontended}, runRedislock, redisMissing},

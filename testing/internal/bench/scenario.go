@@ -31,6 +31,7 @@ var (
 	clientCPU      = metric{"client_cpu_us_per_turn", true, func(r *result) float64 { return r.CPU }}
 	allocs         = metric{"allocs_per_turn", true, func(r *result) float64 { return r.Allocs }}
 	heapPerLock    = metric{"heap_bytes_per_lock", true, func(r *result) float64 { return r.Heap }}
+	heapPerWaiter  = metric{"heap_bytes_per_waiter", true, func(r *result) float64 { return r.Heap }}
 	handMedian     = metric{"handover_p50_us", true, func(r *result) float64 { return r.HandP50 }}
 	handTail       = metric{"handover_p99_us", true, func(r *result) float64 { return r.HandP99 }}
 	changeRequests = metric{"requests_per_change", true, func(r *result) float64 { return r.ChangeRequests }}
@@ -43,7 +44,10 @@ var scenarios = append([]scenario{
 	{contended, load{Clients: 8, Goroutines: 1}, []metric{turnsPerSecond, waitTail, requests, notifications, clientCPU, allocs}},
 	{oneProcess, load{Clients: 1, Goroutines: 8}, []metric{turnsPerSecond, requests, clientCPU, allocs}},
 	{oneProcess, load{Clients: 1, Goroutines: 64}, []metric{turnsPerSecond, requests, clientCPU, allocs}},
-	{queue, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, notifications, bytesPerTurn, clientCPU}},
+	{queue, load{Clients: 10, Goroutines: 100, Queue: true}, queueMetrics},
+	{longQueue, load{Clients: 10, Goroutines: 500, Queue: true}, queueMetrics},
+	{longQueue, load{Clients: 1, Goroutines: 1000, Queue: true}, queueMetrics},
+	{longQueue, load{Clients: 1, Goroutines: 5000, Queue: true}, queueMetrics},
 	{readWrite, load{Clients: 8, Goroutines: 1, Readers: 8}, []metric{turnsPerSecond, waitTail, clientCPU}},
 	{semaphore, load{Clients: 8, Goroutines: 1, Leases: 3}, []metric{turnsPerSecond, waitTail, clientCPU}},
 	{herd, load{Clients: 2, Goroutines: 1}, herdMetrics},
@@ -79,6 +83,8 @@ var (
 )
 
 var changeMetrics = []metric{handMedian, handTail, requests, notifications, clientCPU}
+
+var queueMetrics = []metric{turnsPerSecond, requests, notifications, bytesPerTurn, clientCPU, heapPerWaiter}
 
 var herdMetrics = []metric{turnsPerSecond, notifications, requests, bytesPerTurn}
 

@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// tableSpec is a table of a document that -update writes: a row for each scenario with the medians of
-// its first metric, a column for each peer.
+// tableSpec is a table of a document that -update writes: rows for each scenario with the medians of
+// the metrics, a column for each peer.
 type tableSpec struct {
 	scenarios []string
 	peers     []string
-	three     bool // of three servers that force to disk; otherwise of one that does not
+	three     bool     // of three servers that force to disk; otherwise of one that does not
+	metrics   []metric // nil for the first of the scenario
 }
 
 // tables are those that documents may ask for, by a line such as <!-- bench: locks --> before the
@@ -22,17 +23,21 @@ var tables = map[string]interface {
 	table(all []*measured) string // "" if nothing of it was measured
 }{
 	"locks": tableSpec{
-		[]string{uncontended, contended, oneProcess, queue},
-		[]string{"self", "self-handoff", "curator", "zklock", "kazoo", "raw"},
-		false,
+		scenarios: []string{uncontended, contended, oneProcess, queue},
+		peers:     []string{"self", "self-handoff", "curator", "zklock", "kazoo", "raw"},
 	},
-	"verbs": tableSpec{verbs, []string{"self-verbs", "raw-verbs", "java-verbs"}, false},
+	"verbs": tableSpec{scenarios: verbs, peers: []string{"self-verbs", "raw-verbs", "java-verbs"}},
 	"three servers": tableSpec{
-		[]string{uncontended, contended, oneProcess, queue, readWrite, semaphore},
-		[]string{"self", "curator", "zklock", "raw"},
-		true,
+		scenarios: []string{uncontended, contended, oneProcess, queue, readWrite, semaphore},
+		peers:     []string{"self", "curator", "zklock", "raw"},
+		three:     true,
 	},
-	"values": tableSpec{valueKinds, []string{"self-values", "curator-values"}, false},
+	"long queues": tableSpec{
+		scenarios: []string{queue, longQueue},
+		peers:     []string{"self", "zklock"},
+		metrics:   []metric{turnsPerSecond, requests, bytesPerTurn, heapPerWaiter},
+	},
+	"values": tableSpec{scenarios: valueKinds, peers: []string{"self-values", "curator-values"}},
 	"requests": requestTable{
 		uncontended, contended, oneProcess, queue, readWrite, semaphore, many, counter, doubleBarrier,
 		itemsFifo, itemsLocked, itemsPriority, itemsDelay, itemsID, itemsSimple,
@@ -49,6 +54,13 @@ var titles = map[string]string{
 	"self": "here", "self-verbs": "here", "self-handoff": "here, `WithLocalHandoff(100)`",
 	"self-values": "here", "curator-values": "Curator 5.4", "curator": "Curator 5.4", "zklock": "zk.Lock", "kazoo": "kazoo 2.8", "raw": "bare create and delete",
 	"raw-verbs": "go-zookeeper", "java-verbs": "ZooKeeper's Java client, asynchronous",
+}
+
+// rowTitles are the heads of rows for a metric that is not the first of its scenario.
+var rowTitles = map[string]string{
+	requests.name:      "requests for a turn",
+	bytesPerTurn.name:  "bytes for a turn, both ways",
+	heapPerWaiter.name: "heap for a waiter, in bytes",
 }
 
 // update replaces the tables of a document that were measured.
@@ -118,28 +130,43 @@ func (spec tableSpec) table(all []*measured) string {
 		b.WriteString(" " + cmp.Or(titles[peer], peer) + " |")
 	}
 	b.WriteString("\n|" + strings.Repeat("---|", 1+len(peers)) + "\n")
-	byScenario(of, func(row []*measured) {
-		b.WriteString("| " + row[0].scenario.label() + " |")
-		for _, peer := range peers {
-			cell := ""
-			if i := slices.IndexFunc(row, func(m *measured) bool { return m.Peer == peer }); i >= 0 {
-				cell = row[i].cell()
-			}
-			b.WriteString(" " + cell + " |")
+	byScenario(of, func(measurements []*measured) {
+		metrics := spec.metrics
+		if metrics == nil {
+			metrics = measurements[0].scenario.metrics[:1]
 		}
-		b.WriteString("\n")
+		for i, metric := range metrics {
+			label := measurements[0].scenario.label()
+			if i > 0 {
+				label = rowTitles[metric.name]
+			}
+			b.WriteString("| " + label + " |")
+			for _, peer := range peers {
+				cell := ""
+				if i := slices.IndexFunc(measurements, func(m *measured) bool { return m.Peer == peer }); i >= 0 {
+					cell = measurements[i].cell(metric)
+				}
+				b.WriteString(" " + cell + " |")
+			}
+			b.WriteString("\n")
+		}
 	})
 	return b.String() + "\n"
 }
 
-// cell is the median of the first metric, with its unit.
-func (m *measured) cell() string {
-	of := m.scenario.metrics[0]
+// cell is the median of a metric, with its unit unless the title of the row names it.
+func (m *measured) cell(of metric) string {
 	v := median(m.values(of))
-	if of.latency {
+	switch {
+	case rowTitles[of.name] != "" && v < 100:
+		return number(v)
+	case rowTitles[of.name] != "":
+		return grouped(v)
+	case of.latency:
 		return grouped(v) + " µs"
+	default:
+		return grouped(v) + "/s"
 	}
-	return grouped(v) + "/s"
 }
 
 // grouped is a number with commas between thousands.
@@ -164,7 +191,7 @@ func (s scenario) label() string {
 		return fmt.Sprintf("turns of %d clients", s.load.Clients)
 	case s.kind == oneProcess:
 		return fmt.Sprintf("turns of %s of one client", goroutines)
-	case s.kind == queue:
+	case s.kind == queue || s.kind == longQueue:
 		return fmt.Sprintf("turns of %s waiters of %d clients", grouped(float64(s.load.Clients*s.load.Goroutines)), s.load.Clients)
 	case s.kind == readWrite:
 		return fmt.Sprintf("turns of %d clients, %d of ten to read", s.load.Clients, s.load.Readers)

@@ -36,6 +36,9 @@ type event struct {
 	Value   string  `json:"value,omitempty"`
 	Outcome outcome `json:"outcome,omitempty"`
 
+	// Zxid is the newest transaction of the server that has acknowledged.
+	Zxid int64 `json:"zxid,omitempty"`
+
 	// Server is the host of the server that a connection leads to, and Conn which connection it is.
 	Server string `json:"server,omitempty"`
 	Conn   string `json:"conn,omitempty"`
@@ -61,6 +64,7 @@ const (
 	appended    eventKind = "appended"    // a write to the guarded set
 	expired     eventKind = "expired"     // a session has ended, or has gone unconfirmed for so long that it may have
 	intercepted eventKind = "intercepted" // a request or reply has met its fate
+	deleted     eventKind = "deleted"     // a server has acknowledged the deletion of a node of a lock, whether the client learns it or not
 	measured    eventKind = "measured"    // what the process uses
 	quiet       eventKind = "quiet"       // all workers have stopped, the session is there
 	closed      eventKind = "closed"      // so has everything else; Error tells what is left

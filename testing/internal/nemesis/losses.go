@@ -10,6 +10,7 @@ import (
 //
 //   - nodes on which the servers do not agree, long after all is over;
 //   - nodes that they have in the end, and had deleted by the logs of a majority before the last fault was over;
+//   - deletions that a server had acknowledged to a client, and that are not in the logs of a majority up to then;
 //   - updates of a set that a majority has in its logs, and that no client has written over (setlog.go);
 //   - holds by nodes that no majority has in its logs, but at least one server: nodes whose creation was
 //     acknowledged, and then cut off a log when another server became leader;
@@ -28,6 +29,7 @@ func (r *roundReport) losses() (told []string) {
 	}
 	tell("nodes on which the servers do not agree", slices.Concat(r.record.Left.Phantoms, r.record.After.Phantoms))
 	tell("nodes that they had deleted", r.resurrected())
+	tell("deletions that were undone", r.undone())
 	tell("updates that a majority has in its logs, and that are not there", r.forgotten())
 	tell("holds by nodes that were cut off the logs", r.cutOff())
 	tell("paths of trees that are not as the logs have them", r.contradicted())
@@ -45,6 +47,26 @@ func (r *roundReport) resurrected() (nodes []string) {
 			nodes = append(nodes, node)
 		}
 	}
+	return nodes
+}
+
+// undone are the nodes whose deletion a server had acknowledged, and that are there at that moment, by the logs
+// of a majority. The paths of most come once; one that was created again since says nothing.
+func (r *roundReport) undone() (nodes []string) {
+	if r.log == nil {
+		return nil
+	}
+	for _, events := range r.events {
+		for _, e := range events {
+			if e.Kind != deleted {
+				continue
+			}
+			if n := r.log.nodes[e.Node]; n != nil && n.czxid < e.Zxid && (n.deleted == 0 || n.deleted > e.Zxid) {
+				nodes = append(nodes, e.Node)
+			}
+		}
+	}
+	slices.Sort(nodes)
 	return nodes
 }
 

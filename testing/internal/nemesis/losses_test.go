@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,25 @@ func TestWhatServersDeleted(t *testing.T) {
 	hasLost(t, p, "")
 	p.round().Calm = at(80)
 	p.round().Left.Nodes = []string{node("mutex-s", "lock-", 9)} // of which their logs know nothing
+	hasLost(t, p, "")
+}
+
+// A server that has acknowledged a deletion has lost it if the logs of a majority still have the node then.
+func TestDeletionsThatWereUndone(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	own := node("mutex-s", "lock-", 2)
+	p.add("b", event{At: at(15), Kind: deleted, Node: own, Zxid: 12})
+	hasLost(t, p, "")
+	p.add("b", event{At: at(15), Kind: deleted, Node: own, Zxid: 11}) // which the log has as 12
+	hasLost(t, p, "1 deletions that were undone, such as "+own)
+	at12 := slices.IndexFunc(p.committed, func(e entry) bool { return e.zxid == 12 })
+	p.committed = slices.Delete(p.committed, at12, at12+1) // no server has it at all
+	hasLost(t, p, "2 deletions that were undone, such as "+own)
+
+	p = goodPlan()
+	p.add("b", event{At: at(15), Kind: deleted, Node: own, Zxid: 1}) // of an earlier node of the same path
+	p.add("b", event{At: at(15), Kind: deleted, Node: node("mutex-s", "lock-", 9), Zxid: 11})
 	hasLost(t, p, "")
 }
 

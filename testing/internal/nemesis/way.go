@@ -46,8 +46,17 @@ func newWay(cfg clientConfig, h *history) (*way, error) {
 			return nil, errors.Join(err, w.close())
 		}
 		w.proxies = append(w.proxies, proxy)
+		proxy.Intercept(w.noteDeletion)
 	}
 	return w, nil
+}
+
+// noteDeletion records what a server says to have deleted.
+func (w *way) noteDeletion(frame zkproxy.Frame) zkproxy.Verdict {
+	if frame.Kind == zkproxy.Reply && frame.Op == zkproxy.OpDelete && frame.Err == 0 && strings.HasPrefix(frame.Path, locksFolder) {
+		w.history.add(event{Kind: deleted, Node: frame.Path, Zxid: frame.Zxid})
+	}
+	return zkproxy.Pass
 }
 
 // connectString names what the client is to connect to.
