@@ -310,3 +310,41 @@ func TestManyCallsThatAreGivenUp(t *testing.T) {
 		require.ErrorIs(t, (<-kept).err, conduit.ErrUnanswered)
 	})
 }
+
+// TestRepliesAreGathered: with many requests under way that take a while, the next read waits a
+// moment for more replies, but not for each of them. Otherwise a reply is read at once.
+func TestRepliesAreGathered(t *testing.T) {
+	const replies, together = 39, 8
+	for name, test := range map[string]struct {
+		requests   int
+		takes, gap time.Duration
+	}{
+		"many":  {100, 5 * time.Millisecond, time.Millisecond},
+		"few":   {replies, 5 * time.Millisecond, 0},
+		"quick": {100, time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _, p := connected(t, newNetwork(t))
+				begun := time.Now()
+				var came, want []time.Duration
+				calls := make([]*conduit.Call, test.requests)
+				for i := range calls {
+					calls[i] = &conduit.Call{Op: opSet, OnDone: func(_ conduit.Reply, err error) {
+						if err == nil { // not at the end of the test
+							came = append(came, time.Since(begun))
+						}
+					}}
+				}
+				require.NoError(t, c.Send(calls...))
+				time.Sleep(test.takes)
+				for i := range replies {
+					p.reply((<-p.frames).xid, 0, 0, nil)
+					want = append(want, test.takes+time.Duration(i/together)*test.gap)
+				}
+				synctest.Wait()
+				require.Equal(t, want, came)
+			})
+		})
+	}
+}

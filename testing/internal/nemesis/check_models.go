@@ -90,6 +90,9 @@ func operations(all []*hold) (ops []checker.Op) {
 		withToken[h.token]++
 	}
 	for _, h := range all {
+		if h.validUntil() < h.called {
+			continue // a re-entry after something from outside had ended what it enters
+		}
 		op := checker.Op{
 			Kind: checker.Acquire, Lock: h.lock, Owner: h.owner, Shared: h.shared, Token: h.token, Call: h.called, Return: h.acquired,
 		}

@@ -62,6 +62,20 @@ func TestModelsAndTheEndOfAHold(t *testing.T) {
 	require.Len(t, found, 1)
 }
 
+// A hold that was entered once more after its session had been closed by somebody else is over, even if its
+// holder has not been told yet.
+func TestModelsAndAReentryAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	fault := faultRecord{Fault: "N13", Sessions: []int64{'a'}, Start: at(10), End: at(11)}
+	outer := take("a", "reentrant-s", 1, 5, 20)
+	again := change(take("a", "reentrant-s", 2, 15, 16), ownedBy(outer[1].Owner, 1))
+	again[1].Node = outer[1].Node
+	found, _ := search(t, only(reentrantSpec, []faultRecord{fault}, outer, again, take("b", "reentrant-s", 3, 12, 18)))
+	require.Empty(t, found)
+	found, _ = search(t, only(reentrantSpec, nil, outer, again, take("b", "reentrant-s", 3, 12, 18)))
+	require.Len(t, found, 1)
+}
+
 // A history of any length is checked, and what is wrong at a seam is found.
 func TestModelsInParts(t *testing.T) {
 	t.Parallel()
