@@ -35,6 +35,7 @@ type acquisition struct {
 	behind    bool // the driver's last answer was to wait
 
 	awaited map[string]*predecessor // nil before the first wait, as is wake
+	asked   uint64                  // how often awaited was brought up to date
 	wake    chan struct{}
 	own     *framework.Watch // on node; nil until it is set
 	ownDue  time.Time        // when to set own

@@ -60,6 +60,9 @@ func (f *folder) drop(m *member) {
 func (f *folder) remove(o *order, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if _, gone := o.gone[name]; gone {
+		return // found without a search, as all who wait for it say that it has left
+	}
 	switch i := slices.Index(o.live, name); {
 	case i < 0:
 		return
@@ -71,7 +74,9 @@ func (f *folder) remove(o *order, name string) {
 		o.live = slices.Concat(o.live[:i], o.live[i+1:])
 		o.unsure = max(o.unsure-1, i)
 	}
-	if f.begun > o.number { // a list that was begun before may still bring the name back
+	// A list that was begun before may still bring the name back. In a long queue others will
+	// look for it.
+	if f.begun > o.number || len(o.live) > near {
 		o.forgetLocked(name, f.begun)
 	}
 }

@@ -27,6 +27,7 @@ type predecessor struct {
 	local *member
 	stop  func() bool // withdraws the callback at local
 	read  bool        // the server lets us read its node
+	asked uint64      // when it was asked for, in a.asked
 }
 
 func (p *predecessor) cancel() {
@@ -63,7 +64,8 @@ const notified = 16
 // before it is our turn. So when our predecessor leaves, we know already whether another
 // contender stands before us, and take the lock without a new list.
 //
-// If few stand before us in a long queue, we wait for all of them. Otherwise, when the only
+// If few stand before us in a long queue, we wait for all of them, except for those of this
+// process, whose departure it knows of anyway. Otherwise, when the only
 // name is the contender right before ours, we add the contender that this one waits for:
 // that is the time for a new list. Other waiters of the same contender, such as readers
 // behind one writer, enter together and need no such preparation.
@@ -73,7 +75,9 @@ func (a *acquisition) andMore(contenders, names []string) []string {
 		return names
 	}
 	if ours*notified <= a.folder.size(a.order()) {
-		return contenders[:ours]
+		return slices.DeleteFunc(slices.Clone(contenders[:ours]), func(name string) bool {
+			return a.companion(name) != nil && !slices.Contains(names, name)
+		})
 	}
 	if len(names) != 1 || contenders[ours-1] != names[0] {
 		return names
@@ -93,24 +97,26 @@ func (a *acquisition) awaitOnly(names []string) {
 	if a.awaited == nil && len(names) > 0 {
 		a.awaited, a.wake = make(map[string]*predecessor), make(chan struct{}, 1)
 	}
-	for name, p := range a.awaited {
-		if !slices.Contains(names, name) {
-			p.cancel()
-			delete(a.awaited, name)
-		}
-	}
+	a.asked++
 	for _, name := range names {
 		local := a.companion(name)
 		if p := a.awaited[name]; p != nil && p.local == local {
+			p.asked = a.asked
 			continue
 		} else if p != nil {
 			p.cancel() // its release proves nothing any more, so the server is asked
 		}
-		p := &predecessor{local: local}
+		p := &predecessor{local: local, asked: a.asked}
 		if local != nil {
 			p.stop = context.AfterFunc(local.over.context(), a.poke)
 		}
 		a.awaited[strings.Clone(name)] = p // a part of the reply would keep all of it in memory
+	}
+	for name, p := range a.awaited {
+		if p.asked != a.asked {
+			p.cancel()
+			delete(a.awaited, name)
+		}
 	}
 }
 
