@@ -60,6 +60,9 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 // processor of a server that is far more names, for the network one or two.
 const notified = 16
 
+// few bounds for how many contenders one waits, as each departure wakes all who wait for it.
+const few = 64
+
 // andMore returns the names to wait for, with contenders whose departure we want to know of
 // before it is our turn. So when our predecessor leaves, we know already whether another
 // contender stands before us, and take the lock without a new list.
@@ -74,7 +77,7 @@ func (a *acquisition) andMore(contenders, names []string) []string {
 	if a.shrinking == nil || ours < 1 {
 		return names
 	}
-	if ours*notified <= a.folder.size(a.order()) {
+	if ours <= few && ours*notified <= a.folder.size(a.order()) {
 		return slices.DeleteFunc(slices.Clone(contenders[:ours]), func(name string) bool {
 			return a.companion(name) != nil && !slices.Contains(names, name)
 		})

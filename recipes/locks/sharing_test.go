@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,6 +195,43 @@ func TestTurnsAmongManyClients(t *testing.T) {
 		held.Wait()
 		lists := sent.since(zkserver.OpGetChildren2, zkserver.OpGetChildren)
 		require.Less(t, lists, clients*each/3, "only the last of the queue list it, when it is short")
+	})
+}
+
+// askedDriver counts how often a driver is asked.
+type askedDriver struct {
+	locks.StandardLockInternalsDriver
+	asked *atomic.Int64
+}
+
+func (askedDriver) Shrinks(string) bool { return true }
+
+func (d askedDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (locks.PredicateResults, error) {
+	d.asked.Add(1)
+	return d.StandardLockInternalsDriver.GetsTheLock(contenders, ours, maxLeases)
+}
+
+// TestAReleaseWakesNoCrowd: in a long queue of one client a release wakes the next waiter, not all
+// who stand near the front.
+func TestAReleaseWakesNoCrowd(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const waiting = 640
+		driver := askedDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, new(atomic.Int64)}
+		take := func() *locks.Lease {
+			lock, err := locks.NewLockInternals(w.waiter, driver, "/lock", "lock-", 1)
+			require.NoError(t, err)
+			return acquire(t, lock)
+		}
+		lease := take()
+		var held sync.WaitGroup
+		for range waiting {
+			held.Go(func() { release(t, take()) })
+		}
+		time.Sleep(time.Second)
+		driver.asked.Store(0)
+		release(t, lease)
+		held.Wait()
+		require.LessOrEqual(t, driver.asked.Load(), int64(waiting+waiting/4))
 	})
 }
 

@@ -709,6 +709,17 @@ var locksMutants = []mutant{
 		tries:    often,
 	},
 	{
+		name:     "locks-a-release-wakes-a-crowd",
+		property: "In a long queue of one process a release wakes the next waiter, and not all who stand near the front.",
+		dir:      "recipes/locks",
+		in:       "(*acquisition).andMore",
+		old:      `a.companion(name) != nil && !slices.Contains(names, name)`,
+		new:      `name == "" && !slices.Contains(names, name)`,
+		pkg:      "./recipes/locks",
+		test:     "^TestAReleaseWakesNoCrowd$",
+		tries:    often,
+	},
+	{
 		name:     "locks-all-look-ahead",
 		property: "The end of a writer does not wake the readers of the next one.",
 		dir:      "recipes/locks",
