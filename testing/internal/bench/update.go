@@ -192,7 +192,11 @@ func (s scenario) label() string {
 	case s.kind == oneProcess:
 		return fmt.Sprintf("turns of %s of one client", goroutines)
 	case s.kind == queue || s.kind == longQueue:
-		return fmt.Sprintf("turns of %s waiters of %d clients", grouped(float64(s.load.Clients*s.load.Goroutines)), s.load.Clients)
+		of := "one client"
+		if s.load.Clients > 1 {
+			of = fmt.Sprintf("%d clients", s.load.Clients)
+		}
+		return fmt.Sprintf("turns of %s waiters of %s", grouped(float64(s.load.Clients*s.load.Goroutines)), of)
 	case s.kind == readWrite:
 		return fmt.Sprintf("turns of %d clients, %d of ten to read", s.load.Clients, s.load.Readers)
 	case s.kind == semaphore:
