@@ -22,7 +22,7 @@
 //
 // Of locks, a turn is an acquisition and a release, with nothing between.
 //
-//	uncontended   one goroutine; raw is a create and a delete
+//	uncontended   one goroutine; raw is a create and a delete, self-telemetry has OpenTelemetry's SDK
 //	contended     8 clients, one lock
 //	one-process   8, and 64, goroutines of one client, one lock; self-handoff is WithLocalHandoff(100)
 //	queue         1,000 waiters of 10 clients, drained after all have queued up

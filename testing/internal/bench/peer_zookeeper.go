@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -17,8 +21,8 @@ import (
 const sessionTimeout = 10 * time.Second
 
 // connectSelf connects a client of this library.
-func connectSelf(ctx context.Context, at servers) (*framework.Framework, error) {
-	opts := []framework.Option{framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler))}
+func connectSelf(ctx context.Context, at servers, opts ...framework.Option) (*framework.Framework, error) {
+	opts = append(opts, framework.WithSessionTimeout(sessionTimeout), framework.WithLogger(slog.New(slog.DiscardHandler)))
 	if at.tap != nil {
 		opts = append(opts, framework.WithDialer(at.tap.dial))
 	}
@@ -27,21 +31,32 @@ func connectSelf(ctx context.Context, at servers) (*framework.Framework, error) 
 
 // runSelf measures this library.
 func runSelf(ctx context.Context, at servers, l load, path string) (result, error) {
-	return selfWith(ctx, at, l, path)
+	return selfWith(ctx, at, l, path, nil)
+}
+
+// runSelfTelemetry measures this library with OpenTelemetry's SDK: each span is recorded, and dropped
+// in batches; the instruments are aggregated.
+func runSelfTelemetry(ctx context.Context, at servers, l load, path string) (_ result, err error) {
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter()))
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	defer func() { err = errors.Join(err, tracers.Shutdown(ctx), meters.Shutdown(ctx)) }()
+	return selfWith(ctx, at, l, path, []framework.Option{framework.WithTracerProvider(tracers), framework.WithMeterProvider(meters)})
 }
 
 // runSelfHandoff measures this library with up to 100 holds under one node.
 func runSelfHandoff(ctx context.Context, at servers, l load, path string) (result, error) {
-	return selfWith(ctx, at, l, path, locks.WithLocalHandoff(100))
+	return selfWith(ctx, at, l, path, nil, locks.WithLocalHandoff(100))
 }
 
-func selfWith(ctx context.Context, at servers, l load, path string, opts ...locks.Option) (_ result, err error) {
+func selfWith(
+	ctx context.Context, at servers, l load, path string, clientOpts []framework.Option, opts ...locks.Option,
+) (_ result, err error) {
 	var lockers []locker
 	var clients []*framework.Framework
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
 	for range l.Clients {
-		client, err := connectSelf(ctx, at)
+		client, err := connectSelf(ctx, at, slices.Clone(clientOpts)...)
 		if err != nil {
 			return result{}, err
 		}

@@ -67,6 +67,7 @@ var verbs = []string{verbGet, verbExists, verbSet, verbCreate, bulkGet, bulkExis
 // elections are what "herd" stands for.
 var peers = []peer{
 	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, longQueue, readWrite, semaphore, herd, many}, runSelf, nil},
+	{"self-telemetry", zookeeper, []string{uncontended, oneProcess}, runSelfTelemetry, nil},
 	{"self-verbs", zookeeper, verbs, runSelfVerb, nil},
 	{"raw-verbs", zookeeper, verbs, runRawVerb, nil},
 	{"java-verbs", zookeeper, verbs, runJavaVerb, javaMissing},
