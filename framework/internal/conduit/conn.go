@@ -37,8 +37,6 @@ type conn struct {
 	expired bool                  // close when rest has been read
 	idle    time.Duration
 	idleSet time.Time
-	replies int           // since they were last gathered
-	took    time.Duration // how long the newest reply took
 
 	version atomic.Pointer[string] // of the server; nil while it has not been asked
 

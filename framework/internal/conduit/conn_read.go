@@ -22,12 +22,6 @@ const (
 
 	// maxDiscard bounds the length of a reply that is read in order to be thrown away.
 	maxDiscard = 64 << 20
-
-	// See gatherReplies.
-	gatherFrom  = 32 // requests under way
-	gatherAfter = 8  // replies since the last time
-	gatherTime  = time.Millisecond
-	gatherAbove = 2 * gatherTime // what the newest reply took
 )
 
 // Read returns the frames that are meant for go-zookeeper and handles all others itself.
@@ -54,7 +48,6 @@ func (c *conn) Read(p []byte) (int, error) {
 // next handles one frame and returns the bytes for go-zookeeper, if any.
 func (c *conn) next() ([]byte, error) {
 	established := c.isEstablished()
-	c.gatherReplies()
 	n, err := c.readLength(established)
 	switch {
 	case err != nil:
@@ -73,28 +66,6 @@ func (c *conn) next() ([]byte, error) {
 		return nil, err
 	}
 	return c.receive(frame)
-}
-
-// gatherReplies waits a moment before the next read when many requests are under way and their replies
-// take longer than that anyway. A server sends such replies one by one. To be woken for each of them takes
-// processor time from a server on the same machine and from the callers. After the wait there are many replies
-// to read, and as many callers, whose next requests leave in one write. Interrupts of network
-// cards are coalesced for the same reason. It waits once for several replies only, so that it costs
-// little where they do not gather.
-func (c *conn) gatherReplies() {
-	if c.replies < gatherAfter || c.took < gatherAbove || c.in.Buffered() > 0 {
-		return
-	}
-	c.queue.Lock()
-	many := c.pending.len() >= gatherFrom
-	c.queue.Unlock()
-	if many {
-		c.replies = 0
-		select {
-		case <-time.After(gatherTime):
-		case <-c.done:
-		}
-	}
 }
 
 func (c *conn) readLength(established bool) (int, error) {
@@ -356,8 +327,6 @@ func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest
 		return request, fmt.Errorf("%w: a reply before the reply to the credentials", ErrProtocol)
 	}
 	c.pending.pop()
-	c.replies++
-	c.took = now.Sub(request.sent)
 	if request.call != nil {
 		c.window.learn(request.op, len(request.joined), length, now)
 	}
