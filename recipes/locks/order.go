@@ -61,7 +61,7 @@ func (f *folder) remove(o *order, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, gone := o.gone[name]; gone {
-		return // found without a search, as all who wait for it say that it has left
+		return // found without a search, as all its waiters report that it has left
 	}
 	switch i := slices.Index(o.live, name); {
 	case i < 0:

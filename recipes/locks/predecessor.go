@@ -60,15 +60,15 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 // processor of a server that is far more names, for the network one or two.
 const notified = 16
 
-// few bounds for how many contenders one waits, as each departure wakes all who wait for it.
+// few bounds how many contenders a waiter awaits, as each departure wakes all its waiters.
 const few = 64
 
 // andMore returns the names to wait for, with contenders whose departure we want to know of
 // before it is our turn. So when our predecessor leaves, we know already whether another
 // contender stands before us, and take the lock without a new list.
 //
-// If few stand before us in a long queue, we wait for all of them, except for those of this
-// process, whose departure it knows of anyway. Otherwise, when the only
+// If few stand before us in a long queue, we wait for all of them, except for acquisitions of
+// this process, whose departure it knows of anyway. Otherwise, when the only
 // name is the contender right before ours, we add the contender that this one waits for:
 // that is the time for a new list. Other waiters of the same contender, such as readers
 // behind one writer, enter together and need no such preparation.
