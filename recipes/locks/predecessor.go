@@ -60,7 +60,8 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 // processor of a server that is far more names, for the network one or two.
 const notified = 16
 
-// few bounds how many contenders a waiter awaits, as each departure wakes all its waiters.
+// few is the most contenders that may stand before a waiter that awaits all of them, as each
+// departure wakes all its waiters.
 const few = 64
 
 // andMore returns the names to wait for, with contenders whose departure we want to know of
@@ -68,10 +69,10 @@ const few = 64
 // contender stands before us, and take the lock without a new list.
 //
 // If few stand before us in a long queue, we wait for all of them, except for acquisitions of
-// this process, whose departure it knows of anyway. Otherwise, when the only
-// name is the contender right before ours, we add the contender that this one waits for:
-// that is the time for a new list. Other waiters of the same contender, such as readers
-// behind one writer, enter together and need no such preparation.
+// this process, whose departure it knows of anyway. Otherwise, when the only name is the
+// contender right before ours, we add the contender that this one waits for: that is the time
+// for a new list. Other waiters of the same contender, such as readers behind one writer, enter
+// together and need no such preparation.
 func (a *acquisition) andMore(contenders, names []string) []string {
 	ours := slices.Index(contenders, a.name)
 	if a.shrinking == nil || ours < 1 {

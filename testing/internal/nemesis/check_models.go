@@ -89,8 +89,11 @@ func operations(all []*hold) (ops []checker.Op) {
 	for _, h := range all {
 		withToken[h.token]++
 	}
+	entered := make(map[int64]bool) // tokens
 	for _, h := range all {
-		if h.validUntil() < h.called {
+		again := entered[h.token]
+		entered[h.token] = true
+		if again && h.validUntil() < h.called {
 			continue // a re-entry after something from outside had ended what it enters
 		}
 		op := checker.Op{
