@@ -121,9 +121,11 @@ type queue interface {
 func awaitQueue(tb testing.TB, m queue, n int) []locks.Participant {
 	tb.Helper()
 	ctx := withLimit(tb)
+	var last []locks.Participant
 	for {
 		participants, err := m.Participants(ctx)
-		require.NoError(tb, err)
+		require.NoError(tb, err, "last there were %v", last)
+		last = participants
 		if len(participants) == n {
 			return participants
 		}

@@ -63,7 +63,8 @@ func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 // TryAcquire acquires the lock if no client holds it or waits for it, in one round trip.
 // Otherwise it returns a [*NotAcquiredError], which matches [ErrNotAcquired], without
 // having waited. A try that follows a failed one, or is made while this client has
-// contenders of its own, first asks for a list and creates no node in vain. Without a
+// contenders of its own, first asks for a list and creates no node in vain; it may wait until
+// another try of this client is decided, which could be in its way. Without a
 // connection it fails as any request does, after the client's connection timeout and
 // retries. It re-enters like Acquire.
 func (m *InterProcessMutex) TryAcquire(ctx context.Context) (*Lease, error) {

@@ -247,7 +247,12 @@ func (f *folder) noteRead(name string, data []byte) {
 }
 
 // trial is a try that may be about to create its node.
-type trial struct{ lockName string }
+type trial struct {
+	lockName string
+	over     chan struct{} // closed when it has its node, or has failed to create one
+}
+
+func newTrial(lockName string) *trial { return &trial{lockName, make(chan struct{})} }
 
 // announce adds a try to the folder, and returns the tries that were announced before it.
 func (f *folder) announce(t *trial) (before []*trial) {
@@ -268,5 +273,6 @@ func (f *folder) withdraw(t *trial) {
 func (f *folder) withdrawLocked(t *trial) {
 	if i := slices.Index(f.coming, t); i >= 0 {
 		f.coming = slices.Delete(f.coming, i, i+1)
+		close(t.over)
 	}
 }

@@ -339,6 +339,61 @@ func TestATryThatMustFailCreatesNothing(t *testing.T) {
 	})
 }
 
+// lingeringDriver takes its time after it has created a node.
+type lingeringDriver struct {
+	locks.StandardLockInternalsDriver
+	created func()
+}
+
+func (lingeringDriver) Shrinks(string) bool { return true }
+
+func (d lingeringDriver) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (locks.LockNode, error) {
+	node, err := d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
+	d.created()
+	return node, err
+}
+
+// TestATryIsCountedOnce: a try whose node is in the list that another try has asked for, but which does not know of it
+// yet, is one contender and not two.
+func TestATryIsCountedOnce(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		var slow atomic.Bool
+		driver := lingeringDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, func() {
+			if slow.CompareAndSwap(true, false) {
+				time.Sleep(time.Second)
+			}
+		}}
+		lock, err := locks.NewLockInternals(w.waiter, driver, "/lock", "lock-", 2)
+		require.NoError(t, err)
+		first, second := acquire(t, lock), acquire(t, lock)
+		_, err = lock.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired) // from now on it looks first
+		release(t, first)
+		release(t, second)
+
+		slow.Store(true)
+		begun := time.Now()
+		other := make(chan outcome, 1)
+		go func() {
+			lease, err := lock.TryAcquire(context.Background())
+			other <- outcome{lease, err}
+		}()
+		synctest.Wait()
+		lease, err := lock.TryAcquire(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(begun), "it knows when the other try does")
+		o := <-other
+		require.NoError(t, o.err)
+
+		_, err = lock.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		release(t, lease)
+		release(t, o.lease)
+	})
+}
+
 // TestATryIsNotAnsweredByAnOlderList: a list that was sent before a try began, and
 // names a contender that has gone by then, is no answer to it.
 func TestATryIsNotAnsweredByAnOlderList(t *testing.T) {

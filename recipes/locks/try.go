@@ -35,35 +35,50 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInt
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{l.lockName}
 	// After a success the lock is expected to be free: skip the list unless this client
 	// itself has contenders in the way.
 	if !l.failed.within(tryMemory) {
-		if l.announced(f, t, nil, maxLeases) {
+		if t, _ := l.announce(f, nil, maxLeases); t != nil {
 			return t, nil
 		}
 	}
-	contenders, err := l.listed(ctx, f)
-	if err != nil {
-		return nil, err
+	for {
+		contenders, err := l.listed(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		t, before := l.announce(f, contenders, maxLeases)
+		switch {
+		case t != nil:
+			return t, nil
+		case len(before) == 0 || !l.admits(f, contenders, nil, maxLeases):
+			l.failed.set()
+			return nil, l.notAcquired(f, contenders, nil)
+		}
+		// Only tries before ours are in the way. Their nodes may be in the list already and count
+		// twice, or not come to be at all.
+		select {
+		case <-before[0].over:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	if l.announced(f, t, contenders, maxLeases) {
-		return t, nil
-	}
-	l.failed.set()
-	return nil, l.notAcquired(f, contenders, nil)
 }
 
-// announced announces a try, and reports whether it may get the lock. If not, or if the driver
-// panics, the try is withdrawn.
-func (l *LockInternals) announced(f *folder, t *trial, contenders []string, maxLeases int) (admitted bool) {
-	before := f.announce(t)
+// announce announces a try that may get the lock behind the contenders and the tries that were announced
+// before it. It returns nil if the try may not, and those before.
+func (l *LockInternals) announce(f *folder, contenders []string, maxLeases int) (admitted *trial, before []*trial) {
+	t := newTrial(l.lockName)
+	before = f.announce(t)
 	defer func() {
-		if !admitted {
+		if admitted == nil { // or the driver has panicked
 			f.withdraw(t)
 		}
 	}()
-	return l.admits(f, contenders, before, maxLeases)
+	if l.admits(f, contenders, before, maxLeases) {
+		return t, before
+	}
+	return nil, before
 }
 
 // noteTry remembers how the last try ended.
@@ -137,7 +152,7 @@ func (l *LockInternals) admits(f *folder, contenders []string, before []*trial, 
 		}
 	}
 	// Make up the names that the server would give to the tries before ours, and to ours.
-	for _, t := range append(before, &trial{l.lockName}) {
+	for _, t := range append(before, &trial{lockName: l.lockName}) {
 		number++
 		queue = append(queue, fmt.Sprintf("%s%010d", t.lockName, number))
 	}
