@@ -29,12 +29,16 @@ var errOverlap = errors.New("mutual exclusion was violated")
 const runLimit = 5 * time.Minute
 
 // runAll runs the peers of each scenario in turns, as many rounds as asked for, so that
-// what changes on the machine meanwhile hits all of them alike.
+// what changes on the machine meanwhile hits all of them alike. The first scenario has a round
+// before, which is not counted: a server that has just started is slow.
 func runAll(
 	ctx context.Context, at servers, chosen []peer, under []scenario, rounds int, progress io.Writer,
 ) ([]*measured, error) {
 	var all []*measured
 	number := 0
+	if err := warmUp(ctx, at, under[0], chosen); err != nil {
+		return nil, err
+	}
 	for _, s := range under {
 		var of []*measured
 		for _, p := range s.peersOf(chosen) {
@@ -48,7 +52,7 @@ func runAll(
 				number++
 				r, err := runOne(ctx, at, p, s, fmt.Sprintf("/bench-%d", number))
 				if err != nil {
-					return all, fmt.Errorf("%v peer=%s: %w", s, p.name, err)
+					return all, err
 				}
 				of[i].Rounds = append(of[i].Rounds, r)
 				sayf(progress, "# %v round=%d peer=%s turns=%d turns_per_s=%.0f turn_p50_us=%.0f overlaps=%d\n",
@@ -68,7 +72,22 @@ func sayf(progress io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(progress, format, args...)
 }
 
-func runOne(ctx context.Context, at servers, p peer, s scenario, path string) (result, error) {
+// warmUp has each peer run once.
+func warmUp(ctx context.Context, at servers, s scenario, chosen []peer) error {
+	for i, p := range s.peersOf(chosen) {
+		if _, err := runOne(ctx, at, p, s, fmt.Sprintf("/warm-up-%d", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func runOne(ctx context.Context, at servers, p peer, s scenario, path string) (_ result, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%v peer=%s: %w", s, p.name, err)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	before, err := at.traffic(ctx)
