@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -120,6 +121,118 @@ func TestJoinedReadsHaveTheirOwnResults(t *testing.T) {
 		require.ErrorAs(t, err, &of)
 		require.Equal(t, paths[50], of.Path)
 	})
+}
+
+// existence is what an exists has stored.
+type existence struct {
+	stat *framework.Stat
+	err  error
+}
+
+// existTogether asks for the Stats of paths in one pipeline.
+func existTogether(ctx context.Context, f *framework.Framework, paths []string) ([]existence, error) {
+	into, reads := make([]existence, len(paths)), make([]framework.Read, len(paths))
+	for i, path := range paths {
+		reads[i] = framework.ReadStat(path, &into[i].stat).StoringErrorIn(&into[i].err)
+	}
+	return into, f.Pipeline(ctx, reads...)
+}
+
+// Exists that share a request have the results that they have alone, also about znodes that may not be read.
+func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		f := zktest.Client(t, server)
+		const n = 200
+		paths := createFolder(t, f, n)
+		paths[50] = "/folder/missing"
+		check := func() {
+			t.Helper()
+			got, err := existTogether(t.Context(), f, paths)
+			require.NoError(t, err)
+			for i, path := range paths {
+				require.NoError(t, got[i].err)
+				if i == 50 {
+					require.Nil(t, got[i].stat)
+					continue
+				}
+				var stat framework.Stat
+				_, err := f.Children(t.Context(), path, framework.StoringStatIn(&stat))
+				require.NoError(t, err)
+				require.Equal(t, &stat, got[i].stat)
+			}
+		}
+		check() // the client learns how long data is
+		check()
+		for _, i := range []int{60, 61, 199} {
+			require.NoError(t, f.SetACL(t.Context(), paths[i], zk.DigestACL(zk.PermAll, "user", "password")))
+		}
+		for range 2 {
+			got, err := existTogether(t.Context(), f, paths)
+			require.NoError(t, err)
+			for i, path := range paths {
+				stat, err := f.Exists(t.Context(), path)
+				require.Equal(t, stat, got[i].stat)
+				// Some versions of ZooKeeper want the permission to read for a Stat, too.
+				require.Equal(t, errors.Is(err, framework.ErrNoAuth), errors.Is(got[i].err, framework.ErrNoAuth))
+				require.Equal(t, err == nil, got[i].err == nil, "%v, %v", err, got[i].err)
+			}
+		}
+	})
+}
+
+// While znodes have little data, many exists are few requests. One that sets a watch stays alone.
+func TestExistsShareRequests(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	const n = 320
+	paths := createFolder(t, f, n)
+	_, err := existTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+
+	alone, together := countExists(server)
+	_, err = existTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	require.Zero(t, alone.Load())
+	require.EqualValues(t, n/16, together.Load())
+
+	var watch *framework.Watch
+	reads := make([]framework.Read, n)
+	for i, path := range paths {
+		reads[i] = framework.ReadStat(path, new(*framework.Stat))
+	}
+	reads[10] = framework.ReadStat(paths[10], new(*framework.Stat), framework.Watched(&watch))
+	require.NoError(t, f.Pipeline(t.Context(), reads...))
+	defer watch.Cancel()
+	require.EqualValues(t, 1, alone.Load())
+	require.NoError(t, f.Set(t.Context(), paths[10], nil))
+	zktest.Await(t, watch.Fired(), "the watch")
+
+	for i, path := range paths {
+		require.NoError(t, f.Set(t.Context(), path, numbered(i, 300)))
+	}
+	for _, path := range paths[:3] {
+		_, err := f.Exists(t.Context(), path)
+		require.NoError(t, err)
+	}
+	before := together.Load()
+	_, err = existTogether(t.Context(), f, paths)
+	require.NoError(t, err)
+	require.Equal(t, before, together.Load(), "nobody has asked for data of this length")
+}
+
+// countExists counts the requests for Stats, alone and together.
+func countExists(server *zkserver.Server) (alone, together *atomic.Int32) {
+	alone, together = new(atomic.Int32), new(atomic.Int32)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpExists {
+			alone.Add(1)
+		}
+		if r.Op == zkserver.OpMultiRead {
+			together.Add(1)
+		}
+		return zkserver.Pass
+	})
+	return alone, together
 }
 
 // When the client knows that the server is new enough and the data short, many reads are few

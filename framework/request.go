@@ -103,9 +103,11 @@ func joinable(calls []*call) int {
 	return n
 }
 
-// isJoinable reports whether a call is a read of data that sets no watch. The conduit has such reads
-// share a request.
-func (c *call) isJoinable() bool { return c.code == wire.OpGetData && c.begin == nil }
+// isJoinable reports whether a call is a read of data, or of a Stat by exists, that sets no watch. The
+// conduit has such reads share a request.
+func (c *call) isJoinable() bool {
+	return (c.code == wire.OpGetData || c.code == wire.OpExists) && c.begin == nil
+}
 
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
 // error of the first call that failed and is not optional.

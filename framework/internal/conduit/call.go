@@ -53,8 +53,8 @@ type Call struct {
 	Op   int32
 	Body []byte
 
-	// Joinable says that this is a read of data without a watch, which may share a request with
-	// others. See joined.go.
+	// Joinable says that this is a read of data or an exists, without a watch, which may share a
+	// request with others. See joined.go.
 	Joinable bool
 
 	// Session, when not zero, is the only session the request may run in.

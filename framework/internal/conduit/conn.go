@@ -38,6 +38,8 @@ type conn struct {
 	idle    time.Duration
 	idleSet time.Time
 
+	coalescing coalescing
+
 	version atomic.Pointer[string] // of the server; nil while it has not been asked
 
 	began time.Time
@@ -66,7 +68,8 @@ type conn struct {
 	dropped int                  // of unsent: given up by their callers
 	pending fifo[pendingRequest] // written, in order
 	window  window
-	apart   int // how many reads could have shared requests, had the server's version been known
+	apart   int  // how many reads could have shared requests, had the server's version been known
+	barred  bool // a znode could not be read: exists is not joined any more
 
 	credentials credentials
 
@@ -102,13 +105,14 @@ func newConn(owner *Conduit, socket net.Conn, server string, handshakeBy time.Ti
 		owner: owner, socket: socket, server: server, handshakeBy: handshakeBy,
 		credentials: credentials{all: owner.cfg.Auth},
 
-		in:      bufio.NewReaderSize(socket, 32<<10),
-		began:   time.Now(),
-		batch:   make([]byte, 0, batchSizeAtStart),
-		nextXid: firstOwnXid,
-		writing: make(chan struct{}, 1),
-		wake:    make(chan struct{}, 1),
-		done:    make(chan struct{}),
+		in:         bufio.NewReaderSize(socket, 32<<10),
+		began:      time.Now(),
+		coalescing: coalescing{often: coalesceOften},
+		batch:      make([]byte, 0, batchSizeAtStart),
+		nextXid:    firstOwnXid,
+		writing:    make(chan struct{}, 1),
+		wake:       make(chan struct{}, 1),
+		done:       make(chan struct{}),
 	}
 }
 

@@ -48,6 +48,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // next handles one frame and returns the bytes for go-zookeeper, if any.
 func (c *conn) next() ([]byte, error) {
 	established := c.isEstablished()
+	c.coalesce()
 	n, err := c.readLength(established)
 	switch {
 	case err != nil:
@@ -285,7 +286,7 @@ func (c *conn) receiveAuthReply(code int32) error {
 // the outcome of its call, although the server has answered it.
 func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) ([]byte, error) {
 	now := c.owner.clock.now()
-	request, err := c.takePending(xid, length, now)
+	request, err := c.takePending(xid, reply, length, now)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +316,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 }
 
 // takePending removes the oldest request, which the reply must belong to.
-func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest, error) {
+func (c *conn) takePending(xid int32, reply Reply, length int, now time.Time) (pendingRequest, error) {
 	c.queue.Lock()
 	defer c.queue.Unlock()
 	request, found := c.pending.first()
@@ -327,8 +328,16 @@ func (c *conn) takePending(xid int32, length int, now time.Time) (pendingRequest
 		return request, fmt.Errorf("%w: a reply before the reply to the credentials", ErrProtocol)
 	}
 	c.pending.pop()
-	if request.call != nil {
-		c.window.learn(request.op, len(request.joined), length, now)
+	c.coalescing.noteReply(now.Sub(request.sent))
+	switch {
+	case request.joined != nil:
+		c.window.learn(joinedAs(request.call.Op), length/len(request.joined), now)
+	case request.call != nil:
+		c.window.learn(request.op, length, now)
+		if request.call.Joinable && request.op == wire.OpExists {
+			data := wire.NewDecoder(reply.Body).Stat().DataLength
+			c.window.learn(existsAsData, length+int(max(0, data)), now)
+		}
 	}
 	c.window.answered(request.cost, request.sent, now)
 	oldest, _ := c.pending.first()

@@ -131,7 +131,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 		}
 		if n := c.joinableLocked(now); n > 1 {
 			joined := slices.Clone(c.unsent.all()[:n])
-			cost := c.window.cost(wire.OpMultiRead, n, joinedLength(joined), now)
+			cost := c.window.costJoined(joined[0].Op, n, joinedLength(joined), now)
 			if !c.admitsLocked(cost, now) {
 				break
 			}
@@ -139,7 +139,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 			batch = c.appendJoinedLocked(batch, joined, cost, now)
 			continue
 		}
-		cost := c.window.cost(call.Op, 0, wire.LengthSize+wire.RequestHeader+len(call.Body), now)
+		cost := c.window.cost(call.Op, wire.LengthSize+wire.RequestHeader+len(call.Body), now)
 		if !call.dropped && !c.admitsLocked(cost, now) {
 			break
 		}

@@ -24,13 +24,20 @@ const (
 // server is known to have it. A server does that in about a fifth of the time. It does not matter
 // whether one caller has sent them or many have. Each keeps a result of its own.
 //
+// A multiRead has no exists, but a read of data comes with the Stat. So while znodes that are asked
+// about have little data, as the Stats of late say, their exists are made as such reads. If one turns out not
+// to be allowed, it is made again as what it is, and so are all later ones of the connection.
+//
 // A multiRead sets no watches and has no place for a list's Stat, so other reads stay what
 // they are.
 
 // joinableLocked returns how many of the calls that are next share a request.
 func (c *conn) joinableLocked(now time.Time) int {
 	next, n, size := c.unsent.all(), 0, 0
-	for n < min(len(next), maxTogether) && next[n].joins() && size+len(next[n].Body) <= maxJoined {
+	if len(next) > 0 && next[0].Op == wire.OpExists && c.barred {
+		return 1
+	}
+	for n < min(len(next), maxTogether) && next[n].joins() && next[n].Op == next[0].Op && size+len(next[n].Body) <= maxJoined {
 		size += len(next[n].Body)
 		n++
 	}
@@ -43,7 +50,7 @@ func (c *conn) joinableLocked(now time.Time) int {
 	case !c.owner.versions.isNewer(c.server, &c.version):
 		return 1
 	default:
-		return min(n, c.window.together(now))
+		return min(n, c.window.together(next[0].Op, now))
 	}
 }
 
@@ -100,16 +107,16 @@ func (c *conn) appendJoinedLocked(batch []byte, calls []*Call, cost int, now tim
 	batch = binary.BigEndian.AppendUint32(batch, uint32(wire.OpMultiRead))
 	e := wire.AppendTo(batch)
 	for _, call := range calls {
-		e.MultiOp(call.Op)
-		e.Raw(call.Body)
+		e.MultiOp(wire.OpGetData)
+		e.Raw(call.Body) // exists has the same
 	}
 	e.MultiEnd()
 	return e.Bytes()
 }
 
 // receiveJoined gives each of the calls its part of the reply. If they fail because they were joined,
-// since together their data is too long or the server does not have the request after all, they are
-// sent again, alone. Callers hold dispatch.
+// since together their data is too long, the server does not have the request after all, or an exists was
+// made as a read that is not allowed, they are sent again, alone. Callers hold dispatch.
 func (c *conn) receiveJoined(calls []*Call, reply Reply, failure error) {
 	if reply.Code == wire.CodeUnimplemented {
 		_ = c.owner.versions.noteTooOld(c.server) // no caller has asked for just this request
@@ -118,25 +125,40 @@ func (c *conn) receiveJoined(calls []*Call, reply Reply, failure error) {
 		c.sendAlone(calls)
 		return
 	}
+	var barred []*Call
 	d := wire.NewDecoder(reply.Body)
 	for _, call := range calls {
 		part := reply
 		if reply.Code == 0 {
-			part = nextResult(d)
+			part = nextResult(d, call.Op)
 			part.Zxid = reply.Zxid
 		}
+		if call.Op == wire.OpExists && part.Code == wire.CodeNoAuth {
+			barred = append(barred, call)
+			continue
+		}
 		c.settle(call, part, nil)
+	}
+	if barred != nil {
+		c.queue.Lock()
+		c.barred = true
+		c.queue.Unlock()
+		c.sendAlone(barred)
 	}
 }
 
 // nextResult reads the next result of a multiRead. The reply shares no memory with the others, so
 // that a caller that keeps one of them does not keep all. Where the server has sent something else, the
 // body is nil, which is no reply to a read either.
-func nextResult(d *wire.Decoder) Reply {
-	if d.MultiResult() {
+func nextResult(d *wire.Decoder, op int32) Reply {
+	switch {
+	case d.MultiResult():
 		return Reply{Code: d.Int32()}
+	case op == wire.OpExists:
+		return Reply{Body: bytes.Clone(d.StatOfDataReply())}
+	default:
+		return Reply{Body: bytes.Clone(d.DataReply())}
 	}
-	return Reply{Body: bytes.Clone(d.DataReply())}
 }
 
 // sendAlone puts calls in front of the queue again.

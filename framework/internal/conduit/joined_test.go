@@ -28,7 +28,7 @@ func newLine(t *testing.T, version string) *conn {
 	c := newConn(owner, client, "a:1", time.Time{})
 	c.established, c.open, c.window = true, true, newWindow(time.Minute)
 	for range 50 {
-		c.window.learn(wire.OpGetData, 0, 100, time.Now())
+		c.window.learn(wire.OpGetData, 100, time.Now())
 	}
 	if version != "" {
 		c.version.Store(&version)
@@ -49,11 +49,16 @@ func (unheard) AuthFailed(error)      {}
 // ask has a caller of its own send reads of data of these names.
 func (c *conn) ask(t *testing.T, names ...string) []*Call {
 	t.Helper()
+	return c.askBy(t, wire.OpGetData, names...)
+}
+
+func (c *conn) askBy(t *testing.T, op int32, names ...string) []*Call {
+	t.Helper()
 	calls := make([]*Call, len(names))
 	last := new(Call)
 	last.done, last.left = make(chan struct{}), len(names)
 	for i, name := range names {
-		calls[i] = &Call{Op: wire.OpGetData, Body: []byte(name), Joinable: true, last: last}
+		calls[i] = &Call{Op: op, Body: []byte(name), Joinable: true, last: last}
 	}
 	require.NoError(t, c.enqueue(calls))
 	return calls
@@ -201,6 +206,92 @@ func TestReadsAreMadeAloneIfTheyCannotShare(t *testing.T) {
 			require.Zero(t, c.window.used)
 		})
 	}
+}
+
+// statReply is the reply to an exists of a znode with so much data.
+func statReply(length int) string {
+	var e wire.Encoder
+	e.Raw(make([]byte, 52))
+	e.Int32(int32(length))
+	e.Raw(make([]byte, 12))
+	return string(e.Bytes())
+}
+
+// While data is short, exists of neighbours are one request for it, and each gets its Stat.
+func TestExistsShareARequest(t *testing.T) {
+	c := newLine(t, "3.8.0")
+	requireStat := func(call *Call) {
+		t.Helper()
+		reply, err := call.Result()
+		require.NoError(t, err)
+		require.Equal(t, Reply{Zxid: 7, Body: []byte(statReply(0))}, reply)
+	}
+	var alone []*Call
+	for i := range int32(20) {
+		calls := c.askBy(t, wire.OpExists, "a", "b")
+		if len(c.written()) == 1 {
+			c.answer(t, -1000-2*i, 0, found("A")+missing()+"end")
+			requireStat(calls[0])
+			reply, err := calls[1].Result()
+			require.NoError(t, err)
+			require.Equal(t, Reply{Zxid: 7, Code: wire.CodeNoNode}, reply)
+			break
+		}
+		alone = append(alone, calls...)
+		c.answer(t, -1000-2*i, 0, statReply(0))
+		c.answer(t, -1001-2*i, 0, statReply(0))
+	}
+	require.NotEmpty(t, alone, "it is not known how long the data is")
+	require.Less(t, len(alone), 40, "the data is short")
+	for _, call := range alone {
+		requireStat(call)
+	}
+
+	c.nextXid = -2000
+	data := c.ask(t, "a", "b")
+	c.askBy(t, wire.OpExists, "a", "b")
+	require.Equal(t, []sentRequest{{-2000, wire.OpMultiRead, multi("a", "b")}, {-2002, wire.OpMultiRead, multi("a", "b")}}, c.written(),
+		"each kind has its own requests")
+	c.answer(t, -2000, 0, found("A")+missing()+"end")
+	requireData(t, data[0], "A")
+	c.answer(t, -2002, 0, found("A")+missing()+"end")
+
+	c.askBy(t, wire.OpExists, "long")
+	require.Len(t, c.written(), 1)
+	c.answer(t, -2004, 0, statReply(1000))
+	c.askBy(t, wire.OpExists, "a", "b")
+	require.Len(t, c.written(), 2, "data may be long again")
+	c.answer(t, -2005, 0, statReply(0))
+	c.answer(t, -2006, 0, statReply(0))
+	require.Zero(t, c.window.used)
+}
+
+// An exists needs no permission to read: one that was refused as a read is made alone, and the
+// connection tries no more.
+func TestExistsOfWhatMayNotBeRead(t *testing.T) {
+	c := newLine(t, "3.8.0")
+	for range 50 {
+		c.window.learn(existsAsData, 100, time.Now())
+	}
+	calls := c.askBy(t, wire.OpExists, "a", "b", "c")
+	require.Len(t, c.written(), 1)
+	var refused wire.Encoder
+	refused.MultiOp(-1)
+	refused.Int32(wire.CodeNoAuth)
+	c.answer(t, -1000, 0, found("A")+string(refused.Bytes())+missing()+"end")
+	require.False(t, isDone(calls[0]))
+	require.Equal(t, []sentRequest{{-1001, wire.OpExists, "b"}}, c.written())
+	c.answer(t, -1001, 0, statReply(5))
+	require.True(t, isDone(calls[0]))
+	for i, want := range []Reply{{Zxid: 7, Body: []byte(statReply(0))}, {Zxid: 7, Body: []byte(statReply(5))}, {Zxid: 7, Code: wire.CodeNoNode}} {
+		reply, err := calls[i].Result()
+		require.NoError(t, err)
+		require.Equal(t, want, reply)
+	}
+	c.askBy(t, wire.OpExists, "a", "b")
+	require.Len(t, c.written(), 2)
+	c.ask(t, "a", "b")
+	require.Len(t, c.written(), 1, "data of which one may be refused as well as alone")
 }
 
 // When a shared request fails, as at a server that is too busy, each of its reads fails with that

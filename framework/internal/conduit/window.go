@@ -28,6 +28,12 @@ const (
 	togetherBytes = 32 << 10
 	maxTogether   = 64
 
+	// Bounds of one that stands for exists, whose callers have not asked for the data that comes: it is made
+	// while a reply has maxUnasked bytes or less, which are 256 of data and what is around
+	// them. It has few parts, in case that the data has grown since.
+	maxUnasked      = 256 + 96
+	unaskedTogether = 16
+
 	// patienceShare is the part of the session timeout for which an unanswered request
 	// may hold others back before it counts as late.
 	patienceShare = 6
@@ -51,7 +57,18 @@ type window struct {
 	held      bool // the writer has stopped because of the window
 	shrunkAt  time.Time
 	repliedAt time.Time
-	replies   map[int32]*replyLength // by opcode
+	replies   map[int32]*replyLength // by opcode, and existsAsData
+}
+
+// existsAsData stands for an exists that is made as a read of data.
+const existsAsData = -wire.OpExists
+
+// joinedAs returns what the length of a joined read is known by.
+func joinedAs(op int32) int32 {
+	if op == wire.OpExists {
+		return existsAsData
+	}
+	return op
 }
 
 type replyLength struct {
@@ -63,19 +80,28 @@ func newWindow(timeout time.Duration) window {
 	return window{patience: timeout / patienceShare, limit: windowAtStart, replies: make(map[int32]*replyLength)}
 }
 
-// cost returns what a request takes of the window. An OpMultiRead has parts, one for each read
-// of data; other requests have 0.
-func (w *window) cost(op int32, parts, length int, now time.Time) int {
-	if parts > 0 {
-		return max(minCost, length, parts*w.expected(wire.OpGetData, now))
-	}
+// cost returns what a request takes of the window.
+func (w *window) cost(op int32, length int, now time.Time) int {
 	return max(minCost, length, w.expected(op, now))
 }
 
-// together returns how many reads of data may share a request: as many as are expected to be
+// costJoined is cost for a request that n reads of this kind share.
+func (w *window) costJoined(op int32, n, length int, now time.Time) int {
+	return max(minCost, length, n*w.expected(joinedAs(op), now))
+}
+
+// together returns how many reads of this kind may share a request: as many as are expected to be
 // answered in togetherBytes.
-func (w *window) together(now time.Time) int {
-	return max(1, min(maxTogether, togetherBytes/max(1, w.expected(wire.OpGetData, now))))
+func (w *window) together(op int32, now time.Time) int {
+	each := w.expected(joinedAs(op), now)
+	switch {
+	case op != wire.OpExists:
+		return max(1, min(maxTogether, togetherBytes/max(1, each)))
+	case each > maxUnasked:
+		return 1
+	default:
+		return unaskedTogether
+	}
 }
 
 func (w *window) expected(op int32, now time.Time) int {
@@ -125,11 +151,8 @@ func (w *window) answered(cost int, sent, now time.Time) {
 }
 
 // learn takes the length of a reply into account for later requests of the same kind. The
-// average part of an OpMultiRead counts as a reply to one read. See cost for parts.
-func (w *window) learn(op int32, parts, length int, now time.Time) {
-	if parts > 0 {
-		op, length = wire.OpGetData, length/parts
-	}
+// average part of an OpMultiRead counts as a reply to one read.
+func (w *window) learn(op int32, length int, now time.Time) {
 	known := w.replies[op]
 	if known == nil {
 		known = &replyLength{bytes: w.expected(op, now)}
@@ -151,7 +174,7 @@ func (w *window) resumes(oldest, now time.Time) bool {
 // length that hardly depends on what is stored.
 func unknownReply(op int32) int {
 	switch op {
-	case wire.OpGetData:
+	case wire.OpGetData, existsAsData:
 		return unknownData
 	case wire.OpGetACL, wire.OpGetChildren, wire.OpGetChildren2, wire.OpGetEphemerals:
 		return unknownList

@@ -18,7 +18,7 @@ func exchange(w *window, op int32, n, length int, now *time.Time, latency time.D
 	var out []pendingRequest
 	for n > 0 || len(out) > 0 {
 		for n > 0 {
-			cost := w.cost(op, 0, 100, *now)
+			cost := w.cost(op, 100, *now)
 			var oldest time.Time
 			if len(out) > 0 {
 				oldest = out[0].sent
@@ -33,7 +33,7 @@ func exchange(w *window, op int32, n, length int, now *time.Time, latency time.D
 		most = max(most, len(out))
 		*now = now.Add(latency)
 		for _, r := range out {
-			w.learn(op, 0, length, *now)
+			w.learn(op, length, *now)
 			w.answered(r.cost, r.sent, *now)
 		}
 		out = out[:0]
@@ -79,15 +79,32 @@ func TestNothingFollowsARequestThatIsNotAnsweredInTime(t *testing.T) {
 // window for all of them.
 func TestReadsTogetherFollowTheLengthsOfReplies(t *testing.T) {
 	w, now := newWindow(6*time.Second), at(0)
-	require.Equal(t, 1, w.together(now), "nothing is known of the replies yet")
+	require.Equal(t, 1, w.together(opRead, now), "nothing is known of the replies yet")
 	exchange(&w, opRead, 100, 1<<10, &now, time.Millisecond)
-	require.Equal(t, 32, w.together(now))
-	require.Equal(t, 32<<10, w.cost(wire.OpMultiRead, 32, 100, now))
-	w.learn(wire.OpMultiRead, 10, 10*8<<10, now)
-	require.Equal(t, 4, w.together(now), "replies to several reads count by the read")
-	require.Equal(t, 8<<10, w.cost(opRead, 0, 100, now))
+	require.Equal(t, 32, w.together(opRead, now))
+	require.Equal(t, 32<<10, w.costJoined(opRead, 32, 100, now))
+	w.learn(opRead, 8<<10, now)
+	require.Equal(t, 4, w.together(opRead, now))
+	require.Equal(t, 8<<10, w.cost(opRead, 100, now))
 	exchange(&w, opRead, 100, 10, &now, time.Millisecond)
-	require.Equal(t, maxTogether, w.together(now), "however short they are")
+	require.Equal(t, maxTogether, w.together(opRead, now), "however short they are")
 	now = now.Add(2 * staleAfter)
-	require.Equal(t, 1, w.together(now), "after a pause, what comes may be of another kind")
+	require.Equal(t, 1, w.together(opRead, now), "after a pause, what comes may be of another kind")
+}
+
+// An exists is made as a read of data only while the data is known to be short.
+func TestExistsTogetherFollowTheLengthsOfData(t *testing.T) {
+	w, now := newWindow(6*time.Second), at(0)
+	exchange(&w, opRead, 100, 10, &now, time.Millisecond)
+	exchange(&w, wire.OpExists, 100, 84, &now, time.Millisecond)
+	require.Equal(t, 1, w.together(wire.OpExists, now), "data of others and Stats say nothing")
+	for range 20 {
+		w.learn(existsAsData, maxUnasked, now)
+	}
+	require.Equal(t, unaskedTogether, w.together(wire.OpExists, now))
+	require.Equal(t, unaskedTogether*maxUnasked, w.costJoined(wire.OpExists, unaskedTogether, 100, now))
+	require.Equal(t, minCost, w.cost(wire.OpExists, 100, now))
+	w.learn(existsAsData, maxUnasked+1, now)
+	require.Equal(t, 1, w.together(wire.OpExists, now))
+	require.Equal(t, maxTogether, w.together(opRead, now))
 }

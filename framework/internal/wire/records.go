@@ -20,11 +20,24 @@ func (d *Decoder) DataReply() []byte {
 	whole := d.buf
 	d.Buffer()
 	d.Stat()
+	return d.readSince(whole)
+}
+
+// StatOfDataReply reads such a reply and returns its Stat as it is.
+func (d *Decoder) StatOfDataReply() []byte {
+	d.Buffer()
+	stat := d.buf
+	d.Stat()
+	return d.readSince(stat)
+}
+
+// readSince returns what was read since the rest of the input was this.
+func (d *Decoder) readSince(rest []byte) []byte {
 	if d.err != nil {
 		return nil
 	}
-	n := len(whole) - len(d.buf)
-	return whole[:n:n]
+	n := len(rest) - len(d.buf)
+	return rest[:n:n]
 }
 
 // ACL appends an access control list.

@@ -1,0 +1,68 @@
+package conduit
+
+import "time"
+
+const (
+	coalesceTime = time.Millisecond
+	coalesceFrom = 32 // requests under way
+
+	// coalesceAbove is how long a reply takes at least, so that it is late by a tenth at most.
+	coalesceAbove = 10 * coalesceTime
+
+	// A wait is worth its time if it brings coalesceWorth replies. Between two waits there are coalesceOften
+	// replies or more, and up to coalesceRarely where waits were not worth it.
+	coalesceWorth  = 4
+	coalesceOften  = 8
+	coalesceRarely = 4096
+)
+
+// coalescing decides when the reader waits a moment before the next read. With many requests under way, a
+// server sends its replies one by one. To be woken for each of them takes processor time from a server
+// on the same machine and from the callers. After a wait there are many replies to read, and as many callers,
+// whose next requests leave in one write. Network cards coalesce their interrupts for the same reason.
+//
+// Where a wait brings nothing, since the server sends no more until it is read from or asked, the next ones
+// are ever farther apart.
+type coalescing struct {
+	often   int           // replies between two waits
+	replies int           // since the last wait
+	took    time.Duration // the newest reply
+	waited  bool          // what the last wait has brought is still being read
+}
+
+func (c *coalescing) noteReply(took time.Duration) {
+	c.replies++
+	c.took = took
+}
+
+// isDue reports whether a wait would be in order; all that was received has been read.
+func (c *coalescing) isDue() bool {
+	if c.waited {
+		c.waited = false
+		c.often = min(2*c.often, coalesceRarely)
+		if c.replies >= coalesceWorth {
+			c.often = coalesceOften
+		}
+	}
+	return c.replies >= c.often && c.took >= coalesceAbove
+}
+
+func (c *coalescing) begin() { c.replies, c.waited = 0, true }
+
+// coalesce waits, if it is worth it, before a read that might otherwise bring a single reply.
+func (c *conn) coalesce() {
+	if c.in.Buffered() > 0 || !c.coalescing.isDue() {
+		return
+	}
+	c.queue.Lock()
+	many := c.pending.len() >= coalesceFrom
+	c.queue.Unlock()
+	if !many {
+		return
+	}
+	c.coalescing.begin()
+	select {
+	case <-time.After(coalesceTime):
+	case <-c.done:
+	}
+}
