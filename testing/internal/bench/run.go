@@ -29,8 +29,7 @@ var errOverlap = errors.New("mutual exclusion was violated")
 const runLimit = 5 * time.Minute
 
 // runAll runs the peers of each scenario in turns, as many rounds as asked for, so that
-// what changes on the machine meanwhile hits all of them alike. The first scenario has a round
-// before, which is not counted: a server that has just started is slow.
+// what changes on the machine meanwhile hits all of them alike.
 func runAll(
 	ctx context.Context, at servers, chosen []peer, under []scenario, rounds int, progress io.Writer,
 ) ([]*measured, error) {
@@ -72,11 +71,17 @@ func sayf(progress io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(progress, format, args...)
 }
 
-// warmUp has each peer run once.
+// warmUp has the peers run for ten times the duration, and counts nothing: for so long a server that
+// has just started is slow, to half of what it reaches later.
 func warmUp(ctx context.Context, at servers, s scenario, chosen []peer) error {
-	for i, p := range s.peersOf(chosen) {
-		if _, err := runOne(ctx, at, p, s, fmt.Sprintf("/warm-up-%d", i)); err != nil {
-			return err
+	peers := s.peersOf(chosen)
+	begun, number := time.Now(), 0
+	for len(peers) > 0 && time.Since(begun) < 10*s.load.Duration {
+		for _, p := range peers {
+			number++
+			if _, err := runOne(ctx, at, p, s, fmt.Sprintf("/warm-up-%d", number)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
