@@ -184,20 +184,20 @@ func (w *Watch) Event() Event { return Event{Type: w.kind, Path: w.path, Err: w.
 // IsSet reports whether the request has set the watch. It is valid once done has been called.
 func (w *Watch) IsSet() bool { return w.set }
 
-// AddHook adds a function that is called, in the stream, when the watch ends. It returns
-// false if the watch has ended already. A cancelled watch never calls it.
+// AddHook adds a function that is called, in the stream, when the watch has ended and Fired is
+// closed. It returns false if that is so already. A cancelled watch never calls it.
 func (w *Watch) AddHook(fn func(Event)) bool {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
-	if w.ended {
+	if w.reported { // to have ended is not enough: an owner that is told looks at Fired, once
 		return false
 	}
 	w.hook = both(w.hook, fn)
 	return true
 }
 
-// AddEnd is AddHook for the end by a deletion. All such functions are called before any
-// waiter and any hook learns of the event.
+// AddEnd adds a function that is called when the watch ends by a deletion, before any waiter and any
+// hook learns of the event. It returns false if the watch has ended already.
 func (w *Watch) AddEnd(end func(Event)) bool {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()

@@ -203,3 +203,23 @@ func TestEventsWithAPathThatIsNone(t *testing.T) {
 	}
 	require.Contains(t, *events, Event{Type: zk.EventNodeCreated, Path: "/"})
 }
+
+// A hook finds its watch fired, also one that is added while the end is being reported. Otherwise its owner
+// looks, finds the watch waiting, and is never told again.
+func TestAHookFindsItsWatchFired(t *testing.T) {
+	l := newLine(t)
+	w := l.armed("/a", Data)
+	hooked := false
+	require.True(t, w.AddEnd(func(Event) {
+		look := func(Event) {
+			hooked = true
+			requireFired(t, w, Event{Type: zk.EventNodeDeleted, Path: "own/a"})
+		}
+		if !w.AddHook(look) {
+			look(w.Event())
+		}
+		require.False(t, hooked, "it is not reported yet")
+	}))
+	l.event(zk.EventNodeDeleted, "/a")
+	require.True(t, hooked)
+}

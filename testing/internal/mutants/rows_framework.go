@@ -62,6 +62,16 @@ var frameworkMutants = []mutant{
 		test:     "^TestManyRepliesAreReadTogether$|^TestRepliesAreWaitedForWhereTheyGather$",
 	},
 	{
+		name:     "framework-a-hook-before-its-watch-has-fired",
+		property: "Who is told of the end of a watch finds it fired.",
+		dir:      "framework/internal/watching",
+		in:       "(*Watch).AddHook",
+		old:      "if w.reported {",
+		new:      "if w.ended {",
+		pkg:      "./framework/internal/watching",
+		test:     "^TestAHookFindsItsWatchFired$",
+	},
+	{
 		name:     "framework-joins-reads-with-watches",
 		property: "A read that sets a watch is a request of its own.",
 		dir:      "framework",
