@@ -48,8 +48,8 @@ func ExampleServer_Intercept() {
 	remove := srv.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.LoseReply))
 	defer remove()
 	for range 2 {
-		err = zk.ErrNoServer
-		for errors.Is(err, zk.ErrNoServer) { // go-zookeeper has noticed the end of the connection, and not sent it
+		_, err = conn.Create("/report", nil, 0, zk.WorldACL(zk.PermAll))
+		for errors.Is(err, zk.ErrNoServer) { // not sent, as there was no connection
 			_, err = conn.Create("/report", nil, 0, zk.WorldACL(zk.PermAll))
 		}
 		fmt.Println("lost:", errors.Is(err, zk.ErrConnectionClosed), "exists:", errors.Is(err, zk.ErrNodeExists))

@@ -21,8 +21,7 @@ const (
 // on the same machine and from the callers. After a wait there are many replies to read, and as many callers,
 // whose next requests leave in one write. Network cards coalesce their interrupts for the same reason.
 //
-// Where a wait brings nothing, since the server sends no more until it is read from or asked, the next ones
-// are ever farther apart.
+// Where waits bring little, as on a link without a buffer, they become rarer.
 type coalescing struct {
 	often   int           // replies between two waits
 	replies int           // since the last wait

@@ -31,7 +31,7 @@ func TestDeletionsAreRecorded(t *testing.T) {
 		require.NoError(t, client.Delete(t.Context(), path))
 		require.ErrorIs(t, client.Delete(t.Context(), path), framework.ErrNoNode)
 	}
-	_ = client.Close() // on a busy machine nobody may confirm it in the two seconds that it takes
+	_ = client.Close() // fails on a busy machine: the server has only a second to confirm it
 	require.NoError(t, w.close())
 	require.NoError(t, h.close())
 
