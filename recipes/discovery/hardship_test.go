@@ -236,7 +236,7 @@ func unfollowing(open opener) func(*hardship.Stage) func(context.Context) error 
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
 		{Name: "Register", Of: []string{"ServiceDiscovery.Register"}, Requests: 2, Prepare: registering(discovery.Dynamic)},
-		{Name: "Register, sequential", Of: []string{"ServiceDiscovery.Register"}, Requests: 4, Prepare: registering(discovery.DynamicSequential)},
+		{Name: "Register, sequential", Of: []string{"ServiceDiscovery.Register"}, Requests: 3, Prepare: registering(discovery.DynamicSequential)},
 		{Name: "Update", Of: []string{"ServiceDiscovery.Update"}, Requests: 4, Prepare: updating},
 		{Name: "Unregister", Of: []string{"ServiceDiscovery.Unregister"}, Requests: 3, Prepare: unregistering},
 		{Name: "Close of a discovery", Of: []string{"ServiceDiscovery.Close"}, Requests: 3, Prepare: closing},

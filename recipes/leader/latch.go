@@ -121,7 +121,7 @@ func (l *LeaderLatch) stand(ctx context.Context) {
 	for ctx.Err() == nil {
 		var lease *locks.Lease
 		err := attempt.Guard(l.client, func() (err error) {
-			lease, err = l.internals.Acquire(ctx)
+			lease, err = l.internals.Acquire(attempt.Patiently(ctx, releaseTimeout))
 			return err
 		})
 		switch {

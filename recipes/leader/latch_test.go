@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -137,6 +138,33 @@ func TestTheEndIsToldBeforeTheNodeGoes(t *testing.T) {
 	require.Empty(t, closed)
 	close(release)
 	require.NoError(t, zktest.Await(t, closed, "the close"))
+}
+
+func TestCloseReturnsWhenAWaitingCandidateIsGone(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	awaitLeadership(t, started(t, client))
+	waiting := started(t, client)
+	awaitCandidates(t, client, 2)
+	asked, release := make(chan string, 10), make(chan struct{})
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpDelete {
+			return zkserver.Pass
+		}
+		asked <- r.Path
+		return zkserver.HoldUntil(release)
+	})
+	closed := make(chan error, 1)
+
+	go func() { closed <- waiting.Close() }()
+
+	zktest.Await(t, asked, "the request to delete the node")
+	require.Never(t, func() bool { return len(closed) > 0 }, 50*time.Millisecond, time.Millisecond)
+	close(release)
+	require.NoError(t, zktest.Await(t, closed, "the close"))
+	queue, err := waiting.Participants(withLimit(t))
+	require.NoError(t, err)
+	require.Len(t, queue, 1)
 }
 
 func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -500,7 +501,20 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 	a.self.letGo() // first, as waiters of this process need not wait for the deletion
 	defer a.self.part()
 	defer a.own.Cancel()
+	ctx, done := patient(ctx, a.session)
+	defer done()
 	return giveUp(ctx, a.l.client, a.node.Path, cause)
+}
+
+// patient returns a context for the deletion of a node: ctx or, if that has ended and its
+// caller waits all the same, one that ends with the session. See [attempt.Patiently].
+func patient(ctx context.Context, session *framework.Session) (context.Context, context.CancelFunc) {
+	limit := attempt.Patience(ctx)
+	if limit == 0 || ctx.Err() == nil {
+		return ctx, func() {}
+	}
+	timed, done := context.WithTimeout(session.LossContext(), limit)
+	return withValues(timed, ctx), done
 }
 
 // giveUp deletes a node after a failure, and returns the failure.

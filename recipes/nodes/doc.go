@@ -77,8 +77,8 @@
 //     errors are reported as well.
 //   - setData returns when the server has the data, and may come before the first
 //     creation.
-//   - An unprotected sequential znode gets its number from a protected one that is
-//     deleted at once, so a lost reply leaves no second znode.
+//   - An unprotected sequential znode gets its number from a protected one, and takes
+//     its place in one transaction, so a lost reply leaves no second znode.
 //   - PersistentTtlNode has no executor, and its factor is two.
 //   - GroupMember.getCurrentMembers is [GroupMember.Members].
 package nodes

@@ -275,7 +275,7 @@ func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
 		{Name: "PersistentNode: Start and WaitForInitialCreate", Of: start, Requests: 2, Prepare: starting(ephemeral, false)},
 		{
-			Name: "PersistentNode: Start and WaitForInitialCreate, sequential", Of: start, Requests: 4,
+			Name: "PersistentNode: Start and WaitForInitialCreate, sequential", Of: start, Requests: 3,
 			Prepare: starting(persistentNode(framework.EphemeralSequential), false),
 		},
 		{

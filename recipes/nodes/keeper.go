@@ -207,7 +207,12 @@ func (k *keeper) draw(ctx context.Context) error {
 	k.mu.Lock()
 	k.actual = framework.JoinPath(parent, name+number)
 	k.mu.Unlock()
-	// A failure stays in the background, and with it a node that ends with the session.
+	// In one transaction, so that a client that sees the znode sees no other one beside it.
+	if k.exchange(ctx, k.name(), framework.DeleteOp(drawn)) == nil {
+		return nil
+	}
+	// One by one, then. A deletion that fails stays in the background, and with it a node
+	// that ends with the session.
 	if err := k.client.Delete(ctx, drawn, framework.InBackground()); err != nil {
 		return err
 	}
@@ -217,19 +222,24 @@ func (k *keeper) draw(ctx context.Context) error {
 // replace deletes a znode that is left over and creates the one that must be,
 // in one transaction: no client sees a moment without it.
 func (k *keeper) replace(ctx context.Context, path string, stat *framework.Stat) error {
+	err := k.exchange(ctx, path, framework.DeleteOp(path, framework.WithVersion(stat.Version)))
+	if attempt.Overtaken(err) {
+		return nil
+	}
+	return err
+}
+
+// exchange creates the znode at path in the transaction that deletes another.
+func (k *keeper) exchange(ctx context.Context, path string, deletion framework.Op) error {
 	data, newest, _ := k.wanted()
 	if session := k.client.Session(); session != nil {
 		k.sessions[session.ID()] = true
 	}
-	_, err := k.client.Transact(ctx,
-		framework.DeleteOp(path, framework.WithVersion(stat.Version)),
-		framework.CreateOp(path, data, k.options(k.kind.plain)...))
+	k.attempted = true
+	_, err := k.client.Transact(ctx, deletion, framework.CreateOp(path, data, k.options(k.kind.plain)...))
 	if err == nil {
 		k.stood = true
 		k.stands(path, newest)
-	}
-	if attempt.Overtaken(err) {
-		return nil
 	}
 	return err
 }

@@ -82,6 +82,25 @@ func TestADeletedNodeComesBackUnderItsName(t *testing.T) {
 	})
 }
 
+// A client that sees a sequential znode does not see the one that its number is from.
+func TestADrawnNumberIsOfTheZnodeAlone(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	late := make(chan struct{})
+	defer close(late)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpDelete {
+			return zkserver.HoldUntil(late)
+		}
+		return zkserver.Pass
+	})
+
+	node := started(t, client, framework.EphemeralSequential)
+
+	_, name := framework.SplitPath(node.ActualPath())
+	require.Equal(t, []string{name}, children(t, client))
+}
+
 // sessions is how many sessions of a node's client end.
 func sessions(kind kindOfNode) int {
 	if kind.ephemeral {

@@ -23,6 +23,17 @@ var nodesMutants = []mutant{
 		test:     "^TestADeletedNodeComesBackUnderItsName$",
 	},
 	{
+		name:     "nodes-number-stands-beside",
+		property: "A client that sees a sequential znode does not see the one that its number is from.",
+		dir:      "recipes/nodes",
+		in:       "(*keeper).draw",
+		old:      "if k.exchange(ctx, k.name(), framework.DeleteOp(drawn)) == nil {\n\t\treturn nil\n\t}",
+		new:      "",
+		pkg:      "./recipes/nodes",
+		test:     "^TestADrawnNumberIsOfTheZnodeAlone$",
+		flags:    []string{"-short"},
+	},
+	{
 		name:     "nodes-retried-without-permission",
 		property: "A creation that the server refuses for a missing permission is reported and not repeated.",
 		dir:      "recipes/nodes",
