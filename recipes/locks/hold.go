@@ -221,7 +221,8 @@ const (
 	maxExaminePause = 30 * time.Second
 )
 
-// abandon cleans up after a lost hold. The node is deleted in the background.
+// abandon cleans up after a lost hold. The node is deleted in the background, unless the client
+// has ended: then it goes with the session, or is one of [LockNode.Persistent] and stays.
 func (h *hold) abandon() {
 	cause := h.cause()
 	h.conclude(cause) // for good: the context of the session may end with another cause later
@@ -232,8 +233,10 @@ func (h *hold) abandon() {
 	defer h.self.part()
 	h.l.handoff.pass()
 	h.unwatch()
-	// A closed client refuses, and its session takes the node away.
-	_ = h.l.client.Delete(context.Background(), h.node.path, framework.InBackground())
+	if !errors.Is(cause, framework.ErrClosed) && !errors.Is(cause, framework.ErrAuthFailed) {
+		// It is refused when the client ends now.
+		_ = h.l.client.Delete(context.Background(), h.node.path, framework.InBackground())
+	}
 	losses.report(h.l.client, h.session, h.node.path, h.node.token, lossReason(cause))
 }
 

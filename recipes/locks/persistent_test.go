@@ -70,6 +70,25 @@ func TestALockThatOutlivesItsHolder(t *testing.T) {
 	})
 }
 
+// TestALastingLockOutlivesTheClose: a client that has begun to close deletes nothing, however
+// long it takes until all contexts have ended.
+func TestALastingLockOutlivesTheClose(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	lease := acquire(t, newLasting(t, client, true))
+	session := client.Session().Context(framework.SessionErrorPolicy)
+	for range 100_000 {
+		_, cancel := context.WithCancel(session)
+		defer cancel()
+	}
+
+	require.NoError(t, client.Close())
+
+	stat, err := other.Exists(withLimit(t), lease.Path())
+	require.NoError(t, err)
+	require.NotNil(t, stat)
+}
+
 // TestALastingLockOfALostSession: the lease ends, and the client lets the next one in.
 func TestALastingLockOfALostSession(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
