@@ -97,13 +97,18 @@ func (h *holder) work(ctx context.Context, habit int) {
 	}
 }
 
+// rivalLimit bounds how long a rival waits: longer than servers that were killed take to start
+// and to elect a leader on a machine with much else to do.
+const rivalLimit = 5 * time.Minute
+
 // letRivalsWait starts a rival for every lock.
 func (g *holders) letRivalsWait(t *testing.T, rival *framework.Framework, entered *sync.WaitGroup) {
 	t.Helper()
 	for _, h := range g.all {
 		require.NoError(t, h.err)
 		mutex := newMutex(t, rival, h.path)
-		ctx := withLimit(t)
+		ctx, cancel := context.WithTimeout(t.Context(), rivalLimit)
+		t.Cleanup(cancel)
 		entered.Go(func() {
 			theirs, err := mutex.Acquire(ctx)
 			h.overlap = h.lease.Err() == nil

@@ -107,8 +107,9 @@ func firstFollower(_ *ensemble.Server, followers []*ensemble.Server) *ensemble.S
 	return followers[0]
 }
 
-// triesOfACut is how often a cut is tried again. On a busy machine most holders of a short
-// session may lose it before the cut, which then shows nothing.
+// triesOfACut is how often a cut is tried that shows nothing. On a busy machine most holders of a
+// short session may lose it before the cut, or the servers take longer to agree on the next
+// leader than any holder believes to have its lock.
 const triesOfACut = 5
 
 // run makes the cut, and again with other servers until it shows something.
@@ -124,13 +125,13 @@ func (c cutoff) run(t *testing.T) {
 			return
 		}
 	}
-	t.Fatalf("most holds were lost before the cut, %d times", triesOfACut)
+	t.Fatalf("no holder was seen to be separated by a cut, %d times", triesOfACut)
 }
 
 // tryToCut lets a rival wait for every lock and looks, in the moment in which the rival
 // gets the lock, whether its holder before still believes to have it. That must not be
 // under any policy that claims safety. Under SessionErrorPolicy, which does not, it must
-// happen, or the cut has not done what it is for. It reports whether there was a cut.
+// happen, or the cut has not done what it is for. tryToCut reports whether it has.
 func (c cutoff) tryToCut(t *testing.T) bool {
 	t.Helper()
 	groups := []*holders{
@@ -167,10 +168,9 @@ func (c cutoff) tryToCut(t *testing.T) bool {
 	for _, g := range groups {
 		g.judge(t)
 	}
-	require.NotZero(t, groups[len(groups)-1].overlaps(), "no cut has been seen to separate anybody")
 	s.network.HealAll() // so that the clients can be closed in good order
 	closeAll(groups)
-	return true
+	return groups[len(groups)-1].overlaps() > 0
 }
 
 func (c cutoff) start(t *testing.T) *cluster {
