@@ -182,4 +182,4 @@ func (l *stateLog) none(t *testing.T) {
 }
 
 // patience is how long tests wait for what must happen at some time.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute

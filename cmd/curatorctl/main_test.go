@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 func withLimit(tb testing.TB) context.Context {
 	tb.Helper()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -160,7 +161,7 @@ func TestAMemberWhoseSessionEndsHasNotEntered(t *testing.T) {
 
 func TestThoseWhoLeaveNoticeADeadMember(t *testing.T) {
 	server := zktest.NewServer(t)
-	client := zktest.Client(t, server, framework.WithSessionTimeout(limit/30))
+	client := zktest.Client(t, server, framework.WithSessionTimeout(time.Second))
 	dies := zktest.Client(t, server)
 	b, other := newDouble(t, client, 2), newDouble(t, dies, 2)
 	result := later(func() error { return b.Enter(withLimit(t)) })
@@ -260,7 +261,7 @@ func TestAWakeUpAloneOpensNothing(t *testing.T) {
 		before := server.Counts(t).Watches
 		result := later(func() error { return b.Enter(withLimit(t)) })
 		watched := func() bool { return server.Counts(t).Watches == before+1 }
-		require.Eventually(t, watched, limit, limit/1000)
+		require.Eventually(t, watched, limit, 10*time.Millisecond)
 
 		proxy.Cut()
 		looks := 0 // at how many members there are, the first before the cut
@@ -271,7 +272,7 @@ func TestAWakeUpAloneOpensNothing(t *testing.T) {
 			}
 			return looks == 2
 		})
-		require.Eventually(t, watched, limit, limit/1000, "it waits again")
+		require.Eventually(t, watched, limit, 10*time.Millisecond, "it waits again")
 
 		require.Empty(t, result, "the other member has not come")
 		require.NoError(t, newDouble(t, other, 2).Enter(withLimit(t)))

@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 // withLimit returns a context that ends with the test, or at the limit.
 func withLimit(tb testing.TB) context.Context {

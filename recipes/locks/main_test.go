@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 func newMutex(tb testing.TB, client *framework.Framework, path string, opts ...locks.Option) *locks.InterProcessMutex {
 	tb.Helper()

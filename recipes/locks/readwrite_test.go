@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -297,7 +298,7 @@ func TestAReaderWaitsForTheNearestWriter(t *testing.T) {
 		require.Equal(t, []string{queue[2].Path}, queue[3].WaitsFor)
 		// It creates its node, lists the folder and sets a watch. After a while it reads its own node and the writer's.
 		const ofAWait = 5
-		require.Eventually(t, func() bool { return link.Requests() == ofAWait }, limit, limit/1000)
+		require.Eventually(t, func() bool { return link.Requests() == ofAWait }, limit, 10*time.Millisecond)
 
 		release(t, first)
 		o := await(t, early)

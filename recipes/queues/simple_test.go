@@ -87,10 +87,10 @@ func TestATakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 			items <- string(data) + fmt.Sprint(err)
 		}()
 		waits := func() bool { return server.Counts(t).Watches == before+1 }
-		require.Eventually(t, waits, limit, limit/1000)
+		require.Eventually(t, waits, limit, 10*time.Millisecond)
 
 		require.NoError(t, client.Delete(withLimit(t), path, framework.Idempotent())) // unless the server was faster
-		require.Eventually(t, func() bool { return waits() || len(items) > 0 }, limit, limit/1000, "for the folder, or no more")
+		require.Eventually(t, func() bool { return waits() || len(items) > 0 }, limit, 10*time.Millisecond, "for the folder, or no more")
 		require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(withLimit(t), []byte("b")))
 
 		require.Equal(t, "b<nil>", zktest.Await(t, items, "the item"))

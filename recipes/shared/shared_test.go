@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 const path = "/shared/limit"
 

@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 // payload is what the instances of the tests tell.
 type payload struct {
