@@ -66,6 +66,11 @@ func (c *credentials) present(batch []byte) []byte {
 	return batch
 }
 
+// areAnswered reports whether there are no credentials that the server has not read yet.
+func (c *credentials) areAnswered() bool {
+	return len(c.unanswered) == 0 && (c.presented || len(c.all) == 0)
+}
+
 // answered takes the answer to the oldest unanswered credential, and returns its scheme.
 // It returns false if there is none.
 func (c *credentials) answered() (scheme string, ok bool) {

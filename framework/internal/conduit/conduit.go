@@ -158,7 +158,10 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 	if ctx.Err() != nil {
 		return refuse(calls, notSent(ErrAbandoned)) // certainly not sent, rather than in doubt
 	}
-	conn, err := c.enqueue(calls)
+	conn, err := c.usable()
+	if err == nil {
+		err = conn.enqueueOrWrite(calls)
+	}
 	if err != nil {
 		return refuse(calls, err)
 	}
@@ -177,7 +180,11 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 
 // Send is Do without waiting: only OnDone receives the outcomes.
 func (c *Conduit) Send(calls ...*Call) error {
-	if _, err := c.enqueue(calls); err != nil {
+	conn, err := c.usable()
+	if err == nil {
+		err = conn.enqueue(calls)
+	}
+	if err != nil {
 		return refuse(calls, err)
 	}
 	return nil
@@ -291,7 +298,8 @@ func (c *Conduit) isConnected() bool {
 	return conn != nil && conn.isOpen()
 }
 
-func (c *Conduit) enqueue(calls []*Call) (*conn, error) {
+// usable returns the connection for calls.
+func (c *Conduit) usable() (*conn, error) {
 	conn := c.current()
 	if c.ctx.Err() != nil {
 		return nil, notSent(ErrClosed)
@@ -299,7 +307,7 @@ func (c *Conduit) enqueue(calls []*Call) (*conn, error) {
 	if conn == nil {
 		return nil, notSent(ErrNotConnected)
 	}
-	return conn, conn.enqueue(calls)
+	return conn, nil
 }
 
 // dial is go-zookeeper's dialer. Its own time limit of one second is not used.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -27,6 +28,7 @@ const (
 type conn struct {
 	owner       *Conduit
 	socket      net.Conn
+	buffered    bool // the socket takes bytes before the server reads them, as those of the system do
 	server      string
 	handshakeBy time.Time
 
@@ -101,8 +103,9 @@ func (r *pendingRequest) calls() []*Call {
 }
 
 func newConn(owner *Conduit, socket net.Conn, server string, handshakeBy time.Time) *conn {
+	_, ofTheSystem := socket.(syscall.Conn)
 	return &conn{
-		owner: owner, socket: socket, server: server, handshakeBy: handshakeBy,
+		owner: owner, socket: socket, buffered: ofTheSystem, server: server, handshakeBy: handshakeBy,
 		credentials: credentials{all: owner.cfg.Auth},
 
 		in:         bufio.NewReaderSize(socket, 32<<10),

@@ -232,6 +232,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	if c.behind {
 		// Before any other call, so that no read is answered by a server that is behind.
 		c.pushLocked(&c.urgent, catchUp())
+		c.wakeWriter()
 	}
 	c.queue.Unlock()
 	if len(c.owner.cfg.Auth) > 0 {

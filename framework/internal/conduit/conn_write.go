@@ -16,6 +16,15 @@ const maxBatch = 32 << 10
 func (c *conn) lockWriting()   { c.writing <- struct{}{} }
 func (c *conn) unlockWriting() { <-c.writing }
 
+func (c *conn) tryLockWriting() bool {
+	select {
+	case c.writing <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // Write sends a frame of go-zookeeper's.
 func (c *conn) Write(frame []byte) (int, error) {
 	c.lockWriting()
@@ -119,6 +128,10 @@ func (c *conn) writeBatch() (more bool, err error) {
 func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 	c.queue.Lock()
 	defer c.queue.Unlock()
+	return c.takeBatchLocked(now)
+}
+
+func (c *conn) takeBatchLocked(now time.Time) (batch []byte, by time.Time) {
 	batch = c.credentials.present(c.batch[:0])
 	for call, ok := c.urgent.first(); ok && len(batch) < maxBatch; call, ok = c.urgent.first() {
 		c.urgent.pop()
@@ -181,10 +194,63 @@ func (c *conn) write(b []byte, by time.Time) (int, error) {
 // go-zookeeper would take a silent server for dead.
 func (c *conn) writeByLocked() time.Time { return time.Now().Add(c.granted * 2 / 3) }
 
-// enqueue accepts the calls, all or none.
+// enqueue accepts the calls, all or none, for the writer.
 func (c *conn) enqueue(calls []*Call) error {
 	c.queue.Lock()
 	defer c.queue.Unlock()
+	if err := c.enqueueLocked(calls); err != nil {
+		return err
+	}
+	c.wakeWriter()
+	return nil
+}
+
+// maxAlone is how many bytes of calls their caller writes itself.
+const maxAlone = 4 << 10
+
+// enqueueOrWrite is enqueue, but the caller writes the calls itself if they are alone. That
+// spares them the way over the writer, some microseconds. The caller must not hold dispatch.
+func (c *conn) enqueueOrWrite(calls []*Call) error {
+	c.queue.Lock()
+	alone := c.areAloneLocked(calls) && c.tryLockWriting()
+	err := c.enqueueLocked(calls)
+	if !alone {
+		if err == nil {
+			c.wakeWriter()
+		}
+		c.queue.Unlock()
+		return err
+	}
+	var failure error
+	if err == nil {
+		batch, by := c.takeBatchLocked(c.owner.clock.now())
+		c.queue.Unlock()
+		_, failure = c.write(batch, by)
+	} else {
+		c.queue.Unlock()
+	}
+	c.unlockWriting()
+	if failure != nil {
+		c.fail(failure) // which settles the calls
+	}
+	return err
+}
+
+// areAloneLocked reports whether a write of the calls cannot block: they are short, the socket
+// has a buffer, and the server has read all that was written before, as it has answered it. A
+// caller whose context ends must not be kept by a server that does not read.
+func (c *conn) areAloneLocked(calls []*Call) bool {
+	if !c.buffered || c.pending.len()+c.urgent.len()+c.unsent.len() > 0 || !c.credentials.areAnswered() {
+		return false
+	}
+	size := 0
+	for _, call := range calls {
+		size += wire.LengthSize + wire.RequestHeader + len(call.Body)
+	}
+	return size <= maxAlone
+}
+
+func (c *conn) enqueueLocked(calls []*Call) error {
 	switch {
 	case c.open:
 	case c.owner.refused.Load():
@@ -215,7 +281,6 @@ func (c *conn) pushLocked(queue *fifo[*Call], call *Call) {
 		c.nextXid = firstOwnXid
 	}
 	queue.push(call)
-	c.wakeWriter()
 }
 
 func (c *conn) wakeWriter() {
