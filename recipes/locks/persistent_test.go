@@ -77,10 +77,15 @@ func TestALastingLockOutlivesTheClose(t *testing.T) {
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	lease := acquire(t, newLasting(t, client, true))
 	session := client.Session().Context(framework.SessionErrorPolicy)
-	for range 100_000 {
-		_, cancel := context.WithCancel(session)
-		defer cancel()
+	ends := make([]context.CancelFunc, 100_000)
+	for i := range ends {
+		_, ends[i] = context.WithCancel(session)
 	}
+	defer func() {
+		for _, end := range ends {
+			end()
+		}
+	}()
 
 	require.NoError(t, client.Close())
 
