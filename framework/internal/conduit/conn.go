@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -28,7 +27,7 @@ const (
 type conn struct {
 	owner       *Conduit
 	socket      net.Conn
-	buffered    bool // the socket takes bytes before the server reads them, as those of the system do
+	buffered    bool // the operating system buffers what is written to the socket
 	server      string
 	handshakeBy time.Time
 
@@ -103,9 +102,9 @@ func (r *pendingRequest) calls() []*Call {
 }
 
 func newConn(owner *Conduit, socket net.Conn, server string, handshakeBy time.Time) *conn {
-	_, ofTheSystem := socket.(syscall.Conn)
+	_, buffered := socket.(*net.TCPConn) // a type around it may block
 	return &conn{
-		owner: owner, socket: socket, buffered: ofTheSystem, server: server, handshakeBy: handshakeBy,
+		owner: owner, socket: socket, buffered: buffered, server: server, handshakeBy: handshakeBy,
 		credentials: credentials{all: owner.cfg.Auth},
 
 		in:         bufio.NewReaderSize(socket, 32<<10),

@@ -1,5 +1,5 @@
 // Package attempt has what recipes need to make a write that depends on what
-// they have read, and to report why a wait has ended.
+// they have read, to report why a wait has ended, and to leave nothing after it.
 package attempt
 
 import (
