@@ -2,18 +2,6 @@ package main
 
 var locksMutants = []mutant{
 	{
-		name:     "locks-close-deletes-what-lasts",
-		property: "A lock of a persistent node stays held when its client closes without a release.",
-		dir:      "recipes/locks",
-		in:       "(*hold).abandon",
-		old:      "if !errors.Is(cause, framework.ErrClosed) && !errors.Is(cause, framework.ErrAuthFailed) {",
-		new:      "if !errors.Is(cause, framework.ErrAuthFailed) {",
-		pkg:      "./recipes/locks",
-		test:     "^TestALastingLockOutlivesTheClose$",
-		flags:    []string{"-short"},
-		tries:    often,
-	},
-	{
 		name:     "locks-owner-unchecked",
 		property: "A lock node that belongs to another session is never taken for ours.",
 		dir:      "recipes/locks",
