@@ -140,7 +140,8 @@ func (c *ServiceCache[T]) apply(e cache.Event) {
 // it has what was committed while the client was cut off.
 func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 	if s.IsConnected() {
-		if c.Wait(c.life) == nil && c.cache.Fresh(c.life) == nil && c.discovery.client.State().IsConnected() {
+		// The first picture is current when it is full.
+		if c.Wait(c.life) == nil && c.Age() > 0 && c.cache.Fresh(c.life) == nil && c.discovery.client.State().IsConnected() {
 			c.fresh()
 		}
 		return

@@ -212,16 +212,19 @@ func TestStrategies(t *testing.T) {
 
 func TestALookUpCostsNothing(t *testing.T) {
 	server := zktest.NewServer(t)
-	d := newServices(t, zktest.Client(t, server))
+	registering := newServices(t, zktest.Client(t, server))
 	for _, id := range []string{"a", "b", "c"} {
-		register(t, d, newInstance(id))
+		register(t, registering, newInstance(id))
 	}
+	// A client of its own: that of the instances goes on to watch them.
+	looking := zktest.Client(t, server)
+	d := newServices(t, looking)
 	for _, strategy := range []discovery.Strategy{discovery.RoundRobin(), discovery.Random(), discovery.Sticky(discovery.Random())} {
 		p := newProvider(t, d, discovery.ProviderConfig[string]{Strategy: strategy})
 		awaitIDs(t, p, "a", "b", "c")
 		var requests atomic.Int64
 		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op != zkserver.OpPing {
+			if r.SessionID == looking.Session().ID() && r.Op != zkserver.OpPing {
 				requests.Add(1)
 			}
 			return zkserver.Pass
