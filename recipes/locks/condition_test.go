@@ -544,6 +544,10 @@ func troubled(t *testing.T, server zktest.Backend, who string, k int) (reached b
 	remove()
 	release(t, o.lease)
 	direct.awaitWaiters(t, 0)
+	// The last reply may have been cut just now. Only a client that is connected can have the end
+	// of its session confirmed.
+	_, err := via.client.Exists(withLimit(t), "/")
+	require.NoError(t, err)
 	require.NoError(t, errors.Join(via.client.Close(), direct.client.Close()))
 	return reached
 }
