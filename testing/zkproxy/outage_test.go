@@ -75,6 +75,14 @@ func TestCutOffAnswersPings(t *testing.T) {
 	}
 	c.send(2, zkproxy.OpCreate, "/a")
 	c.send(-2, zkproxy.OpPing, "")
+	const pings, lost, answered = 4, zkproxy.Swallowed, zkproxy.Answered
+	swallowed := 0
+	awaitMatch(t, p, func(e zkproxy.Event) bool {
+		if e.Frame.Kind == zkproxy.Ping && e.Action == lost {
+			swallowed++
+		}
+		return swallowed == pings
+	})
 	c.requireSilence()
 	require.Empty(t, server.received)
 	var what []zkproxy.Action
@@ -83,7 +91,6 @@ func TestCutOffAnswersPings(t *testing.T) {
 			what = append(what, e.Action)
 		}
 	}
-	const lost, answered = zkproxy.Swallowed, zkproxy.Answered
 	require.Equal(t, []zkproxy.Action{lost, answered, lost, answered, lost, answered, lost}, what)
 
 	p.Heal()
