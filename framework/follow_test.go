@@ -113,7 +113,7 @@ func TestFollowSeesEveryState(t *testing.T) {
 		require.Equal(t, "/parent/node", first.Path)
 
 		loop.stop()
-		server.AwaitCounts(t, before, 10*time.Second)
+		server.AwaitCounts(t, before, patience)
 	})
 }
 
@@ -204,7 +204,7 @@ func TestFollowLeavesNothing(t *testing.T) {
 					panic("body")
 				}
 			})
-			zktest.Embedded(server).AwaitCounts(t, zktest.Counts{Sessions: 1}, 10*time.Second)
+			zktest.Embedded(server).AwaitCounts(t, zktest.Counts{Sessions: 1}, patience)
 		})
 	}
 }
@@ -365,6 +365,6 @@ func TestFollowChildren(t *testing.T) {
 			expect(false)
 		}
 		loop.stop()
-		server.AwaitCounts(t, before, 10*time.Second)
+		server.AwaitCounts(t, before, patience)
 	})
 }

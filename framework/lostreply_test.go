@@ -409,5 +409,5 @@ func TestAMalformedReplyLeavesNoNode(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrCleanupPending)
 	require.True(t, framework.OutcomeUnknown(err))
 	remove()
-	zktest.Embedded(server).AwaitCounts(t, zktest.Counts{Sessions: 1}, 10*time.Second)
+	zktest.Embedded(server).AwaitCounts(t, zktest.Counts{Sessions: 1}, patience)
 }

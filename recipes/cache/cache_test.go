@@ -3,7 +3,6 @@ package cache_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,7 +50,7 @@ func TestCacheOfATree(t *testing.T) {
 		_, found := c.Get("/other")
 		require.False(t, found)
 		require.NoError(t, c.Close())
-		server.AwaitCounts(t, before, 10*time.Second)
+		server.AwaitCounts(t, before, limit)
 	})
 }
 

@@ -160,7 +160,7 @@ func (c *cell) run(
 
 	// A reply that never comes is noticed with the next one: any request will do.
 	require.NoError(t, c.client.Sync(withLimit(t), "/"), name)
-	c.server.AwaitCounts(t, c.before, time.Second)
+	c.server.AwaitCounts(t, c.before, limit)
 	awaitGoroutines(t, name, c.routines)
 	for _, lock := range []locks.InterProcessLock{c.mutex, c.rw.WriteLock()} {
 		lease, err := lock.TryAcquire(withLimit(t))
@@ -172,7 +172,7 @@ func (c *cell) run(
 	releaseAll(t, leases)
 	require.NoError(t, c.client.Close(), name)
 	c.before.Sessions--
-	c.server.AwaitCounts(t, c.before, time.Second)
+	c.server.AwaitCounts(t, c.before, limit)
 	return true
 }
 

@@ -145,7 +145,7 @@ func (h *holding) left() (names []string) {
 
 // requireData checks that the znode has the data, soon: its session may just have ended.
 func (h *holding) requireData(path, want string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for node, err := range h.Theirs.Follow(ctx, path) {
 		require.NoError(h.T, err, h.Name)
