@@ -55,7 +55,7 @@ func fails(t *testing.T, f func(tb testing.TB)) string {
 	return s.failure
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func TestEachBackend(t *testing.T) {
 	roots := make(map[string]bool)
