@@ -70,6 +70,7 @@ type stage struct {
 	base    int64 // zxid of the first reply: others are told relative to it
 	began   time.Time
 	clients map[string]*rawClient
+	opened  []*rawClient // all that have been connected
 	step    int
 	lines   []string
 	times   map[int64]int64 // of transactions that have been seen, by zxid
@@ -86,7 +87,24 @@ func perform(tb testing.TB, addr string, s script) []string {
 		st.client(name).call(-11, body{}) //nolint:errcheck // a script may have ended the connection already
 		st.client(name).nc.Close()
 	}
+	st.endSessions()
 	return st.lines
+}
+
+// endSessions closes the sessions whose connections have ended before. Their expiry would be a transaction in the middle
+// of a later script.
+func (s *stage) endSessions() {
+	for _, old := range s.opened {
+		nc, err := dialTCP(s.addr)
+		require.NoError(s.tb, err)
+		c, err := handshake(nc, connection{timeoutMs: old.timeout, session: old.session, password: old.password})
+		if err == nil && c.session == old.session {
+			_, err = c.call(-11, body{})
+			require.NoError(s.tb, err)
+		}
+		nc.Close()
+	}
+	require.Equal(s.tb, "0", keysOf(s.tb, s.addr)["zk_global_sessions"])
 }
 
 // connect adds a client.
@@ -98,6 +116,7 @@ func (s *stage) connect(name string) {
 	c, err := handshake(nc, connection{timeoutMs: 8000})
 	require.NoError(s.tb, err)
 	s.clients[name] = c
+	s.opened = append(s.opened, c)
 }
 
 // reconnect adds a client that asks for the session of another, as want is made from that client's facts, and records
