@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -116,10 +117,10 @@ const callsInTurn = 20
 func benchmarkRatio(b *testing.B, sides []side) {
 	took := make([][]time.Duration, len(sides))
 	for b.Loop() {
-		for i, s := range sides {
+		for _, i := range rand.Perm(len(sides)) { // what came before matters
 			for range callsInTurn {
 				began := time.Now()
-				if err := s.call(); err != nil {
+				if err := sides[i].call(); err != nil {
 					b.Fatal(err)
 				}
 				took[i] = append(took[i], time.Since(began))

@@ -85,7 +85,7 @@ type creation struct {
 	data   []byte
 
 	create call     // the request of this try
-	list   call     // of the siblings, if they are asked for
+	list   *call    // of the siblings; nil if they are not asked for
 	calls  [2]*call // these
 	parent parentState
 
@@ -189,7 +189,7 @@ func (c *creation) listAfter(ctx context.Context) error {
 		return nil
 	}
 	// The znode is there, even if the list fails.
-	_ = c.f.exchange(ctx, &c.list)
+	_ = c.f.exchange(ctx, c.list)
 	return nil
 }
 
@@ -228,11 +228,11 @@ func (c *creation) requests() []*call {
 	if c.sent != nil {
 		c.create.begin = c.sent.begin
 	}
-	c.calls = [...]*call{&c.create, &c.list}
 	if c.cfg.siblings != nil {
 		*c.cfg.siblings = nil
-		c.list = call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
+		c.list = &call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
 	}
+	c.calls = [...]*call{&c.create, c.list}
 	switch {
 	case c.parent != parentUnasked:
 		return []*call{c.parentCall(), &c.create}

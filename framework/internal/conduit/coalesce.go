@@ -1,6 +1,9 @@
 package conduit
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 const (
 	coalesceTime = time.Millisecond
@@ -27,11 +30,14 @@ type coalescing struct {
 	replies int           // since the last wait
 	took    time.Duration // the newest reply
 	waited  bool          // what the last wait has brought is still being read
+	last    bool          // the newest reply is that to the only request under way
 }
 
-func (c *coalescing) noteReply(took time.Duration) {
+// noteReply notes a reply that took so long, while left requests are still under way.
+func (c *coalescing) noteReply(took time.Duration, left int) {
 	c.replies++
 	c.took = took
+	c.last = left == 0
 }
 
 // isDue reports whether a wait would be in order; all that was received has been read.
@@ -48,9 +54,17 @@ func (c *coalescing) isDue() bool {
 
 func (c *coalescing) begin() { c.replies, c.waited = 0, true }
 
-// coalesce waits, if it is worth it, before a read that might otherwise bring a single reply.
+// coalesce waits, if it is worth it, before a read that might otherwise bring a single reply. After
+// the reply to the only request, its caller runs first: a read would find nothing yet.
 func (c *conn) coalesce() {
-	if c.in.Buffered() > 0 || !c.coalescing.isDue() {
+	if c.in.Buffered() > 0 {
+		return
+	}
+	if c.coalescing.last {
+		c.coalescing.last = false
+		runtime.Gosched()
+	}
+	if !c.coalescing.isDue() {
 		return
 	}
 	c.queue.Lock()

@@ -10,7 +10,7 @@ import (
 // read has replies read until nothing is left, and reports whether a wait comes next.
 func (c *coalescing) read(replies int, took time.Duration) bool {
 	for range replies {
-		c.noteReply(took)
+		c.noteReply(took, coalesceFrom)
 	}
 	if !c.isDue() {
 		return false

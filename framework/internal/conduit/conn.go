@@ -57,6 +57,7 @@ type conn struct {
 	writing     chan struct{}
 	connectSent time.Time // zero until the connect request is being written; guarded by writing
 	asked       int64     // the session that it names, 0 for a new one; guarded by writing
+	writeBy     time.Time // the socket's deadline for writes; guarded by writing
 	batch       []byte    // guarded by writing
 
 	queue   sync.Mutex // guards what follows

@@ -329,7 +329,7 @@ func (c *conn) takePending(xid int32, reply Reply, length int, now time.Time) (p
 		return request, fmt.Errorf("%w: a reply before the reply to the credentials", ErrProtocol)
 	}
 	c.pending.pop()
-	c.coalescing.noteReply(now.Sub(request.sent))
+	c.coalescing.noteReply(now.Sub(request.sent), c.pending.len())
 	switch {
 	case request.joined != nil:
 		c.window.learn(joinedAs(request.call.Op), length/len(request.joined), now)

@@ -184,15 +184,26 @@ func (c *conn) appendLocked(batch []byte, call *Call, cost int, now time.Time) [
 
 // write sends bytes; callers hold writing.
 func (c *conn) write(b []byte, by time.Time) (int, error) {
-	if err := c.socket.SetWriteDeadline(by); err != nil {
-		return 0, err
+	if !by.Equal(c.writeBy) {
+		if err := c.socket.SetWriteDeadline(by); err != nil {
+			return 0, err
+		}
+		c.writeBy = by
 	}
 	return c.socket.Write(b)
 }
 
-// writeByLocked returns when a write that begins now must be done: when
-// go-zookeeper would take a silent server for dead.
-func (c *conn) writeByLocked() time.Time { return time.Now().Add(c.granted * 2 / 3) }
+// writeByLocked returns when a write that begins now must be done: when go-zookeeper would
+// take a silent server for dead, or up to an eighth earlier. To set a deadline takes time, so
+// that of the last write is kept while it will do. Callers hold writing as well.
+func (c *conn) writeByLocked() time.Time {
+	limit := c.granted * 2 / 3
+	by := time.Now().Add(limit)
+	if later := by.Sub(c.writeBy); 0 <= later && later < limit/8 {
+		return c.writeBy
+	}
+	return by
+}
 
 // enqueue accepts the calls, all or none, for the writer.
 func (c *conn) enqueue(calls []*Call) error {

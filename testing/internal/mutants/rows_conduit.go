@@ -22,6 +22,16 @@ var conduitMutants = []mutant{
 		test:     "^TestACallerIsNotKeptByAServerThatDoesNotRead$",
 	},
 	{
+		name:     "framework-write-by-an-old-deadline",
+		property: "A write has the time that a server which does not read is given, whenever the last write was.",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).writeByLocked",
+		old:      "0 <= later && later < limit/8",
+		new:      "0 <= later && !c.writeBy.IsZero()",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestAWriteKeepsADeadlineThatWillDo$",
+	},
+	{
 		name:     "framework-request-hops-to-the-next-session",
 		property: "A request that is bound to a session never runs in another one.",
 		dir:      "framework/internal/conduit",
