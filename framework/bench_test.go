@@ -20,10 +20,10 @@ type side struct {
 	call func() error
 }
 
-// The benchmarks of single requests compare those of a Framework, without and with
-// telemetry, with those of go-zookeeper alone, on the same server. "ratio" makes them in
-// turn and reports medians by go-zookeeper's, so that what else the machine does concerns
-// all alike.
+// The benchmarks below compare a request made by a Framework, without and with telemetry,
+// with the same request made by go-zookeeper, on the same server. "ratio" alternates between
+// the three and divides their medians by go-zookeeper's, so other work on the machine affects
+// all of them.
 
 func BenchmarkGet(b *testing.B) {
 	benchmarkSides(b, func(f *framework.Framework) error {

@@ -141,7 +141,7 @@ func (c *ServiceCache[T]) apply(e cache.Event) {
 func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 	if s.IsConnected() {
 		// The first picture is current when it is full.
-		if c.Wait(c.life) == nil && c.Age() > 0 && c.cache.Fresh(c.life) == nil && c.discovery.client.State().IsConnected() {
+		if c.Wait(c.life) == nil && c.isBehind() && c.cache.Fresh(c.life) == nil && c.discovery.client.State().IsConnected() {
 			c.fresh()
 		}
 		return
@@ -155,6 +155,13 @@ func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 			c.since = session.Deadline().Add(-session.Timeout())
 		}
 	}
+}
+
+// isBehind reports whether the picture may lack changes.
+func (c *ServiceCache[T]) isBehind() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.since.IsZero()
 }
 
 func (c *ServiceCache[T]) fresh() {

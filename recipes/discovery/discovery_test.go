@@ -216,7 +216,8 @@ func TestALookUpCostsNothing(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		register(t, registering, newInstance(id))
 	}
-	// A client of its own: that of the instances goes on to watch them.
+	// The client that registers the instances still sends requests to watch them, so the
+	// provider gets another one.
 	looking := zktest.Client(t, server)
 	d := newServices(t, looking)
 	for _, strategy := range []discovery.Strategy{discovery.RoundRobin(), discovery.Random(), discovery.Sticky(discovery.Random())} {

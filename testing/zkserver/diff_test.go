@@ -97,12 +97,12 @@ func (s *stage) endSessions() {
 	for _, old := range s.opened {
 		nc, err := dialTCP(s.addr)
 		require.NoError(s.tb, err)
+		s.tb.Cleanup(func() { nc.Close() })
 		c, err := handshake(nc, connection{timeoutMs: old.timeout, session: old.session, password: old.password})
 		if err == nil && c.session == old.session {
 			_, err = c.call(-11, body{})
 			require.NoError(s.tb, err)
 		}
-		nc.Close()
 	}
 	require.Equal(s.tb, "0", keysOf(s.tb, s.addr)["zk_global_sessions"])
 }

@@ -194,8 +194,8 @@ func (c *conn) write(b []byte, by time.Time) (int, error) {
 }
 
 // writeByLocked returns when a write that begins now must be done: when go-zookeeper would
-// take a silent server for dead, or up to an eighth earlier. To set a deadline takes time, so
-// that of the last write is kept while it will do. Callers hold writing as well.
+// take a silent server for dead, or up to an eighth earlier. Setting a deadline takes time, so
+// writes that follow each other closely share one. Callers hold writing as well.
 func (c *conn) writeByLocked() time.Time {
 	limit := c.granted * 2 / 3
 	by := time.Now().Add(limit)
