@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -319,9 +320,9 @@ func TestAHostNameWithoutADialer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, missing.Start())
 	defer func() { require.NoError(t, missing.Close()) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	err = missing.BlockUntilConnected(ctx)
 	var lookup *net.DNSError
-	require.ErrorAs(t, err, &lookup, "why there is no connection")
+	require.Eventually(t, func() bool { return errors.As(missing.Health().Err, &lookup) }, patience, time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorAs(t, missing.BlockUntilConnected(ctx), &lookup, "why there is no connection")
 }

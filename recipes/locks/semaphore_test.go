@@ -70,7 +70,7 @@ func TestAPermitIsAPermit(t *testing.T) {
 		s := create(client, locks.FixedLeases(3))
 		_, err := s.TryAcquire(leases[0].Context(withLimit(t)))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "a semaphore is not re-entrant")
-		short, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		short, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		_, err = s.Acquire(short)
 		require.ErrorIs(t, err, locks.ErrNotAcquired)

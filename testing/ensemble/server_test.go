@@ -5,6 +5,7 @@ package ensemble_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -173,8 +174,10 @@ func TestServerWithoutQuorumIsNotServing(t *testing.T) {
 	require.ErrorIs(t, err, ensemble.ErrNotServing)
 
 	require.NotZero(t, e.Server(2).PID(), "it is left running")
-	_, err = e.Server(2).Mntr(t.Context())
-	require.ErrorIs(t, err, ensemble.ErrNotServing)
+	require.Eventually(t, func() bool {
+		_, err := e.Server(2).Mntr(t.Context())
+		return errors.Is(err, ensemble.ErrNotServing)
+	}, time.Minute, 10*time.Millisecond, "once it listens")
 	require.NoError(t, e.Server(0).Restart(t.Context()))
 	_, err = e.Leader(t.Context())
 	require.NoError(t, err)
