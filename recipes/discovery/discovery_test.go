@@ -256,7 +256,20 @@ func TestAProviderThatIsCutOffGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a", got.ID)
 
+	asked, answer := make(chan string, 1), make(chan struct{})
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpSync {
+			return zkserver.Pass
+		}
+		asked <- r.Path
+		return zkserver.HoldUntil(answer)
+	})
+	defer remove()
 	require.NoError(t, server.Restart())
+	require.Eventually(t, func() bool { return len(asked) > 0 || p.Age() == 0 }, limit, time.Millisecond)
+	require.NotZero(t, p.Age(), "until the server, which may be behind, has answered a sync")
+	require.Equal(t, "/services/orders", <-asked)
+	close(answer)
 	require.Eventually(t, func() bool { return p.Age() == 0 }, limit, time.Millisecond)
 }
 

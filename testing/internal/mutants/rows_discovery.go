@@ -41,4 +41,14 @@ var discoveryMutants = []mutant{
 		pkg:      "./recipes/discovery",
 		test:     "^TestARegistrationWaitsForTheRemovalOfTheSameInstance$",
 	},
+	{
+		name:     "discovery-current-without-a-sync",
+		property: "After an outage, instances count as current once the server has caught up, not before.",
+		dir:      "recipes/discovery",
+		in:       "(*ServiceCache).connected",
+		old:      "c.cache.Fresh(c.life) == nil &&",
+		new:      "",
+		pkg:      "./recipes/discovery",
+		test:     "^TestAProviderThatIsCutOffGoesOn$",
+	},
 }
