@@ -23,8 +23,8 @@ func TestAPausedServerCostsNoSession(t *testing.T) {
 		return
 	}
 	const (
-		timeout = 6 * time.Second
-		paused  = 8 * time.Second
+		timeout = 10 * time.Second
+		paused  = 12 * time.Second
 		clients = 20
 	)
 	servers := zktest.NewEnsemble(t, 3)

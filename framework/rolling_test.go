@@ -34,7 +34,7 @@ func TestServersGoOneByOne(t *testing.T) {
 
 	// One without the others serves nobody, whichever the client was connected to.
 	require.NoError(t, servers.AwaitSync(t.Context()))
-	alone := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(2*time.Second))
+	alone := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(4*time.Second))
 	session, states := alone.Session(), recordStates(alone)
 	require.NoError(t, servers.Server(0).Kill())
 	require.NoError(t, servers.Server(2).Kill())

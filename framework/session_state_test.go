@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -229,8 +230,8 @@ func TestARealServerRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a ZooKeeper server")
 	}
-	e := zktest.NewEnsemble(t, 1)
-	f, err := framework.New(e.ConnectString(), framework.WithSessionTimeout(10*time.Second))
+	e := zktest.NewEnsemble(t, 1, ensemble.WithTick(2*time.Second))
+	f, err := framework.New(e.ConnectString(), framework.WithSessionTimeout(40*time.Second))
 	require.NoError(t, err)
 	states := recordStates(f)
 	require.NoError(t, f.Start())
@@ -297,7 +298,7 @@ func TestNothingListening(t *testing.T) {
 
 func TestKillSession(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(5*time.Second))
+		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
 		require.NoError(t, err)
 		states := recordStates(f)
 		require.NoError(t, f.Start())
@@ -324,7 +325,7 @@ func TestKillSession(t *testing.T) {
 func TestBlackhole(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithTick(100*time.Millisecond))
 	proxy := zktest.NewProxy(t, server.Addr())
-	f, err := framework.New(proxy.Addr(), framework.WithSessionTimeout(2*time.Second))
+	f, err := framework.New(proxy.Addr(), framework.WithSessionTimeout(6*time.Second))
 	require.NoError(t, err)
 	states := recordStates(f)
 	require.NoError(t, f.Start())

@@ -17,3 +17,5 @@ func dieWithParent(*syscall.SysProcAttr) {}
 func adopt() {}
 
 func killOrphans() {}
+
+func killDescendants() bool { return false }

@@ -101,7 +101,7 @@ func TestLockRunWithoutAServer(t *testing.T) {
 // and that must be enough on a busy machine. The long one ends after the test, so whatever
 // ends the command was no deadline.
 const (
-	shortSession = 5 * time.Second
+	shortSession = 15 * time.Second
 	longSession  = 10 * time.Minute
 )
 
@@ -130,6 +130,10 @@ const (
 	opening = `exec >"$` + pipeOfTokens + `"; echo guard $PPID; `
 
 	tokens = `while :; do echo $CURATOR_LOCK_TOKEN; sleep 0.05; done`
+
+	// signed leaves a sign for untilSigned when it has begun to work.
+	signed      = `echo $CURATOR_LOCK_TOKEN; >"$` + pipeOfTokens + `.sign"; ` + tokens
+	untilSigned = `until [ -e "$` + pipeOfTokens + `.sign" ]; do sleep 0.01; done; `
 )
 
 // stubborn does not end at SIGTERM.
@@ -241,7 +245,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("SIGTERM", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, tokens)
+		p := start(t, server, server.Addr(), longSession, tokens)
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.end(exitSignal + int(syscall.SIGTERM))
 		require.Zero(t, p.nothingLeft())
@@ -249,7 +253,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("the command heeds SIGTERM", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, `trap 'exit 5' TERM; `+tokens)
+		p := start(t, server, server.Addr(), longSession, `trap 'exit 5' TERM; `+tokens)
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.end(5)
 		require.Zero(t, p.nothingLeft())
@@ -257,14 +261,14 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("the command is killed", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, `sh -c 'echo $CURATOR_LOCK_TOKEN; sleep 1'; kill -9 $$`)
+		p := start(t, server, server.Addr(), longSession, `sh -c 'echo $CURATOR_LOCK_TOKEN; sleep 1'; kill -9 $$`)
 		p.end(exitSignal + int(syscall.SIGKILL))
 		require.Zero(t, p.nothingLeft())
 	})
 	t.Run("the command leaves processes behind", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, `(trap '' TERM; `+tokens+`) & sleep 1`)
+		p := start(t, server, server.Addr(), longSession, `(trap '' TERM; `+signed+`) & `+untilSigned+`exit 0`)
 		p.end(0)
 		require.Zero(t, p.nothingLeft())
 	})
@@ -330,7 +334,7 @@ func TestLockRunUnderFaults(t *testing.T) {
 func TestTheConnectionComesBack(t *testing.T) {
 	server := newServerFor(t)
 	proxy := zktest.NewProxy(t, server)
-	p := start(t, server, proxy.Addr(), shortSession, `echo $CURATOR_LOCK_TOKEN; sleep 1; exit 7`)
+	p := start(t, server, proxy.Addr(), longSession, `echo $CURATOR_LOCK_TOKEN; sleep 1; exit 7`)
 	proxy.Cut()
 	p.end(7)
 	require.Zero(t, p.nothingLeft())

@@ -184,12 +184,12 @@ func TestNewcomerIsNotWarned(t *testing.T) {
 
 // TestSettings starts the program with every flag that changes what clients see.
 func TestSettings(t *testing.T) {
-	addr := serve(t, "-min-session-timeout", "3s", "-max-session-timeout", "4s", "-max-request", "2000000", "-reconfig",
+	addr := serve(t, "-min-session-timeout", "30s", "-max-session-timeout", "40s", "-max-request", "2000000", "-reconfig",
 		"-max-client-connections", "2", "-container-check", "10ms", "-super-digest", zkserver.SuperDigest("secret"))
 	client := zktest.Client(t, addr, framework.WithSessionTimeout(time.Minute), framework.WithMaxRequestSize(2_000_000))
-	require.Equal(t, 4*time.Second, client.Session().Timeout())
+	require.Equal(t, 40*time.Second, client.Session().Timeout())
 	short := zktest.Client(t, addr, framework.WithSessionTimeout(time.Second))
-	require.Equal(t, 3*time.Second, short.Session().Timeout())
+	require.Equal(t, 30*time.Second, short.Session().Timeout())
 	third, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	if err == nil { // a reset may come before the connection is known to be there
 		defer third.Close()

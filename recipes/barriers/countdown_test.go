@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,7 +71,7 @@ func TestALostReplyToACount(t *testing.T) {
 // may die before, or not hear that it was the last.
 func TestALatchOpensWithoutThoseThatHaveCounted(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, counter := zktest.Client(t, server, framework.WithSessionTimeout(time.Second)), zktest.Client(t, server)
+	client, counter := zktest.Client(t, server, framework.WithSessionTimeout(shortSession)), zktest.Client(t, server)
 	l := newCountDown(t, counter, 2)
 	require.NoError(t, l.CountDown(withLimit(t)))
 	opening := later(func() error { return newCountDown(t, client, 2).Await(withLimit(t)) })

@@ -161,7 +161,7 @@ func TestAMemberWhoseSessionEndsHasNotEntered(t *testing.T) {
 
 func TestThoseWhoLeaveNoticeADeadMember(t *testing.T) {
 	server := zktest.NewServer(t)
-	client := zktest.Client(t, server, framework.WithSessionTimeout(time.Second))
+	client := zktest.Client(t, server, framework.WithSessionTimeout(shortSession))
 	dies := zktest.Client(t, server)
 	b, other := newDouble(t, client, 2), newDouble(t, dies, 2)
 	result := later(func() error { return b.Enter(withLimit(t)) })

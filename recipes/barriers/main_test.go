@@ -19,6 +19,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m))
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 2 * time.Minute
 
+// shortSession is how often a call looks again by itself.
+const shortSession = 3 * time.Second
+
 // path is where the barrier of a test is.
 const path = "/barriers/a"
 

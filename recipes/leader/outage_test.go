@@ -18,8 +18,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// shortSession is as short as a server grants.
-const shortSession = 2 * time.Second
+// shortSession is for candidates that are to lose their session by its timeout.
+const shortSession = 4 * time.Second
 
 // linked returns a client whose connection a test can hurt.
 func linked(tb testing.TB, server zktest.Backend, opts ...framework.Option) (*framework.Framework, *zkproxy.Proxy) {

@@ -89,7 +89,7 @@ func TestTheHolderKnowsFirstBehindAFullPipe(t *testing.T) {
 	}
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	require.NoError(t, writer.SetWriteDeadline(time.Time{}))
-	holder := zktest.Client(t, proxy.Addr(), framework.WithSessionTimeout(time.Second),
+	holder := zktest.Client(t, proxy.Addr(), framework.WithSessionTimeout(shortSession),
 		framework.WithLogger(slog.New(slog.NewTextHandler(writer, nil))))
 	t.Cleanup(func() { // ends the write that is stuck
 		_ = reader.Close()

@@ -27,7 +27,7 @@ const (
 	trialsAtOnce = 10
 
 	// shortSession is for holders that are to lose their session by its timeout.
-	shortSession = 2 * time.Second
+	shortSession = 4 * time.Second
 )
 
 // contest is one trial: a holder, and a rival that waits for the lock, each on a
