@@ -182,42 +182,43 @@ func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
 
 // While znodes have little data, many exists are few requests. One that sets a watch stays alone.
 func TestExistsShareRequests(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	const n = 320
-	paths := createFolder(t, f, n)
-	_, err := existTogether(t.Context(), f, paths)
-	require.NoError(t, err)
-
-	alone, together := countExists(server)
-	_, err = existTogether(t.Context(), f, paths)
-	require.NoError(t, err)
-	require.Zero(t, alone.Load())
-	require.EqualValues(t, n/16, together.Load())
-
-	var watch *framework.Watch
-	reads := make([]framework.Read, n)
-	for i, path := range paths {
-		reads[i] = framework.ReadStat(path, new(*framework.Stat))
-	}
-	reads[10] = framework.ReadStat(paths[10], new(*framework.Stat), framework.Watched(&watch))
-	require.NoError(t, f.Pipeline(t.Context(), reads...))
-	defer watch.Cancel()
-	require.EqualValues(t, 1, alone.Load())
-	require.NoError(t, f.Set(t.Context(), paths[10], nil))
-	zktest.Await(t, watch.Fired(), "the watch")
-
-	for i, path := range paths {
-		require.NoError(t, f.Set(t.Context(), path, numbered(i, 300)))
-	}
-	for _, path := range paths[:3] {
-		_, err := f.Exists(t.Context(), path)
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		const many = 320
+		paths := createFolder(t, f, many)
+		_, err := existTogether(t.Context(), f, paths)
 		require.NoError(t, err)
-	}
-	before := together.Load()
-	_, err = existTogether(t.Context(), f, paths)
-	require.NoError(t, err)
-	require.Equal(t, before, together.Load(), "nobody has asked for data of this length")
+
+		alone, together := countExists(n.server)
+		_, err = existTogether(t.Context(), f, paths)
+		require.NoError(t, err)
+		require.Zero(t, alone.Load())
+		require.EqualValues(t, many/16, together.Load())
+
+		var watch *framework.Watch
+		reads := make([]framework.Read, many)
+		for i, path := range paths {
+			reads[i] = framework.ReadStat(path, new(*framework.Stat))
+		}
+		reads[10] = framework.ReadStat(paths[10], new(*framework.Stat), framework.Watched(&watch))
+		require.NoError(t, f.Pipeline(t.Context(), reads...))
+		defer watch.Cancel()
+		require.EqualValues(t, 1, alone.Load())
+		require.NoError(t, f.Set(t.Context(), paths[10], nil))
+		zktest.Await(t, watch.Fired(), "the watch")
+
+		for i, path := range paths {
+			require.NoError(t, f.Set(t.Context(), path, numbered(i, 300)))
+		}
+		for _, path := range paths[:3] {
+			_, err := f.Exists(t.Context(), path)
+			require.NoError(t, err)
+		}
+		before := together.Load()
+		_, err = existTogether(t.Context(), f, paths)
+		require.NoError(t, err)
+		require.Equal(t, before, together.Load(), "nobody has asked for data of this length")
+	})
 }
 
 // countExists counts the requests for Stats, alone and together.
@@ -238,36 +239,37 @@ func countExists(server *zkserver.Server) (alone, together *atomic.Int32) {
 // When the client knows that the server is new enough and the data short, many reads are few
 // requests. A read that sets a watch stays alone, at its place.
 func TestReadsOfDataShareRequests(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	const n = 300
-	paths := createFolder(t, f, n)
-	_, err := readTogether(t.Context(), f, paths)
-	require.NoError(t, err)
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		const many = 300
+		paths := createFolder(t, f, many)
+		_, err := readTogether(t.Context(), f, paths)
+		require.NoError(t, err)
 
-	alone, together := countReads(server)
-	_, err = readTogether(t.Context(), f, paths)
-	require.NoError(t, err)
-	require.Zero(t, alone.Load())
-	require.EqualValues(t, 5, together.Load())
+		alone, together := countReads(n.server)
+		_, err = readTogether(t.Context(), f, paths)
+		require.NoError(t, err)
+		require.Zero(t, alone.Load())
+		require.EqualValues(t, 5, together.Load())
 
-	var watch *framework.Watch
-	reads := make([]framework.Read, n)
-	for i, path := range paths {
-		reads[i] = framework.ReadData(path, nil)
-	}
-	reads[10] = framework.ReadData(paths[10], nil, framework.Watched(&watch))
-	require.NoError(t, f.Pipeline(t.Context(), reads...))
-	defer watch.Cancel()
-	require.EqualValues(t, 1, alone.Load())
-	require.EqualValues(t, 5+1+5, together.Load())
-	require.NoError(t, f.Set(t.Context(), paths[10], nil))
-	zktest.Await(t, watch.Fired(), "the watch")
-	require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
+		var watch *framework.Watch
+		reads := make([]framework.Read, many)
+		for i, path := range paths {
+			reads[i] = framework.ReadData(path, nil)
+		}
+		reads[10] = framework.ReadData(paths[10], nil, framework.Watched(&watch))
+		require.NoError(t, f.Pipeline(t.Context(), reads...))
+		defer watch.Cancel()
+		require.EqualValues(t, 1, alone.Load())
+		require.EqualValues(t, 5+1+5, together.Load())
+		require.NoError(t, f.Set(t.Context(), paths[10], nil))
+		zktest.Await(t, watch.Fired(), "the watch")
+		require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
 
-	_, err = f.Get(t.Context(), paths[0])
-	require.NoError(t, err)
-	require.EqualValues(t, 2, alone.Load(), "there was nothing to share with")
+		_, err = f.Get(t.Context(), paths[0])
+		require.NoError(t, err)
+		require.EqualValues(t, 2, alone.Load(), "there was nothing to share with")
+	})
 }
 
 // Many goroutines that read by themselves share requests too, as soon as the client knows the

@@ -323,7 +323,7 @@ func TestKillSession(t *testing.T) {
 
 // TestBlackhole is the outage that only silence tells of, on real sockets.
 func TestBlackhole(t *testing.T) {
-	server := zktest.NewServer(t, zkserver.WithTick(100*time.Millisecond))
+	server := zktest.NewServer(t, zkserver.WithTick(300*time.Millisecond))
 	proxy := zktest.NewProxy(t, server.Addr())
 	f, err := framework.New(proxy.Addr(), framework.WithSessionTimeout(6*time.Second))
 	require.NoError(t, err)
