@@ -343,22 +343,23 @@ func TestReadsAreSentAloneToOlderServers(t *testing.T) {
 
 // Data that has grown, so that it does not fit into one reply, is read alone.
 func TestJoinedReadsThatAreTooLongTogether(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server, framework.WithMaxReplySize(64<<10))
-	paths := createFolder(t, f, 64)
-	_, err := readTogether(t.Context(), f, paths)
-	require.NoError(t, err)
-	for i, path := range paths {
-		require.NoError(t, f.Set(t.Context(), path, numbered(i, 10<<10)))
-	}
-	alone, together := countReads(server)
-	got, err := readTogether(t.Context(), f, paths)
-	require.NoError(t, err)
-	for i := range paths {
-		require.Equal(t, numbered(i, 10<<10), got[i].data)
-	}
-	require.NotZero(t, together.Load())
-	require.EqualValues(t, len(paths), alone.Load())
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithMaxReplySize(64<<10))
+		paths := createFolder(t, f, 64)
+		_, err := readTogether(t.Context(), f, paths)
+		require.NoError(t, err)
+		for i, path := range paths {
+			require.NoError(t, f.Set(t.Context(), path, numbered(i, 10<<10)))
+		}
+		alone, together := countReads(n.server)
+		got, err := readTogether(t.Context(), f, paths)
+		require.NoError(t, err)
+		for i := range paths {
+			require.Equal(t, numbered(i, 10<<10), got[i].data)
+		}
+		require.NotZero(t, together.Load())
+		require.EqualValues(t, len(paths), alone.Load())
+	})
 }
 
 // A lost reply and a server that is too busy are repeated for all of them.
@@ -393,24 +394,25 @@ func TestMalformedRepliesToJoinedReads(t *testing.T) {
 		"an error without code": result(0xffffffff),
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			f := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
-			paths := createFolder(t, f, 64)
-			_, err := readTogether(t.Context(), f, paths)
-			require.NoError(t, err)
-			remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op == zkserver.OpMultiRead {
-					return zkserver.RespondWith(replyFrame(r.Xid, 0, body))
-				}
-				return zkserver.Pass
+			inMemory(t, func(t *testing.T, n *memnet) {
+				f := n.client(t, framework.WithRetryPolicy(retry.None()))
+				paths := createFolder(t, f, 64)
+				_, err := readTogether(t.Context(), f, paths)
+				require.NoError(t, err)
+				remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpMultiRead {
+						return zkserver.RespondWith(replyFrame(r.Xid, 0, body))
+					}
+					return zkserver.Pass
+				})
+				_, err = readTogether(t.Context(), f, paths)
+				require.ErrorIs(t, err, framework.ErrMalformedReply)
+				remove()
+				require.NoError(t, f.Sync(t.Context(), "/")) // waits for the connection
+				got, err := readTogether(t.Context(), f, paths)
+				require.NoError(t, err)
+				require.Equal(t, numbered(63, short), got[63].data)
 			})
-			_, err = readTogether(t.Context(), f, paths)
-			require.ErrorIs(t, err, framework.ErrMalformedReply)
-			remove()
-			require.NoError(t, f.Sync(t.Context(), "/")) // waits for the connection
-			got, err := readTogether(t.Context(), f, paths)
-			require.NoError(t, err)
-			require.Equal(t, numbered(63, short), got[63].data)
 		})
 	}
 }

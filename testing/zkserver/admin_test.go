@@ -27,8 +27,8 @@ func keysOf(tb testing.TB, addr string) map[string]string {
 }
 
 func TestAdminCommands(t *testing.T) {
-	srv := start(t, zkserver.WithTick(100*time.Millisecond))
-	c := rawTo(t, srv, connection{timeoutMs: 2000})
+	srv := start(t, zkserver.WithTick(3*time.Second))
+	c := rawTo(t, srv, connection{timeoutMs: 60_000})
 	c.must(t, 1, createBody("/e", "", 1))
 	c.must(t, 4, body{}.str("/e").flag(true))
 	c.must(t, 8, body{}.str("/e").flag(true))
@@ -42,10 +42,10 @@ func TestAdminCommands(t *testing.T) {
 		"srvr": `^Zookeeper version: 3\.8\.0-.*, built on .*\nLatency min/avg/max: \d+/\d+\.\d/\d+\n` +
 			`Received: \d+\nSent: \d+\nConnections: 2\nOutstanding: 0\nZxid: 0x2\nMode: standalone\nNode count: 6\n$`,
 		"stat": `(?s)^Zookeeper version: .*\nClients:\n.* /` + local + `\[1\]\(queued=0,recved=4,sent=4\)\n.*Latency.*Mode: standalone`,
-		"cons": ` /` + local + `\[1\]\(queued=0,recved=4,sent=4,sid=` + id + `,lop=GETC,est=\d+,to=2000,lcxid=0x3,lzxid=0x2,`,
+		"cons": ` /` + local + `\[1\]\(queued=0,recved=4,sent=4,sid=` + id + `,lop=GETC,est=\d+,to=60000,lcxid=0x3,lzxid=0x2,`,
 		"dump": `(?s)Session Sets \(1\)/\(1\):\n1 expire at .*:\n\t` + id + `\n.*Sessions with Ephemerals \(1\):\n` + id +
 			`:\n\t/e\nConnections dump:\nConnections Sets \(2\)/\(2\):.*sessionId: ` + id,
-		"conf": `(?s)^clientPort=` + port + `\n.*tickTime=100\n.*minSessionTimeout=200\nmaxSessionTimeout=2000\n.*serverId=0\n$`,
+		"conf": `(?s)^clientPort=` + port + `\n.*tickTime=3000\n.*minSessionTimeout=6000\nmaxSessionTimeout=60000\n.*serverId=0\n$`,
 		"envi": `(?s)^Environment:\nzookeeper\.version=3\.8\.0-.*\nhost\.name=.*\nos\.name=`,
 		"wchs": `^1 connections watching 1 paths\nTotal watches:1\n$`,
 		"wchp": `^/e\n\t` + id + `\n\n$`,

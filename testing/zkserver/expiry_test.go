@@ -235,8 +235,8 @@ func (h blockingHandler) Handle(_ context.Context, r slog.Record) error {
 func TestSlowRequestExpiresNoSession(t *testing.T) {
 	t.Parallel()
 	const (
-		tick    = 100 * time.Millisecond
-		timeout = time.Second
+		tick    = 250 * time.Millisecond
+		timeout = 5 * time.Second
 	)
 	slow := blockingHandler{
 		Handler: slog.DiscardHandler, seen: new(atomic.Int32), entered: make(chan struct{}), release: make(chan struct{}),

@@ -100,9 +100,9 @@ func TestServeConn(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
-	srv := start(t, zkserver.WithTick(20*time.Millisecond))
-	long := rawTo(t, srv, connection{timeoutMs: 400})
-	watcher := rawTo(t, srv, connection{timeoutMs: 400})
+	srv := start(t)
+	long := rawTo(t, srv, connection{})
+	watcher := rawTo(t, srv, connection{})
 	watcher.watchMissing(t, "/a")
 	srv.Pause()
 	srv.Pause()

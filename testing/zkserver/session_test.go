@@ -107,14 +107,14 @@ func TestReconnect(t *testing.T) {
 	first.must(t, 1, createBody("/e", "", 1))
 	first.must(t, 4, body{}.str("/e").flag(true))
 
-	second := rawTo(t, srv, connection{session: first.session, password: first.password, timeoutMs: 2000})
+	second := rawTo(t, srv, connection{session: first.session, password: first.password, timeoutMs: 9000})
 	require.Equal(t, first.session, second.session)
 	require.Equal(t, first.password, second.password)
-	require.EqualValues(t, 2000, second.timeout)
+	require.EqualValues(t, 9000, second.timeout)
 	first.hungUp(t)
 	require.Equal(t, zkserver.Stats{Znodes: 6, Ephemerals: 1, Connections: 1, Sessions: 1}, srv.Stats(),
 		"watches go with their connection")
-	require.Equal(t, 2*time.Second, srv.Sessions()[0].Timeout)
+	require.Equal(t, 9*time.Second, srv.Sessions()[0].Timeout)
 	second.must(t, 5, body{}.str("/e").str("x").int(-1))
 	require.Empty(t, second.events(t))
 }
