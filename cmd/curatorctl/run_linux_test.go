@@ -9,11 +9,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// elsewhere works in a process group of its own.
-const elsewhere = `setsid sh -c '` + signed + `' & ` + untilSigned
-
 // scattered works in two process groups, and only when there are both. Neither of them ends at SIGTERM.
-const scattered = `trap '' TERM; ` + elsewhere + tokens
+const scattered = `trap '' TERM; setsid sh -c '>"$` + pipeOfTokens + `.left"; ` + tokens + `' & ` +
+	`until [ -e "$` + pipeOfTokens + `.left" ]; do sleep 0.01; done; ` + tokens
 
 // TestProcessesThatLeaveTheirGroup end with the command too. On Linux they are found by
 // whichever of lock run and its guard is left.
@@ -22,7 +20,8 @@ func TestProcessesThatLeaveTheirGroup(t *testing.T) {
 	t.Run("the command ends", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, elsewhere+`exit 6`)
+		p := start(t, server, server.Addr(), longSession, `setsid sh -c '`+tokens+`' & `+untilTold+`exit 6`)
+		p.tell()
 		p.end(6)
 		require.Zero(t, p.nothingLeft())
 	})

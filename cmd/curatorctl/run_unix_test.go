@@ -114,6 +114,7 @@ type patient struct {
 	server  *zkserver.Server
 	client  *framework.Framework
 	cmd     *exec.Cmd
+	pipe    string
 	stderr  bytes.Buffer
 	holder  locks.Participant
 	guard   int // its process; set when the command has begun
@@ -131,9 +132,8 @@ const (
 
 	tokens = `while :; do echo $CURATOR_LOCK_TOKEN; sleep 0.05; done`
 
-	// signed leaves a sign for untilSigned when it has begun to work.
-	signed      = `echo $CURATOR_LOCK_TOKEN; >"$` + pipeOfTokens + `.sign"; ` + tokens
-	untilSigned = `until [ -e "$` + pipeOfTokens + `.sign" ]; do sleep 0.01; done; `
+	// untilTold waits for tell.
+	untilTold = `until [ -e "$` + pipeOfTokens + `.told" ]; do sleep 0.01; done; `
 )
 
 // stubborn does not end at SIGTERM.
@@ -166,15 +166,15 @@ func startAlone(t *testing.T, server *zkserver.Server, servers string, session t
 		t: t, server: server, client: zktest.Client(t, server), rival: make(chan error, 1),
 		refused: make(chan int, 1), begun: make(chan struct{}), ended: make(chan error, 1),
 	}
-	pipe := filepath.Join(t.TempDir(), "tokens")
-	require.NoError(t, unix.Mkfifo(pipe, 0o600))
-	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // first, so that the reader need not wait for a writer
+	p.pipe = filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, unix.Mkfifo(p.pipe, 0o600))
+	writer, err := os.OpenFile(p.pipe, os.O_RDWR, 0) // first, so that the reader need not wait for a writer
 	require.NoError(t, err)
-	reader, err := os.Open(pipe)
+	reader, err := os.Open(p.pipe)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = reader.Close() }) // what is left after a failure ends with SIGPIPE
 	p.cmd = exec.Command(os.Args[0], "lock", "run", "-session-timeout", session.String(), "/locks/judged", "--", "sh", "-c", opening+script)
-	p.cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+servers, pipeOfTokens+"="+pipe)
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+servers, pipeOfTokens+"="+p.pipe)
 	p.cmd.Stderr = &p.stderr
 	require.NoError(t, p.cmd.Start())
 	go p.judge(reader)
@@ -211,6 +211,12 @@ func (p *patient) judge(reader *os.File) {
 		}
 	}
 	p.refused <- refused
+}
+
+// tell lets a script go on that waits untilTold.
+func (p *patient) tell() {
+	p.t.Helper()
+	require.NoError(p.t, os.WriteFile(p.pipe+".told", nil, 0o600))
 }
 
 // end waits for the end of the program.
@@ -261,14 +267,16 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("the command is killed", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, `sh -c 'echo $CURATOR_LOCK_TOKEN; sleep 1'; kill -9 $$`)
+		p := start(t, server, server.Addr(), longSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`kill -9 $$`)
+		p.tell()
 		p.end(exitSignal + int(syscall.SIGKILL))
 		require.Zero(t, p.nothingLeft())
 	})
 	t.Run("the command leaves processes behind", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, `(trap '' TERM; `+signed+`) & `+untilSigned+`exit 0`)
+		p := start(t, server, server.Addr(), longSession, `(trap '' TERM; `+tokens+`) & `+untilTold+`exit 0`)
+		p.tell()
 		p.end(0)
 		require.Zero(t, p.nothingLeft())
 	})
@@ -334,8 +342,9 @@ func TestLockRunUnderFaults(t *testing.T) {
 func TestTheConnectionComesBack(t *testing.T) {
 	server := newServerFor(t)
 	proxy := zktest.NewProxy(t, server)
-	p := start(t, server, proxy.Addr(), longSession, `echo $CURATOR_LOCK_TOKEN; sleep 1; exit 7`)
+	p := start(t, server, proxy.Addr(), longSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`exit 7`)
 	proxy.Cut()
+	p.tell()
 	p.end(7)
 	require.Zero(t, p.nothingLeft())
 }
