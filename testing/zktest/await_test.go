@@ -18,10 +18,10 @@ func TestAwait(t *testing.T) {
 		ch := make(chan int)
 		time.AfterFunc(time.Second, func() { ch <- 7 })
 		require.Equal(t, 7, zktest.Await(t, ch, "the number"))
-		time.AfterFunc(29*time.Second, func() { close(ch) })
+		time.AfterFunc(59*time.Second, func() { close(ch) })
 		require.Zero(t, zktest.Await(t, ch, "the end"))
 		never := make(chan int)
-		require.Equal(t, "zktest: the number has not come within 30s",
+		require.Equal(t, "zktest: the number has not come within 1m0s",
 			fails(t, func(tb testing.TB) { zktest.Await(tb, never, "the number") }))
 	})
 }
@@ -37,7 +37,7 @@ func TestAwaitState(t *testing.T) {
 		heal()
 		zktest.AwaitState(t, client, framework.Reconnected)
 		failure := fails(t, func(tb testing.TB) { zktest.AwaitState(tb, client, framework.Lost, framework.Suspended) })
-		require.Equal(t, "zktest: the client is RECONNECTED after 30s, want [LOST SUSPENDED]", failure)
+		require.Equal(t, "zktest: the client is RECONNECTED after 1m0s, want [LOST SUSPENDED]", failure)
 	})
 }
 
