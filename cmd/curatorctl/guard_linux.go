@@ -22,37 +22,29 @@ func adopt() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// killOrphans kills the descendants of this process until there are none.
+// killOrphans kills the children of this process, and theirs, until there are none.
 func killOrphans() {
-	for killDescendants() {
+	for {
+		children := childrenOf(os.Getpid())
+		if len(children) == 0 {
+			return
+		}
+		for _, pid := range children {
+			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+		}
 		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && err != unix.EINTR {
 			return
 		}
 	}
 }
 
-// killDescendants kills the children of this process, and theirs. It reports whether there
-// were any. It may miss those that begin meanwhile.
-func killDescendants() bool {
-	children := childrenByParent()
-	var kill func(parent int)
-	kill = func(parent int) {
-		for _, pid := range children[parent] {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
-			kill(pid)
-		}
-	}
-	kill(os.Getpid())
-	return len(children[os.Getpid()]) > 0
-}
-
-// childrenByParent returns all processes by the process whose child they are.
-func childrenByParent() map[int][]int {
+// childrenOf returns the processes whose parent that is.
+func childrenOf(parent int) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	children := make(map[int][]int)
+	var children []int
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -64,11 +56,8 @@ func childrenByParent() map[int][]int {
 		}
 		// pid (name) state parent ...; the name may contain anything
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 2 {
-			continue
-		}
-		if parent, err := strconv.Atoi(string(fields[1])); err == nil {
-			children[parent] = append(children[parent], pid)
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+			children = append(children, pid)
 		}
 	}
 	return children

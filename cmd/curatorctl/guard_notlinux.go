@@ -17,5 +17,3 @@ func dieWithParent(*syscall.SysProcAttr) {}
 func adopt() {}
 
 func killOrphans() {}
-
-func killDescendants() bool { return false }

@@ -69,7 +69,6 @@ func guard() int {
 	}()
 	g.watch(exited)
 	g.signal(unix.SIGKILL)
-	killDescendants() // also those that have left the group, before the command's end is known
 	<-exited
 	killOrphans()
 	takeTerminalBack()
