@@ -39,7 +39,7 @@ func TestAdminCommands(t *testing.T) {
 	for command, want := range map[string]string{
 		"ruok": `^imok$`,
 		"isro": `^rw$`,
-		"srvr": `^Zookeeper version: 3\.8\.0-.*, built on .*\nLatency min/avg/max: \d+/\d+\.\d/\d+\n` +
+		"srvr": `^Zookeeper version: 3\.8\.0-.*, built on .*\nLatency min/avg/max: \d+/\d+\.\d{1,4}/\d+\n` +
 			`Received: \d+\nSent: \d+\nConnections: 2\nOutstanding: 0\nZxid: 0x2\nMode: standalone\nNode count: 6\n$`,
 		"stat": `(?s)^Zookeeper version: .*\nClients:\n.* /` + local + `\[1\]\(queued=0,recved=4,sent=4\)\n.*Latency.*Mode: standalone`,
 		"cons": ` /` + local + `\[1\]\(queued=0,recved=4,sent=4,sid=` + id + `,lop=GETC,est=\d+,to=60000,lcxid=0x3,lzxid=0x2,`,
