@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -23,11 +24,11 @@ func TestAPausedServerCostsNoSession(t *testing.T) {
 		return
 	}
 	const (
-		timeout = 10 * time.Second
-		paused  = 12 * time.Second
+		timeout = 15 * time.Second
+		paused  = 17 * time.Second
 		clients = 20
 	)
-	servers := zktest.NewEnsemble(t, 3)
+	servers := zktest.NewEnsemble(t, 3, ensemble.WithConfig("maxSessionTimeout", strconv.Itoa(int(timeout.Milliseconds()))))
 	var all []*worker
 	for range clients {
 		f := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(timeout))
@@ -74,7 +75,7 @@ func pauseFor(t *testing.T, s *ensemble.Server, d time.Duration, all []*worker) 
 // work writes until the context ends.
 func (w *worker) work(ctx context.Context) {
 	w.writes, w.silence = 0, 0
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for last := time.Now(); ; {
 		if err := w.f.Set(ctx, "/", nil); err == nil {
