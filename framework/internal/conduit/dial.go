@@ -82,7 +82,9 @@ func Address(ctx context.Context) string {
 
 // attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there
 // is a session to save, the untried servers of this round share the time left of it, so
-// that a paused server cannot use it up while others are healthy.
+// that a paused server cannot use it up while others are healthy. The server of the last
+// connection, which comes last, gets what the others leave: it may have fallen silent, and
+// then a third of the session is left for all.
 func (c *connector) attemptLimit() time.Duration {
 	left, granted := c.lease.left(c.clock.now())
 	if left == 0 {

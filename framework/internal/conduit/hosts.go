@@ -39,6 +39,7 @@ type hosts struct {
 	left        int      // servers that this round has yet to try
 	further     []target // other addresses of the servers it has tried
 	now         target   // being tried
+	last        string   // the server of the last connection
 	again       bool     // now is one of further
 	attempts    int      // since the last stable connection
 	spread      time.Duration
@@ -166,7 +167,7 @@ func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.connectedAt = time.Now()
-	h.left, h.further = 0, nil
+	h.left, h.further, h.last = 0, nil, h.now.server
 }
 
 // all returns the servers, in any order.
@@ -191,11 +192,18 @@ func (h *hosts) stop() {
 	h.stopped = true
 }
 
-// untried returns how many attempts of this round are left, with the one under way.
+// untried returns how many attempts of this round are left, with the one under way. The
+// server of the last connection does not count while there are others to try.
 func (h *hosts) untried() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.left + len(h.further) + 1
+	n := h.left + len(h.further) + 1
+	for i := range h.left {
+		if h.servers[(h.next+i)%len(h.servers)] == h.last {
+			n--
+		}
+	}
+	return n
 }
 
 // addresses returns how many addresses of the server that is being tried are left, with

@@ -39,6 +39,26 @@ func TestHostsAreNamedInTurn(t *testing.T) {
 	require.Equal(t, "abcabca", names.String())
 }
 
+// TestTheServerOfTheLastConnectionTakesNoTimeFromOthers, whose attempts share what is left
+// of a session. When its own turn comes there is no other.
+func TestTheServerOfTheLastConnectionTakesNoTimeFromOthers(t *testing.T) {
+	h := newHosts(t, "a", "b", "c")
+	shares := func(attempts int) (untried []int) {
+		for range attempts {
+			h.Next()
+			untried = append(untried, h.untried())
+		}
+		return untried
+	}
+	require.Equal(t, []int{3}, shares(1), "there was no connection yet")
+	h.Connected()
+	require.Equal(t, []int{2, 1, 1, 2, 1}, shares(5))
+	h.Connected() // to c
+	require.Equal(t, []int{2, 1, 1}, shares(3))
+	h.replace([]string{"a", "b"})
+	require.Equal(t, []int{2, 1}, shares(2), "the server is not one of them any more")
+}
+
 func TestPausesGrowAndAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosts(t, "a", "b")

@@ -193,6 +193,16 @@ var conduitMutants = []mutant{
 		test:     "^TestAServerThatHangsCostsOneAttempt$",
 	},
 	{
+		name:     "conduit-last-server-takes-a-share",
+		property: "A server that has fallen silent takes no time for attempts from the others.",
+		dir:      "framework/internal/conduit",
+		in:       "(*hosts).untried",
+		old:      "n--",
+		new:      "n -= 0",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestTheServerOfTheLastConnectionTakesNoTimeFromOthers$",
+	},
+	{
 		name:     "conduit-attempt-bounded-by-the-configuration-only",
 		property: "An attempt to connect takes no more of the session than there is, as the server has granted it.",
 		dir:      "framework/internal/conduit",
