@@ -43,12 +43,17 @@ func load(ctx context.Context, patterns []string) ([]pack, error) {
 	for _, l := range all {
 		exports[l.ImportPath] = l.Export
 	}
+	fset := token.NewFileSet()
+	// One for all packages, since it reads each import once.
+	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
 	var packs []pack
 	for _, l := range all {
 		if l.DepOnly || len(l.GoFiles) == 0 {
 			continue
 		}
-		p, err := check(l, exports)
+		p, err := check(l, fset, imports)
 		if err != nil {
 			return nil, err
 		}
@@ -80,9 +85,9 @@ func list(ctx context.Context, patterns []string) ([]listed, error) {
 }
 
 // check parses and type-checks one package against the compiled imports.
-func check(l listed, exports map[string]string) (pack, error) {
+func check(l listed, fset *token.FileSet, imports types.Importer) (pack, error) {
 	p := pack{
-		name: l.ImportPath, fset: token.NewFileSet(),
+		name: l.ImportPath, fset: fset,
 		info: &types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}},
 	}
 	for _, name := range l.GoFiles {
@@ -92,9 +97,7 @@ func check(l listed, exports map[string]string) (pack, error) {
 		}
 		p.files = append(p.files, file)
 	}
-	config := types.Config{Importer: importer.ForCompiler(p.fset, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
-	})}
+	config := types.Config{Importer: imports}
 	checked, err := config.Check(l.ImportPath, p.fset, p.files, p.info)
 	if err != nil {
 		return pack{}, err
