@@ -261,17 +261,16 @@ func TestAWakeUpAloneOpensNothing(t *testing.T) {
 		before := server.Counts(t).Watches
 		result := later(func() error { return b.Enter(withLimit(t)) })
 		watched := func() bool { return server.Counts(t).Watches == before+1 }
+		// It waits when it has been told how many members there are.
+		looked := func(e zkproxy.Event) bool {
+			f := e.Frame
+			return f.Kind == zkproxy.Reply && f.Op == zkproxy.OpExists && f.Path == client.FullPath(path)
+		}
+		first := zktest.AwaitEvent(t, proxy, looked)
 		require.Eventually(t, watched, limit, 10*time.Millisecond)
 
 		proxy.Cut()
-		looks := 0 // at how many members there are, the first before the cut
-		zktest.AwaitEvent(t, proxy, func(e zkproxy.Event) bool {
-			f := e.Frame
-			if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpExists && f.Path == client.FullPath(path) {
-				looks++
-			}
-			return looks == 2
-		})
+		zktest.AwaitEvent(t, proxy, func(e zkproxy.Event) bool { return e.Frame.Conn > first.Frame.Conn && looked(e) })
 		require.Eventually(t, watched, limit, 10*time.Millisecond, "it waits again")
 
 		require.Empty(t, result, "the other member has not come")

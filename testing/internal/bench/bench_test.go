@@ -166,6 +166,30 @@ func TestAnOverlapIsSeen(t *testing.T) {
 	require.ErrorIs(t, err, failing)
 }
 
+// A peer on a busy machine may take longer for one turn than turns are counted for.
+func TestADurationWithoutATurnIsDoubled(t *testing.T) {
+	var durations []time.Duration
+	turnsAfter := func(d time.Duration) peer {
+		return peer{name: "slow", run: func(_ context.Context, _ servers, l load, _ string) (result, error) {
+			durations = append(durations, l.Duration)
+			if l.Duration < d {
+				return result{}, nil
+			}
+			return result{Turns: 3}, nil
+		}}
+	}
+	at, s := servers{tap: newTap(false)}, scenario{kind: uncontended, load: load{Duration: time.Second}}
+
+	r, err := runOne(t.Context(), at, turnsAfter(3*time.Second), s, "/path")
+
+	require.NoError(t, err)
+	require.Equal(t, 3, r.Turns)
+	require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, durations)
+
+	_, err = runOne(t.Context(), at, turnsAfter(time.Minute), s, "/path")
+	require.ErrorContains(t, err, "peer=slow: no turn was counted in 16s")
+}
+
 func TestBadFlags(t *testing.T) {
 	for _, o := range []options{
 		{peers: "nobody", rounds: 1, duration: time.Second, servers: 1, nodes: 1},

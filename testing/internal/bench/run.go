@@ -87,19 +87,30 @@ func warmUp(ctx context.Context, at servers, s scenario, chosen []peer) error {
 	return nil
 }
 
-func runOne(ctx context.Context, at servers, p peer, s scenario, path string) (_ result, err error) {
-	defer func() {
+// runOne has a peer take its turns. A duration in which it ends none is too short: it runs again, for twice
+// as long, sixteen times at most.
+func runOne(ctx context.Context, at servers, p peer, s scenario, path string) (r result, err error) {
+	l := s.load
+	for ; l.Duration <= 16*s.load.Duration; l.Duration *= 2 {
+		r, err = runFor(ctx, at, p, l, fmt.Sprintf("%s-%d", path, l.Duration.Milliseconds()))
 		if err != nil {
-			err = fmt.Errorf("%v peer=%s: %w", s, p.name, err)
+			return result{}, fmt.Errorf("%v peer=%s: %w", s, p.name, err)
 		}
-	}()
+		if r.Turns > 0 {
+			return r, nil
+		}
+	}
+	return result{}, fmt.Errorf("%v peer=%s: no turn was counted in %v", s, p.name, l.Duration/2)
+}
+
+func runFor(ctx context.Context, at servers, p peer, l load, path string) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	before, err := at.traffic(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	r, err := p.run(ctx, at, s.load, path)
+	r, err := p.run(ctx, at, l, path)
 	if err != nil {
 		return result{}, err
 	}
@@ -107,10 +118,7 @@ func runOne(ctx context.Context, at servers, p peer, s scenario, path string) (_
 	if err != nil {
 		return result{}, err
 	}
-	if r.Turns == 0 {
-		return result{}, errors.New("no turn was counted")
-	}
-	if p.store == zookeeper {
+	if p.store == zookeeper && r.Turns > 0 {
 		r.perTurn(before, after)
 	}
 	r.ByType = at.tap.take(r.All)
