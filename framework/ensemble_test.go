@@ -298,6 +298,7 @@ func TestATrackerThatMayNotRead(t *testing.T) {
 	f := zktest.Client(t, proxy.Addr(), framework.WithEnsembleTracker())
 	told := recordStates(f)
 	require.Eventually(t, func() bool { return asked.Load() == 1 }, patience, time.Millisecond)
+	require.NoError(t, f.Sync(t.Context(), "/")) // replies come in order
 	proxy.Cut()
 	told.expect(t, framework.Suspended, framework.Reconnected)
 	require.Eventually(t, func() bool { return asked.Load() == 2 }, patience, time.Millisecond)

@@ -300,8 +300,8 @@ func TestACallBoundToAnotherSessionIsRefused(t *testing.T) {
 }
 
 // TestEventsComeInTheOrderOfTheStream: a notification before the replies that follow
-// it, the end of the connection after all replies that were received and before
-// the calls that will have none fail.
+// it, the end of the connection after all replies that were read and before the
+// calls that will have none fail.
 func TestEventsComeInTheOrderOfTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told, p := connected(t, newNetwork(t))
@@ -312,6 +312,7 @@ func TestEventsComeInTheOrderOfTheStream(t *testing.T) {
 			&conduit.Call{Op: 3, OnDone: tell("first")}, &conduit.Call{Op: 3, OnDone: tell("second")},
 			&conduit.Call{Op: 3, OnDone: tell("third")}))
 		first, second := <-p.frames, <-p.frames
+		<-p.frames // a write that fails would end the connection at once
 		p.reply(first.xid, 0, 0, nil)
 		p.reply(-1, -1, 0, []byte{0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 2, '/', 'a'})
 		p.reply(second.xid, 0, 0, nil)

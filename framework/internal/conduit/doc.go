@@ -34,9 +34,10 @@
 // request before theirs also proves that the connection is broken.
 //
 // [Events] are called in the order of the stream: a notification before every
-// reply that follows it, Disconnected after every reply that was received and
-// before the requests that will never be answered fail. They are called one at a
-// time and must not block.
+// reply that follows it, Disconnected after every reply that was read and before
+// the requests that will never be answered fail. They are called one at a time
+// and must not block. A write that fails ends the connection at once: replies that
+// have not been read by then never are.
 //
 // go-zookeeper never sees a reply to our requests, nor a notification. It sees
 // its own handshake, pings and close, each rebuilt by the conduit from the fields
