@@ -123,7 +123,7 @@ func fifo(polls map[int64]porcupine.Operation) porcupine.Model {
 	}
 	return modelOf("", func(s string, in input, out output) (string, bool) {
 		if in.call == "offer" {
-			for _, item := range strings.Fields(s) {
+			for item := range strings.FieldsSeq(s) {
 				if n, _ := strconv.ParseInt(item, 10, 64); isBefore(in.arg, n) {
 					return s, false
 				}
