@@ -168,7 +168,8 @@ func (w *worker) runOnce(ctx context.Context, once *leader.Once, key string) {
 	case h != nil:
 		h.record(event{Kind: ran, Value: key, Outcome: markedOutcome(err), Error: text(err)})
 		h.record(event{Kind: released, Error: text(err)})
-		if err != nil && w.last {
+		// A session that ends, as it may on a busy machine, holds nobody up.
+		if lost := new(locks.LostError); err != nil && w.last && !errors.As(err, &lost) {
 			w.client.giveUpOn(lock)
 		}
 	case err != nil:

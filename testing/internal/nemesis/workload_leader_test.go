@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 var (
@@ -143,4 +146,42 @@ func TestFloorsOfARecipe(t *testing.T) {
 	happened.add(only(leaderSpec, nil, take("a", "leader-s", 1, 5, 10)).load(t))
 	require.Contains(t, happened.work(90*time.Second), floor{"uses of leader", 60, 1})
 	require.NotContains(t, happened.work(90*time.Second), floor{"uses of once", 60, 0}, "it was not played")
+}
+
+// The last run of a worker's own key must succeed, unless the session ends in it.
+func TestTheLastRunFails(t *testing.T) {
+	t.Parallel()
+	const noAuth = -102
+	for name, c := range map[string]struct {
+		fault zkserver.Fault
+		kills bool
+		stuck []string
+	}{
+		"it succeeds":        {zkserver.Pass, false, nil},
+		"the session ends":   {zkserver.LoseRequest, true, nil},
+		"it is not accepted": {zkserver.FailWith(noAuth), false, []string{"once-s#until-c1.1-once-s.0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := zktest.NewServer(t)
+			w, history := newTestWorker(t, server, onceSpec)
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpMulti { // all but what marks the key as done
+					return zkserver.Pass
+				}
+				if c.kills {
+					go server.KillSession(r.SessionID)
+				}
+				return c.fault
+			})
+			turn, err := prepareOnce(w)
+			require.NoError(t, err)
+			w.last = true
+
+			turn(t.Context())
+
+			require.Equal(t, c.stuck, w.client.stuck)
+			require.Equal(t, 1, times(t, history, ran))
+		})
+	}
 }

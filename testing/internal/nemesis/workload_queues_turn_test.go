@@ -10,21 +10,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// newTestQueuing returns a worker at two queues of a server of its own, and what it writes down.
-func newTestQueuing(t *testing.T) (q *queuing, history string) {
+// newTestWorker returns a worker at a recipe of a server, and what it writes down.
+func newTestWorker(t *testing.T, server *zkserver.Server, spec lockSpec) (w *worker, history string) {
 	t.Helper()
 	history = filepath.Join(t.TempDir(), "c1.1.jsonl")
 	h, err := createHistory(history, "c1.1")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.close()) })
 	c := &client{
-		cfg: clientConfig{Name: "c1.1"}, framework: zktest.Client(t, zktest.NewServer(t)), history: h, ctx: t.Context(), stopping: make(chan struct{}),
+		cfg: clientConfig{Name: "c1.1"}, framework: zktest.Client(t, server), history: h, ctx: t.Context(), stopping: make(chan struct{}),
 	}
-	spec := lockSpec{Name: "queue-s", Workload: "queue"}
-	q, err = newQueuing(&worker{client: c, spec: spec, kind: workloadOf(spec), name: "c1.1/queue-s.0", random: rand.New(rand.NewPCG(1, 2))})
+	w = &worker{client: c, spec: spec, kind: workloadOf(spec), name: "c1.1/" + spec.Name + ".0", random: rand.New(rand.NewPCG(1, 2))}
+	return w, history
+}
+
+// newTestQueuing returns a worker at two queues of a server of its own, and what it writes down.
+func newTestQueuing(t *testing.T) (q *queuing, history string) {
+	t.Helper()
+	w, history := newTestWorker(t, zktest.NewServer(t), lockSpec{Name: "queue-s", Workload: "queue"})
+	q, err := newQueuing(w)
 	require.NoError(t, err)
 	return q, history
 }
