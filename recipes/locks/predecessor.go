@@ -79,9 +79,10 @@ func (a *acquisition) andMore(contenders, names []string) []string {
 		return names
 	}
 	if ours <= few && ours*notified <= a.folder.size(a.order()) {
-		return slices.DeleteFunc(slices.Clone(contenders[:ours]), func(name string) bool {
-			return a.companion(name) != nil && !slices.Contains(names, name)
+		more := slices.DeleteFunc(slices.Clone(contenders[:ours]), func(name string) bool {
+			return a.companion(name) != nil || slices.Contains(names, name)
 		})
+		return append(more, names...) // which may be younger than the list of contenders
 	}
 	if len(names) != 1 || contenders[ours-1] != names[0] {
 		return names
