@@ -53,7 +53,7 @@ func TestTheNeededContenderIsAwaitedWithAllOthers(t *testing.T) {
 		live = append(live, fmt.Sprintf("lock-%010d", i))
 	}
 	a := &acquisition{l: l, folder: f, shrinking: shrinking, name: live[2]}
-	f.orders = append(f.orders, &order{key: l.queue.orderKey, live: live})
+	f.orders = append(f.orders, &order{key: l.orderKey, live: live})
 
 	require.ElementsMatch(t, []string{live[0], live[1], "younger"}, a.andMore(live[:3], []string{"younger"}))
 	require.ElementsMatch(t, live[:2], a.andMore(live[:3], live[1:2]), "each once")
