@@ -1,7 +1,6 @@
 package locks
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,24 +36,4 @@ func openAndClose(l *LockInternals) *folder {
 	f := l.openFolder()
 	f.close()
 	return f
-}
-
-// TestTheNeededContenderIsAwaitedWithAllOthers: in a long queue, in whose list it need not be.
-func TestTheNeededContenderIsAwaitedWithAllOthers(t *testing.T) {
-	mutex, err := NewInterProcessMutex(zktest.Client(t, zktest.NewServer(t)), "/lock")
-	require.NoError(t, err)
-	l := mutex.internals
-	f := l.openFolder()
-	defer f.close()
-	shrinking, ok := l.driver.(ShrinkingQueue)
-	require.True(t, ok)
-	var live []string
-	for i := range 3 * notified {
-		live = append(live, fmt.Sprintf("lock-%010d", i))
-	}
-	a := &acquisition{l: l, folder: f, shrinking: shrinking, name: live[2]}
-	f.orders = append(f.orders, &order{key: l.orderKey, live: live})
-
-	require.ElementsMatch(t, []string{live[0], live[1], "younger"}, a.andMore(live[:3], []string{"younger"}))
-	require.ElementsMatch(t, live[:2], a.andMore(live[:3], live[1:2]), "each once")
 }

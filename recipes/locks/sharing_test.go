@@ -235,6 +235,68 @@ func TestAReleaseWakesNoCrowd(t *testing.T) {
 	})
 }
 
+// gatedDriver has an order of its own beside that of mutexes. Once closed, its gate keeps one
+// acquisition that asks about its order.
+type gatedDriver struct {
+	locks.StandardLockInternalsDriver
+	closed        *atomic.Bool
+	reached, open chan struct{}
+}
+
+func (d gatedDriver) Shrinks(string) bool {
+	if d.closed.CompareAndSwap(true, false) {
+		close(d.reached)
+		<-d.open
+	}
+	return true
+}
+
+// TestAContenderThatIsAboutToLeaveIsAwaited: what is known of a long queue lacks an acquisition of
+// this process a moment before that one says that it has left.
+func TestAContenderThatIsAboutToLeaveIsAwaited(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const behind = 64
+		lease := acquire(t, newMutex(t, w.holder, "/lock"))
+		join := func(lock locks.InterProcessLock) (result <-chan outcome, leave func()) {
+			ctx, cancel := context.WithCancel(context.Background())
+			result = acquireLater(ctx, lock)
+			time.Sleep(time.Second)
+			return result, cancel
+		}
+		leaving, leave := join(newMutex(t, w.waiter, "/lock"))
+		next, _ := join(newMutex(t, w.waiter, "/lock"))
+		queue, err := newMutex(t, w.holder, "/lock").Participants(context.Background())
+		require.NoError(t, err)
+		require.Len(t, queue, 3)
+		crowd, giveUp := waiters(t, w.holder, behind)
+		time.Sleep(time.Second)
+		driver := gatedDriver{
+			locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter},
+			new(atomic.Bool), make(chan struct{}), make(chan struct{}),
+		}
+		gated, err := locks.NewLockInternals(w.waiter, driver, "/lock", "lock-", 1)
+		require.NoError(t, err)
+		last, lastLeaves := join(gated)
+
+		driver.closed.Store(true)
+		_, err = w.waiter.Exists(context.Background(), "/lock") // a departure counts while the server is heard
+		require.NoError(t, err)
+		leave()
+		<-driver.reached
+		require.NoError(t, w.holder.Set(context.Background(), queue[2].Path, nil)) // has the next one look
+		synctest.Wait()
+		requireWaiting(t, next)
+		close(driver.open)
+		requireGivenUp(t, leaving, 1)
+		giveUp()
+		requireGivenUp(t, crowd, behind)
+		lastLeaves()
+		requireGivenUp(t, last, 1)
+		release(t, lease)
+		release(t, requireAtOnce(t, next))
+	})
+}
+
 // TestAReaderWaitsForNoReaderOfItsOwn: between a reader and another reader of its client a
 // writer gives up.
 func TestAReaderWaitsForNoReaderOfItsOwn(t *testing.T) {

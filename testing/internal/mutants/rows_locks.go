@@ -720,6 +720,21 @@ var locksMutants = []mutant{
 		tries:    often,
 	},
 	{
+		name:     "locks-one-about-to-leave-is-not-awaited",
+		property: "A waiter in a long queue awaits the acquisition of its process that keeps it out, also while that one leaves.",
+		dir:      "recipes/locks",
+		in:       "(*acquisition).andMore",
+		old: `a.companion(name) != nil || slices.Contains(names, name)
+		})
+		return append(more, names...)`,
+		new: `a.companion(name) != nil && !slices.Contains(names, name)
+		})
+		return more`,
+		pkg:   "./recipes/locks",
+		test:  "^TestAContenderThatIsAboutToLeaveIsAwaited$",
+		tries: often,
+	},
+	{
 		name:     "locks-all-look-ahead",
 		property: "The end of a writer does not wake the readers of the next one.",
 		dir:      "recipes/locks",
