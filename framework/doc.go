@@ -62,7 +62,7 @@
 //		framework.SetDataOp("/report", data),
 //		framework.DeleteOp("/todo/1"))
 //
-// The error names the operation that failed; no operation has then been applied.
+// If the server refuses one operation, the error names it, and none is applied.
 //
 // # Watch
 //
@@ -242,8 +242,9 @@
 //
 // The session state is the number of a [ConnectionState]; curator.state is the name of the
 // state that was entered. An operation is a call of a verb with all its retries: create,
-// delete, get, set, exists, children, sync, transact, watch data, add watch, or pipeline for
-// several reads in one write. Calls refused for their arguments are not measured, and
+// delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL, set
+// ACL, reconfig, ephemerals, all children number, or pipeline for several reads in one
+// write. Calls refused for their arguments are not measured, and
 // background deletions appear only in curator.cleanup.pending. error.type is an
 // [ErrorType]; successful operations have none.
 //

@@ -22,7 +22,8 @@ var (
 	ErrClosed error = &sentinel{"client closed", zk.ErrClosing}
 
 	// ErrNotConnected reports a request that was not sent, because there was no
-	// connection within the connection timeout. It has certainly not been applied.
+	// connection within the connection timeout, or because the connection ended first.
+	// It has certainly not been applied.
 	ErrNotConnected error = &sentinel{"not connected", zk.ErrNoServer}
 
 	// ErrConnectionLost reports a request whose connection ended before the reply
@@ -33,8 +34,8 @@ var (
 	// [InSession]) which is no longer the current one. It was not sent.
 	ErrSessionEnded = errors.New("the session has ended")
 
-	// ErrInvalidPath reports a path that no ZooKeeper server would accept, or one
-	// below the reserved /zookeeper. Nothing was sent.
+	// ErrInvalidPath reports a path that no ZooKeeper server would accept, or a change of
+	// the root or of the reserved /zookeeper. Nothing was sent.
 	ErrInvalidPath = errors.New("invalid path")
 
 	// ErrInvalidOption reports an option, a combination of options or another argument
@@ -43,7 +44,7 @@ var (
 
 	// ErrTooLarge reports a request larger than [WithMaxRequestSize], which was not sent, or
 	// a reply larger than [WithMaxReplySize], such as a list of very many children. The call
-	// is not repeated: it would be as large again.
+	// is not repeated, as a second try would be as large.
 	ErrTooLarge = errors.New("too large")
 
 	// ErrMalformedReply reports a reply that does not have the fields its request
@@ -186,7 +187,8 @@ func (e *InterruptedError) Error() string {
 // Unwrap returns Err.
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
-// Is matches what is foreign in Cause.
+// Is reports whether Cause matches target, unless target is an error of this package or
+// of ZooKeeper: those say how this call went, which a cause from elsewhere does not.
 func (e *InterruptedError) Is(target error) bool {
 	switch target {
 	case nil, errOutcomeUnknown, zk.ErrNoServer, zk.ErrConnectionClosed, zk.ErrClosing:
@@ -196,7 +198,7 @@ func (e *InterruptedError) Is(target error) bool {
 	}
 }
 
-// As finds in Cause what does not say how a call of this package went.
+// As finds target in Cause, unless it is an error that describes a call of this package.
 func (e *InterruptedError) As(target any) bool {
 	switch target.(type) {
 	case **OpError, *ServerError, **backoff.PermanentError:
@@ -227,7 +229,8 @@ func isUnimplemented(err error) bool {
 // Retryable reports whether the same call may succeed when it is made again: there was no
 // connection, it was lost, the session moved or expired, or the server was too busy. It
 // does not report whether repeating is safe; use [OutcomeUnknown] for that. The set is
-// Curator's default. Retry policies decide about these errors only.
+// Curator's default, and requests that a server has throttled. Retry policies decide about
+// these errors only.
 func Retryable(err error) bool {
 	var code ServerError
 	switch {

@@ -218,9 +218,9 @@ func lookUpHost(ctx context.Context, host string) ([]string, error) {
 	return net.DefaultResolver.LookupHost(ctx, host)
 }
 
-// WithDialer sets the function that connects to servers. It gets host names as they stand
-// in the connection string. A panic fails the attempt. While the function blocks the client
-// has no connection, even when the context of the attempt has ended. Default: TCP; the
+// WithDialer sets the function that connects to servers. It receives host names as they
+// stand in the connection string. A panic fails the attempt. The client stays disconnected
+// until the function returns, even after the attempt's context has ended. Default: TCP; the
 // client looks host names up at every attempt, and tries their addresses one by one in
 // random order.
 func WithDialer(dial Dialer) Option {

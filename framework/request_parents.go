@@ -165,8 +165,8 @@ func (p *parents) create(ctx context.Context, full string) error {
 }
 
 // WithoutContainerParents makes the client and its recipes create parents as persistent
-// znodes instead of containers, for servers that have no containers: ZooKeeper before 3.5,
-// and early versions of ClickHouse Keeper. Such parents stay after their last child has been
+// znodes instead of containers, for servers that have no containers, such as early versions
+// of ClickHouse Keeper. Such parents stay after their last child has been
 // deleted. It is Curator's dontUseContainerParents. Default: containers, until a server
 // answers that it does not know them.
 func WithoutContainerParents() Option {

@@ -165,9 +165,10 @@ func CheckOp(path string, opts ...CheckOption) Op {
 }
 
 // Transact applies all operations or none, in order and as one transaction of the
-// server. On success there is one result for each operation. The error names the
-// operation that failed; none has then been applied. A transaction is not repeated
-// after a try whose outcome is unknown, see [OutcomeUnknown].
+// server. On success there is one result for each operation. If the server refuses an
+// operation, the error names it, and none has been applied. A transaction is not repeated
+// after a try whose outcome is unknown: if [OutcomeUnknown] is true for the error, all
+// operations may have been applied.
 func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	if len(ops) == 0 {
 		return nil, nil

@@ -19,6 +19,8 @@ var ErrCorrupted = errors.New("corrupted value")
 // errVersionExhausted says that no condition on the version can be made any more.
 var errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
 
+const logPath = "curator.path" // a key of log records, see framework.WithLogger
+
 // Value is the outcome of a change: the value before and after it.
 type Value[T any] struct {
 	Pre, Post T
@@ -192,7 +194,7 @@ func (v *DistributedAtomicValue) promoted(ctx context.Context, next next, tries 
 		return value, lockErr
 	}
 	if err == nil && lockErr != nil {
-		v.cfg.client.Logger().Warn("the lock of a change that was made is not released", "path", v.path, "error", lockErr)
+		v.cfg.client.Logger().Warn("the lock of a change that was made is not released", logPath, v.path, "error", lockErr)
 	}
 	return value, err
 }

@@ -15,8 +15,9 @@ import (
 // One CyclicBarrier is one member. It is safe for concurrent use.
 type CyclicBarrier struct{ double *DistributedDoubleBarrier }
 
-// NewCyclicBarrier returns a member of the barrier at path, which has so many
-// members. It checks its arguments and sends nothing.
+// NewCyclicBarrier returns a member of the barrier at path, which opens for the
+// given number of members. All processes must pass the same number. It checks its
+// arguments and sends nothing.
 func NewCyclicBarrier(client *framework.Framework, path string, members int) (*CyclicBarrier, error) {
 	double, err := NewDistributedDoubleBarrier(client, path, members)
 	if err != nil {
@@ -28,8 +29,10 @@ func NewCyclicBarrier(client *framework.Framework, path string, members int) (*C
 // Path returns the path of the barrier.
 func (b *CyclicBarrier) Path() string { return b.double.Path() }
 
-// Await blocks until all members have come, or ctx ends. If it fails, nothing
-// is left of the attempt, and the others go on to wait.
+// Await blocks until all members have come, or ctx ends. If it fails before all
+// have come, nothing is left of the attempt, and the others go on to wait. If its
+// error says that all members have come, the others have passed: do not repeat the
+// call for the same meeting.
 func (b *CyclicBarrier) Await(ctx context.Context) error {
 	if err := b.double.Enter(ctx); err != nil {
 		return err

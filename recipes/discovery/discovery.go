@@ -103,8 +103,10 @@ func (d *ServiceDiscovery[T]) pathOf(name, id string) string {
 // Register registers an instance and keeps it registered, over deletions, lost
 // connections and lost sessions, until it is unregistered or the discovery is
 // closed. It blocks until the server has the instance. One that an earlier
-// process has left is replaced. An instance that is registered already is
-// updated. When Register fails, the instance is not registered. If ctx ends
+// process has left is replaced, and so is one that another process keeps: ids must
+// be unique. An instance that this discovery has registered already is updated, see
+// [ServiceDiscovery.Update]. When another Register fails, the instance is not
+// registered. If ctx ends
 // before the server has confirmed that, the error matches
 // [framework.ErrCleanupPending] as well, and the removal goes on in the
 // background.
@@ -228,8 +230,8 @@ func (d *ServiceDiscovery[T]) giveUp(ctx context.Context, path string, entry *re
 }
 
 // Update replaces an instance that this discovery has registered. It blocks
-// until the server has it. When it fails, the instance counts all the same: it
-// is written when that is possible.
+// until the server has it. When it fails, the discovery still keeps the new
+// instance, and writes it when it can.
 func (d *ServiceDiscovery[T]) Update(ctx context.Context, instance ServiceInstance[T]) error {
 	if err := d.update(ctx, instance); err != nil {
 		return fmt.Errorf("discovery: update %s of %s: %w", instance.ID, instance.Name, err)
@@ -417,7 +419,7 @@ func (d *ServiceDiscovery[T]) read(path string, data []byte) (instance ServiceIn
 		return err
 	})
 	if err != nil {
-		d.client.Logger().Warn("a znode among the instances of a service cannot be read", "path", path, "error", err)
+		d.client.Logger().Warn("a znode among the instances of a service cannot be read", logPath, path, "error", err)
 		return instance, false
 	}
 	return instance, true

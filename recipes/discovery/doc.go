@@ -44,8 +44,8 @@
 // # Metrics
 //
 // A client made WithMeterProvider measures its discoveries. Only
-// [framework.WithPathAttribute] adds the attribute curator.path, which log
-// records call path.
+// [framework.WithPathAttribute] adds the attribute curator.path. Log records
+// always have it.
 //
 //	instrument                        kind, unit
 //	curator.discovery.registrations   updowncounter {instance}

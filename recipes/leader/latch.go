@@ -76,7 +76,7 @@ func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*
 	return &LeaderLatch{
 		client: client, internals: internals, closeMode: cfg.closeMode, changed: make(chan struct{}),
 		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a leadership listener panicked", "path", path, "panic", recovered, "stack", string(stack))
+			client.Logger().Error("a leadership listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}, nil
 }
@@ -157,7 +157,7 @@ func (l *LeaderLatch) lead(ctx context.Context, lease *locks.Lease) {
 	defer cancel()
 	err := attempt.Guard(l.client, func() error { return lease.Release(release) })
 	if err != nil && !errors.As(err, new(*locks.LostError)) {
-		l.client.Logger().Warn("a leader could not leave its election at once", "path", l.Path(), "error", err)
+		l.client.Logger().Warn("a leader could not leave its election at once", logPath, l.Path(), "error", err)
 	}
 }
 
@@ -169,7 +169,7 @@ func (l *LeaderLatch) fail(err error) {
 	l.wakeLocked()
 	l.mu.Unlock()
 	if first {
-		l.client.Logger().Warn("cannot join the election, trying again", "path", l.Path(), "error", err)
+		l.client.Logger().Warn("cannot join the election, trying again", logPath, l.Path(), "error", err)
 	}
 }
 
@@ -205,12 +205,13 @@ func (l *LeaderLatch) wakeLocked() {
 }
 
 // Close leaves the election and stops standing. If the latch leads, its
-// leadership ends first, then the next candidate is let in. What listeners
-// hear is set by [WithCloseMode]. Close waits until the server has confirmed
+// leadership ends first, then the next candidate is let in. [WithCloseMode]
+// determines what listeners are told. Close waits until the server has confirmed
 // that the candidate is gone, for at most ten seconds; then it goes on in the
 // background. If the server has not answered the creation of the candidate yet,
 // Close does not wait: the znode is deleted in the background, about a round
-// trip after the answer. A second Close does nothing.
+// trip after the answer. A removal that is not confirmed is logged; the error is
+// always nil. A second Close waits for the first and does nothing else.
 func (l *LeaderLatch) Close() error {
 	l.leave(nil)
 	return nil
@@ -311,7 +312,9 @@ func (l *LeaderLatch) HasLeadership() bool {
 
 // Resign ends the leadership of this latch, if it leads, and hands over to the
 // next candidate. The latch then stands again, as the last in the queue. Resign
-// waits until the server has confirmed that the node is gone, or ctx ends.
+// waits until the server has confirmed that the node is gone, or ctx ends, or for
+// ten seconds if ctx has no deadline or has ended already. It returns nil if the
+// latch does not lead, and a [*locks.LostError] if the leadership was lost before.
 func (l *LeaderLatch) Resign(ctx context.Context) error {
 	l.mu.Lock()
 	lease := l.lease
@@ -324,7 +327,8 @@ func (l *LeaderLatch) Resign(ctx context.Context) error {
 
 // OnChange calls fn for each beginning and each end of a leadership of this
 // latch that comes later, in this order, on a goroutine of its own; see
-// package listen. Beginnings and ends alternate. A listener may lag behind:
+// package listen. Beginnings and ends alternate, except that [Silent] leaves out
+// the end that Close brings. A listener may lag behind:
 // what must not outlive the leadership belongs under the lease's context.
 func (l *LeaderLatch) OnChange(fn func(Change)) *listen.Registration { return l.changes.Add(fn) }
 

@@ -22,7 +22,7 @@ import (
 //
 // Layout: <path>/run/<key> is the folder of an [locks.InterProcessMutex], and
 // <path>/done/<key> is the persistent marker, whose data is the term of the run
-// and the identity of its runner. The nearest relative is kazoo's
+// in decimal digits. The nearest relative is kazoo's
 // NonBlockingLease, which has a time and no key.
 //
 // It is safe for concurrent use.
@@ -247,7 +247,7 @@ func (o *Once) purgeSometimes(ctx context.Context, key string) {
 		return
 	}
 	if err := o.purge(ctx, key); err != nil {
-		o.client.Logger().Warn("old markers stay until the next run", "path", o.path, "error", err)
+		o.client.Logger().Warn("old markers stay until the next run", logPath, o.path, "error", err)
 	}
 }
 

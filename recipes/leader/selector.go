@@ -94,7 +94,7 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 		case err == nil:
 			p.Reset()
 		default:
-			s.client.Logger().Warn("a term has failed, standing again", "path", s.Path(), "error", err)
+			s.client.Logger().Warn("a term has failed, standing again", logPath, s.Path(), "error", err)
 			attempt.Sleep(ctx, p.Next())
 		}
 	}

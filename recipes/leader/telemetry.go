@@ -16,8 +16,12 @@ import (
 // telemetryScope is the name under which instruments are made.
 const telemetryScope = "github.com/gocurator/curator/recipes/leader"
 
-// keyPath is the attribute of this package; "Metrics and traces" in doc.go has the table.
-const keyPath = attribute.Key("curator.path")
+// keyPath is the attribute of this package; "Metrics and traces" in doc.go has the table. Log
+// records have the same key.
+const (
+	keyPath = attribute.Key("curator.path")
+	logPath = string(keyPath)
+)
 
 // buckets are the upper bounds of absences, in seconds.
 var buckets = []float64{.001, .005, .01, .05, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}

@@ -107,8 +107,8 @@
 //
 // Every recipe has Participants. It returns the holders and the waiters, with their tokens,
 // hosts and processes, since when they are there, and which contenders they wait for.
-// [WithLabel] adds a name. The call takes two round trips and no lock, so it can be made
-// often:
+// [WithLabel] adds a name. The call takes one round trip for the list, one for each 256
+// contenders, and no lock, so it can be made often:
 //
 //	participants, err := mutex.Participants(ctx)
 //	for _, p := range participants {

@@ -52,8 +52,8 @@
 //
 // A client made WithMeterProvider measures its nodes, also the ones inside
 // [PersistentTtlNode], [GroupMember] and package discovery. Only
-// [framework.WithPathAttribute] adds the attribute curator.path, which log
-// records call path: it is the path that the node was made with.
+// [framework.WithPathAttribute] adds the attribute curator.path, the path that
+// the node was made with. Log records always have it.
 //
 //	instrument                        kind, unit
 //	curator.nodes.kept                updowncounter {node}

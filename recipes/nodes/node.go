@@ -95,7 +95,7 @@ func NewPersistentNode(client *framework.Framework, path string, mode framework.
 		client: client, path: path, kind: k, cfg: cfg, telemetry: measures, data: slices.Clone(data), newest: 1,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}),
 		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a listener of a persistent node panicked", "path", path, "panic", recovered, "stack", string(stack))
+			client.Logger().Error("a listener of a persistent node panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}
 	if !k.sequential && !cfg.protected {
@@ -294,7 +294,7 @@ func (n *PersistentNode) fail(err error) {
 	}
 	n.mu.Unlock()
 	if news {
-		n.client.Logger().Warn("a node cannot be kept as it must be", "path", path, "error", err)
+		n.client.Logger().Warn("a node cannot be kept as it must be", logPath, path, "error", err)
 	}
 }
 

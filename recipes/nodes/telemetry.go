@@ -14,8 +14,12 @@ import (
 // telemetryScope is the name under which instruments are made.
 const telemetryScope = "github.com/gocurator/curator/recipes/nodes"
 
-// keyPath is the attribute of this package; "Metrics" in doc.go has the table.
-const keyPath = attribute.Key("curator.path")
+// keyPath is the attribute of this package; "Metrics" in doc.go has the table. Log
+// records have the same key.
+const (
+	keyPath = attribute.Key("curator.path")
+	logPath = string(keyPath)
+)
 
 // telemetry is what one node measures. It is nil, and does nothing, for a node
 // whose client has no provider.

@@ -83,7 +83,7 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 			return
 		case ctx.Err() == nil:
 			if mayPass(err) {
-				n.node.client.Logger().Debug("a node with a time to live was not touched", "path", n.touch, "error", err)
+				n.node.client.Logger().Debug("a node with a time to live was not touched", logPath, n.touch, "error", err)
 			} else {
 				n.node.fail(err)
 			}

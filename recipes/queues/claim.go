@@ -70,7 +70,7 @@ func (t *term) leave() {
 	t.release()
 	// The name is never used again. A closed client has closed the session as well.
 	if err := t.client.Delete(context.Background(), t.witness, framework.InBackground()); err != nil && !errors.Is(err, framework.ErrClosed) {
-		t.client.Logger().Warn("the znode of a consumer stays until its session ends", "path", t.witness, "error", err)
+		t.client.Logger().Warn("the znode of a consumer stays until its session ends", logPath, t.witness, "error", err)
 	}
 }
 

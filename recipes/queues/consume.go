@@ -141,7 +141,7 @@ func (c *consumer) run(ctx context.Context, yield func(*Item, error) bool) error
 		case !mayPass(ctx, err) && !errors.Is(err, framework.ErrSessionEnded) && !errors.Is(err, errOver):
 			return err
 		}
-		c.q.client.Logger().Warn("a consumer is interrupted", "path", c.q.path, "error", err)
+		c.q.client.Logger().Warn("a consumer is interrupted", logPath, c.q.path, "error", err)
 		c.end()
 		c.pause(ctx)
 	}
@@ -338,7 +338,7 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):
-		c.q.client.Logger().Error("an item may be lost, the reply to its deletion is", "path", path, "error", err)
+		c.q.client.Logger().Error("an item may be lost, the reply to its deletion is", logPath, path, "error", err)
 		return false, err
 	case err != nil:
 		return false, err
@@ -375,7 +375,7 @@ func (c *consumer) decode(name string, data []byte) ([][]byte, error) {
 	items, err := decode(data)
 	if err != nil {
 		c.unreadable[name] = struct{}{}
-		c.q.client.Logger().Error("a znode in a queue is no item and stays there", "path", c.q.path, "name", name, "error", err)
+		c.q.client.Logger().Error("a znode in a queue is no item and stays there", logPath, c.q.path, "name", name, "error", err)
 	}
 	return items, err
 }
@@ -386,7 +386,7 @@ func (c *consumer) note(item *Item) {
 		c.rest = 0
 		return
 	}
-	c.q.client.Logger().Warn("an item was not consumed", "path", item.path, "error", item.failed)
+	c.q.client.Logger().Warn("an item was not consumed", logPath, item.path, "error", item.failed)
 	c.rests = true
 }
 

@@ -6,23 +6,25 @@
 //
 //	err = queue.Consume(ctx, func(ctx context.Context, item []byte) error { ... }) // until ctx ends
 //
-// Or with a loop, which an item that is consumed does not leave:
+// Or with a range loop:
 //
-//		for item, err := range queue.Items(ctx) {
-//			if err != nil {
-//				return err
-//			}
-//			if err := send(item.Context(), item.Data); err != nil {
-//				item.Fail(err)
-//			}
+//	for item, err := range queue.Items(ctx) {
+//		if err != nil {
+//			return err
 //		}
+//		if err := send(item.Context(), item.Data); err != nil {
+//			item.Fail(err)
+//		}
+//	}
 //
-//	  - [DistributedQueue] is first in, first out.
-//	  - [DistributedPriorityQueue] gives items with a lower number first.
-//	  - [DistributedDelayQueue] gives each item at a time of its own.
-//	  - [DistributedIdQueue] has items that can be removed by their ids.
-//	  - [QueueSharder] spreads items over several queues of one of these kinds.
-//	  - [SimpleDistributedQueue] is the plain queue of ZooKeeper's own recipes.
+// These are the queues:
+//
+//   - [DistributedQueue] is first in, first out.
+//   - [DistributedPriorityQueue] gives items with a lower number first.
+//   - [DistributedDelayQueue] gives each item at a time of its own.
+//   - [DistributedIdQueue] has items that can be removed by their ids.
+//   - [QueueSharder] spreads items over several queues of one of these kinds.
+//   - [SimpleDistributedQueue] is the plain queue of ZooKeeper's own recipes.
 //
 // They share their znodes, byte for byte, with Curator's classes of the same
 // names. Only a QueueSharder has to be started and closed. A queue has a

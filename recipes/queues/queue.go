@@ -12,6 +12,8 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
+const logPath = "curator.path" // a key of log records, see framework.WithLogger
+
 // queue is what all queues with an envelope have in common.
 type queue struct {
 	client *framework.Framework
@@ -137,7 +139,7 @@ func (q *queue) run() {
 		err := attempt.Guard(q.client, func() error { return q.create(some[0].ctx, some...) })
 		if err != nil {
 			err = fmt.Errorf("queues: put %d znodes into %s in the background: %w", len(some), q.path, err)
-			q.client.Logger().Error("items could not be put into a queue", "path", q.path, "znodes", len(some), "error", err)
+			q.client.Logger().Error("items could not be put into a queue", logPath, q.path, "znodes", len(some), "error", err)
 		}
 		q.ended(len(some), err)
 	}

@@ -231,7 +231,7 @@ func (s *QueueSharder[Q]) run(ctx context.Context) {
 		case errors.Is(err, framework.ErrClosed):
 			return // the client will never have a session again
 		}
-		s.client.Logger().Warn("cannot check the sizes of queues, trying again", "path", s.path, "error", err)
+		s.client.Logger().Warn("cannot check the sizes of queues, trying again", logPath, s.path, "error", err)
 	}
 }
 

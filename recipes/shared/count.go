@@ -88,7 +88,7 @@ func (c *SharedCount) OnChange(fn func(VersionedCount)) *listen.Registration {
 	return c.value.OnChange(func(v VersionedValue) {
 		n, err := decode(v.Value)
 		if err != nil {
-			c.value.client.Logger().Warn("a shared count has data that is not a count", "path", c.Path(), "error", err)
+			c.value.client.Logger().Warn("a shared count has data that is not a count", logPath, c.Path(), "error", err)
 			return
 		}
 		fn(VersionedCount{Count: n, Version: v.Version, Zxid: v.Zxid})

@@ -5,7 +5,7 @@
 //	defer limit.Close()
 //
 //	limit.OnChange(func(v shared.VersionedCount) { resize(v.Count) })
-//	n := limit.Count() // from memory
+//	n, err := limit.Count() // from memory
 //
 // [SharedValue] is bytes and [SharedCount] a 32-bit number. Each keeps a copy in
 // memory that follows the znode, over lost connections and sessions too. They
@@ -13,10 +13,10 @@
 //
 // # What is promised
 //
-// The copy only goes forward, in the order of the transactions that have changed the znode
-// (its mzxid). It may be behind the server for as long as an event takes, and during an
-// outage. A listener is called once with each value that the copy takes. A value that was
-// replaced before this process could read it is left out; the last value never is.
+// The copy only moves forward, in the order of the transactions that have changed the znode
+// (its mzxid). It may lag behind the server by the delay of an event, and during an outage.
+// A listener is called once for each value that the copy takes. Values that were replaced
+// before this process could read them are skipped; the last value never is.
 //
 // A conditional change, such as TrySetValue, is applied at most once. If its reply was lost
 // and the value has changed again, [framework.OutcomeUnknown] is true for its error.

@@ -20,6 +20,8 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
+const logPath = "curator.path" // a key of log records, see framework.WithLogger
+
 // SharedValue is a value of bytes that every process sees. It shares its znode
 // with Curator's class of that name.
 //
@@ -59,7 +61,7 @@ func NewSharedValue(client *framework.Framework, path string, seed []byte) (*Sha
 	return &SharedValue{
 		client: client, path: path, seed: slices.Clone(seed),
 		changes: listen.New[VersionedValue](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a listener of a shared value panicked", "path", path, "panic", recovered, "stack", string(stack))
+			client.Logger().Error("a listener of a shared value panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}, nil
 }
@@ -165,7 +167,7 @@ func (v *SharedValue) followOnce(ctx context.Context, pause *attempt.Pause) (las
 		last = err
 		switch {
 		case err != nil && ctx.Err() == nil:
-			v.client.Logger().Warn("a shared value may be out of date", "path", v.path, "error", err)
+			v.client.Logger().Warn("a shared value may be out of date", logPath, v.path, "error", err)
 		case err == nil && node.Exists():
 			pause.Reset()
 			v.learn(versioned(node.Data, node.Stat))
