@@ -121,18 +121,21 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 // end with the lease. Inside [Do], use the context that Do was called with, give Await the
 // lease from [LeaseFrom], and release the lease that Await returns.
 //
-// When Await returns, the given lease has been released in any case. An error means that
-// the caller does not hold the lock. It matches
+// When Await returns, the given lease has been released, unless ctx is nil: then nothing has
+// been done. Any other error means that the caller does not hold the lock. It matches
 //
 //   - [ErrNotAcquired] and the context's cause, when the context has ended;
 //   - [ErrNotHeld] when the lease did not hold the lock, and [ErrReentered] when it was not
 //     the only lease of its owner;
-//   - [LostError] when the lock was lost before the wait began.
+//   - [*LostError] when the lock was lost before the wait began.
 //
 // On failure Await leaves no node behind, and a signal for this waiter passes to the next.
 // That is not certain for an error with [framework.OutcomeUnknown]: the context has ended
 // just when the signal was taken and the reply was lost.
 func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("locks: await %s: %w", c.path, errNilContext)
+	}
 	ctx, span := c.queue.telemetry.begin(ctx)
 	defer span.abandon(ctx)
 	again, err := c.await(ctx, lease, span)

@@ -30,16 +30,15 @@ type waiting struct {
 	version int32 // of the number
 }
 
-// read returns the content of the folder. The error matches [framework.ErrNoNode] when there
-// is no folder, and so no waiter.
-func (c *Condition) read(ctx context.Context, more ...framework.Read) (waiting, error) {
+// read makes the reads that come first, and returns the content of the folder. The error
+// matches [framework.ErrNoNode] when there is no folder, and so no waiter.
+func (c *Condition) read(ctx context.Context, first ...framework.Read) (waiting, error) {
 	var children []string
 	var data []byte
 	var stat framework.Stat
-	err := c.client.Pipeline(ctx, append([]framework.Read{
+	err := c.client.Pipeline(ctx, append(first,
 		framework.ReadChildren(c.path, &children),
-		framework.ReadData(c.path, &data, framework.StoringStatIn(&stat)),
-	}, more...)...)
+		framework.ReadData(c.path, &data, framework.StoringStatIn(&stat)))...)
 	if err != nil {
 		return waiting{}, err
 	}

@@ -32,7 +32,12 @@ type party struct {
 
 func newParty(tb testing.TB, connectString string, opts ...framework.Option) *party {
 	tb.Helper()
-	p := &party{client: zktest.Client(tb, connectString, opts...)}
+	return partyOf(tb, zktest.Client(tb, connectString, opts...))
+}
+
+func partyOf(tb testing.TB, client *framework.Framework) *party {
+	tb.Helper()
+	p := &party{client: client}
 	p.mutex = newMutex(tb, p.client, conditionLock)
 	p.condition = newCondition(tb, p.mutex)
 	return p

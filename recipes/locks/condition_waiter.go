@@ -33,7 +33,7 @@ func (c *Condition) join(ctx context.Context, session *framework.Session, lock s
 	w := &waiter{c: c, session: session, path: node.Path}
 	_, w.name = framework.SplitPath(node.Path)
 	err = w.settling(ctx, func(ctx context.Context, place int) error {
-		if w.now.signals <= place {
+		if place < 0 || w.now.signals <= place {
 			return nil
 		}
 		err := c.change(ctx, lock, w.now, place)
@@ -64,8 +64,8 @@ func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, plac
 	})
 }
 
-// look reads the folder, and watches the waiter's node unless it is watched: every later
-// signal for this waiter then wakes it.
+// look watches the waiter's node unless it is watched, and then reads the folder. So it finds
+// every earlier signal for this waiter, and every later one wakes it.
 func (w *waiter) look(ctx context.Context) (err error) {
 	var watch []framework.Read
 	if w.own == nil || fired(w.own) {
@@ -79,7 +79,7 @@ func (w *waiter) look(ctx context.Context) (err error) {
 }
 
 // wait returns nil when the waiter has been signalled, or may have been because its node or
-// its session is gone.
+// its session is gone. An outage does not end it: the node keeps its place.
 func (w *waiter) wait(ctx context.Context) error {
 	for {
 		place := slices.Index(w.now.waiters, w.name)
@@ -87,10 +87,17 @@ func (w *waiter) wait(ctx context.Context) error {
 			w.forget()
 			return nil
 		}
-		if err := w.sleep(ctx, place); err != nil {
-			return err
+		err := w.sleep(ctx, place)
+		if err == nil {
+			err = w.look(ctx)
 		}
-		if err := w.look(ctx); err != nil {
+		for framework.Retryable(err) && !w.isOver() {
+			sleep(ctx, ownDelay)
+			if err = w.c.client.BlockUntilConnected(ctx); err == nil {
+				err = w.look(ctx)
+			}
+		}
+		if err != nil && !w.isOver() {
 			return err
 		}
 	}

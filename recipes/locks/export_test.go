@@ -7,6 +7,11 @@ func ReadWriteDrivers() [2]LockInternalsDriver {
 	return [2]LockInternalsDriver{readDriver{}, writeDriver{}}
 }
 
+// DowngradeDriver returns the driver of the reader that the holder of this node becomes.
+func DowngradeDriver(writer string) LockInternalsDriver {
+	return downgradeDriver{writer: &hold{node: heldNode{path: writer}}}
+}
+
 // SemaphoreV2Driver returns the driver of the leases of an InterProcessSemaphoreV2.
 func SemaphoreV2Driver() LockInternalsDriver {
 	return leaseDriver{StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName}}

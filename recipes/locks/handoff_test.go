@@ -232,30 +232,40 @@ func TestARowOfShortHoldsIsWatched(t *testing.T) {
 			require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zkserver.WithoutListener())
-				mutex := newMutex(t, zktest.Client(t, server), "/lock", locks.WithLocalHandoff(100))
-				admin := zktest.Client(t, server)
-				lease := acquire(t, mutex)
-				first := lease
-				for range 3 {
-					next := acquireLater(withLimit(t), mutex)
-					time.Sleep(short)
-					release(t, lease)
-					lease = await(t, next).lease
-					require.Equal(t, first.Token(), lease.Token(), "one row")
-				}
-				trouble(t, admin, lease)
-				synctest.Wait()
-				select {
-				case <-lease.Revoked():
-				case <-lease.Done():
-				default:
-					t.Fatal("the holder has not been told")
-				}
-				_ = lease.Release(withLimit(t)) // an error if it was lost
+		// With the slow reply a release comes while the watch is being set.
+		for _, reply := range []time.Duration{0, 2 * short} {
+			t.Run(fmt.Sprintf("%s, replies to reads after %v", name, reply), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := zktest.NewServer(t, zkserver.WithoutListener())
+					server.Intercept(func(r zkserver.Request) zkserver.Fault {
+						if r.Op == zkserver.OpGetData {
+							return zkserver.Delay(reply)
+						}
+						return zkserver.Pass
+					})
+					mutex := newMutex(t, zktest.Client(t, server), "/lock", locks.WithLocalHandoff(100))
+					admin := zktest.Client(t, server)
+					lease := acquire(t, mutex)
+					first := lease
+					for range 3 {
+						next := acquireLater(withLimit(t), mutex)
+						time.Sleep(short)
+						release(t, lease)
+						lease = await(t, next).lease
+						require.Equal(t, first.Token(), lease.Token(), "one row")
+					}
+					trouble(t, admin, lease)
+					time.Sleep(reply) // the request is in the data, which is read
+					synctest.Wait()
+					select {
+					case <-lease.Revoked():
+					case <-lease.Done():
+					default:
+						t.Fatal("the holder has not been told")
+					}
+					_ = lease.Release(withLimit(t)) // an error if it was lost
+				})
 			})
-		})
+		}
 	}
 }

@@ -54,7 +54,7 @@ type heldNode struct {
 func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 	h := &hold{
 		l: a.l, session: a.session, roster: rosterOf(parent), letGo: letGo, self: a.self, row: 1,
-		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()},
+		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()}, own: a.own,
 	}
 	h.ownDue = time.Now().Add(holdDelay)
 	h.grantedTo(a.span)
@@ -62,7 +62,7 @@ func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 	if a.own != nil {
 		h.heed(a.data)
 	}
-	h.watchOrExamine(a.own)
+	h.watchOrExamine()
 	return h
 }
 
@@ -83,13 +83,14 @@ func (h *hold) successor() *hold {
 	h.finishWork()
 	limit.Stop()
 	s := &hold{
-		l: h.l, session: h.session, roster: h.roster, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1, ownDue: h.ownDue,
+		l: h.l, session: h.session, roster: h.roster, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1,
+		own: h.own, ownDue: h.ownDue,
 	}
 	s.begin()
 	if h.revoked.hasEnded() {
 		s.revoked.end(nil) // the request is for the holder of the node
 	}
-	s.watchOrExamine(h.own)
+	s.watchOrExamine()
 	return s
 }
 
@@ -121,12 +122,13 @@ func (h *hold) lose(cause error) {
 	}
 }
 
-// watchOrExamine takes over a watch on the node, or sets one when it is due.
-func (h *hold) watchOrExamine(own *framework.Watch) {
+// watchOrExamine heeds the watch on the node that a new hold has taken over, or sets one
+// when it is due.
+func (h *hold) watchOrExamine() {
 	delay := time.Until(h.ownDue)
 	switch {
-	case own != nil:
-		h.watch(own)
+	case h.own != nil:
+		h.heedWatch(h.own)
 	case delay <= 0:
 		h.examineLater()
 	default:
@@ -157,16 +159,17 @@ func (h *hold) examineLater() {
 // errNodeDeleted is the loss of all holds whose nodes are deleted by others.
 var errNodeDeleted = &LostError{Reason: framework.ReasonNodeDeleted}
 
-// watch makes own the watch on the node.
+// watch makes own the watch on the node. What has ended the hold meanwhile waits for examine,
+// and then cancels the watch or hands it on.
 func (h *hold) watch(own *framework.Watch) {
 	h.mu.Lock()
 	h.own, h.examining = own, nil
-	over := h.over
 	h.mu.Unlock()
-	if over { // lost while it was made; nothing else would cancel the watch
-		own.Cancel()
-		return
-	}
+	h.heedWatch(own)
+}
+
+// heedWatch has the watch on the node end the hold.
+func (h *hold) heedWatch(own *framework.Watch) {
 	// On the receiving goroutine, so that the hold ends before any waiter of this client
 	// can learn of the same deletion.
 	own.EndOnDeletion(h.lose, errNodeDeleted)
@@ -291,8 +294,8 @@ func (h *hold) err() error {
 	return nil
 }
 
-// reenter adds a lease.
-func (h *hold) reenter() (*Lease, error) {
+// reenter adds a lease, acquired with the lock via.
+func (h *hold) reenter(via *LockInternals) (*Lease, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.err(); err != nil {
@@ -302,7 +305,7 @@ func (h *hold) reenter() (*Lease, error) {
 		return nil, ErrReleased
 	}
 	h.leases++
-	return h.newLease(), nil
+	return h.newLease(via), nil
 }
 
 // leave gives one lease back. With the last one it releases the lock: first the contexts

@@ -25,8 +25,9 @@ type Lease struct {
 	unlisten func() // removes the revocation listener
 }
 
-func (h *hold) newLease() *Lease {
-	l := &Lease{hold: h, via: h.l}
+// newLease returns a lease of the hold that was acquired with the lock via.
+func (h *hold) newLease(via *LockInternals) *Lease {
+	l := &Lease{hold: h, via: via}
 	l.cleanup = runtime.AddCleanup(l, reportLeak, h)
 	l.listen()
 	return l

@@ -142,11 +142,10 @@ func (l *LockInternals) attemptLock(ctx context.Context, e entry) (*Lease, error
 	}
 	if h := l.owned(ctx); h != nil && l.reenters {
 		// Even when the hold has ended: to queue instead would hide the loss from its owner.
-		lease, err := h.reenter()
+		lease, err := h.reenter(l)
 		if err != nil {
 			return nil, fmt.Errorf("locks: acquire %s again: %w", l.path, err)
 		}
-		lease.via = l
 		return lease, nil
 	}
 	ctx, e.span = l.telemetry.begin(ctx)
@@ -156,7 +155,7 @@ func (l *LockInternals) attemptLock(ctx context.Context, e entry) (*Lease, error
 	if err != nil {
 		return nil, l.acquireError(ctx, l.path, err)
 	}
-	return h.newLease(), nil
+	return h.newLease(h.l), nil
 }
 
 // take takes a hold over from another goroutine, or gets one from the queue.

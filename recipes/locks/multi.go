@@ -85,16 +85,24 @@ func (m *InterProcessMultiLock) acquire(
 	ctx context.Context, one func(InterProcessLock, context.Context) (*Lease, error),
 ) (*MultiLease, error) {
 	var multi MultiLease
+	returned := false
+	defer func() {
+		if !returned { // a member has panicked
+			_ = giveBack(ctx, multi.leases) // the panic is the error
+		}
+	}()
 	held := ctx
 	for _, member := range m.members {
 		// With the ownership of the members before it: losing one of them ends the wait.
 		lease, err := one(member, held)
 		if err != nil {
+			returned = true
 			return nil, joined(err, giveBack(ctx, multi.leases))
 		}
 		multi.leases = append(multi.leases, lease)
 		held = lease.Context(held) //nolint:fatcontext // one for each lease is meant
 	}
+	returned = true
 	multi.done = multi.Context(context.WithoutCancel(ctx)).Done()
 	return &multi, nil
 }

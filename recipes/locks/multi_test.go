@@ -245,3 +245,19 @@ func TestBadMembers(t *testing.T) {
 	_, err = locks.NewInterProcessMultiLock(&failingLock{}, nil)
 	require.ErrorContains(t, err, "locks: member 1 of a multi-lock is nil")
 }
+
+// panickingLock is a lock of another package.
+type panickingLock struct{ locks.InterProcessLock }
+
+func (panickingLock) Acquire(context.Context) (*locks.Lease, error) { panic("its own fault") }
+
+// TestAMemberThatPanics: the members before it are given back.
+func TestAMemberThatPanics(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	multi := newMulti(t, newMutex(t, client, "/a"), panickingLock{newMutex(t, client, "/b")})
+	require.PanicsWithValue(t, "its own fault", func() { _, _ = multi.Acquire(withLimit(t)) })
+	lease, err := newMutex(t, zktest.Client(t, server), "/a").TryAcquire(withLimit(t))
+	require.NoError(t, err)
+	release(t, lease)
+}

@@ -60,13 +60,13 @@ func (m *InterProcessMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.internals.Acquire(ctx)
 }
 
-// TryAcquire acquires the lock if no client holds it or waits for it, in one round trip.
-// Otherwise it returns a [*NotAcquiredError], which matches [ErrNotAcquired], without
-// having waited. A try that follows a failed one, or is made while this client has
-// contenders of its own, first asks for a list and creates no node in vain; it may wait until
-// another try of this client is decided, which could be in its way. Without a
-// connection it fails as any request does, after the client's connection timeout and
-// retries. It re-enters like Acquire.
+// TryAcquire acquires the lock if no client holds it or waits for it. Otherwise it does not
+// queue: the error is a [*NotAcquiredError], which matches [ErrNotAcquired], and no node is
+// left. A try on a free lock takes one round trip, and three if the folder is missing. A try
+// that follows a failed one, or that is made while this client has contenders of its own,
+// reads the queue first; it may wait until another try of this client is decided, which
+// could be in its way. Without a connection it fails as any request does, after the client's
+// connection timeout and retries. It re-enters like Acquire.
 func (m *InterProcessMutex) TryAcquire(ctx context.Context) (*Lease, error) {
 	return m.internals.TryAcquire(ctx)
 }

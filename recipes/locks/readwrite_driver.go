@@ -135,13 +135,14 @@ func (d downgradeDriver) CreatesTheLock(
 	return node, err
 }
 
-// GetsTheLock admits the reader only if the writer's node is in the list. The list was read
-// after the reader's node was created, so both nodes existed together, and no other writer
-// can have entered in between.
-func (d downgradeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
+// GetsTheLock admits the reader if and only if the writer's node is in the list. The list was
+// read after the reader's node was created, so both nodes existed together, and no other
+// writer can have entered in between. A writer before this one has let it in already, and
+// only its node is still to be deleted.
+func (d downgradeDriver) GetsTheLock(contenders []string, _ string, _ int) (PredicateResults, error) {
 	_, writer := framework.SplitPath(d.writer.node.path)
 	if slices.Contains(contenders, writer) {
-		return d.readDriver.GetsTheLock(contenders, ours, maxLeases)
+		return PredicateResults{GetsTheLock: true}, nil
 	}
 	if err := d.writer.err(); err != nil {
 		return PredicateResults{}, writerEnded(err)

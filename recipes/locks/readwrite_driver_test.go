@@ -91,3 +91,12 @@ func btoi(b bool) int {
 	}
 	return 0
 }
+
+// TestADowngradedWriterWaitsForNoOther: the one that let it in may still be listed.
+func TestADowngradedWriterWaitsForNoOther(t *testing.T) {
+	const released, writer, reader = "_c_a-__WRIT__0000000001", "_c_b-__WRIT__0000000002", "_c_c-__READ__0000000002"
+	driver := locks.DowngradeDriver("/lock/" + writer)
+	result, err := driver.GetsTheLock([]string{released, writer, reader}, reader, 1)
+	require.NoError(t, err)
+	require.True(t, result.GetsTheLock)
+}

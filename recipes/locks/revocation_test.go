@@ -311,3 +311,23 @@ func TestRevocationWithBadArguments(t *testing.T) {
 	_, err = locks.NewInterProcessMutex(client, "/a", locks.WithLockData([]byte("__REVOKE__")))
 	require.ErrorContains(t, err, "expected other data")
 }
+
+// TestAListenerIsToldOfALeaseOfAView: a lock of a view enters again when the lock has been
+// asked for. The listener gets the new lease with its path in the view.
+func TestAListenerIsToldOfALeaseOfAView(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	view, err := client.UsingNamespace("locks")
+	require.NoError(t, err)
+	paths := make(chan string, 10)
+	listener := locks.WithRevocationListener(func(lease *locks.Lease) { paths <- lease.Path() })
+	lease := acquire(t, newMutex(t, client, "/locks/view", listener))
+	require.NoError(t, locks.AttemptRevoke(withLimit(t), client, lease.Path()))
+	require.Equal(t, lease.Path(), <-paths)
+	again, err := newMutex(t, view, "/view").Acquire(lease.Context(withLimit(t)))
+	require.NoError(t, err)
+	require.Equal(t, again.Path(), <-paths)
+	require.Equal(t, lease.Path(), "/locks"+again.Path())
+	release(t, again)
+	release(t, lease)
+}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/retry"
 )
 
 const (
@@ -80,15 +79,18 @@ func NewInterProcessSemaphoreV2(
 // Path returns the path of the semaphore.
 func (s *InterProcessSemaphoreV2) Path() string { return s.path }
 
-// Acquire blocks until a lease is acquired. The context bounds the wait.
+// Acquire blocks until a lease is acquired. Only the context ends the wait; its error, and
+// the state that a failure leaves behind, are those of [InterProcessMutex.Acquire].
 func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, true))
 }
 
 // TryAcquire acquires a lease if one is free and no other acquisition waits for its turn
-// or has it. Otherwise it returns an error that matches [ErrNotAcquired], after one round
-// trip and without having waited or created anything. Any number of tries may come at
-// once: as many succeed as there are free leases.
+// or has it. Otherwise it does not queue, and the error matches [ErrNotAcquired]. A try takes
+// one round trip if all leases are taken, one more if one is free, and one more to read a
+// maximum that may change ([SharedLeases]). It may wait for another try of this client that
+// could be in its way. Any number of tries may come at once: as many succeed as there are
+// free leases.
 func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, false))
 }
@@ -155,17 +157,11 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	}
 	ctx, span := s.leases.telemetry.begin(ctx)
 	defer span.abandon(ctx)
-	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
-		if n == 1 && !wait {
-			leases, err = s.try(ctx, span)
-		} else {
-			leases, err = s.attempt(ctx, n, wait, span)
-		}
-		if errors.Is(err, errTurnLost) {
-			return err
-		}
-		return permanent(err)
-	})
+	if n == 1 && !wait {
+		leases, err = s.try(ctx, span)
+	} else {
+		leases, err = s.attempts(ctx, n, wait, span)
+	}
 	span.end(ctx, err)
 	if err != nil {
 		return nil, s.leases.acquireError(ctx, s.path, err)
@@ -206,6 +202,23 @@ func (l *LockInternals) inTheWay(contenders []string) error {
 	return l.notAcquired(folder, contenders, nil)
 }
 
+// attempts makes attempts until one does not lose what it had: like a mutex that loses its
+// node, an acquisition joins the queue again, and only its context ends the wait.
+func (s *InterProcessSemaphoreV2) attempts(
+	ctx context.Context, n int, wait bool, span *acquireSpan,
+) (leases []*Lease, err error) {
+	for {
+		leases, err = s.attempt(ctx, n, wait, span)
+		if !errors.Is(err, errTurnLost) || ctx.Err() != nil {
+			return leases, err
+		}
+		sleep(ctx, ownDelay)
+		if err := s.leases.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+	}
+}
+
 // attempt takes its turn and acquires the leases one after the other.
 func (s *InterProcessSemaphoreV2) attempt(
 	ctx context.Context, n int, wait bool, span *acquireSpan,
@@ -222,7 +235,7 @@ func (s *InterProcessSemaphoreV2) attempt(
 	if err != nil {
 		return nil, err
 	}
-	turn := h.newLease()
+	turn := h.newLease(h.l)
 	driver, done := s.warning()
 	defer done()
 	returned := false
@@ -293,7 +306,7 @@ func (l *LockInternals) enterTimes(ctx context.Context, n int, e entry) ([]*Leas
 			returned = true
 			return nil, joined(err, giveBack(ctx, leases))
 		}
-		leases = append(leases, h.newLease())
+		leases = append(leases, h.newLease(h.l))
 	}
 	returned = true
 	return leases, nil
