@@ -10,9 +10,8 @@ import (
 // at a time, so factory must return a new one each time and may be called by several goroutines at once; it must not block.
 //
 // Each call under the policy, a [Do] for instance, takes one BackOff from factory as it begins and follows it; a limit of elapsed time
-// counts from there. Next on its own stays pure: each call takes a new BackOff and replays it up to the attempt asked for, so its
-// cost grows with attempt, and random waits are drawn again. Next cannot pass its elapsed argument to a BackOff in general: a limit of
-// elapsed time that a BackOff keeps has no effect there, except the limit of a plain *backoff.ExponentialBackOff. To put a policy of
+// counts from there. Next called directly is pure: it takes a new BackOff and replays it up to attempt, so its cost grows with
+// attempt, and random waits are drawn again. It ignores elapsed, except for the limit of a plain *backoff.ExponentialBackOff. To put a policy of
 // your own in front of this one, use [Wrap], which passes on the BackOff of the call; a struct that embeds the policy calls Next.
 //
 // backoff.Stop means give up. Any other wait is moved into the range from [MinWait] to [MaxWait], so that a backoff.ZeroBackOff

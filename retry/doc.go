@@ -1,4 +1,4 @@
-// Package retry says how often and how long to wait between the tries of an operation that may fail for a while: a ZooKeeper
+// Package retry decides whether to repeat an operation that may fail temporarily, and how long to wait before it: a ZooKeeper
 // server restarts, a connection breaks, a leader is elected.
 //
 // # Choosing a policy

@@ -16,7 +16,7 @@ type Selector interface {
 type Observer interface {
 	Policy
 
-	// Done is called at the end of every call under the policy, even when the first try succeeded. It receives nil for
+	// Done is called at the end of every call under the policy that has made a try, even when the first one succeeded. It receives nil for
 	// success, and otherwise the last error. It must not block, and may be called by any number of goroutines at once.
 	Done(err error)
 }
@@ -30,7 +30,8 @@ type Starter interface {
 }
 
 // Wrap returns a policy whose Next is the function next, which receives the wrapped policy and may call it. The result remains a
-// [Selector], an [Observer] and a [Starter] if policy is one; a struct that embeds a Policy would hide these. A nil policy counts as [None], and a nil function passes everything on.
+// [Selector], an [Observer] and a [Starter] if policy is one; a struct that embeds a Policy would hide these. A nil policy counts as
+// [None], and a nil function passes everything on.
 //
 //	patient := retry.Wrap(policy, func(p retry.Policy, attempt int, elapsed time.Duration, err error) (time.Duration, bool) {
 //		if errors.Is(err, framework.ErrNotConnected) {

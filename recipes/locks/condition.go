@@ -129,9 +129,9 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 //     the only lease of its owner;
 //   - [*LostError] when the lock was lost before the wait began.
 //
-// On failure Await leaves no node behind, and a signal for this waiter passes to the next.
-// That is not certain for an error with [framework.OutcomeUnknown]: the context has ended
-// just when the signal was taken and the reply was lost.
+// On failure Await leaves no node behind, and a signal for this waiter passes to the next. The
+// exception is an error with [framework.OutcomeUnknown]: the context ended while the signal
+// was being taken, and the signal may be lost.
 func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("locks: await %s: %w", c.path, errNilContext)

@@ -133,6 +133,11 @@
 // that timeout. [framework.StandardErrorPolicy] says which policy is safe with which
 // timeout.
 //
+// The contexts end in time, but a goroutine that waits for one of them runs only when it is
+// scheduled, which on a busy machine may be after the next holder has entered. [Lease.Err]
+// asks the clock and needs no other goroutine: call it right before a step that cannot be
+// taken back, or fence the step with the token.
+//
 // In one case the holder may learn of the loss later than the next in the queue: another
 // client ends the hold at the server, by deleting its node or closing its session. The
 // server then notifies the holder and the next waiter of the same transaction, and the one
@@ -145,8 +150,8 @@
 //
 // The contexts of a lost lease end with a [*LostError] as their cause, Done is closed, and
 // Release returns the error. [Lease.Release] waits ten seconds at most when its context has
-// no deadline, or has ended. Its error is a [*ReleaseError]; as part of the error of [Do] it
-// says that fn has run.
+// no deadline, or has ended. Its error is a [*ReleaseError]. If the error of [Do] contains
+// one, fn has run.
 //
 // # Failover time
 //

@@ -60,9 +60,9 @@ type MarkingQueue interface {
 	Marks() bool
 }
 
-// OvertakingQueue is an optional interface of a driver whose queue is no lock by itself, such
-// as a waiting room in front of a mutex. In such a queue a newcomer may be let in before a
-// contender that was let in earlier and has not left. In other queues that is an error.
+// OvertakingQueue is an optional interface of a driver whose queue is not itself a lock, such
+// as a waiting room in front of a mutex. Only in such a queue may a newcomer be admitted
+// before a contender that was admitted earlier has left; elsewhere that is an error.
 type OvertakingQueue interface {
 	// Overtakes reports whether the queue is of this kind.
 	Overtakes() bool

@@ -15,10 +15,10 @@ func (l *Lease) Since() time.Time { return l.hold.since }
 // certain to live; see [framework.Session].
 func (l *Lease) Session() *framework.Session { return l.hold.session }
 
-// Exclusive reports whether no other owner can hold the lock at the same time. It is false
-// for a read lease, and for a permit of a semaphore unless its maximum is a fixed 1. The
-// tokens of leases that are not exclusive must not be fenced against each other: the older
-// of two may be just as valid.
+// Exclusive reports whether the lock has at most one owner at a time. It is false for a read
+// lease, and for a permit of a semaphore unless the maximum is FixedLeases(1). Do not fence
+// the tokens of leases that are not exclusive against each other: the older of two may still
+// be valid.
 //
 // A [LockInternals] counts as exclusive if its maxLeases is 1.
 func (l *Lease) Exclusive() bool {

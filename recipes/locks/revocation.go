@@ -38,8 +38,8 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 	return nil
 }
 
-// WithRevocationListener makes the lock call fn once for each of its leases that a client
-// asks back. If the request came earlier, while the lease's node was waiting in the queue
+// WithRevocationListener makes the lock call fn once for each of its leases that another
+// client asks to be released. If the request came earlier, while the lease's node was waiting in the queue
 // or for another lease of the same hold, fn is called when the lease is granted. It is not
 // called for a lease that has ended.
 //
@@ -47,7 +47,8 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 //
 //	locks.WithRevocationListener(func(lease *locks.Lease) { stop(lease.Path()) })
 //
-// With such a listener a lease may be dropped, as fn can release it. It is not reported then.
+// With a listener a caller may drop a lease without a release, because fn can release it. The
+// log then does not report it.
 //
 // fn runs on a goroutine of its own and may block. A panic of fn is logged. The option is
 // Curator's makeRevocable, but it is not repeated before each acquisition.

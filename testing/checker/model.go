@@ -35,8 +35,8 @@ func Reentrant() Model {
 
 // ReadWrite is a lock that many owners can hold for reading or one for writing.
 // Both sides can be re-entered. The writer may acquire the read side too, with its
-// token, and may release either first. A writer's token is above all before, a
-// reader's above every earlier writer's.
+// token, and may release either first. A writer's token exceeds all earlier tokens,
+// a reader's the token of every earlier writer.
 func ReadWrite() Model {
 	return Model{name: "read/write lock", admits: func(s state, op Op) bool {
 		switch {

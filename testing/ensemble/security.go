@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// WithTLS gives every server a second port, with TLS, at [Server.SecureAddr]. The server's certificate and its key are in the PEM file
-// keys, in PKCS #8 form, unencrypted. Both files have names that end in .pem. Clients are asked for a certificate that one of the authorities in the PEM file trust has signed,
-// for whatever name; that it has may be used as an identity of the scheme x509.
+// WithTLS gives every server a second port, with TLS, at [Server.SecureAddr]. keys is a PEM file with the servers' certificate and
+// its unencrypted PKCS #8 key; trust is a PEM file with certificates of authorities. Both names must end in .pem. Clients are asked
+// for a certificate that one of these authorities has signed, for any name, which can be an identity of the scheme x509.
 //
 // Debian's zookeeper.jar does not name all the jars that TLS needs. WithTLS adds them, unless [WithClassPath] says what to use.
 func WithTLS(keys, trust string) Option {

@@ -22,7 +22,7 @@ const (
 const (
 	SessionOpened  EventKind = "session opened"
 	SessionTaken   EventKind = "session taken"   // its client came back on another connection
-	SessionDenied  EventKind = "session denied"  // somebody asked for a session that there is not, or had a wrong password
+	SessionDenied  EventKind = "session denied"  // a client asked for an unknown session, or with a wrong password
 	SessionClosed  EventKind = "session closed"  // by its client
 	SessionKilled  EventKind = "session killed"  // by [Server.KillSession]
 	SessionExpired EventKind = "session expired" // its time was up

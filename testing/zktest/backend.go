@@ -59,8 +59,8 @@ func (b Backend) Counts(tb testing.TB) Counts {
 	return counts
 }
 
-// AwaitCounts waits until the server has no more than what want says, and fails
-// the test when that has not come within the limit.
+// AwaitCounts waits until no count of the server is above that of want, and fails
+// the test after the limit.
 func (b Backend) AwaitCounts(tb testing.TB, want Counts, limit time.Duration) {
 	tb.Helper()
 	deadline := time.Now().Add(limit)

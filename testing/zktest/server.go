@@ -60,7 +60,7 @@ func NewEnsemble(tb testing.TB, n int, opts ...ensemble.Option) *ensemble.Ensemb
 
 // NewProxy starts a proxy in front of a server, or of the first one of an ensemble,
 // which is closed when the test ends. In front of a server [zkserver.WithoutListener]
-// it listens nowhere either: [Client] connects in memory to the one through the other.
+// the proxy does not listen either: [Client] connects through it in memory.
 func NewProxy[T Target](tb testing.TB, server T, opts ...zkproxy.Option) *zkproxy.Proxy {
 	tb.Helper()
 	target, dial := locate(server)
