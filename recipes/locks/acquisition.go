@@ -27,10 +27,11 @@ type acquisition struct {
 	folder    *folder
 	max       maximum
 
-	number uint64    // the oldest list that may be used; see demand
-	by     uint64    // the list that the contenders last known are from
-	proof  uint64    // the oldest list that must have our node
-	began  time.Time // when the first wait began; zero before
+	minList  uint64 // the oldest list that may be used; see requireNewList
+	usedList uint64 // the list that the contenders last known are from
+	ownList  uint64 // the oldest list that must have our node
+
+	began time.Time // when the first wait began; zero before
 
 	suspended bool // the span has recorded an interruption
 	behind    bool // the driver's last answer was to wait
@@ -52,7 +53,7 @@ func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 		if ctx.Err() != nil {
 			return nil, l.overtaken(ctx, e, context.Cause(ctx))
 		}
-		h, a, err := l.attempts(ctx, e)
+		h, a, err := l.enterByPolicy(ctx, e)
 		switch {
 		case err == nil:
 			return h, nil
@@ -63,17 +64,17 @@ func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 		}
 		// A node that was deleted right after its creation is not created again at once:
 		// whatever deletes it would spin with us.
-		sleep(ctx, time.Until(a.began.Add(ownDelay)))
+		attempt.Sleep(ctx, time.Until(a.began.Add(ownDelay)))
 	}
 }
 
-// attempts makes attempts within the retry policy, until one gets a hold, has waited, or
+// enterByPolicy makes attempts within the retry policy, until one gets a hold, has waited, or
 // fails for another reason than the loss of its node. It does what retry.Do would do, and
 // allocates nothing: nearly every acquisition needs one attempt.
-func (l *LockInternals) attempts(ctx context.Context, e entry) (h *hold, a *acquisition, err error) {
+func (l *LockInternals) enterByPolicy(ctx context.Context, e entry) (h *hold, a *acquisition, err error) {
 	run := retry.Begin(l.client.RetryPolicy())
 	for {
-		h, a, err = l.attempt(ctx, e)
+		h, a, err = l.enterOnce(ctx, e)
 		// The requests of an attempt that fails otherwise have been repeated already.
 		if !startsAgain(err) || a.hasWaited() || !pauseAgain(ctx, &run, err) {
 			break
@@ -93,7 +94,7 @@ func pauseAgain(ctx context.Context, run *retry.Run, err error) bool {
 	}
 	wait, allowed := run.Next(err)
 	if allowed {
-		sleep(ctx, wait)
+		attempt.Sleep(ctx, wait)
 	}
 	return allowed && ctx.Err() == nil
 }
@@ -105,9 +106,9 @@ func startsAgain(err error) bool {
 // hasWaited reports whether the acquisition has stood in the queue behind others.
 func (a *acquisition) hasWaited() bool { return a != nil && !a.began.IsZero() }
 
-// attempt creates one node and takes it through the queue. If it fails in any way, it
+// enterOnce creates one node and takes it through the queue. If it fails in any way, it
 // deletes the node. It returns the acquisition that had the node, if any.
-func (l *LockInternals) attempt(ctx context.Context, e entry) (*hold, *acquisition, error) {
+func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisition, error) {
 	folder := l.openFolder()
 	defer folder.close()
 	var t *trial
@@ -167,7 +168,7 @@ func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode
 		l: l, session: session, node: node, self: self, folder: self.folder, name: self.name, entry: e,
 		ownDue: time.Now().Add(ownDelay),
 	}
-	a.proof = a.folder.question()
+	a.ownList = a.folder.nextList()
 	a.shrinking, _ = e.driver.(ShrinkingQueue)
 	return a
 }
@@ -175,11 +176,11 @@ func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode
 // learn uses the names that the driver has read together with the create, if it has.
 func (a *acquisition) learn(list *listing) {
 	if a.node.Children == nil {
-		a.demand()
+		a.requireNewList()
 		return
 	}
 	a.folder.learn(list, a.node.Children)
-	a.number = list.number
+	a.minList = list.number
 	a.node.Children = nil // or each waiter would keep a list of all names in memory
 }
 
@@ -189,20 +190,20 @@ func (a *acquisition) close() {
 	a.changes.Cancel()
 }
 
-// demand makes the next look use a list that is sent after this moment.
-func (a *acquisition) demand() { a.number = a.folder.question() }
+// requireNewList makes the next look use a list that is sent after this moment.
+func (a *acquisition) requireNewList() { a.minList = a.folder.nextList() }
 
 // known returns the contenders to ask the driver about, or false if they must be listed
 // first. For a shrinking queue these are the contenders up to ours, otherwise all.
 func (a *acquisition) known() ([]string, bool) {
-	contenders, by := a.folder.contenders(a.l.queue, a.number)
+	contenders, by := a.folder.contenders(a.l.queue, a.minList)
 	known := by > 0
 	// Another acquisition may have learned a list that was sent before our node was created.
-	if known && a.number < a.proof && !slices.Contains(contenders, a.name) {
-		a.demand()
+	if known && a.minList < a.ownList && !slices.Contains(contenders, a.name) {
+		a.requireNewList()
 		return nil, false
 	}
-	a.by = by
+	a.usedList = by
 	if known && a.shrinking != nil {
 		i, found := slices.BinarySearchFunc(contenders, a.name, a.driver.Compare)
 		if found {
@@ -213,40 +214,64 @@ func (a *acquisition) known() ([]string, bool) {
 	return contenders, known
 }
 
-// look asks the driver about the contenders that are known. It lists them first if none
-// are known, and lists once more if a new list could change the answer. While an acquisition
-// of this process stands between, it waits for that one and needs no list.
+// look asks the driver about the contenders that are known, and lists them first if none
+// are. It returns the decision with the contenders that it is about.
 func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, error) {
 	for listed := false; ; listed = true {
-		if contenders, known := a.known(); known {
-			result, err := a.decide(ctx, contenders)
-			switch {
-			case errors.Is(err, errOlderThanAHold): // whose acquirer has seen a newer list
-			case err != nil || result.GetsTheLock || !a.heedsForeign(result):
-				return result, contenders, err
-			default:
-				if own := a.ownAhead(contenders); own != "" {
-					return PredicateResults{PathsToWatch: []string{own}}, contenders, nil
-				}
-				if listed || !a.isOutdated() {
-					return result, contenders, nil
-				}
-			}
-			a.demand()
-		} else if !listed && a.folder.isCrowded() {
-			if err := a.stands(ctx); err != nil {
-				return PredicateResults{}, nil, err
-			}
-			if own := a.ownAhead(nil); own != "" {
-				a.behind = true
-				a.span.waits(ctx) // at a position that is not known yet
-				return PredicateResults{PathsToWatch: []string{own}}, []string{own, a.name}, nil
-			}
+		contenders, known := a.known()
+		var result PredicateResults
+		var decided bool
+		var err error
+		switch {
+		case known:
+			result, decided, err = a.lookAt(ctx, contenders, listed)
+		case !listed && a.folder.isCrowded():
+			result, contenders, decided, err = a.lookAtOwn(ctx)
 		}
-		if err := a.folder.list(ctx, a.l.queue, a.number); err != nil {
+		if decided || err != nil {
+			return result, contenders, err
+		}
+		if err := a.folder.list(ctx, a.l.queue, a.minList); err != nil {
 			return PredicateResults{}, nil, err
 		}
 	}
+}
+
+// lookAt asks the driver about contenders. It decides nothing, and demands a new list, if
+// that could change the answer. While an acquisition of this process stands between, it
+// waits for that one and needs no list.
+func (a *acquisition) lookAt(ctx context.Context, contenders []string, listed bool) (result PredicateResults, decided bool, err error) {
+	result, err = a.decide(ctx, contenders)
+	switch {
+	case errors.Is(err, errOlderThanAHold): // whose acquirer has seen a newer list
+		a.requireNewList()
+		return result, false, nil
+	case err != nil || result.GetsTheLock || !a.heedsForeign(result):
+		return result, true, err
+	}
+	if own := a.ownAhead(contenders); own != "" {
+		return PredicateResults{PathsToWatch: []string{own}}, true, nil
+	}
+	if !listed && a.isOutdated() {
+		a.requireNewList()
+		return result, false, nil
+	}
+	return result, true, nil
+}
+
+// lookAtOwn waits for an acquisition of this process, before any contender is known. It
+// decides nothing if none stands before ours.
+func (a *acquisition) lookAtOwn(ctx context.Context) (result PredicateResults, contenders []string, decided bool, err error) {
+	if err := a.stands(ctx); err != nil {
+		return PredicateResults{}, nil, false, err
+	}
+	own := a.ownAhead(nil)
+	if own == "" {
+		return PredicateResults{}, nil, false, nil
+	}
+	a.behind = true
+	a.span.waits(ctx) // at a position that is not known yet
+	return PredicateResults{PathsToWatch: []string{own}}, []string{own, a.name}, true, nil
 }
 
 // heedsForeign reports whether the driver waits for a contender of another process.
@@ -377,7 +402,7 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 	err := checkHolders(a.driver, contenders, a.name, a.max.n, func(name string) bool {
 		m := a.folder.member(name)
 		holds := m != nil && m.granted.isSet() && !m.over.hasEnded()
-		newer = holds && m.firstList.Load() > a.by
+		newer = holds && m.firstList.Load() > a.usedList
 		return holds
 	})
 	if err != nil && newer {
@@ -397,7 +422,7 @@ func (a *acquisition) gone(name string) {
 	delete(a.awaited, name)
 	// Another contender may have taken its place: only a new list shows that.
 	if a.shrinking == nil || !a.shrinking.Shrinks(name) {
-		a.demand()
+		a.requireNewList()
 		return
 	}
 	a.folder.remove(a.order(), name)
@@ -440,8 +465,8 @@ func (a *acquisition) internalLockLoop(ctx context.Context, list *listing) (*hol
 			return nil, a.refusal(ended(ctx))
 		case a.hasWaited() && !startsAgain(err) && framework.Retryable(err):
 			// The node keeps its place. Look again when there is a connection.
-			a.demand()
-			sleep(ctx, ownDelay)
+			a.requireNewList()
+			attempt.Sleep(ctx, ownDelay)
 			if err := a.l.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
 				return nil, err
 			}
@@ -463,7 +488,7 @@ func (a *acquisition) step(ctx context.Context) (*hold, error) {
 		if h == nil && err == nil {
 			// The connection was lost after the look. Look again over the next one.
 			a.interrupted()
-			a.demand()
+			a.requireNewList()
 		}
 		return h, err
 	case !a.wait:
@@ -491,7 +516,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 		release()
 		return nil, nil
 	}
-	a.self.firstList.Store(a.folder.question())
+	a.self.firstList.Store(a.folder.nextList())
 	a.self.granted.set()
 	return newHold(held, release, a), nil
 }

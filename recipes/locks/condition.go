@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // ErrNotHeld reports that a condition was used without its lock: the lease is of another
@@ -134,7 +135,7 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 // was being taken, and the signal may be lost.
 func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	if ctx == nil {
-		return nil, fmt.Errorf("locks: await %s: %w", c.path, errNilContext)
+		return nil, fmt.Errorf("locks: await %s: %w", c.path, attempt.ErrNilContext)
 	}
 	ctx, span := c.queue.telemetry.begin(ctx)
 	defer span.abandon(ctx)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -92,7 +93,7 @@ func (w *waiter) wait(ctx context.Context) error {
 			err = w.look(ctx)
 		}
 		for framework.Retryable(err) && !w.isOver() {
-			sleep(ctx, ownDelay)
+			attempt.Sleep(ctx, ownDelay)
 			if err = w.c.client.BlockUntilConnected(ctx); err == nil {
 				err = w.look(ctx)
 			}

@@ -44,8 +44,6 @@ var (
 	// at once. Release the read lease first; another writer may then be faster.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded: the writer would wait for its own reader")
 
-	errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
-
 	// errOwnNodeGone starts an acquisition again from the beginning.
 	errOwnNodeGone = errors.New("the lock node is gone")
 )

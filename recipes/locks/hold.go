@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // hold is a lock that is held: one node, with one lease or more.
@@ -79,8 +80,8 @@ func (h *hold) grantedTo(span *acquireSpan) {
 func (h *hold) successor() *hold {
 	// Let a watch that is being set arrive, within limits: otherwise a row of holds that are
 	// each shorter than a round trip would never have one.
-	limit := time.AfterFunc(examinePause, h.stopExamine)
-	h.finishWork()
+	limit := time.AfterFunc(examinePause, h.endWork())
+	h.work.Wait()
 	limit.Stop()
 	s := &hold{
 		l: h.l, session: h.session, roster: h.roster, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1,
@@ -210,7 +211,7 @@ func (h *hold) examine(ctx context.Context) {
 			h.l.client.Logger().Warn("lock node cannot be read: its deletion and requests for the lock go unnoticed until it can",
 				string(keyPath), h.node.path, "error", err)
 		}
-		sleep(ctx, pause)
+		attempt.Sleep(ctx, pause)
 		// A missing right may be missing for as long as the lock is held: ask less often.
 		if !framework.Retryable(err) {
 			pause = min(2*pause, maxExaminePause)
@@ -246,40 +247,27 @@ func (h *hold) abandon() {
 // unwatch removes the watch on the node, including one that is being set.
 func (h *hold) unwatch() {
 	h.stopWork()
-	h.mu.Lock()
-	own := h.own
-	h.mu.Unlock()
-	own.Cancel()
+	h.own.Cancel()
 }
 
-// stopWork cancels examine and waits for its end.
+// stopWork cancels a running examine and waits for its end.
 func (h *hold) stopWork() {
-	h.mu.Lock()
-	h.over = true // or another one could begin that nothing cancels
-	h.mu.Unlock()
-	h.stopExamine()
-	h.finishWork()
+	h.endWork()()
+	h.work.Wait()
 }
 
-// stopExamine cancels the requests of a running examine.
-func (h *hold) stopExamine() {
+// endWork lets no examine begin any more. It returns a function that cancels a running one.
+func (h *hold) endWork() (cancel func()) {
 	h.mu.Lock()
-	cancel := h.examining
-	h.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-}
-
-// finishWork waits for a running examine, and lets no other begin.
-func (h *hold) finishWork() {
-	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.over = true
 	if h.due != nil {
 		h.due.Stop()
 	}
-	h.mu.Unlock()
-	h.work.Wait()
+	if h.examining == nil {
+		return func() {}
+	}
+	return h.examining
 }
 
 // err returns nil while the lock is held, and otherwise how the hold ended.
@@ -367,15 +355,5 @@ func (h *hold) lostBefore(outcome error) error {
 		return fmt.Errorf("%w: %w", ended, framework.ErrCleanupPending)
 	default:
 		return fmt.Errorf("%w: %w", ended, outcome)
-	}
-}
-
-// sleep waits for a time, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

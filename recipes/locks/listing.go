@@ -32,36 +32,36 @@ type sorting struct {
 }
 
 // sorted returns the contenders in their order.
-func (a *listing) sorted(q *queue) []string {
-	a.mu.Lock()
-	s := a.sortingLocked(q.orderKey)
-	a.mu.Unlock()
+func (list *listing) sorted(q *queue) []string {
+	list.mu.Lock()
+	s := list.sortingLocked(q.orderKey)
+	list.mu.Unlock()
 	// Without the mutex: this calls the driver.
-	s.once.Do(func() { s.contenders = q.sorted(a.names) })
+	s.once.Do(func() { s.contenders = q.sorted(list.names) })
 	return s.contenders
 }
 
-func (a *listing) sortingLocked(key orderKey) *sorting {
-	if a.first.key == (orderKey{}) || a.first.key == key {
-		a.first.key = key
-		return &a.first
+func (list *listing) sortingLocked(key orderKey) *sorting {
+	if list.first.key == (orderKey{}) || list.first.key == key {
+		list.first.key = key
+		return &list.first
 	}
-	i := slices.IndexFunc(a.sortings, func(s *sorting) bool { return s.key == key })
+	i := slices.IndexFunc(list.sortings, func(s *sorting) bool { return s.key == key })
 	if i < 0 {
-		i = len(a.sortings)
-		a.sortings = append(a.sortings, &sorting{key: key})
+		i = len(list.sortings)
+		list.sortings = append(list.sortings, &sorting{key: key})
 	}
-	return a.sortings[i]
+	return list.sortings[i]
 }
 
 // answers reports whether the list has at least this number and began over this
 // connection. On another connection the watches that would report changes are gone.
-func (a *listing) answers(link context.Context, number uint64) bool {
-	return a != nil && a.number >= number && a.link == link && link.Err() == nil
+func (list *listing) answers(link context.Context, number uint64) bool {
+	return list != nil && list.number >= number && list.link == link && link.Err() == nil
 }
 
-// question returns the number of the first list that begins after this call.
-func (f *folder) question() uint64 {
+// nextList returns the number of the first list that begins after this call.
+func (f *folder) nextList() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.begun + 1
@@ -72,31 +72,31 @@ func (f *folder) begin(client *framework.Framework) *listing {
 	link := linkOf(client)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := &f.firstList
-	if a.number > 0 {
-		a = new(listing)
+	list := &f.firstList
+	if list.number > 0 {
+		list = new(listing)
 	}
 	f.begun++
-	a.number, a.link = f.begun, link
-	return a
+	list.number, list.link = f.begun, link
+	return list
 }
 
 // learn stores the answer to a list, unless a newer one is known.
-func (f *folder) learn(a *listing, names []string) {
+func (f *folder) learn(list *listing, names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a.names = names
-	f.learnLocked(a)
+	list.names = names
+	f.learnLocked(list)
 }
 
-func (f *folder) learnLocked(a *listing) {
-	if f.last != nil && f.last.number >= a.number {
+func (f *folder) learnLocked(list *listing) {
+	if f.last != nil && f.last.number >= list.number {
 		return
 	}
-	f.last = a
+	f.last = list
 	if len(f.read) > 0 { // forget the data of contenders that have left
 		kept := make(map[string]string)
-		for _, name := range a.names {
+		for _, name := range list.names {
 			if data, found := f.read[name]; found {
 				kept[name] = data
 			}
@@ -110,28 +110,28 @@ func (f *folder) learnLocked(a *listing) {
 // share a list that has not begun yet.
 func (f *folder) list(ctx context.Context, q *queue, number uint64) error {
 	for {
-		a, leads := f.joinList(linkOf(q.client), number)
-		if a == nil {
+		list, leads := f.joinList(linkOf(q.client), number)
+		if list == nil {
 			return nil
 		}
 		if leads {
-			f.ask(ctx, q, a)
+			f.ask(ctx, q, list)
 		}
 		select {
-		case <-a.done:
+		case <-list.done:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 		// If it failed only because another acquisition's context ended, ask again.
-		if a.err != nil && (leads || !a.lost) {
-			return a.err
+		if list.err != nil && (leads || !list.lost) {
+			return list.err
 		}
 	}
 }
 
 // joinList returns the list to wait for, or nil if the newest one will do, and whether the
 // caller must ask for it.
-func (f *folder) joinList(link context.Context, number uint64) (a *listing, leads bool) {
+func (f *folder) joinList(link context.Context, number uint64) (list *listing, leads bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -142,19 +142,19 @@ func (f *folder) joinList(link context.Context, number uint64) (a *listing, lead
 	case f.asking != nil && f.next != nil:
 		return f.next, false
 	}
-	a = &listing{done: make(chan struct{})}
+	list = &listing{done: make(chan struct{})}
 	if f.asking == nil {
-		f.asking = a
+		f.asking = list
 	} else {
-		f.next = a
+		f.next = list
 	}
-	return a, true
+	return list, true
 }
 
 // ask sends a list when the one before is answered and there is a connection. Until then
 // other acquisitions may join it.
-func (f *folder) ask(ctx context.Context, q *queue, a *listing) {
-	f.awaitTurn(ctx, a)
+func (f *folder) ask(ctx context.Context, q *queue, list *listing) {
+	f.awaitTurn(ctx, list)
 	var err error
 	if !q.client.State().IsConnected() {
 		// A cheap request waits for the connection, as long as any verb does.
@@ -164,9 +164,9 @@ func (f *folder) ask(ctx context.Context, q *queue, a *listing) {
 		link := linkOf(q.client)
 		f.mu.Lock()
 		f.begun++
-		a.number, a.link = f.begun, link
+		list.number, list.link = f.begun, link
 		f.mu.Unlock()
-		a.names, err = q.client.Children(ctx, q.path)
+		list.names, err = q.client.Children(ctx, q.path)
 	}
 	if errors.Is(err, framework.ErrNoNode) {
 		err = nodeGone(err)
@@ -174,28 +174,28 @@ func (f *folder) ask(ctx context.Context, q *queue, a *listing) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// Acquisitions that share the list must know whether its failure is theirs too.
-	a.err, a.lost = err, ctx.Err() != nil
+	list.err, list.lost = err, ctx.Err() != nil
 	if err == nil {
-		f.learnLocked(a)
+		f.learnLocked(list)
 	}
-	if f.asking == a {
+	if f.asking == list {
 		f.asking = nil
 	} else { // gave up before its turn
 		f.next = nil
 	}
-	close(a.done)
+	close(list.done)
 }
 
 // awaitTurn waits until the list before is answered.
-func (f *folder) awaitTurn(ctx context.Context, a *listing) {
+func (f *folder) awaitTurn(ctx context.Context, list *listing) {
 	for {
 		f.mu.Lock()
 		before := f.asking
 		if before == nil {
-			f.asking, f.next = a, nil
+			f.asking, f.next = list, nil
 		}
 		f.mu.Unlock()
-		if before == nil || before == a {
+		if before == nil || before == list {
 			return
 		}
 		select {

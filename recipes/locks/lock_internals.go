@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // LockInternals is the implementation that all locks share: a queue of ephemeral sequential
@@ -135,7 +136,7 @@ func (l *LockInternals) entry(wait bool) entry { return entry{driver: l.driver, 
 // attemptLock re-enters, or joins the queue until it gets through.
 func (l *LockInternals) attemptLock(ctx context.Context, e entry) (*Lease, error) {
 	if ctx == nil {
-		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, errNilContext)
+		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, attempt.ErrNilContext)
 	}
 	if err := l.refuseReentry(ctx); err != nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, err)

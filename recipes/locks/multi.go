@@ -76,7 +76,9 @@ func (m *InterProcessMultiLock) Acquire(ctx context.Context) (*MultiLease, error
 	return m.acquire(ctx, InterProcessLock.Acquire)
 }
 
-// TryAcquire acquires all members if all are free, and waits for none.
+// TryAcquire acquires all members if all are free, and waits for none. Otherwise it releases
+// the acquired members in reverse and returns the first error, which matches
+// [ErrNotAcquired] if a member was taken.
 func (m *InterProcessMultiLock) TryAcquire(ctx context.Context) (*MultiLease, error) {
 	return m.acquire(ctx, InterProcessLock.TryAcquire)
 }

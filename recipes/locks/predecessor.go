@@ -270,7 +270,7 @@ func (a *acquisition) awaitFolder(ctx context.Context) error {
 	}
 	if err == nil {
 		a.folder.learn(list, names)
-		a.number = list.number
+		a.minList = list.number
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // releaseTimeout bounds a release whose context has no deadline.
@@ -64,7 +65,7 @@ func (l *Lease) release(ctx context.Context) error {
 		return nil
 	}
 	if ctx == nil {
-		return &ReleaseError{l.Path(), errNilContext}
+		return &ReleaseError{l.Path(), attempt.ErrNilContext}
 	}
 	if l.released.Swap(true) {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // ReleaseAll releases leases, such as the thousands that a process holds when it hands its
@@ -23,7 +24,7 @@ import (
 // session, with which the server deletes all nodes in one transaction.
 func ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	if ctx == nil {
-		return fmt.Errorf("locks: release: %w", errNilContext)
+		return fmt.Errorf("locks: release: %w", attempt.ErrNilContext)
 	}
 	bound, done := boundReleases(ctx)
 	defer done()

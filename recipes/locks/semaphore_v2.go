@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 const (
@@ -148,7 +149,7 @@ func (s *InterProcessSemaphoreV2) Waiters(ctx context.Context) ([]Participant, e
 func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool) (leases []*Lease, err error) {
 	switch {
 	case ctx == nil:
-		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, errNilContext)
+		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, attempt.ErrNilContext)
 	case n < 1:
 		return nil, fmt.Errorf("locks: acquire %s: %d leases, expected 1 or more", s.path, n)
 	}
@@ -160,7 +161,7 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	if n == 1 && !wait {
 		leases, err = s.try(ctx, span)
 	} else {
-		leases, err = s.attempts(ctx, n, wait, span)
+		leases, err = s.takeTurns(ctx, n, wait, span)
 	}
 	span.end(ctx, err)
 	if err != nil {
@@ -202,25 +203,25 @@ func (l *LockInternals) inTheWay(contenders []string) error {
 	return l.notAcquired(folder, contenders, nil)
 }
 
-// attempts makes attempts until one does not lose what it had: like a mutex that loses its
+// takeTurns takes turns until one does not lose what it had: like a mutex that loses its
 // node, an acquisition joins the queue again, and only its context ends the wait.
-func (s *InterProcessSemaphoreV2) attempts(
+func (s *InterProcessSemaphoreV2) takeTurns(
 	ctx context.Context, n int, wait bool, span *acquireSpan,
 ) (leases []*Lease, err error) {
 	for {
-		leases, err = s.attempt(ctx, n, wait, span)
+		leases, err = s.takeTurn(ctx, n, wait, span)
 		if !errors.Is(err, errTurnLost) || ctx.Err() != nil {
 			return leases, err
 		}
-		sleep(ctx, ownDelay)
+		attempt.Sleep(ctx, ownDelay)
 		if err := s.leases.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
 	}
 }
 
-// attempt takes its turn and acquires the leases one after the other.
-func (s *InterProcessSemaphoreV2) attempt(
+// takeTurn waits for its turn and acquires the leases one after the other.
+func (s *InterProcessSemaphoreV2) takeTurn(
 	ctx context.Context, n int, wait bool, span *acquireSpan,
 ) ([]*Lease, error) {
 	maxLeases, err := s.leases.currentMax(ctx)

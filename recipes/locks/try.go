@@ -94,7 +94,7 @@ func (l *LockInternals) noteTry(err error) {
 // listed returns the contenders of a list that is sent after this moment.
 func (l *LockInternals) listed(ctx context.Context, f *folder) ([]string, error) {
 	for {
-		number := f.question()
+		number := f.nextList()
 		err := f.list(ctx, l.queue, number)
 		if errors.Is(err, framework.ErrNoNode) {
 			return nil, nil // no folder, no contenders
