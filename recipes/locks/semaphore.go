@@ -38,8 +38,8 @@ func NewInterProcessSemaphore(
 // Path returns the path of the semaphore, the folder of its nodes.
 func (s *InterProcessSemaphore) Path() string { return s.internals.Path() }
 
-// Acquire blocks until there is a lease for its place in the queue. The context bounds the
-// wait. While the maximum is 0, no acquisition gets a lease.
+// Acquire blocks until there is a lease for its place in the queue. Only the context
+// ends the wait; for errors see [InterProcessMutex.Acquire]. While the maximum is 0, no acquisition gets a lease.
 func (s *InterProcessSemaphore) Acquire(ctx context.Context) (*Lease, error) {
 	return s.internals.Acquire(ctx)
 }

@@ -29,7 +29,8 @@ func NewInterProcessSemaphoreMutex(client *framework.Framework, path string, opt
 // Path returns the path of the lock.
 func (m *InterProcessSemaphoreMutex) Path() string { return m.semaphore.Path() }
 
-// Acquire blocks until the lock is held. The context bounds the wait.
+// Acquire blocks until the lock is held. Only the context ends the wait; for errors see
+// [InterProcessMutex.Acquire].
 func (m *InterProcessSemaphoreMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.semaphore.Acquire(ctx)
 }
