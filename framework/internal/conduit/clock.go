@@ -1,6 +1,7 @@
 package conduit
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -76,5 +77,21 @@ const askEvery = time.Millisecond
 // differ by less when they are read one after the other.
 const noticeable = time.Millisecond
 
-// lookEvery is how often a connection looks at the clock when it has nothing else to do.
+// lookEvery is how often the clock is asked when nothing else asks it.
 const lookEvery = time.Second
+
+// watch reports each suspension within lookEvery, until the context ends. The connection does
+// not matter: a dial, a handshake and a blocked write have timers that stand still during a
+// suspension, and hide it for as long as they take.
+func (c *clock) watch(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			c.now()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

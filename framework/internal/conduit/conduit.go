@@ -98,6 +98,7 @@ type Conduit struct {
 
 	zk       *zk.Conn // set by Start
 	zkEvents <-chan zk.Event
+	watching sync.WaitGroup // of the clock
 
 	mu   sync.Mutex // guards conn
 	conn *conn
@@ -142,6 +143,7 @@ func (c *Conduit) Start() error {
 		return err
 	}
 	c.zk, c.zkEvents = conn, ended
+	c.watching.Go(func() { c.clock.watch(c.ctx) })
 	return nil
 }
 
@@ -259,6 +261,7 @@ func (c *Conduit) Close() error {
 	}
 	c.zk.Close() // waits a second at most for the server's answer
 	c.stop()
+	c.watching.Wait()
 	c.Reset(ErrClosed)
 	timeout := time.NewTimer(time.Second)
 	defer timeout.Stop()

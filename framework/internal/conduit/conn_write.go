@@ -83,12 +83,8 @@ func (c *conn) completeHandshake(frame []byte) []byte {
 }
 
 func (c *conn) writeLoop() {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
 	for {
 		select {
-		case <-look.C:
-			c.owner.clock.now() // reports a suspension of the machine
 		case <-c.wake:
 			c.gather()
 			if err := c.flush(); err != nil {

@@ -821,4 +821,14 @@ var frameworkMutants = []mutant{
 		pkg:      "./framework",
 		test:     "^TestADialerThatPanics$",
 	},
+	{
+		name:     "framework-a-suspension-noticed-by-the-connection",
+		property: "A suspension ends what is held within a second, whatever the connection does.",
+		dir:      "framework/internal/conduit",
+		in:       "(*Conduit).Start",
+		old:      "\tc.watching.Go(func() { c.clock.watch(c.ctx) })\n",
+		new:      "",
+		pkg:      "./framework",
+		test:     "^TestAHoldDoesNotOutliveASuspension$",
+	},
 }
