@@ -77,8 +77,9 @@ func (f *Framework) watchingConfig() watching.Config {
 			}
 			return err
 		},
-		Lost:   ErrConnectionLost,
-		Closed: ErrClosed,
+		MayPass: Retryable,
+		Lost:    ErrConnectionLost,
+		Closed:  ErrClosed,
 	}
 }
 

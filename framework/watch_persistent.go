@@ -123,7 +123,8 @@ func (w *PersistentWatch) Path() string { return w.path }
 func (w *PersistentWatch) OnEvent(fn func(Event)) *listen.Registration { return w.listeners.Add(fn) }
 
 // Done is closed when the watch has ended for good: it was cancelled, the client
-// was closed, or after a reconnect a server refused to set it again.
+// was closed, or a server refused to set it again. A server that is only too busy is asked
+// again.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.one.Done() }
 
 // Err returns the reason why the watch has ended. It is nil while the watch lives, and after

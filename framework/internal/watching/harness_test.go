@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -39,6 +41,7 @@ func newLine(t *testing.T) *line {
 	l.r = New(Config{
 		Send: l.send, Lost: errLost, Closed: errClosed,
 		Refusal: func(server string, code int32) error { return refusal{server, code} },
+		MayPass: func(err error) bool { return err.(refusal).code == throttled },
 	})
 	l.r.OnConnected("first:2181")
 	return l
@@ -71,6 +74,13 @@ func (l *line) take(op int32, body []byte) *conduit.Call {
 func (l *line) answer(op int32, body []byte, code int32) {
 	l.t.Helper()
 	l.take(op, body).OnDone(conduit.Reply{Code: code}, nil)
+}
+
+// rest lets a registry repeat what the server has throttled.
+func rest(r *Registry) {
+	r.Known() // after all that the test has done: its lock orders that before the timers
+	time.Sleep(askAgain)
+	synctest.Wait()
 }
 
 func (l *line) quiet() {

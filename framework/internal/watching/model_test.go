@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,7 @@ type model struct {
 	r        *Registry
 	tables   map[Kind]map[string]Mode
 	cut      bool
+	refuses  int32 // the code with which the server refuses the next persistent watch, 0 for none
 	toServer []request
 	toClient []delivery
 
@@ -46,6 +48,7 @@ type delivery struct {
 	event   conduit.Notification
 	change  int                        // the number of the event's change
 	replies func(conduit.Reply, error) // nil for an event
+	code    int32                      // of the reply
 }
 
 func newModel(t *testing.T) *model {
@@ -54,6 +57,7 @@ func newModel(t *testing.T) *model {
 	m.r = New(Config{
 		Lost: errLost, Closed: errClosed,
 		Refusal: func(server string, code int32) error { return refusal{server, code} },
+		MayPass: func(err error) bool { return err.(refusal).code == throttled },
 		Send: func(calls ...*conduit.Call) error {
 			for _, c := range calls {
 				if m.cut {
@@ -96,6 +100,11 @@ func (m *model) serve() {
 	q := m.toServer[0]
 	m.toServer = m.toServer[1:]
 	d := wire.NewDecoder(q.body)
+	if m.refuses != 0 && (q.op == wire.OpAddWatch || q.op == wire.OpSetWatches2) {
+		m.toClient = append(m.toClient, delivery{replies: q.done, code: m.refuses})
+		m.refuses = 0
+		return
+	}
 	switch q.op {
 	case wire.OpGetData, wire.OpGetChildren2:
 		path := d.String()
@@ -156,18 +165,24 @@ func (m *model) receive() {
 	next := m.toClient[0]
 	m.toClient = m.toClient[1:]
 	if next.replies != nil {
-		next.replies(conduit.Reply{}, nil)
+		next.replies(conduit.Reply{Code: next.code}, nil)
 		return
 	}
 	m.told = next.change
 	m.r.OnNotified(next.event)
 }
 
+// settle lets all requests and replies arrive, and those that follow a pause.
 func (m *model) settle() {
-	for len(m.toServer)+len(m.toClient) > 0 {
-		m.serve()
-		m.receive()
+	m.refuses = 0
+	for range 2 {
+		for len(m.toServer)+len(m.toClient) > 0 {
+			m.serve()
+			m.receive()
+		}
+		rest(m.r)
 	}
+	require.Empty(m.t, m.toServer)
 }
 
 func (m *model) read(path string, kind Kind) {
@@ -206,7 +221,7 @@ func (m *model) addWatch(path string, mode Mode) {
 	m.toServer = append(m.toServer, request{op: wire.OpAddWatch, body: AddWatchBody(path, mode), done: func(reply conduit.Reply, err error) {
 		done(reply, err)
 		m.seen[w] = m.changes[Key{path, Data}] // its owner reads now
-		if err != nil {                        // a client would make another try, or give up
+		if err != nil || reply.Code != 0 {     // a client would make another try, or give up
 			m.persistent = slices.DeleteFunc(m.persistent, func(p *Persistent) bool { return p == w })
 		}
 	}})
@@ -238,6 +253,12 @@ func (m *model) check() {
 		}
 	}
 	for _, w := range m.persistent {
+		select {
+		case <-w.Done(): // refused
+			continue
+		default:
+		}
+		require.True(m.t, w.IsArmed())
 		require.Equal(m.t, m.changes[Key{w.full, Data}], m.seen[w], "a change that no persistent watch has seen")
 		for _, table := range m.tables {
 			mode, watched := table[w.full]
@@ -247,50 +268,57 @@ func (m *model) check() {
 }
 
 // TestTheRegistryAgreesWithTheServer makes many short histories of reads, persistent watches,
-// changes, cancellations and lost connections, with requests and replies under way in
-// between. Whenever nothing is under way, the server has each watch that the client counts
+// changes, cancellations, refusals and lost connections, with requests and replies under way
+// in between. Whenever nothing is under way, the server has each watch that the client counts
 // on; and when all are cancelled, it has none.
 func TestTheRegistryAgreesWithTheServer(t *testing.T) {
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 1))
-			m := newModel(t)
-			for range 60 {
-				path := []string{"/a", "/b", "/a/c"}[random.IntN(3)]
-				kind := []Kind{Data, Children}[random.IntN(2)]
-				switch random.IntN(12) {
-				case 0, 1:
-					m.read(path, kind)
-				case 2:
-					m.addWatch(path, Mode(random.IntN(modes)))
-				case 3, 4:
-					m.cancel(random.IntN(100))
-				case 5:
-					m.change(path, kind)
-				case 6:
-					if random.IntN(4) == 0 {
-						m.lose()
-						m.connect()
-					}
-				case 7:
-					m.settle()
-					m.check()
-				case 8, 9:
-					m.serve()
-				default:
-					m.receive()
-				}
-			}
-			m.settle()
-			m.check()
-			for len(m.oneShot)+len(m.persistent) > 0 {
-				m.cancel(0)
-			}
-			m.settle()
-			require.Empty(t, m.tables[Data])
-			require.Empty(t, m.tables[Children])
-			require.Zero(t, m.r.Known())
-			require.Zero(t, m.r.Active())
+			synctest.Test(t, func(t *testing.T) { testHistory(t, seed) })
 		})
 	}
+}
+
+func testHistory(t *testing.T, seed uint64) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	m := newModel(t)
+	for range 60 {
+		path := []string{"/a", "/b", "/a/c"}[random.IntN(3)]
+		kind := []Kind{Data, Children}[random.IntN(2)]
+		switch random.IntN(13) {
+		case 0, 1:
+			m.read(path, kind)
+		case 2:
+			m.addWatch(path, Mode(random.IntN(modes)))
+		case 3, 4:
+			m.cancel(random.IntN(100))
+		case 5:
+			m.change(path, kind)
+		case 6:
+			if random.IntN(4) == 0 {
+				m.lose()
+				m.connect()
+			}
+		case 7:
+			m.settle()
+			m.check()
+		case 8:
+			m.refuses = []int32{throttled, noAuth}[random.IntN(2)]
+		case 9, 10:
+			m.serve()
+		default:
+			m.receive()
+		}
+	}
+	m.settle()
+	m.check()
+	for len(m.oneShot)+len(m.persistent) > 0 {
+		m.cancel(0)
+	}
+	m.settle()
+	require.Empty(t, m.tables[Data])
+	require.Empty(t, m.tables[Children])
+	require.Zero(t, m.r.Known())
+	require.Zero(t, m.r.Active())
 }

@@ -50,7 +50,7 @@ type persistentEntry struct {
 	users     [modes]map[*Persistent]struct{} // those whose request is under way included
 	armed     bool                            // the server has the watch
 	recursive bool                            // and it is recursive
-	pending   int                             // requests under way on this connection
+	pending   int                             // requests under way on this connection, and repairs
 	owes      bool                            // the server may have a one-shot watch that no user wants
 }
 
@@ -61,6 +61,9 @@ func newPersistentEntry() *persistentEntry {
 	}
 	return e
 }
+
+func (e *persistentEntry) beginRepair() { e.pending++ }
+func (e *persistentEntry) endRepair()   { e.pending-- }
 
 func (e *persistentEntry) isUsed() bool { return len(e.users[Plain])+len(e.users[Recursive]) > 0 }
 

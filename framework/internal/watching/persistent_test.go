@@ -3,6 +3,7 @@ package watching
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -262,6 +263,83 @@ func TestTheServerThatRefusesOneWatchIsAskedForEach(t *testing.T) {
 	require.Equal(t, []Event{{Type: Resync, Path: "/good"}}, *events)
 	require.NoError(t, good.Err())
 	require.Equal(t, 1, l.r.Known())
+}
+
+// TestARepairThatIsRefused: a read that was under way has replaced the persistent watch, and
+// the server does not set it again. No watch counts on it from then on.
+func TestARepairThatIsRefused(t *testing.T) {
+	for name, code := range map[string]int32{"for good": noAuth, "for now": throttled} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLine(t)
+				_, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
+				require.True(t, ask)
+				persistent, events := l.persistent("/a", Recursive)
+				served, ask, servedDone := l.begin(Setting{Key: Key{"/a", Children}})
+				require.False(t, ask)
+				servedDone(conduit.Reply{}, nil)
+				done(conduit.Reply{}, nil)
+				requireWaiting(t, served)
+				l.answer(wire.OpAddWatch, AddWatchBody("/a", Recursive), code)
+				requireFired(t, served, Event{Type: zk.EventNotWatching, Err: errLost})
+				if code == noAuth {
+					<-persistent.Done()
+					require.Equal(t, refusal{"first:2181", noAuth}, persistent.Err())
+					l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
+				}
+				w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
+				require.True(t, ask, "no persistent watch serves it")
+				done(conduit.Reply{}, nil)
+				l.event(zk.EventNodeDataChanged, "/a")
+				requireFired(t, w, Event{Type: zk.EventNodeDataChanged})
+				rest(l.r)
+				if code == throttled {
+					require.Empty(t, *events)
+					l.answer(wire.OpSetWatches2, again(nil, []string{"/a"}), 0)
+					require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
+					require.True(t, persistent.IsArmed())
+					persistent.Cancel()
+					l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
+				}
+				l.quiet()
+				require.Zero(t, l.r.Known())
+			})
+		})
+	}
+}
+
+// TestAThrottledServerIsAskedAgain, for all watches that it has refused, after one pause.
+func TestAThrottledServerIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t)
+		first, events := l.persistent("/a", Plain)
+		second, _ := l.persistent("/b", Recursive)
+		pause := func() {
+			l.quiet()
+			rest(l.r)
+		}
+		both := again([]string{"/a"}, []string{"/b"})
+		l.lose()
+		l.connect("second:2181")
+		l.answer(wire.OpSetWatches2, both, throttled)
+		pause()
+		l.answer(wire.OpSetWatches2, both, noAuth)
+		l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), throttled)
+		l.answer(wire.OpAddWatch, AddWatchBody("/b", Recursive), throttled)
+		pause()
+		l.answer(wire.OpSetWatches2, both, throttled)
+		second.Cancel()
+		pause()
+		l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), throttled)
+		l.lose() // and the pause with it
+		l.connect("third:2181")
+		l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), 0)
+		pause()
+		l.quiet()
+		require.NoError(t, first.Err())
+		require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
+		require.Equal(t, 1, l.r.Known())
+	})
 }
 
 func TestAServerWithoutPersistentWatchesEndsThem(t *testing.T) {

@@ -1,6 +1,10 @@
 package watching
 
 import (
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -12,7 +16,7 @@ const rearmFrame = 128 << 10
 // disconnectPersistentLocked notes that the server's watches are gone.
 func (r *Registry) disconnectPersistentLocked() {
 	r.connection++
-	r.stale = nil
+	r.stale, r.resting = nil, false
 	for full, e := range r.persistent {
 		e.armed, e.recursive, e.pending, e.owes = false, false, 0, false
 		if !e.isUsed() {
@@ -31,11 +35,14 @@ func (r *Registry) rearmNextLocked() {
 		full := r.stale[0]
 		r.stale = r.stale[1:]
 		// A watch may have been cancelled since the connection was made.
-		if e := r.persistent[full]; e != nil && e.isUsed() {
-			paths[e.mode()] = append(paths[e.mode()], full)
-			size += 4 + len(full)
-			e.pending++
+		e := r.persistent[full]
+		if !e.isUsed() {
+			e.endRepair()
+			r.settleLocked(full)
+			continue
 		}
+		paths[e.mode()] = append(paths[e.mode()], full)
+		size += 4 + len(full)
 	}
 	if size == 0 {
 		return
@@ -52,29 +59,62 @@ func (r *Registry) rearmedAll(paths [modes][]string, reply conduit.Reply, err er
 		return // the connection is gone, as OnDisconnected reports; mu may be held here
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	var ended []*Watch
 	refused := r.refusalLocked(reply.Code)
 	for mode, all := range paths {
 		for _, full := range all {
-			if refused == nil || reply.Code == wire.CodeUnimplemented {
-				r.rearmedOneLocked(full, Mode(mode), refused)
-				continue
+			switch {
+			case refused == nil || reply.Code == wire.CodeUnimplemented:
+				ended = r.rearmedOneLocked(ended, full, Mode(mode), refused)
+			case r.cfg.MayPass(refused):
+				r.postponeLocked(full)
+			default: // one of them may be to blame: the server answers for each by itself
+				r.repairLocked(full)
 			}
-			// One of them may be to blame: the server answers for each by itself.
-			r.persistent[full].pending--
-			r.rearmLocked(full)
-			r.settleLocked(full)
 		}
 	}
-	r.rearmNextLocked()
+	if !r.resting {
+		r.rearmNextLocked()
+	}
+	r.mu.Unlock()
+	r.report(ended)
+}
+
+// postponeLocked has the watch of a path set again in a while, as the server is too busy now.
+// The repair goes on meanwhile.
+func (r *Registry) postponeLocked(full string) {
+	r.stale = append(r.stale, full)
+	if r.resting {
+		return
+	}
+	r.resting = true
+	connection := r.connection
+	time.AfterFunc(askAgain, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if connection == r.connection { // or the new one has begun with all of them
+			r.resting = false
+			r.rearmNextLocked()
+		}
+	})
 }
 
 // rearmLocked sets the watch of one path again. Its users get [Resync] when the server has
 // done so.
 func (r *Registry) rearmLocked(full string) {
-	e := r.persistent[full]
 	// One-shot watches count on it as well, and so does the next that joins.
+	if e := r.persistent[full]; e.isUsed() || r.hasOneShotLocked(full) {
+		e.beginRepair()
+		r.repairLocked(full)
+	}
+}
+
+// repairLocked sends the request of a repair.
+func (r *Registry) repairLocked(full string) {
+	e := r.persistent[full]
 	if !e.isUsed() && !r.hasOneShotLocked(full) {
+		e.endRepair()
+		r.settleLocked(full)
 		return
 	}
 	mode := e.mode()
@@ -82,8 +122,8 @@ func (r *Registry) rearmLocked(full string) {
 	if r.cfg.Send(&conduit.Call{
 		Op: wire.OpAddWatch, Body: AddWatchBody(full, mode),
 		OnDone: func(reply conduit.Reply, err error) { r.rearmed(full, mode, reply, err) },
-	}) == nil {
-		e.pending++
+	}) != nil {
+		e.endRepair()
 	}
 }
 
@@ -92,8 +132,9 @@ func (r *Registry) rearmed(full string, mode Mode, reply conduit.Reply, err erro
 		return // the connection is gone, as OnDisconnected reports; mu may be held here
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rearmedOneLocked(full, mode, r.refusalLocked(reply.Code))
+	ended := r.rearmedOneLocked(nil, full, mode, r.refusalLocked(reply.Code))
+	r.mu.Unlock()
+	r.report(ended)
 }
 
 // refusalLocked returns the error for the code of a reply, nil for success.
@@ -104,20 +145,35 @@ func (r *Registry) refusalLocked(code int32) error {
 	return r.cfg.Refusal(r.server, code)
 }
 
-// rearmedOneLocked notes the outcome of setting one watch again.
-func (r *Registry) rearmedOneLocked(full string, mode Mode, refused error) {
+// rearmedOneLocked notes the outcome of setting one watch again, and appends the one-shot watches
+// that it ends.
+func (r *Registry) rearmedOneLocked(ended []*Watch, full string, mode Mode, refused error) []*Watch {
 	e := r.persistent[full]
-	e.pending--
 	if refused == nil {
+		e.endRepair()
 		e.armed, e.recursive = true, mode == Recursive
-	}
-	for w := range e.all() {
-		if refused == nil {
+		for w := range e.all() {
 			w.notify(Event{Type: Resync, Path: full})
-			continue
 		}
-		w.finishLocked(refused)
-		delete(e.users[w.mode], w)
+		r.settleLocked(full)
+		return ended
+	}
+	// The repair was for a watch that a one-shot or a plain one has replaced at the server.
+	e.owes = e.owes || e.armed || r.hasOneShotLocked(full)
+	e.armed, e.recursive = false, false
+	if r.cfg.MayPass(refused) {
+		r.postponeLocked(full)
+	} else {
+		e.endRepair()
+		for w := range e.all() {
+			w.finishLocked(refused)
+			delete(e.users[w.mode], w)
+		}
+	}
+	// They may count on the watch that is not there.
+	for _, kind := range []Kind{Data, Children} {
+		ended = r.endLocked(ended, Key{full, kind}, Event{Type: zk.EventNotWatching, Err: r.cfg.Lost})
 	}
 	r.settleLocked(full)
+	return ended
 }

@@ -29,6 +29,10 @@ type Config struct {
 	// persistent watch again.
 	Refusal func(server string, code int32) error
 
+	// MayPass reports whether the server may set a watch later that it has refused with this
+	// error.
+	MayPass func(error) bool
+
 	Lost   error // of watches that end with their connection
 	Closed error // of watches that end with the client
 }
@@ -44,6 +48,7 @@ type Registry struct {
 	server     string                      // of the newest connection
 	connection int                         // counts them
 	stale      []string                    // paths of persistent watches that the newest has yet to set again
+	resting    bool                        // until the server has less to do
 	closed     bool
 }
 
@@ -58,7 +63,8 @@ func (r *Registry) OnConnected(server string) {
 	defer r.mu.Unlock()
 	r.server = server
 	r.stale = r.stale[:0]
-	for full := range r.persistent {
+	for full, e := range r.persistent {
+		e.beginRepair()
 		r.stale = append(r.stale, full)
 	}
 	r.rearmNextLocked()

@@ -255,8 +255,8 @@ func (r *Registry) removeAtServerLocked(key Key) {
 	})
 }
 
-// removeAgain is the pause before a removal is repeated that the server has throttled.
-const removeAgain = 100 * time.Millisecond
+// askAgain is the pause before a request is repeated that the server has throttled.
+const askAgain = 100 * time.Millisecond
 
 // removed is called with the reply to a removal. Only a throttled removal leaves the watch;
 // after any other reply the watch is gone, or has fired.
@@ -264,7 +264,7 @@ func (r *Registry) removed(key Key, reply conduit.Reply, err error) {
 	if err != nil || reply.Code != wire.CodeThrottled {
 		return
 	}
-	time.AfterFunc(removeAgain, func() {
+	time.AfterFunc(askAgain, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		data, children := Key{key.Full, Data}, Key{key.Full, Children}

@@ -3,7 +3,6 @@ package watching
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -179,17 +178,14 @@ func TestAThrottledRemovalIsRepeatedUnlessTheWatchIsWanted(t *testing.T) {
 		l := newLine(t)
 		l.armed("/a", Data).Cancel()
 		l.answer(wire.OpRemoveWatches, removal("/a", Data), throttled)
-		time.Sleep(removeAgain)
-		synctest.Wait()
+		rest(l.r)
 		l.answer(wire.OpRemoveWatches, removal("/a", Data), throttled)
 		wanted := l.armed("/a", Data)
-		time.Sleep(removeAgain)
-		synctest.Wait()
+		rest(l.r)
 		l.quiet()
 		wanted.Cancel()
 		l.answer(wire.OpRemoveWatches, removal("/a", Data), 0)
-		time.Sleep(removeAgain)
-		synctest.Wait()
+		rest(l.r)
 		l.quiet()
 	})
 }
