@@ -179,14 +179,14 @@ func (w *PersistentWatch) awaitArmed(ctx context.Context) error {
 	})
 	defer registration.Remove()
 	// After the listener: set again in between, the watch would resync unheard.
-	if w.one.IsArmed() {
-		return nil
-	}
-	select {
-	case <-resynced:
-	case <-w.Done(): // nothing more will come
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for !w.one.IsArmed() {
+		select {
+		case <-resynced:
+		case <-w.Done(): // nothing more will come
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ type persistentEntry struct {
 	armed     bool                            // the server has the watch
 	recursive bool                            // and it is recursive
 	pending   int                             // requests under way on this connection, and repairs
+	repairs   int                             // of the watch, until the users have Resync or a refusal
 	owes      bool                            // the server may have a one-shot watch that no user wants
 }
 
@@ -62,8 +63,8 @@ func newPersistentEntry() *persistentEntry {
 	return e
 }
 
-func (e *persistentEntry) beginRepair() { e.pending++ }
-func (e *persistentEntry) endRepair()   { e.pending-- }
+func (e *persistentEntry) beginRepair() { e.pending, e.repairs = e.pending+1, e.repairs+1 }
+func (e *persistentEntry) endRepair()   { e.pending, e.repairs = e.pending-1, e.repairs-1 }
 
 func (e *persistentEntry) isUsed() bool { return len(e.users[Plain])+len(e.users[Recursive]) > 0 }
 
@@ -143,11 +144,13 @@ func (r *Registry) added(w *Persistent, connection int, set bool) {
 	r.settleLocked(w.full)
 }
 
-// IsArmed reports whether the server has the watch.
+// IsArmed reports whether the server has the watch, and no [Resync] is to come: while one is,
+// events may be missing.
 func (w *Persistent) IsArmed() bool {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
-	return w.registry.servesLocked(w.full)
+	e := w.registry.persistent[w.full]
+	return e != nil && e.armed && e.repairs == 0
 }
 
 // Done is closed when the watch has ended.

@@ -135,6 +135,36 @@ func TestAWatchWhoseServerMayHaveBeenReplacedEnds(t *testing.T) {
 	requireWaiting(t, children) // in the other table of the server
 }
 
+// TestAWatchIsNotArmedWhileAResyncIsToCome: events may be missing until then.
+func TestAWatchIsNotArmedWhileAResyncIsToCome(t *testing.T) {
+	t.Run("replaced", func(t *testing.T) {
+		l := newLine(t)
+		_, _, first := l.begin(Setting{Key: Key{"/a", Data}})
+		_, _, second := l.begin(Setting{Key: Key{"/a", Children}})
+		w, events := l.persistent("/a", Plain)
+		first(conduit.Reply{}, nil)
+		second(conduit.Reply{}, nil)
+		require.False(t, w.IsArmed())
+		l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
+		require.False(t, w.IsArmed())
+		l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
+		require.True(t, w.IsArmed())
+		require.Len(t, *events, 2)
+	})
+	t.Run("set by the next user of a new connection", func(t *testing.T) {
+		l := newLine(t)
+		w, events := l.persistent("/a", Plain)
+		l.lose()
+		l.connect("second:2181")
+		l.r.BeginPersistent(l.r.NewPersistent("/a", Plain, func(Event) {}))(conduit.Reply{}, nil)
+		require.False(t, w.IsArmed())
+		require.Empty(t, *events)
+		l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), 0)
+		require.True(t, w.IsArmed())
+		require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
+	})
+}
+
 // TestAReplacedWatchIsSetAgainForTheNextUser: its own users have gone.
 func TestAReplacedWatchIsSetAgainForTheNextUser(t *testing.T) {
 	l := newLine(t)

@@ -18,7 +18,7 @@ func (r *Registry) disconnectPersistentLocked() {
 	r.connection++
 	r.stale, r.resting = nil, false
 	for full, e := range r.persistent {
-		e.armed, e.recursive, e.pending, e.owes = false, false, 0, false
+		e.armed, e.recursive, e.pending, e.repairs, e.owes = false, false, 0, 0, false
 		if !e.isUsed() {
 			delete(r.persistent, full)
 		}
