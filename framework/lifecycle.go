@@ -191,7 +191,7 @@ func (e *events) Expired() { e.tracker.onExpired() }
 func (e *events) Connected(h conduit.Handshake) {
 	e.telemetry.connected(h)
 	// Before the tracker lets calls go: a watch must be in place again before new reads.
-	e.watches.OnConnected(h.Server)
+	e.watches.OnConnected(h.Endpoint)
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
 }

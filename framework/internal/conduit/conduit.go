@@ -19,7 +19,8 @@ type Handshake struct {
 	Password  []byte
 	Timeout   time.Duration // negotiated
 	Server    string
-	ReadOnly  bool // the server takes no writes, and no other knows the session
+	Endpoint  string // the server with its address, if that is known: see NoteTooOld
+	ReadOnly  bool   // the server takes no writes, and no other knows the session
 
 	// Fresh means that nothing held before can be relied on: the session is new, or
 	// its lease had ended.
@@ -209,16 +210,17 @@ func (c *Conduit) QuorumDeadline() time.Time {
 // CheckVersion returns the server of the newest connection, and a [TooOldError] if the
 // server is known to be older than ZooKeeper 3.6. A server cuts the connection when it
 // does not know a request, so the first call on each connection asks for its version.
-// The context bounds that.
+// The context bounds that. The server is named with its address, if that is known.
 func (c *Conduit) CheckVersion(ctx context.Context) (server string, err error) {
 	conn := c.current()
 	if conn == nil {
 		return "", notSent(ErrNotConnected)
 	}
-	return conn.server, c.versions.check(ctx, conn.server, &conn.version)
+	return conn.to.String(), c.versions.check(ctx, conn.to, &conn.version)
 }
 
-// NoteTooOld remembers that a server has refused a request as one that it does not know.
+// NoteTooOld remembers that a server, named as by CheckVersion or Handshake.Endpoint, has refused
+// a request as one that it does not know.
 func (c *Conduit) NoteTooOld(server string) *TooOldError { return c.versions.noteTooOld(server) }
 
 // Lapse cuts the current connection because the lease is over, unless replies keep
@@ -241,8 +243,8 @@ func (c *Conduit) Reset(why error) {
 // address, has left the ensemble. Unlike the methods of Events, gone may block.
 func (c *Conduit) Leave(gone func(server string, address net.Addr) bool) {
 	conn := c.current()
-	if conn != nil && conn.isOpen() && gone(conn.server, conn.RemoteAddr()) {
-		conn.fail(fmt.Errorf("%s is no server of the ensemble any more", conn.server))
+	if conn != nil && conn.isOpen() && gone(conn.to.server, conn.RemoteAddr()) {
+		conn.fail(fmt.Errorf("%s is no server of the ensemble any more", conn.to.server))
 	}
 }
 
@@ -322,13 +324,13 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 		<-c.ctx.Done() // go-zookeeper would try again forever
 		return nil, ErrClosed
 	}
-	socket, by, err := c.connector.connect(c.ctx, network, address)
+	socket, to, by, err := c.connector.connect(c.ctx, network, address)
 	if err != nil {
 		err = fmt.Errorf("dial %s: %w", address, err)
 		c.lastFailure.Store(&err)
 		return nil, err
 	}
-	conn := newConn(c, socket, address, by)
+	conn := newConn(c, socket, to, by)
 
 	c.mu.Lock()
 	previous := c.conn

@@ -27,8 +27,8 @@ const (
 type conn struct {
 	owner       *Conduit
 	socket      net.Conn
-	buffered    bool // the operating system buffers what is written to the socket
-	server      string
+	buffered    bool   // the operating system buffers what is written to the socket
+	to          target // the server, and its address if that is known
 	handshakeBy time.Time
 
 	// Used by go-zookeeper's receiving goroutine only.
@@ -41,7 +41,7 @@ type conn struct {
 
 	coalescing coalescing
 
-	version atomic.Pointer[string] // of the server; nil while it has not been asked
+	version serverVersion
 
 	began time.Time
 	heard atomic.Int64 // when a part of a reply came last, in nanoseconds since began; 0 for never
@@ -102,11 +102,12 @@ func (r *pendingRequest) calls() []*Call {
 	}
 }
 
-func newConn(owner *Conduit, socket net.Conn, server string, handshakeBy time.Time) *conn {
+func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) *conn {
 	_, buffered := socket.(*net.TCPConn) // a type around it may block
 	return &conn{
-		owner: owner, socket: socket, buffered: buffered, server: server, handshakeBy: handshakeBy,
+		owner: owner, socket: socket, buffered: buffered, to: to, handshakeBy: handshakeBy,
 		credentials: credentials{all: owner.cfg.Auth},
+		version:     serverVersion{asking: make(chan struct{}, 1)},
 
 		in:         bufio.NewReaderSize(socket, 32<<10),
 		began:      time.Now(),
@@ -167,7 +168,7 @@ func (c *conn) fail(reason error) {
 		// First, so that a caller that tries again waits for the next connection.
 		c.owner.cfg.Events.Disconnected(reason)
 	} else {
-		reason = fmt.Errorf("handshake with %s: %w", c.server, reason)
+		reason = fmt.Errorf("handshake with %s: %w", c.to.server, reason)
 		c.owner.lastFailure.Store(&reason)
 	}
 	for i, request := range pending {
@@ -195,7 +196,7 @@ func (c *conn) Close() error {
 // leaveForWriter ends the connection to a read-only server once another server takes
 // writes. If this server regains a quorum, it ends the connection itself.
 func (c *conn) leaveForWriter() {
-	if server, found := c.owner.writers.seek(c.owner.ctx, c.done, c.server); found {
+	if server, found := c.owner.writers.seek(c.owner.ctx, c.done, c.to.server); found {
 		c.owner.hosts.prefer(server)
 		c.fail(errors.New("found a server that takes writes: " + server))
 	}

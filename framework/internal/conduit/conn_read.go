@@ -187,7 +187,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	}
 	d := wire.NewDecoder(frame)
 	d.Int32() // protocol version
-	h := Handshake{Server: c.server, Timeout: time.Duration(d.Int32()) * time.Millisecond}
+	h := Handshake{Server: c.to.server, Endpoint: c.to.String(), Timeout: time.Duration(d.Int32()) * time.Millisecond}
 	h.SessionID, h.Password = d.Int64(), d.Buffer()
 	h.ReadOnly = d.Len() > 0 && d.Bool() // not from servers before 3.4
 	if err := d.Err(); err != nil {
@@ -274,7 +274,7 @@ func (c *conn) receiveAuthReply(code int32) error {
 	case 0:
 		return nil
 	case wire.CodeAuthFailed:
-		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.server)
+		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.to.server)
 		c.owner.refused.Store(true)
 		c.owner.cfg.Events.AuthFailed(err)
 		return err

@@ -33,23 +33,23 @@ type connector struct {
 }
 
 // connect looks the server up, unless the dialer does, and connects to one of its
-// addresses. It returns the time by which the handshake must be done.
-func (c *connector) connect(ctx context.Context, network, server string) (socket net.Conn, by time.Time, err error) {
+// addresses. It returns which, and the time by which the handshake must be done.
+func (c *connector) connect(ctx context.Context, network, server string) (socket net.Conn, to target, by time.Time, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.attemptLimit())
 	defer cancel()
-	to := c.hosts.current()
+	to = c.hosts.current()
 	if to.server == server && to.address == "" && c.lookup != nil {
 		if to, err = c.lookUp(ctx, server); err != nil {
-			return nil, by, err
+			return nil, to, by, err
 		}
 	}
 	// Again, since there may be more addresses to share the time now.
 	by = began.Add(c.attemptLimit())
-	ctx, done := context.WithDeadline(context.WithValue(ctx, addressKey{}, to.address), by)
+	ctx, done := context.WithDeadline(to.within(ctx), by)
 	defer done()
 	socket, err = c.dial(ctx, network, server)
-	return socket, by, err
+	return socket, target{server, to.address}, by, err
 }
 
 func (c *connector) lookUp(ctx context.Context, server string) (target, error) {
@@ -72,6 +72,11 @@ func (c *connector) lookUp(ctx context.Context, server string) (target, error) {
 }
 
 type addressKey struct{}
+
+// within returns a context in which a dialer finds the address.
+func (t target) within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, addressKey{}, t.address)
+}
 
 // Address returns the address of the server that a dialer must connect to, or "" if the
 // dialer decides. The dialer gets the server's name as well, because TLS needs it.

@@ -53,6 +53,14 @@ type target struct {
 	address string // one of the server's; "" if it has not been looked up
 }
 
+// String names the server, and its address if the name may stand for others.
+func (t target) String() string {
+	if t.address == "" || t.address == t.server {
+		return t.server
+	}
+	return t.server + " (" + t.address + ")"
+}
+
 // spreadOver sets the time over which clients spread their attempts after this connection.
 func (h *hosts) spreadOver(d time.Duration) {
 	h.mu.Lock()

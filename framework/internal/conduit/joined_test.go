@@ -25,13 +25,13 @@ func newLine(t *testing.T, version string) *conn {
 		require.NoError(t, client.Close())
 		require.NoError(t, server.Close())
 	})
-	c := newConn(owner, client, "a:1", time.Time{})
+	c := newConn(owner, client, target{server: "a:1"}, time.Time{})
 	c.established, c.open, c.window = true, true, newWindow(time.Minute)
 	for range 50 {
 		c.window.learn(wire.OpGetData, 100, time.Now())
 	}
 	if version != "" {
-		c.version.Store(&version)
+		c.version.known.Store(&version)
 	}
 	return c
 }
@@ -330,7 +330,7 @@ func TestTheVersionIsAskedForWhenItMatters(t *testing.T) {
 		require.Len(t, c.written(), 2)
 	}
 	require.Equal(t, "a:1", <-asked)
-	require.Eventually(t, func() bool { return c.version.Load() != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return c.version.known.Load() != nil }, time.Minute, time.Millisecond)
 	c.ask(t, "a", "b")
 	require.Len(t, c.written(), 2, "it is unknown")
 	require.Empty(t, asked)

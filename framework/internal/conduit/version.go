@@ -27,49 +27,70 @@ func (e *TooOldError) Error() string {
 // unknownVersion is the version of a server that does not report it.
 const unknownVersion = "unknown"
 
+// serverVersion is the version of a connection's server.
+type serverVersion struct {
+	asking chan struct{}          // holds a value while the server is asked
+	known  atomic.Pointer[string] // nil while it has not been asked
+}
+
 // versions knows which servers are too old for the requests of ZooKeeper 3.6.
 type versions struct {
 	dial  dialer
 	limit time.Duration // of one question
 
 	mu      sync.Mutex
-	refused map[string]bool // servers that have refused such a request
+	refused map[string]bool // servers that have refused such a request, as [target.String] names them
 }
 
-// check returns a [TooOldError] if a server is known to be older than ZooKeeper 3.6. The
-// version is asked for once per connection, which keeps it in known.
-func (v *versions) check(ctx context.Context, server string, known *atomic.Pointer[string]) error {
-	v.mu.Lock()
-	refused := v.refused[server]
-	v.mu.Unlock()
-	if refused {
-		return &TooOldError{Server: server}
+// check returns a [TooOldError] if a server is known to be older than ZooKeeper 3.6.
+func (v *versions) check(ctx context.Context, server target, of *serverVersion) error {
+	if v.hasRefused(server) {
+		return &TooOldError{Server: server.String()}
 	}
-	version := known.Load()
-	if version == nil {
-		said := v.ask(ctx, server)
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // it has not been asked for long enough
-		}
-		version = &said
-		known.Store(version)
+	version, err := v.find(ctx, server, of)
+	if err != nil {
+		return err
 	}
 	// An unknown version is not refused: the request itself will show.
-	if isOlder(*version, 3, 6) {
-		return &TooOldError{Server: server, Version: *version}
+	if isOlder(version, 3, 6) {
+		return &TooOldError{Server: server.String(), Version: version}
 	}
 	return nil
 }
 
-// isNewer reports whether a server is known to have the requests of ZooKeeper 3.6.
-func (v *versions) isNewer(server string, known *atomic.Pointer[string]) bool {
-	version := known.Load()
-	if version == nil || *version == unknownVersion || isOlder(*version, 3, 6) {
-		return false
+// find asks for the version once per connection. That takes a connection of its own, so of many
+// callers one asks, and the others wait. If its context ends first, the next one asks.
+func (v *versions) find(ctx context.Context, server target, of *serverVersion) (string, error) {
+	if known := of.known.Load(); known != nil {
+		return *known, nil
 	}
+	select {
+	case of.asking <- struct{}{}:
+		defer func() { <-of.asking }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if known := of.known.Load(); known != nil {
+		return *known, nil
+	}
+	said := v.ask(ctx, server)
+	if said == unknownVersion && ctx.Err() != nil {
+		return "", context.Cause(ctx) // it has not been asked for long enough
+	}
+	of.known.Store(&said)
+	return said, nil
+}
+
+// isNewer reports whether a server is known to have the requests of ZooKeeper 3.6.
+func (v *versions) isNewer(server target, of *serverVersion) bool {
+	version := of.known.Load()
+	return version != nil && *version != unknownVersion && !isOlder(*version, 3, 6) && !v.hasRefused(server)
+}
+
+func (v *versions) hasRefused(server target) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return !v.refused[server]
+	return len(v.refused) > 0 && v.refused[server.String()]
 }
 
 // noteTooOld remembers that a server has refused a request as one that it does not know.
@@ -83,10 +104,10 @@ func (v *versions) noteTooOld(server string) *TooOldError {
 	return &TooOldError{Server: server}
 }
 
-func (v *versions) ask(ctx context.Context, server string) string {
-	ctx, cancel := context.WithTimeout(ctx, v.limit)
+func (v *versions) ask(ctx context.Context, server target) string {
+	ctx, cancel := context.WithTimeout(server.within(ctx), v.limit)
 	defer cancel()
-	answer, err := askFourLetterWord(ctx, v.dial, server, "srvr")
+	answer, err := askFourLetterWord(ctx, v.dial, server.server, "srvr")
 	if err != nil {
 		return unknownVersion
 	}
