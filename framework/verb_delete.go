@@ -259,7 +259,7 @@ func (d *deletion) later() error {
 	}
 	parent, _ := SplitPath(d.call.path)
 	if !d.f.janitor.Add(d.f.root.full(parent), d.attempt) {
-		return ErrClosed
+		return d.f.ended()
 	}
 	return nil
 }

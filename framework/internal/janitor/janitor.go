@@ -98,11 +98,11 @@ func New(cfg Config) *Janitor {
 	}
 }
 
-// Add accepts the cleanup of a znode in a folder, or returns false after Close.
+// Add accepts the cleanup of a znode in a folder, or returns false once the client has ended.
 func (j *Janitor) Add(folder string, c Cleanup) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed {
+	if j.closed || j.cfg.Context.Err() != nil {
 		return false // the caller must not promise a deletion that no goroutine makes
 	}
 	t := &task{cleanup: c, folder: folder, since: time.Now(), counted: true}

@@ -168,8 +168,11 @@ func TestNoCleanupWithoutAConnection(t *testing.T) {
 		late, tries := failing(0, nil)
 		require.True(t, c.Add("/a", late))
 		c.end()
+		require.False(t, c.Add("/a", late), "no promise of a deletion that no goroutine makes")
+		n, _ = c.Unfinished()
+		require.Equal(t, 1, n)
 		c.Close()
 		require.Zero(t, tries.Load())
-		require.False(t, c.Add("/a", late), "no promise of a deletion that no goroutine makes")
+		require.False(t, c.Add("/a", late))
 	})
 }
