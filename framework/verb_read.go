@@ -238,13 +238,15 @@ func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
 }
 
 // Pipeline sends several reads in one write, so that together they take one round trip. The
-// server answers them in order; writes of other clients may come between them. If a read
-// fails, Pipeline returns the error of the first that failed, which names it. The other
+// server answers them in order, but for the exception below; writes of other clients may come
+// between them. If a read fails, Pipeline returns the error of the first that failed, which names it. The other
 // reads have stored their results then, but their watches are cancelled.
 //
-// Reads of data without a watch may share a request, also with reads of other goroutines, if recent
-// data was short and the server is known to be ZooKeeper 3.6 or later. The server then answers them
-// in less time. The client asks for the server's version once per connection, with the four-letter
+// Reads of data, and of Stats by ReadStat, that set no watch may share a request, also with reads of
+// other goroutines, if recent data was short and the server is known to be ZooKeeper 3.6 or later.
+// The server then answers them in less time. If it cannot answer them together, since the data is
+// too long or the client may not read the data of a ReadStat, they are made again one by one. They
+// may then show changes that later reads of the Pipeline do not show. The client asks for the server's version once per connection, with the four-letter
 // word srvr on a separate connection, when there are many such reads.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	if len(reads) == 0 {
@@ -274,7 +276,7 @@ func (r Read) call(f *Framework, several bool) (*call, error) {
 		return nil, fmt.Errorf("%w: StoringErrorIn of the zero Read or into nil, expected a read and a *error", ErrInvalidOption)
 	}
 	if r.build == nil {
-		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadChildren or WatchData", ErrInvalidOption)}
+		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadStat, ReadChildren or WatchData", ErrInvalidOption)}
 	}
 	c, err := r.build(f)
 	if err != nil {
