@@ -143,3 +143,20 @@ func TestGzipWithoutABoundReadsAll(t *testing.T) {
 	_, err = framework.GzipCompressionProvider{MaxSize: -1}.Decompress("/a", compressed)
 	require.ErrorContains(t, err, "MaxSize -1, expected 0 or more")
 }
+
+// TestAFailedDecompressionLeavesNoWatch, whether the pipeline fails with it or not.
+func TestAFailedDecompressionLeavesNoWatch(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t))
+	mustCreate(t, f, "/a")
+	require.NoError(t, f.Set(t.Context(), "/a", []byte("damaged")))
+	before := new(framework.Watch)
+	watch := before
+	var data []byte
+	var failure error
+	read := framework.ReadData("/a", &data, framework.Watched(&watch), framework.Decompressed())
+	require.ErrorIs(t, f.Pipeline(t.Context(), read), framework.ErrCompression)
+	require.NoError(t, f.Pipeline(t.Context(), read.StoringErrorIn(&failure)))
+	require.ErrorIs(t, failure, framework.ErrCompression)
+	require.Same(t, before, watch)
+	require.Zero(t, f.WatchedPaths())
+}

@@ -127,7 +127,7 @@ func (r *requests) exchangeNow(ctx context.Context, calls []*call) error {
 	err := r.sendAll(ctx, calls)
 	for _, c := range calls {
 		if c.deliver != nil {
-			c.deliver(err == nil)
+			c.deliver(err == nil && !c.hasFailed())
 		}
 	}
 	return err
@@ -238,6 +238,9 @@ func (c *call) keep(err error) error {
 	*c.errInto = failed(c.operation, c.path, err)
 	return nil
 }
+
+// hasFailed reports whether the call alone has failed.
+func (c *call) hasFailed() bool { return c.errInto != nil && *c.errInto != nil }
 
 // pathCall builds a request that consists of a path.
 func pathCall(root chroot, op operation, path string, decode func(*wire.Decoder) error) ([]*call, error) {

@@ -32,8 +32,7 @@ type BulkResult struct {
 // BulkGet is [Framework.Get] within a bulk.
 func BulkGet(path string, opts ...GetOption) BulkOp {
 	return BulkOp{path: path, read: func(r *BulkResult) Read {
-		r.Stat = new(Stat)
-		return ReadData(path, &r.Data, append(slices.Clip(opts), StoringStatIn(r.Stat))...)
+		return ReadData(path, &r.Data, append(slices.Clip(opts), newStatOption{&r.Stat})...)
 	}}
 }
 
@@ -45,10 +44,9 @@ func BulkExists(path string) BulkOp {
 // BulkCreate is [Framework.Create] within a bulk.
 func BulkCreate(path string, data []byte, opts ...CreateOption) BulkOp {
 	return BulkOp{path: path, write: func(ctx context.Context, f *Framework, r *BulkResult) error {
-		var stat Stat
-		created, err := f.Create(ctx, path, data, append(slices.Clip(opts), StoringStatIn(&stat))...)
+		created, err := f.Create(ctx, path, data, append(slices.Clip(opts), newStatOption{&r.Stat})...)
 		if err == nil {
-			r.Path, r.Stat = created, &stat
+			r.Path = created
 		}
 		return err
 	}}
@@ -57,12 +55,7 @@ func BulkCreate(path string, data []byte, opts ...CreateOption) BulkOp {
 // BulkSet is [Framework.Set] within a bulk.
 func BulkSet(path string, data []byte, opts ...SetOption) BulkOp {
 	return BulkOp{path: path, write: func(ctx context.Context, f *Framework, r *BulkResult) error {
-		var stat Stat
-		err := f.Set(ctx, path, data, append(slices.Clip(opts), StoringStatIn(&stat))...)
-		if err == nil {
-			r.Stat = &stat
-		}
-		return err
+		return f.Set(ctx, path, data, append(slices.Clip(opts), newStatOption{&r.Stat})...)
 	}}
 }
 
@@ -71,6 +64,24 @@ func BulkDelete(path string, opts ...DeleteOption) BulkOp {
 	return BulkOp{path: path, write: func(ctx context.Context, f *Framework, _ *BulkResult) error {
 		return f.Delete(ctx, path, opts...)
 	}}
+}
+
+// newStatOption stores a pointer to a new Stat, beside what StoringStatIn of the caller stores.
+type newStatOption struct{ into **Stat }
+
+func (o newStatOption) applyGet(c *readConfig) error      { c.newStat = o.into; return nil }
+func (o newStatOption) applyCreate(c *createConfig) error { c.newStat = o.into; return nil }
+func (o newStatOption) applySet(c *setConfig) error       { c.newStat = o.into; return nil }
+
+// storeStat stores the Stat of a znode where the options of a verb say; either may be nil.
+func storeStat(into *Stat, newStat **Stat, stat Stat) {
+	if into != nil {
+		*into = stat
+	}
+	if newStat != nil {
+		kept := stat // so that only a bulk allocates
+		*newStat = &kept
+	}
 }
 
 // BulkOption is an option of [Framework.Bulk].

@@ -194,3 +194,29 @@ func TestBulkRefusesBadInput(t *testing.T) {
 		_, _ = f.Bulk(t.Context(), ops, framework.WithProgress(func(int, int) { panic("progress") }))
 	})
 }
+
+// TestBulkStoresStats in its results, and where the caller wants them.
+func TestBulkStoresStats(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t))
+	var created, set, got, missing framework.Stat
+	var here, absent bool
+	results, err := f.Bulk(t.Context(), []framework.BulkOp{framework.BulkCreate("/a", []byte("x"), framework.StoringStatIn(&created))})
+	require.NoError(t, err)
+	require.Equal(t, created, *results[0].Stat)
+	require.NotZero(t, created.Czxid)
+	results, err = f.Bulk(t.Context(), []framework.BulkOp{framework.BulkSet("/a", []byte("y"), framework.StoringStatIn(&set))})
+	require.NoError(t, err)
+	require.Equal(t, set, *results[0].Stat)
+	require.EqualValues(t, 1, set.Version)
+	results, err = f.Bulk(t.Context(), []framework.BulkOp{
+		framework.BulkGet("/a", framework.StoringStatIn(&got), framework.StoringAbsenceIn(&here)),
+		framework.BulkGet("/b", framework.StoringStatIn(&missing), framework.StoringAbsenceIn(&absent)),
+	})
+	require.NoError(t, err)
+	require.Equal(t, set, got)
+	require.Equal(t, set, *results[0].Stat)
+	require.False(t, here)
+	require.Equal(t, framework.BulkResult{Path: "/b"}, results[1])
+	require.Zero(t, missing)
+	require.True(t, absent)
+}

@@ -68,9 +68,7 @@ func (f *Framework) Create(ctx context.Context, path string, data []byte, opts .
 	if err != nil {
 		return "", err
 	}
-	if c.cfg.stat != nil {
-		*c.cfg.stat = c.stat
-	}
+	storeStat(c.cfg.stat, c.cfg.newStat, c.stat)
 	return c.created, nil
 }
 

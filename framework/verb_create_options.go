@@ -21,6 +21,7 @@ type createConfig struct {
 	idempotent bool
 	compressed bool
 	stat       *Stat
+	newStat    **Stat // of a bulk
 	siblings   *[]string
 }
 

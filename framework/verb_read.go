@@ -19,9 +19,10 @@ var (
 // readConfig is what the options of the reading verbs set.
 type readConfig struct {
 	common
-	stat   *Stat
-	watch  **Watch
-	absent *bool
+	stat    *Stat
+	newStat **Stat // of a bulk
+	watch   **Watch
+	absent  *bool
 
 	decompressed bool
 
@@ -232,8 +233,8 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 
 // storeStat stores the Stat where the options say, unless the reply is malformed.
 func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
-	if c.stat != nil && d.Err() == nil {
-		*c.stat = stat
+	if d.Err() == nil {
+		storeStat(c.stat, c.newStat, stat)
 	}
 }
 

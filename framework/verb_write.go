@@ -12,6 +12,7 @@ type setConfig struct {
 	common
 	version    int32
 	stat       *Stat
+	newStat    **Stat // of a bulk
 	idempotent bool
 	compressed bool
 }
@@ -25,8 +26,8 @@ func (o StatOption) applySet(c *setConfig) error    { return o.store(&c.stat) }
 
 // storeStat stores the Stat where the options say, unless the reply is malformed.
 func (c *setConfig) storeStat(d *wire.Decoder, stat Stat) {
-	if c.stat != nil && d.Err() == nil {
-		*c.stat = stat
+	if d.Err() == nil {
+		storeStat(c.stat, c.newStat, stat)
 	}
 }
 
@@ -49,8 +50,8 @@ func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...S
 		s = setting{f: f, path: path, data: data, cfg: cfg}
 		return plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.idempotent}, err
 	})
-	if err == nil && s.cfg.stat != nil {
-		*s.cfg.stat = s.stat
+	if err == nil {
+		storeStat(s.cfg.stat, s.cfg.newStat, s.stat)
 	}
 	return err
 }
