@@ -201,11 +201,11 @@ func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) err
 	if err != nil {
 		return r.requestError(ctx, err, c.write)
 	}
-	return r.replied(c, reply)
+	return c.replied(reply, sent)
 }
 
-// replied decodes a reply to a call.
-func (r *requests) replied(c *call, reply conduit.Reply) error {
+// replied decodes the reply to a call.
+func (c *call) replied(reply conduit.Reply, sent *conduit.Call) error {
 	switch {
 	// For some verbs a refusal is an answer, such as NoNode for Exists.
 	case reply.Code != 0 && c.refused != nil:
@@ -220,7 +220,7 @@ func (r *requests) replied(c *call, reply conduit.Reply) error {
 	meant := c.decode(d)
 	if err := d.Err(); err != nil {
 		// A server that garbles one reply is not trusted with the next.
-		r.conduit.Reset(err)
+		sent.Distrust(err)
 		err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
 		if c.write { // the server has applied it, but the rest of the reply is unreliable
 			err = fmt.Errorf("%w: %w", err, errOutcomeUnknown)

@@ -69,6 +69,7 @@ type Call struct {
 	// returned, or while Do or Send runs, and must not block.
 	OnDone func(Reply, error)
 
+	conn *conn // that has accepted the call
 	last *Call // of those that a caller waits for together; nil if none waits
 
 	// Of the last call.
@@ -101,6 +102,14 @@ func (c *Call) noteSettled() {
 
 // Result returns the outcome. It is valid after Do has returned.
 func (c *Call) Result() (Reply, error) { return c.reply, c.err }
+
+// Distrust ends the connection that has brought the reply, because the reply makes no sense. By now
+// there may be a newer one, which goes on.
+func (c *Call) Distrust(why error) {
+	if c.conn != nil {
+		c.conn.fail(why)
+	}
+}
 
 // refuse settles calls that were not accepted.
 func refuse(calls []*Call, err error) error {

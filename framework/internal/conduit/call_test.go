@@ -324,3 +324,25 @@ func TestEventsComeInTheOrderOfTheStream(t *testing.T) {
 		}
 	})
 }
+
+// TestAReplyThatMakesNoSenseCostsItsOwnConnection, once, and not the next one.
+func TestAReplyThatMakesNoSenseCostsItsOwnConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		c, told, p := connected(t, n)
+		first, second := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
+		for _, call := range []*conduit.Call{first, second} {
+			done := make(chan error, 1)
+			go func() { done <- c.Do(t.Context(), call) }()
+			p.reply((<-p.frames).xid, 1, 0, []byte("nonsense"))
+			require.NoError(t, <-done)
+		}
+		first.Distrust(conduit.ErrProtocol)
+		require.Equal(t, "disconnected", <-told.told)
+		(<-n.peers).accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=false", <-told.told)
+		second.Distrust(conduit.ErrProtocol)
+		synctest.Wait()
+		require.Empty(t, told.told)
+	})
+}

@@ -34,7 +34,7 @@ type Notification struct {
 }
 
 // Events receives what happens to the connection; see the package comment for the order.
-// The methods must not block, and must not call Close or Reset.
+// The methods must not block, and must not call Close.
 type Events interface {
 	// Connected is called when a server has accepted the session.
 	Connected(Handshake)
@@ -232,8 +232,8 @@ func (c *Conduit) Lapse(why error) {
 	}
 }
 
-// Reset cuts the current connection; go-zookeeper makes the next one.
-func (c *Conduit) Reset(why error) {
+// reset cuts the current connection; go-zookeeper makes the next one.
+func (c *Conduit) reset(why error) {
 	if conn := c.current(); conn != nil {
 		conn.fail(why)
 	}
@@ -264,7 +264,7 @@ func (c *Conduit) Close() error {
 	c.zk.Close() // waits a second at most for the server's answer
 	c.stop()
 	c.watching.Wait()
-	c.Reset(ErrClosed)
+	c.reset(ErrClosed)
 	timeout := time.NewTimer(time.Second)
 	defer timeout.Stop()
 	for {
@@ -334,7 +334,7 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 
 	c.mu.Lock()
 	previous := c.conn
-	// Before the handshake, so that Close and Reset find it.
+	// Before the handshake, so that Close finds it.
 	c.conn = conn
 	c.mu.Unlock()
 	if previous != nil {

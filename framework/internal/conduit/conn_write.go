@@ -283,7 +283,7 @@ func (c *conn) enqueueLocked(calls []*Call) error {
 }
 
 func (c *conn) pushLocked(queue *fifo[*Call], call *Call) {
-	call.xid = c.nextXid
+	call.conn, call.xid = c, c.nextXid
 	if c.nextXid--; c.nextXid < lastOwnXid {
 		c.nextXid = firstOwnXid
 	}
