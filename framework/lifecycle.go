@@ -54,6 +54,7 @@ func (f *Framework) conduitConfig() conduit.Config {
 		Ensemble:       f.ensemble.list,
 		SessionTimeout: f.cfg.sessionTimeout,
 		ConnectTimeout: f.cfg.connectionTimeout,
+		MaxRequest:     f.cfg.maxRequest,
 		MaxReply:       f.cfg.maxReply,
 		Dial:           f.cfg.dial,
 		Lookup:         f.cfg.lookup,
@@ -77,9 +78,10 @@ func (f *Framework) watchingConfig() watching.Config {
 			}
 			return err
 		},
-		MayPass: Retryable,
-		Lost:    ErrConnectionLost,
-		Closed:  ErrClosed,
+		MayPass:    Retryable,
+		MaxRequest: f.cfg.maxRequest,
+		Lost:       ErrConnectionLost,
+		Closed:     ErrClosed,
 	}
 }
 

@@ -248,7 +248,7 @@ func WithDialer(dial Dialer) Option {
 // WithMaxRequestSize sets the largest request in bytes. A larger one fails with
 // [ErrTooLarge] and is not sent: a server would cut the connection, and with it all other
 // requests under way. Raise the limit only together with jute.maxbuffer at every server.
-// Default: [DefaultMaxRequestSize].
+// The client keeps to it in requests of its own. Default: [DefaultMaxRequestSize].
 func WithMaxRequestSize(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<10 {

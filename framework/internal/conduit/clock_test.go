@@ -44,7 +44,7 @@ func TestALeaseCountsSuspensions(t *testing.T) {
 
 func BenchmarkDeadline(b *testing.B) {
 	c := conduit.New(conduit.Config{
-		Servers: []string{"a:1"}, SessionTimeout: time.Second, ConnectTimeout: time.Second, MaxReply: 1 << 10,
+		Servers: []string{"a:1"}, SessionTimeout: time.Second, ConnectTimeout: time.Second, MaxRequest: 1 << 20, MaxReply: 1 << 10,
 		Dial: newNetwork(nil).dial, Events: newEvents(), Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(b, c.Start())

@@ -69,6 +69,7 @@ type Config struct {
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
 	SessionTimeout time.Duration
 	ConnectTimeout time.Duration // bounds one attempt: TCP, TLS and handshake
+	MaxRequest     int           // bytes, without the header
 	MaxReply       int           // bytes
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error)
 	Lookup         func(ctx context.Context, host string) ([]string, error) // nil if the dialer does it; see Address

@@ -15,8 +15,8 @@ const (
 	// asks the server for its version. That takes another connection.
 	askFrom = 32
 
-	// maxJoined is how many bytes of requests share one, so that long paths make none that a
-	// server refuses.
+	// maxJoined is the length in bytes of a request that several share, at most, so that long paths
+	// make none that delays others.
 	maxJoined = 16 << 10
 )
 
@@ -33,12 +33,15 @@ const (
 
 // joinableLocked returns how many of the calls that are next share a request.
 func (c *conn) joinableLocked(now time.Time) int {
-	next, n, size := c.unsent.all(), 0, 0
+	next, n, size := c.unsent.all(), 0, joinedHeader
+	limit := min(maxJoined, c.owner.cfg.MaxRequest)
 	if len(next) > 0 && next[0].Op == wire.OpExists && c.barred {
 		return 1
 	}
-	for n < min(len(next), maxTogether) && next[n].joins() && next[n].Op == next[0].Op && size+len(next[n].Body) <= maxJoined {
-		size += len(next[n].Body)
+	for n < min(len(next), maxTogether) && next[n].joins() && next[n].Op == next[0].Op {
+		if size += joinedHeader + len(next[n].Body); size > limit {
+			break
+		}
 		n++
 	}
 	switch {

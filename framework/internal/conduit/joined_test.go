@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // unless the test takes it.
 func newLine(t *testing.T, version string) *conn {
 	t.Helper()
-	owner := New(Config{MaxReply: 1 << 16, SessionTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler), Events: unheard{}, Suspended: func() time.Duration { return 0 }})
+	owner := New(Config{MaxRequest: 1 << 20, MaxReply: 1 << 16, SessionTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler), Events: unheard{}, Suspended: func() time.Duration { return 0 }})
 	client, server := net.Pipe()
 	t.Cleanup(func() {
 		owner.stop()
@@ -334,4 +335,17 @@ func TestTheVersionIsAskedForWhenItMatters(t *testing.T) {
 	c.ask(t, "a", "b")
 	require.Len(t, c.written(), 2, "it is unknown")
 	require.Empty(t, asked)
+}
+
+// A request that several reads share is not longer than those of callers may be.
+func TestASharedRequestIsNoLongerThanOthers(t *testing.T) {
+	c := newLine(t, "3.8.0")
+	c.owner.cfg.MaxRequest = 100
+	c.ask(t, strings.Repeat("x", 30), strings.Repeat("y", 30), strings.Repeat("z", 30), strings.Repeat("w", 100), "v")
+	requests := c.written()
+	require.Len(t, requests, 4)
+	for _, request := range requests {
+		require.LessOrEqual(t, len(request.body), 100)
+	}
+	require.EqualValues(t, wire.OpMultiRead, requests[0].op)
 }

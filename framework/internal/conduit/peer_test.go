@@ -167,7 +167,7 @@ func open(t *testing.T, n *network, change ...func(*conduit.Config)) (*conduit.C
 	told := newEvents()
 	cfg := conduit.Config{
 		Servers: []string{"a:1"}, SessionTimeout: sessionTimeout, ConnectTimeout: 15 * time.Second,
-		MaxReply: 1 << 16, Dial: n.dial, Events: told, Logger: slog.New(slog.DiscardHandler),
+		MaxRequest: 1 << 20, MaxReply: 1 << 16, Dial: n.dial, Events: told, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
 		f(&cfg)

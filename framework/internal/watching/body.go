@@ -34,8 +34,15 @@ func removeWatchesBody(key Key) []byte {
 	return e.Bytes()
 }
 
+// Lengths in setWatches2: of what is not a path, and of what a path has beside its bytes.
+const (
+	setWatches2Header = 8 + 5*4
+	pathHeader        = 4
+)
+
+// setWatches2Body returns the request record of setWatches2. size is the length of the paths.
 func setWatches2Body(size int, paths [modes][]string) []byte {
-	e := wire.NewEncoder(32 + size)
+	e := wire.NewEncoder(setWatches2Header + size)
 	e.Int64(0) // the transaction up to which one-shot watches know what has happened
 	for range 3 {
 		e.Int32(0) // no one-shot watches: on data, absent znodes, lists of children

@@ -39,7 +39,7 @@ func newLine(t *testing.T) *line {
 	t.Helper()
 	l := &line{t: t}
 	l.r = New(Config{
-		Send: l.send, Lost: errLost, Closed: errClosed,
+		Send: l.send, MaxRequest: 1 << 20, Lost: errLost, Closed: errClosed,
 		Refusal: func(server string, code int32) error { return refusal{server, code} },
 		MayPass: func(err error) bool { return err.(refusal).code == throttled },
 	})

@@ -55,7 +55,7 @@ func newModel(t *testing.T) *model {
 	t.Helper()
 	m := &model{t: t, changes: map[Key]int{}, readAt: map[*Watch]int{}, seen: map[*Persistent]int{}}
 	m.r = New(Config{
-		Lost: errLost, Closed: errClosed,
+		MaxRequest: 1 << 20, Lost: errLost, Closed: errClosed,
 		Refusal: func(server string, code int32) error { return refusal{server, code} },
 		MayPass: func(err error) bool { return err.(refusal).code == throttled },
 		Send: func(calls ...*conduit.Call) error {

@@ -223,7 +223,7 @@ func TestANewConnectionSetsPersistentWatchesAgain(t *testing.T) {
 
 func TestManyWatchesAreSetAgainInFrames(t *testing.T) {
 	l := newLine(t)
-	const each = rearmFrame / 2
+	const each = rearmFrame/2 - 20 // with its part of the header
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		l.persistent("/"+strings.Repeat(name, each), Plain)
 	}
@@ -238,6 +238,25 @@ func TestManyWatchesAreSetAgainInFrames(t *testing.T) {
 	}
 	l.quiet()
 	require.Equal(t, 5, l.r.Active())
+}
+
+// TestWatchesAreSetAgainInRequestsThatAreSent: none is longer than those of callers may be.
+func TestWatchesAreSetAgainInRequestsThatAreSent(t *testing.T) {
+	l := newLine(t)
+	const longest = 1024
+	l.r.cfg.MaxRequest = longest
+	for _, length := range []int{longest - 9, longest - 40, 300, 290, 280, 270, 1} { // the first leaves room for an addWatch
+		l.persistent("/"+strings.Repeat("x", length), Plain)
+	}
+	l.lose()
+	l.connect("second:2181")
+	for len(l.sent) > 0 {
+		c := l.sent[0]
+		l.sent = l.sent[1:]
+		require.LessOrEqual(t, len(c.Body), longest)
+		c.OnDone(conduit.Reply{}, nil)
+	}
+	require.Equal(t, 7, l.r.Active())
 }
 
 func TestAConnectionThatEndsWhileWatchesAreSetAgain(t *testing.T) {

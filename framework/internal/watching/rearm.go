@@ -9,8 +9,8 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// rearmFrame is the length in bytes of the paths in one request that sets watches again,
-// as in ZooKeeper's own clients.
+// rearmFrame is the length in bytes of one request that sets watches again, at most, as in
+// ZooKeeper's own clients.
 const rearmFrame = 128 << 10
 
 // disconnectPersistentLocked notes that the server's watches are gone.
@@ -30,9 +30,14 @@ func (r *Registry) disconnectPersistentLocked() {
 // pings get in between, however many watches there are.
 func (r *Registry) rearmNextLocked() {
 	var paths [modes][]string
+	limit := min(rearmFrame, r.cfg.MaxRequest) - setWatches2Header
 	size := 0
-	for size < rearmFrame && len(r.stale) > 0 {
+	for len(r.stale) > 0 {
 		full := r.stale[0]
+		length := pathHeader + len(full)
+		if size > 0 && size+length > limit {
+			break
+		}
 		r.stale = r.stale[1:]
 		// A watch may have been cancelled since the connection was made.
 		e := r.persistent[full]
@@ -41,8 +46,12 @@ func (r *Registry) rearmNextLocked() {
 			r.settleLocked(full)
 			continue
 		}
+		if length > limit {
+			r.repairLocked(full) // whose request is shorter
+			continue
+		}
 		paths[e.mode()] = append(paths[e.mode()], full)
-		size += 4 + len(full)
+		size += length
 	}
 	if size == 0 {
 		return

@@ -33,6 +33,8 @@ type Config struct {
 	// error.
 	MayPass func(error) bool
 
+	MaxRequest int // bytes, without the header
+
 	Lost   error // of watches that end with their connection
 	Closed error // of watches that end with the client
 }
