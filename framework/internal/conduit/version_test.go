@@ -34,7 +34,7 @@ func (q *question) answer(t *testing.T, text string) {
 const modern = "Zookeeper version: 3.8.0-5a02, built on"
 
 // asking makes every connection but the first of a client, and those after next is set, questions.
-func asking(n *network, next *atomic.Bool) (questions chan *question, change func(*conduit.Config)) {
+func asking(next *atomic.Bool) (questions chan *question, change func(*conduit.Config)) {
 	questions = make(chan *question, 100)
 	next.Store(true)
 	return questions, func(cfg *conduit.Config) {
@@ -54,7 +54,7 @@ func asking(n *network, next *atomic.Bool) (questions chan *question, change fun
 func TestTheVersionIsAskedForByOneCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
-		questions, change := asking(n, new(atomic.Bool))
+		questions, change := asking(new(atomic.Bool))
 		c, told := open(t, n, change)
 		(<-n.peers).accept(0x51, sessionTimeout)
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
@@ -101,7 +101,7 @@ func TestTheServerOfTheConnectionIsAsked(t *testing.T) {
 			n := newNetwork(t)
 			next := new(atomic.Bool)
 			addresses := byAddress(n, "10.0.0.1", "10.0.0.2")
-			questions, change := asking(n, next)
+			questions, change := asking(next)
 			c, told := open(t, n, addresses, change)
 			p := <-n.peers
 			p.accept(0x51, sessionTimeout)

@@ -27,6 +27,11 @@ type refusal struct {
 
 func (r refusal) Error() string { return fmt.Sprintf("%s: %d", r.server, r.code) }
 
+func mayPass(err error) bool {
+	refused, ok := errors.AsType[refusal](err)
+	return ok && refused.code == throttled
+}
+
 // line is a registry with a connection whose server the test plays.
 type line struct {
 	t    *testing.T
@@ -41,7 +46,7 @@ func newLine(t *testing.T) *line {
 	l.r = New(Config{
 		Send: l.send, MaxRequest: 1 << 20, Lost: errLost, Closed: errClosed,
 		Refusal: func(server string, code int32) error { return refusal{server, code} },
-		MayPass: func(err error) bool { return err.(refusal).code == throttled },
+		MayPass: mayPass,
 	})
 	l.r.OnConnected("first:2181")
 	return l

@@ -57,7 +57,7 @@ func newModel(t *testing.T) *model {
 	m.r = New(Config{
 		MaxRequest: 1 << 20, Lost: errLost, Closed: errClosed,
 		Refusal: func(server string, code int32) error { return refusal{server, code} },
-		MayPass: func(err error) bool { return err.(refusal).code == throttled },
+		MayPass: mayPass,
 		Send: func(calls ...*conduit.Call) error {
 			for _, c := range calls {
 				if m.cut {
