@@ -15,9 +15,9 @@ type ACLProvider interface {
 	// clients.
 	DefaultACL() []ACL
 
-	// ACLForPath returns the list for the znode with this path. The path has no chroot, but
-	// the namespace. It lacks what [WithProtection] and a sequential mode add to it. An empty
-	// list means DefaultACL.
+	// ACLForPath returns the list for the znode with this path. The path includes the
+	// namespace but not the chroot, and not the prefix or the number that [WithProtection] or
+	// a sequential mode adds. An empty list means DefaultACL.
 	ACLForPath(path string) []ACL
 }
 

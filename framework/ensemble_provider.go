@@ -10,9 +10,8 @@ import (
 
 // EnsembleProvider returns the addresses of the servers. It is Curator's EnsembleProvider.
 //
-// [New] calls it once, and each round of attempts to connect begins with another call; a
-// round is the first attempt after a connection, and then one attempt for each server. The
-// answer is a connection string as for New. The first answer determines the chroot: a later
+// [New] calls it once. The client calls it again before each round of attempts to connect. A
+// round tries each server once; a lost connection begins a new round. The answer is a connection string as for New. The first answer determines the chroot: a later
 // answer must have the same chroot, or none.
 //
 // A later answer that does not parse, or that has another chroot, is logged and otherwise

@@ -18,8 +18,8 @@ const (
 	// 1.5 x (syncLimit + 1) x tickTime: 18 s with ZooKeeper's usual syncLimit of 5 and
 	// tickTime of 2 s. The client logs a warning about a shorter one; see
 	// [WithServerTiming]. With any timeout, the policy is unsafe if such a server falls
-	// silent before it disconnects its clients: it has answered them for too long by then.
-	// QuorumErrorPolicy is safe in both cases.
+	// silent before it disconnects its clients: by then it has acknowledged their requests for
+	// longer than the leader has known of them. QuorumErrorPolicy is safe in both cases.
 	StandardErrorPolicy ErrorPolicy = iota
 
 	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so
@@ -27,9 +27,9 @@ const (
 	// and in an ensemble as long as the client's server is not cut off from the others.
 	SessionErrorPolicy
 
-	// QuorumErrorPolicy ends a hold at the time until which, as committed writes have
-	// confirmed, a majority of the servers is certain to keep the session. It is safe in
-	// every partition and with every session timeout; see [Session.Hold].
+	// QuorumErrorPolicy ends a hold at the latest time for which committed writes prove that a
+	// majority of the servers keeps the session. It is safe in every partition and with every
+	// session timeout; see [Session.Hold].
 	QuorumErrorPolicy
 )
 

@@ -21,9 +21,9 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Framework is a client of a ZooKeeper ensemble: one session at a time, which it
-// keeps, and everything that is done on it. It is safe for concurrent use and
-// meant to be shared by a whole process. It is Curator's CuratorFramework.
+// Framework is a client of a ZooKeeper ensemble. It keeps one session at a time and
+// makes all requests on it. It is safe for concurrent use and meant to be shared by
+// a whole process. It is Curator's CuratorFramework.
 //
 // [Framework.UsingNamespace] returns another Framework, a view of the same client.
 type Framework struct {
@@ -48,7 +48,8 @@ type client struct {
 }
 
 // BlockUntilConnected blocks until there is a connection with a session, and returns nil.
-// It returns an error when the context ends or the client is closed first.
+// It returns an error when the context or the client ends first ([ErrClosed],
+// [ErrAuthFailed]), and at once before Start ([ErrNotStarted]).
 func (f *Framework) BlockUntilConnected(ctx context.Context) error {
 	if err := f.awaitConnection(ctx, 0, nil); err != nil {
 		return fmt.Errorf("framework: waiting for a connection to %v: %w", f.Servers(), err)

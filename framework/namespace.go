@@ -24,7 +24,7 @@ func (f *Framework) UsingNamespace(namespace string) (*Framework, error) {
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}
 	if path == "/" {
-		return nil, fmt.Errorf("framework: namespace %q: %w: it is empty, WithoutNamespace has the client", namespace, ErrInvalidPath)
+		return nil, fmt.Errorf("framework: namespace %q: %w: empty; use WithoutNamespace for the whole client", namespace, ErrInvalidPath)
 	}
 	// Checked now, or each write of the view would fail for the same reason.
 	if _, err := f.base.root.writable(path); err != nil {

@@ -134,8 +134,8 @@ func (s *Session) Context(policy ErrorPolicy) context.Context {
 }
 
 // LossContext returns a context that ends when the session is lost, with a [*LostError] as
-// its cause. Close does not end it: use it for requests that tidy up, for whose answers
-// Close waits. The context of the nil Session has ended.
+// its cause. Close does not end it: use it for cleanup requests that Close must wait for.
+// The context of the nil Session has ended.
 func (s *Session) LossContext() context.Context {
 	if s == nil {
 		return beforeAnySession

@@ -111,7 +111,7 @@ func WithWindow(requests int) BulkOption {
 
 // WithProgress sets a function that Bulk calls each time operations have ended, with the
 // number of ended operations and of all operations. It runs on the goroutine of Bulk, one
-// call at a time, and delays the operations that are still unsent.
+// call at a time; a slow function delays operations that have not been sent.
 func WithProgress(fn func(done, total int)) BulkOption {
 	return bulkOptionFunc(func(c *bulkConfig) error {
 		if fn == nil {

@@ -64,8 +64,8 @@ func Quietly() DeleteOption {
 	return deleteOption(func(c *deleteConfig) { c.quietly = true })
 }
 
-// Delete removes a znode. Without [DeletingChildrenIfNeeded] the znode must have no
-// children. Without [Guaranteed] or [Idempotent], Delete is not repeated after a try whose
+// Delete removes a znode. The error matches [ErrNoNode] if there is no znode, and
+// [ErrNotEmpty] if it has children and [DeletingChildrenIfNeeded] is not given. Without [Guaranteed] or [Idempotent], Delete is not repeated after a try whose
 // outcome is unknown.
 //
 // The root cannot be deleted, and neither can a chroot. The / of a view is its namespace,

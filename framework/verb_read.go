@@ -59,8 +59,9 @@ func (o AbsentOption) applyGet(c *readConfig) error {
 	return nil
 }
 
-// Get returns the data of a znode, or nil if it has none. It blocks until the reply or the
-// end of the context, and retries as the policy says. Goroutines that call Get at the same time
+// Get returns the data of a znode, or nil if it has none; the caller may keep and change it.
+// The error matches [ErrNoNode] if there is no znode. Get blocks until the reply or the end of
+// the context, and retries as the policy says. Goroutines that call Get at the same time
 // share requests, see [Framework.Pipeline].
 func (f *Framework) Get(ctx context.Context, path string, opts ...GetOption) ([]byte, error) {
 	var data []byte
@@ -121,8 +122,8 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 	return stat, nil
 }
 
-// Children returns the names of a znode's children, in no particular order. The names share
-// memory: use strings.Clone to keep a few names of a long list.
+// Children returns the names of a znode's children, in no particular order. The error matches
+// [ErrNoNode] if there is no znode. The names share memory: use strings.Clone to keep a few names of a long list.
 func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenOption) ([]string, error) {
 	var names []string
 	err := f.Pipeline(ctx, ReadChildren(path, &names, opts...))

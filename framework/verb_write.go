@@ -37,7 +37,8 @@ func newSetConfig(opts []SetOption) (setConfig, error) {
 	return cfg, err
 }
 
-// Set replaces the data of a znode. It is retried as the policy says, but without
+// Set replaces the data of a znode. The error matches [ErrNoNode] if there is no znode, and
+// [ErrBadVersion] if it does not have the version of [WithVersion]. It is retried as the policy says, but without
 // [Idempotent] never after a try whose outcome is unknown, see [OutcomeUnknown].
 func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...SetOption) error {
 	var s setting

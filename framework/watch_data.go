@@ -14,8 +14,8 @@ import (
 //
 // Use it for names that are never reused: if a znode is deleted and recreated while the
 // request is under way, the watch may report the deletion and leave an unused watch on the
-// server. Persistent watches get an EventNodeDeleted again for a missing znode, and an
-// [EventResync] if they are on one of the paths. The server never refuses the request for
+// server. For a missing znode, persistent watches above it receive EventNodeDeleted again; a
+// persistent watch on one of the paths receives [EventResync]. The server never refuses the request for
 // missing permissions, but ZooKeeper 3.8.4, 3.9.2 and later send no events about a znode
 // that the client may not read. ZooKeeper's own clients use the request to set their
 // watches again after a reconnect.
