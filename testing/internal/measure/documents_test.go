@@ -87,6 +87,25 @@ func TestTheTableOfOptionsIsComplete(t *testing.T) {
 	require.Equal(t, table.String(), "\n## framework\n"+got, "write it with go run ./testing/internal/measure -options ./framework ./recipes/locks")
 }
 
+// TestThePageOfErrorsIsComplete: it names each exported error of the client and the recipes.
+func TestThePageOfErrorsIsComplete(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^(?:var |\t)(Err[A-Z]\w*)(?: error)? += `)
+	page := content(t, "recipes/ERRORS.md")
+	errors := 0
+	for _, name := range repository(t).files {
+		shipped := strings.HasPrefix(name, "framework/") || strings.HasPrefix(name, "recipes/")
+		if !shipped || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "internal/") {
+			continue
+		}
+		for _, found := range declared.FindAllStringSubmatch(content(t, name), -1) {
+			errors++
+			in := path.Base(path.Dir(name))
+			require.Regexp(t, "`("+in+"\\.)?"+found[1]+"`", page, "%s of package %s", found[1], in)
+		}
+	}
+	require.Greater(t, errors, 30)
+}
+
 // TestLinksOfTheDocuments: what a document of the module links to exists.
 func TestLinksOfTheDocuments(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)`)
