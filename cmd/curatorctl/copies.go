@@ -18,72 +18,12 @@ import (
 	"github.com/gocurator/curator/recipes/inspect"
 )
 
-// perms are the letters of permissions, in the order of their bits.
-const perms = "rwcda"
-
-// aclText writes an access control list as scheme:id:perms,...
-func aclText(acl []framework.ACL) string {
-	var entries []string
-	for _, a := range acl {
-		var letters strings.Builder
-		for bit, letter := range perms {
-			if a.Perms&(1<<bit) != 0 {
-				letters.WriteString(string(letter))
-			}
-		}
-		entries = append(entries, a.Scheme+":"+a.ID+":"+letters.String())
-	}
-	return strings.Join(entries, ",")
-}
-
-// parseACL reads what aclText writes.
-func parseACL(text string) ([]framework.ACL, error) {
-	var acl []framework.ACL
-	for entry := range strings.SplitSeq(text, ",") {
-		scheme, rest, _ := strings.Cut(entry, ":")
-		at := strings.LastIndex(rest, ":") // an id may have colons
-		if at < 0 || scheme == "" {
-			return nil, fmt.Errorf("%q, expected scheme:id:perms", entry)
-		}
-		a := framework.ACL{Scheme: scheme, ID: rest[:at]}
-		for _, letter := range rest[at+1:] {
-			bit := strings.IndexRune(perms, letter)
-			if bit < 0 {
-				return nil, fmt.Errorf("permission %q, expected some of %s", letter, perms)
-			}
-			a.Perms |= 1 << bit
-		}
-		acl = append(acl, a)
-	}
-	return acl, nil
-}
-
-func verbACL(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		if len(c.args) == 2 {
-			acl, err := parseACL(c.args[1])
-			if err != nil {
-				return usage("acl: %w", err)
-			}
-			return c.client.SetACL(ctx, c.args[0], acl)
-		}
-		acl, err := c.client.GetACL(ctx, c.args[0])
-		if err != nil {
-			return err
-		}
-		if c.output == "json" {
-			return c.json(strings.Split(aclText(acl), ","))
-		}
-		return c.println(printable(aclText(acl)))
-	}
-}
-
 // record is a znode in an export: its path below the exported one, "" for that itself. Servers
 // do not say which znodes are containers, so all are persistent when they are imported.
 type record struct {
 	Path string `json:"path"`
 	Data []byte `json:"data"`
-	ACL  string `json:"acl"`
+	ACL  acl    `json:"acl"`
 }
 
 // aclWindow is how many access control lists are asked for at a time.
@@ -122,9 +62,7 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			var acl []framework.ACL
-			if acl, errs[i] = c.client.GetACL(ctx, p); errs[i] == nil {
-				list[i].ACL = aclText(acl)
+			if list[i].ACL, errs[i] = c.wholeACL(ctx, p); errs[i] == nil {
 				progress.add(1)
 			}
 		})
@@ -171,7 +109,7 @@ func readRecords(r io.Reader) ([]record, error) {
 			err = framework.ValidatePath(next.Path)
 		}
 		if err == nil {
-			_, err = parseACL(next.ACL)
+			err = next.ACL.validate()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("record %d: %w", line, err)
@@ -259,17 +197,13 @@ func firstChanged(differs []difference) string {
 }
 
 func (c *call) writeOne(ctx context.Context, d difference) error {
-	acl, err := parseACL(d.record.ACL)
-	if err != nil {
-		return err
-	}
 	if d.kind == "changed" {
 		if err := c.client.Set(ctx, d.path, d.record.Data); err != nil {
 			return err
 		}
-		return c.client.SetACL(ctx, d.path, acl)
+		return c.client.SetACL(ctx, d.path, d.record.ACL)
 	}
-	_, err = c.client.Create(ctx, d.path, d.record.Data, framework.WithACL(acl...), framework.CreatingParentsIfNeeded())
+	_, err := c.client.Create(ctx, d.path, d.record.Data, framework.WithACL(d.record.ACL...), framework.CreatingParentsIfNeeded())
 	return err
 }
 
@@ -298,7 +232,7 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 		switch {
 		case !found:
 			differs = append(differs, difference{"added", join(root, r.Path), r})
-		case !bytes.Equal(is.Data, r.Data) || is.ACL != r.ACL:
+		case !bytes.Equal(is.Data, r.Data) || !slices.Equal(is.ACL, r.ACL):
 			differs = append(differs, difference{"changed", join(root, r.Path), r})
 		}
 	}
@@ -355,11 +289,11 @@ func verbCp(fs *flag.FlagSet) func(context.Context, *call) error {
 			if err != nil {
 				return err
 			}
-			acl, err := c.client.GetACL(ctx, from)
+			list, err := c.wholeACL(ctx, from)
 			if err != nil {
 				return err
 			}
-			return c.write(ctx, to, []record{{Data: data, ACL: aclText(acl)}}, false, false)
+			return c.write(ctx, to, []record{{Data: data, ACL: list}}, false, false)
 		}
 		list, ephemerals, err := c.records(ctx, from)
 		if err != nil {

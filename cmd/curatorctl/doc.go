@@ -28,6 +28,9 @@
 // characters from ZooKeeper are escaped in tables. The verb get writes data as it is.
 //
 // # Exit status
+// An access control list is scheme:id:perms,... with a backslash before each comma and backslash
+// of an id. In JSON it is an array of objects with scheme, id and perms.
+//
 //
 //	0    done
 //	1    failed: there is no such znode, say
@@ -48,5 +51,8 @@
 // and import -overwrite, say what they are about to do and need -yes.
 //
 // While the standard error is a terminal, export, import, cp and rm -r show there how far they
+// cp and export need the ADMIN permission where a list has digests, since the server masks them
+// for other clients. Without it they fail and write nothing.
+//
 // are. When a signal ends them, they say how many znodes they have read, written or deleted.
 package main

@@ -107,7 +107,7 @@ $ acl /t/a
 world:anyone:rwcda
 $ acl /t/a world:anyone:ra,ip:127.0.0.1:wcd
 $ acl -o json /t/a
-["world:anyone:ra","ip:127.0.0.1:wcd"]
+[{"scheme":"world","id":"anyone","perms":"ra"},{"scheme":"ip","id":"127.0.0.1","perms":"wcd"}]
 $ acl /t/a world:anyone:x
 [64] curatorctl: acl: permission 'x', expected some of rwcda
 $ cp /t/a /t/copy
@@ -171,9 +171,9 @@ func TestExportImportDiff(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(exported.stdout), 0o600))
 		play(t, server.ConnectString(), strings.ReplaceAll(`
 $ export /from
-{"path":"","data":*,"acl":"world:anyone:rwcda"}
-{"path":"/a","data":"L2Zyb20vYQ==","acl":"world:anyone:ra"}
-{"path":"/box","data":"L2Zyb20vYm94","acl":"world:anyone:rwcda"}
+{"path":"","data":*,"acl":[{"scheme":"world","id":"anyone","perms":"rwcda"}]}
+{"path":"/a","data":"L2Zyb20vYQ==","acl":[{"scheme":"world","id":"anyone","perms":"ra"}]}
+{"path":"/box","data":"L2Zyb20vYm94","acl":[{"scheme":"world","id":"anyone","perms":"rwcda"}]}
 [0] exported 3 znodes, left out 1 ephemeral ones
 $ diff /from FILE
 $ diff /to FILE
