@@ -7,7 +7,8 @@
 //	curatorctl lock show /locks/report
 //	curatorctl lock run -w 30s /locks/report -- ./report.sh
 //
-// "curatorctl help" lists the verbs, and "curatorctl help VERB" the flags of one.
+// "curatorctl help" lists the verbs, and "curatorctl help VERB" the flags of one. What follows
+// -- is no flag, as the data in: curatorctl set /offset -- -5.
 //
 // # Servers and credentials
 //
@@ -27,10 +28,10 @@
 // lower case, sessions are text that begins with 0x, and times are in RFC 3339. Unprintable
 // characters from ZooKeeper are escaped in tables. The verb get writes data as it is.
 //
-// # Exit status
 // An access control list is scheme:id:perms,... with a backslash before each comma and backslash
 // of an id. In JSON it is an array of objects with scheme, id and perms.
 //
+// # Exit status
 //
 //	0    done
 //	1    failed: there is no such znode, say
@@ -50,9 +51,9 @@
 // Verbs are read-only unless their names say otherwise. Those that destroy, rm -r, lock break
 // and import -overwrite, say what they are about to do and need -yes.
 //
-// While the standard error is a terminal, export, import, cp and rm -r show there how far they
 // cp and export need the ADMIN permission where a list has digests, since the server masks them
 // for other clients. Without it they fail and write nothing.
 //
+// While the standard error is a terminal, export, import, cp and rm -r show there how far they
 // are. When a signal ends them, they say how many znodes they have read, written or deleted.
 package main

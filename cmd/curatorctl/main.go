@@ -71,7 +71,7 @@ type call struct {
 	settings
 	client  *framework.Framework
 	args    []string
-	command []string // after --
+	command []string // of a verb that is verbatim
 }
 
 // exit is an error with a status of its own. Without an error it is silent.
@@ -241,19 +241,20 @@ func (c *call) flagSet(v *verb) (*flag.FlagSet, func(context.Context, *call) err
 	return fs, v.flags(fs)
 }
 
-// parse takes flags before, between and after the arguments.
+// parse takes flags before, between and after the arguments. After -- all are arguments, also
+// those that begin with a dash.
 func (c *call) parse(fs *flag.FlagSet, v *verb, args []string) error {
-	if !v.verbatim {
-		if at := slices.Index(args, "--"); at >= 0 {
-			c.command, args = args[at+1:], args[:at]
-		}
-	}
 	for {
 		if err := fs.Parse(args); err != nil {
 			return err
 		}
+		read := len(args) - fs.NArg()
+		ended := read > 0 && args[read-1] == "--" // Parse takes it
 		args = fs.Args()
 		switch {
+		case ended && !v.verbatim: // no flags follow
+			c.args = append(c.args, args...)
+			return nil
 		case len(args) == 0:
 			return nil
 		case v.verbatim:

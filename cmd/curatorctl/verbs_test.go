@@ -534,6 +534,19 @@ $ -o json ls
 ["zookeeper"]
 $ ls / -o json
 ["zookeeper"]
+$ create /offset -- -5
+/offset
+$ get -- /offset
+-5
+$ set /offset -- -6
+< from the input
+$ get /offset --
+-6
+$ get /offset -- -o json
+[64] curatorctl: get: 3 arguments, expected PATH
+$ find -contains -- /missing
+[1] curatorctl: *
+$ rm -- /offset
 $ help lcoks
 [64] curatorctl: unknown verb "lcoks"; see curatorctl help
 $ completion tcsh

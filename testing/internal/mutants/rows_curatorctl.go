@@ -141,4 +141,14 @@ var curatorctlMutants = []mutant{
 		pkg:      "./cmd/curatorctl",
 		test:     "^TestACLsSurviveAsTextAndJSON$",
 	},
+	{
+		name:     "curatorctl-operand-dropped",
+		property: "What follows -- is an argument, and never dropped.",
+		dir:      "cmd/curatorctl",
+		in:       "(*call).parse",
+		old:      "c.args = append(c.args, args...)",
+		new:      "",
+		pkg:      "./cmd/curatorctl",
+		test:     "^TestCommandLines$",
+	},
 }
