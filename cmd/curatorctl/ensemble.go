@@ -35,15 +35,22 @@ func (c *call) fourLetters(ctx context.Context, server, word string) (string, er
 	}
 	answer, err := io.ReadAll(conn)
 	switch {
-	case len(answer) == 0 && ctx.Err() != nil:
+	case ctx.Err() != nil: // the answer may end before its end
 		return "", context.Cause(ctx)
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", word, err)
 	case len(answer) == 0:
-		return "", cmp.Or(err, errors.New("no answer"))
+		return "", errors.New("no answer")
+	case answer[len(answer)-1] != '\n':
+		return "", fmt.Errorf("%s: %w", word, errTruncated)
 	case strings.Contains(string(answer), "is not executed because it is not in the whitelist"):
 		return "", fmt.Errorf("%s is not in 4lw.commands.whitelist", word)
 	}
 	return string(answer), nil
 }
+
+// errTruncated is an answer that ends within a line.
+var errTruncated = errors.New("the answer is truncated")
 
 // server is what one server says about itself.
 type server struct {
@@ -241,10 +248,18 @@ func readDump(sessions map[int64]*session, text string) {
 	}
 }
 
-// sessions asks all servers. What they do not say is in the error, beside what others do.
-func (c *call) sessions(ctx context.Context) (map[int64]*session, error) {
-	sessions := make(map[int64]*session)
+// census is the sessions as the servers know them.
+type census struct {
+	sessions map[int64]*session
+	asked    []string // the servers that have listed their connections
+	whole    bool     // those are all servers of the ensemble
+}
+
+// takeCensus asks all servers. What they do not say is in the error, beside what others do.
+func (c *call) takeCensus(ctx context.Context) (census, error) {
+	found := census{sessions: make(map[int64]*session)}
 	var errs []error
+	var roll members
 	for _, address := range c.client.Servers() {
 		for _, word := range []string{"cons", "dump"} {
 			text, err := c.fourLetters(ctx, address, word)
@@ -252,47 +267,80 @@ func (c *call) sessions(ctx context.Context) (map[int64]*session, error) {
 			case err != nil:
 				errs = append(errs, fmt.Errorf("%s: %w", address, err))
 			case word == "cons":
-				readCons(sessions, address, text)
+				found.asked = append(found.asked, address)
+				readCons(found.sessions, address, text)
 			default:
-				readDump(sessions, text)
+				readDump(found.sessions, text)
 			}
 		}
+		text, err := c.fourLetters(ctx, address, "conf")
+		roll.read(text, err)
 	}
-	return sessions, errors.Join(errs...)
+	found.whole = len(errs) == 0 && roll.areAsked()
+	return found, errors.Join(errs...)
 }
 
-// sessionsByID returns the sessions for a verb that can do without, and says what is missing.
-func (c *call) sessionsByID(ctx context.Context) map[int64]session {
-	sessions, err := c.sessions(ctx)
+// members compares the servers that were asked with the servers that there are.
+type members struct {
+	listed, asked []string // server.N
+	unknown       bool     // a server has not said which there are
+}
+
+// read adds what the word conf says.
+func (m *members) read(text string, err error) {
+	f := fields(text, "=")
+	_, inQuorum := f["quorumPort"]
+	n := len(m.listed)
+	for name := range f {
+		if strings.HasPrefix(name, "server.") {
+			m.listed = append(m.listed, name)
+		}
+	}
+	if err != nil || inQuorum && len(m.listed) == n { // as before ZooKeeper 3.5
+		m.unknown = true
+	}
+	m.asked = append(m.asked, "server."+f["serverId"])
+}
+
+func (m *members) areAsked() bool {
+	return !m.unknown && !slices.ContainsFunc(m.listed, func(name string) bool { return !slices.Contains(m.asked, name) })
+}
+
+// censusOrNote is takeCensus for a verb that can do without, and says what is missing.
+func (c *call) censusOrNote(ctx context.Context) census {
+	found, err := c.takeCensus(ctx)
 	if err != nil {
 		c.complainf("curatorctl: sessions are not known: %s\n", oneLine(err.Error()))
 	}
-	known := make(map[int64]session, len(sessions))
-	for id, s := range sessions {
-		known[id] = *s
-	}
-	return known
+	return found
 }
 
-// describeSession says whether the owner of a node is alive.
-func describeSession(id int64, sessions map[int64]session) string {
-	s, found := sessions[id]
+// describe says whether the owner of a node is alive.
+func (n census) describe(id int64) string {
+	s, found := n.sessions[id]
 	switch {
 	case id == 0:
 		return "no session: the node stays until it is deleted"
 	case !found:
 		return "session " + sessionText(id)
-	case s.Client == "":
-		return fmt.Sprintf("session %s has no connection, expires at %s", sessionText(id), cmp.Or(s.Expires, "an unknown time"))
-	default:
+	case s.Client != "":
 		return fmt.Sprintf("session %s is connected from %s to %s, timeout %v", sessionText(id), s.Client, s.Server,
 			time.Duration(s.Timeout)*time.Millisecond)
 	}
+	connection := " has no connection"
+	switch {
+	case len(n.asked) == 0:
+		connection = ": no server has listed its connections"
+	case !n.whole: // another server may have it
+		connection = ": no connection at the servers asked (" + strings.Join(n.asked, ", ") + ")"
+	}
+	return fmt.Sprintf("session %s%s, expires at %s", sessionText(id), connection, cmp.Or(s.Expires, "an unknown time"))
 }
 
 func verbSessions(*flag.FlagSet) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
-		sessions, err := c.sessions(ctx)
+		found, err := c.takeCensus(ctx)
+		sessions := found.sessions
 		if err != nil && len(sessions) == 0 {
 			return err
 		}

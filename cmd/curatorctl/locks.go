@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,9 +146,9 @@ func verbLockShow(fs *flag.FlagSet) func(context.Context, *call) error {
 		if len(recipes) == 0 {
 			return c.println(printable(c.args[0]) + ": no recipe, or a lock without contenders")
 		}
-		sessions := c.sessionsByID(ctx)
+		owners := c.censusOrNote(ctx)
 		for _, r := range recipes {
-			if err := c.showRecipe(r, sessions); err != nil {
+			if err := c.showRecipe(r, owners); err != nil {
 				return err
 			}
 		}
@@ -155,7 +156,7 @@ func verbLockShow(fs *flag.FlagSet) func(context.Context, *call) error {
 	}
 }
 
-func (c *call) showRecipe(r inspect.Recipe, sessions map[int64]session) error {
+func (c *call) showRecipe(r inspect.Recipe, owners census) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %d hold, %d wait", printable(r.Path), r.Kind, r.Holders, r.Waiters)
 	if r.MaxLeases > 0 {
@@ -177,7 +178,7 @@ func (c *call) showRecipe(r inspect.Recipe, sessions map[int64]session) error {
 		for _, ahead := range p.WaitsFor {
 			fmt.Fprintf(&b, ", behind %s", names[ahead])
 		}
-		fmt.Fprintf(&b, "\n        node %s\n        %s", printable(p.Path), describeSession(p.Session, sessions))
+		fmt.Fprintf(&b, "\n        node %s\n        %s", printable(p.Path), owners.describe(p.Session))
 	}
 	for _, name := range r.Foreign {
 		fmt.Fprintf(&b, "\n  foreign child %s", printable(name))
@@ -250,20 +251,12 @@ func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
 		case stat.Czxid != *token:
 			return fmt.Errorf("%s has the token %d, expected %d: it is another hold", node, stat.Czxid, *token)
 		}
-		folder, name := framework.SplitPath(node)
+		_, name := framework.SplitPath(node)
 		p := locks.ParticipantOf(node, "", data, stat)
 		c.complainf("deletes %s of %s, there for %s, session %s\n", printable(name), nameOf(p), age(p.Since), sessionText(p.Session))
-		recipes, err := inspect.At(ctx, c.client, folder)
+		next, err := c.successor(ctx, node)
 		if err != nil {
 			return err
-		}
-		next := "no contender waits for it"
-		for _, r := range recipes {
-			for _, waiter := range r.Participants {
-				if len(waiter.WaitsFor) == 1 && waiter.WaitsFor[0] == node {
-					next = nameOf(waiter) + " is next"
-				}
-			}
 		}
 		c.complainf("%s; the owner learns of it from the server, and may work until then\n", next)
 		if !*yes {
@@ -280,4 +273,31 @@ func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
 		}
 		return c.println("deleted " + printable(node))
 	}
+}
+
+// successor says who is next when a node is deleted.
+func (c *call) successor(ctx context.Context, node string) (string, error) {
+	folder, _ := framework.SplitPath(node)
+	if parent, name := framework.SplitPath(folder); name == "leases" || name == "locks" { // of a semaphore
+		recipes, err := inspect.At(ctx, c.client, parent)
+		if err == nil && slices.ContainsFunc(recipes, func(r inspect.Recipe) bool { return r.Kind == inspect.Semaphore }) {
+			return successorIn(recipes, node), nil
+		}
+	}
+	recipes, err := inspect.At(ctx, c.client, folder)
+	return successorIn(recipes, node), err
+}
+
+func successorIn(recipes []inspect.Recipe, node string) string {
+	for _, r := range recipes {
+		isPermit := r.Kind == inspect.Semaphore && slices.ContainsFunc(r.Participants, func(p locks.Participant) bool {
+			return p.Path == node && p.Holds
+		})
+		for _, p := range r.Participants {
+			if isPermit && !p.Holds || len(p.WaitsFor) == 1 && p.WaitsFor[0] == node {
+				return nameOf(p) + " is next"
+			}
+		}
+	}
+	return "no contender waits for it"
 }
