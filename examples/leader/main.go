@@ -12,9 +12,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -38,9 +38,14 @@ func main() {
 
 // run takes part in the election until a signal comes.
 func run(connect, id, address string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	signalled, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	client, err := framework.Connect(ctx, connect)
+	listener, err := new(net.ListenConfig).Listen(signalled, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	client, err := framework.Connect(signalled, connect)
 	if err != nil {
 		return err
 	}
@@ -53,14 +58,18 @@ func run(connect, id, address string) error {
 		return err
 	}
 	defer latch.Close() // hands over
-	server := &http.Server{Addr: address, Handler: leading(latch), ReadHeaderTimeout: time.Second}
-	go func() { _ = server.ListenAndServe() }()
+	server := &http.Server{Handler: leading(latch), ReadHeaderTimeout: time.Second}
 	defer server.Close()
+	ctx, fail := context.WithCancelCause(signalled)
+	go func() { fail(server.Serve(listener)) }() // no load balancer finds a leader without its page
 	for {
 		leadership, err := latch.Await(ctx)
-		if errors.Is(err, context.Canceled) {
+		switch {
+		case signalled.Err() != nil:
 			return nil
-		} else if err != nil {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
 			return err
 		}
 		fmt.Printf("%s leads, term %d\n", id, leadership.Token())

@@ -94,3 +94,11 @@ func TestHandOverAtSIGTERM(t *testing.T) {
 	require.NoError(t, a.cmd.Wait())
 	require.Equal(t, http.StatusOK, b.status(t))
 }
+
+// TestAnAddressThatIsTaken ends a replica before it can lead.
+func TestAnAddressThatIsTaken(t *testing.T) {
+	server := zktest.NewServer(t)
+	ended := make(chan error, 1)
+	go func() { ended <- run(server.Addr(), "c", server.Addr()) }()
+	require.ErrorContains(t, zktest.Await(t, ended, "the end"), "address already in use")
+}
