@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -49,8 +50,33 @@ func (s *settings) register(fs *flag.FlagSet) {
 	fs.BoolVar(&s.verbose, "v", s.verbose, "log what the client does")
 }
 
-// connect returns a client.
+// newClient returns a client that is not connected.
+func (c *call) newClient() (*framework.Framework, error) {
+	opts, err := c.clientOptions()
+	if err != nil {
+		return nil, err
+	}
+	client, err := framework.New(c.servers, opts...) // what it refuses is wrong on the command line
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return client, nil
+}
+
+// connect returns a client that is connected.
 func (c *call) connect(ctx context.Context) (*framework.Framework, error) {
+	checked, err := c.newClient()
+	if err != nil {
+		return nil, err
+	}
+	opts, err := c.clientOptions()
+	if err := errors.Join(err, checked.Close()); err != nil {
+		return nil, err
+	}
+	return framework.Connect(ctx, c.servers, opts...)
+}
+
+func (c *call) clientOptions() ([]framework.Option, error) {
 	opts := []framework.Option{
 		framework.WithSessionTimeout(c.session), framework.WithConnectionTimeout(c.timeout), framework.WithLogger(c.logger()),
 	}
@@ -68,15 +94,7 @@ func (c *call) connect(ctx context.Context) (*framework.Framework, error) {
 		}
 		opts = append(opts, framework.WithAuth(scheme, []byte(credential)))
 	}
-	opts = append(opts, c.options...)
-	checked, err := framework.New(c.servers, opts...) // what it refuses is wrong on the command line
-	if err != nil {
-		return nil, usage("%w", err)
-	}
-	if err := checked.Close(); err != nil {
-		return nil, err
-	}
-	return framework.Connect(ctx, c.servers, opts...)
+	return append(opts, c.options...), nil
 }
 
 func (c *call) logger() *slog.Logger {

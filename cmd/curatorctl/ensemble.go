@@ -129,28 +129,7 @@ func verbEnsemble(*flag.FlagSet) func(context.Context, *call) error {
 		}
 		wg.Wait()
 		e.judge()
-		if c.output == "json" {
-			return c.json(e)
-		}
-		rows := [][]string{{"SERVER", "MODE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNECTIONS", "OUTSTANDING", "WATCHES", "NODES"}}
-		for _, s := range e.Servers {
-			if s.Error != "" {
-				rows = append(rows, []string{s.Address, "error: " + printable(s.Error)})
-				continue
-			}
-			rows = append(rows, []string{
-				s.Address, s.Mode, s.Version, s.Zxid, strconv.FormatInt(s.Lag, 10), s.Latency,
-				strconv.Itoa(s.Connections), strconv.Itoa(s.Outstanding), strconv.Itoa(s.Watches), strconv.Itoa(s.Nodes),
-			})
-		}
-		if err := c.table(rows); err != nil {
-			return err
-		}
-		text := "quorum: " + map[bool]string{true: "yes", false: "no"}[e.Quorum]
-		if e.SafeSessionTimeout > 0 {
-			text += fmt.Sprintf("; session timeouts from %v are safe with StandardErrorPolicy", time.Duration(e.SafeSessionTimeout)*time.Millisecond)
-		}
-		if err := c.println(text); err != nil {
+		if err := c.writeEnsemble(e); err != nil {
 			return err
 		}
 		if !e.Quorum {
@@ -160,12 +139,38 @@ func verbEnsemble(*flag.FlagSet) func(context.Context, *call) error {
 	}
 }
 
+func (c *call) writeEnsemble(e ensemble) error {
+	if c.output == "json" {
+		return c.json(e)
+	}
+	rows := [][]string{{"SERVER", "MODE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNECTIONS", "OUTSTANDING", "WATCHES", "NODES"}}
+	for _, s := range e.Servers {
+		if s.Error != "" {
+			rows = append(rows, []string{s.Address, "error: " + printable(s.Error)})
+			continue
+		}
+		rows = append(rows, []string{
+			s.Address, s.Mode, s.Version, s.Zxid, strconv.FormatInt(s.Lag, 10), s.Latency,
+			strconv.Itoa(s.Connections), strconv.Itoa(s.Outstanding), strconv.Itoa(s.Watches), strconv.Itoa(s.Nodes),
+		})
+	}
+	if err := c.table(rows); err != nil {
+		return err
+	}
+	text := "quorum: " + map[bool]string{true: "yes", false: "no"}[e.Quorum]
+	if e.SafeSessionTimeout > 0 {
+		text += fmt.Sprintf("; session timeouts from %v are safe with StandardErrorPolicy", time.Duration(e.SafeSessionTimeout)*time.Millisecond)
+	}
+	return c.println(text)
+}
+
 // judge compares the servers.
 func (e *ensemble) judge() {
 	var newest int64
 	for _, s := range e.Servers {
 		newest = max(newest, s.zxid)
-		if s.Mode == "leader" || s.Mode == "standalone" {
+		switch s.Mode {
+		case "leader", "follower", "observer", "standalone": // servers without a quorum have no mode, or read-only
 			e.Quorum = true
 		}
 		if s.TickTime > 0 && s.Mode != "standalone" {

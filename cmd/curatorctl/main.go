@@ -62,6 +62,7 @@ type verb struct {
 	follows  bool // runs until it is stopped: -timeout bounds the connecting only
 	verbatim bool // what comes after the first argument is a command with flags of its own
 	offline  bool // needs no server
+	apart    bool // asks servers one by one: its client is not connected
 	flags    func(fs *flag.FlagSet) func(ctx context.Context, c *call) error
 }
 
@@ -193,7 +194,12 @@ func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var err error
-	if c.client, err = c.connect(limited); err != nil {
+	if v.apart {
+		c.client, err = c.newClient()
+	} else {
+		c.client, err = c.connect(limited)
+	}
+	if err != nil {
 		return err
 	}
 	if !v.follows {

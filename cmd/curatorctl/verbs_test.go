@@ -364,7 +364,7 @@ func trimmed(paths []string, root string) []string {
 	return short
 }
 
-// TestAnEnsembleWithAServerThatIsDown, and one without a quorum.
+// TestAnEnsembleWithAServerThatIsDown still has a quorum.
 func TestAnEnsembleWithAServerThatIsDown(t *testing.T) {
 	server := zktest.NewServer(t)
 	down := zktest.NewServer(t)
@@ -376,10 +376,29 @@ func TestAnEnsembleWithAServerThatIsDown(t *testing.T) {
 		{Mode: "follower", zxid: 1<<32 + 5, TickTime: 2000, SyncLimit: 5}, {Mode: "follower", zxid: 1<<32 + 9}, {Error: "down"},
 	}}
 	e.judge()
-	require.False(t, e.Quorum)
 	require.EqualValues(t, 4, e.Servers[0].Lag)
 	require.Zero(t, e.Servers[1].Lag)
 	require.Equal(t, 18_000, e.SafeSessionTimeout)
+}
+
+// TestTheLossOfAQuorumIsShown: no client can connect then. A server answers as a follower or an
+// observer only while it has a leader.
+func TestTheLossOfAQuorumIsShown(t *testing.T) {
+	for mode, quorum := range map[string]bool{"leader": true, "follower": true, "observer": true, "standalone": true, "read-only": false, "": false} {
+		e := ensemble{Servers: []serverInfo{{Mode: mode}}}
+		e.judge()
+		require.Equal(t, quorum, e.Quorum, mode)
+	}
+	server := zktest.NewServer(t)
+	heal := server.LoseQuorum()
+	defer heal()
+	for _, output := range []string{"table", "json"} {
+		got := curatorctl(t, server.Addr(), "", "ensemble", "-o", output)
+		require.Equal(t, exitUnavailable, got.status, got.stderr)
+		require.Contains(t, got.stdout, "read-only")
+		require.Regexp(t, `quorum: no|"quorum":false`, got.stdout)
+		require.Empty(t, got.stderr)
+	}
 }
 
 // serverInfo is server where that is a variable.
