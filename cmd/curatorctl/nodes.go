@@ -170,6 +170,9 @@ func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
 	version := fs.Int("version", -1, "`version` that the znode must have; -1 for any")
 	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {
+		if *recursive && *version != -1 {
+			return usage("rm: -r together with -version, expected one of them: a subtree has no version")
+		}
 		if !*recursive {
 			for _, p := range c.args {
 				if err := c.client.Delete(ctx, p, framework.WithVersion(int32(*version))); err != nil { //nolint:gosec // as above
@@ -273,13 +276,13 @@ func verbTree(*flag.FlagSet) func(context.Context, *call) error {
 				line = strings.Repeat("  ", len(names)-depth) + printable(names[len(names)-1])
 			}
 			switch {
-			case z.Err != nil:
-				line += "  (may not be read)"
 			case c.output == "json":
-				if err := c.json(newZnode(z.Path, z.Data, z.Stat)); err != nil {
+				if err := c.json(jsonOf(z)); err != nil {
 					return err
 				}
 				continue
+			case z.Err != nil:
+				line += "  (may not be read)"
 			case z.Stat.EphemeralOwner != 0:
 				line += "  " + sessionText(z.Stat.EphemeralOwner)
 			case c.output == "wide":
@@ -291,6 +294,14 @@ func verbTree(*flag.FlagSet) func(context.Context, *call) error {
 		}
 		return nil
 	}
+}
+
+// jsonOf returns what is written of a znode in JSON: only path and error if it may not be read.
+func jsonOf(z inspect.Znode) any {
+	if z.Err != nil {
+		return map[string]string{"path": z.Path, "error": z.Err.Error()}
+	}
+	return newZnode(z.Path, z.Data, z.Stat)
 }
 
 func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {

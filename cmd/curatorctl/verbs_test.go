@@ -123,6 +123,8 @@ $ cp -r /t /t/inside
 $ rm /t/copy /t/b
 $ rm /t
 [1] curatorctl: framework: delete /t: *
+$ rm -r -yes -version 7 /t
+[64] curatorctl: rm: -r together with -version, expected one of them: *
 $ rm -r /t
 [64] deletes 5 znodes at /t and below; curatorctl: rm: nothing was done: -yes is missing
 $ ls
@@ -589,6 +591,12 @@ func TestNoPermission(t *testing.T) {
 	_, err := client.Create(t.Context(), "/secret", nil, framework.WithACL(zk.DigestACL(zk.PermAll, "user", "password")...))
 	require.NoError(t, err)
 	require.Equal(t, exitNoPerm, curatorctl(t, server.Addr(), "", "get", "/secret").status)
+	play(t, server.Addr(), `
+$ tree -o json /secret
+{"error":"*","path":"/secret"}
+$ tree /secret
+/secret  (may not be read)
+`)
 	var stdout, stderr bytes.Buffer
 	for auth, status := range map[string]int{"digest:user:password": exitDone, "digest:user:wrong": exitNoPerm, "digest": exitUsage} {
 		p := program{
