@@ -118,12 +118,17 @@ func readRecords(r io.Reader) ([]record, error) {
 	}
 }
 
-// open returns a file, or the standard input for "-".
-func (c *call) open(name string) (io.ReadCloser, error) {
+// readExport reads a file, or the standard input for "-".
+func (c *call) readExport(name string) ([]record, error) {
 	if name == "-" {
-		return io.NopCloser(c.stdin), nil
+		return readRecords(c.stdin)
 	}
-	return os.Open(name)
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := readRecords(in)
+	return list, errors.Join(err, in.Close())
 }
 
 func join(root, below string) string {
@@ -141,12 +146,8 @@ func verbImport(fs *flag.FlagSet) func(context.Context, *call) error {
 	overwrite := fs.Bool("overwrite", false, "change znodes that differ")
 	yes := fs.Bool("yes", false, "do it, with -overwrite")
 	return func(ctx context.Context, c *call) error {
-		in, err := c.open(c.arg(1, "-"))
+		list, err := interruptible(ctx, func() ([]record, error) { return c.readExport(c.arg(1, "-")) })
 		if err != nil {
-			return err
-		}
-		list, err := readRecords(in)
-		if err := errors.Join(err, in.Close()); err != nil {
 			return err
 		}
 		return c.write(ctx, c.args[0], list, *overwrite, *yes)
@@ -247,12 +248,8 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 // verbDiff compares a subtree with an export.
 func verbDiff(*flag.FlagSet) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
-		in, err := c.open(c.arg(1, "-"))
+		list, err := interruptible(ctx, func() ([]record, error) { return c.readExport(c.arg(1, "-")) })
 		if err != nil {
-			return err
-		}
-		list, err := readRecords(in)
-		if err := errors.Join(err, in.Close()); err != nil {
 			return err
 		}
 		differs, err := c.differences(ctx, c.args[0], list)

@@ -55,5 +55,6 @@
 // for other clients. Without it they fail and write nothing.
 //
 // While the standard error is a terminal, export, import, cp and rm -r show there how far they
-// are. When a signal ends them, they say how many znodes they have read, written or deleted.
+// are. When a signal ends them, they say how many znodes they have read, written or deleted. A
+// second signal kills.
 package main

@@ -39,7 +39,8 @@ type program struct {
 	getenv         func(string) string
 	options        []framework.Option // of tests
 	signals        <-chan os.Signal
-	alone          bool // this is a process of its own
+	uncatch        func() // gives the signals their own effect back; nil in tests
+	alone          bool   // this is a process of its own
 }
 
 func main() {
@@ -48,7 +49,10 @@ func main() {
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, forwarded...)
-	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, signals: signals, alone: true}
+	p := program{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv,
+		signals: signals, uncatch: func() { signal.Reset(forwarded...) }, alone: true,
+	}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
 
@@ -217,8 +221,8 @@ type signalError struct{ number syscall.Signal }
 
 func (e signalError) Error() string { return "ended by signal: " + e.number.String() }
 
-// untilSignal returns a context that ends with the first signal. A verb that is verbatim sees
-// to signals itself.
+// untilSignal returns a context that ends with the first signal that ends programs. The second
+// such signal kills the process. A verb that is verbatim sees to signals itself.
 func (c *call) untilSignal(ctx context.Context, v *verb) (context.Context, func()) {
 	if v.verbatim || c.signals == nil {
 		return ctx, func() {}
@@ -226,16 +230,45 @@ func (c *call) untilSignal(ctx context.Context, v *verb) (context.Context, func(
 	ctx, end := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
-		select {
-		case s := <-c.signals:
-			number, _ := s.(syscall.Signal)
-			end(&exit{exitSignal + int(number), signalError{number}})
-		case <-done:
+		for {
+			select {
+			case s := <-c.signals:
+				number, _ := s.(syscall.Signal)
+				if !endsWait(number) {
+					continue
+				}
+				if c.uncatch != nil {
+					c.uncatch()
+				}
+				end(&exit{exitSignal + int(number), signalError{number}})
+			case <-done:
+			}
+			return
 		}
 	}()
 	return ctx, func() {
 		close(done)
 		end(nil)
+	}
+}
+
+// interruptible returns what f returns, or the cause when ctx ends first. f goes on then.
+func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type returned struct {
+		value T
+		err   error
+	}
+	done := make(chan returned, 1)
+	go func() {
+		value, err := f()
+		done <- returned{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
 	}
 }
 

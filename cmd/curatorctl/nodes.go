@@ -109,21 +109,21 @@ func verbGet(*flag.FlagSet) func(context.Context, *call) error {
 }
 
 // input is the data of set and create: an argument, or the standard input for - or none.
-func (c *call) input(missing []byte) ([]byte, error) {
+func (c *call) input(ctx context.Context, missing []byte) ([]byte, error) {
 	switch {
 	case len(c.args) > 1 && c.args[1] != "-":
 		return []byte(c.args[1]), nil
 	case len(c.args) == 1 && missing != nil:
 		return missing, nil
 	default:
-		return io.ReadAll(c.stdin)
+		return interruptible(ctx, func() ([]byte, error) { return io.ReadAll(c.stdin) })
 	}
 }
 
 func verbSet(fs *flag.FlagSet) func(context.Context, *call) error {
 	version := fs.Int("version", -1, "`version` that the znode must have; -1 for any")
 	return func(ctx context.Context, c *call) error {
-		data, err := c.input(nil)
+		data, err := c.input(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 	container := fs.Bool("container", false, "create a container, which goes after its last child")
 	ttl := fs.Duration("ttl", 0, "`time` without a change after which the server may delete the znode")
 	return func(ctx context.Context, c *call) error {
-		data, err := c.input([]byte{})
+		data, err := c.input(ctx, []byte{})
 		if err != nil {
 			return err
 		}

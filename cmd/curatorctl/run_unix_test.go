@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -374,4 +375,77 @@ func TestASignalEndsTheWait(t *testing.T) {
 	require.Equal(t, exitSignal+int(syscall.SIGTERM), zktest.Await(t, status, "the end"), stderr.String())
 	require.NoError(t, lease.Release(t.Context()))
 	require.Equal(t, "[]\n", curatorctl(t, server.Addr(), "", "locks", "-o", "json").stdout)
+}
+
+// TestASignalEndsTheInput that does not come. A verb goes on after SIGCONT.
+func TestASignalEndsTheInput(t *testing.T) {
+	server := zktest.NewServer(t)
+	_, err := zktest.Client(t, server).Create(t.Context(), "/a", nil)
+	require.NoError(t, err)
+	for _, args := range [][]string{{"set", "/a"}, {"create", "/b", "-"}, {"import", "/b"}, {"diff", "/a", "-"}} {
+		stdin, typed := io.Pipe()
+		reads := &noticed{stdin, make(chan struct{}, 10)}
+		signals, uncaught := make(chan os.Signal, 2), make(chan struct{}, 1)
+		var stderr bytes.Buffer
+		p := program{
+			stdin: reads, stdout: &stderr, stderr: &stderr, signals: signals, uncatch: func() { uncaught <- struct{}{} },
+			getenv: func(string) string { return "" },
+		}
+		status := make(chan int, 1)
+		go func() {
+			status <- p.run(withLimit(t), append([]string{"-servers", server.Addr(), "-timeout", limit.String()}, args...))
+		}()
+		zktest.Await(t, reads.begun, "the read")
+		signals <- syscall.SIGCONT
+		signals <- syscall.SIGINT
+		require.Equal(t, exitSignal+int(syscall.SIGINT), zktest.Await(t, status, "the end"), stderr.String())
+		require.Equal(t, "curatorctl: ended by signal: interrupt\n", stderr.String())
+		require.Len(t, uncaught, 1, "the next signal kills")
+		require.NoError(t, typed.Close())
+	}
+}
+
+// noticed tells of each read.
+type noticed struct {
+	io.Reader
+
+	begun chan struct{}
+}
+
+func (n *noticed) Read(p []byte) (int, error) {
+	n.begun <- struct{}{}
+	return n.Reader.Read(p)
+}
+
+// TestASecondSignalKills a program that has caught the first one.
+func TestASecondSignalKills(t *testing.T) {
+	server := zktest.NewServer(t)
+	never := make(chan struct{})
+	defer close(never)
+	reached := make(chan struct{}, 10)
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpCloseSession {
+			return zkserver.Pass
+		}
+		reached <- struct{}{}
+		return zkserver.HoldUntil(never) // so the program waits for its session's end
+	})
+	defer remove()
+	stdin, typed, err := os.Pipe()
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0], "set", "/a")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr())
+	cmd.Stdin = stdin
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Kind == zkserver.SessionOpened })
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	zktest.Await(t, reached, "the end of the session")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	var exit *exec.ExitError
+	require.ErrorAs(t, zktest.Await(t, ended, "the end"), &exit)
+	require.Equal(t, syscall.SIGTERM, exit.Sys().(syscall.WaitStatus).Signal())
+	require.NoError(t, typed.Close())
+	require.NoError(t, stdin.Close())
 }
