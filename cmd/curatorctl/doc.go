@@ -44,7 +44,8 @@
 //	124  lock run -max-hold has ended the command
 //	126  the command cannot be run, 127 it was not found
 //
-// Otherwise lock run exits with the status of its command, and with 128+n after signal n.
+// Otherwise lock run exits with the status of its command, and with 128+n after signal n. When no
+// server confirms the end of the session the standard error says so, and the status stays.
 //
 // # Changing things
 //

@@ -22,29 +22,65 @@ func adopt() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// killOrphans kills the children of this process, and theirs, until there are none.
-func killOrphans() {
+// process is a process for as long as the machine runs: numbers are used again.
+type process struct {
+	pid   int
+	start string // in ticks of the machine's clock
+}
+
+// kin is a set of processes.
+type kin map[process]bool
+
+// killOrphans kills the children of this process, and theirs, until there are none but the
+// spared ones.
+func killOrphans(spared kin) {
 	for {
-		children := childrenOf(os.Getpid())
-		if len(children) == 0 {
+		var killed []int
+		for child, parent := range processes() {
+			if parent == os.Getpid() && !spared[child] {
+				_ = unix.Kill(child.pid, unix.SIGKILL) // it may have ended
+				killed = append(killed, child.pid)
+			}
+		}
+		if len(killed) == 0 {
 			return
 		}
-		for _, pid := range children {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
-		}
-		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && err != unix.EINTR {
-			return
+		for _, pid := range killed {
+			for {
+				if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
+					break // it has ended, or another goroutine has seen that
+				}
+			}
 		}
 	}
 }
 
-// childrenOf returns the processes whose parent that is.
-func childrenOf(parent int) []int {
+// descendants returns the children of this process, and theirs.
+func descendants() kin {
+	found := make(kin)
+	parents := processes()
+	for before := -1; before != len(found); {
+		before = len(found)
+		pids := map[int]bool{os.Getpid(): true}
+		for p := range found {
+			pids[p.pid] = true
+		}
+		for p, parent := range parents {
+			if pids[parent] {
+				found[p] = true
+			}
+		}
+	}
+	return found
+}
+
+// processes returns all processes with their parents.
+func processes() map[process]int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	var children []int
+	parents := make(map[process]int)
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -54,11 +90,12 @@ func childrenOf(parent int) []int {
 		if err != nil {
 			continue
 		}
-		// pid (name) state parent ...; the name may contain anything
+		// pid (name) state parent ... start ...; the name may contain anything
+		const parent, start = 1, 19 // after the name
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
-			children = append(children, pid)
+		if len(fields) > start {
+			parents[process{pid, string(fields[start])}], _ = strconv.Atoi(string(fields[parent]))
 		}
 	}
-	return children
+	return parents
 }

@@ -70,7 +70,7 @@ func guard() int {
 	g.watch(exited)
 	g.signal(unix.SIGKILL)
 	<-exited
-	killOrphans()
+	killOrphans(nil)
 	takeTerminalBack()
 	word := "exited"
 	if g.termed {

@@ -210,8 +210,8 @@ func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string
 		ctx = limited
 	}
 	err = action(ctx, c)
-	if closing := c.client.Close(); err == nil {
-		err = closing
+	if closing := c.client.Close(); closing != nil { // the action stays what it was
+		c.complainf("curatorctl: %s\n", oneLine(closing.Error()))
 	}
 	return err
 }

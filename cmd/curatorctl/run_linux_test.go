@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 
@@ -68,4 +72,26 @@ func TestProcessesThatLeaveTheirGroup(t *testing.T) {
 		p.end(exitLost)
 		t.Logf("%d writes were refused", p.nothingLeft())
 	})
+}
+
+// TestEarlierProcessesAreSpared: what a script has started before it becomes lock run is not the command's.
+func TestEarlierProcessesAreSpared(t *testing.T) {
+	server := zktest.NewServer(t)
+	in, toHelper, err := os.Pipe()
+	require.NoError(t, err)
+	fromHelper, out, err := os.Pipe()
+	require.NoError(t, err)
+	script := `sh -c 'cat; :' <&3 >&4 2>&1 & exec 3<&- 4>&-; exec "$0" lock run /locks/a -- true`
+	cmd := exec.Command("sh", "-c", script, os.Args[0])
+	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr())
+	cmd.ExtraFiles = []*os.File{in, out}
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.NoError(t, errors.Join(in.Close(), out.Close()))
+	_, err = toHelper.WriteString("there")
+	require.NoError(t, errors.Join(err, toHelper.Close()))
+	answer, err := io.ReadAll(fromHelper)
+	require.NoError(t, err)
+	require.Equal(t, "there", string(answer))
+	require.NoError(t, fromHelper.Close())
 }

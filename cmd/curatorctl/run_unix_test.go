@@ -98,6 +98,16 @@ func TestLockRunWithoutAServer(t *testing.T) {
 	require.Equal(t, exitUnavailable, got.status, got.stderr)
 }
 
+// TestLockRunKeepsTheStatus of its command when no server confirms the end of the session.
+func TestLockRunKeepsTheStatus(t *testing.T) {
+	server := zktest.NewServer(t)
+	remove := server.Intercept(zkserver.Nth(1, zkserver.OpCloseSession, zkserver.LoseRequest))
+	defer remove()
+	got := curatorctl(t, server.Addr(), "", "lock", "run", "/locks/a", "--", "true")
+	require.Zero(t, got.status, got.stderr)
+	require.Contains(t, got.stderr, "no server has confirmed the end of the session")
+}
+
 // Session timeouts of the faults. A tenth of the short one is left when the command is killed,
 // and that must be enough on a busy machine. The long one ends after the test, so whatever
 // ends the command was no deadline.

@@ -57,7 +57,8 @@ type keeper struct {
 	control *os.File
 	reports chan string // closed with the end of the guard's pipe
 	group   int         // of the command's processes; 0 before it has started, and when it has ended
-	alone   bool        // all children of this process are the guard's
+	alone   bool        // children of this process that are not among the earlier ones are the guard's
+	earlier kin         // descendants of this process before the guard, as of a script that has become it
 }
 
 // supervise runs the command under the lease and returns when none of it is left.
@@ -93,7 +94,9 @@ func (c *call) startGuard(lease *locks.Lease) (*keeper, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process, which hands it on
 	cmd.Env = append(os.Environ(),
 		"CURATOR_LOCK_PATH="+c.args[0], "CURATOR_LOCK_NODE="+lease.Path(), "CURATOR_LOCK_TOKEN="+strconv.FormatInt(lease.Token(), 10))
+	var earlier kin
 	if c.alone {
+		earlier = descendants()
 		adopt()
 	}
 	err = cmd.Start()
@@ -101,7 +104,7 @@ func (c *call) startGuard(lease *locks.Lease) (*keeper, error) {
 	if err != nil {
 		return nil, errors.Join(err, control.Close(), reports.Close())
 	}
-	k := &keeper{cmd: cmd, control: control, reports: make(chan string), alone: c.alone}
+	k := &keeper{cmd: cmd, control: control, reports: make(chan string), alone: c.alone, earlier: earlier}
 	go func() {
 		defer close(k.reports)
 		defer func() { _ = reports.Close() }() // it was only read
@@ -138,7 +141,7 @@ func (k *keeper) end() error {
 	_ = k.cmd.Wait() // its status says nothing that it has not reported
 	k.kill()
 	if k.alone {
-		killOrphans()
+		killOrphans(k.earlier)
 	}
 	return err
 }
