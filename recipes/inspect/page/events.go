@@ -21,14 +21,18 @@ const maxStreams = 100
 // serveEvents answers with a stream of events, one when something has changed and at most one
 // per second, until the viewer goes.
 func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
+	path, err := h.place(r)
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	case path == "":
+		path = h.path
+	}
 	defer h.streams.Add(-1)
 	if h.streams.Add(1) > maxStreams {
 		http.Error(w, fmt.Sprintf("page: %d viewers follow changes, no more can", maxStreams), http.StatusServiceUnavailable)
 		return
-	}
-	path := h.path
-	if lock := r.FormValue("lock"); lock != "" {
-		path = lock
 	}
 	news := make(chan struct{}, 1)
 	tell := func() {

@@ -67,7 +67,8 @@ const (
 
 // Handler returns the page for what is at a path and below it. It answers GET and HEAD.
 //
-// The page is a list. With ?lock=PATH it shows the queue of one lock. With ?format=json it is
+// The page is a list. With ?lock=PATH it shows the queue of one lock, whose path must be the
+// handler's or below it; for others the status is 404. With ?format=json it is
 // the [inspect.Survey], or the array of recipes at the path of the lock. While no server can be
 // reached the status is 503.
 //
@@ -157,8 +158,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveEvents(w, r)
 		return
 	}
-	v := view{Path: h.path, Lock: r.FormValue("lock"), Servers: h.client.String(), At: time.Now(), Nonce: rand.Text(), Losses: locks.RecentLosses()}
-	value, err := h.read(r.Context(), &v)
+	lock, err := h.place(r)
+	v := view{Path: h.path, Lock: lock, Servers: h.client.String(), At: time.Now(), Nonce: rand.Text(), Losses: locks.RecentLosses()}
+	var value any
+	if err == nil {
+		value, err = h.read(r.Context(), &v)
+	}
 	status := http.StatusOK
 	if err != nil {
 		status, v.Error = statusOf(err), err.Error()
@@ -188,9 +193,25 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = body.WriteTo(w) // a viewer that has gone needs nothing
 }
 
+// errElsewhere refuses a lock that is not below the handler's path. It does not say whether there is one.
+var errElsewhere = errors.New("no such lock on this page")
+
+// place returns the path that a viewer asks for.
+func (h *handler) place(r *http.Request) (lock string, err error) {
+	lock = r.FormValue("lock")
+	isBelow := lock == "" || lock == h.path || strings.HasPrefix(lock, strings.TrimSuffix(h.path, "/")+"/")
+	if err := framework.ValidatePath(lock); lock != "" && err != nil {
+		return lock, fmt.Errorf("page: %s: %w", lock, err)
+	}
+	if !isBelow {
+		return lock, fmt.Errorf("page: %s: %w", lock, errElsewhere)
+	}
+	return lock, nil
+}
+
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, framework.ErrNoNode):
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, errElsewhere):
 		return http.StatusNotFound
 	case errors.Is(err, framework.ErrInvalidPath):
 		return http.StatusBadRequest

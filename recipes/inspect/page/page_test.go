@@ -169,7 +169,7 @@ func TestWhatCannotBeShown(t *testing.T) {
 	} {
 		w := get(t, handler, target)
 		require.Equal(t, status, w.Code, target)
-		require.Contains(t, w.Body.String(), "inspect: ")
+		require.Regexp(t, "(inspect|page): ", w.Body.String())
 	}
 	require.Contains(t, get(t, handler, "/?lock=/").Body.String(), "There is no recipe at this path")
 	require.NoError(t, server.Stop())
@@ -177,4 +177,36 @@ func TestWhatCannotBeShown(t *testing.T) {
 	w := get(t, handler, "/")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Contains(t, w.Body.String(), "not connected")
+}
+
+// TestThePageEndsAtItsPath: what is elsewhere is neither shown nor watched.
+func TestThePageEndsAtItsPath(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	hold(t, client, "/locks/report")
+	hold(t, client, "/locks-of-others/report", locks.WithLabel("secret"))
+	handler := page.Handler(client, "/locks")
+	for _, lock := range []string{"/locks", "/locks/report"} {
+		require.Equal(t, http.StatusOK, get(t, handler, "/?lock="+lock).Code, lock)
+	}
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpPing {
+			t.Errorf("%v %s", r.Op, r.Path)
+		}
+		return zkserver.Pass
+	})
+	defer remove()
+	ctx, leave := context.WithTimeout(t.Context(), 10*time.Second) // a stream that is not refused has no end
+	defer leave()
+	for lock, status := range map[string]int{
+		"/locks-of-others/report": http.StatusNotFound, "/": http.StatusNotFound, "/missing": http.StatusNotFound,
+		"/locks/../locks-of-others/report": http.StatusBadRequest, "locks": http.StatusBadRequest,
+	} {
+		for _, query := range []string{"?lock=", "?format=json&lock=", "?events&lock="} {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/"+query+url.QueryEscape(lock), http.NoBody))
+			require.Equal(t, status, w.Code, query+lock)
+			require.NotContains(t, w.Body.String(), "secret")
+		}
+	}
 }

@@ -82,6 +82,26 @@ var pageMutants = []mutant{
 		pkg:      "./recipes/inspect/page",
 		test:     "^TestWhatCannotBeShown$",
 	},
+	{
+		name:     "page-shows-any-path",
+		property: "The page shows and watches only what is at its path and below.",
+		dir:      "recipes/inspect/page",
+		in:       "(*handler).place",
+		old:      "if !isBelow {",
+		new:      "if !isBelow && false {",
+		pkg:      "./recipes/inspect/page",
+		test:     "^TestThePageEndsAtItsPath$",
+	},
+	{
+		name:     "page-takes-a-prefix-for-a-folder",
+		property: "The page shows and watches only what is at its path and below.",
+		dir:      "recipes/inspect/page",
+		in:       "(*handler).place",
+		old:      `strings.TrimSuffix(h.path, "/")+"/")`,
+		new:      `h.path)`,
+		pkg:      "./recipes/inspect/page",
+		test:     "^TestThePageEndsAtItsPath$",
+	},
 }
 
 var inspectMutants = []mutant{
