@@ -43,10 +43,15 @@ func checkOne(model Model, lock string, ops []Op) error {
 	for i, op := range ops {
 		operations[i] = porcupine.Operation{ClientId: i, Input: op, Call: op.Call, Return: op.Return}
 	}
-	if porcupine.CheckOperationsTimeout(searched, operations, limit) == porcupine.Ok {
+	first := porcupine.CheckOperationsTimeout(searched, operations, limit)
+	if first == porcupine.Ok {
 		return nil
 	}
-	result, info := porcupine.CheckOperationsVerbose(searched, operations, limit) // again, and tells where it got stuck
+	second, info := porcupine.CheckOperationsVerbose(searched, operations, limit) // tells where it got stuck
+	result := decided(first, second)
+	if result == porcupine.Ok {
+		return nil
+	}
 	violation := &ViolationError{
 		Model: model, Lock: lock, Undecided: result == porcupine.Unknown, searched: searched, info: info,
 	}
@@ -61,6 +66,14 @@ func checkOne(model Model, lock string, ops []Op) error {
 		}
 	}
 	return violation
+}
+
+// decided returns the result of the search of two that has come to an end.
+func decided(first, second porcupine.CheckResult) porcupine.CheckResult {
+	if first == porcupine.Unknown {
+		return second
+	}
+	return first
 }
 
 // longest returns the longest beginning of an order that was found.
