@@ -22,6 +22,12 @@
 //	-server-name, CURATOR_SERVER_NAME  name in the servers' certificates
 //	CURATOR_AUTH                       scheme:credential, such as digest:user:password
 //
+// # Labels
+//
+// lock run and elect write a label into ZooKeeper that all clients see that may read the lock. It
+// is the base name of the command, without its arguments, which may be secret; -label sets
+// another.
+//
 // # Output
 //
 // -o table is for people, -o wide has more columns, and -o json is for scripts: keys are in

@@ -8,10 +8,12 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
@@ -41,7 +43,7 @@ func (u *underLock) register(fs *flag.FlagSet) {
 	fs.DurationVar(&u.maxHold, "max-hold", 0, "`time` after which the command is ended; 0 has no bound")
 	fs.DurationVar(&u.grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL at the end of -max-hold")
 	fs.BoolVar(&u.revocable, "revocable", false, "end the command with SIGTERM when lock revoke asks for the lock")
-	fs.StringVar(&u.label, "label", "", "`name` of the owner that others see; default: the command")
+	fs.StringVar(&u.label, "label", "", "`name` of the owner that all readers see; default: the base name of the command")
 	fs.StringVar(&u.policyName, "policy", "quorum",
 		"error `policy`: quorum writes a heartbeat at the root to be safe in every partition; session and standard do not")
 }
@@ -167,18 +169,24 @@ func (u *underLock) options(c *call) []locks.Option {
 	return []locks.Option{locks.WithLabel(label), locks.WithErrorPolicy(u.policy)}
 }
 
-// labelOf makes a label of a command.
+// maxLabel is the length in bytes of the longest label that a command gets.
+const maxLabel = 100
+
+// labelOf makes a label of a command: its base name, since arguments may be secret and a label
+// is not.
 func labelOf(command []string) string {
 	label := strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
 			return '?'
 		}
 		return r
-	}, strings.Join(command, " "))
-	const most = 100
-	for len(label) > most {
-		runes := []rune(label)
-		label = string(runes[:len(runes)-1])
+	}, filepath.Base(command[0]))
+	if len(label) > maxLabel {
+		end := maxLabel
+		for !utf8.RuneStart(label[end]) {
+			end--
+		}
+		label = label[:end]
 	}
 	return strings.TrimSpace(label)
 }

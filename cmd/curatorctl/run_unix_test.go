@@ -98,6 +98,14 @@ func TestLockRunWithoutAServer(t *testing.T) {
 	require.Equal(t, exitUnavailable, got.status, got.stderr)
 }
 
+// TestALabelHasNoArguments, which may be secret, and is cut between two characters.
+func TestALabelHasNoArguments(t *testing.T) {
+	require.Equal(t, "report.sh", labelOf([]string{"/opt/jobs/report.sh", "-password", "secret"}))
+	require.Equal(t, "a?b", labelOf([]string{"a\nb"}))
+	require.Equal(t, strings.Repeat("x", 99), labelOf([]string{strings.Repeat("x", 99) + "\u00e9"}))
+	require.Equal(t, strings.Repeat("\u20ac", 33), labelOf([]string{strings.Repeat("\u20ac", 1_000_000)}), "33 of three bytes")
+}
+
 // TestLockRunKeepsTheStatus of its command when no server confirms the end of the session.
 func TestLockRunKeepsTheStatus(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -196,6 +204,7 @@ func startAlone(t *testing.T, server *zkserver.Server, servers string, session t
 	require.NoError(t, err)
 	require.Len(t, recipes, 1)
 	p.holder = recipes[0].Participants[0]
+	require.Equal(t, "sh", p.holder.Label, "without the arguments")
 	return p, writer
 }
 
