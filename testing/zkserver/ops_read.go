@@ -137,13 +137,14 @@ func (x *call) getAllChildrenNumber() code {
 	return codeOK
 }
 
-// getEphemerals lists the client's own ephemeral nodes whose paths start with a prefix.
+// getEphemerals lists the client's own ephemeral nodes whose paths start with a prefix. Spaces around a prefix count,
+// unless it is blank or the root.
 func (x *call) getEphemerals() code {
 	prefix, _ := x.in.text()
 	if x.in.bad {
 		return codeMarshalling
 	}
-	if prefix = strings.TrimSpace(prefix); prefix == "" {
+	if blank := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' }); blank == "" || blank == rootPath { // Java's trim
 		prefix = rootPath
 	}
 	paths := x.s.view(x.c).ephemeralsOf(x.c.session.id)

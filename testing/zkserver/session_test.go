@@ -266,3 +266,13 @@ func TestStuckSequenceFreezesPzxid(t *testing.T) {
 	require.EqualValues(t, -4, is.cversion)
 	require.EqualValues(t, 2, is.children)
 }
+
+// TestPrefixesOfEphemerals: only a blank prefix, and the root, are taken without their spaces.
+func TestPrefixesOfEphemerals(t *testing.T) {
+	c := dialed(t, start(t, zkserver.WithoutListener()), connection{})
+	c.must(t, 1, createBody("/e", "", 1))
+	for prefix, found := range map[string]bool{"": true, "\t ": true, " / ": true, "/e": true, " /e": false, "/e ": false, "\u2003": false} {
+		reply := c.must(t, 103, body{}.str(prefix))
+		require.Len(t, reply.fields.strs(), map[bool]int{true: 1, false: 0}[found], "%q", prefix)
+	}
+}
