@@ -39,6 +39,9 @@
 //	remove := proxy.Intercept(zkproxy.Nth(1, zkproxy.OpCreate, zkproxy.CutAfter))
 //	defer remove()
 //
+// A client of package framework sends OpCreate2, for a container OpCreateContainer and for a znode with a time to live OpCreateTTL;
+// OpCreate is go-zookeeper's.
+//
 // Any other condition is a function:
 //
 //	proxy.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {

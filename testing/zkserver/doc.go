@@ -38,6 +38,9 @@
 //	remove := srv.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.LoseReply))
 //	defer remove()
 //
+// A client of package framework sends OpCreate2, for a container OpCreateContainer and for a znode with a time to live
+// OpCreateTTL; OpCreate is go-zookeeper's.
+//
 // This one delays the requests below one path:
 //
 //	srv.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -84,7 +87,8 @@
 // # What differs from Apache ZooKeeper
 //
 // Nothing is written to disk. There is no ensemble, no SASL, no quota and no identity of the scheme x509. Reconfig is
-// refused, as on a standalone server. TTL nodes and all four-letter words are always enabled. A connection that never asks
+// refused, as on a standalone server. TTL nodes are always enabled, and so are all four-letter words but dirs, gtmk, stmk,
+// hash and lead, which the server does not know. A connection that never asks
 // for a session is kept. Passwords of sessions are random; ZooKeeper computes them from the session's id. The names of
 // children come in random order, because clients must sort them anyway.
 //
