@@ -38,16 +38,29 @@ var (
 	readOnlyACL = []aclEntry{{perms: permRead, id: anyone}}
 )
 
-// allowed reports whether a client with these identities has one of the permissions perm.
-func allowed(acl []aclEntry, perm int32, ids []authID) bool {
+// maxChecks bounds the comparisons of entries with identities that one request may cost: a request with many
+// operations on long ACLs would stop the server for hours. Above the bound permissions are denied.
+const maxChecks = 1 << 22
+
+// allowed reports whether a client with these identities has one of the permissions perm. It takes what it costs from
+// left, which is negative once it is used up.
+func allowed(acl []aclEntry, perm int32, ids []authID, left *int) bool {
 	if len(acl) == 0 || isSuper(ids) {
 		return true
 	}
+	*left -= len(ids) // compared with the super user
 	for _, a := range acl {
+		if *left--; *left < 0 {
+			return false
+		}
 		if a.perms&perm == 0 {
 			continue
 		}
-		if a.id == anyone || slices.ContainsFunc(ids, a.id.matches) {
+		if a.id == anyone {
+			return true
+		}
+		*left -= len(ids)
+		if slices.ContainsFunc(ids, a.id.matches) {
 			return true
 		}
 	}
@@ -70,13 +83,13 @@ func (a authID) matches(proved authID) bool {
 	return false
 }
 
-// maxACL bounds the entries that one request can give a node: entries of the scheme auth multiply with the identities
-// of their client. A request of 1 MiB has no room for more entries without that.
+// maxACL bounds the entries that one request can give its nodes: entries of the scheme auth multiply with the
+// identities of their client. A request of 1 MiB has no room for more entries without that.
 const maxACL = 1 << 17
 
 // fixACL checks an ACL that a client wants to set and replaces each entry of the scheme auth by one for each identity
-// the client has proved, as PrepRequestProcessor.fixupACL does.
-func fixACL(acl []aclEntry, ids []authID) ([]aclEntry, code) {
+// the client has proved, as PrepRequestProcessor.fixupACL does. The request has given nodes granted entries before.
+func fixACL(acl []aclEntry, ids []authID, granted int) ([]aclEntry, code) {
 	var fixed []aclEntry
 	seen := make(map[aclEntry]struct{}, min(len(acl), 8))
 	for _, a := range acl {
@@ -96,7 +109,7 @@ func fixACL(acl []aclEntry, ids []authID) ([]aclEntry, code) {
 					fixed = append(fixed, aclEntry{perms: a.perms, id: id})
 				}
 			}
-			if len(fixed) == before || len(fixed) > maxACL {
+			if len(fixed) == before || granted+len(fixed) > maxACL {
 				return nil, codeInvalidACL
 			}
 		case a.id.valid():

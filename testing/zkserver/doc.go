@@ -81,8 +81,11 @@
 // bytes of heap, including a path of 24 bytes and data of 9. A watch takes about as much, a session 800 bytes
 // (BenchmarkStart, BenchmarkCreateAndDelete, BenchmarkMemory).
 //
-// The memory that a client can make the server keep is bounded: a request by [WithMaxFrame], all connections together by
-// [WithMaxMemory], and the log by events and bytes. The data of znodes is not bounded.
+// The memory that a client can make the server keep is bounded: a request by [WithMaxFrame], all connections and sessions
+// together by [WithMaxMemory], and the log by events and bytes. The data of znodes is not bounded. A connection has at most
+// 1,000 identities beside its address; a further one is refused as one that is wrong. The entries of the scheme auth in one
+// request stand for at most 131,072 others. A request may cost about four million comparisons of an identity with an entry
+// of an ACL; then it lacks permissions, and connections whose watches it would fire are cut instead.
 //
 // # What differs from Apache ZooKeeper
 //

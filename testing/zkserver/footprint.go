@@ -1,8 +1,8 @@
 package zkserver
 
 // What the server keeps in memory for its connections is counted: requests that have arrived in part, output that
-// waits for a client to read it, watches, events held back and identities. The sum stays below [WithMaxMemory]. Data
-// of znodes and the log are not part of it.
+// waits for a client to read it, watches, events held back and identities. The sum of that and of what sessions take
+// stays below [WithMaxMemory]. Data of znodes and the log are not part of it.
 const (
 	// connFootprint is what every connection takes: the stacks of its goroutines, and its buffers at their smallest.
 	connFootprint = 24 << 10
@@ -13,7 +13,14 @@ const (
 
 	// entryFootprint is what a watch, an event or an identity takes beside its text.
 	entryFootprint = 300
+
+	// sessionFootprint is what a session takes, with a connection or without. Sessions take half of the memory at
+	// most: they last until they expire, so further ones are refused.
+	sessionFootprint = 800
 )
+
+// heldBySessions is how many bytes sessions take.
+func (s *Server) heldBySessions() int { return len(s.sessions) * sessionFootprint }
 
 // hold counts n more bytes that the server keeps for c, or fewer if n is negative. If that makes too many, the
 // connections with the most are cut, which may be c itself. It is called with Server.mu held.
@@ -23,7 +30,7 @@ func (s *Server) hold(c *conn, n int) {
 	}
 	c.holds += n
 	s.held += n
-	for s.held > s.cfg.maxMemory {
+	for s.held+s.heldBySessions() > s.cfg.maxMemory {
 		if !s.cutLargest() {
 			return
 		}

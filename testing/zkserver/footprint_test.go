@@ -140,3 +140,34 @@ func TestMemoryOfAllConnectionsIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestMemoryOfSessionsIsBounded opens sessions and leaves them: each lasts until it expires.
+func TestMemoryOfSessionsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 1 << 20 / 2 / 800
+		srv := start(t, zkserver.WithoutListener(), zkserver.WithMaxMemory(1<<20))
+		open := func(want connection) (*rawClient, error) {
+			nc, err := srv.Dial(t.Context(), "", "")
+			require.NoError(t, err)
+			want.timeoutMs = 10_000
+			c, err := handshake(nc, want)
+			require.NoError(t, nc.Close())
+			synctest.Wait() // the server has noticed
+			return c, err
+		}
+		first, err := open(connection{})
+		require.NoError(t, err)
+		for range most - 1 {
+			_, err := open(connection{})
+			require.NoError(t, err)
+		}
+		_, err = open(connection{})
+		require.True(t, ended(err), "got %v", err)
+		again, err := open(connection{session: first.session, password: first.password})
+		require.NoError(t, err)
+		require.Equal(t, first.session, again.session, "sessions that there are stay")
+		time.Sleep(time.Minute)
+		_, err = open(connection{})
+		require.NoError(t, err, "they have expired")
+	})
+}

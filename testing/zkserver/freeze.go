@@ -95,7 +95,10 @@ func (s *Server) watchLate(c *conn, w lateWatch) {
 // notify sends e to the client of c unless the client may not read the node. While its reads are frozen, the event
 // waits.
 func (s *Server) notify(c *conn, e event) {
-	if !allowed(e.acl, permRead, c.ids) {
+	if !allowed(e.acl, permRead, c.ids, &s.checks) {
+		if s.checks < 0 {
+			s.cut(c) // it may have to learn of the change, and does when it sets its watches again
+		}
 		return
 	}
 	if s.frozen(c) != nil {

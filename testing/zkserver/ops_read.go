@@ -12,7 +12,7 @@ func (x *call) readable(path string) (*node, code) {
 	if n == nil {
 		return nil, codeNoNode
 	}
-	if !allowed(n.acl, permRead, x.c.ids) {
+	if !x.caller().allowed(n.acl, permRead) {
 		return nil, codeNoAuth
 	}
 	return n, codeOK
@@ -103,11 +103,11 @@ func (x *call) getACL() code {
 	if n == nil {
 		return codeNoNode
 	}
-	if !allowed(n.acl, permRead|permAdmin, x.c.ids) {
+	if !x.caller().allowed(n.acl, permRead|permAdmin) {
 		return codeNoAuth
 	}
 	acl := n.acl
-	if !allowed(acl, permAdmin, x.c.ids) {
+	if !x.caller().allowed(acl, permAdmin) {
 		acl = hideDigests(acl)
 	}
 	x.out.acl(acl)

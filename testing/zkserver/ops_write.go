@@ -112,8 +112,8 @@ func (x *call) closeSession() code {
 	return codeOK
 }
 
-// auth gives the connection another identity. A scheme that the server cannot check ends the connection, and so
-// does a malformed request, without an answer.
+// auth gives the connection another identity. A scheme that the server cannot check ends the connection, and so does
+// an identity too many, and a malformed request, without an answer.
 func (x *call) auth() code {
 	x.outside = true
 	x.in.int32() // type, always 0
@@ -133,6 +133,9 @@ func (x *call) auth() code {
 		x.end = true
 		return codeAuthFailed
 	}
-	x.s.proved(x.c, id)
+	if !x.s.proved(x.c, id) {
+		x.end = true
+		return codeAuthFailed
+	}
 	return codeOK
 }

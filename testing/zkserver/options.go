@@ -141,7 +141,8 @@ func WithMaxFrame(n int) Option {
 // WithMaxMemory bounds the bytes of memory that the server keeps for all connections together: requests that have
 // arrived in part, answers that clients have not read, watches and identities. Above the bound, the connection
 // that holds the most is cut; its client can come back with its session. Every connection counts for at least 24
-// KiB. The data of znodes is not bounded. Defaults to 256 MiB. At least 1 MiB.
+// KiB, and a session for 800 bytes until it ends. Sessions take at most half of the memory; a client that asks for
+// another one is hung up on. The data of znodes is not bounded. Defaults to 256 MiB. At least 1 MiB.
 func WithMaxMemory(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<20 {

@@ -56,6 +56,8 @@ func (s *Server) rejects(r connectRequest) (why string) {
 		return "its client has seen a later zxid"
 	case s.readOnly && ss != nil && !ss.local:
 		return "its session is one of the quorum"
+	case r.session == 0 && s.heldBySessions()+sessionFootprint > s.cfg.maxMemory/2:
+		return "sessions hold too much memory"
 	}
 	return ""
 }

@@ -71,7 +71,7 @@ func (x *call) begin() *txn {
 }
 
 func (x *call) caller() caller {
-	return caller{session: x.c.session.id, ids: x.c.ids}
+	return caller{session: x.c.session.id, ids: x.c.ids, checks: &x.s.checks}
 }
 
 // handlers serve the requests that have a session. Each reads the request's fields, does what it asks and writes the body
@@ -215,6 +215,7 @@ func (s *Server) apply(c *conn, r request) outcome {
 		x.out.b = nil
 	}
 	x.out.beginReply()
+	s.checks = maxChecks
 	s.touchBy(c, r.op)
 	xid := r.xid
 	if r.op == OpPing {

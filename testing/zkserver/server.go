@@ -46,6 +46,7 @@ type Server struct {
 	scratch     encoder
 	traffic     traffic
 	held        int // bytes of memory, see hold
+	checks      int // that the present request or transaction may still cost, see allowed
 }
 
 // run is the time between a start and a stop: its listener and its goroutines.
@@ -278,6 +279,7 @@ func (s *Server) endRun() error {
 // is malformed.
 func (s *Server) begin() *txn {
 	s.tree.zxid++
+	s.checks = maxChecks
 	return &txn{
 		tree: s.tree, watches: s.watches,
 		zxid: s.tree.zxid, now: time.Now().UnixMilli(),

@@ -68,6 +68,7 @@ func (s *Server) openSession(c *conn, timeout time.Duration) *session {
 	s.touch(ss)
 	c.claims = ss.id
 	s.noteConn(SessionOpened, c, timeout.String())
+	s.hold(c, 0) // what sessions take, connections may not
 	return ss
 }
 

@@ -36,17 +36,26 @@ func isSuper(ids []authID) bool {
 }
 
 // proved adds an identity to the connection c. The super user comes in addition to the digest's own identity, and
-// before it (DigestAuthenticationProvider.handleAuthentication).
-func (s *Server) proved(c *conn, id authID) {
-	if s.cfg.superDigest != "" && id.id == s.cfg.superDigest {
-		c.identify(superUser)
+// before it (DigestAuthenticationProvider.handleAuthentication). It reports whether there was room for them.
+func (s *Server) proved(c *conn, id authID) bool {
+	if s.cfg.superDigest != "" && id.id == s.cfg.superDigest && !c.identify(superUser) {
+		return false
 	}
-	c.identify(id)
+	return c.identify(id)
 }
 
-func (c *conn) identify(id authID) {
-	if !slices.Contains(c.ids, id) {
-		c.srv.holdText(c, 1, len(id.scheme)+len(id.id))
-		c.ids = append(c.ids, id)
+// maxIdentities bounds the identities of a connection beside its address, since each of them is compared with each
+// entry of an ACL.
+const maxIdentities = 1000
+
+func (c *conn) identify(id authID) bool {
+	if slices.Contains(c.ids, id) {
+		return true
 	}
+	if len(c.ids) > maxIdentities {
+		return false
+	}
+	c.srv.holdText(c, 1, len(id.scheme)+len(id.id))
+	c.ids = append(c.ids, id)
+	return true
 }

@@ -16,6 +16,7 @@ type txn struct {
 	zxid    int64
 	now     int64 // milliseconds since the Unix epoch
 	wraps   bool  // what becomes of a full count of creates, see node.creates
+	granted int   // entries of ACLs that it has given to nodes
 	undo    []func()
 	events  []event
 }
@@ -25,6 +26,11 @@ type txn struct {
 type caller struct {
 	session int64
 	ids     []authID
+	checks  *int // see allowed
+}
+
+func (w caller) allowed(acl []aclEntry, perm int32) bool {
+	return allowed(acl, perm, w.ids, w.checks)
 }
 
 // commit makes the changes final and fires their watches.
@@ -106,7 +112,7 @@ func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 	if !ok {
 		return "", nil, codeBadArguments
 	}
-	acl, err := fixACL(r.acl, who.ids)
+	acl, err := fixACL(r.acl, who.ids, t.granted)
 	if err != codeOK {
 		return "", nil, err
 	}
@@ -114,7 +120,7 @@ func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 	if parent == nil {
 		return "", nil, codeNoNode
 	}
-	if !allowed(parent.acl, permCreate, who.ids) {
+	if !who.allowed(parent.acl, permCreate) {
 		return "", nil, codeNoAuth
 	}
 	path := r.path
@@ -140,6 +146,7 @@ func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 		n.ttl = r.ttl
 	case kindPersistent, kindContainer:
 	}
+	t.granted += len(acl)
 	t.insert(path, n, parentPath, parent)
 	return path, n, codeOK
 }
@@ -170,7 +177,7 @@ func (t *txn) delete(path string, version int32, who caller) code {
 	if parent == nil {
 		return codeNoNode
 	}
-	if !allowed(parent.acl, permDelete, who.ids) {
+	if !who.allowed(parent.acl, permDelete) {
 		return codeNoAuth
 	}
 	n := t.tree.lookup(path)
@@ -227,7 +234,7 @@ func (t *txn) setACL(path string, acl []aclEntry, version int32, who caller) (*n
 	if !validPath(path) {
 		return nil, codeBadArguments
 	}
-	fixed, err := fixACL(acl, who.ids)
+	fixed, err := fixACL(acl, who.ids, t.granted)
 	if err != codeOK {
 		return nil, err
 	}
@@ -260,7 +267,7 @@ func (t *txn) writable(path string, perm int32, who caller) (*node, code) {
 	if n == nil {
 		return nil, codeNoNode
 	}
-	if !allowed(n.acl, perm, who.ids) {
+	if !who.allowed(n.acl, perm) {
 		return nil, codeNoAuth
 	}
 	return n, codeOK
