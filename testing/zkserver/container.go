@@ -19,7 +19,7 @@ func (s *Server) sweep() {
 		if !s.tree.nodes[path].outlived(now) {
 			continue
 		}
-		s.log.Info("node swept", "path", path)
+		s.log.Info("node swept", "curator.path", path)
 		t := s.begin()
 		t.remove(path)
 		t.commit()
