@@ -54,7 +54,8 @@ func (a acl) MarshalJSON() ([]byte, error) {
 	return json.Marshal(entries)
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It takes the text form too, which older exports have.
+// UnmarshalJSON implements [json.Unmarshaler]. It takes the text form too, for records that are
+// written by hand.
 func (a *acl) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil {

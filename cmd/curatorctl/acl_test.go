@@ -31,7 +31,7 @@ func TestACLsSurviveAsTextAndJSON(t *testing.T) {
 	require.Equal(t, list, r.ACL)
 
 	require.NoError(t, json.Unmarshal([]byte(`{"acl":"world:anyone:r,digest:user:hash:cd"}`), &r))
-	require.Equal(t, acl{{Scheme: "world", ID: "anyone", Perms: 1}, {Scheme: "digest", ID: "user:hash", Perms: 12}}, r.ACL, "the older form")
+	require.Equal(t, acl{{Scheme: "world", ID: "anyone", Perms: 1}, {Scheme: "digest", ID: "user:hash", Perms: 12}}, r.ACL, "as text")
 }
 
 // TestMaskedDigestsAreNotCopied: a client without the ADMIN permission sees user:x, to which no
