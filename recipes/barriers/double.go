@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +24,9 @@ const readyName = "ready"
 // its znodes with Curator's class of that name.
 //
 // Layout: <path>/<uuid>, ephemeral, for each member, and <path>/ready,
-// persistent, while the barrier is open; below container nodes.
+// persistent, while the barrier is open; below container nodes. A member that
+// closes the barrier also writes <path>, without changing its data, and needs
+// permission to do so.
 //
 // One DistributedDoubleBarrier is one member. It is safe for concurrent use.
 type DistributedDoubleBarrier struct {
@@ -166,6 +169,9 @@ func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) e
 		}
 		opened, err := b.look(ctx, m, ready, watch)
 		watch.Cancel()
+		if lost := m.session.Err(); err == nil && lost != nil {
+			return lost // and the member with it, whatever the barrier of the next session is
+		}
 		if opened || err != nil {
 			return err
 		}
@@ -182,7 +188,11 @@ func (b *DistributedDoubleBarrier) look(ctx context.Context, m *member, ready *f
 			return valid, err
 		}
 		// All members of that round have died before they could remove it.
-		return false, b.close(ctx, m.session)
+		now, err := b.snapshot(ctx)
+		if err == nil && now.isOpenBy(ready.Czxid) {
+			_, err = b.close(ctx, now, m)
+		}
+		return false, err
 	}
 	if m.told {
 		// Members that are faster have closed the barrier again.
@@ -256,10 +266,55 @@ func (b *DistributedDoubleBarrier) open(ctx context.Context, m *member) (bool, e
 	return err == nil, err
 }
 
-// close removes the node that opens the barrier. It fails when the session ends: a request
-// that waited for the next one could close a later round.
-func (b *DistributedDoubleBarrier) close(ctx context.Context, session *framework.Session) error {
-	return b.client.Delete(ctx, b.ready(), framework.Idempotent(), framework.InSession(session))
+// snapshot is what a member that may close the barrier has seen of it. The folder was read
+// before the node that opens the barrier.
+type snapshot struct {
+	folder *framework.Stat // nil if there is none
+	data   []byte          // of the folder
+	ready  *framework.Stat // nil if the barrier is closed
+}
+
+// isOpenBy reports whether the barrier is open, by the node with this czxid.
+func (s snapshot) isOpenBy(czxid int64) bool { return s.ready != nil && s.ready.Czxid == czxid }
+
+func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, error) {
+	var s snapshot
+	var folder framework.Stat
+	var absent bool
+	err := b.client.Pipeline(ctx,
+		framework.ReadData(b.path, &s.data, framework.StoringStatIn(&folder), framework.StoringAbsenceIn(&absent)),
+		framework.ReadStat(b.ready(), &s.ready))
+	if !absent {
+		s.folder = &folder
+	}
+	return s, err
+}
+
+// close removes the node that opens the barrier, unless the barrier was closed since it was
+// seen: the node of the next round has the same name and the same version. So each close
+// also writes the folder, with the data that it has, on condition of its version. It reports
+// whether this round is closed, by any member. If that is unknown, the caller looks again.
+//
+// A member that enters passes itself, and closes nothing once its node is gone.
+func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, m *member) (closed bool, err error) {
+	ops := []framework.Op{framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version)), framework.DeleteOp(b.ready())}
+	if m != nil {
+		ops = slices.Insert(ops, 0, framework.CheckOp(m.path))
+	}
+	_, err = b.client.Transact(ctx, ops...)
+	var failed *framework.OpError
+	switch {
+	case framework.OutcomeUnknown(err):
+		return false, nil
+	case !attempt.Overtaken(err):
+		return err == nil, err
+	case m == nil || !errors.As(err, &failed) || failed.Path != m.path:
+		return true, nil
+	case m.session.Err() != nil:
+		return false, m.session.Err()
+	default:
+		return false, err // deleted by hand
+	}
 }
 
 // leave deletes the member and waits until all have left. The last one that
@@ -269,7 +324,6 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		return err
 	}
 	for {
-		session := b.client.Session()
 		var watch *framework.Watch
 		var ready framework.Stat
 		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready))
@@ -278,7 +332,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		if err != nil && !closed {
 			return err
 		}
-		left, err := b.allLeft(ctx, session, closed, ready, watch)
+		left, err := b.allLeft(ctx, closed, ready, watch)
 		watch.Cancel()
 		if left || err != nil {
 			return err
@@ -289,24 +343,20 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 // allLeft reports whether all members have left, or waits until that may be so. The barrier
 // is closed for this round, or opened is the node that was seen to open it.
 func (b *DistributedDoubleBarrier) allLeft(
-	ctx context.Context, session *framework.Session, closed bool, opened framework.Stat, watch *framework.Watch,
+	ctx context.Context, closed bool, opened framework.Stat, watch *framework.Watch,
 ) (bool, error) {
-	var folder, ready *framework.Stat
-	if err := b.client.Pipeline(ctx, framework.ReadStat(b.path, &folder), framework.ReadStat(b.ready(), &ready)); err != nil {
+	now, err := b.snapshot(ctx)
+	if err != nil {
 		return false, err
 	}
 	switch {
-	case folder == nil || folder.NumChildren == 0:
+	case now.folder == nil || now.folder.NumChildren == 0:
 		return true, nil
 	case closed:
 		return b.awaitOlder(ctx)
-	case folder.NumChildren == 1 && ready != nil && ready.Czxid == opened.Czxid:
+	case now.folder.NumChildren == 1 && now.isOpenBy(opened.Czxid):
 		// The node that opens the barrier was there before and after, so it is the only child.
-		err := b.close(ctx, session)
-		if errors.Is(err, framework.ErrSessionEnded) {
-			return false, nil // look again, in the next session
-		}
-		return err == nil, err
+		return b.close(ctx, now, nil)
 	default:
 		return false, b.awaitClose(ctx, watch)
 	}

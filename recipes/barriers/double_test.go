@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -309,7 +310,7 @@ func TestALastMemberIsNotTakenForTheOpening(t *testing.T) {
 	require.NoError(t, stays.Enter(withLimit(t)))
 	require.NoError(t, zktest.Await(t, entering, "the other member"))
 	id := client.Session().ID()
-	looks := func(r zkserver.Request) bool { return r.SessionID == id && r.Op == zkserver.OpExists && r.Path == path }
+	looks := func(r zkserver.Request) bool { return r.SessionID == id && r.Op == zkserver.OpGetData && r.Path == path }
 	seen, release := make(chan struct{}, 1), make(chan struct{})
 	stop := server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if !looks(r) {
@@ -331,7 +332,8 @@ func TestALastMemberIsNotTakenForTheOpening(t *testing.T) {
 	go func() {
 		defer close(waits)
 		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
-			return e.Kind == zkserver.Served && e.Request.SessionID == id && e.Request.Op == zkserver.OpGetData && e.Request.Path != path+"/ready"
+			return e.Kind == zkserver.Served && e.Request.SessionID == id && e.Request.Op == zkserver.OpGetData &&
+				e.Request.Path != path && e.Request.Path != path+"/ready"
 		})
 	}()
 	select {
@@ -352,7 +354,7 @@ func TestAMemberClosesNoLaterRound(t *testing.T) {
 	require.NoError(t, other.Mkdirs(withLimit(t), path+"/ready"))
 	seen := make(chan struct{}, 1)
 	t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op != zkserver.OpDelete || r.Path != path+"/ready" || r.SessionID == other.Session().ID() || len(seen) > 0 {
+		if r.Op != zkserver.OpMulti || r.SessionID == other.Session().ID() || len(seen) > 0 {
 			return zkserver.Pass
 		}
 		seen <- struct{}{}
@@ -361,7 +363,7 @@ func TestAMemberClosesNoLaterRound(t *testing.T) {
 	b := newDouble(t, client, 2)
 	entering := later(func() error { return b.Enter(withLimit(t)) })
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
-		return e.Request.Op == zkserver.OpDelete && e.Request.Path == path+"/ready"
+		return e.Request.Op == zkserver.OpMulti && e.Fault.String() == zkserver.NeverAnswer.String()
 	})
 	require.NoError(t, other.Delete(withLimit(t), path+"/ready"))
 	require.NoError(t, other.Mkdirs(withLimit(t), path+"/ready"))
@@ -370,10 +372,89 @@ func TestAMemberClosesNoLaterRound(t *testing.T) {
 
 	zktest.KillSession(t, client)
 
-	require.ErrorIs(t, zktest.Await(t, entering, "the loss"), framework.ErrSessionEnded)
+	require.ErrorAs(t, zktest.Await(t, entering, "the loss"), new(*framework.LostError))
 	require.NoError(t, client.BlockUntilConnected(withLimit(t)))
 	now, err := other.Exists(withLimit(t), path+"/ready")
 	require.NoError(t, err)
 	require.NotNil(t, now, "another round has opened it")
 	require.Equal(t, opened.Czxid, now.Czxid)
+}
+
+// Two members find the opening of a round that has died. The first closes it, opens the next
+// round and leaves. The close of the second comes late, and must not hit that round.
+func TestALateCloseOfADeadRoundSparesTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		slow, fast := zktest.Client(t, server), zktest.Client(t, server)
+		require.NoError(t, fast.Mkdirs(withLimit(t), path+"/ready"))
+		release := holdClose(server, slow)
+		meeting := func(client *framework.Framework) <-chan error {
+			b, err := barriers.NewCyclicBarrier(client, path, 2)
+			require.NoError(t, err)
+			return later(func() error { return b.Await(withLimit(t)) })
+		}
+		second := meeting(slow)
+		synctest.Wait()
+		first := meeting(fast)
+		synctest.Wait()
+
+		close(release)
+
+		require.NoError(t, <-first)
+		require.NoError(t, <-second)
+		awaitChildren(t, fast, 0)
+	})
+}
+
+// Two members that leave close the barrier. The close of the second comes when the next round
+// has begun, and one of its members has not looked yet.
+func TestALateCloseOfALeaverSparesTheNextRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		slow, fast, other := zktest.Client(t, server), zktest.Client(t, server), zktest.Client(t, server)
+		leaves, again, comes := newDouble(t, slow, 2), newDouble(t, fast, 2), newDouble(t, other, 2)
+		entering := later(func() error { return leaves.Enter(withLimit(t)) })
+		require.NoError(t, again.Enter(withLimit(t)))
+		require.NoError(t, <-entering)
+		release := holdClose(server, slow)
+		leavingFirst := later(func() error { return again.Leave(withLimit(t)) })
+		synctest.Wait()
+		leaving := later(func() error { return leaves.Leave(withLimit(t)) })
+		require.NoError(t, <-leavingFirst, "it looks again after a session timeout")
+		look := make(chan struct{})
+		id := other.Session().ID()
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == id && r.Op == zkserver.OpExists {
+				return zkserver.HoldUntil(look)
+			}
+			return zkserver.Pass
+		})
+		entering = later(func() error { return comes.Enter(withLimit(t)) })
+		synctest.Wait()
+		require.NoError(t, again.Enter(withLimit(t)))
+		leavingFirst = later(func() error { return again.Leave(withLimit(t)) })
+		synctest.Wait()
+
+		close(release)
+		require.NoError(t, <-leaving)
+		close(look)
+
+		require.NoError(t, <-entering)
+		require.NoError(t, comes.Leave(withLimit(t)))
+		require.NoError(t, <-leavingFirst)
+		awaitChildren(t, fast, 0)
+	})
+}
+
+// holdClose holds back the requests of a client that may close the barrier.
+func holdClose(server *zkserver.Server, client *framework.Framework) (release chan struct{}) {
+	release = make(chan struct{})
+	id := client.Session().ID()
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID == id && (r.Op == zkserver.OpMulti || r.Op == zkserver.OpDelete && r.Path == path+"/ready") {
+			return zkserver.HoldUntil(release)
+		}
+		return zkserver.Pass
+	})
+	return release
 }
