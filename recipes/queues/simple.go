@@ -73,7 +73,7 @@ func (q *SimpleDistributedQueue) Offer(ctx context.Context, data []byte) error {
 
 // Peek returns the first item and leaves it there, or fails with [ErrEmpty].
 func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
-	data, err := q.first(ctx, nil, q.read)
+	data, _, err := q.first(ctx, nil, q.read)
 	return data, wrap("peek at "+q.path, err)
 }
 
@@ -83,7 +83,7 @@ func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
 // well. Either Poll has removed it, or it may still be in the queue, or another
 // consumer has it.
 func (q *SimpleDistributedQueue) Poll(ctx context.Context) ([]byte, error) {
-	data, err := q.first(ctx, nil, q.remove)
+	data, _, err := q.first(ctx, nil, q.remove)
 	return data, wrap("poll "+q.path, err)
 }
 
@@ -94,8 +94,8 @@ func (q *SimpleDistributedQueue) Poll(ctx context.Context) ([]byte, error) {
 func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 	for {
 		var watch *framework.Watch
-		data, err := q.first(ctx, &watch, q.remove)
-		if errors.Is(err, ErrEmpty) {
+		data, empty, err := q.first(ctx, &watch, q.remove)
+		if empty {
 			_, err = watch.Wait(ctx)
 			if err == nil {
 				continue // it has ended and leaves nothing
@@ -107,17 +107,18 @@ func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 }
 
 // first calls use with the items of the queue, in order, until one is not gone. If it lists
-// them and into is not nil, it sets a watch that ends when the list changes.
+// them and into is not nil, it sets a watch that ends when the list changes. If the queue is
+// empty, it says so beside [ErrEmpty], which the cause of a context may match as well.
 func (q *SimpleDistributedQueue) first(
 	ctx context.Context, into **framework.Watch, use func(context.Context, string, int64) ([]byte, error),
-) ([]byte, error) {
+) (data []byte, empty bool, err error) {
 	for {
 		known, err := q.known(ctx, into)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if len(known.names) == 0 {
-			return nil, ErrEmpty
+			return nil, true, ErrEmpty
 		}
 		for _, name := range known.names {
 			data, err := use(ctx, name, known.zxid)
@@ -126,7 +127,7 @@ func (q *SimpleDistributedQueue) first(
 				break
 			}
 			if !attempt.Overtaken(err) {
-				return data, err
+				return data, false, err
 			}
 			q.forget(name, known.zxid)
 		}

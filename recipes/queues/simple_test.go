@@ -118,6 +118,17 @@ func TestATakeEndsWithItsContext(t *testing.T) {
 	require.Contains(t, zktest.Await(t, items, "the end"), errFailed.Error())
 }
 
+// The cause of a context may match what an empty queue returns.
+func TestATakeEndsWithAContextWhoseCauseIsAnEmptyQueue(t *testing.T) {
+	q := newSimple(t, zktest.Client(t, zktest.NewServer(t)))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(fmt.Errorf("nothing to do: %w", queues.ErrEmpty))
+
+	_, err := q.Take(ctx)
+
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestALostReplyToATake(t *testing.T) {
 	for _, c := range []struct {
 		fault   zkserver.Fault
