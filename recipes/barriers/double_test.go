@@ -310,7 +310,9 @@ func TestALastMemberIsNotTakenForTheOpening(t *testing.T) {
 	require.NoError(t, stays.Enter(withLimit(t)))
 	require.NoError(t, zktest.Await(t, entering, "the other member"))
 	id := client.Session().ID()
-	looks := func(r zkserver.Request) bool { return r.SessionID == id && r.Op == zkserver.OpGetData && r.Path == path }
+	looks := func(r zkserver.Request) bool {
+		return r.SessionID == id && r.Op == zkserver.OpGetData && r.Path == path
+	}
 	seen, release := make(chan struct{}, 1), make(chan struct{})
 	stop := server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if !looks(r) {
@@ -378,6 +380,32 @@ func TestAMemberClosesNoLaterRound(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, now, "another round has opened it")
 	require.Equal(t, opened.Czxid, now.Czxid)
+}
+
+// A member whose node is gone, as with its session, does not count, and so closes nothing.
+func TestAMemberWithoutItsNodeClosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		require.NoError(t, other.Mkdirs(withLimit(t), path+"/ready"))
+		release := holdClose(server, client)
+		b := newDouble(t, client, 2)
+		entering := later(func() error { return b.Enter(withLimit(t)) })
+		synctest.Wait()
+		names, err := other.Children(withLimit(t), path)
+		require.NoError(t, err)
+		require.Len(t, names, 2)
+		for _, name := range names {
+			if name != "ready" {
+				require.NoError(t, other.Delete(withLimit(t), path+"/"+name))
+			}
+		}
+
+		close(release)
+
+		require.ErrorIs(t, <-entering, framework.ErrNoNode)
+		require.Equal(t, []string{"ready"}, awaitChildren(t, other, 1))
+	})
 }
 
 // Two members find the opening of a round that has died. The first closes it, opens the next
