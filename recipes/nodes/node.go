@@ -178,8 +178,9 @@ func (n *PersistentNode) WaitForInitialCreate(ctx context.Context) error {
 // SetData sets the data of the znode, now and whenever it is created again. It
 // blocks until the server has the data. When it fails, because ctx ends or the
 // server refuses the write, the data counts all the same: the node writes it
-// when it can. A write of another client is overwritten; one that comes later
-// stays until the next SetData, or until the znode is created again.
+// when it can, unless the error matches [framework.ErrClosed]: then the client is
+// closed. A write of another client is overwritten; one that comes later stays
+// until the next SetData, or until the znode is created again.
 func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	if ctx == nil {
 		return fmt.Errorf("nodes: set data of %s: %w", n.path, attempt.ErrNilContext)
@@ -191,7 +192,9 @@ func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	}
 	n.data = slices.Clone(data)
 	n.newest++
-	n.failure = nil // it was about older data
+	if !errors.Is(n.failure, framework.ErrClosed) { // after that there is no keeper
+		n.failure = nil // it was about older data
+	}
 	version := n.newest
 	n.mu.Unlock()
 	n.nudge()

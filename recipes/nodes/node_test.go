@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -392,6 +393,27 @@ func TestTheEndOfTheClientEndsTheNode(t *testing.T) {
 	require.NoError(t, node.Close())
 	require.ErrorIs(t, node.SetData(withLimit(t), nil), nodes.ErrClosed)
 	require.ErrorIs(t, node.WaitForInitialCreate(withLimit(t)), nodes.ErrClosed)
+}
+
+// The client is closed while the node is kept, or while the data is on its way.
+func TestSetDataFailsOnceTheClientIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		node := started(t, client, framework.Ephemeral)
+		server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.NeverAnswer))
+		underWay := make(chan error, 1)
+		go func() { underWay <- node.SetData(withLimit(t), []byte("a")) }()
+		synctest.Wait()
+
+		require.Error(t, client.Close(), "the server does not answer")
+
+		require.ErrorIs(t, <-underWay, framework.ErrClosed)
+		synctest.Wait()
+		require.ErrorIs(t, node.SetData(withLimit(t), []byte("b")), framework.ErrClosed)
+		require.ErrorIs(t, node.Err(), framework.ErrClosed)
+		require.NoError(t, node.Close())
+	})
 }
 
 func TestBadInput(t *testing.T) {
