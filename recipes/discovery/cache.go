@@ -32,9 +32,10 @@ type ServiceCache[T any] struct {
 	byPath map[string]*ServiceInstance[T]
 	full   bool
 
-	ready chan struct{} // closed when the first picture is full
-	life  context.Context
-	end   context.CancelCauseFunc
+	filled context.Context // ends when the first picture is full
+	fill   context.CancelFunc
+	life   context.Context
+	end    context.CancelCauseFunc
 
 	mu            sync.Mutex
 	registrations []*listen.Registration
@@ -53,8 +54,9 @@ func (d *ServiceDiscovery[T]) NewCache(name string) (*ServiceCache[T], error) {
 	}
 	c := &ServiceCache[T]{
 		discovery: d, name: name, cache: picture, changes: new(listen.Set[[]*ServiceInstance[T]]),
-		byPath: map[string]*ServiceInstance[T]{}, ready: make(chan struct{}), since: time.Now(),
+		byPath: map[string]*ServiceInstance[T]{}, since: time.Now(),
 	}
+	c.filled, c.fill = context.WithCancel(context.Background())
 	c.current.Store(new([]*ServiceInstance[T]))
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
@@ -88,19 +90,25 @@ func (c *ServiceCache[T]) Start(ctx context.Context) error {
 	return c.Wait(ctx)
 }
 
-// Wait blocks until the instances are known for the first time.
+// Wait blocks until the instances are known for the first time. It fails when
+// ctx ends, and when the cache or the client is closed before that.
 func (c *ServiceCache[T]) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("discovery: cache of %s: %w", c.name, attempt.ErrNilContext)
 	}
-	select {
-	case <-c.ready:
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(c.filled, stop)() // listeners lag behind the picture
+	err := c.cache.WaitFor(waiting, func(*cache.CuratorCache) bool { return c.filled.Err() != nil })
+	switch {
+	case c.filled.Err() != nil:
 		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("discovery: cache of %s: %w", c.name, attempt.Interrupted(ctx))
-	case <-c.life.Done():
-		return fmt.Errorf("discovery: cache of %s: %w", c.name, ErrClosed)
+	case ctx.Err() != nil:
+		err = attempt.Interrupted(ctx)
+	case c.life.Err() != nil:
+		err = ErrClosed
 	}
+	return fmt.Errorf("discovery: cache of %s: %w", c.name, err)
 }
 
 // apply takes an event of the picture.
@@ -132,7 +140,7 @@ func (c *ServiceCache[T]) apply(e cache.Event) {
 	c.changes.Notify(instances)
 	if e.Type == cache.Initialized {
 		c.fresh()
-		close(c.ready)
+		c.fill()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -149,6 +150,37 @@ func awaitOwner(tb testing.TB, client, witness *framework.Framework) {
 			return
 		}
 	}
+}
+
+func TestACacheWhoseClientIsClosedBeforeItIsFullFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Path != "" {
+				return zkserver.NeverAnswer
+			}
+			return zkserver.Pass
+		})
+		d := newServices(t, client)
+		c, err := d.NewCache("orders")
+		require.NoError(t, err)
+		p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
+		require.NoError(t, err)
+		results := make(chan error, 2)
+		for _, start := range []func(context.Context) error{c.Start, p.Start} {
+			go func() { results <- start(withLimit(t)) }()
+		}
+		synctest.Wait()
+
+		require.Error(t, client.Close(), "the server does not answer")
+
+		require.ErrorIs(t, <-results, framework.ErrClosed)
+		require.ErrorIs(t, <-results, framework.ErrClosed)
+		require.ErrorIs(t, c.Wait(withLimit(t)), framework.ErrClosed)
+		require.NoError(t, c.Close())
+		require.NoError(t, p.Close())
+	})
 }
 
 func TestAProviderReturnsNoDisabledInstance(t *testing.T) {
