@@ -34,5 +34,6 @@ var (
 func mayPass(err error) bool {
 	var lost *locks.LostError
 	var panicked *attempt.PanicError
-	return framework.Retryable(err) || errors.As(err, &lost) || errors.Is(err, framework.ErrSessionEnded) || errors.As(err, &panicked)
+	return framework.Retryable(err) || errors.As(err, &lost) || errors.As(err, &panicked) ||
+		errors.Is(err, framework.ErrSessionEnded) || errors.Is(err, framework.ErrNotReadOnly)
 }

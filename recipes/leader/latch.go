@@ -42,7 +42,7 @@ type LeaderLatch struct { //nolint:revive // Curator's name
 	stopped   chan struct{}           // closed when the candidate has left
 	closed    bool
 	lease     *locks.Lease  // nil while another candidate leads
-	failure   error         // of the newest attempt to join, nil once it has joined
+	failure   error         // of the newest attempt to join, nil once it stands in the queue
 	changed   chan struct{} // closed, and replaced, whenever one of the three above changes
 }
 
@@ -69,23 +69,42 @@ func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*
 	if cfg.autoRequeue {
 		return nil, fmt.Errorf("leader: %s: WithAutoRequeue, expected no such option: a latch always stands again", path)
 	}
-	internals, err := newElection(client, path, latchName, cfg)
+	l := &LeaderLatch{client: client, closeMode: cfg.closeMode, changed: make(chan struct{})}
+	l.internals, err = newElection(client, path, latchDriver{standardDriver(latchName), l.joined}, latchName, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &LeaderLatch{
-		client: client, internals: internals, closeMode: cfg.closeMode, changed: make(chan struct{}),
-		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a leadership listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
-		})),
-	}, nil
+	l.changes = listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
+		client.Logger().Error("a leadership listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
+	}))
+	return l, nil
+}
+
+func standardDriver(name string) locks.StandardLockInternalsDriver {
+	return locks.StandardLockInternalsDriver{
+		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name},
+	}
+}
+
+// latchDriver reports when the candidate stands in the queue.
+type latchDriver struct {
+	locks.StandardLockInternalsDriver
+	joined func()
+}
+
+// GetsTheLock is asked once the server has listed the candidate.
+func (d latchDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (locks.PredicateResults, error) {
+	results, err := d.StandardLockInternalsDriver.GetsTheLock(contenders, ours, maxLeases)
+	if err == nil {
+		d.joined()
+	}
+	return results, err
 }
 
 // newElection returns the queue that a latch or a selector stands in.
-func newElection(client *framework.Framework, path, name string, cfg config) (*locks.LockInternals, error) {
-	driver := locks.StandardLockInternalsDriver{
-		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name},
-	}
+func newElection(
+	client *framework.Framework, path string, driver locks.LockInternalsDriver, name string, cfg config,
+) (*locks.LockInternals, error) {
 	internals, err := locks.NewLockInternals(client, driver, path, name, 1, cfg.lock...)
 	if err != nil {
 		return nil, fmt.Errorf("leader: %w", err)
@@ -170,6 +189,16 @@ func (l *LeaderLatch) fail(err error) {
 	l.mu.Unlock()
 	if first {
 		l.client.Logger().Warn("cannot join the election, trying again", logPath, l.Path(), "error", err)
+	}
+}
+
+// joined notes that the latch stands in the queue, so that what has kept it from there is over.
+func (l *LeaderLatch) joined() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure != nil {
+		l.failure = nil
+		l.wakeLocked()
 	}
 }
 

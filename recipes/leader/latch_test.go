@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -379,6 +380,38 @@ func TestMissingRightsAreToldToTheWaiter(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "it is told at once")
 		awaitLeadership(t, started(t, owner))
+	})
+}
+
+// A refusal is over when the candidate stands in the queue, though it does not lead yet.
+func TestARefusalThatIsOverIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const noAuth = -102
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		awaitLeadership(t, started(t, zktest.Client(t, server)))
+		client := zktest.Client(t, server)
+		server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.FailWith(noAuth)))
+		latch := started(t, client)
+		_, err := latch.Await(withLimit(t))
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		awaitCandidates(t, client, 2)
+		synctest.Wait()
+
+		_, err = latch.Await(withLimit(t))
+
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for its turn")
+		require.NotErrorIs(t, err, framework.ErrNoAuth)
+	})
+}
+
+// A server that has lost its quorum finds it again.
+func TestAServerThatIsReadOnlyIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const notReadOnly = -119
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.FailWith(notReadOnly)))
+
+		awaitLeadership(t, started(t, zktest.Client(t, server)))
 	})
 }
 

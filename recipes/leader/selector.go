@@ -46,7 +46,7 @@ func NewLeaderSelector(client *framework.Framework, path string, opts ...Option)
 	if cfg.closeMode != Silent {
 		return nil, fmt.Errorf("leader: %s: WithCloseMode, expected no such option: it is for a LeaderLatch", path)
 	}
-	internals, err := newElection(client, path, selectorName, cfg)
+	internals, err := newElection(client, path, standardDriver(selectorName), selectorName, cfg)
 	if err != nil {
 		return nil, err
 	}
