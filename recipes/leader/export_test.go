@@ -19,3 +19,20 @@ func (l *LeaderLatch) ObserveAfter(ctx context.Context, term int64, yield func(*
 	o := observer{client: l.client, internals: l.internals, began: true, leads: term, newest: term}
 	return o.run(ctx, yield)
 }
+
+// ObserveAgain observes as an observer does that is about to see the leader of this term
+// again, has reported a newer one, and has had its server catch up for that.
+func (l *LeaderLatch) ObserveAgain(ctx context.Context, term, newest int64, yield func(*locks.Participant, error) bool) error {
+	o := observer{client: l.client, internals: l.internals, began: true, leads: term, newest: newest, synced: true}
+	return o.run(ctx, yield)
+}
+
+// RequeueAfterItsLastTerm requeues a Run that has found no reason to stand again, and has
+// not returned yet.
+func (s *LeaderSelector) RequeueAfterItsLastTerm() (bool, error) {
+	if err := s.enter(); err != nil {
+		return false, err
+	}
+	s.again()
+	return s.Requeue(), nil
+}

@@ -68,7 +68,11 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 // [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands again
 // instead. Then the errors of lead are logged and end only their term; pauses of
 // up to 30 s lie between terms that fail. It ends with ctx, whose error it
-// returns, or when lead returns [ErrStop], with nil.
+// returns, when lead returns [ErrStop], with nil, or when the client is closed.
+//
+// A panic of lead gives the leadership up, ends Run, and reaches its caller, even
+// under [WithAutoRequeue]. So does a panic of user code that requests call, such as
+// a retry policy. The selector can be run again afterwards.
 //
 // A selector stands once at a time: Run while another Run is under way fails
 // with [ErrRunning].
@@ -82,14 +86,22 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	running := true
+	defer func() {
+		if running {
+			s.leave()
+		}
+	}()
 	var p attempt.Pause
 	for {
 		err := s.term(ctx, lead)
 		switch {
 		case errors.Is(err, ErrStop):
 			return nil
-		case ctx.Err() != nil || errors.Is(err, framework.ErrClosed) || !s.again():
+		case ctx.Err() != nil || s.isClosed(ctx, err):
+			return err
+		case !s.again():
+			running = false // and another Run may be under way by now
 			return err
 		case err == nil:
 			p.Reset()
@@ -98,6 +110,12 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 			attempt.Sleep(ctx, p.Next())
 		}
 	}
+}
+
+// isClosed reports whether a term has failed because the client is closed. The function of
+// the term may have returned the error of another client.
+func (s *LeaderSelector) isClosed(ctx context.Context, err error) bool {
+	return errors.Is(err, framework.ErrClosed) && errors.Is(s.client.BlockUntilConnected(ctx), framework.ErrClosed)
 }
 
 // term stands for election once.
@@ -144,18 +162,20 @@ func (s *LeaderSelector) end() {
 	s.lease, s.interrupt = nil, nil
 }
 
-// again reports whether to stand again, and takes a request to do so.
+// again reports whether to stand again, and takes a request to do so. If not, the Run is over
+// from then on: no Requeue may succeed that would not be heard.
 func (s *LeaderSelector) again() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := s.autoRequeue || s.requeued
+	s.running = s.autoRequeue || s.requeued
 	s.requeued = false
-	return again
+	return s.running
 }
 
 // Requeue makes the Run that is under way stand for election once more after
 // its present term. It reports whether there is such a Run and no earlier
-// Requeue has asked for that already.
+// Requeue has asked for that already. A Run that ends with its context, with
+// [ErrStop] or with its client does not stand again even so.
 func (s *LeaderSelector) Requeue() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -97,6 +98,40 @@ func TestAFailedTermIsFollowedByAnother(t *testing.T) {
 	zktest.Await(t, terms, "another term").done <- leader.ErrStop
 
 	require.NoError(t, zktest.Await(t, result, "the end"))
+}
+
+// Requeue promises another term, so a Run that is about to return takes none.
+func TestARequeueIsNotLost(t *testing.T) {
+	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
+
+	requeued, err := selector.RequeueAfterItsLastTerm()
+
+	require.NoError(t, err)
+	require.False(t, requeued)
+	require.NoError(t, selector.Run(withLimit(t), func(context.Context) error { return nil }), "the last one is over")
+}
+
+// The function uses another client, which is closed. That ends its term and not the Run.
+func TestAnotherClientThatIsClosedEndsNoRun(t *testing.T) {
+	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
+	terms, result := runs(t.Context(), selector)
+
+	zktest.Await(t, terms, "a term").done <- fmt.Errorf("another client: %w", framework.ErrClosed)
+	zktest.Await(t, terms, "another term").done <- leader.ErrStop
+
+	require.NoError(t, zktest.Await(t, result, "the end"))
+}
+
+func TestTheEndOfTheClientEndsTheRun(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	selector := newSelector(t, client, leader.WithAutoRequeue())
+	terms, result := runs(t.Context(), selector)
+	term := zktest.Await(t, terms, "a term")
+
+	require.NoError(t, client.Close())
+	term.done <- nil
+
+	require.ErrorIs(t, zktest.Await(t, result, "the end"), framework.ErrClosed)
 }
 
 func TestRunReturnsTheErrorOfItsTerm(t *testing.T) {

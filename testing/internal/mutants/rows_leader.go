@@ -375,4 +375,15 @@ var leaderMutants = []mutant{
 		test:     "^TestAListenerMayCallTheLatch$",
 		flags:    []string{"-short", "-timeout=60s"},
 	},
+	{
+		name:     "leader-lost-requeue",
+		property: "A Requeue that returns true is followed by another term.",
+		dir:      "recipes/leader",
+		in:       "(*LeaderSelector).again",
+		old:      "s.running = s.autoRequeue || s.requeued\n\ts.requeued = false\n\treturn s.running",
+		new:      "again := s.autoRequeue || s.requeued\n\ts.requeued = false\n\treturn again",
+		pkg:      "./recipes/leader",
+		test:     "^TestARequeueIsNotLost$",
+		flags:    []string{"-short"},
+	},
 }
