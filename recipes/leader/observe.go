@@ -96,12 +96,13 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 			o.queue, o.synced = nil, true
 			return o.client.Sync(ctx, o.internals.Path())
 		}
-		o.began, o.leads, o.newest, o.synced = true, token, max(token, o.newest), false
+		o.began, o.leads, o.newest = true, token, max(token, o.newest)
 		o.telemetry.saw(leader != nil)
 		if !yield(leader, nil) {
 			return errDone
 		}
 	}
+	o.synced = false // that was for this look; the next one may be answered by another server
 	_, err = watch.Wait(ctx)
 	return err
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"math"
 	"testing"
+	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/recipes/leader"
@@ -150,4 +152,39 @@ func TestAnObserverNeverGoesBack(t *testing.T) {
 		synced = synced || e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSync && e.SessionID == watcher.Session().ID()
 	}
 	require.True(t, synced, "it has asked again behind a sync")
+}
+
+// The server that an observer had catch up has shown the leader that is known. The next look
+// may be answered by a server that is behind.
+func TestAnObserverSyncsBeforeEachOlderLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, watcher := zktest.Client(t, server), zktest.Client(t, server)
+		first := started(t, client, leader.WithID("a"))
+		known := awaitLeadership(t, first).Token()
+		second := started(t, client, leader.WithID("b"))
+		awaitCandidates(t, client, 2)
+		syncs := 0
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpSync && r.SessionID == watcher.Session().ID() {
+				syncs++
+			}
+			return zkserver.Pass
+		})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- newLatch(t, watcher).ObserveAgain(withLimit(t), known, math.MaxInt64, func(l *locks.Participant, err error) bool {
+				assert.NoError(t, err)
+				assert.Equal(t, "b", l.Identity)
+				return false
+			})
+		}()
+		synctest.Wait()
+
+		require.NoError(t, first.Close())
+
+		require.NoError(t, <-ended)
+		require.Equal(t, 1, syncs, "it has asked again behind a sync")
+		awaitLeadership(t, second)
+	})
 }

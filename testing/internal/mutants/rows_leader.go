@@ -386,4 +386,15 @@ var leaderMutants = []mutant{
 		test:     "^TestARequeueIsNotLost$",
 		flags:    []string{"-short"},
 	},
+	{
+		name:     "leader-observer-syncs-once",
+		property: "An observer that has synced for one look does so again before it believes an older leader.",
+		dir:      "recipes/leader",
+		in:       "(*observer).step",
+		old:      "o.synced = false",
+		new:      "o.synced = o.synced && token == o.leads",
+		pkg:      "./recipes/leader",
+		test:     "^TestAnObserverSyncsBeforeEachOlderLeader$",
+		flags:    []string{"-short"},
+	},
 }
