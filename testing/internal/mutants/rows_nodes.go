@@ -133,4 +133,15 @@ var nodesMutants = []mutant{
 		pkg:      "./recipes/nodes",
 		test:     "^TestCloseFindsANodeThatItsServerDoesNotShowYet$",
 	},
+	{
+		name:     "nodes-forgets-the-end-of-its-client",
+		property: "SetData fails once the client is closed.",
+		dir:      "recipes/nodes",
+		in:       "(*PersistentNode).SetData",
+		old:      "if !errors.Is(n.failure, framework.ErrClosed) {",
+		new:      "if n.failure != nil {",
+		pkg:      "./recipes/nodes",
+		test:     "^TestSetDataFailsOnceTheClientIsClosed$",
+		flags:    []string{"-short"},
+	},
 }
