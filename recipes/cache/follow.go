@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // run follows the tree until the context ends or the client is closed, and says which.
@@ -85,7 +86,11 @@ func (e *engine) arm(ctx context.Context) error {
 		mode = framework.WatchPersistent
 	}
 	for failed := false; ; failed = true {
-		watch, err := e.client.AddWatch(ctx, e.path, mode)
+		var watch *framework.PersistentWatch
+		err := attempt.Guard(e.client, func() (err error) {
+			watch, err = e.client.AddWatch(ctx, e.path, mode)
+			return err
+		})
 		switch {
 		case err == nil:
 			e.watch = watch
@@ -96,7 +101,7 @@ func (e *engine) arm(ctx context.Context) error {
 			return ErrClosed
 		case errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrAuthFailed):
 			return err
-		case framework.Retryable(err), errors.Is(err, framework.ErrNotStarted):
+		case framework.Retryable(err), errors.Is(err, framework.ErrNotStarted), errors.As(err, new(*attempt.PanicError)):
 			if !failed { // an outage of an hour is one line of the log
 				e.log.Warn("cache cannot watch yet", logPath, e.path, logError, err)
 			}

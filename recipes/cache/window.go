@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // The window: few enough requests that other requests of the client do not wait long behind
@@ -43,7 +44,7 @@ func (e *engine) issue(ctx context.Context) {
 		e.sent++
 		go func() {
 			defer close(b.done)
-			b.err = e.client.Pipeline(ctx, b.reads...)
+			b.err = attempt.Guard(e.client, func() error { return e.client.Pipeline(ctx, b.reads...) })
 		}()
 	}
 }

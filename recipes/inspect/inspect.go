@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // Option is an option of [At] or [Walk].
@@ -237,7 +238,7 @@ func readAll(ctx context.Context, client *framework.Framework, reads []framework
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := client.Pipeline(ctx, batch...); err != nil {
+			if err := attempt.Guard(client, func() error { return client.Pipeline(ctx, batch...) }); err != nil {
 				stop(err)
 			}
 		})

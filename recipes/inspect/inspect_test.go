@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -432,4 +434,25 @@ func TestTree(t *testing.T) {
 		_, err = inspect.Tree(t.Context(), client, "a")
 		require.ErrorContains(t, err, "invalid path")
 	})
+}
+
+// A panic of user code on a goroutine of a walk must not end the process.
+func TestAPanicOfUserCodeFailsTheWalk(t *testing.T) {
+	server := zktest.NewServer(t)
+	mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report")
+	require.NoError(t, err)
+	lease := hold(t, mutex)
+	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
+		panic("the user's own fault")
+	})))
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID == client.Session().ID() && (r.Path == lease.Path() || slices.Contains(r.Reads, lease.Path())) {
+			return zkserver.LoseRequest
+		}
+		return zkserver.Pass
+	})
+
+	_, err = inspect.Walk(t.Context(), client, "/")
+
+	require.ErrorContains(t, err, "user code panicked: the user's own fault")
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -258,7 +259,10 @@ func (h *handler) survey(ctx context.Context) (inspect.Survey, error) {
 		go func() {
 			defer cancel()
 			defer close(s.done)
-			s.found, s.err = inspect.Walk(walk, h.client, h.path, inspect.HeadsOnly())
+			s.err = attempt.Guard(h.client, func() (err error) {
+				s.found, err = inspect.Walk(walk, h.client, h.path, inspect.HeadsOnly())
+				return err
+			})
 		}()
 	}
 	h.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/inspect/page"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -209,4 +210,18 @@ func TestThePageEndsAtItsPath(t *testing.T) {
 			require.NotContains(t, w.Body.String(), "secret")
 		}
 	}
+}
+
+// A panic of user code while the page is made must not end the process.
+func TestAPanicOfUserCodeIsShown(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
+		panic("the user's own fault")
+	})))
+	server.Intercept(zkserver.Nth(1, zkserver.OpGetChildren2, zkserver.LoseRequest))
+
+	w := get(t, page.Handler(client, "/"), "/")
+
+	require.NotEqual(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), "user code panicked")
 }
