@@ -718,3 +718,31 @@ func TestAWatchEndsBeforeItsReadIsApplied(t *testing.T) {
 		require.NoError(t, c.Close())
 	})
 }
+
+// A read that is refused sets no one-shot watch. A request for the Stat does, which servers
+// without persistent watches allow to all. So a root that was unreadable is found with its
+// next change.
+func TestARootThatBecomesReadable(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		const noAuth = -102
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/tree", "secret")
+		allow := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == client.Session().ID() && (r.Op == zkserver.OpGetData || r.Op == zkserver.OpGetChildren2) {
+				return zkserver.FailWith(noAuth)
+			}
+			return zkserver.Pass
+		})
+		c := newCache(t, client, "/tree")
+		start(t, c)
+		require.Empty(t, picture(c))
+
+		allow()
+		set(t, writer, "/tree", "told")
+		create(t, writer, "/tree/child", "")
+		fresh(t, c)
+
+		require.Equal(t, map[string]string{"/tree": "told", "/tree/child": ""}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
