@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -745,4 +746,49 @@ func TestARootThatBecomesReadable(t *testing.T) {
 		require.Equal(t, map[string]string{"/tree": "told", "/tree/child": ""}, picture(c))
 		require.NoError(t, c.Close())
 	})
+}
+
+// Older servers list names that no request of this client may contain.
+func TestANameThatCannotBeAskedForIsLeftOut(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		client := zktest.Client(t, server)
+		create(t, client, "/tree", "")
+		create(t, client, "/tree/good", "a")
+		names, stat, err := childrenOf(t, client, "/tree")
+		require.NoError(t, err)
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpGetChildren2 || r.Path != "/tree" {
+				return zkserver.Pass
+			}
+			return zkserver.RespondWith(listFrame(r.Xid, append(names, "bad\x7f"), stat))
+		})
+
+		c := started(t, client, "/tree")
+
+		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "a"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
+func childrenOf(tb testing.TB, client *framework.Framework, path string) (names []string, stat framework.Stat, err error) {
+	tb.Helper()
+	names, err = client.Children(withLimit(tb), path, framework.StoringStatIn(&stat))
+	return names, stat, err
+}
+
+// listFrame is the reply to a list of children.
+func listFrame(xid int32, names []string, stat framework.Stat) []byte {
+	order := binary.BigEndian
+	body := order.AppendUint32(nil, uint32(xid))
+	body = order.AppendUint64(body, uint64(stat.Pzxid))
+	body = order.AppendUint32(body, 0) // no error
+	body = order.AppendUint32(body, uint32(len(names)))
+	for _, name := range names {
+		body = append(order.AppendUint32(body, uint32(len(name))), name...)
+	}
+	body, err := binary.Append(body, order, stat)
+	if err != nil {
+		panic(err)
+	}
+	return append(order.AppendUint32(nil, uint32(len(body))), body...)
 }

@@ -146,7 +146,7 @@ func (e *engine) drain() {
 		case m.resync:
 			e.paused = nil // the connection is back
 			e.beginSweep()
-		default:
+		case e.mayRead(m.path):
 			e.add(e.node(m.path), task{work: readData, era: e.progress.era})
 		}
 	}

@@ -10,16 +10,18 @@ type tooLarge struct {
 	of   int64 // the mzxid of such data; 0 until a Stat shows it
 }
 
-// add remembers a reply to a list, or one with data.
-func (o oversized) add(path string, isList bool) {
+// add remembers a reply to a list, or one with data. It reports whether that is new.
+func (o oversized) add(path string, isList bool) bool {
 	if o[path] == nil {
 		o[path] = new(tooLarge)
 	}
+	known := &o[path].data
 	if isList {
-		o[path].list = true
-	} else {
-		o[path].data = true
+		known = &o[path].list
 	}
+	isNew := !*known
+	*known = true
+	return isNew
 }
 
 // has reports whether anything is remembered of a path.

@@ -74,11 +74,21 @@ func (e *engine) explore() {
 			e.walks = slices.Delete(e.walks, last, last+1)
 			continue
 		}
-		if e.needsVisit(path, w) {
+		if e.needsVisit(path, w) && e.mayRead(path) {
 			e.visit(path, w.task)
 			return
 		}
 	}
+}
+
+// mayRead reports whether the client can name a path. Older servers have let other clients
+// create znodes with characters that newer ones refuse. Such a znode is left out.
+func (e *engine) mayRead(path string) bool {
+	err := framework.ValidatePath(path)
+	if err != nil {
+		e.log.Warn("cache leaves a znode out", logPath, path, logError, err)
+	}
+	return err == nil
 }
 
 // needsVisit reports whether a walk must visit a path.

@@ -143,7 +143,7 @@ func (e *engine) repeat(b *batch) {
 }
 
 // blame finds the read whose reply is too large, so that no other try can help, and takes it
-// out of the work. It reports whether it has found one.
+// out of the work. It reports whether it has taken one out.
 func (e *engine) blame(b *batch) bool {
 	var failed *framework.OpError
 	if !errors.As(b.err, &failed) {
@@ -154,9 +154,11 @@ func (e *engine) blame(b *batch) bool {
 		if n.path != failed.Path {
 			continue
 		}
-		e.log.Error("cache cannot keep a znode", logPath, n.path, logError, b.err)
 		isList := failed.Op == "children"
-		e.oversized.add(n.path, isList)
+		if !e.oversized.add(n.path, isList) {
+			return false
+		}
+		e.log.Error("cache cannot keep a znode", logPath, n.path, logError, b.err)
 		if !isList {
 			e.picture.remove(n.path)
 		}
