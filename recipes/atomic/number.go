@@ -91,18 +91,20 @@ func (n *number[T]) Get(ctx context.Context) (T, error) {
 }
 
 // ForceSet sets the number whatever it is. An addition of another client may
-// be lost with it.
+// be lost with it. See [DistributedAtomicValue.ForceSet] for its errors.
 func (n *number[T]) ForceSet(ctx context.Context, value T) error {
 	return n.value.ForceSet(ctx, encode(value))
 }
 
 // Initialize sets the number if it was never set, and reports whether it did.
+// See [DistributedAtomicValue.Initialize] for its errors.
 func (n *number[T]) Initialize(ctx context.Context, value T) (bool, error) {
 	return n.value.Initialize(ctx, encode(value))
 }
 
 // CompareAndSet sets the number if it is expected, and reports whether it was.
-// A number that was never set is not expected by any call; use Initialize.
+// A number that was never set is not expected by any call; use Initialize. See
+// [DistributedAtomicValue.CompareAndSet] for its errors.
 func (n *number[T]) CompareAndSet(ctx context.Context, expected, value T) (bool, error) {
 	_, _, err := n.value.change(ctx, func(pre []byte, exists bool) ([]byte, error) {
 		have, err := decode[T](pre)
@@ -118,7 +120,8 @@ func (n *number[T]) CompareAndSet(ctx context.Context, expected, value T) (bool,
 }
 
 // TrySet sets the number and returns the one that it replaces. Unlike ForceSet
-// it loses no addition of another client.
+// it loses no addition of another client. If [framework.OutcomeUnknown] is true
+// for its error, the number may be set; it is set at most once.
 func (n *number[T]) TrySet(ctx context.Context, value T) (Value[T], error) {
 	outcome := n.change(ctx, func(T) T { return value })
 	return outcome.value, wrap("set "+n.Path(), outcome.err)
@@ -140,8 +143,9 @@ func (n *number[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
 // own numbers, in one order. Stats count the write.
 //
 // When ctx ends before the addition is part of a write, nothing is added. When
-// it ends later, Add returns at once, and [framework.OutcomeUnknown] is true for
-// the error unless the write is known to have failed.
+// it ends later, Add leaves the write, and [framework.OutcomeUnknown] is true for
+// the error unless the write is known to have failed. The same holds when the reply
+// to the write is lost: the addition may have been made, at most once.
 func (n *number[T]) Add(ctx context.Context, delta T) (Value[T], error) {
 	what := "add to " + n.Path()
 	if ctx == nil {

@@ -38,6 +38,9 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 // other processes were faster, acquire the mutex at lockPath for its further
 // tries. It is Curator's PromotedToLock. All processes must use the same path,
 // which must differ from the path of the value. Default: no mutex.
+//
+// A change returns when the mutex is released. While no server answers, that can
+// be ten seconds after the end of the context of the change.
 func WithPromotedToLock(lockPath string, tries int, opts ...locks.Option) Option {
 	return optionFunc(func(c *config) (err error) {
 		if tries < 0 {

@@ -83,7 +83,8 @@ func (v *DistributedAtomicValue) Get(ctx context.Context) ([]byte, error) {
 }
 
 // ForceSet sets the value whatever it is. Another client's change may be lost
-// with it.
+// with it. A write whose reply is lost is repeated. If [framework.OutcomeUnknown]
+// is true for its error, the value may be set.
 func (v *DistributedAtomicValue) ForceSet(ctx context.Context, data []byte) error {
 	if err := v.force(ctx, data); err != nil {
 		return fmt.Errorf("atomic: force set: %w", err)
@@ -106,14 +107,16 @@ func (v *DistributedAtomicValue) force(ctx context.Context, data []byte) error {
 }
 
 // TrySet sets the value and returns the one that it replaces. Unlike ForceSet
-// it loses no change of another client.
+// it loses no change of another client. If [framework.OutcomeUnknown] is true for
+// its error, the value may be set; it is set at most once.
 func (v *DistributedAtomicValue) TrySet(ctx context.Context, data []byte) (Value[[]byte], error) {
 	return v.Update(ctx, func([]byte) ([]byte, error) { return data, nil })
 }
 
 // CompareAndSet sets the value if it is expected, byte for byte, and reports
 // whether it was. A value that was never set is not expected by any call: see
-// [DistributedAtomicValue.Initialize].
+// [DistributedAtomicValue.Initialize]. If [framework.OutcomeUnknown] is true for
+// its error, the value may be set, though CompareAndSet returns false.
 func (v *DistributedAtomicValue) CompareAndSet(ctx context.Context, expected, data []byte) (bool, error) {
 	_, _, err := v.change(ctx, func(pre []byte, exists bool) ([]byte, error) {
 		if !exists || !bytes.Equal(pre, expected) {
@@ -128,7 +131,8 @@ func (v *DistributedAtomicValue) CompareAndSet(ctx context.Context, expected, da
 }
 
 // Initialize creates the znode with this value, and reports whether it did. It
-// returns false if there is one already.
+// returns false if there is one already. If [framework.OutcomeUnknown] is true for
+// its error, the znode may be from this call, though Initialize returns false.
 func (v *DistributedAtomicValue) Initialize(ctx context.Context, data []byte) (bool, error) {
 	err := v.create(ctx, data)
 	if errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
@@ -141,7 +145,8 @@ func (v *DistributedAtomicValue) Initialize(ctx context.Context, data []byte) (b
 // the general form of all changes. It calls change again whenever another
 // process was faster, or with a value that it has read if change refuses what
 // the Update before this one has written. An error of change for a value that was
-// read ends the Update and is returned.
+// read ends the Update and is returned. If [framework.OutcomeUnknown] is true for the
+// error of Update, the change may have been made; it is made at most once.
 func (v *DistributedAtomicValue) Update(ctx context.Context, change func(pre []byte) ([]byte, error)) (Value[[]byte], error) {
 	if change == nil {
 		return Value[[]byte]{}, fmt.Errorf("atomic: update %s: function nil, expected one that returns the next value", v.path)

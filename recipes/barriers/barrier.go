@@ -32,7 +32,9 @@ func NewDistributedBarrier(client *framework.Framework, path string) (*Distribut
 // Path returns the path of the barrier.
 func (b *DistributedBarrier) Path() string { return b.path }
 
-// SetBarrier sets the barrier, if it is not set.
+// SetBarrier sets the barrier. It returns nil if the barrier is set already, by any
+// client. After a lost reply it tries again. If [framework.OutcomeUnknown] is true for
+// its error, the barrier may be set; the call can be repeated.
 func (b *DistributedBarrier) SetBarrier(ctx context.Context) error {
 	_, err := b.client.Create(ctx, b.path, nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
 	// It may also have been set by Java, which writes data to the znode.
@@ -42,8 +44,10 @@ func (b *DistributedBarrier) SetBarrier(ctx context.Context) error {
 	return nil
 }
 
-// RemoveBarrier removes the barrier, if it is set, and so lets all go on that
-// wait at it.
+// RemoveBarrier removes the barrier, and so lets all go on that wait at it. It returns
+// nil if the barrier is not set. After a lost reply it tries again, and may remove a
+// barrier that was set since. If [framework.OutcomeUnknown] is true for its error, the
+// barrier may be removed; the call can be repeated.
 func (b *DistributedBarrier) RemoveBarrier(ctx context.Context) error {
 	if err := b.client.Delete(ctx, b.path, framework.Idempotent()); err != nil {
 		return fmt.Errorf("barriers: remove: %w", err)

@@ -66,8 +66,13 @@ func (l *CountDownLatch) left(stat *framework.Stat) int {
 }
 
 // CountDown counts one event, and opens the latch if it is the last. When the
-// latch is open it does nothing that can be seen. After a lost reply it is not
-// repeated: then [framework.OutcomeUnknown] is true for the error.
+// latch is open it does nothing that can be seen. Each call counts, so after a lost
+// reply it is not repeated: then [framework.OutcomeUnknown] is true for the error, and
+// the event may be counted.
+//
+// An error with the text "the last event is counted, and the latch is not open" is
+// about the opening alone. Do not count the event again: the processes in
+// [CountDownLatch.Await] open the latch within a session timeout.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	var stat framework.Stat
 	err := l.client.Set(ctx, l.count(), nil, framework.StoringStatIn(&stat))

@@ -55,7 +55,8 @@ const DefaultRetention = 30 * 24 * time.Hour
 // NeverAgain marks a key before the function runs, not after it. A run that
 // fails, or whose process dies, is then never repeated: the function begins at
 // most once per key. Without it the function is run again, by this replica or
-// another, until a run succeeds.
+// another, until a run succeeds. A marker whose outcome is unknown may stand: then
+// the key counts as done, and the function has not begun.
 func NeverAgain() OnceOption {
 	return onceOptionFunc(func(c *onceConfig) error {
 		c.neverAgain = true
@@ -139,7 +140,7 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 	return stat != nil, err
 }
 
-// Do runs fn unless key is done, and reports whether it has run fn to its end.
+// Do runs fn unless key is done, and reports whether fn has returned, with an error or not.
 // While another replica runs the key, Do waits: then that run is done and Do
 // returns false, or it has failed and Do runs fn. The context bounds the wait,
 // and the context of fn is derived from it and from the lock.
@@ -148,8 +149,12 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // the lock is no longer held. If that cannot be confirmed, Do returns true and
 // an error: [*locks.LostError] if the lock was lost, so that another replica may
 // run the key, or one for which [framework.OutcomeUnknown] is true. When fn
-// returns an error, Do returns it, and the key is free for another run, except
-// under [NeverAgain].
+// returns an error, Do returns true and the error, and the key is free for another run,
+// except under [NeverAgain]. There Do returns false and an error if the marker cannot be
+// confirmed: fn has not run, and if [framework.OutcomeUnknown] is true for the error, the key
+// may be marked, so that fn never runs.
+//
+// The marker does not end with ctx: Do waits for it for up to 30 s.
 func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {
 	if ctx == nil {
 		return false, fmt.Errorf("leader: once %s: %w", o.path, attempt.ErrNilContext)

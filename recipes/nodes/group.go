@@ -34,8 +34,8 @@ type Member struct {
 }
 
 // NewGroupMember returns a member of the group at path with an id that no other
-// member has. It checks its arguments and sends nothing. Of the options only
-// [WithACL] and [WithoutParents] apply.
+// member has. It checks its arguments and sends nothing. The options [WithACL] and
+// [WithoutParents] apply; [WithProtection] and [WithTTL] are refused.
 func NewGroupMember(client *framework.Framework, path, id string, data []byte, opts ...Option) (*GroupMember, error) {
 	if id == "" || strings.Contains(id, "/") {
 		return nil, fmt.Errorf("nodes: group %s: id %q, expected a name without a slash", path, id)

@@ -36,7 +36,8 @@ type PersistentTtlNode struct { //nolint:revive // Curator's name
 
 // NewPersistentTtlNode returns a node that keeps a znode with the data at path,
 // and touches its child every half time to live. It checks its arguments and
-// sends nothing. Of the options only [WithACL] and [WithoutParents] apply.
+// sends nothing. The options [WithACL] and [WithoutParents] apply, [WithProtection]
+// is refused, and ttl replaces a [WithTTL].
 func NewPersistentTtlNode( //nolint:revive // Curator's name
 	client *framework.Framework, path string, ttl time.Duration, data []byte, opts ...Option,
 ) (*PersistentTtlNode, error) {

@@ -219,7 +219,9 @@ func (v *SharedValue) OnChange(fn func(VersionedValue)) *listen.Registration {
 }
 
 // SetValue sets the value unconditionally, and so may overwrite a change of another process.
-// After a lost reply it sets the value again.
+// After a lost reply it sets the value again. If [framework.OutcomeUnknown] is true for its
+// error, the value may be set. SetValue creates no znode: once another client has deleted it,
+// SetValue fails with [framework.ErrNoNode]. It needs a value that is started.
 func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
 	if err := v.usable(false); err != nil {
 		return fmt.Errorf("shared: set %s: %w", v.path, err)
@@ -233,7 +235,8 @@ func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
 }
 
 // TrySetValue sets the value if previous is still the newest one, and reports whether it has
-// set it.
+// set it. It returns false when the znode is deleted. If [framework.OutcomeUnknown] is true for
+// its error, the value may be set, at most once. It needs a value that is started.
 func (v *SharedValue) TrySetValue(ctx context.Context, previous VersionedValue, data []byte) (bool, error) {
 	ok, err := v.trySet(ctx, previous, data)
 	if err != nil {

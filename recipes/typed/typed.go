@@ -49,7 +49,8 @@ func NewNode[T any](client *framework.Framework, path string, codec Codec[T]) (*
 // Path returns the path of the znode.
 func (n *Node[T]) Path() string { return n.path }
 
-// Get returns the value and the stat it was read with.
+// Get returns the value and the stat it was read with. It fails with [framework.ErrNoNode] if
+// there is no znode, and with [ErrCodec], but the stat, if the data cannot be decoded.
 func (n *Node[T]) Get(ctx context.Context) (T, framework.Stat, error) {
 	var stat framework.Stat
 	var none T
@@ -90,7 +91,8 @@ func (n *Node[T]) Delete(ctx context.Context, opts ...framework.DeleteOption) er
 
 // Update reads the value, calls change with it, and writes the result if no client has written
 // in between. Otherwise it begins again, until the context ends. So change may run several times.
-// It runs on the caller's goroutine, and its error ends Update and is returned.
+// It runs on the caller's goroutine, and its error ends Update and is returned. Update creates
+// no znode: if there is none, or no longer, it fails with [framework.ErrNoNode].
 //
 // If [framework.OutcomeUnknown] is true of an error, the change may have been applied. Of n
 // updates of one znode at once, each round of requests lets one through. Package atomic is for
