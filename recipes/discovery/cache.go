@@ -98,7 +98,8 @@ func (c *ServiceCache[T]) Wait(ctx context.Context) error {
 	}
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(c.filled, stop)() // listeners lag behind the picture
+	forget := context.AfterFunc(c.filled, stop) // listeners lag behind the picture
+	defer forget()
 	err := c.cache.WaitFor(waiting, func(*cache.CuratorCache) bool { return c.filled.Err() != nil })
 	switch {
 	case c.filled.Err() != nil:

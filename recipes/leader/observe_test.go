@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/recipes/leader"
@@ -171,11 +170,11 @@ func TestAnObserverSyncsBeforeEachOlderLeader(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		ended := make(chan error, 1)
+		observer, ctx, ended := newLatch(t, watcher), withLimit(t), make(chan error, 1)
+		var next *locks.Participant
 		go func() {
-			ended <- newLatch(t, watcher).ObserveAgain(withLimit(t), known, math.MaxInt64, func(l *locks.Participant, err error) bool {
-				assert.NoError(t, err)
-				assert.Equal(t, "b", l.Identity)
+			ended <- observer.ObserveAgain(ctx, known, math.MaxInt64, func(l *locks.Participant, _ error) bool {
+				next = l
 				return false
 			})
 		}()
@@ -184,6 +183,7 @@ func TestAnObserverSyncsBeforeEachOlderLeader(t *testing.T) {
 		require.NoError(t, first.Close())
 
 		require.NoError(t, <-ended)
+		require.Equal(t, "b", next.Identity)
 		require.Equal(t, 1, syncs, "it has asked again behind a sync")
 		awaitLeadership(t, second)
 	})

@@ -167,8 +167,7 @@ func (s *LeaderSelector) end() {
 func (s *LeaderSelector) again() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running = s.autoRequeue || s.requeued
-	s.requeued = false
+	s.running, s.requeued = s.autoRequeue || s.requeued, false
 	return s.running
 }
 

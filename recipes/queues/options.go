@@ -97,9 +97,10 @@ func WithMaxItems(n int) Option {
 // putInBackground, which is its default; here it is not.
 //
 // The end of the context of Put does not end its write, which takes as long as the
-// retry policy allows, and with [WithMaxItems] until there is room. A write that fails is logged and not made again, and
-// FlushPuts returns its error. Items that are not written are lost with the process:
-// call FlushPuts before it ends, and before the client is closed.
+// retry policy allows, and with [WithMaxItems] until there is room. A write that
+// fails is logged and not made again, and FlushPuts returns its error. Items that are
+// not written are lost with the process: call FlushPuts before it ends, and before the
+// client is closed.
 func WithPutInBackground() Option {
 	return optionFunc(func(c *config) error {
 		c.background = true
