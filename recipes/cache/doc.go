@@ -63,9 +63,9 @@
 //   - The picture lags behind the server, as every cache does, by about a round trip.
 //     [CuratorCache.Fresh] waits for it to catch up.
 //   - The picture leaves out a znode that the client may not read, that cannot be decompressed,
-//     or that exceeds [framework.WithMaxReplySize]. The log names it. ZooKeeper may send no
-//     event for a changed access control list. A znode that has become readable is then found
-//     with its next change, or after the next reconnect.
+//     that exceeds [framework.WithMaxReplySize], or whose path [framework.ValidatePath] refuses.
+//     The log names it. ZooKeeper may send no event for a changed access control list. A znode
+//     that has become readable is then found with its next change, or after the next reconnect.
 //   - The fields of a Stat about children and access control are as old as the data.
 //
 // # What it costs
