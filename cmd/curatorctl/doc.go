@@ -2,7 +2,7 @@
 // waiters, servers, sessions, and the znodes themselves. It also runs commands under locks, as
 // flock(1) does.
 //
-//	go install github.com/gocurator/curator/cmd/curatorctl@latest
+//	go install ./cmd/curatorctl # in a clone
 //	curatorctl -servers zk1:2181,zk2:2181 locks
 //	curatorctl lock show /locks/report
 //	curatorctl lock run -w 30s /locks/report -- ./report.sh
@@ -55,8 +55,9 @@
 //
 // # Changing things
 //
-// Verbs are read-only unless their names say otherwise. Those that destroy, rm -r, lock break
-// and import -overwrite, say what they are about to do and need -yes.
+// Verbs are read-only unless their names say otherwise; acl changes a list if it is given one.
+// Those that destroy, rm -r, lock break and import -overwrite, say what they are about to do
+// and need -yes.
 //
 // cp and export need the ADMIN permission where a list has digests, since the server masks them
 // for other clients. Without it they fail and write nothing.
