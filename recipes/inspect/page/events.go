@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,20 +35,7 @@ func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("page: %d viewers follow changes, no more can", maxStreams), http.StatusServiceUnavailable)
 		return
 	}
-	news := make(chan struct{}, 1)
-	tell := func() {
-		select {
-		case news <- struct{}{}:
-		default: // it is told already
-		}
-	}
-	states := h.client.OnConnectionState(func(framework.ConnectionState) { tell() })
-	defer states.Remove()
-	if !h.client.State().IsConnected() { // or the viewer would wait as long as requests do
-		http.Error(w, "page: "+framework.ErrNotConnected.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	watch, err := h.client.AddWatch(r.Context(), path, framework.WatchPersistentRecursive)
+	n, err := h.subscribe(r.Context(), path)
 	if err != nil {
 		status := statusOf(err)
 		if errors.Is(err, framework.ErrUnsupported) {
@@ -56,11 +44,50 @@ func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	defer watch.Cancel()
-	events := watch.OnEvent(func(framework.Event) { tell() })
-	defer events.Remove()
-	tell() // the page may be older than the watch
+	defer n.cancel()
+	n.stream(w, r)
+}
 
+// news tells of changes below a path, and of connection states.
+type news struct {
+	changed chan struct{}
+	watch   *framework.PersistentWatch
+	cancel  func()
+}
+
+// subscribe fails at once if there is no connection, or the viewer would wait as long as
+// requests do.
+func (h *handler) subscribe(ctx context.Context, path string) (*news, error) {
+	n := &news{changed: make(chan struct{}, 1)}
+	states := h.client.OnConnectionState(func(framework.ConnectionState) { n.tell() })
+	if !h.client.State().IsConnected() {
+		states.Remove()
+		return nil, fmt.Errorf("page: %w", framework.ErrNotConnected)
+	}
+	var err error
+	if n.watch, err = h.client.AddWatch(ctx, path, framework.WatchPersistentRecursive); err != nil {
+		states.Remove()
+		return nil, err
+	}
+	events := n.watch.OnEvent(func(framework.Event) { n.tell() })
+	n.cancel = func() {
+		events.Remove()
+		n.watch.Cancel()
+		states.Remove()
+	}
+	n.tell() // the page may be older than the watch
+	return n, nil
+}
+
+func (n *news) tell() {
+	select {
+	case n.changed <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// stream writes events until the viewer goes or the client is closed.
+func (n *news) stream(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
@@ -79,11 +106,11 @@ func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-watch.Done(): // the client is closed
+		case <-n.watch.Done():
 			return
 		case <-beat.C:
 			text = ":\n\n"
-		case <-news:
+		case <-n.changed:
 			text = "data: changed\n\n"
 			select { // gather what comes with it, and until no survey is shown that is older
 			case <-time.After(fresh):
