@@ -19,8 +19,8 @@ func (e *engine) apply(v *visit) {
 		e.telemetry.unreadable()
 		e.log.Warn("cache cannot read a znode", logPath, n.path, logError, err)
 		e.picture.remove(n.path) // its watches stay, and report when it may be readable
-		if e.oneShot && n.path == e.path && n.armed.data() == nil && v.statErr == nil {
-			e.add(n, v.then(compare)) // the refused read has set no watch, a request for the Stat does
+		if e.oneShot && n.armed.data() == nil && v.statErr == nil {
+			e.add(n, v.then(compare)) // the failed read has set no watch, a request for the Stat does
 		}
 		return
 	case stat == nil:
