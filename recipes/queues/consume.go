@@ -400,14 +400,18 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 			return false, err
 		}
 	}
-	path, lock := framework.JoinPath(c.q.path, name), c.q.lockOf(name)
+	t, path, lock := c.term, framework.JoinPath(c.q.path, name), c.q.lockOf(name)
 	if ok, err := c.lock(ctx, path, lock); !ok {
 		return false, err
 	}
-	// However the loop is left, the item is unlocked.
-	finish := c.term.unlock
-	defer func() {
-		c.settle(ctx, func(ctx context.Context) error { return finish(ctx, lock) })
+	var done []framework.Op // what becomes of the item; nil if it stays
+	defer func() {          // however the loop is left, the item is unlocked
+		c.settle(ctx, func(ctx context.Context) error {
+			if done == nil {
+				return t.unlock(ctx, lock)
+			}
+			return t.finish(ctx, lock, done...)
+		})
 	}()
 	data, err := c.q.client.Get(ctx, path)
 	if errors.Is(err, framework.ErrNoNode) {
@@ -420,14 +424,10 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 	if err != nil {
 		return false, nil
 	}
-	if c.term.held.Err() != nil {
+	if t.held.Err() != nil {
 		return false, errOver // the connection was lost in between
 	}
-	left, done := c.yieldLocked(ctx, path, items, yield)
-	if done != nil {
-		t := c.term
-		finish = func(ctx context.Context, lock string) error { return t.finish(ctx, lock, done...) }
-	}
+	left, done = c.yieldLocked(ctx, path, items, yield)
 	return left, nil
 }
 
