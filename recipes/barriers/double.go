@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +23,9 @@ const readyName = "ready"
 // its znodes with Curator's class of that name.
 //
 // Layout: <path>/<uuid>, ephemeral, for each member, and <path>/ready,
-// persistent, while the barrier is open; below container nodes. A member that
-// closes the barrier also writes <path>, without changing its data, and needs
-// permission to do so.
+// persistent, while the barrier is open; below container nodes. Members read
+// <path>. One that closes the barrier also writes it, without changing its data,
+// and needs permission to do so.
 //
 // One DistributedDoubleBarrier is one member. It is safe for concurrent use.
 type DistributedDoubleBarrier struct {
@@ -190,7 +189,7 @@ func (b *DistributedDoubleBarrier) look(ctx context.Context, m *member, ready *f
 		// All members of that round have died before they could remove it.
 		now, err := b.snapshot(ctx)
 		if err == nil && now.isOpenBy(ready.Czxid) {
-			_, err = b.close(ctx, now, m)
+			_, err = b.close(ctx, now, m.session, framework.CheckOp(m.path)) // which pins the folder
 		}
 		return false, err
 	}
@@ -293,27 +292,25 @@ func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, erro
 // close removes the node that opens the barrier, unless the barrier was closed since it was
 // seen: the node of the next round has the same name and the same version. So each close
 // also writes the folder, with the data that it has, on condition of its version. It reports
-// whether this round is closed, by any member. If that is unknown, the caller looks again.
-//
-// A member that enters passes itself, and closes nothing once its node is gone.
-func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, m *member) (closed bool, err error) {
-	ops := []framework.Op{framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version)), framework.DeleteOp(b.ready())}
-	if m != nil {
-		ops = slices.Insert(ops, 0, framework.CheckOp(m.path))
-	}
-	_, err = b.client.Transact(ctx, ops...)
+// whether the node is gone. If that is unknown, or the folder was written by others, the
+// caller looks again. It fails when the session ends: a request that waited for the next one
+// could meet a folder that was created anew.
+func (b *DistributedDoubleBarrier) close(
+	ctx context.Context, seen snapshot, session *framework.Session, conditions ...framework.Op,
+) (closed bool, err error) {
+	ops := append(conditions, framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version)), framework.DeleteOp(b.ready()))
+	err = b.client.Retry(ctx, func(ctx context.Context) error {
+		_, err := b.client.Transact(ctx, ops...)
+		return err
+	}, framework.InSession(session))
 	var failed *framework.OpError
 	switch {
-	case framework.OutcomeUnknown(err):
+	case framework.OutcomeUnknown(err), errors.Is(err, framework.ErrBadVersion):
 		return false, nil
-	case !attempt.Overtaken(err):
-		return err == nil, err
-	case m == nil || !errors.As(err, &failed) || failed.Path != m.path:
+	case errors.Is(err, framework.ErrNoNode) && errors.As(err, &failed) && (failed.Path == b.path || failed.Path == b.ready()):
 		return true, nil
-	case m.session.Err() != nil:
-		return false, m.session.Err()
 	default:
-		return false, err // deleted by hand
+		return err == nil, err
 	}
 }
 
@@ -324,6 +321,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		return err
 	}
 	for {
+		session := b.client.Session()
 		var watch *framework.Watch
 		var ready framework.Stat
 		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready))
@@ -332,7 +330,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		if err != nil && !closed {
 			return err
 		}
-		left, err := b.allLeft(ctx, closed, ready, watch)
+		left, err := b.allLeft(ctx, session, closed, ready, watch)
 		watch.Cancel()
 		if left || err != nil {
 			return err
@@ -343,7 +341,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 // allLeft reports whether all members have left, or waits until that may be so. The barrier
 // is closed for this round, or opened is the node that was seen to open it.
 func (b *DistributedDoubleBarrier) allLeft(
-	ctx context.Context, closed bool, opened framework.Stat, watch *framework.Watch,
+	ctx context.Context, session *framework.Session, closed bool, opened framework.Stat, watch *framework.Watch,
 ) (bool, error) {
 	now, err := b.snapshot(ctx)
 	if err != nil {
@@ -356,7 +354,11 @@ func (b *DistributedDoubleBarrier) allLeft(
 		return b.awaitOlder(ctx)
 	case now.folder.NumChildren == 1 && now.isOpenBy(opened.Czxid):
 		// The node that opens the barrier was there before and after, so it is the only child.
-		return b.close(ctx, now, nil)
+		left, err := b.close(ctx, now, session)
+		if errors.Is(err, framework.ErrSessionEnded) {
+			return false, nil // look again, in the next session
+		}
+		return left, err
 	default:
 		return false, b.awaitClose(ctx, watch)
 	}

@@ -474,6 +474,28 @@ func TestALateCloseOfALeaverSparesTheNextRound(t *testing.T) {
 	})
 }
 
+// A client that writes the folder of a barrier has not closed it.
+func TestAWriteOfTheFolderClosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		b := newDouble(t, client, 1)
+		require.NoError(t, b.Enter(withLimit(t)))
+		release := holdClose(server, client)
+		leaving := later(func() error { return b.Leave(withLimit(t)) })
+		synctest.Wait()
+		require.NoError(t, other.Set(withLimit(t), path, []byte("a note")))
+
+		close(release)
+
+		require.NoError(t, <-leaving)
+		awaitChildren(t, other, 0)
+		data, err := other.Get(withLimit(t), path)
+		require.NoError(t, err)
+		require.Equal(t, "a note", string(data))
+	})
+}
+
 // holdClose holds back the requests of a client that may close the barrier.
 func holdClose(server *zkserver.Server, client *framework.Framework) (release chan struct{}) {
 	release = make(chan struct{})

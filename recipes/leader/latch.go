@@ -42,7 +42,7 @@ type LeaderLatch struct { //nolint:revive // Curator's name
 	stopped   chan struct{}           // closed when the candidate has left
 	closed    bool
 	lease     *locks.Lease  // nil while another candidate leads
-	failure   error         // of the newest attempt to join, nil once it stands in the queue
+	failure   error         // of the last attempt to join, nil while another is under way
 	changed   chan struct{} // closed, and replaced, whenever one of the three above changes
 }
 
@@ -69,42 +69,23 @@ func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*
 	if cfg.autoRequeue {
 		return nil, fmt.Errorf("leader: %s: WithAutoRequeue, expected no such option: a latch always stands again", path)
 	}
-	l := &LeaderLatch{client: client, closeMode: cfg.closeMode, changed: make(chan struct{})}
-	l.internals, err = newElection(client, path, latchDriver{standardDriver(latchName), l.joined}, latchName, cfg)
+	internals, err := newElection(client, path, latchName, cfg)
 	if err != nil {
 		return nil, err
 	}
-	l.changes = listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
-		client.Logger().Error("a leadership listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
-	}))
-	return l, nil
-}
-
-func standardDriver(name string) locks.StandardLockInternalsDriver {
-	return locks.StandardLockInternalsDriver{
-		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name},
-	}
-}
-
-// latchDriver reports when the candidate stands in the queue.
-type latchDriver struct {
-	locks.StandardLockInternalsDriver
-	joined func()
-}
-
-// GetsTheLock is asked once the server has listed the candidate.
-func (d latchDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (locks.PredicateResults, error) {
-	results, err := d.StandardLockInternalsDriver.GetsTheLock(contenders, ours, maxLeases)
-	if err == nil {
-		d.joined()
-	}
-	return results, err
+	return &LeaderLatch{
+		client: client, internals: internals, closeMode: cfg.closeMode, changed: make(chan struct{}),
+		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
+			client.Logger().Error("a leadership listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
+		})),
+	}, nil
 }
 
 // newElection returns the queue that a latch or a selector stands in.
-func newElection(
-	client *framework.Framework, path string, driver locks.LockInternalsDriver, name string, cfg config,
-) (*locks.LockInternals, error) {
+func newElection(client *framework.Framework, path, name string, cfg config) (*locks.LockInternals, error) {
+	driver := locks.StandardLockInternalsDriver{
+		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name},
+	}
 	internals, err := locks.NewLockInternals(client, driver, path, name, 1, cfg.lock...)
 	if err != nil {
 		return nil, fmt.Errorf("leader: %w", err)
@@ -133,11 +114,17 @@ func (l *LeaderLatch) Start() error {
 	return nil
 }
 
+// standing is how long an attempt takes at least that has stood in the queue and was not just
+// refused.
+const standing = time.Minute
+
 // stand joins the election again and again until the latch is closed.
 func (l *LeaderLatch) stand(ctx context.Context) {
 	defer close(l.stopped)
 	var p attempt.Pause
 	for ctx.Err() == nil {
+		l.noteFailure(nil)
+		began := time.Now()
 		var lease *locks.Lease
 		err := attempt.Guard(l.client, func() (err error) {
 			lease, err = l.internals.Acquire(attempt.Patiently(ctx, releaseTimeout))
@@ -148,10 +135,16 @@ func (l *LeaderLatch) stand(ctx context.Context) {
 			p.Reset()
 			l.lead(ctx, lease)
 		case errors.Is(err, framework.ErrClosed):
-			l.fail(err)
+			l.noteFailure(err)
 			return // the client will never have a session again
 		case ctx.Err() == nil:
-			l.fail(err)
+			l.noteFailure(err)
+			if time.Since(began) > standing {
+				p.Reset()
+			}
+			if p == 0 { // the first of a row
+				l.client.Logger().Warn("cannot join the election, trying again", logPath, l.Path(), "error", err)
+			}
 			attempt.Sleep(ctx, p.Next())
 		}
 	}
@@ -180,24 +173,11 @@ func (l *LeaderLatch) lead(ctx context.Context, lease *locks.Lease) {
 	}
 }
 
-// fail notes why the latch could not join.
-func (l *LeaderLatch) fail(err error) {
-	l.mu.Lock()
-	first := l.failure == nil
-	l.failure = err
-	l.wakeLocked()
-	l.mu.Unlock()
-	if first {
-		l.client.Logger().Warn("cannot join the election, trying again", logPath, l.Path(), "error", err)
-	}
-}
-
-// joined notes that the latch stands in the queue, so that what has kept it from there is over.
-func (l *LeaderLatch) joined() {
+// noteFailure notes why the latch could not join, or that it tries again: a refusal may be over.
+func (l *LeaderLatch) noteFailure(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failure != nil {
-		l.failure = nil
+	if l.failure = err; err != nil {
 		l.wakeLocked()
 	}
 }
@@ -210,7 +190,7 @@ func (l *LeaderLatch) begin(lease *locks.Lease) bool {
 	if l.closed {
 		return false
 	}
-	l.lease, l.failure = lease, nil
+	l.lease = lease
 	l.wakeLocked()
 	l.changes.Notify(Change{Leader: true, Term: lease.Token()})
 	return true

@@ -46,7 +46,7 @@ func NewLeaderSelector(client *framework.Framework, path string, opts ...Option)
 	if cfg.closeMode != Silent {
 		return nil, fmt.Errorf("leader: %s: WithCloseMode, expected no such option: it is for a LeaderLatch", path)
 	}
-	internals, err := newElection(client, path, standardDriver(selectorName), selectorName, cfg)
+	internals, err := newElection(client, path, selectorName, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 		switch {
 		case errors.Is(err, ErrStop):
 			return nil
-		case ctx.Err() != nil || s.isClosed(ctx, err):
+		case ctx.Err() != nil || s.isClosed(err):
 			return err
 		case !s.again():
 			running = false // and another Run may be under way by now
@@ -114,8 +114,8 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 
 // isClosed reports whether a term has failed because the client is closed. The function of
 // the term may have returned the error of another client.
-func (s *LeaderSelector) isClosed(ctx context.Context, err error) bool {
-	return errors.Is(err, framework.ErrClosed) && errors.Is(s.client.BlockUntilConnected(ctx), framework.ErrClosed)
+func (s *LeaderSelector) isClosed(err error) bool {
+	return errors.Is(err, framework.ErrClosed) && errors.Is(s.client.Health().Err, framework.ErrClosed)
 }
 
 // term stands for election once.

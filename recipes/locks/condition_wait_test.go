@@ -104,3 +104,24 @@ func TestOnlyTheContextEndsTheWaitForAPermit(t *testing.T) {
 		release(t, requireAtOnce(t, result))
 	})
 }
+
+// TestATryForPermitsWaitsForNoServer: it loses its turn with the connection.
+func TestATryForPermitsWaitsForNoServer(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		var allow func()
+		id := w.waiter.Session().ID()
+		t.Cleanup(w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreate2 && strings.Contains(r.Path, "/leases/") && allow == nil {
+				allow = w.server.Refuse()
+				w.server.Cut(id, 1)
+			}
+			return zkserver.Pass
+		}))
+		leases, err := newSemaphore(t, w.waiter, "/s", locks.FixedLeases(2)).TryAcquireN(context.Background(), 2)
+		require.Error(t, err)
+		require.Empty(t, leases)
+		require.NotNil(t, allow)
+		allow()
+		require.NoError(t, w.waiter.BlockUntilConnected(withLimit(t)))
+	})
+}

@@ -204,13 +204,14 @@ func (l *LockInternals) inTheWay(contenders []string) error {
 }
 
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
-// node, an acquisition joins the queue again, and only its context ends the wait.
+// node, an acquisition joins the queue again, and only its context ends the wait. A try takes
+// one turn.
 func (s *InterProcessSemaphoreV2) takeTurns(
 	ctx context.Context, n int, wait bool, span *acquireSpan,
 ) (leases []*Lease, err error) {
 	for {
 		leases, err = s.takeTurn(ctx, n, wait, span)
-		if !errors.Is(err, errTurnLost) || ctx.Err() != nil {
+		if !wait || !errors.Is(err, errTurnLost) || ctx.Err() != nil {
 			return leases, err
 		}
 		attempt.Sleep(ctx, ownDelay)

@@ -336,7 +336,7 @@ var leaderMutants = []mutant{
 		property: "A session that ends costs a selector its term and not its Run.",
 		dir:      "recipes/leader",
 		in:       "(*LeaderSelector).Run",
-		old:      "s.isClosed(ctx, err)",
+		old:      "s.isClosed(err)",
 		new:      "errors.As(err, new(*locks.LostError))",
 		pkg:      "./recipes/leader",
 		test:     "^TestALostSessionEndsTheTermAndNotTheRun$/^zkserver$",
