@@ -117,9 +117,12 @@ func TestATryForPermitsWaitsForNoServer(t *testing.T) {
 			}
 			return zkserver.Pass
 		}))
-		leases, err := newSemaphore(t, w.waiter, "/s", locks.FixedLeases(2)).TryAcquireN(context.Background(), 2)
-		require.Error(t, err)
-		require.Empty(t, leases)
+		semaphore, tried := newSemaphore(t, w.waiter, "/s", locks.FixedLeases(2)), make(chan error, 1)
+		go func() {
+			_, err := semaphore.TryAcquireN(context.Background(), 2)
+			tried <- err
+		}()
+		require.Error(t, zktest.Await(t, tried, "the end of the try"))
 		require.NotNil(t, allow)
 		allow()
 		require.NoError(t, w.waiter.BlockUntilConnected(withLimit(t)))
