@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -294,11 +295,14 @@ func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, erro
 // also writes the folder, with the data that it has, on condition of its version. It reports
 // whether the node is gone. If that is unknown, or the folder was written by others, the
 // caller looks again. It fails when the session ends: a request that waited for the next one
-// could meet a folder that was created anew.
+// could meet another folder of that name.
 func (b *DistributedDoubleBarrier) close(
 	ctx context.Context, seen snapshot, session *framework.Session, conditions ...framework.Op,
 ) (closed bool, err error) {
-	ops := append(conditions, framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version)), framework.DeleteOp(b.ready()))
+	ops := slices.Concat(conditions, []framework.Op{
+		framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version)),
+		framework.DeleteOp(b.ready()),
+	})
 	err = b.client.Retry(ctx, func(ctx context.Context) error {
 		_, err := b.client.Transact(ctx, ops...)
 		return err

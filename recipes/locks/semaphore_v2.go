@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/retry"
 )
 
 const (
@@ -158,10 +159,13 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 	}
 	ctx, span := s.leases.telemetry.begin(ctx)
 	defer span.abandon(ctx)
-	if n == 1 && !wait {
+	switch {
+	case wait:
+		leases, err = s.takeTurns(ctx, n, span)
+	case n == 1:
 		leases, err = s.try(ctx, span)
-	} else {
-		leases, err = s.takeTurns(ctx, n, wait, span)
+	default:
+		leases, err = s.tryTurns(ctx, n, span)
 	}
 	span.end(ctx, err)
 	if err != nil {
@@ -204,14 +208,11 @@ func (l *LockInternals) inTheWay(contenders []string) error {
 }
 
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
-// node, an acquisition joins the queue again, and only its context ends the wait. A try takes
-// one turn.
-func (s *InterProcessSemaphoreV2) takeTurns(
-	ctx context.Context, n int, wait bool, span *acquireSpan,
-) (leases []*Lease, err error) {
+// node, an acquisition joins the queue again, and only its context ends the wait.
+func (s *InterProcessSemaphoreV2) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Lease, error) {
 	for {
-		leases, err = s.takeTurn(ctx, n, wait, span)
-		if !wait || !errors.Is(err, errTurnLost) || ctx.Err() != nil {
+		leases, err := s.takeTurn(ctx, n, true, span)
+		if !errors.Is(err, errTurnLost) || ctx.Err() != nil {
 			return leases, err
 		}
 		attempt.Sleep(ctx, ownDelay)
@@ -219,6 +220,18 @@ func (s *InterProcessSemaphoreV2) takeTurns(
 			return nil, err
 		}
 	}
+}
+
+// tryTurns takes turns for a try, as often as the retry policy says.
+func (s *InterProcessSemaphoreV2) tryTurns(ctx context.Context, n int, span *acquireSpan) (leases []*Lease, err error) {
+	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
+		leases, err = s.takeTurn(ctx, n, false, span)
+		if errors.Is(err, errTurnLost) {
+			return err
+		}
+		return permanent(err)
+	})
+	return leases, err
 }
 
 // takeTurn waits for its turn and acquires the leases one after the other.
