@@ -109,7 +109,8 @@ func TestOnlyTheContextEndsTheWaitForAPermit(t *testing.T) {
 func TestATryForPermitsWaitsForNoServer(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		var allow func()
-		id := w.waiter.Session().ID()
+		client := zktest.Client(t, w.server, framework.WithConnectionTimeout(time.Second))
+		id := client.Session().ID()
 		t.Cleanup(w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpCreate2 && strings.Contains(r.Path, "/leases/") && allow == nil {
 				allow = w.server.Refuse()
@@ -117,7 +118,7 @@ func TestATryForPermitsWaitsForNoServer(t *testing.T) {
 			}
 			return zkserver.Pass
 		}))
-		semaphore, tried := newSemaphore(t, w.waiter, "/s", locks.FixedLeases(2)), make(chan error, 1)
+		semaphore, tried := newSemaphore(t, client, "/s", locks.FixedLeases(2)), make(chan error, 1)
 		go func() {
 			_, err := semaphore.TryAcquireN(context.Background(), 2)
 			tried <- err
@@ -125,6 +126,6 @@ func TestATryForPermitsWaitsForNoServer(t *testing.T) {
 		require.Error(t, zktest.Await(t, tried, "the end of the try"))
 		require.NotNil(t, allow)
 		allow()
-		require.NoError(t, w.waiter.BlockUntilConnected(withLimit(t)))
+		require.NoError(t, client.BlockUntilConnected(withLimit(t)))
 	})
 }
