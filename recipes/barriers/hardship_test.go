@@ -28,7 +28,7 @@ var hardshipCalls = []hardship.Call{
 	barrierRow("WaitOnBarrier", 2, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.WaitOnBarrier(ctx) }),
 	{Name: "Enter", Of: []string{"DistributedDoubleBarrier.Enter"}, Requests: 7, May: mayLoseItsSession, Prepare: entering},
 	{Name: "Leave", Of: []string{"DistributedDoubleBarrier.Leave"}, Requests: 7, Prepare: leaving},
-	{Name: "Await of a cyclic barrier", Of: []string{"CyclicBarrier.Await"}, Requests: 12, Spares: 1, May: mayLoseItsSession, Prepare: meeting},
+	{Name: "Await of a cyclic barrier", Of: []string{"CyclicBarrier.Await"}, Requests: 15, Spares: 4, May: mayLoseItsSession, Prepare: meeting},
 	latchRow("Count", 1, func(ctx context.Context, l *barriers.CountDownLatch) error {
 		_, err := l.Count(ctx)
 		return err
