@@ -2,6 +2,8 @@ package locks_test
 
 import (
 	"bytes"
+	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -193,4 +197,50 @@ func awaitNumber(t *testing.T, client *framework.Framework, want []byte) {
 		require.NoError(t, ctx.Err(), "it is %v, %v", data, err)
 		pause()
 	}
+}
+
+// TestOnlyTheContextEndsTheWaitForAPermit: an acquisition that loses its turn again and again
+// joins the queue again each time, whatever the retry policy.
+func TestOnlyTheContextEndsTheWaitForAPermit(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		lease := acquire(t, newSemaphore(t, w.holder, "/s", locks.FixedLeases(1)))
+		client := zktest.Client(t, w.server, framework.WithRetryPolicy(retry.None()))
+		waiting := newSemaphore(t, client, "/s", locks.FixedLeases(1))
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		result := acquireLater(ctx, waiting)
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			require.Empty(t, result)
+			require.True(t, w.server.KillSession(client.Session().ID()))
+		}
+		time.Sleep(5 * time.Second)
+		release(t, lease)
+		release(t, requireAtOnce(t, result))
+	})
+}
+
+// TestATryForPermitsWaitsForNoServer: it loses its turn with the connection.
+func TestATryForPermitsWaitsForNoServer(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		var allow func()
+		client := zktest.Client(t, w.server, framework.WithConnectionTimeout(time.Second))
+		id := client.Session().ID()
+		t.Cleanup(w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreate2 && strings.Contains(r.Path, "/leases/") && allow == nil {
+				allow = w.server.Refuse()
+				w.server.Cut(id, 1)
+			}
+			return zkserver.Pass
+		}))
+		semaphore, tried := newSemaphore(t, client, "/s", locks.FixedLeases(2)), make(chan error, 1)
+		go func() {
+			_, err := semaphore.TryAcquireN(context.Background(), 2)
+			tried <- err
+		}()
+		require.Error(t, zktest.Await(t, tried, "the end of the try"))
+		require.NotNil(t, allow)
+		allow()
+		require.NoError(t, client.BlockUntilConnected(withLimit(t)))
+	})
 }
