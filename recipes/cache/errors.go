@@ -1,11 +1,6 @@
 package cache
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/gocurator/curator/framework"
-)
+import "errors"
 
 // Errors of this package.
 var (
@@ -15,5 +10,3 @@ var (
 	// ErrNotStarted reports a call on a cache before [CuratorCache.Start].
 	ErrNotStarted = errors.New("cache not started")
 )
-
-var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)

@@ -16,7 +16,7 @@ import (
 func (c *CuratorCache) WaitFor(ctx context.Context, predicate func(*CuratorCache) bool) error {
 	switch {
 	case ctx == nil:
-		return c.failed("wait", errNilContext)
+		return c.failed("wait", attempt.ErrNilContext)
 	case predicate == nil:
 		return c.failed("wait", fmt.Errorf("%w: predicate nil, expected a function", framework.ErrInvalidOption))
 	}
@@ -56,7 +56,7 @@ func (c *CuratorCache) whyDone() error {
 // context, with [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. The cache goes on.
 func (c *CuratorCache) Fresh(ctx context.Context) error {
 	if ctx == nil {
-		return c.failed("fresh", errNilContext)
+		return c.failed("fresh", attempt.ErrNilContext)
 	}
 	if err := c.running(); err != nil {
 		return c.failed("fresh", err)

@@ -81,8 +81,8 @@ func NewInterProcessSemaphoreV2(
 // Path returns the path of the semaphore.
 func (s *InterProcessSemaphoreV2) Path() string { return s.path }
 
-// Acquire blocks until a lease is acquired. Only the context ends the wait; its error, and
-// the state that a failure leaves behind, are those of [InterProcessMutex.Acquire].
+// Acquire blocks until a lease is acquired. Only the context ends the wait. A failure
+// returns the errors of [InterProcessMutex.Acquire] and leaves no node behind.
 func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, true))
 }

@@ -59,8 +59,8 @@ func (b Backend) Counts(tb testing.TB) Counts {
 	return counts
 }
 
-// AwaitCounts waits until no count of the server is above that of want, and fails
-// the test after the limit.
+// AwaitCounts waits until every count of the server is at most the count in want. It
+// fails the test after limit.
 func (b Backend) AwaitCounts(tb testing.TB, want Counts, limit time.Duration) {
 	tb.Helper()
 	deadline := time.Now().Add(limit)
