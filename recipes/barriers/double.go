@@ -137,26 +137,9 @@ func (b *DistributedDoubleBarrier) enter(ctx context.Context) (*member, error) {
 		err = b.awaitOthers(ctx, m)
 	}
 	if err != nil {
-		return nil, b.giveUp(ctx, m, err)
+		return nil, attempt.TakeBack(ctx, b.client, m.path, err)
 	}
 	return m, nil
-}
-
-// giveUp takes the node of a member back after a failure, which it returns.
-func (b *DistributedDoubleBarrier) giveUp(ctx context.Context, m *member, cause error) error {
-	if err := b.remove(ctx, m); err != nil {
-		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
-	}
-	return cause
-}
-
-// remove deletes the node of a member, in the background if it must be.
-func (b *DistributedDoubleBarrier) remove(ctx context.Context, m *member) error {
-	err := b.client.Delete(ctx, m.path, framework.Guaranteed())
-	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
-		return nil // gone, going, or gone with the session
-	}
-	return err
 }
 
 // awaitOthers waits until the barrier is open for m.
@@ -321,7 +304,7 @@ func (b *DistributedDoubleBarrier) close(
 // leave deletes the member and waits until all have left. The last one that
 // leaves closes the barrier, and that is what the others wait for.
 func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
-	if err := b.remove(ctx, b.inside); err != nil {
+	if err := attempt.Remove(ctx, b.client, b.inside.path); err != nil {
 		return err
 	}
 	for {

@@ -528,7 +528,7 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 	defer a.own.Cancel()
 	ctx, done := patient(ctx, a.session)
 	defer done()
-	return giveUp(ctx, a.l.client, a.node.Path, cause)
+	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
 }
 
 // patient returns a context for the deletion of a node: ctx or, if that has ended and its
@@ -540,16 +540,4 @@ func patient(ctx context.Context, session *framework.Session) (context.Context, 
 	}
 	timed, done := context.WithTimeout(session.LossContext(), limit)
 	return withValues(timed, ctx), done
-}
-
-// giveUp deletes a node after a failure, and returns the failure.
-func giveUp(ctx context.Context, client *framework.Framework, path string, cause error) error {
-	err := client.Delete(ctx, path, framework.Guaranteed())
-	switch {
-	case err == nil, errors.Is(err, framework.ErrNoNode),
-		errors.Is(err, framework.ErrCleanupPending), errors.Is(err, framework.ErrClosed):
-		return cause
-	default:
-		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
-	}
 }

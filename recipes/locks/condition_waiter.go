@@ -179,5 +179,5 @@ func (w *waiter) take(ctx context.Context, lease *Lease) error {
 // leave deletes the node after a failure, and returns the failure.
 func (w *waiter) leave(ctx context.Context, cause error) error {
 	defer w.own.Cancel()
-	return giveUp(ctx, w.c.client, w.path, cause)
+	return attempt.TakeBack(ctx, w.c.client, w.path, cause)
 }

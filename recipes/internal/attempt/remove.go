@@ -1,0 +1,28 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Remove deletes the znode of an attempt, in the background if it must be. It returns nil if
+// the znode is gone, is being deleted, or goes with the session of a client that is closed.
+func Remove(ctx context.Context, client *framework.Framework, path string) error {
+	err := client.Delete(ctx, path, framework.Guaranteed())
+	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// TakeBack removes the znode of an attempt that has failed, and returns the cause of the
+// failure.
+func TakeBack(ctx context.Context, client *framework.Framework, path string, cause error) error {
+	if err := Remove(ctx, client, path); err != nil {
+		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
+	}
+	return cause
+}
