@@ -173,7 +173,7 @@ func (b *DistributedDoubleBarrier) look(ctx context.Context, m *member, ready *f
 		// All members of that round have died before they could remove it.
 		now, err := b.snapshot(ctx)
 		if err == nil && now.isOpenBy(ready.Czxid) {
-			_, err = b.close(ctx, now, m.session, framework.CheckOp(m.path)) // which pins the folder
+			_, err = b.close(ctx, now, framework.CheckOp(m.path)) // which pins the folder
 		}
 		return false, err
 	}
@@ -252,16 +252,17 @@ func (b *DistributedDoubleBarrier) open(ctx context.Context, m *member) (bool, e
 // snapshot is what a member that may close the barrier has seen of it. The folder was read
 // before the node that opens the barrier.
 type snapshot struct {
-	folder *framework.Stat // nil if there is none
-	data   []byte          // of the folder
-	ready  *framework.Stat // nil if the barrier is closed
+	session *framework.Session // before the reads
+	folder  *framework.Stat    // nil if there is none
+	data    []byte             // of the folder
+	ready   *framework.Stat    // nil if the barrier is closed
 }
 
 // isOpenBy reports whether the barrier is open, by the node with this czxid.
 func (s snapshot) isOpenBy(czxid int64) bool { return s.ready != nil && s.ready.Czxid == czxid }
 
 func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, error) {
-	var s snapshot
+	s := snapshot{session: b.client.Session()}
 	var folder framework.Stat
 	var absent bool
 	err := b.client.Pipeline(ctx,
@@ -275,13 +276,11 @@ func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, erro
 
 // close removes the node that opens the barrier, unless the barrier was closed since it was
 // seen: the node of the next round has the same name and the same version. So each close
-// also writes the folder, with the data that it has, on condition of its version. It reports
-// whether the node is gone. If that is unknown, or the folder was written by others, the
-// caller looks again. It fails when the session ends: a request that waited for the next one
-// could meet another folder of that name.
-func (b *DistributedDoubleBarrier) close(
-	ctx context.Context, seen snapshot, session *framework.Session, conditions ...framework.Op,
-) (closed bool, err error) {
+// also writes the folder, with the data that it has, on condition of its version. A request
+// that waited for another session could meet another folder of that name, so it is made in the
+// session of the snapshot only. close reports whether the node is gone. If it is not known to
+// be, the caller looks again.
+func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, conditions ...framework.Op) (closed bool, err error) {
 	ops := slices.Concat(conditions, []framework.Op{
 		framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version)),
 		framework.DeleteOp(b.ready()),
@@ -289,10 +288,10 @@ func (b *DistributedDoubleBarrier) close(
 	err = b.client.Retry(ctx, func(ctx context.Context) error {
 		_, err := b.client.Transact(ctx, ops...)
 		return err
-	}, framework.InSession(session))
+	}, framework.InSession(seen.session))
 	var failed *framework.OpError
 	switch {
-	case framework.OutcomeUnknown(err), errors.Is(err, framework.ErrBadVersion):
+	case framework.OutcomeUnknown(err), errors.Is(err, framework.ErrBadVersion), errors.Is(err, framework.ErrSessionEnded):
 		return false, nil
 	case errors.Is(err, framework.ErrNoNode) && errors.As(err, &failed) && (failed.Path == b.path || failed.Path == b.ready()):
 		return true, nil
@@ -308,7 +307,6 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		return err
 	}
 	for {
-		session := b.client.Session()
 		var watch *framework.Watch
 		var ready framework.Stat
 		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready))
@@ -317,7 +315,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		if err != nil && !closed {
 			return err
 		}
-		left, err := b.allLeft(ctx, session, closed, ready, watch)
+		left, err := b.allLeft(ctx, closed, ready, watch)
 		watch.Cancel()
 		if left || err != nil {
 			return err
@@ -328,7 +326,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 // allLeft reports whether all members have left, or waits until that may be so. The barrier
 // is closed for this round, or opened is the node that was seen to open it.
 func (b *DistributedDoubleBarrier) allLeft(
-	ctx context.Context, session *framework.Session, closed bool, opened framework.Stat, watch *framework.Watch,
+	ctx context.Context, closed bool, opened framework.Stat, watch *framework.Watch,
 ) (bool, error) {
 	now, err := b.snapshot(ctx)
 	if err != nil {
@@ -341,11 +339,7 @@ func (b *DistributedDoubleBarrier) allLeft(
 		return b.awaitOlder(ctx)
 	case now.folder.NumChildren == 1 && now.isOpenBy(opened.Czxid):
 		// The node that opens the barrier was there before and after, so it is the only child.
-		left, err := b.close(ctx, now, session)
-		if errors.Is(err, framework.ErrSessionEnded) {
-			return false, nil // look again, in the next session
-		}
-		return left, err
+		return b.close(ctx, now)
 	default:
 		return false, b.awaitClose(ctx, watch)
 	}

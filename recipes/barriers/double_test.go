@@ -474,6 +474,28 @@ func TestALateCloseOfALeaverSparesTheNextRound(t *testing.T) {
 	})
 }
 
+// A close whose session has ended is not made in the next one: the folder may be another one of
+// that name, with the same version.
+func TestACloseIsMadeInItsSessionOnly(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	b := newDouble(t, client, 1)
+	require.NoError(t, b.Enter(withLimit(t)))
+
+	closed, err := b.CloseAfter(withLimit(t), func() {
+		ended := client.Session()
+		zktest.KillSession(t, client)
+		zktest.Await(t, ended.Done(), "the end of the session")
+		require.NoError(t, client.BlockUntilConnected(withLimit(t)))
+	})
+
+	require.NoError(t, err)
+	require.False(t, closed)
+	require.Equal(t, []string{"ready"}, awaitChildren(t, client, 1))
+	require.NoError(t, b.Leave(withLimit(t)))
+	awaitChildren(t, client, 0)
+}
+
 // A client that writes the folder of a barrier has not closed it.
 func TestAWriteOfTheFolderClosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

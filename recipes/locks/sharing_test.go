@@ -235,8 +235,8 @@ func TestAReleaseWakesNoCrowd(t *testing.T) {
 	})
 }
 
-// gatedDriver has an order of its own beside that of mutexes. Once closed, its gate keeps one
-// acquisition that asks about its order.
+// gatedDriver does not share its order of the queue with mutexes. While closed is set, the next
+// call of Shrinks reports that it was reached and waits until open is closed.
 type gatedDriver struct {
 	locks.StandardLockInternalsDriver
 	closed        *atomic.Bool

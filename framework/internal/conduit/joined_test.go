@@ -337,7 +337,7 @@ func TestTheVersionIsAskedForWhenItMatters(t *testing.T) {
 	require.Empty(t, asked)
 }
 
-// A request that several reads share is not longer than those of callers may be.
+// A request that several reads share keeps to the maximum for requests of callers.
 func TestASharedRequestIsNoLongerThanOthers(t *testing.T) {
 	c := newLine(t, "3.8.0")
 	c.owner.cfg.MaxRequest = 100

@@ -240,7 +240,7 @@ func TestManyWatchesAreSetAgainInFrames(t *testing.T) {
 	require.Equal(t, 5, l.r.Active())
 }
 
-// TestWatchesAreSetAgainInRequestsThatAreSent: none is longer than those of callers may be.
+// TestWatchesAreSetAgainInRequestsThatAreSent: they keep to the maximum for requests of callers.
 func TestWatchesAreSetAgainInRequestsThatAreSent(t *testing.T) {
 	l := newLine(t)
 	const longest = 1024
