@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // settings are the flags that every verb has.
 type settings struct {
 	servers                   string
-	tls                       bool
+	tls                       *bool // nil without a word about it
 	ca, cert, key, serverName string
 	auth                      string
 	timeout, session          time.Duration
@@ -28,23 +29,46 @@ type settings struct {
 }
 
 // fromEnvironment returns the settings that hold without flags.
-func fromEnvironment(getenv func(string) string) settings {
+func fromEnvironment(getenv func(string) string) (settings, error) {
 	own := func(name string) string { return getenv("CURATOR_" + name) }
-	return settings{
-		servers: cmp.Or(own("SERVERS"), "127.0.0.1:2181"), tls: own("TLS") == "1", ca: own("CA"), cert: own("CERT"), key: own("KEY"),
+	s := settings{
+		servers: cmp.Or(own("SERVERS"), "127.0.0.1:2181"), ca: own("CA"), cert: own("CERT"), key: own("KEY"),
 		serverName: own("SERVER_NAME"), auth: own("AUTH"), timeout: 15 * time.Second, session: 20 * time.Second, output: "table",
 	}
+	if text := own("TLS"); text != "" {
+		if err := s.setTLS(text); err != nil {
+			return s, usage("CURATOR_TLS=%s: %w", text, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *settings) setTLS(text string) error {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return errors.New("expected 1 or 0, or true or false")
+	}
+	s.tls = &on
+	return nil
+}
+
+// isEncrypted reports whether to connect with TLS. A setting that only TLS has turns it on.
+func (s *settings) isEncrypted() bool {
+	if s.tls != nil {
+		return *s.tls
+	}
+	return s.ca != "" || s.cert != "" || s.key != "" || s.serverName != ""
 }
 
 // register adds the flags, whose defaults are the present settings.
 func (s *settings) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.servers, "servers", s.servers, "`servers` of ZooKeeper, host:port,..., with a chroot at the end")
-	fs.BoolVar(&s.tls, "tls", s.tls, "connect with TLS")
+	fs.BoolFunc("tls", "connect with TLS; on if one of the next four is given", s.setTLS)
 	fs.StringVar(&s.ca, "ca", s.ca, "`file` with the certificates that sign the servers' certificates")
 	fs.StringVar(&s.cert, "cert", s.cert, "`file` with the certificate of this client")
 	fs.StringVar(&s.key, "key", s.key, "`file` with the key of this client")
 	fs.StringVar(&s.serverName, "server-name", s.serverName, "`name` in the certificates of the servers")
-	fs.DurationVar(&s.timeout, "timeout", s.timeout, "`time` after which a verb gives up, or for verbs that go on, the attempt to connect")
+	fs.DurationVar(&s.timeout, "timeout", s.timeout, "`time` after which an attempt to connect is given up, and a verb that makes a few requests")
 	fs.DurationVar(&s.session, "session-timeout", s.session, "session timeout to ask for")
 	fs.StringVar(&s.output, "o", s.output, "`format`: table, wide or json")
 	fs.BoolVar(&s.verbose, "v", s.verbose, "log what the client does")
@@ -80,7 +104,7 @@ func (c *call) clientOptions() ([]framework.Option, error) {
 	opts := []framework.Option{
 		framework.WithSessionTimeout(c.session), framework.WithConnectionTimeout(c.timeout), framework.WithLogger(c.logger()),
 	}
-	if c.tls || c.ca != "" || c.cert != "" {
+	if c.isEncrypted() {
 		cfg, err := c.tlsConfig()
 		if err != nil {
 			return nil, usage("%w", err)
@@ -116,7 +140,10 @@ func (c *call) tlsConfig() (*tls.Config, error) {
 			return nil, fmt.Errorf("-ca %s: no certificate in it", c.ca)
 		}
 	}
-	if c.cert != "" || c.key != "" {
+	if (c.cert == "") != (c.key == "") {
+		return nil, errors.New("-cert and -key: one of them, expected both or neither")
+	}
+	if c.cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 		if err != nil {
 			return nil, fmt.Errorf("-cert and -key: %w", err)

@@ -29,19 +29,19 @@ type record struct {
 // aclWindow is how many access control lists are asked for at a time.
 const aclWindow = 32
 
-// records reads a subtree without what belongs to sessions.
-func (c *call) records(ctx context.Context, root string) (list []record, ephemerals int, err error) {
+// records reads a subtree, and the paths of what belongs to sessions apart from it.
+func (c *call) records(ctx context.Context, root string) (list []record, ephemerals []string, err error) {
 	nodes, err := inspect.Tree(ctx, c.client, root)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	var paths []string
 	for _, z := range nodes {
 		switch {
 		case z.Err != nil:
-			return nil, 0, z.Err
+			return nil, nil, z.Err
 		case z.Stat.EphemeralOwner != 0:
-			ephemerals++
+			ephemerals = append(ephemerals, z.Path)
 			continue
 		}
 		paths = append(paths, z.Path)
@@ -72,7 +72,7 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 	if failed < 0 {
 		return list, ephemerals, progress.finish(ctx, nil)
 	}
-	return nil, 0, progress.finish(ctx, errs[failed])
+	return nil, nil, progress.finish(ctx, errs[failed])
 }
 
 func verbExport(*flag.FlagSet) func(context.Context, *call) error {
@@ -91,7 +91,7 @@ func verbExport(*flag.FlagSet) func(context.Context, *call) error {
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		c.complainf("exported %d znodes, left out %d ephemeral ones\n", len(list), ephemerals)
+		c.complainf("exported %d znodes, left out %d ephemeral ones\n", len(list), len(ephemerals))
 		return nil
 	}
 }
@@ -160,17 +160,14 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 	if err != nil {
 		return err
 	}
-	changed := 0
-	for _, d := range differs {
-		if d.kind == "changed" {
-			changed++
-		}
-	}
+	changed, occupied := ofKind(differs, "changed"), ofKind(differs, "occupied")
 	switch {
-	case changed > 0 && !overwrite:
-		return fmt.Errorf("%d znodes exist and differ, the first is %s; nothing was done", changed, firstChanged(differs))
-	case changed > 0 && !yes:
-		return usage("%d znodes would be changed; nothing was done: -yes is missing", changed)
+	case len(occupied) > 0:
+		return fmt.Errorf("%d znodes exist and are ephemeral, the first is %s; nothing was done", len(occupied), occupied[0].path)
+	case len(changed) > 0 && !overwrite:
+		return fmt.Errorf("%d znodes exist and differ, the first is %s; nothing was done", len(changed), changed[0].path)
+	case len(changed) > 0 && !yes:
+		return usage("%d znodes would be changed; nothing was done: -yes is missing", len(changed))
 	}
 	slices.SortStableFunc(differs, func(a, b difference) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
 	differs = slices.DeleteFunc(differs, func(d difference) bool { return d.kind == "removed" })
@@ -188,13 +185,8 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 	return nil
 }
 
-func firstChanged(differs []difference) string {
-	for _, d := range differs {
-		if d.kind == "changed" {
-			return d.path
-		}
-	}
-	return ""
+func ofKind(differs []difference, kind string) []difference {
+	return slices.DeleteFunc(slices.Clone(differs), func(d difference) bool { return d.kind != kind })
 }
 
 func (c *call) writeOne(ctx context.Context, d difference) error {
@@ -209,7 +201,8 @@ func (c *call) writeOne(ctx context.Context, d difference) error {
 }
 
 // difference is one between records and znodes, as the records see it: a znode is added by
-// them, changed by them, or they do not have it.
+// them, changed by them, or they do not have it ("removed"). It is occupied if they would
+// replace one that belongs to a session.
 type difference struct {
 	kind   string
 	path   string
@@ -218,7 +211,7 @@ type difference struct {
 
 // differences compares records with what is at root.
 func (c *call) differences(ctx context.Context, root string, list []record) ([]difference, error) {
-	present, _, err := c.records(ctx, root)
+	present, ephemerals, err := c.records(ctx, root)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return nil, err
 	}
@@ -231,6 +224,8 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 		is, found := known[r.Path]
 		delete(known, r.Path)
 		switch {
+		case slices.Contains(ephemerals, join(root, r.Path)):
+			differs = append(differs, difference{"occupied", join(root, r.Path), r})
 		case !found:
 			differs = append(differs, difference{"added", join(root, r.Path), r})
 		case !bytes.Equal(is.Data, r.Data) || !slices.Equal(is.ACL, r.ACL):
@@ -296,8 +291,8 @@ func verbCp(fs *flag.FlagSet) func(context.Context, *call) error {
 		if err != nil {
 			return err
 		}
-		if ephemerals > 0 {
-			c.complainf("left out %d ephemeral znodes\n", ephemerals)
+		if len(ephemerals) > 0 {
+			c.complainf("left out %d ephemeral znodes\n", len(ephemerals))
 		}
 		return c.write(ctx, to, list, false, false)
 	}

@@ -1,4 +1,4 @@
-// Command curatorctl shows and changes what lives in a ZooKeeper: locks with their holders and
+// Command curatorctl shows and changes what lives in a ZooKeeper ensemble: locks with their holders and
 // waiters, servers, sessions, and the znodes themselves. It also runs commands under locks, as
 // flock(1) does.
 //
@@ -7,8 +7,8 @@
 //	curatorctl lock show /locks/report
 //	curatorctl lock run -w 30s /locks/report -- ./report.sh
 //
-// "curatorctl help" lists the verbs, and "curatorctl help VERB" the flags of one. What follows
-// -- is no flag, as the data in: curatorctl set /offset -- -5.
+// "curatorctl help" lists the verbs, and "curatorctl help VERB" the flags of one. Arguments
+// after -- are never flags: curatorctl set /offset -- -5.
 //
 // # Servers and credentials
 //
@@ -16,11 +16,18 @@
 // the machine see those.
 //
 //	-servers, CURATOR_SERVERS          host:port,..., with a chroot at the end; default 127.0.0.1:2181
-//	-tls, CURATOR_TLS=1                connect with TLS
+//	-tls, CURATOR_TLS=1                connect with TLS; 0 or -tls=false does not
 //	-ca, CURATOR_CA                    file with the certificates that sign the servers'
 //	-cert, -key, CURATOR_CERT, _KEY    files with the certificate and key of this client
 //	-server-name, CURATOR_SERVER_NAME  name in the servers' certificates
 //	CURATOR_AUTH                       scheme:credential, such as digest:user:password
+//
+// A certificate, a key or a server name turns TLS on where nothing is said about it. An attempt
+// to connect is given up after -timeout, by default 15 seconds. So is a verb, unless the time
+// that it takes depends on its input or on the size of a subtree.
+//
+// The default policy of lock run and elect writes heartbeats, and needs permission to create
+// znodes at the root for that; -policy session does not.
 //
 // # Labels
 //
@@ -59,8 +66,10 @@
 // Those that destroy, rm -r, lock break and import -overwrite, say what they are about to do
 // and need -yes.
 //
-// cp and export need the ADMIN permission where a list has digests, since the server masks them
-// for other clients. Without it they fail and write nothing.
+// cp, export, import and diff need the ADMIN permission where a list that they read has digests,
+// since the server masks them for other clients. Without it they fail and write nothing. cp and
+// import give each znode its list when they create it, so they need the permission to create
+// znodes by the lists that they write.
 //
 // While the standard error is a terminal, export, import, cp and rm -r show there how far they
 // are. When a signal ends them, they say how many znodes they have read, written or deleted. A

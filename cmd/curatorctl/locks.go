@@ -76,7 +76,12 @@ func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
 	waiting := fs.Duration("waiting-longer", 0, "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any")
 	return func(ctx context.Context, c *call) error {
 		path := c.arg(0, "/")
-		if *watch {
+		switch {
+		case *watch && *waiting != 0:
+			return usage("locks: -w together with -waiting-longer, expected one of them")
+		case *waiting < 0:
+			return usage("locks: -waiting-longer %v, expected more than 0", *waiting)
+		case *watch:
 			return c.watchLocks(ctx, path)
 		}
 		ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -93,9 +98,7 @@ func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
 			}
 			rows = append(rows, row)
 		}
-		for _, p := range survey.Unreadable {
-			c.complainf("curatorctl: %s may not be listed\n", printable(p))
-		}
+		c.complainOf(survey.Unreadable)
 		if err := c.writeLocks(rows); err != nil {
 			return err
 		}
@@ -103,6 +106,13 @@ func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
 			return &exit{status: exitFound}
 		}
 		return nil
+	}
+}
+
+// complainOf names the znodes below which there may be locks that are not shown.
+func (c *call) complainOf(unreadable []string) {
+	for _, p := range unreadable {
+		c.complainf("curatorctl: %s may not be listed\n", printable(p))
 	}
 }
 

@@ -63,7 +63,7 @@ type verb struct {
 	least    int
 	most     int // -1 for any number
 	about    string
-	follows  bool // runs until it is stopped: -timeout bounds the connecting only
+	lasts    bool // as long as its input or its work, or until it is stopped: -timeout bounds the connecting only
 	verbatim bool // what comes after the first argument is a command with flags of its own
 	offline  bool // needs no server
 	apart    bool // asks servers one by one: its client is not connected
@@ -137,7 +137,10 @@ func (p program) complainf(format string, args ...any) { _, _ = fmt.Fprintf(p.st
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
 
 func (p program) dispatch(ctx context.Context, args []string) error {
-	s := fromEnvironment(p.getenv)
+	s, err := fromEnvironment(p.getenv)
+	if err != nil {
+		return err
+	}
 	early := flag.NewFlagSet("curatorctl", flag.ContinueOnError)
 	early.SetOutput(io.Discard)
 	s.register(early) // those before the verb
@@ -206,7 +209,7 @@ func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string
 	if err != nil {
 		return err
 	}
-	if !v.follows {
+	if !v.lasts {
 		ctx = limited
 	}
 	err = action(ctx, c)
@@ -333,12 +336,16 @@ func (p program) help(words []string) error {
 }
 
 func (p program) helpVerb(v *verb) error {
-	c := &call{program: p, settings: fromEnvironment(p.getenv)}
+	s, err := fromEnvironment(p.getenv)
+	if err != nil {
+		return err
+	}
+	c := &call{program: p, settings: s}
 	fs, _ := c.flagSet(v)
 	var b strings.Builder
 	fmt.Fprintf(&b, "curatorctl %s: %s\n\nFlags:\n", strings.TrimSpace(v.name+" "+v.args), v.about)
 	fs.SetOutput(&b)
 	fs.PrintDefaults()
-	_, err := io.WriteString(p.stdout, b.String())
+	_, err = io.WriteString(p.stdout, b.String())
 	return err
 }

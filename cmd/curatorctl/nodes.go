@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -120,14 +121,28 @@ func (c *call) input(ctx context.Context, missing []byte) ([]byte, error) {
 	}
 }
 
+// versionFlag adds the flag for the version that a znode must have.
+func versionFlag(fs *flag.FlagSet) *int32 {
+	version := int32(-1)
+	fs.Func("version", "`version` that the znode must have; -1, the default, for any", func(text string) error {
+		number, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || number < -1 {
+			return fmt.Errorf("expected -1 to %d", math.MaxInt32)
+		}
+		version = int32(number)
+		return nil
+	})
+	return &version
+}
+
 func verbSet(fs *flag.FlagSet) func(context.Context, *call) error {
-	version := fs.Int("version", -1, "`version` that the znode must have; -1 for any")
+	version := versionFlag(fs)
 	return func(ctx context.Context, c *call) error {
 		data, err := c.input(ctx, nil)
 		if err != nil {
 			return err
 		}
-		return c.client.Set(ctx, c.args[0], data, framework.WithVersion(int32(*version))) //nolint:gosec // the server knows all versions
+		return c.client.Set(ctx, c.args[0], data, framework.WithVersion(*version))
 	}
 }
 
@@ -167,7 +182,7 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 
 func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
 	recursive := fs.Bool("r", false, "delete what is below, too")
-	version := fs.Int("version", -1, "`version` that the znode must have; -1 for any")
+	version := versionFlag(fs)
 	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {
 		if *recursive && *version != -1 {
@@ -175,7 +190,7 @@ func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
 		}
 		if !*recursive {
 			for _, p := range c.args {
-				if err := c.client.Delete(ctx, p, framework.WithVersion(int32(*version))); err != nil { //nolint:gosec // as above
+				if err := c.client.Delete(ctx, p, framework.WithVersion(*version)); err != nil {
 					return err
 				}
 			}

@@ -49,6 +49,10 @@ func (u *underLock) register(fs *flag.FlagSet) {
 }
 
 func (u *underLock) validate(c *call) error {
+	name := "lock run"
+	if u.election {
+		name = "elect"
+	}
 	kinds := 0
 	for _, given := range []bool{u.shared, u.exclusive, u.permits != 0, u.once != ""} {
 		if given {
@@ -57,17 +61,17 @@ func (u *underLock) validate(c *call) error {
 	}
 	switch {
 	case len(c.command) == 0:
-		return usage("lock run: command missing, expected it after --")
+		return usage("%s: command missing, expected it after --", name)
 	case kinds > 1:
-		return usage("lock run: expected one of -shared, -exclusive, -permits and -once")
+		return usage("%s: expected one of -shared, -exclusive, -permits and -once", name)
 	case u.noWait && (u.wait != 0 || u.once != ""):
-		return usage("lock run: -n together with -w or -once, expected one of them")
+		return usage("%s: -n together with -w or -once, expected one of them", name)
 	case u.wait < 0, u.maxHold < 0, u.grace < 0:
-		return usage("lock run: a negative time, expected 0 or more")
+		return usage("%s: a negative time, expected 0 or more", name)
 	case u.permits < 0:
-		return usage("lock run: -permits %d, expected 1 or more", u.permits)
+		return usage("%s: -permits %d, expected 1 or more", name, u.permits)
 	case u.conflict < 0 || u.conflict > math.MaxUint8:
-		return usage("lock run: -E %d, expected 0 to 255", u.conflict)
+		return usage("%s: -E %d, expected 0 to 255", name, u.conflict)
 	}
 	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy} {
 		if policy.String() == u.policyName {
@@ -75,7 +79,7 @@ func (u *underLock) validate(c *call) error {
 			return nil
 		}
 	}
-	return usage("lock run: -policy %q, expected standard, session or quorum", u.policyName)
+	return usage("%s: -policy %q, expected standard, session or quorum", name, u.policyName)
 }
 
 // verbLockRun runs a command under a lock.
@@ -95,7 +99,10 @@ func verbElect(fs *flag.FlagSet) func(context.Context, *call) error {
 	u.register(fs)
 	listen := fs.Bool("l", false, "only name the leader, with a line for each change")
 	return func(ctx context.Context, c *call) error {
-		if *listen {
+		switch {
+		case *listen && len(c.command) > 0:
+			return usage("elect: %q after -l PATH, expected nothing; flags come before PATH", c.command[0])
+		case *listen:
 			return c.observe(ctx)
 		}
 		return u.run(ctx, c)
@@ -114,7 +121,7 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 		return &exit{status, err}
 	}
 	ctx, waiting := c.waitFor(ctx, u.wait)
-	defer waiting.stop()
+	defer waiting.end()
 	if u.once != "" {
 		return u.runOnce(ctx, c, waiting)
 	}
@@ -130,8 +137,9 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 	if err != nil {
 		return u.notAcquired(ctx, c, err)
 	}
-	waiting.stop()
-	err = u.supervise(c, lease)
+	if err = waiting.stop(); err == nil {
+		err = u.supervise(c, lease)
+	}
 	return afterRelease(c, err, lease.Release(context.WithoutCancel(ctx)))
 }
 
@@ -223,7 +231,9 @@ func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) erro
 	began := false
 	_, err = once.Do(ctx, u.once, func(ctx context.Context) error {
 		began = true
-		waiting.stop()
+		if err := waiting.stop(); err != nil {
+			return err
+		}
 		return u.supervise(c, locks.LeaseFrom(ctx))
 	})
 	if err != nil && !began {
@@ -234,13 +244,14 @@ func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) erro
 
 // waiting bounds the wait for a lock, and ends it at a signal.
 type waiting struct {
-	timer *time.Timer
-	done  chan struct{}
-	ended chan struct{}
-	over  bool
+	timer  *time.Timer
+	done   chan struct{}
+	ended  chan struct{}
+	over   bool
+	signal error // that has ended it; read after ended
 }
 
-// waitFor returns a context for an acquisition. After stop signals are for the command.
+// waitFor returns a context for an acquisition. After stop, signals are for the command.
 func (c *call) waitFor(ctx context.Context, limit time.Duration) (context.Context, *waiting) {
 	ctx, end := context.WithCancelCause(ctx)
 	w := &waiting{done: make(chan struct{}), ended: make(chan struct{})}
@@ -253,7 +264,8 @@ func (c *call) waitFor(ctx context.Context, limit time.Duration) (context.Contex
 			select {
 			case s := <-c.signals:
 				if number, ok := s.(syscall.Signal); ok && endsWait(number) {
-					end(signalError{number})
+					w.signal = signalError{number}
+					end(w.signal)
 				}
 			case <-w.done:
 				return
@@ -263,7 +275,17 @@ func (c *call) waitFor(ctx context.Context, limit time.Duration) (context.Contex
 	return ctx, w
 }
 
-func (w *waiting) stop() {
+// stop ends the wait, and returns an error if a signal has come before.
+func (w *waiting) stop() error {
+	w.end()
+	var signalled signalError
+	if errors.As(w.signal, &signalled) {
+		return &exit{exitSignal + int(signalled.number), fmt.Errorf("the command was not started: %w", signalled)}
+	}
+	return nil
+}
+
+func (w *waiting) end() {
 	if w.over {
 		return
 	}
@@ -278,7 +300,7 @@ func (w *waiting) stop() {
 // observe prints the leader, and each change.
 func (c *call) observe(ctx context.Context) error {
 	ctx, waiting := c.waitFor(ctx, 0)
-	defer waiting.stop()
+	defer waiting.end()
 	latch, err := leader.NewLeaderLatch(c.client, c.args[0])
 	if err != nil {
 		return usage("%w", err)

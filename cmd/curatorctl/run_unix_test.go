@@ -396,6 +396,20 @@ func TestASignalEndsTheWait(t *testing.T) {
 	require.Equal(t, "[]\n", curatorctl(t, server.Addr(), "", "locks", "-o", "json").stdout)
 }
 
+// TestASignalAtTheGrantStartsNoCommand: one that has come by then is not lost.
+func TestASignalAtTheGrantStartsNoCommand(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	c := &call{program: program{signals: signals}}
+	ctx, waiting := c.waitFor(t.Context(), 0)
+	signals <- syscall.SIGTERM
+	zktest.Await(t, ctx.Done(), "the signal")
+
+	err := waiting.stop()
+
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOf(err))
+	require.ErrorContains(t, err, "the command was not started: ended by signal: terminated")
+}
+
 // TestASignalEndsTheInput that does not come. A verb goes on after SIGCONT.
 func TestASignalEndsTheInput(t *testing.T) {
 	server := zktest.NewServer(t)

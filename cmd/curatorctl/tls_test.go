@@ -74,6 +74,15 @@ func TestTLS(t *testing.T) {
 	require.Zero(t, got.status, got.stderr)
 	require.Contains(t, got.stdout, "standalone")
 
+	env["CURATOR_TLS"] = "yes"
+	got = run(env, "get", "/secret")
+	require.Equal(t, outcome{stderr: "curatorctl: CURATOR_TLS=yes: expected 1 or 0, or true or false\n", status: exitUsage}, got)
+	env["CURATOR_TLS"] = "false"
+	require.Equal(t, exitUnavailable, run(env, "get", "-timeout", "1s", "/secret").status)
+	delete(env, "CURATOR_TLS")
+	require.Equal(t, outcome{stdout: "by flags"}, run(env, "get", "/secret"))
+	require.Equal(t, exitUnavailable, run(env, "get", "-timeout", "1s", "-tls=false", "/secret").status)
+
 	for name, test := range map[string]struct {
 		args   []string
 		status int
@@ -85,7 +94,9 @@ func TestTLS(t *testing.T) {
 		"no certificate":              {[]string{"-ca", serverCert, "-server-name", "zookeeper.example"}, exitUnavailable, "curatorctl: "},
 		"a file without certificates": {[]string{"-ca", clientKey}, exitUsage, "-ca " + clientKey + ": no certificate in it"},
 		"a file that is missing":      {[]string{"-ca", "/no/such/file"}, exitUsage, "-ca: open /no/such/file: no such file"},
-		"a certificate without a key": {[]string{"-cert", clientCert}, exitUsage, "-cert and -key: "},
+		"a certificate without a key": {[]string{"-cert", clientCert}, exitUsage, "-cert and -key: one of them, expected both or neither"},
+		"a key without a certificate": {[]string{"-key", clientKey}, exitUsage, "-cert and -key: one of them, expected both or neither"},
+		"only a name":                 {[]string{"-server-name", "zookeeper.example"}, exitUnavailable, "x509: certificate signed by unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got outcome

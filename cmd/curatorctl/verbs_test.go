@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -195,6 +196,8 @@ $ diff /to FILE
 [2]
 changed  /to/box
 removed  /to/more
+$ cp /from/a /from/mine
+[1] curatorctl: 1 znodes exist and are ephemeral, the first is /from/mine; nothing was done
 $ diff -o json /to FILE
 [2]
 {"difference":"changed","path":"/to/box"}
@@ -551,6 +554,22 @@ $ ls -servers http://zk1
 [64] curatorctl: framework: *
 $ ls -ca /no/such/file
 [64] curatorctl: -ca: open /no/such/file: *
+$ ls -tls=maybe
+[64] curatorctl: ls: invalid boolean value "maybe" for -tls: expected 1 or 0, or true or false; see curatorctl help ls
+$ set -version 4294967295 /a data
+[64] curatorctl: set: invalid value "4294967295" for flag -version: expected -1 to 2147483647; see curatorctl help set
+$ rm -version -2 /a
+[64] curatorctl: rm: invalid value "-2" for flag -version: expected -1 to 2147483647; see curatorctl help rm
+$ locks -w -waiting-longer 1m
+[64] curatorctl: locks: -w together with -waiting-longer, expected one of them
+$ locks -waiting-longer -1m
+[64] curatorctl: locks: -waiting-longer -1m0s, expected more than 0
+$ lock run /a
+[64] curatorctl: lock run: command missing, expected it after --
+$ elect /a
+[64] curatorctl: elect: command missing, expected it after --
+$ elect -l /a -o json
+[64] curatorctl: elect: "-o" after -l PATH, expected nothing; flags come before PATH
 $ -o json ls
 ["zookeeper"]
 $ ls / -o json
@@ -582,6 +601,30 @@ $ completion tcsh
 	got := curatorctl(t, server.Addr(), "")
 	require.Equal(t, exitUsage, got.status)
 	require.Contains(t, got.stderr, "verb missing")
+}
+
+// TestTheTimeoutSparesInput: a verb that reads gives its writer time.
+func TestTheTimeoutSparesInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		var stdout, stderr bytes.Buffer
+		p := program{
+			stdin: io.MultiReader(slowReader(time.Hour), strings.NewReader("at last")), stdout: &stdout, stderr: &stderr,
+			getenv:  func(string) string { return "" },
+			options: []framework.Option{framework.WithDialer(server.Dial)},
+		}
+		require.Equal(t, exitDone, p.run(t.Context(), []string{"create", "-timeout", "5s", "/late", "-"}), stderr.String())
+		require.Equal(t, exitDone, p.run(t.Context(), []string{"get", "/late"}), stderr.String())
+		require.Equal(t, "/late\nat last", stdout.String())
+	})
+}
+
+// slowReader is at its end after a while.
+type slowReader time.Duration
+
+func (r slowReader) Read([]byte) (int, error) {
+	time.Sleep(time.Duration(r))
+	return 0, io.EOF
 }
 
 // TestNoPermission has a status of its own.

@@ -99,6 +99,7 @@ func (c *call) listAgain(ctx context.Context, path string, known map[string]lock
 	if err != nil {
 		return err
 	}
+	c.complainOf(survey.Unreadable)
 	clear(known)
 	var rows []lockRow
 	for _, r := range survey.Recipes {
