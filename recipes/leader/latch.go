@@ -323,7 +323,7 @@ func (l *LeaderLatch) HasLeadership() bool {
 // next candidate. The latch then stands again, as the last in the queue. Resign
 // waits until the server has confirmed that the node is gone, or ctx ends, or for
 // ten seconds if ctx has no deadline or has ended already. It returns nil if the
-// latch does not lead, and a [*locks.LostError] if the leadership was lost before.
+// latch does not lead, and a [*locks.LostError] if the leadership is lost meanwhile.
 func (l *LeaderLatch) Resign(ctx context.Context) error {
 	l.mu.Lock()
 	lease := l.lease

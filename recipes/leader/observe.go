@@ -93,8 +93,11 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 	if !o.began || token != o.leads {
 		if token != 0 && token < o.newest && !o.synced {
 			// This server may be behind the one that has shown the newer leader.
+			if err := o.client.Sync(ctx, o.internals.Path()); err != nil {
+				return err
+			}
 			o.queue, o.synced = nil, true
-			return o.client.Sync(ctx, o.internals.Path())
+			return nil
 		}
 		o.began, o.leads, o.newest = true, token, max(token, o.newest)
 		o.telemetry.saw(leader != nil)

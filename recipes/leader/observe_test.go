@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -186,5 +188,31 @@ func TestAnObserverSyncsBeforeEachOlderLeader(t *testing.T) {
 		require.Equal(t, "b", next.Identity)
 		require.Equal(t, 1, syncs, "it has asked again behind a sync")
 		awaitLeadership(t, second)
+	})
+}
+
+// A sync that has failed has brought no server up to date.
+func TestAnObserverSyncsUntilItSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		watcher := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
+		awaitLeadership(t, started(t, zktest.Client(t, server), leader.WithID("a")))
+		server.Intercept(zkserver.Nth(1, zkserver.OpSync, zkserver.LoseRequest))
+		var seen *locks.Participant
+
+		err := newLatch(t, watcher).ObserveAfter(withLimit(t), math.MaxInt64, func(l *locks.Participant, _ error) bool {
+			seen = l
+			return false
+		})
+
+		require.NoError(t, err)
+		require.Equal(t, "a", seen.Identity)
+		syncs := 0
+		for _, e := range server.Log() {
+			if e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSync {
+				syncs++
+			}
+		}
+		require.Equal(t, 1, syncs, "after the one that was lost")
 	})
 }

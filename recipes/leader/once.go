@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // When fn returns nil the key is marked as done, in a transaction that fails if
 // the lock is no longer held. If that cannot be confirmed, Do returns true and
 // an error: [*locks.LostError] if the lock was lost, so that another replica may
-// run the key, or one for which [framework.OutcomeUnknown] is true. When fn
+// run the key unless [framework.OutcomeUnknown] is true for the error. When fn
 // returns an error, Do returns true and the error, and the key is free for another run,
 // except under [NeverAgain]. There Do returns false and an error if the marker cannot be
 // confirmed: fn has not run, and if [framework.OutcomeUnknown] is true for the error, the key
@@ -209,6 +210,7 @@ func (o *Once) mark(ctx context.Context, key string) (bool, error) {
 		return false, err
 	}
 	data := strconv.AppendInt(nil, lease.Token(), 10)
+	var doubt error // of the first attempt; what refuses a later one does not settle it
 	for {
 		_, err := lease.Transact(ctx, framework.CreateOp(o.marker(key), data))
 		switch {
@@ -217,9 +219,12 @@ func (o *Once) mark(ctx context.Context, key string) (bool, error) {
 			return true, nil
 		case errors.Is(err, framework.ErrNodeExists):
 			return o.isOurs(ctx, key, data)
+		case !framework.OutcomeUnknown(err) && doubt != nil:
+			return false, fmt.Errorf("%w (and then %w)", doubt, err)
 		case !framework.OutcomeUnknown(err):
 			return false, err
 		}
+		doubt = cmp.Or(doubt, err)
 		// The marker may be there or still on its way. Ask; and if it is not there
 		// write it again, which the first one would make fail.
 		ours, readErr := o.isOurs(ctx, key, data)
@@ -234,6 +239,9 @@ func (o *Once) mark(ctx context.Context, key string) (bool, error) {
 
 // isOurs reports whether the marker of a key has been written by this run.
 func (o *Once) isOurs(ctx context.Context, key string, data []byte) (bool, error) {
+	if err := o.client.Sync(ctx, o.marker(key)); err != nil {
+		return false, err
+	}
 	have, err := o.client.Get(ctx, o.marker(key))
 	return err == nil && string(have) == string(data), err
 }

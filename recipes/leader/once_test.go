@@ -163,6 +163,24 @@ func TestAFaultAtTheMarkerIsOneRun(t *testing.T) {
 	}
 }
 
+// A lock that is lost while its marker is in doubt does not settle the doubt.
+func TestADoubtAboutTheMarkerStays(t *testing.T) {
+	for name, opts := range map[string][]leader.OnceOption{"by default": nil, "never again": {leader.NeverAgain()}} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server, framework.WithErrorPolicy(framework.StandardErrorPolicy))
+			server.Intercept(zkserver.Nth(1, zkserver.OpMulti, zkserver.LoseRequest))
+
+			ran, err := newOnce(t, client, opts...).Do(withLimit(t), "a", func(context.Context) error { return nil })
+
+			require.Equal(t, opts == nil, ran)
+			require.True(t, framework.OutcomeUnknown(err), "%v", err)
+			var lost *locks.LostError
+			require.ErrorAs(t, err, &lost)
+		})
+	}
+}
+
 func TestTheMarkerOutlivesTheCaller(t *testing.T) {
 	once := newOnce(t, zktest.Client(t, zktest.NewServer(t)))
 	ctx, cancel := context.WithCancel(t.Context())

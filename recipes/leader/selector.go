@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,8 +68,9 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 // Run returns the error of lead, or why it did not come to lead. After a call of
 // [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands again
 // instead. Then the errors of lead are logged and end only their term; pauses of
-// up to 30 s lie between terms that fail. It ends with ctx, whose error it
-// returns, when lead returns [ErrStop], with nil, or when the client is closed.
+// up to 30 s lie between terms that fail. It ends when lead returns [ErrStop],
+// with nil, when the client is closed, or with ctx: then it returns the error of
+// the last term, or that of ctx if lead has returned nil.
 //
 // A panic of lead gives the leadership up, ends Run, and reaches its caller, even
 // under [WithAutoRequeue]. So does a panic of user code that requests call, such as
@@ -98,11 +100,13 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 		switch {
 		case errors.Is(err, ErrStop):
 			return nil
-		case ctx.Err() != nil || s.isClosed(err):
+		case s.isClosed(err):
 			return err
 		case !s.again():
 			running = false // and another Run may be under way by now
 			return err
+		case ctx.Err() != nil:
+			return cmp.Or(err, attempt.Interrupted(ctx))
 		case err == nil:
 			p.Reset()
 		default:

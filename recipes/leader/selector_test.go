@@ -72,6 +72,15 @@ func TestLeadershipRotates(t *testing.T) {
 	})
 }
 
+func TestAutoRequeueEndsWithItsContext(t *testing.T) {
+	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
+	ctx, cancel := context.WithCancel(withLimit(t))
+
+	err := selector.Run(ctx, func(ctx context.Context) error { cancel(); return nil })
+
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		selector := newSelector(t, zktest.Client(t, server), leader.WithAutoRequeue())

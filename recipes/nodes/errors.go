@@ -16,6 +16,10 @@ var (
 	// ErrClosed reports a call on a node or a group that is closed.
 	ErrClosed = errors.New("closed")
 
+	// ErrNotCreated reports that the znode has not been created yet, and that no
+	// attempt has failed.
+	ErrNotCreated = errors.New("not created yet")
+
 	// ErrDeleted is the reason in a [Change] when another client has deleted the
 	// znode, or a server has because its session ended. It is created again.
 	ErrDeleted = errors.New("the znode was deleted")

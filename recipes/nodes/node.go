@@ -126,8 +126,10 @@ func (n *PersistentNode) Data() []byte {
 	return slices.Clone(n.data)
 }
 
-// Err returns nil while the znode stands with the newest data, as far as the
-// server has said. Otherwise it returns why not.
+// Err returns nil while the znode stands, as far as the server has said, and no
+// attempt to write the newest data has failed. Otherwise it returns why:
+// [ErrNotCreated] before the first creation, for one, and [ErrDeleted] between
+// the end of the znode and the next one.
 func (n *PersistentNode) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,8 +138,12 @@ func (n *PersistentNode) Err() error {
 		return ErrClosed
 	case n.stop == nil:
 		return ErrNotStarted
-	default:
+	case n.failure != nil || n.present:
 		return n.failure
+	case n.created:
+		return ErrDeleted
+	default:
+		return ErrNotCreated
 	}
 }
 

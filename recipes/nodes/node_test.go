@@ -509,3 +509,32 @@ func TestCloseFindsANodeThatItsServerDoesNotShowYet(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, stat)
 }
+
+// Err is not nil while there is no znode, whatever the reason.
+func TestErrSaysThatThereIsNoZnode(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		created := make(chan struct{})
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Path == path && r.Op != zkserver.OpDelete && r.Op != zkserver.OpExists {
+				return zkserver.HoldUntil(created)
+			}
+			return zkserver.Pass
+		})
+		node := newNode(t, client, framework.Ephemeral)
+		require.NoError(t, node.Start())
+		synctest.Wait()
+		require.ErrorIs(t, node.Err(), nodes.ErrNotCreated)
+		close(created)
+		synctest.Wait()
+		require.NoError(t, node.Err())
+
+		created = make(chan struct{})
+		require.NoError(t, client.Delete(t.Context(), path))
+		synctest.Wait()
+		require.ErrorIs(t, node.Err(), nodes.ErrDeleted)
+		close(created)
+		synctest.Wait()
+		require.NoError(t, node.Err())
+		require.NoError(t, node.Close())
+	})
+}

@@ -74,11 +74,16 @@ func (n *PersistentTtlNode) Start() error {
 func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 	defer close(n.stopped)
 	var pause attempt.Pause
+	refused := false
 	for ctx.Err() == nil {
 		err := attempt.Guard(n.node.client, func() error { return n.touchOnce(ctx) })
 		switch {
 		case err == nil:
 			pause.Reset()
+			if refused {
+				n.node.nudge() // the keeper sees that the znode stands, and says so
+				refused = false
+			}
 			attempt.Sleep(ctx, n.ttl/2)
 		case errors.Is(err, framework.ErrClosed) || errors.Is(err, ErrClosed):
 			return
@@ -86,6 +91,7 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 			if mayPass(err) {
 				n.node.client.Logger().Debug("a node with a time to live was not touched", logPath, n.touch, "error", err)
 			} else {
+				refused = true
 				n.node.fail(err)
 			}
 			attempt.Sleep(ctx, min(pause.Next(), n.ttl/2))

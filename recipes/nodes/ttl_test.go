@@ -1,6 +1,7 @@
 package nodes_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,4 +113,26 @@ func TestBadInputOfATTLNode(t *testing.T) {
 	require.ErrorContains(t, err, "1ms or more")
 	_, err = nodes.NewPersistentTtlNode(client, path, time.Hour, nil, nodes.WithProtection())
 	require.ErrorContains(t, err, "WithProtection")
+}
+
+// A touch that the server refuses is reported, and so is the end of that.
+func TestARefusedTouchIsForgivenOnceItSucceeds(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		node := startedTTL(t, client, 10*time.Second)
+		synctest.Wait()
+		changes := changesOf(t, node)
+		refused := false
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if refused || !strings.HasSuffix(r.Path, nodes.DefaultTouchName) {
+				return zkserver.Pass
+			}
+			refused = true
+			return zkserver.FailWith(-102) // NoAuth
+		})
+
+		require.ErrorIs(t, zktest.Await(t, changes, "the refusal").Err, framework.ErrNoAuth)
+
+		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the next touch"))
+		require.NoError(t, node.Err())
+	})
 }
