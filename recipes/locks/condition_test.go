@@ -549,11 +549,9 @@ func troubled(t *testing.T, server zktest.Backend, who string, k int) (reached b
 	remove()
 	release(t, o.lease)
 	direct.awaitWaiters(t, 0)
-	// The last reply may have been cut just now. Only a client that is connected can have the end
-	// of its session confirmed.
-	_, err := via.client.Exists(withLimit(t), "/")
-	require.NoError(t, err)
-	require.NoError(t, errors.Join(via.client.Close(), direct.client.Close()))
+	// They end now so that they do not pile up. The last reply may have been cut just before, so
+	// the end of the session need not be confirmed in time.
+	_, _ = via.client.Close(), direct.client.Close()
 	return reached
 }
 

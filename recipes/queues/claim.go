@@ -95,17 +95,17 @@ func (t *term) do(ctx context.Context, ops ...framework.Op) error {
 		case attempt.Overtaken(err) && failedAt(err, t.witness):
 			t.inDoubt = false
 			return errors.Join(errOver, err)
-		case attempt.Overtaken(err), errors.Is(err, framework.ErrNoAuth):
+		case !failedAt(err, t.witness):
 			t.inDoubt = false // the witness has still had its old version
 			return err
 		default:
-			return err // it was not sent
+			return err // it was not sent, or refused as a whole
 		}
 	}
 }
 
 // failedAt reports whether the operation of a transaction that has failed is
-// the one on path.
+// the one on path. A transaction that fails as a whole does so at its first one.
 func failedAt(err error, path string) bool {
 	var op *framework.OpError
 	return errors.As(err, &op) && op.Path == path

@@ -85,6 +85,33 @@ func TestEveryLostRequestOfALockedConsumer(t *testing.T) {
 	}
 }
 
+// What the server refuses after a doubt was not applied before either. So an item that cannot
+// be deleted is unlocked and consumed again, as without the doubt.
+func TestARefusalSettlesTheDoubt(t *testing.T) {
+	server := zktest.NewServer(t)
+	producer := zktest.Client(t, server)
+	for _, item := range []string{"first", "second"} {
+		require.NoError(t, newQueue(t, producer).Put(withLimit(t), []byte(item)))
+	}
+	child := framework.JoinPath(path, awaitNames(t, producer, path, 2)[0]+"/by-hand")
+	_, err := producer.Create(withLimit(t), child, nil)
+	require.NoError(t, err)
+	client := zktest.Client(t, server)
+	server.Intercept(zkserver.Nth(2, zkserver.OpMulti, zkserver.LoseRequest)) // the first one locks
+	got := make(chan string, 10)
+
+	start(t, newQueue(t, client, withLock), func(ctx context.Context, item []byte) error {
+		got <- string(item)
+		if len(got) == 2 {
+			return producer.Delete(ctx, child)
+		}
+		return nil
+	})
+
+	awaitNames(t, producer, path, 0)
+	require.Equal(t, []string{"first", "first", "second"}, awaitItems(t, got, 3))
+}
+
 // Without locks no item is consumed twice. One is lost only when the reply to
 // its deletion is.
 func TestEveryLostRequestOfAConsumerWithoutLocks(t *testing.T) {

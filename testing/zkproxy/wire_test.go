@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds waits that end at once unless something is broken.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // fakeServer answers frames in ZooKeeper's form: a connect response to the first frame of a connection, a reply to any other, and a
 // notification before the reply to a getData.

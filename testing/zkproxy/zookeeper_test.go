@@ -27,7 +27,7 @@ func backend(t *testing.T) (*ensemble.Ensemble, *zkproxy.Proxy) {
 func session(t *testing.T, addr string) (*zk.Conn, <-chan zk.State) {
 	t.Helper()
 	states := make(chan zk.State, 1000)
-	conn, _, err := zk.Connect([]string{addr}, 5*time.Second, zk.WithLogger(silent{}), zk.WithEventCallback(func(e zk.Event) {
+	conn, _, err := zk.Connect([]string{addr}, 24*time.Second, zk.WithLogger(silent{}), zk.WithEventCallback(func(e zk.Event) {
 		if e.Type == zk.EventSession {
 			states <- e.State
 		}
