@@ -29,10 +29,12 @@ func NewCyclicBarrier(client *framework.Framework, path string, members int) (*C
 // Path returns the path of the barrier.
 func (b *CyclicBarrier) Path() string { return b.double.Path() }
 
-// Await blocks until all members have come, or ctx ends. If it fails before all
-// have come, nothing is left of the attempt, and the others go on to wait. If its
-// error says that all members have come, the others have passed: do not repeat the
-// call for the same meeting.
+// Await blocks until all members have come, or ctx ends. If it fails, nothing is
+// left of the attempt. If its error says that all members have come, the others
+// have passed, and the call must not be repeated for the same meeting. After any
+// other error they wait on, unless they passed just before: they count a member
+// until its node is gone. Members that must know agree on the number of the
+// meeting, for instance with an atomic value.
 func (b *CyclicBarrier) Await(ctx context.Context) error {
 	if err := b.double.Enter(ctx); err != nil {
 		return err

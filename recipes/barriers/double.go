@@ -67,8 +67,10 @@ func (b *DistributedDoubleBarrier) Path() string { return b.path }
 func (b *DistributedDoubleBarrier) ready() string { return framework.JoinPath(b.path, readyName) }
 
 // Enter blocks until as many members have entered as the barrier needs, or ctx
-// ends. If it fails, nothing is left of the attempt. A [*framework.LostError]
-// says that the session has ended while it waited, and with it the member.
+// ends. If it fails, nothing is left of the attempt. The others may have entered
+// all the same, since they count a member until its node is gone. A
+// [*framework.LostError] says that the session has ended while it waited, and
+// with it the member.
 func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 	if err := b.begin(ctx, false); err != nil {
 		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
@@ -152,13 +154,18 @@ func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) e
 		}
 		opened, err := b.look(ctx, m, ready, watch)
 		watch.Cancel()
-		if lost := m.session.Err(); err == nil && lost != nil {
+		if lost := m.session.Err(); lost != nil && (err == nil || endsWithItsSession(err)) {
 			return lost // and the member with it, whatever the barrier of the next session is
 		}
 		if opened || err != nil {
 			return err
 		}
 	}
+}
+
+// endsWithItsSession reports whether the loss of a session can be what an error shows.
+func endsWithItsSession(err error) bool {
+	return errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrSessionEnded)
 }
 
 // look decides whether the barrier is open, opens it, or waits until that may
@@ -216,26 +223,34 @@ func (b *DistributedDoubleBarrier) isValid(ctx context.Context, m *member, ready
 	return older != "", err
 }
 
+// atOnce is how many members are looked at in one round trip.
+const atOnce = 128
+
 // older returns the path of a member that came before this zxid, or "".
 func (b *DistributedDoubleBarrier) older(ctx context.Context, zxid int64) (string, error) {
 	names, err := b.client.Children(ctx, b.path)
 	if errors.Is(err, framework.ErrNoNode) {
 		return "", nil
 	}
-	for _, name := range names {
-		if name == readyName {
-			continue
+	if err != nil {
+		return "", err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
+	for some := range slices.Chunk(names, atOnce) {
+		stats := make([]*framework.Stat, len(some))
+		reads := make([]framework.Read, len(some))
+		for i, name := range some {
+			reads[i] = framework.ReadStat(framework.JoinPath(b.path, name), &stats[i])
 		}
-		path := framework.JoinPath(b.path, name)
-		stat, err := b.client.Exists(ctx, path)
-		if err != nil {
+		if err := b.client.Pipeline(ctx, reads...); err != nil {
 			return "", err
 		}
-		if stat != nil && stat.Czxid <= zxid {
-			return path, nil
+		i := slices.IndexFunc(stats, func(stat *framework.Stat) bool { return stat != nil && stat.Czxid <= zxid })
+		if i >= 0 {
+			return framework.JoinPath(b.path, some[i]), nil
 		}
 	}
-	return "", err
+	return "", nil
 }
 
 // open opens the barrier. Another member may do so at the same time.
@@ -264,13 +279,15 @@ func (s snapshot) isOpenBy(czxid int64) bool { return s.ready != nil && s.ready.
 func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, error) {
 	s := snapshot{session: b.client.Session()}
 	var folder framework.Stat
-	var absent bool
-	err := b.client.Pipeline(ctx,
-		framework.ReadData(b.path, &s.data, framework.StoringStatIn(&folder), framework.StoringAbsenceIn(&absent)),
-		framework.ReadStat(b.ready(), &s.ready))
-	if !absent {
-		s.folder = &folder
+	var err error
+	// Not in a pipeline, whose reads may be answered in another order.
+	if s.data, err = b.client.Get(ctx, b.path, framework.StoringStatIn(&folder)); errors.Is(err, framework.ErrNoNode) {
+		return s, nil
+	} else if err != nil {
+		return s, err
 	}
+	s.folder = &folder
+	s.ready, err = b.client.Exists(ctx, b.ready())
 	return s, err
 }
 

@@ -382,6 +382,24 @@ func TestAMemberClosesNoLaterRound(t *testing.T) {
 	require.Equal(t, opened.Czxid, now.Czxid)
 }
 
+// The error is the loss wherever it is noticed: here by a close in the next session, which
+// finds no node of the member.
+func TestALossBetweenTwoLooksIsALoss(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	require.NoError(t, other.Mkdirs(withLimit(t), path+"/ready"))
+	never := make(chan struct{})
+	defer close(never)
+	server.Intercept(zkserver.Nth(1, zkserver.OpGetChildren2, zkserver.HoldUntil(never)))
+	b := newDouble(t, client, 2)
+	entering := later(func() error { return b.Enter(withLimit(t)) })
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Request.Op == zkserver.OpGetChildren2 })
+
+	require.True(t, server.KillSession(client.Session().ID()))
+
+	require.ErrorAs(t, zktest.Await(t, entering, "the loss"), new(*framework.LostError))
+}
+
 // A member whose node is gone, as with its session, does not count, and so closes nothing.
 func TestAMemberWithoutItsNodeClosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
