@@ -41,6 +41,7 @@ type ServiceCache[T any] struct {
 	registrations []*listen.Registration
 	started       bool
 	since         time.Time // when the picture was last known to be current, zero while it is
+	cutOff        bool      // there has been no connection since then, or no proof after it
 }
 
 // NewCache returns a cache of the instances of a service. It sends nothing.
@@ -140,7 +141,7 @@ func (c *ServiceCache[T]) apply(e cache.Event) {
 	c.discovery.telemetry.seen(int64(len(instances) - len(*c.current.Swap(&instances))))
 	c.changes.Notify(instances)
 	if e.Type == cache.Initialized {
-		c.fresh()
+		c.fresh(false)
 		c.fill()
 	}
 }
@@ -151,13 +152,14 @@ func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 	if s.IsConnected() {
 		// The first picture is current when it is full.
 		if c.Wait(c.life) == nil && c.isBehind() && c.cache.Fresh(c.life) == nil && c.discovery.client.State().IsConnected() {
-			c.fresh()
+			c.fresh(true)
 		}
 		return
 	}
 	session := c.discovery.client.Session()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.cutOff = true
 	if c.since.IsZero() {
 		c.since = time.Now()
 		if session != nil { // the server was heard from a while before the loss was noticed
@@ -173,10 +175,14 @@ func (c *ServiceCache[T]) isBehind() bool {
 	return !c.since.IsZero()
 }
 
-func (c *ServiceCache[T]) fresh() {
+// fresh notes that the picture is current. A listener that lags behind knows that only of a
+// connection that has lasted.
+func (c *ServiceCache[T]) fresh(proved bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.since = time.Time{}
+	if proved || !c.cutOff {
+		c.since, c.cutOff = time.Time{}, false
+	}
 }
 
 // Name returns the name of the service.

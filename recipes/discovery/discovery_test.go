@@ -308,6 +308,50 @@ func TestAProviderThatIsCutOffGoesOn(t *testing.T) {
 	require.Eventually(t, func() bool { return p.Age() == 0 }, limit, time.Millisecond)
 }
 
+// slowSerializer reads nothing before it is told.
+type slowSerializer struct {
+	discovery.JSONSerializer[string]
+
+	reads chan<- struct{}
+	goOn  <-chan struct{}
+}
+
+func (s slowSerializer) Deserialize(data []byte) (discovery.ServiceInstance[string], error) {
+	s.reads <- struct{}{}
+	<-s.goOn
+	return s.JSONSerializer.Deserialize(data)
+}
+
+// A cache that is still busy with its first picture when the connection is lost does not take
+// it for the newest one.
+func TestAnOutageDuringTheFirstPictureCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		register(t, newServices(t, zktest.Client(t, server)), newInstance("a"))
+		client := zktest.Client(t, server)
+		reads, goOn := make(chan struct{}, 10), make(chan struct{})
+		d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn}))
+		require.NoError(t, err)
+		c, err := d.NewCache("orders")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		started := make(chan error, 1)
+		go func() { started <- c.Start(t.Context()) }()
+		<-reads
+		allow := server.Refuse()
+		server.Cut(client.Session().ID(), 1)
+		time.Sleep(time.Second)
+
+		close(goOn)
+
+		require.NoError(t, <-started)
+		require.NotZero(t, c.Age())
+		allow()
+		time.Sleep(time.Minute)
+		require.Zero(t, c.Age())
+	})
+}
+
 // serve returns an instance that is a web server.
 func serve(t *testing.T, id string, handler http.HandlerFunc) (instance, *httptest.Server) {
 	t.Helper()

@@ -76,7 +76,7 @@ func TestAutoRequeueEndsWithItsContext(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
 	ctx, cancel := context.WithCancel(withLimit(t))
 
-	err := selector.Run(ctx, func(ctx context.Context) error { cancel(); return nil })
+	err := selector.Run(ctx, func(context.Context) error { cancel(); return nil })
 
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -271,12 +271,13 @@ func (s *QueueSharder[Q]) note(shard Q, n int) {
 	}
 }
 
-// add creates a shard.
+// add creates a shard and opens it, whatever becomes of its znode meanwhile.
 func (s *QueueSharder[Q]) add(ctx context.Context) error {
-	if err := ensure(ctx, s.client, framework.JoinPath(s.path, itemPrefix+uuid.NewString())); err != nil {
+	path := framework.JoinPath(s.path, itemPrefix+uuid.NewString())
+	if err := ensure(ctx, s.client, path); err != nil {
 		return err
 	}
-	return s.refresh(ctx)
+	return s.openAt(path)
 }
 
 // refresh opens the shards that this process does not know.
@@ -290,15 +291,22 @@ func (s *QueueSharder[Q]) refresh(ctx context.Context) error {
 		if !isShard(name) || s.has(path) {
 			continue
 		}
-		shard, err := s.open(path)
-		if err != nil {
+		if err := s.openAt(path); err != nil {
 			return err
 		}
-		if got := shard.Path(); got != path {
-			return fmt.Errorf("open returned the queue at %s, expected the one at %s", got, path)
-		}
-		s.take(shard)
 	}
+	return nil
+}
+
+func (s *QueueSharder[Q]) openAt(path string) error {
+	shard, err := s.open(path)
+	if err != nil {
+		return err
+	}
+	if got := shard.Path(); got != path {
+		return fmt.Errorf("open returned the queue at %s, expected the one at %s", got, path)
+	}
+	s.take(shard)
 	return nil
 }
 
