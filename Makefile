@@ -78,7 +78,7 @@ bench-peers: ## measure the locks beside the locks of other libraries, PEERS=fla
 	@.ci/install-deps bench
 	$(GO) -C testing/internal/bench run . $(PEERS)
 
-bench-readme: ## measure what the tables of README.md show, a quarter of an hour on a quiet machine, and write them anew
+bench-readme: ## measure what the tables of README.md show, a quarter of an hour on a quiet machine, and write them again
 	@.ci/install-deps bench
 	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self,self-handoff,curator,zklock,kazoo,raw \
 		-scenario uncontended,contended,one-process,queue

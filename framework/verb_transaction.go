@@ -86,7 +86,8 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	return op
 }
 
-// SetDataOp is [Framework.Set] within a transaction. [Idempotent] and [WithRetry] are refused.
+// SetDataOp is [Framework.Set] within a transaction. [Idempotent], [InSession] and [WithRetry]
+// are refused.
 func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	cfg, err := newSetConfig(opts)
 	if err == nil && (cfg.idempotent || cfg.common != (common{})) {

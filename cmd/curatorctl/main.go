@@ -326,7 +326,7 @@ func (p program) help(words []string) error {
 		return p.helpVerb(v)
 	}
 	var b strings.Builder
-	b.WriteString("curatorctl shows and changes what lives in a ZooKeeper.\n\n")
+	b.WriteString("curatorctl shows and changes what lives in a ZooKeeper ensemble.\n\n")
 	for _, v := range verbs() {
 		fmt.Fprintf(&b, "  %-28s %s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
 	}

@@ -19,5 +19,5 @@ func endsWait(syscall.Signal) bool { return true }
 func guard() int { return exitCannotRun }
 
 func (u *underLock) supervise(*call, *locks.Lease) error {
-	return &exit{exitCannotRun, errors.New("lock run needs process groups, which this system has not")}
+	return &exit{exitCannotRun, errors.New("lock run needs process groups, which this system does not have")}
 }

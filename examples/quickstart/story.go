@@ -70,7 +70,7 @@ const (
 // fails ends the others. The end of ctx is no failure.
 func play(ctx context.Context, cfg config, out io.Writer) (err error) {
 	if cfg.connect == "" {
-		server, startErr := zkserver.Start()
+		server, startErr := zkserver.Start(zkserver.WithTick(time.Second)) // which bounds session timeouts to 20 s
 		if startErr != nil {
 			return startErr
 		}

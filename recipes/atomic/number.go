@@ -140,7 +140,10 @@ func (n *number[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
 
 // Add adds delta, and returns the number before and after. It wraps around as
 // Go's integers do. Additions of several goroutines share a write; each gets its
-// own numbers, in one order. Stats count the write.
+// own numbers, in one order. Stats count the write. It is made with the values of
+// the first one's context, so a retry policy or a session that
+// [framework.Framework.Retry] has put there serves the others too; to keep them
+// apart, make another counter for the same path.
 //
 // When ctx ends before the addition is part of a write, nothing is added. When
 // it ends later, Add leaves the write, and [framework.OutcomeUnknown] is true for

@@ -70,9 +70,9 @@ func (l *CountDownLatch) left(stat *framework.Stat) int {
 // reply it is not repeated: then [framework.OutcomeUnknown] is true for the error, and
 // the event may be counted.
 //
-// An error with the text "the last event is counted, and the latch is not open" is
-// about the opening alone. Do not count the event again: the processes in
-// [CountDownLatch.Await] open the latch within a session timeout.
+// An error that matches [ErrCounted] is about the opening alone. Do not count the
+// event again: the processes in [CountDownLatch.Await] open the latch within a
+// session timeout.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	var stat framework.Stat
 	err := l.client.Set(ctx, l.count(), nil, framework.StoringStatIn(&stat))
@@ -89,7 +89,7 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 		return nil
 	}
 	if err := l.open(ctx); err != nil {
-		return fmt.Errorf("barriers: count down: the last event is counted, and the latch is not open: %w", err)
+		return fmt.Errorf("barriers: count down: %w: %w", ErrCounted, err)
 	}
 	return nil
 }

@@ -30,18 +30,18 @@ func NewCyclicBarrier(client *framework.Framework, path string, members int) (*C
 func (b *CyclicBarrier) Path() string { return b.double.Path() }
 
 // Await blocks until all members have come, or ctx ends. If it fails, nothing is
-// left of the attempt. If its error says that all members have come, the others
-// have passed, and the call must not be repeated for the same meeting. After any
-// other error they wait on, unless they passed just before: they count a member
-// until its node is gone. Members that must know agree on the number of the
-// meeting, for instance with an atomic value.
+// left of the attempt. If the error matches [ErrNotLeft], the others have passed, and
+// the call must not be repeated for the same meeting. After any other error they
+// wait on, unless they passed just before, since they count a member until its node
+// is gone. Members to whom that matters need a number of the meeting that all agree
+// on, such as an atomic value.
 func (b *CyclicBarrier) Await(ctx context.Context) error {
 	if err := b.double.Enter(ctx); err != nil {
 		return err
 	}
 	// A member that came back before all have left would pass at once.
 	if err := b.double.Leave(ctx); err != nil {
-		return fmt.Errorf("barriers: all members have come, and not all have left: %w", err)
+		return fmt.Errorf("barriers: %w: %w", ErrNotLeft, err)
 	}
 	return nil
 }

@@ -73,7 +73,8 @@
 // The server keeps one watch for a cache. The first fill reads each znode once, and the list of
 // children of each that has any. At most 192 znodes are read at a time, and fewer if data is
 // large, so that other requests of the client wait little. From ZooKeeper 3.6 on, up to 64 of
-// them share a request; see [framework.Framework.Pipeline]. An event costs a read.
+// them share a request; see [framework.Framework.Pipeline]. An event costs a
+// read; on a server with one-shot watches, one of a znode that may not be read costs up to three.
 //
 // After a reconnect the cache reads all data again if that has up to 256 bytes on average. Of
 // longer data it compares the Stat of each znode, one small request each, and reads only what has

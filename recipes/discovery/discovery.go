@@ -105,11 +105,12 @@ func (d *ServiceDiscovery[T]) pathOf(name, id string) string {
 // closed. It blocks until the server has the instance. One that an earlier
 // process has left is replaced, and so is one that another process keeps: ids must
 // be unique. An instance that this discovery has registered already is updated, see
-// [ServiceDiscovery.Update]. When another Register fails, the instance is not
-// registered. If ctx ends
-// before the server has confirmed that, the error matches
-// [framework.ErrCleanupPending] as well, and the removal goes on in the
-// background.
+// [ServiceDiscovery.Update]; if its first Register is still under way and then
+// gives up, so does this call, with [ErrNotRegistered].
+//
+// When the first Register of an instance fails, the instance is not registered. If
+// ctx ends before the server has confirmed that, the error matches
+// [framework.ErrCleanupPending] as well, and the removal goes on in the background.
 func (d *ServiceDiscovery[T]) Register(ctx context.Context, instance ServiceInstance[T]) error {
 	if err := d.register(ctx, instance); err != nil {
 		return fmt.Errorf("discovery: register %s of %s: %w", instance.ID, instance.Name, err)

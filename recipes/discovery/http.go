@@ -37,10 +37,10 @@ func NewTransport[T any](provider *ServiceProvider[T], base http.RoundTripper) *
 
 // RoundTrip sends a request to an instance. If there is no response, it notes the
 // failure at the provider, and sends the request to up to two other instances if
-// that is safe. It is safe if the request is without a body, or its body can be read
-// again, and no connection was made, the method is idempotent as RFC 9110 defines
-// it, or there is an Idempotency-Key header. A response of any status is returned
-// unchanged. The end of the request's context counts as no failure.
+// that is possible and safe. It is possible without a body, or with one that can be
+// read again. It is safe if no connection was made, if the method is idempotent as
+// RFC 9110 defines it, or if there is an Idempotency-Key header. A response of any
+// status is returned unchanged. The end of the request's context counts as no failure.
 func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
 	if name := request.URL.Hostname(); name != t.provider.Name() {
 		closeBody(request)

@@ -1,4 +1,4 @@
-// Package inspect shows which recipes live in a ZooKeeper, with their holders and waiters. It
+// Package inspect shows which recipes live in a ZooKeeper ensemble, with their holders and waiters. It
 // reads, and writes nothing, so it can be pointed at any ensemble.
 //
 // # What is at a path

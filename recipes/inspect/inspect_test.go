@@ -58,7 +58,7 @@ func TestAMutexIsSeenAsItsParticipantsSay(t *testing.T) {
 	})
 }
 
-// TestAReadWriteLockIsSeenAsItsParticipantsSay, with a reader in the place of its writer.
+// TestAReadWriteLockIsSeenAsItsParticipantsSay, with a reader in place of its writer.
 func TestAReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)

@@ -68,7 +68,8 @@ func WithACL(acl ...framework.ACL) Option {
 }
 
 // WithTTL sets the time to live of a mode that has one. It is needed for those
-// modes and refused for others. Whole milliseconds, one or more.
+// modes and refused for others. It is at least a millisecond; fractions of one are
+// dropped.
 func WithTTL(ttl time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if ttl < time.Millisecond {

@@ -72,7 +72,7 @@
 //   - Each item costs writes that a majority of the servers puts on disk: one to
 //     put it, one to consume it, or two with locks. These compete with the locks
 //     and elections of the same ensemble.
-//   - Several consumers do not consume in order. One that must be, is made by
+//   - Several consumers do not consume in order. If only one may run, elect it with
 //     package leader.
 //
 // How many items a second go through a queue depends on the servers and on the
@@ -101,6 +101,6 @@
 //     front of all others.
 //   - An item whose consumer has died is consumed at once when its lock is gone.
 //     Curator's consumers see it after the next change of the queue.
-//   - What is no item stays in the queue, with an error in the log. Curator
+//   - A znode that is not an item stays in the queue, with an error in the log. Curator
 //     deletes it.
 package queues

@@ -164,7 +164,7 @@ func (f *Folder[T]) Children(ctx context.Context, values ...string) ([]string, e
 	return f.client.Children(ctx, path)
 }
 
-// resolve puts values in the place of parameters.
+// resolve replaces the parameters by values.
 func (f *Folder[T]) resolve(form, values []string) (string, error) {
 	path := "/"
 	left := values

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,6 +23,9 @@ const limit = time.Minute
 // minute. An operation that cannot have been recorded, such as one that
 // returns before it is called, is another error.
 func Check(model Model, ops []Op) error {
+	if model.admits == nil {
+		return errors.New("checker: the zero Model, expected one such as Mutex")
+	}
 	byLock := make(map[string][]Op)
 	for _, op := range ops {
 		if err := op.validate(); err != nil {

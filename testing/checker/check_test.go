@@ -160,6 +160,10 @@ func TestWhatNobodyCanHaveRecorded(t *testing.T) {
 	}
 }
 
+func TestAModelIsNeeded(t *testing.T) {
+	require.ErrorContains(t, checker.Check(checker.Model{}, nil), "the zero Model")
+}
+
 func TestHistoriesAsLines(t *testing.T) {
 	history := checker.NewHistory()
 	call := history.Now()

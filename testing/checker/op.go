@@ -53,7 +53,7 @@ func (o Op) String() string {
 	if o.Token != 0 {
 		what += fmt.Sprintf(" token %d", o.Token)
 	}
-	return fmt.Sprintf("[%d, %d] %s %s", o.Call, o.Return, cmp.Or(o.Owner, "somebody"), what)
+	return fmt.Sprintf("[%d, %d] %s %s", o.Call, o.Return, cmp.Or(o.Owner, "an unnamed owner"), what)
 }
 
 // permits is how many permits the operation is about.

@@ -30,7 +30,7 @@ type Ensemble struct {
 // servers run until [Ensemble.Close].
 //
 // A missing Java or ZooKeeper is [ErrNotInstalled]; any other failure carries the end of the failing server's output. A port that
-// somebody else took in the last moment is no failure: Start tries again with others. Whatever the error, nothing is left behind.
+// another process took in the last moment is no failure: Start tries again with others. Whatever the error, nothing is left behind.
 func Start(ctx context.Context, opts ...Option) (*Ensemble, error) {
 	s, err := newSettings(opts)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	Forwarded  Action = "forwarded"  // handed to the other side; logged before it is, so a reply comes after its request
 	Dropped    Action = "dropped"    // by a verdict
 	Replaced   Action = "replaced"   // by a verdict; Forwarded follows
-	Answered   Action = "answered"   // by a verdict, or a ping during CutOff, in the place of the server
+	Answered   Action = "answered"   // by a verdict, or a ping during CutOff, instead of the server
 	Duplicated Action = "duplicated" // by a verdict; Forwarded follows, twice
 	Stalled    Action = "stalled"    // by a verdict; what Heal makes of it follows
 	Swallowed  Action = "swallowed"  // lost in a Blackhole

@@ -59,7 +59,7 @@ type Proxy struct {
 	refusing     bool
 	blackhole    Direction     // what is being swallowed
 	healed       chan struct{} // closed and replaced by Heal
-	cutOff       bool          // pings are answered in the place of the server
+	cutOff       bool          // pings are answered instead of the server
 	paused       chan struct{} // closed by the end of a pause; nil while there is none
 	toCut        int           // how many connections to come are cut after their handshake
 	delay        time.Duration
@@ -93,6 +93,9 @@ func Start(target string, opts ...Option) (*Proxy, error) {
 		journal:     newJournal(),
 	}
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("zkproxy: a nil option was given")
+		}
 		if err := opt.apply(p); err != nil {
 			return nil, err
 		}

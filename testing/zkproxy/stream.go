@@ -131,7 +131,7 @@ func (s *stream) forward(f Frame, cut bool) bool {
 	return !last
 }
 
-// substitute sends what a verdict says in the place of a frame.
+// substitute sends what a verdict says instead of a frame.
 func (s *stream) substitute(f Frame, verdict Verdict) bool {
 	switch body := verdict.(type) {
 	case Answer:
@@ -146,7 +146,7 @@ func (s *stream) substitute(f Frame, verdict Verdict) bool {
 	}
 }
 
-// answer sends the client a body in the place of the server's reply to a request.
+// answer sends the client a body instead of the server's reply to a request.
 func (s *stream) answer(f Frame, body Answer) bool {
 	s.link.proxy.record(Answered, f, "")
 	if s.link.swallows(ToClient, "answer to "+f.String()) {
@@ -155,7 +155,7 @@ func (s *stream) answer(f Frame, body Answer) bool {
 	return s.replies.write(Frame{Conn: f.Conn, Direction: ToClient, Kind: Reply, Body: body})
 }
 
-// replace forwards another body in the place of f's, which is a request like any other if it has a header.
+// replace forwards another body instead of f's, which is a request like any other if it has a header.
 func (s *stream) replace(f Frame, body Replace) bool {
 	s.link.proxy.record(Replaced, f, "")
 	other, err := parseFrame(f.Conn, f.Direction, f.Kind == Handshake, body)

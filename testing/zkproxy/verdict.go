@@ -40,7 +40,7 @@ type Replace []byte
 
 func (Replace) verdict() {}
 
-// Answer is the verdict that answers a request in the place of the server, which does not get it: Answer(body). The body may be anything,
+// Answer is the verdict that answers a request instead of the server, which does not get it: Answer(body). The body may be anything,
 // with a right length before it, and should begin with the request's xid. It goes out at once, ahead of the replies to earlier requests that
 // are under way. For a frame to the client it is the same as [Replace].
 type Answer []byte

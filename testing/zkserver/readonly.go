@@ -51,7 +51,7 @@ func (s *Server) rejects(r connectRequest) (why string) {
 	ss := s.sessions[r.session]
 	switch {
 	case s.readOnly && !r.readOnly:
-		return "its client cannot do with a read-only server"
+		return "its client does not accept a read-only server"
 	case r.lastZxid > s.tree.zxid:
 		return "its client has seen a later zxid"
 	case s.readOnly && ss != nil && !ss.local:

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -21,6 +22,7 @@ type Backend struct {
 	name string
 	addr string
 	root string
+	dial framework.Dialer // nil for TCP
 }
 
 // Counts is what clients have left at a server.
@@ -125,7 +127,8 @@ func newRoot() string { return fmt.Sprintf("/test-%d", roots.Add(1)) }
 
 // Embedded is an embedded server as a backend.
 func Embedded(s *zkserver.Server) Backend {
-	return Backend{Admin: s, name: "zkserver", addr: s.Addr(), root: newRoot()}
+	addr, dial := locate(s)
+	return Backend{Admin: s, name: "zkserver", addr: addr, dial: dial, root: newRoot()}
 }
 
 // Real is one server of an ensemble as a backend.

@@ -62,9 +62,7 @@ func TestKillSessionInANetwork(t *testing.T) {
 		t.Skip("takes a real server")
 	}
 	servers := zktest.NewEnsemble(t, 1, ensemble.WithNetwork())
-	host, err := servers.Network().Join("client")
-	require.NoError(t, err)
-	client := zktest.Client(t, servers, framework.WithDialer(host.DialContext))
+	client := zktest.Client(t, servers)
 	session := client.Session()
 	zktest.KillSession(t, client)
 	zktest.Await(t, session.Done(), "the end of the session")

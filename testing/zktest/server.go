@@ -3,8 +3,10 @@ package zktest
 import (
 	"context"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,7 +97,8 @@ type Target interface {
 // Client returns a client that is connected, and closed when the test ends. It
 // asks for a session timeout of ten seconds, and logs nothing, unless an option says
 // otherwise. To a
-// server [zkserver.WithoutListener], or a proxy in front of one, it connects in memory.
+// server [zkserver.WithoutListener], or a proxy in front of one, it connects in memory. To an
+// ensemble [ensemble.WithNetwork] it connects from a host of its own.
 func Client[T Target](tb testing.TB, server T, opts ...framework.Option) *framework.Framework {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -138,12 +141,27 @@ func locate[T Target](server T) (connectString string, dial framework.Dialer) {
 		}
 		return s.Addr(), nil
 	case *ensemble.Ensemble:
+		if network := s.Network(); network != nil {
+			return s.ConnectString(), dialerOf(network)
+		}
 		return s.ConnectString(), nil
 	case Backend:
-		return s.ConnectString(), nil
+		return s.ConnectString(), s.dial
 	case string:
 		return s, nil
 	default:
 		panic("unreachable: Target has no other types")
+	}
+}
+
+// dialerOf returns a dialer that joins the network when it is used, as a host of its own.
+func dialerOf(network *ensemble.Network) framework.Dialer {
+	join := sync.OnceValues(func() (*ensemble.Host, error) { return network.Join("client") })
+	return func(ctx context.Context, protocol, addr string) (net.Conn, error) {
+		host, err := join()
+		if err != nil {
+			return nil, err
+		}
+		return host.DialContext(ctx, protocol, addr)
 	}
 }

@@ -184,3 +184,13 @@ func TestWithSharedServersPassesTheResultOn(t *testing.T) {
 	require.Equal(t, 0, zktest.WithSharedServers(inside(func() int { return 0 })).Run())
 	require.Equal(t, 3, zktest.WithSharedServers(inside(func() int { return 3 })).Run())
 }
+
+// TestABackendInMemory is reached without a listener, also through a proxy.
+func TestABackendInMemory(t *testing.T) {
+	server := zktest.Embedded(zktest.NewServer(t, zkserver.WithoutListener()))
+	_, err := zktest.Client(t, server).Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	stat, err := zktest.Client(t, zktest.NewProxy(t, server)).Exists(t.Context(), server.Root()+"/a")
+	require.NoError(t, err)
+	require.NotNil(t, stat)
+}
