@@ -51,4 +51,14 @@ var discoveryMutants = []mutant{
 		pkg:      "./recipes/discovery",
 		test:     "^TestAProviderThatIsCutOffGoesOn$",
 	},
+	{
+		name:     "discovery-late-picture-is-current",
+		property: "A first picture that is full only after the loss of the connection does not count as current.",
+		dir:      "recipes/discovery",
+		in:       "(*ServiceCache).fresh",
+		old:      "proved || !c.cutOff",
+		new:      "proved || c.cutOff || true",
+		pkg:      "./recipes/discovery",
+		test:     "^TestAnOutageDuringTheFirstPictureCounts$",
+	},
 }

@@ -397,4 +397,29 @@ var leaderMutants = []mutant{
 		test:     "^TestAnObserverSyncsBeforeEachOlderLeader$",
 		flags:    []string{"-short"},
 	},
+	{
+		name:     "leader-observer-counts-a-failed-sync",
+		property: "An observer that could not sync does not believe an older leader.",
+		dir:      "recipes/leader",
+		in:       "(*observer).step",
+		old: `return err
+			}
+			o.queue, o.synced = nil, true`,
+		new: `o.queue, o.synced = nil, true
+				return err
+			}
+			o.queue, o.synced = nil, true`,
+		pkg:  "./recipes/leader",
+		test: "^TestAnObserverSyncsUntilItSucceeds$",
+	},
+	{
+		name:     "leader-once-forgets-its-doubt",
+		property: "A marker that may have been written stays in doubt when the lock is lost.",
+		dir:      "recipes/leader",
+		in:       "(*Once).mark",
+		old:      "doubt = cmp.Or(doubt, err)",
+		new:      "_, doubt = cmp.Or(doubt, err), nil",
+		pkg:      "./recipes/leader",
+		test:     "^TestADoubtAboutTheMarkerStays$",
+	},
 }

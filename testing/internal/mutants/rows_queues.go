@@ -209,4 +209,14 @@ var queuesMutants = []mutant{
 		pkg:      "./recipes/queues",
 		test:     "^TestAFailedPollLeavesTheOrder$",
 	},
+	{
+		name:     "queues-doubt-outlives-a-refusal",
+		property: "A refusal by the server settles the doubt about the transaction before.",
+		dir:      "recipes/queues",
+		in:       "(*term).do",
+		old:      "case !failedAt(err, t.witness):",
+		new:      "case attempt.Overtaken(err):",
+		pkg:      "./recipes/queues",
+		test:     "^TestARefusalSettlesTheDoubt$",
+	},
 }
