@@ -1028,4 +1028,19 @@ var locksMutants = []mutant{
 		test:     "^TestAPanicGivesBackTheLeasesBefore$",
 		tries:    often,
 	},
+	{
+		name:     "locks-a-panic-keeps-the-list",
+		property: "A panic in the request for a list that others wait for leaves the request to them.",
+		dir:      "recipes/locks",
+		in:       "(*folder).ask",
+		old: `defer func() { f.answer(ctx, list, err) }()
+	f.awaitTurn(ctx, list)
+	err = f.request(ctx, q, list)`,
+		new: `f.awaitTurn(ctx, list)
+	err = f.request(ctx, q, list)
+	f.answer(ctx, list, err)`,
+		pkg:   "./recipes/locks",
+		test:  "^TestAPanicOfARetryPolicyCostsNoOtherWaiter$",
+		tries: often,
+	},
 }
