@@ -192,7 +192,7 @@ func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours strin
 	case sequence == math.MaxInt32:
 		return PredicateResults{}, ErrSequenceExhausted
 	case i < 0:
-		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
+		return PredicateResults{}, notListed(ours)
 	case i < maxLeases:
 		return PredicateResults{GetsTheLock: true}, nil
 	default:
@@ -200,4 +200,9 @@ func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours strin
 		// lets it in.
 		return PredicateResults{PathsToWatch: contenders[max(0, i-max(1, maxLeases)):i:i]}, nil
 	}
+}
+
+// notListed returns the error of a driver when ours is not among the contenders.
+func notListed(ours string) error {
+	return fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
 }

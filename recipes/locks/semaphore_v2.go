@@ -368,7 +368,7 @@ func (leaseDriver) CreatesTheLock(
 func (d leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	place := slices.Index(contenders, ours)
 	if place < 0 {
-		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
+		return PredicateResults{}, notListed(ours)
 	}
 	if d.counted != nil {
 		d.counted(len(contenders)-1, maxLeases)
