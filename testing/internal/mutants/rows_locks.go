@@ -1053,4 +1053,30 @@ var locksMutants = []mutant{
 		test:  "^TestAPanicOfARetryPolicyCostsNoOtherWaiter$",
 		tries: often,
 	},
+	{
+		name:     "locks-a-panic-in-a-hold",
+		property: "A panic of the retry policy while a hold looks at its node ends neither the process nor the look.",
+		dir:      "recipes/locks",
+		in:       "(*hold).examine",
+		old: `attempt.Guard(h.l.client, func() (err error) {
+			data, err = h.l.client.Get(ctx, h.node.path, framework.Watched(&own), framework.StoringStatIn(&stat))
+			return err
+		})`,
+		new: `func() (err error) {
+			data, err = h.l.client.Get(ctx, h.node.path, framework.Watched(&own), framework.StoringStatIn(&stat))
+			return err
+		}()`,
+		pkg:  "./recipes/locks",
+		test: "^TestAPanicOfARetryPolicyEndsNoHold$",
+	},
+	{
+		name:     "locks-a-panic-in-a-release",
+		property: "A panic of the retry policy in a release by ReleaseAll does not end the process.",
+		dir:      "recipes/locks",
+		in:       "(*Lease).releaseApart",
+		old:      `attempt.Guard(l.hold.l.client, func() error { return l.release(ctx) })`,
+		new:      `l.release(ctx)`,
+		pkg:      "./recipes/locks",
+		test:     "^TestAPanicOfARetryPolicyIsTheErrorOfARelease$",
+	},
 }
