@@ -46,12 +46,13 @@ type acquisition struct {
 }
 
 // enter joins the queue and returns when it has the lock. When its node or its session is
-// gone it joins again: within the retry policy, and without limit once its node has
+// gone it joins again: within the retry policy, and without limit once a node of it has
 // waited, so that only the context ends a wait.
 func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
+	var rejoins rejoining
 	for {
 		if ctx.Err() != nil {
-			return nil, l.overtaken(ctx, e, context.Cause(ctx))
+			return nil, l.overtaken(ctx, e, withCause(ctx, rejoins.after))
 		}
 		h, a, err := l.enterByPolicy(ctx, e)
 		switch {
@@ -59,13 +60,53 @@ func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 			return h, nil
 		case ctx.Err() != nil:
 			return nil, l.overtaken(ctx, e, err)
-		case !startsAgain(err) || !a.hasWaited():
+		case !rejoins.allow(a, err):
 			return nil, err
 		}
-		// A node that was deleted right after its creation is not created again at once:
-		// whatever deletes it would spin with us.
-		attempt.Sleep(ctx, time.Until(a.began.Add(ownDelay)))
+		attempt.Sleep(ctx, rejoins.pause(a))
 	}
+}
+
+// rejoining is what an acquisition remembers of its attempts.
+type rejoining struct {
+	queued   bool  // a node of it has waited
+	after    error // of the last attempt; nil before the first
+	failures attempt.Pause
+}
+
+// allow reports whether the acquisition joins the queue again after an attempt that has failed.
+func (r *rejoining) allow(a *acquisition, err error) bool {
+	r.queued = r.queued || a.hasWaited()
+	r.after = err
+	return r.queued && outlasted(err)
+}
+
+// maxRejoinPause bounds the pause after an attempt that could not queue, as at a server without
+// a quorum. It is how much later than the others a waiter may queue again.
+const maxRejoinPause = time.Second
+
+// pause returns the pause before the next attempt.
+func (r *rejoining) pause(a *acquisition) time.Duration {
+	if !a.hasWaited() {
+		return min(r.failures.Next(), maxRejoinPause)
+	}
+	r.failures.Reset()
+	// A node that was deleted right after its creation is not created again at once:
+	// whatever deletes it would spin with us.
+	return time.Until(a.began.Add(ownDelay))
+}
+
+// outlasted reports whether a wait outlasts the error: its node is gone, or there is an outage.
+func outlasted(err error) bool {
+	return startsAgain(err) || framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
+}
+
+// withCause returns why the context has ended, with the last error, if there was one.
+func withCause(ctx context.Context, last error) error {
+	if last == nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w; last error: %w", context.Cause(ctx), last)
 }
 
 // enterByPolicy makes attempts within the retry policy, until one gets a hold, has waited, or
@@ -81,7 +122,7 @@ func (l *LockInternals) enterByPolicy(ctx context.Context, e entry) (h *hold, a 
 		}
 	}
 	if startsAgain(err) && ctx.Err() != nil {
-		err = fmt.Errorf("%w; last error: %w", context.Cause(ctx), err)
+		err = withCause(ctx, err)
 	}
 	run.Done(err)
 	return h, a, err
