@@ -60,23 +60,24 @@ func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 			return h, nil
 		case ctx.Err() != nil:
 			return nil, l.overtaken(ctx, e, err)
-		case !rejoins.allow(a, err):
+		case !rejoins.allow(a.waitedSince(), err):
 			return nil, err
 		}
-		attempt.Sleep(ctx, rejoins.pause(a))
+		attempt.Sleep(ctx, rejoins.pause(a.waitedSince()))
 	}
 }
 
-// rejoining is what an acquisition remembers of its attempts.
+// rejoining is what a caller that waits remembers of its attempts.
 type rejoining struct {
-	queued   bool  // a node of it has waited
+	queued   bool  // an attempt has stood in the queue
 	after    error // of the last attempt; nil before the first
 	failures attempt.Pause
 }
 
-// allow reports whether the acquisition joins the queue again after an attempt that has failed.
-func (r *rejoining) allow(a *acquisition, err error) bool {
-	r.queued = r.queued || a.hasWaited()
+// allow reports whether another attempt follows one that has failed with this error, and has
+// waited in the queue since then, or not at all if that is zero.
+func (r *rejoining) allow(since time.Time, err error) bool {
+	r.queued = r.queued || !since.IsZero()
 	r.after = err
 	return r.queued && outlasted(err)
 }
@@ -86,19 +87,20 @@ func (r *rejoining) allow(a *acquisition, err error) bool {
 const maxRejoinPause = time.Second
 
 // pause returns the pause before the next attempt.
-func (r *rejoining) pause(a *acquisition) time.Duration {
-	if !a.hasWaited() {
+func (r *rejoining) pause(since time.Time) time.Duration {
+	if since.IsZero() {
 		return min(r.failures.Next(), maxRejoinPause)
 	}
 	r.failures.Reset()
 	// A node that was deleted right after its creation is not created again at once:
 	// whatever deletes it would spin with us.
-	return time.Until(a.began.Add(ownDelay))
+	return time.Until(since.Add(ownDelay))
 }
 
-// outlasted reports whether a wait outlasts the error: its node is gone, or there is an outage.
+// outlasted reports whether a wait outlasts the error: its place in the queue is gone, or there
+// is an outage.
 func outlasted(err error) bool {
-	return startsAgain(err) || framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
+	return startsAgain(err) || errors.Is(err, errTurnLost) || framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
 }
 
 // withCause returns why the context has ended, with the last error, if there was one.
@@ -144,8 +146,15 @@ func startsAgain(err error) bool {
 	return errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted)
 }
 
-// hasWaited reports whether the acquisition has stood in the queue behind others.
-func (a *acquisition) hasWaited() bool { return a != nil && !a.began.IsZero() }
+// waitedSince returns when the acquisition began to wait behind others, zero if it has not.
+func (a *acquisition) waitedSince() time.Time {
+	if a == nil {
+		return time.Time{}
+	}
+	return a.began
+}
+
+func (a *acquisition) hasWaited() bool { return !a.waitedSince().IsZero() }
 
 // enterOnce creates one node and takes it through the queue. If it fails in any way, it
 // deletes the node. It returns the acquisition that had the node, if any.

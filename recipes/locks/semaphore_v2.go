@@ -20,7 +20,7 @@ const (
 )
 
 // errTurnLost starts an acquisition of leases again from the beginning.
-var errTurnLost = errors.New("the turn or a lease was lost before all leases were acquired")
+var errTurnLost = errors.New("the turn, a lease or the connection was lost before all leases were acquired")
 
 // InterProcessSemaphoreV2 is a counting semaphore across processes and machines. It is
 // fair, can acquire several leases together or none, and shares its state with Curator's
@@ -208,14 +208,20 @@ func (l *LockInternals) inTheWay(contenders []string) error {
 }
 
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
-// node, an acquisition joins the queue again, and only its context ends the wait.
+// node, an acquisition joins the queue again, and only its context ends the wait. Once it has
+// had a turn that also goes for an outage.
 func (s *InterProcessSemaphoreV2) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Lease, error) {
+	var rejoins rejoining
 	for {
 		leases, err := s.takeTurn(ctx, n, true, span)
-		if !errors.Is(err, errTurnLost) || ctx.Err() != nil {
+		var since time.Time
+		if errors.Is(err, errTurnLost) {
+			since = time.Now()
+		}
+		if ctx.Err() != nil || !rejoins.allow(since, err) {
 			return leases, err
 		}
-		attempt.Sleep(ctx, ownDelay)
+		attempt.Sleep(ctx, rejoins.pause(since))
 		if err := s.leases.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
@@ -261,7 +267,7 @@ func (s *InterProcessSemaphoreV2) takeTurn(
 	}()
 	leases, err := s.leases.enterTimes(turn.Context(ctx), n, entry{driver: driver, wants: n, wait: wait, span: span})
 	returned = true
-	if err != nil && turn.Err() != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && (turn.Err() != nil || wait && outlasted(err)) {
 		err = fmt.Errorf("%w: %w", errTurnLost, err) // not the caller's context: start again
 	}
 	// The leases do not depend on the turn: they were counted after their creation.
