@@ -17,7 +17,7 @@ type listing struct {
 	done   chan struct{}   // closed with the answer
 	names  []string
 	err    error
-	lost   bool // failed with the acquisition that sent it, by the end of its context or a panic
+	lost   bool // failed for a reason of the acquisition that sent it alone
 
 	mu       sync.Mutex // guards the fields below
 	first    sorting    // of the kind of lock that asked first; most folders have one kind
@@ -122,7 +122,7 @@ func (f *folder) list(ctx context.Context, q *queue, number uint64) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		// If it failed only because another acquisition has ended, ask again.
+		// If it failed for a reason of another acquisition alone, ask again.
 		if list.err != nil && (leads || !list.lost) {
 			return list.err
 		}
@@ -188,8 +188,10 @@ func (f *folder) request(ctx context.Context, q *queue, list *listing) (err erro
 func (f *folder) answer(ctx context.Context, list *listing, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Acquisitions that share the list must know whether its failure is theirs too.
-	list.err, list.lost = err, ctx.Err() != nil || errors.Is(err, errAskerPanicked)
+	// Acquisitions that share the list must know whether its failure is theirs too. A caller may
+	// have bound its context to a session, with framework.InSession.
+	list.err = err
+	list.lost = ctx.Err() != nil || errors.Is(err, errAskerPanicked) || errors.Is(err, framework.ErrSessionEnded)
 	if err == nil {
 		f.learnLocked(list)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // slowDriver waits before the request that creates a node, or after its reply.
@@ -96,5 +97,42 @@ func TestAnOlderListCostsNoPlace(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestAListBoundToASession: acquisitions that their callers have bound to a session share a list
+// with one that is not bound. When the session ends they fail, but it does not.
+func TestAListBoundToASession(t *testing.T) {
+	for range 5 { // any of them may be the one that asks for the list
+		onFakeTime(t, func(t *testing.T, w longWait) {
+			lease := acquire(t, newMutex(t, w.holder, "/lock"))
+			session, mutex := w.waiter.Session(), newMutex(t, w.waiter, "/lock")
+			bound := make(chan error, 3)
+			for range cap(bound) {
+				go func() {
+					bound <- w.waiter.Retry(context.Background(), func(ctx context.Context) error {
+						_, err := mutex.Acquire(ctx)
+						return err
+					}, framework.InSession(session))
+				}()
+			}
+			free := acquireLater(context.Background(), mutex)
+			time.Sleep(time.Second)
+
+			answer := make(chan struct{})
+			pass := w.server.Intercept(zkserver.Nth(1, zkserver.OpGetChildren2, zkserver.HoldUntil(answer)))
+			require.Equal(t, 1, w.server.Cut(session.ID(), 1))
+			time.Sleep(5 * time.Second) // they wait for the list
+			pass()
+			require.True(t, w.server.KillSession(session.ID()))
+			close(answer)
+			for range cap(bound) {
+				require.ErrorIs(t, <-bound, framework.ErrSessionEnded)
+			}
+			release(t, lease)
+			o := await(t, free)
+			require.NoError(t, o.err)
+			release(t, o.lease)
+		})
 	}
 }

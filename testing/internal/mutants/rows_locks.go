@@ -1109,4 +1109,14 @@ var locksMutants = []mutant{
 		pkg:      "./recipes/locks",
 		test:     "^TestNoOutageEndsTheWaitForAPermit$",
 	},
+	{
+		name:     "locks-a-bound-list-fails-all",
+		property: "The end of a session to which one caller is bound fails no acquisition that shares its list.",
+		dir:      "recipes/locks",
+		in:       "(*folder).answer",
+		old:      `errors.Is(err, framework.ErrSessionEnded)`,
+		new:      `list.lost`,
+		pkg:      "./recipes/locks",
+		test:     "^TestAListBoundToASession$",
+	},
 }
