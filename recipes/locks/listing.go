@@ -26,9 +26,22 @@ type listing struct {
 
 // sorting is the contenders of a listing in the order of one kind of lock.
 type sorting struct {
-	key        orderKey
-	once       sync.Once
+	key orderKey
+
+	mu         sync.Mutex // guards the fields below
+	sorted     bool       // unset after a panic of the driver: the next caller sorts
 	contenders []string
+}
+
+// of returns the contenders among the names of the list.
+func (s *sorting) of(q *queue, names []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.sorted {
+		s.contenders = q.sorted(names)
+		s.sorted = true
+	}
+	return s.contenders
 }
 
 // sorted returns the contenders in their order.
@@ -36,9 +49,7 @@ func (list *listing) sorted(q *queue) []string {
 	list.mu.Lock()
 	s := list.sortingLocked(q.orderKey)
 	list.mu.Unlock()
-	// Without the mutex: this calls the driver.
-	s.once.Do(func() { s.contenders = q.sorted(list.names) })
-	return s.contenders
+	return s.of(q, list.names) // without the mutex of the list: this calls the driver
 }
 
 func (list *listing) sortingLocked(key orderKey) *sorting {

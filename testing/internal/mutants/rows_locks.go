@@ -1119,4 +1119,16 @@ var locksMutants = []mutant{
 		pkg:      "./recipes/locks",
 		test:     "^TestAListBoundToASession$",
 	},
+	{
+		name:     "locks-a-panic-sorts-nothing",
+		property: "A panic of a driver that sorts a shared list costs no other acquisition its place.",
+		dir:      "recipes/locks",
+		in:       "(*sorting).of",
+		old: `s.contenders = q.sorted(names)
+		s.sorted = true`,
+		new: `s.sorted = true
+		s.contenders = q.sorted(names)`,
+		pkg:  "./recipes/locks",
+		test: "^TestAPanicWhileAListIsSortedCostsNoPlace$",
+	},
 }
