@@ -581,11 +581,11 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
 }
 
-// patient returns a context for the deletion of a node: ctx or, if that has ended and its
-// caller waits all the same, one that ends with the session. See [attempt.Patiently].
+// patient returns a context for the deletion of a node: ctx or, for a caller that waits even when
+// that ends, one that ends with the session. See [attempt.Patiently].
 func patient(ctx context.Context, session *framework.Session) (context.Context, context.CancelFunc) {
 	limit := attempt.Patience(ctx)
-	if limit == 0 || ctx.Err() == nil {
+	if limit == 0 {
 		return ctx, func() {}
 	}
 	timed, done := context.WithTimeout(session.LossContext(), limit)
