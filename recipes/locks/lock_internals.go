@@ -57,6 +57,7 @@ type spec struct {
 // validate returns an error for what cannot be a lock.
 func (s spec) validate() error {
 	fixed, isFixed := s.maxLeases.(FixedLeases)
+	shared, isShared := s.maxLeases.(*SharedLeases)
 	switch {
 	case s.client == nil:
 		return errors.New("locks: client nil, expected a started framework client")
@@ -66,6 +67,8 @@ func (s spec) validate() error {
 		return errors.New("locks: maxLeases nil, expected FixedLeases or another source")
 	case isFixed && fixed < 1:
 		return fmt.Errorf("locks: maxLeases %d, expected 1 or more", fixed)
+	case isShared && !shared.isOf(s.client):
+		return errors.New("locks: maxLeases of another client, expected SharedLeases made with the client of the semaphore")
 	}
 	if err := framework.ValidatePath(s.path); err != nil {
 		return fmt.Errorf("locks: %w", err)
