@@ -61,8 +61,8 @@ type MarkingQueue interface {
 }
 
 // OvertakingQueue is an optional interface of a driver whose queue is not itself a lock, such
-// as a waiting room in front of a mutex. Only in such a queue may a newcomer be admitted
-// before a contender that was admitted earlier has left; elsewhere that is an error.
+// as a waiting room in front of a mutex. Only in such a queue may a newcomer be admitted ahead
+// of a holder that would no longer have the lock by the same list; elsewhere that is an error.
 type OvertakingQueue interface {
 	// Overtakes reports whether the queue is of this kind.
 	Overtakes() bool

@@ -160,8 +160,8 @@ func (h *hold) examineLater() {
 // errNodeDeleted is the loss of all holds whose nodes are deleted by others.
 var errNodeDeleted = &LostError{Reason: framework.ReasonNodeDeleted}
 
-// watch makes own the watch on the node. What has ended the hold meanwhile waits for examine,
-// and then cancels the watch or hands it on.
+// watch makes own the watch on the node. If the hold has ended meanwhile, abandon, leave or
+// successor waits for examine, and then cancels the watch or hands it on.
 func (h *hold) watch(own *framework.Watch) {
 	h.mu.Lock()
 	h.own, h.examining = own, nil

@@ -15,8 +15,8 @@ import (
 // attemptLock and internalLockLoop of Curator's class of that name; ARCHITECTURE.md lists
 // the differences.
 //
-// A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. It
-// holds no state of an acquisition, except for the goroutines that wait under
+// A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. Of its
+// acquisitions it knows only when a try failed last, and the goroutines that wait under
 // [WithLocalHandoff].
 type LockInternals struct {
 	*queue

@@ -81,8 +81,10 @@ func NewInterProcessSemaphoreV2(
 // Path returns the path of the semaphore.
 func (s *InterProcessSemaphoreV2) Path() string { return s.path }
 
-// Acquire blocks until a lease is acquired. Only the context ends the wait. A failure
-// returns the errors of [InterProcessMutex.Acquire] and leaves no node behind.
+// Acquire blocks until a lease is acquired or the context ends. Once the acquisition has stood
+// in the queue no outage ends the wait: when it has lost its turn it joins the queue again. An
+// error of another kind does, such as [framework.ErrNoAuth]. A failure returns the errors of
+// [InterProcessMutex.Acquire] and leaves no node behind.
 func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, true))
 }
@@ -90,9 +92,8 @@ func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
 // TryAcquire acquires a lease if one is free and no other acquisition waits for its turn
 // or has it. Otherwise it does not queue, and the error matches [ErrNotAcquired]. A try takes
 // one round trip if all leases are taken, one more if one is free, and one more to read a
-// maximum that may change ([SharedLeases]). It may wait for another try of this client that
-// could be in its way. Any number of tries may come at once: as many succeed as there are
-// free leases.
+// maximum that may change ([SharedLeases]). Any number of tries may come at once: as many
+// succeed as there are free leases.
 func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, false))
 }
@@ -112,7 +113,8 @@ func (s *InterProcessSemaphoreV2) AcquireN(ctx context.Context, n int) ([]*Lease
 // TryAcquireN acquires n leases if that many are free and no other acquisition waits for its
 // turn or has it. Otherwise it acquires none, and the error matches [ErrNotAcquired]. Unlike
 // a try for one lease, a try for several takes a turn, so only one of several simultaneous
-// tries succeeds.
+// tries succeeds. It may wait until another try of this client is decided, which could be in
+// its way.
 func (s *InterProcessSemaphoreV2) TryAcquireN(ctx context.Context, n int) ([]*Lease, error) {
 	return s.acquire(ctx, n, false)
 }
