@@ -46,12 +46,13 @@ type acquisition struct {
 }
 
 // enter joins the queue and returns when it has the lock. When its node or its session is
-// gone it joins again: within the retry policy, and without limit once its node has
+// gone it joins again: within the retry policy, and without limit once a node of it has
 // waited, so that only the context ends a wait.
 func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
+	var rejoins rejoining
 	for {
 		if ctx.Err() != nil {
-			return nil, l.overtaken(ctx, e, context.Cause(ctx))
+			return nil, l.overtaken(ctx, e, withCause(ctx, rejoins.after))
 		}
 		h, a, err := l.enterByPolicy(ctx, e)
 		switch {
@@ -59,13 +60,55 @@ func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
 			return h, nil
 		case ctx.Err() != nil:
 			return nil, l.overtaken(ctx, e, err)
-		case !startsAgain(err) || !a.hasWaited():
+		case !rejoins.allow(a.waitedSince(), err):
 			return nil, err
 		}
-		// A node that was deleted right after its creation is not created again at once:
-		// whatever deletes it would spin with us.
-		attempt.Sleep(ctx, time.Until(a.began.Add(ownDelay)))
+		attempt.Sleep(ctx, rejoins.pause(a.waitedSince()))
 	}
+}
+
+// rejoining is what a caller that waits remembers of its attempts.
+type rejoining struct {
+	queued   bool  // an attempt has stood in the queue
+	after    error // of the last attempt; nil before the first
+	failures attempt.Pause
+}
+
+// allow reports whether another attempt follows one that has failed with this error, and has
+// waited in the queue since then, or not at all if that is zero.
+func (r *rejoining) allow(since time.Time, err error) bool {
+	r.queued = r.queued || !since.IsZero()
+	r.after = err
+	return r.queued && outlasted(err)
+}
+
+// maxRejoinPause bounds the pause after an attempt that could not queue, as at a server without
+// a quorum. It is how much later than the others a waiter may queue again.
+const maxRejoinPause = time.Second
+
+// pause returns the pause before the next attempt.
+func (r *rejoining) pause(since time.Time) time.Duration {
+	if since.IsZero() {
+		return min(r.failures.Next(), maxRejoinPause)
+	}
+	r.failures.Reset()
+	// A node that was deleted right after its creation is not created again at once:
+	// whatever deletes it would spin with us.
+	return time.Until(since.Add(ownDelay))
+}
+
+// outlasted reports whether a wait outlasts the error: its place in the queue is gone, or there
+// is an outage.
+func outlasted(err error) bool {
+	return startsAgain(err) || errors.Is(err, errTurnLost) || framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
+}
+
+// withCause returns why the context has ended, with the last error, if there was one.
+func withCause(ctx context.Context, last error) error {
+	if last == nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w; last error: %w", context.Cause(ctx), last)
 }
 
 // enterByPolicy makes attempts within the retry policy, until one gets a hold, has waited, or
@@ -81,7 +124,7 @@ func (l *LockInternals) enterByPolicy(ctx context.Context, e entry) (h *hold, a 
 		}
 	}
 	if startsAgain(err) && ctx.Err() != nil {
-		err = fmt.Errorf("%w; last error: %w", context.Cause(ctx), err)
+		err = withCause(ctx, err)
 	}
 	run.Done(err)
 	return h, a, err
@@ -103,8 +146,15 @@ func startsAgain(err error) bool {
 	return errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted)
 }
 
-// hasWaited reports whether the acquisition has stood in the queue behind others.
-func (a *acquisition) hasWaited() bool { return a != nil && !a.began.IsZero() }
+// waitedSince returns when the acquisition began to wait behind others, zero if it has not.
+func (a *acquisition) waitedSince() time.Time {
+	if a == nil {
+		return time.Time{}
+	}
+	return a.began
+}
+
+func (a *acquisition) hasWaited() bool { return !a.waitedSince().IsZero() }
 
 // enterOnce creates one node and takes it through the queue. If it fails in any way, it
 // deletes the node. It returns the acquisition that had the node, if any.
@@ -531,11 +581,11 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
 }
 
-// patient returns a context for the deletion of a node: ctx or, if that has ended and its
-// caller waits all the same, one that ends with the session. See [attempt.Patiently].
+// patient returns a context for the deletion of a node: ctx or, for a caller that waits even when
+// that ends, one that ends with the session. See [attempt.Patiently].
 func patient(ctx context.Context, session *framework.Session) (context.Context, context.CancelFunc) {
 	limit := attempt.Patience(ctx)
-	if limit == 0 || ctx.Err() == nil {
+	if limit == 0 {
 		return ctx, func() {}
 	}
 	timed, done := context.WithTimeout(session.LossContext(), limit)

@@ -24,8 +24,9 @@ const waiterName = "wait-"
 // ZkCondition was; Curator has none.
 //
 // A signal is for the waiter that has waited longest. Without a waiter it has no effect. It
-// is never lost on the way: if its waiter gives up, dies or loses its session before it has
-// the lock again, the signal passes to the next waiter. Each waiter woken by
+// does not go with its waiter: if that gives up, dies or loses its session before it has the
+// lock again, the signal passes to the next waiter. It may be lost only when the context of
+// the waiter ends while the signal is being taken; see [Condition.Await]. Each waiter woken by
 // [Condition.SignalAll] joins the lock's queue when it learns of the signal, behind the
 // contenders that are there already.
 //
@@ -123,11 +124,13 @@ func (c *Condition) SignalAll(ctx context.Context, lease *Lease) error {
 // lease from [LeaseFrom], and release the lease that Await returns.
 //
 // When Await returns, the given lease has been released, unless ctx is nil: then nothing has
-// been done. Any other error means that the caller does not hold the lock. It matches
+// been done. Any other error means that the caller does not hold the lock, unless other leases
+// of its owner do. It matches
 //
 //   - [ErrNotAcquired] and the context's cause, when the context has ended;
-//   - [ErrNotHeld] when the lease did not hold the lock, and [ErrReentered] when it was not
-//     the only lease of its owner;
+//   - [ErrNotHeld] when the lease did not hold the lock;
+//   - [ErrReentered] when it was not the only lease of its owner, which still holds the lock
+//     with the others;
 //   - [*LostError] when the lock was lost before the wait began.
 //
 // On failure Await leaves no node behind, and a signal for this waiter passes to the next. The

@@ -61,8 +61,8 @@ type MarkingQueue interface {
 }
 
 // OvertakingQueue is an optional interface of a driver whose queue is not itself a lock, such
-// as a waiting room in front of a mutex. Only in such a queue may a newcomer be admitted
-// before a contender that was admitted earlier has left; elsewhere that is an error.
+// as a waiting room in front of a mutex. Only in such a queue may a newcomer be admitted ahead
+// of a holder that would no longer have the lock by the same list; elsewhere that is an error.
 type OvertakingQueue interface {
 	// Overtakes reports whether the queue is of this kind.
 	Overtakes() bool
@@ -192,7 +192,7 @@ func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours strin
 	case sequence == math.MaxInt32:
 		return PredicateResults{}, ErrSequenceExhausted
 	case i < 0:
-		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
+		return PredicateResults{}, notListed(ours)
 	case i < maxLeases:
 		return PredicateResults{GetsTheLock: true}, nil
 	default:
@@ -200,4 +200,9 @@ func (d StandardLockInternalsDriver) GetsTheLock(contenders []string, ours strin
 		// lets it in.
 		return PredicateResults{PathsToWatch: contenders[max(0, i-max(1, maxLeases)):i:i]}, nil
 	}
+}
+
+// notListed returns the error of a driver when ours is not among the contenders.
+func notListed(ours string) error {
+	return fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
 }

@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -9,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -68,5 +71,24 @@ func TestTheFirstFailureIsTold(t *testing.T) {
 		_, err := internals.Acquire(withLimit(t))
 		require.ErrorIs(t, err, trouble)
 		awaitQueue(t, newMutex(t, zktest.Client(t, server.ConnectString()), path), 0)
+	})
+}
+
+// TestAPatientCallerWaitsForTheDeletion: the context of the caller ends while the node of a
+// failed acquisition is being deleted.
+func TestAPatientCallerWaitsForTheDeletion(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		trouble, answer := errors.New("trouble"), make(chan struct{})
+		w.server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.HoldUntil(answer)))
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		result := acquireLater(attempt.Patiently(ctx, 10*time.Second), newFailing(t, w.waiter, "/lock", func() error { return trouble }))
+		time.Sleep(time.Second)
+		cancel()
+		time.Sleep(time.Second)
+		require.Empty(t, result, "it waits")
+		close(answer)
+		require.ErrorIs(t, await(t, result).err, trouble)
+		requireNoChildren(t, w.holder, "/lock")
 	})
 }

@@ -160,8 +160,8 @@ func (h *hold) examineLater() {
 // errNodeDeleted is the loss of all holds whose nodes are deleted by others.
 var errNodeDeleted = &LostError{Reason: framework.ReasonNodeDeleted}
 
-// watch makes own the watch on the node. What has ended the hold meanwhile waits for examine,
-// and then cancels the watch or hands it on.
+// watch makes own the watch on the node. If the hold has ended meanwhile, abandon, leave or
+// successor waits for examine, and then cancels the watch or hands it on.
 func (h *hold) watch(own *framework.Watch) {
 	h.mu.Lock()
 	h.own, h.examining = own, nil
@@ -186,13 +186,18 @@ func (h *hold) onEvent(event framework.Event) {
 }
 
 // examine reads the node and watches it. It ends the hold if the node is gone, and notes
-// whether a client has asked for the lock. It repeats the read until it succeeds.
+// whether a client has asked for the lock. It repeats the read until it succeeds, even when the
+// retry policy panics.
 func (h *hold) examine(ctx context.Context) {
 	pause, told := examinePause, false
 	for first := true; first || h.cause() == nil; first = false {
 		var own *framework.Watch
 		var stat framework.Stat
-		data, err := h.l.client.Get(ctx, h.node.path, framework.Watched(&own), framework.StoringStatIn(&stat))
+		var data []byte
+		err := attempt.Guard(h.l.client, func() (err error) {
+			data, err = h.l.client.Get(ctx, h.node.path, framework.Watched(&own), framework.StoringStatIn(&stat))
+			return err
+		})
 		switch {
 		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.czxid:
 			// Gone, or another node of the same name.

@@ -17,7 +17,7 @@ type listing struct {
 	done   chan struct{}   // closed with the answer
 	names  []string
 	err    error
-	lost   bool // failed with the context of the acquisition that sent it
+	lost   bool // failed for a reason of the acquisition that sent it alone
 
 	mu       sync.Mutex // guards the fields below
 	first    sorting    // of the kind of lock that asked first; most folders have one kind
@@ -26,9 +26,22 @@ type listing struct {
 
 // sorting is the contenders of a listing in the order of one kind of lock.
 type sorting struct {
-	key        orderKey
-	once       sync.Once
+	key orderKey
+
+	mu         sync.Mutex // guards the fields below
+	sorted     bool       // unset after a panic of the driver: the next caller sorts
 	contenders []string
+}
+
+// of returns the contenders among the names of the list.
+func (s *sorting) of(q *queue, names []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.sorted {
+		s.contenders = q.sorted(names)
+		s.sorted = true
+	}
+	return s.contenders
 }
 
 // sorted returns the contenders in their order.
@@ -36,9 +49,7 @@ func (list *listing) sorted(q *queue) []string {
 	list.mu.Lock()
 	s := list.sortingLocked(q.orderKey)
 	list.mu.Unlock()
-	// Without the mutex: this calls the driver.
-	s.once.Do(func() { s.contenders = q.sorted(list.names) })
-	return s.contenders
+	return s.of(q, list.names) // without the mutex of the list: this calls the driver
 }
 
 func (list *listing) sortingLocked(key orderKey) *sorting {
@@ -122,7 +133,7 @@ func (f *folder) list(ctx context.Context, q *queue, number uint64) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		// If it failed only because another acquisition's context ended, ask again.
+		// If it failed for a reason of another acquisition alone, ask again.
 		if list.err != nil && (leads || !list.lost) {
 			return list.err
 		}
@@ -152,29 +163,46 @@ func (f *folder) joinList(link context.Context, number uint64) (list *listing, l
 }
 
 // ask sends a list when the one before is answered and there is a connection. Until then
-// other acquisitions may join it.
+// other acquisitions may join it. They wait until it is answered, so it is, even when user
+// code such as the retry policy panics.
 func (f *folder) ask(ctx context.Context, q *queue, list *listing) {
+	err := errAskerPanicked
+	defer func() { f.answer(ctx, list, err) }()
 	f.awaitTurn(ctx, list)
-	var err error
+	err = f.request(ctx, q, list)
+}
+
+// errAskerPanicked is the error of a list whose request has panicked.
+var errAskerPanicked = errors.New("locks: the request for a list has panicked")
+
+// request asks for the names of a list, which then has a number.
+func (f *folder) request(ctx context.Context, q *queue, list *listing) (err error) {
 	if !q.client.State().IsConnected() {
 		// A cheap request waits for the connection, as long as any verb does.
-		_, err = q.client.Exists(ctx, q.path)
+		if _, err := q.client.Exists(ctx, q.path); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		link := linkOf(q.client)
-		f.mu.Lock()
-		f.begun++
-		list.number, list.link = f.begun, link
-		f.mu.Unlock()
-		list.names, err = q.client.Children(ctx, q.path)
-	}
+	link := linkOf(q.client)
+	f.mu.Lock()
+	f.begun++
+	list.number, list.link = f.begun, link
+	f.mu.Unlock()
+	list.names, err = q.client.Children(ctx, q.path)
 	if errors.Is(err, framework.ErrNoNode) {
 		err = nodeGone(err)
 	}
+	return err
+}
+
+// answer ends the wait for a list, which has failed if err is not nil.
+func (f *folder) answer(ctx context.Context, list *listing, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Acquisitions that share the list must know whether its failure is theirs too.
-	list.err, list.lost = err, ctx.Err() != nil
+	// Acquisitions that share the list must know whether its failure is theirs too. A caller may
+	// have bound its context to a session, with framework.InSession.
+	list.err = err
+	list.lost = ctx.Err() != nil || errors.Is(err, errAskerPanicked) || errors.Is(err, framework.ErrSessionEnded)
 	if err == nil {
 		f.learnLocked(list)
 	}

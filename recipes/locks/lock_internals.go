@@ -15,8 +15,8 @@ import (
 // attemptLock and internalLockLoop of Curator's class of that name; ARCHITECTURE.md lists
 // the differences.
 //
-// A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. It
-// holds no state of an acquisition, except for the goroutines that wait under
+// A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. Of its
+// acquisitions it knows only when a try failed last, and the goroutines that wait under
 // [WithLocalHandoff].
 type LockInternals struct {
 	*queue
@@ -57,6 +57,7 @@ type spec struct {
 // validate returns an error for what cannot be a lock.
 func (s spec) validate() error {
 	fixed, isFixed := s.maxLeases.(FixedLeases)
+	shared, isShared := s.maxLeases.(*SharedLeases)
 	switch {
 	case s.client == nil:
 		return errors.New("locks: client nil, expected a started framework client")
@@ -66,6 +67,8 @@ func (s spec) validate() error {
 		return errors.New("locks: maxLeases nil, expected FixedLeases or another source")
 	case isFixed && fixed < 1:
 		return fmt.Errorf("locks: maxLeases %d, expected 1 or more", fixed)
+	case isShared && !shared.isOf(s.client):
+		return errors.New("locks: maxLeases of another client, expected SharedLeases made with the client of the semaphore")
 	}
 	if err := framework.ValidatePath(s.path); err != nil {
 		return fmt.Errorf("locks: %w", err)

@@ -15,6 +15,10 @@ import (
 // takes no lease away, and 0 pauses the semaphore. All participants must use the same
 // source.
 //
+// A number that is read from ZooKeeper must be read with the client of the semaphore. An
+// acquisition counts the leases over the same connection, and so never by a number that is
+// older than what it counts.
+//
 // It is safe for concurrent use.
 type MaxLeases interface {
 	// MaxLeases returns the number and a channel that is closed when the number may have
@@ -41,7 +45,7 @@ type SharedLeases struct {
 	seed   int
 }
 
-// NewSharedLeases returns the number at path. If the znode is missing when it is first
+// NewSharedLeases returns the number at path, for semaphores of the same client. If the znode is missing when it is first
 // read, it is created with the number seed, 0 or more. NewSharedLeases checks its
 // arguments and sends nothing.
 func NewSharedLeases(client *framework.Framework, path string, seed int) (*SharedLeases, error) {
@@ -55,6 +59,11 @@ func NewSharedLeases(client *framework.Framework, path string, seed int) (*Share
 		return nil, fmt.Errorf("locks: shared leases %s: seed %w", path, err)
 	}
 	return &SharedLeases{client, path, seed}, nil
+}
+
+// isOf reports whether the number is read in the sessions of this client.
+func (s *SharedLeases) isOf(client *framework.Framework) bool {
+	return s != nil && s.client.WithoutNamespace() == client.WithoutNamespace()
 }
 
 // MaxLeases reads the number and watches it.

@@ -82,7 +82,7 @@ func (a *acquisition) andMore(contenders, names []string) []string {
 		more := slices.DeleteFunc(slices.Clone(contenders[:ours]), func(name string) bool {
 			return a.companion(name) != nil || slices.Contains(names, name)
 		})
-		return append(more, names...) // which contenders lacks if they are about to leave; see member.letGo
+		return append(more, names...) // contenders lacks a name that is about to leave; see member.letGo
 	}
 	if len(names) != 1 || contenders[ours-1] != names[0] {
 		return names

@@ -93,7 +93,7 @@ func (readDriver) GetsTheLock(contenders []string, ours string, _ int) (Predicat
 	case number == math.MaxInt32:
 		return PredicateResults{}, ErrSequenceExhausted
 	case i < 0:
-		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
+		return PredicateResults{}, notListed(ours)
 	}
 	for _, name := range slices.Backward(contenders[:i]) {
 		if n, isWriter := writeSorter.Sequence(name); isWriter && n != number {
@@ -135,13 +135,16 @@ func (d downgradeDriver) CreatesTheLock(
 	return node, err
 }
 
-// GetsTheLock admits the reader if and only if the writer's node is in the list. The list was
-// read after the reader's node was created, so both nodes existed together, and no other
-// writer can have entered in between. A writer before this one has let it in already, and
+// GetsTheLock admits the reader if and only if its own node and the writer's are in the list.
+// The list was read after the reader's node was created, so both nodes existed together, and no
+// other writer can have entered in between. A writer before this one has let it in already, and
 // only its node is still to be deleted.
-func (d downgradeDriver) GetsTheLock(contenders []string, _ string, _ int) (PredicateResults, error) {
+func (d downgradeDriver) GetsTheLock(contenders []string, ours string, _ int) (PredicateResults, error) {
 	_, writer := framework.SplitPath(d.writer.node.path)
-	if slices.Contains(contenders, writer) {
+	switch {
+	case !slices.Contains(contenders, ours):
+		return PredicateResults{}, notListed(ours)
+	case slices.Contains(contenders, writer):
 		return PredicateResults{GetsTheLock: true}, nil
 	}
 	if err := d.writer.err(); err != nil {

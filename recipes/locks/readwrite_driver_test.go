@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -99,4 +100,11 @@ func TestADowngradedWriterWaitsForNoOther(t *testing.T) {
 	result, err := driver.GetsTheLock([]string{released, writer, reader}, reader, 1)
 	require.NoError(t, err)
 	require.True(t, result.GetsTheLock)
+}
+
+// TestADowngradedReaderMustBeListed: the writer's node proves nothing about the reader's.
+func TestADowngradedReaderMustBeListed(t *testing.T) {
+	const writer, reader = "_c_b-__WRIT__0000000002", "_c_c-__READ__0000000002"
+	_, err := locks.DowngradeDriver("/lock/"+writer).GetsTheLock([]string{writer}, reader, 1)
+	require.ErrorIs(t, err, framework.ErrNoNode)
 }

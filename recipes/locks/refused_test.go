@@ -120,6 +120,70 @@ func TestAWaitSurvivesItsSessions(t *testing.T) {
 	})
 }
 
+// preparedDriver calls a function before each creation of a node.
+type preparedDriver struct {
+	locks.StandardLockInternalsDriver
+	prepare func(*framework.Session)
+}
+
+func (d preparedDriver) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (locks.LockNode, error) {
+	d.prepare(session)
+	return d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
+}
+
+// TestAWaitSurvivesItsReturn: an acquisition that has stood in the queue loses its session, and
+// then fails to join the queue again.
+func TestAWaitSurvivesItsReturn(t *testing.T) {
+	for name, test := range map[string]struct {
+		fail    func(w longWait, session int64)
+		prepare func(w longWait, again *framework.Session)
+	}{
+		"the reply is lost": {fail: func(w longWait, session int64) {
+			w.server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.LoseReply))
+			w.server.KillSession(session)
+		}},
+		"the next session ends": {
+			fail: func(w longWait, session int64) { w.server.KillSession(session) },
+			prepare: func(w longWait, again *framework.Session) {
+				w.server.KillSession(again.ID())
+				<-again.Done()
+			},
+		},
+		"the server has no quorum": {fail: func(w longWait, _ int64) {
+			time.AfterFunc(30*time.Second, w.server.LoseQuorum())
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				client := zktest.Client(t, w.server, framework.WithRetryPolicy(retry.None()), framework.WithReadOnly())
+				created := 0
+				driver := preparedDriver{
+					locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter},
+					func(session *framework.Session) {
+						if created++; created == 2 && test.prepare != nil {
+							test.prepare(w, session)
+						}
+					},
+				}
+				lock, err := locks.NewLockInternals(client, driver, "/lock", "lock-", 1)
+				require.NoError(t, err)
+				held := acquire(t, newMutex(t, w.holder, "/lock"))
+				result := acquireLater(context.Background(), lock)
+				time.Sleep(time.Second)
+				test.fail(w, client.Session().ID())
+				time.Sleep(time.Minute)
+				_ = held.Release(context.Background()) // it may have been lost
+				o := await(t, result)
+				require.NoError(t, o.err)
+				require.Greater(t, created, 2, "one attempt has failed")
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
 // TestNoHoldBeginsOnASilentLink: the nodes of a holder and of the next goroutine of its
 // client are deleted while their link is silent, and another client has the lock. The
 // goroutine is not let in by the word of the holder.

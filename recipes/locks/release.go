@@ -40,7 +40,8 @@ func (e *ReleaseError) Unwrap() error { return e.Err }
 // lease's contexts end first, then the node is deleted. Release blocks until the server
 // confirms the deletion, ctx ends, or the session ends; without a deadline in ctx it blocks
 // for ten seconds at most. If the deletion is not confirmed by then, it goes on in the
-// background and the error matches [framework.ErrCleanupPending].
+// background and the error matches [framework.ErrCleanupPending]. For a lease that was lost
+// before, Release returns the loss at once, while the node is deleted in the background.
 //
 // If ctx has ended already, or is a context of this lease, Release ignores its end and
 // blocks for ten seconds at most. So one line is right everywhere:

@@ -18,7 +18,8 @@ import (
 //
 // The contract is of [Lease.Release], for each of the leases; the bound of ten seconds is for
 // all of them together. One lease that fails keeps no other from its release. The errors are
-// joined, in the order of the releases. A nil lease is ignored.
+// joined, in the order of the releases. A nil lease is ignored. A panic of user code, such as
+// the retry policy, is logged and is the error of its lease.
 //
 // A client that is about to close needs no ReleaseAll: [framework.Framework.Close] ends the
 // session, with which the server deletes all nodes in one transaction.
@@ -32,14 +33,26 @@ func ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	slots := make(chan struct{}, framework.DefaultBulkWindow)
 	var all sync.WaitGroup
 	for i, lease := range slices.Backward(leases) {
+		if lease == nil {
+			continue
+		}
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			errs[len(errs)-1-i] = lease.release(bound)
+			errs[len(errs)-1-i] = lease.releaseApart(bound)
 		})
 	}
 	all.Wait()
 	return joined(errs...)
+}
+
+// releaseApart is release on a goroutine of this package, which a panic must not end.
+func (l *Lease) releaseApart(ctx context.Context) error {
+	err := attempt.Guard(l.hold.l.client, func() error { return l.release(ctx) })
+	if _, panicked := errors.AsType[*attempt.PanicError](err); panicked {
+		return &ReleaseError{l.Path(), err}
+	}
+	return err
 }
 
 // boundReleases returns a context for several releases. It ends with ctx, unless ctx has

@@ -39,9 +39,9 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 }
 
 // WithRevocationListener makes the lock call fn once for each of its leases that another
-// client asks to be released. If the request came earlier, while the lease's node was waiting in the queue
-// or for another lease of the same hold, fn is called when the lease is granted. It is not
-// called for a lease that has ended.
+// client asks to be released. If the request came earlier, while the lease's node was waiting
+// in the queue or for another lease of the same hold, fn is called when the lease is granted.
+// It is not called for a lease that has ended.
 //
 // The lock stays held until the lease is released, which fn may do itself:
 //

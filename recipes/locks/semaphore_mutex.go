@@ -29,8 +29,8 @@ func NewInterProcessSemaphoreMutex(client *framework.Framework, path string, opt
 // Path returns the path of the lock.
 func (m *InterProcessSemaphoreMutex) Path() string { return m.semaphore.Path() }
 
-// Acquire blocks until the lock is held. Only the context ends the wait; for errors see
-// [InterProcessMutex.Acquire].
+// Acquire blocks until the lock is held or the context ends; see
+// [InterProcessSemaphoreV2.Acquire].
 func (m *InterProcessSemaphoreMutex) Acquire(ctx context.Context) (*Lease, error) {
 	return m.semaphore.Acquire(ctx)
 }

@@ -3,6 +3,7 @@ package locks_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,34 @@ func TestOnlyTheContextEndsTheWaitForAPermit(t *testing.T) {
 		release(t, lease)
 		release(t, requireAtOnce(t, result))
 	})
+}
+
+// TestNoOutageEndsTheWaitForAPermit: the connection is lost while an acquisition that has its
+// turn creates one of its leases, for longer than requests wait and less than the session lasts.
+func TestNoOutageEndsTheWaitForAPermit(t *testing.T) {
+	for last := 1; last <= 2; last++ {
+		t.Run(fmt.Sprintf("lease %d", last), func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				client := zktest.Client(t, w.server, framework.WithSessionTimeout(40*time.Second),
+					framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(3, 100*time.Millisecond)))
+				session, created := client.Session(), 0
+				t.Cleanup(w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op != zkserver.OpCreate2 || !strings.Contains(r.Path, "/leases/") {
+						return zkserver.Pass
+					}
+					if created++; created == last {
+						time.AfterFunc(5*time.Second, w.server.Refuse())
+						w.server.Cut(session.ID(), 1)
+					}
+					return zkserver.Pass
+				}))
+				leases, err := newSemaphore(t, client, "/s", locks.FixedLeases(2)).AcquireN(withLimit(t), 2)
+				require.NoError(t, err)
+				require.Same(t, session, client.Session())
+				releaseAll(t, leases)
+			})
+		})
+	}
 }
 
 // TestATryForPermitsWaitsForNoServer: it loses its turn with the connection.

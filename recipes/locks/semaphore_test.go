@@ -270,7 +270,8 @@ func TestAPausedSemaphore(t *testing.T) {
 		require.NoError(t, shared.Set(withLimit(t), 0))
 		var waiting []<-chan outcome
 		for i := range 3 {
-			waiting = append(waiting, acquireLater(withLimit(t), create(zktest.Client(t, server.ConnectString()), shared)))
+			other := zktest.Client(t, server.ConnectString())
+			waiting = append(waiting, acquireLater(withLimit(t), create(other, newShared(t, other))))
 			before.Sessions++
 			if i == 0 {
 				awaitQueue(t, s, 2)
@@ -559,4 +560,10 @@ func TestSharedLeasesRefuseOtherData(t *testing.T) {
 	require.ErrorContains(t, err, "maxLeases nil")
 	_, err = locks.NewInterProcessSemaphore(client, "/s", locks.FixedLeases(0))
 	require.ErrorContains(t, err, "maxLeases 0, expected 1 or more")
+	_, err = locks.NewInterProcessSemaphore(zktest.Client(t, zktest.NewServer(t).Addr()), "/s", shared)
+	require.ErrorContains(t, err, "maxLeases of another client")
+	view, err := client.UsingNamespace("team")
+	require.NoError(t, err)
+	_, err = locks.NewInterProcessSemaphore(view, "/s", shared)
+	require.NoError(t, err, "it is the same client")
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // errTurnLost starts an acquisition of leases again from the beginning.
-var errTurnLost = errors.New("the turn or a lease was lost before all leases were acquired")
+var errTurnLost = errors.New("the turn, a lease or the connection was lost before all leases were acquired")
 
 // InterProcessSemaphoreV2 is a counting semaphore across processes and machines. It is
 // fair, can acquire several leases together or none, and shares its state with Curator's
@@ -81,8 +81,10 @@ func NewInterProcessSemaphoreV2(
 // Path returns the path of the semaphore.
 func (s *InterProcessSemaphoreV2) Path() string { return s.path }
 
-// Acquire blocks until a lease is acquired. Only the context ends the wait. A failure
-// returns the errors of [InterProcessMutex.Acquire] and leaves no node behind.
+// Acquire blocks until a lease is acquired or the context ends. Once the acquisition has stood
+// in the queue no outage ends the wait: when it has lost its turn it joins the queue again. An
+// error of another kind does, such as [framework.ErrNoAuth]. A failure returns the errors of
+// [InterProcessMutex.Acquire] and leaves no node behind.
 func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, true))
 }
@@ -90,9 +92,8 @@ func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
 // TryAcquire acquires a lease if one is free and no other acquisition waits for its turn
 // or has it. Otherwise it does not queue, and the error matches [ErrNotAcquired]. A try takes
 // one round trip if all leases are taken, one more if one is free, and one more to read a
-// maximum that may change ([SharedLeases]). It may wait for another try of this client that
-// could be in its way. Any number of tries may come at once: as many succeed as there are
-// free leases.
+// maximum that may change ([SharedLeases]). Any number of tries may come at once: as many
+// succeed as there are free leases.
 func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, false))
 }
@@ -112,7 +113,8 @@ func (s *InterProcessSemaphoreV2) AcquireN(ctx context.Context, n int) ([]*Lease
 // TryAcquireN acquires n leases if that many are free and no other acquisition waits for its
 // turn or has it. Otherwise it acquires none, and the error matches [ErrNotAcquired]. Unlike
 // a try for one lease, a try for several takes a turn, so only one of several simultaneous
-// tries succeeds.
+// tries succeeds. It may wait until another try of this client is decided, which could be in
+// its way.
 func (s *InterProcessSemaphoreV2) TryAcquireN(ctx context.Context, n int) ([]*Lease, error) {
 	return s.acquire(ctx, n, false)
 }
@@ -208,14 +210,20 @@ func (l *LockInternals) inTheWay(contenders []string) error {
 }
 
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
-// node, an acquisition joins the queue again, and only its context ends the wait.
+// node, an acquisition joins the queue again, and only its context ends the wait. Once it has
+// had a turn that also goes for an outage.
 func (s *InterProcessSemaphoreV2) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Lease, error) {
+	var rejoins rejoining
 	for {
 		leases, err := s.takeTurn(ctx, n, true, span)
-		if !errors.Is(err, errTurnLost) || ctx.Err() != nil {
+		var since time.Time
+		if errors.Is(err, errTurnLost) {
+			since = time.Now()
+		}
+		if ctx.Err() != nil || !rejoins.allow(since, err) {
 			return leases, err
 		}
-		attempt.Sleep(ctx, ownDelay)
+		attempt.Sleep(ctx, rejoins.pause(since))
 		if err := s.leases.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
@@ -261,7 +269,7 @@ func (s *InterProcessSemaphoreV2) takeTurn(
 	}()
 	leases, err := s.leases.enterTimes(turn.Context(ctx), n, entry{driver: driver, wants: n, wait: wait, span: span})
 	returned = true
-	if err != nil && turn.Err() != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && (turn.Err() != nil || wait && outlasted(err)) {
 		err = fmt.Errorf("%w: %w", errTurnLost, err) // not the caller's context: start again
 	}
 	// The leases do not depend on the turn: they were counted after their creation.
@@ -368,7 +376,7 @@ func (leaseDriver) CreatesTheLock(
 func (d leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	place := slices.Index(contenders, ours)
 	if place < 0 {
-		return PredicateResults{}, fmt.Errorf("%s is not listed: %w", ours, framework.ErrNoNode)
+		return PredicateResults{}, notListed(ours)
 	}
 	if d.counted != nil {
 		d.counted(len(contenders)-1, maxLeases)

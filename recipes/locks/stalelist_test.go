@@ -3,6 +3,7 @@ package locks_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // slowDriver waits before the request that creates a node, or after its reply.
@@ -97,4 +101,89 @@ func TestAnOlderListCostsNoPlace(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAListBoundToASession: acquisitions that their callers have bound to a session share a list
+// with one that is not bound. When the session ends they fail, but it does not.
+func TestAListBoundToASession(t *testing.T) {
+	for range 5 { // any of them may be the one that asks for the list
+		onFakeTime(t, func(t *testing.T, w longWait) {
+			lease := acquire(t, newMutex(t, w.holder, "/lock"))
+			session, mutex := w.waiter.Session(), newMutex(t, w.waiter, "/lock")
+			bound := make(chan error, 3)
+			for range cap(bound) {
+				go func() {
+					bound <- w.waiter.Retry(context.Background(), func(ctx context.Context) error {
+						_, err := mutex.Acquire(ctx)
+						return err
+					}, framework.InSession(session))
+				}()
+			}
+			free := acquireLater(context.Background(), mutex)
+			time.Sleep(time.Second)
+
+			answer := make(chan struct{})
+			pass := w.server.Intercept(zkserver.Nth(1, zkserver.OpGetChildren2, zkserver.HoldUntil(answer)))
+			require.Equal(t, 1, w.server.Cut(session.ID(), 1))
+			time.Sleep(5 * time.Second) // they wait for the list
+			pass()
+			require.True(t, w.server.KillSession(session.ID()))
+			close(answer)
+			for range cap(bound) {
+				require.ErrorIs(t, <-bound, framework.ErrSessionEnded)
+			}
+			release(t, lease)
+			o := await(t, free)
+			require.NoError(t, o.err)
+			release(t, o.lease)
+		})
+	}
+}
+
+// faultyQueue panics once when it compares names, after it was armed.
+type faultyQueue struct {
+	locks.StandardLockInternalsDriver
+	armed *atomic.Bool
+}
+
+func (faultyQueue) Shrinks(string) bool { return true }
+
+func (d faultyQueue) Compare(a, b string) int {
+	if d.armed.CompareAndSwap(true, false) {
+		panic("the user's own fault")
+	}
+	return d.StandardLockInternalsDriver.Compare(a, b)
+}
+
+// TestAPanicWhileAListIsSortedCostsNoPlace: after an outage two waiters of one client share a
+// list, and the driver panics when the first of them sorts it.
+func TestAPanicWhileAListIsSortedCostsNoPlace(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		held := acquire(t, newMutex(t, w.holder, "/lock"))
+		driver := faultyQueue{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, new(atomic.Bool)}
+		client := zktest.Client(t, w.server, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Second))
+		lock, err := locks.NewLockInternals(client, driver, "/lock", "lock-", 1)
+		require.NoError(t, err)
+		first, second := acquireRecovering(lock), acquireRecovering(lock)
+		time.Sleep(time.Second)
+		places := awaitQueue(t, lock, 3)
+
+		driver.armed.Store(true)
+		time.AfterFunc(3*time.Second, w.server.Refuse())
+		require.Equal(t, 1, w.server.Cut(client.Session().ID(), 1))
+		time.Sleep(9 * time.Second)
+		require.False(t, driver.armed.Load(), "it has panicked")
+		var o outcome
+		other := second
+		select {
+		case o = <-first:
+		case o = <-second:
+			other = first
+		}
+		require.Error(t, o.err, "one has panicked")
+		release(t, held)
+		lease := requireAtOnce(t, other)
+		require.Contains(t, []string{places[1].Path, places[2].Path}, lease.Path())
+		release(t, lease)
+	})
 }

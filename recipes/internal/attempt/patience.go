@@ -9,8 +9,8 @@ import (
 type patienceKey struct{}
 
 // Patiently returns ctx for a call whose caller wants to know that nothing is left at the
-// server: once ctx has ended, the call takes up to limit to have its znode deleted, which
-// is otherwise done in the background.
+// server: when the call fails, it takes up to limit to have its znode deleted, even after the
+// end of ctx. Otherwise that end leaves the deletion to the background.
 func Patiently(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, limit)
 }
