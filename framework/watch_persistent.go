@@ -122,16 +122,16 @@ func (w *PersistentWatch) Path() string { return w.path }
 // [EventResync] has the path of the watch.
 func (w *PersistentWatch) OnEvent(fn func(Event)) *listen.Registration { return w.listeners.Add(fn) }
 
-// Done is closed when the watch has ended for good: it was cancelled, the client
-// was closed, or a server refused to set it again. A server that is only too busy is asked
-// again.
+// Done is closed when the watch has ended for good: it was cancelled, the client has ended
+// ([ErrClosed], [ErrAuthFailed]), or a server refused to set it again. A server that is only
+// too busy is asked again.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.one.Done() }
 
 // Err returns the reason why the watch has ended. It is nil while the watch lives, and after
 // Cancel.
 func (w *PersistentWatch) Err() error {
 	err := w.one.Err()
-	if err == nil || errors.Is(err, ErrClosed) {
+	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrAuthFailed) {
 		return err // no request has failed
 	}
 	return &OpError{opAddWatch.name, w.path, err}
