@@ -253,6 +253,16 @@ var conduitMutants = []mutant{
 		test:     "^TestAnEventIsNotForgottenOverAReconnect$",
 	},
 	{
+		name:     "conduit-throttled-is-caught-up",
+		property: "A server that has not executed what proves that it is not behind answers no read.",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).receiveReply",
+		old:      "request.call.catchesUp && reply.Code == wire.CodeThrottled",
+		new:      "false",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestAThrottledCatchUpIsMadeAgain$",
+	},
+	{
 		name:     "conduit-forgets-the-zxid-of-an-event",
 		property: "The transaction that an event names is named in the next connect request.",
 		dir:      "framework/internal/conduit",
