@@ -108,12 +108,17 @@ func (f *Framework) readNode(ctx context.Context, path string, cfg followConfig,
 	if cfg.decompressed {
 		opts = append(opts, Decompressed())
 	}
-	reads := []Read{ReadData(path, &node.Data, opts...)}
+	// An error of the data alone, or the watch of the Stat would go with it.
+	var failure error
+	reads := []Read{ReadData(path, &node.Data, opts...).StoringErrorIn(&failure)}
 	if into != nil {
 		var ignored *Stat
 		reads = slices.Insert(reads, 0, ReadStat(path, &ignored, Watched(into)))
 	}
 	err := f.Pipeline(ctx, reads...)
+	if err == nil {
+		err = failure
+	}
 	if err != nil && !errors.Is(err, ErrCompression) {
 		return Node{Path: path}, revision{}, err
 	}

@@ -752,6 +752,16 @@ var frameworkMutants = []mutant{
 		test:     "^TestARefusedCredentialEndsWatches$",
 	},
 	{
+		name:     "framework-follow-sleeps-after-damage",
+		property: "Follow has a watch after data that it cannot decompress, on servers without persistent watches too.",
+		dir:      "framework",
+		in:       "(*Framework).readNode",
+		old:      ".StoringErrorIn(&failure)",
+		new:      "",
+		pkg:      "./framework",
+		test:     "^TestFollowReportsDamagedData$/^3.5.9$",
+	},
+	{
 		name:     "framework-list-of-a-folder-that-is-there",
 		property: "A folder that was expected to be missing and is there is listed.",
 		dir:      "framework",
