@@ -57,8 +57,9 @@ type PersistentWatch struct {
 //
 // An old server closes the connection on a request that it does not know, which would end
 // the holds on it. So once per connection AddWatch first asks the server for its version,
-// with the four-letter word srvr on a separate connection. If that word is disabled,
-// AddWatch sends its request all the same, and remembers a server that does not know it.
+// with the four-letter word srvr on a separate connection. If that word is disabled, or no
+// answer comes within a sixth of the session timeout, AddWatch sends its request all the
+// same, and remembers a server that does not know it until that server reports its version.
 func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, opts ...CallOption) (*PersistentWatch, error) {
 	cfg, err := newCallConfig(opts)
 	if err != nil {
