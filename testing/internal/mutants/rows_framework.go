@@ -762,6 +762,16 @@ var frameworkMutants = []mutant{
 		test:     "^TestFollowReportsDamagedData$/^3.5.9$",
 	},
 	{
+		name:     "framework-heartbeat-of-the-next-term-deleted",
+		property: "The deletion of a heartbeat's znode does not meet the heartbeat of the next Session.",
+		dir:      "framework",
+		in:       "(*tracker).onConnected",
+		old:      "&t.terms",
+		new:      "new(atomic.Int64)",
+		pkg:      "./framework",
+		test:     "^TestTheHeartbeatOfALostHoldIsDeletedLate$",
+	},
+	{
 		name:     "framework-list-of-a-folder-that-is-there",
 		property: "A folder that was expected to be missing and is there is listed.",
 		dir:      "framework",
