@@ -772,6 +772,16 @@ var frameworkMutants = []mutant{
 		test:     "^TestTheHeartbeatOfALostHoldIsDeletedLate$",
 	},
 	{
+		name:     "framework-tracker-deafened",
+		property: "The tracker of the ensemble reads again on a connection whose server was too busy once.",
+		dir:      "framework",
+		in:       "(*Framework).awaitNextRead",
+		old:      "rested = time.After(followPause)",
+		new:      "",
+		pkg:      "./framework",
+		test:     "^TestATrackerOfABusyServer$",
+	},
+	{
 		name:     "framework-list-of-a-folder-that-is-there",
 		property: "A folder that was expected to be missing and is there is listed.",
 		dir:      "framework",
