@@ -139,7 +139,8 @@ func (f *Framework) Start() error {
 
 // Close ends the session and stops the client. The contexts of all holds end before
 // anything is sent; the server then deletes the session's ephemeral nodes. All waiting and
-// later calls fail with [ErrClosed]. Listeners receive nothing more.
+// later calls fail with [ErrClosed]. Listeners still receive what was queued for them before,
+// and nothing of Close itself.
 //
 // Close takes at most about two seconds and leaves no goroutine, whatever the server does.
 // An error means that no server has confirmed the end of the session, which then times out

@@ -123,7 +123,8 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 }
 
 // Children returns the names of a znode's children, in no particular order. The error matches
-// [ErrNoNode] if there is no znode. The names share memory: use strings.Clone to keep a few names of a long list.
+// [ErrNoNode] if there is no znode. The names share memory: use strings.Clone to keep a few
+// names of a long list.
 func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenOption) ([]string, error) {
 	var names []string
 	err := f.Pipeline(ctx, ReadChildren(path, &names, opts...))

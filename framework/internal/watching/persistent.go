@@ -147,8 +147,8 @@ func (r *Registry) added(w *Persistent, connection int, set bool) {
 	r.settleLocked(w.full)
 }
 
-// IsArmed reports whether the server has the watch, and no [Resync] is to come: while one is,
-// events may be missing.
+// IsArmed reports whether the server has the watch, and that no repair is under way. During a
+// repair, events may be missing until [Resync].
 func (w *Persistent) IsArmed() bool {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
