@@ -16,10 +16,10 @@ import (
 // A credential is not encrypted: without [WithTLS] it crosses the network in the clear.
 //
 // If a server refuses a credential, the client ends, because no later attempt could
-// succeed: the state becomes [Lost], all holds end with [ReasonAuthFailed], every call
-// fails with [ErrAuthFailed], and no further connection is made. ZooKeeper refuses a
-// scheme without a provider, but never a digest: a wrong password shows only as an
-// [ErrNoAuth] from a znode that requires the right one.
+// succeed: the state becomes [Lost], all holds end with [ReasonAuthFailed], every watch
+// ends, every call fails with [ErrAuthFailed], and no further connection is made. ZooKeeper
+// refuses a scheme without a provider, but never a digest: a wrong password shows only as
+// an [ErrNoAuth] from a znode that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
 	return optionFunc(func(c *config) error {
 		if scheme == "" {

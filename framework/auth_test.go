@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -138,6 +139,31 @@ func TestACredentialThatIsRefusedLater(t *testing.T) {
 		} {
 			require.NotContains(t, all, secret)
 		}
+	})
+}
+
+// TestARefusedCredentialEndsWatches: what waits for an event learns that none will come.
+func TestARefusedCredentialEndsWatches(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		var turned atomic.Bool
+		f := n.client(t, framework.WithAuth("digest", []byte(credential)),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := n.dial(ctx, network, address)
+				return turncoat{conn, &turned}, err
+			}))
+		watch, err := f.AddWatch(t.Context(), "/config", framework.WatchPersistent)
+		require.NoError(t, err)
+		loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return f.Follow(ctx, "/config") })
+		requireAbsent(t, loop)
+
+		turned.Store(true)
+		n.cut()
+		zktest.Await(t, watch.Done(), "the end of the watch")
+		require.ErrorIs(t, watch.Err(), framework.ErrAuthFailed)
+		require.NoError(t, watch.Flush(t.Context()))
+		require.ErrorIs(t, loop.next().err, framework.ErrAuthFailed)
+		zktest.Await(t, loop.ended, "the end of the loop")
+		require.Error(t, f.Close(), "nobody can be told")
 	})
 }
 

@@ -51,7 +51,7 @@ func (GzipCompressionProvider) Compress(_ string, data []byte) ([]byte, error) {
 }
 
 // Decompress returns the content of a gzip stream. It returns an error if the stream is
-// damaged, or if its content is larger than MaxSize, at which it stops reading.
+// damaged, or if its content is larger than MaxSize: it stops reading there.
 func (p GzipCompressionProvider) Decompress(_ string, compressed []byte) ([]byte, error) {
 	limit := p.MaxSize
 	switch {

@@ -10,9 +10,11 @@ import (
 
 // EnsembleProvider returns the addresses of the servers. It is Curator's EnsembleProvider.
 //
-// [New] calls it once. The client calls it again before each round of attempts to connect. A
-// round tries each server once; a lost connection begins a new round. The answer is a connection string as for New. The first answer determines the chroot: a later
-// answer must have the same chroot, or none.
+// [New] calls it once. The client calls it again before each round of attempts to connect,
+// after each notification of an [EnsembleNotifier], and after it has connected to a server
+// that is not in the list. A round tries each address of each server once; a lost connection
+// begins a new round. The answer is a connection string as for New. The first answer
+// determines the chroot: a later answer must have the same chroot, or none.
 //
 // A later answer that does not parse, or that has another chroot, is logged and otherwise
 // ignored. A change that an [EnsembleNotifier] reports takes effect at once: if the server

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -308,6 +309,20 @@ func TestATrackerThatMayNotRead(t *testing.T) {
 	proxy.Cut()
 	told.expect(t, framework.Suspended, framework.Reconnected)
 	require.Eventually(t, func() bool { return server.Stats().Watches == 1 }, patience, time.Millisecond)
+}
+
+// TestATrackerOfABusyServer reads again on the same connection.
+func TestATrackerOfABusyServer(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		const throttled = -127
+		defer n.server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(throttled)))()
+		n.client(t, framework.WithEnsembleTracker())
+		synctest.Wait()
+		require.Zero(t, n.server.Stats().Watches)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, n.server.Stats().Watches)
+	})
 }
 
 // TestAHostNameWithoutADialer is looked up by the client itself.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // WithEnsembleTracker makes the client follow the ensemble's own configuration: it reads
@@ -37,11 +38,7 @@ func (f *Framework) trackEnsemble() {
 		linked := f.Session().Context(StandardErrorPolicy)
 		watch, err := f.followConfig(linked)
 		if err != nil {
-			// A read that failed with its connection is repeated on the next one anyway.
-			if linked.Err() == nil {
-				f.cfg.log.Warn("the ensemble's configuration cannot be followed on this connection", "error", err)
-			}
-			<-linked.Done()
+			f.awaitNextRead(linked, err)
 			continue
 		}
 		select {
@@ -49,6 +46,22 @@ func (f *Framework) trackEnsemble() {
 		case <-f.ctx.Done():
 			watch.Cancel()
 		}
+	}
+}
+
+// awaitNextRead waits after a read that has failed: for the next connection, or for a moment if
+// the server was only too busy.
+func (f *Framework) awaitNextRead(linked context.Context, err error) {
+	var rested <-chan time.Time
+	switch {
+	case Retryable(err):
+		rested = time.After(followPause)
+	case linked.Err() == nil:
+		f.cfg.log.Warn("the ensemble's configuration cannot be followed on this connection", "error", err)
+	}
+	select {
+	case <-rested:
+	case <-linked.Done():
 	}
 }
 

@@ -56,7 +56,7 @@ var (
 	ErrUnsupported = errors.New("not supported by the server")
 
 	// ErrCleanupPending reports that a znode could not be deleted within the call, and
-	// that the client goes on trying in the background until it succeeds or is closed.
+	// that the client goes on trying in the background until it succeeds or the client ends.
 	ErrCleanupPending = errors.New("deletion goes on in the background")
 )
 

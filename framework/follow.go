@@ -56,9 +56,9 @@ func (DecompressedOption) applyFollow(c *followConfig) error { c.decompressed = 
 // An error comes with the last known state, which may be out of date. After a [Retryable]
 // error, or [ErrCompression], the sequence continues: the next pair without an error is
 // current, even if its state equals the previous one. Any other error ends the sequence:
-// the end of the context, with its cause, [ErrClosed], [ErrNoAuth], an invalid path or
-// option. So a loop may return at the first error, or continue after each. A lost
-// connection alone is no error: see [Framework.OnConnectionState].
+// the end of the context, with its cause, [ErrClosed], [ErrAuthFailed], [ErrNoAuth], an
+// invalid path or option. So a loop may return at the first error, or continue after each.
+// A lost connection alone is no error: see [Framework.OnConnectionState].
 //
 // Follow sends nothing before the loop begins. When the loop ends, in whatever way, no watch
 // and no goroutine is left. Follow uses a persistent watch, or one-shot watches if the
@@ -108,12 +108,17 @@ func (f *Framework) readNode(ctx context.Context, path string, cfg followConfig,
 	if cfg.decompressed {
 		opts = append(opts, Decompressed())
 	}
-	reads := []Read{ReadData(path, &node.Data, opts...)}
+	// An error of the data alone, or the watch of the Stat would go with it.
+	var failure error
+	reads := []Read{ReadData(path, &node.Data, opts...).StoringErrorIn(&failure)}
 	if into != nil {
 		var ignored *Stat
 		reads = slices.Insert(reads, 0, ReadStat(path, &ignored, Watched(into)))
 	}
 	err := f.Pipeline(ctx, reads...)
+	if err == nil {
+		err = failure
+	}
 	if err != nil && !errors.Is(err, ErrCompression) {
 		return Node{Path: path}, revision{}, err
 	}

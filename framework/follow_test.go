@@ -275,21 +275,27 @@ func TestFollowOfAnUnreadableNodeEnds(t *testing.T) {
 // Data that cannot be decompressed is reported once, with the last good state; the next good
 // data end the trouble.
 func TestFollowReportsDamagedData(t *testing.T) {
-	server := zktest.NewServer(t)
-	f, writer := zktest.Client(t, server), zktest.Client(t, server)
-	_, err := writer.Create(t.Context(), "/node", []byte("good"), framework.Compressed())
-	require.NoError(t, err)
-	loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] {
-		return f.Follow(ctx, "/node", framework.Decompressed())
-	})
-	requireData(t, loop, "good")
-	require.NoError(t, writer.Set(t.Context(), "/node", []byte("damaged")))
-	got := loop.next()
-	require.ErrorIs(t, got.err, framework.ErrCompression)
-	require.Equal(t, "good", string(got.state.Data))
-	server.Cut(f.Session().ID(), 1) // reading the same again is no news
-	require.NoError(t, writer.Set(t.Context(), "/node", []byte("better"), framework.Compressed()))
-	requireData(t, loop, "better")
+	for _, version := range []string{"3.9.3", "3.5.9"} {
+		inBubble(t, version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(version))
+			f, writer := zktest.Client(t, server), zktest.Client(t, server)
+			_, err := writer.Create(t.Context(), "/node", []byte("good"), framework.Compressed())
+			require.NoError(t, err)
+			loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] {
+				return f.Follow(ctx, "/node", framework.Decompressed())
+			})
+			requireData(t, loop, "good")
+			for range 2 {
+				require.NoError(t, writer.Set(t.Context(), "/node", []byte("damaged")))
+				got := loop.next()
+				require.ErrorIs(t, got.err, framework.ErrCompression)
+				require.Equal(t, "good", string(got.state.Data))
+			}
+			server.Cut(f.Session().ID(), 1) // reading the same again is no news
+			require.NoError(t, writer.Set(t.Context(), "/node", []byte("better"), framework.Compressed()))
+			requireData(t, loop, "better")
+		})
+	}
 }
 
 // While reads fail the error comes again and again, with the last state. The first pair after

@@ -19,7 +19,8 @@ type Health struct {
 	Err error
 
 	// PendingCleanups is the number of deletions that go on in the background (see
-	// [ErrCleanupPending]), and OldestCleanup the age of the oldest.
+	// [ErrCleanupPending]), and OldestCleanup the age of the oldest. Both are 0 once the
+	// client has ended.
 	PendingCleanups int
 	OldestCleanup   time.Duration
 }

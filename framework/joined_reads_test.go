@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -439,4 +441,30 @@ func TestJoinedReadsShareNoMemory(t *testing.T) {
 		}
 	}, patience, time.Millisecond)
 	require.Equal(t, numbered(1, short), kept)
+}
+
+// TestReadsDoNotWaitForTheVersion: a network that drops further connections to a server must not
+// keep them.
+func TestReadsDoNotWaitForTheVersion(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		var dials atomic.Int32
+		f := n.client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dials.Add(1) > 1 {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			return n.dial(ctx, network, address)
+		}))
+		paths := slices.Repeat([]string{"/"}, 40)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := readTogether(ctx, f, paths)
+			cancel()
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, 2, dials.Load(), "the server was asked")
+
+		_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
+		require.NoError(t, err, "nor does a request that must be known wait longer than the question")
+	})
 }

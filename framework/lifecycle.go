@@ -81,7 +81,6 @@ func (f *Framework) watchingConfig() watching.Config {
 		MayPass:    Retryable,
 		MaxRequest: f.cfg.maxRequest,
 		Lost:       ErrConnectionLost,
-		Closed:     ErrClosed,
 	}
 }
 
@@ -140,7 +139,8 @@ func (f *Framework) Start() error {
 
 // Close ends the session and stops the client. The contexts of all holds end before
 // anything is sent; the server then deletes the session's ephemeral nodes. All waiting and
-// later calls fail with [ErrClosed]. Listeners receive nothing more.
+// later calls fail with [ErrClosed]. Listeners still receive what was queued for them before,
+// and nothing of Close itself.
 //
 // Close takes at most about two seconds and leaves no goroutine, whatever the server does.
 // An error means that no server has confirmed the end of the session, which then times out
@@ -169,7 +169,7 @@ func (f *Framework) Close() error {
 	f.tracker.close()
 	// Then the calls that wait: the goroutines below end with their context.
 	f.stop(ErrClosed)
-	f.watches.Close()
+	f.watches.Close(ErrClosed)
 	f.janitor.Close()
 	f.background.close()
 	_, session := f.tracker.current()
@@ -205,7 +205,10 @@ func (e *events) Revived(h conduit.Handshake) { e.tracker.onRevived(h) }
 func (e *events) AuthFailed(err error) {
 	e.tracker.onAuthFailed()
 	// No later attempt could succeed, so all calls end with the reason.
-	e.stop(fmt.Errorf("%w: %w", ErrAuthFailed, err))
+	why := fmt.Errorf("%w: %w", ErrAuthFailed, err)
+	e.stop(why)
+	// Afterwards, so that an owner that its watch wakes finds the reason.
+	e.watches.Close(why)
 }
 
 func (e *events) Disconnected(reason error) {

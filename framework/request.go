@@ -50,6 +50,9 @@ type call struct {
 	common
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
+	// newer is a request of ZooKeeper 3.6: a server that does not know it is remembered.
+	newer bool
+
 	// optional is a call whose failure the outcome of a later call shows.
 	optional bool
 
@@ -89,20 +92,6 @@ type requests struct {
 	background background
 }
 
-// manyReads is from how many reads on it is worth asking the server for its version before they are
-// sent, so that they can share requests.
-const manyReads = 32
-
-func joinable(calls []*call) int {
-	n := 0
-	for _, c := range calls {
-		if c.isJoinable() {
-			n++
-		}
-	}
-	return n
-}
-
 // isJoinable reports whether a call is a read of data, or of a Stat by exists, that sets no watch. The
 // conduit has such reads share a request.
 func (c *call) isJoinable() bool {
@@ -114,10 +103,6 @@ func (c *call) isJoinable() bool {
 func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
-	}
-	if joinable(calls) >= manyReads {
-		// Without it they take longer, but they work.
-		_, _ = r.checkVersion(ctx)
 	}
 	return r.exchangeNow(ctx, calls)
 }
@@ -207,6 +192,9 @@ func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) err
 // replied decodes the reply to a call.
 func (c *call) replied(reply conduit.Reply, sent *conduit.Call) error {
 	switch {
+	case reply.Code == wire.CodeUnimplemented && c.newer:
+		// The version could not be found out, but the answer shows it.
+		return unsupported(sent.NoteTooOld())
 	// For some verbs a refusal is an answer, such as NoNode for Exists.
 	case reply.Code != 0 && c.refused != nil:
 		return c.keep(c.refused(serverError(reply.Code)))

@@ -11,38 +11,33 @@ import (
 // exchangeNewer is exchange for a request that is new in ZooKeeper 3.6. There must be a
 // connection already.
 func (r *requests) exchangeNewer(ctx context.Context, c *call) error {
-	server, err := r.checkVersion(ctx)
-	if err != nil {
+	if err := r.checkVersion(ctx); err != nil {
 		return err
 	}
-	err = r.exchange(ctx, c)
-	// The version could not be found out, but the answer shows it.
-	if isUnimplemented(err) {
-		return unsupported(r.conduit.NoteTooOld(server))
-	}
-	return err
+	c.newer = true
+	return r.exchange(ctx, c)
 }
 
-// checkVersion fails if the server is known to be older than ZooKeeper 3.6. It asks the
-// server for its version for no longer than the client lives.
-func (r *requests) checkVersion(ctx context.Context) (server string, err error) {
+// checkVersion fails if the server is known to be older than ZooKeeper 3.6. It waits for the
+// server's version for no longer than the client lives.
+func (r *requests) checkVersion(ctx context.Context) error {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	unbind := context.AfterFunc(r.ctx, cancel)
 	defer unbind()
-	server, err = r.conduit.CheckVersion(asking)
+	err := r.conduit.CheckVersion(asking)
 	var tooOld *conduit.TooOldError
 	switch {
 	case err == nil:
-		return server, nil
+		return nil
 	case errors.As(err, &tooOld):
-		return server, unsupported(tooOld)
+		return unsupported(tooOld)
 	case r.ctx.Err() != nil:
-		return server, r.ended()
+		return r.ended()
 	case ctx.Err() != nil:
-		return server, interrupted(ctx)
+		return interrupted(ctx)
 	default:
-		return server, r.requestError(ctx, err, false)
+		return r.requestError(ctx, err, false)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -79,12 +80,12 @@ type heartbeats interface {
 type heartbeat struct {
 	s     *Session
 	beats heartbeats
+	terms *atomic.Int64 // of the client: a deletion that is late must not find a znode of the next term
 	tick  time.Duration
 	log   *slog.Logger
 
 	mu    sync.Mutex
 	holds int
-	count int
 	term  *term // while holds > 0
 }
 
@@ -102,8 +103,8 @@ type term struct {
 	first time.Time     // when the first heartbeat since the last failure was written
 }
 
-func newHeartbeat(s *Session, beats heartbeats, tick time.Duration, log *slog.Logger) *heartbeat {
-	return &heartbeat{s: s, beats: beats, tick: tick, log: log}
+func newHeartbeat(s *Session, beats heartbeats, terms *atomic.Int64, tick time.Duration, log *slog.Logger) *heartbeat {
+	return &heartbeat{s: s, beats: beats, terms: terms, tick: tick, log: log}
 }
 
 // context returns the context of the current term, or one that has ended.
@@ -176,10 +177,9 @@ func (h *heartbeat) join() *term {
 		h.holds++
 		return h.term
 	}
-	h.count++
 	t := &term{
 		h: h, ready: make(chan struct{}),
-		path: fmt.Sprintf("/%s%x_%d", HeartbeatPrefix, uint64(h.s.id), h.count),
+		path: fmt.Sprintf("/%s%x_%d", HeartbeatPrefix, uint64(h.s.id), h.terms.Add(1)),
 	}
 	t.ctx, t.end = context.WithCancelCause(h.s.alive)
 	t.timer = time.AfterFunc(time.Hour, t.watchDeadline)
@@ -227,10 +227,10 @@ func (t *term) run() {
 }
 
 // hopeless reports whether a first heartbeat has failed for a reason that stays, for
-// instance a missing permission.
+// instance a missing permission. That another client has deleted the znode does not.
 func (t *term) hopeless(err error) bool {
 	return err != nil && t.ctx.Err() == nil && !t.isReady() &&
-		!Retryable(err) && !errors.Is(err, ErrSessionEnded)
+		!Retryable(err) && !errors.Is(err, ErrSessionEnded) && !isReply(err, ErrNoNode)
 }
 
 // beat writes one heartbeat. When it confirms the first deadline, it sets the timer to end

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,6 +169,51 @@ func TestHoldThatCannotBe(t *testing.T) {
 		held, _, err = session.Hold(t.Context(), framework.QuorumErrorPolicy)
 		require.NoError(t, err)
 		require.ErrorIs(t, context.Cause(held), framework.ErrClosed)
+	})
+}
+
+// TestTheHeartbeatOfALostHoldIsDeletedLate: after the next hold has begun, in the next Session
+// of the same id.
+func TestTheHeartbeatOfALostHoldIsDeletedLate(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithServerTiming(memTick, 2))
+		lost, _ := holdQuorum(t, f)
+		before := heartbeats(t, f)
+		session := f.Session()
+		var begun atomic.Bool
+		defer n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreate2 {
+				begun.Store(true)
+			}
+			if r.Op == zkserver.OpDelete && !begun.Load() {
+				return zkserver.FailWith(-127) // throttled
+			}
+			return zkserver.Pass
+		})()
+		n.server.Pause()
+		<-session.Done()
+		n.server.Resume()
+		require.NoError(t, f.BlockUntilConnected(t.Context()))
+		require.NotSame(t, session, f.Session())
+		require.Equal(t, session.ID(), f.Session().ID())
+
+		held, _ := holdQuorum(t, f)
+		require.Error(t, context.Cause(lost))
+		time.Sleep(10 * memSession)
+		require.NoError(t, context.Cause(held))
+		require.Len(t, heartbeats(t, f), 1)
+		require.NotEqual(t, before, heartbeats(t, f))
+	})
+}
+
+// TestAHeartbeatThatIsDeletedIsWrittenAgain, also while the hold waits to be confirmed.
+func TestAHeartbeatThatIsDeletedIsWrittenAgain(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t, framework.WithServerTiming(memSession*3/4, 2)) // so the first confirms nothing
+		time.Sleep(10 * memSession)
+		defer n.server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.FailWith(-101)))()
+		holdQuorum(t, f)
+		require.Len(t, heartbeats(t, f), 1)
 	})
 }
 

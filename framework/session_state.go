@@ -3,6 +3,7 @@ package framework
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -82,6 +83,7 @@ type tracker struct {
 	listeners *listen.Set[ConnectionState]
 	clock     connectionClock
 	beats     heartbeats
+	terms     atomic.Int64 // of heartbeats, in all sessions
 
 	mu            sync.Mutex
 	state         ConnectionState
@@ -119,7 +121,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
 		t.session = newSession(h, t.clock)
-		t.session.heart = newHeartbeat(t.session, t.beats, t.cfg.tick, t.log)
+		t.session.heart = newHeartbeat(t.session, t.beats, &t.terms, t.cfg.tick, t.log)
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)

@@ -128,8 +128,9 @@ func WithProgress(fn func(done, total int)) BulkOption {
 // them in the order of ops.
 //
 // Each operation is retried as its verb is; [OutcomeUnknown] reports whether a failed one may
-// have been applied. When the context ends, unsent operations fail with its cause and are
-// never sent. For all or nothing use [Framework.Transact].
+// have been applied. When the context ends, unsent operations are never sent and fail with
+// an [*InterruptedError], whose Cause is the context's. For all or nothing use
+// [Framework.Transact].
 func (f *Framework) Bulk(ctx context.Context, ops []BulkOp, opts ...BulkOption) ([]BulkResult, error) {
 	cfg := bulkConfig{window: DefaultBulkWindow, progress: func(int, int) {}}
 	err := applyAll(opts, func(o BulkOption) error { return o.applyBulk(&cfg) })

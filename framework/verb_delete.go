@@ -65,8 +65,8 @@ func Quietly() DeleteOption {
 }
 
 // Delete removes a znode. The error matches [ErrNoNode] if there is no znode, and
-// [ErrNotEmpty] if it has children and [DeletingChildrenIfNeeded] is not given. Without [Guaranteed] or [Idempotent], Delete is not repeated after a try whose
-// outcome is unknown.
+// [ErrNotEmpty] if it has children and [DeletingChildrenIfNeeded] is not given. Without
+// [Guaranteed] or [Idempotent], Delete is not repeated after a try whose outcome is unknown.
 //
 // The root cannot be deleted, and neither can a chroot. The / of a view is its namespace,
 // which can be deleted.

@@ -123,7 +123,8 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 }
 
 // Children returns the names of a znode's children, in no particular order. The error matches
-// [ErrNoNode] if there is no znode. The names share memory: use strings.Clone to keep a few names of a long list.
+// [ErrNoNode] if there is no znode. The names share memory: use strings.Clone to keep a few
+// names of a long list.
 func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenOption) ([]string, error) {
 	var names []string
 	err := f.Pipeline(ctx, ReadChildren(path, &names, opts...))
@@ -241,15 +242,16 @@ func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
 
 // Pipeline sends several reads in one write, so that together they take one round trip. The
 // server answers them in order, but for the exception below; writes of other clients may come
-// between them. If a read fails, Pipeline returns the error of the first that failed, which names it. The other
-// reads have stored their results then, but their watches are cancelled.
+// between them. If a read fails, Pipeline returns the error of the first that failed, which
+// names it. The other reads have stored their results then, but their watches are cancelled.
 //
 // Reads of data, and of Stats by ReadStat, that set no watch may share a request, also with reads of
 // other goroutines, if recent data was short and the server is known to be ZooKeeper 3.6 or later.
 // The server then answers them in less time. If it cannot answer them together, since the data is
 // too long or the client may not read the data of a ReadStat, they are made again one by one. They
-// may then show changes that later reads of the Pipeline do not show. The client asks for the server's version once per connection, with the four-letter
-// word srvr on a separate connection, when there are many such reads.
+// may then show changes that later reads of the Pipeline do not show. When there are many such reads,
+// the client asks for the server's version once per connection, with the four-letter word srvr on a
+// separate connection. No read waits for the answer.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	if len(reads) == 0 {
 		return nil

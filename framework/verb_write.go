@@ -38,8 +38,9 @@ func newSetConfig(opts []SetOption) (setConfig, error) {
 }
 
 // Set replaces the data of a znode. The error matches [ErrNoNode] if there is no znode, and
-// [ErrBadVersion] if it does not have the version of [WithVersion]. It is retried as the policy says, but without
-// [Idempotent] never after a try whose outcome is unknown, see [OutcomeUnknown].
+// [ErrBadVersion] if it does not have the version of [WithVersion]. It is retried as the
+// policy says, but without [Idempotent] never after a try whose outcome is unknown, see
+// [OutcomeUnknown].
 func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...SetOption) error {
 	var s setting
 	err := f.verb(ctx, opSet, path, func() (plan, error) {

@@ -57,8 +57,9 @@ type PersistentWatch struct {
 //
 // An old server closes the connection on a request that it does not know, which would end
 // the holds on it. So once per connection AddWatch first asks the server for its version,
-// with the four-letter word srvr on a separate connection. If that word is disabled,
-// AddWatch sends its request all the same, and remembers a server that does not know it.
+// with the four-letter word srvr on a separate connection. If that word is disabled, or no
+// answer comes within a sixth of the session timeout, AddWatch sends its request all the
+// same, and remembers a server that does not know it until that server reports its version.
 func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, opts ...CallOption) (*PersistentWatch, error) {
 	cfg, err := newCallConfig(opts)
 	if err != nil {
@@ -122,16 +123,16 @@ func (w *PersistentWatch) Path() string { return w.path }
 // [EventResync] has the path of the watch.
 func (w *PersistentWatch) OnEvent(fn func(Event)) *listen.Registration { return w.listeners.Add(fn) }
 
-// Done is closed when the watch has ended for good: it was cancelled, the client
-// was closed, or a server refused to set it again. A server that is only too busy is asked
-// again.
+// Done is closed when the watch has ended for good: it was cancelled, the client has ended
+// ([ErrClosed], [ErrAuthFailed]), or a server refused to set it again. A server that is only
+// too busy is asked again.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.one.Done() }
 
 // Err returns the reason why the watch has ended. It is nil while the watch lives, and after
 // Cancel.
 func (w *PersistentWatch) Err() error {
 	err := w.one.Err()
-	if err == nil || errors.Is(err, ErrClosed) {
+	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrAuthFailed) {
 		return err // no request has failed
 	}
 	return &OpError{opAddWatch.name, w.path, err}

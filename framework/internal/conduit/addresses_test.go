@@ -24,6 +24,28 @@ func byAddress(n *network, addresses ...string) func(*conduit.Config) {
 	}
 }
 
+// TestASlowLookupLeavesTimeToConnect: the share of one address is shorter than the lookup was.
+func TestASlowLookupLeavesTimeToConnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		left := make(chan time.Duration, 10)
+		open(t, n, byAddress(n, "10.0.0.1", "10.0.0.2", "10.0.0.3"), func(cfg *conduit.Config) {
+			lookup, dial := cfg.Lookup, cfg.Dial
+			cfg.Lookup = func(ctx context.Context, host string) ([]string, error) {
+				time.Sleep(6 * time.Second)
+				return lookup(ctx, host)
+			}
+			cfg.Dial = func(ctx context.Context, network, server string) (net.Conn, error) {
+				by, _ := ctx.Deadline()
+				left <- time.Until(by)
+				return dial(ctx, network, server)
+			}
+		})
+		require.Equal(t, 5*time.Second, <-left)
+		(<-n.peers).accept(0x51, sessionTimeout)
+	})
+}
+
 // TestAllAddressesOfANameAreTried: the servers of some accept connections and are silent.
 // One that is well is found, at first and while a session is to be saved.
 func TestAllAddressesOfANameAreTried(t *testing.T) {

@@ -222,6 +222,35 @@ func TestAnEventIsNotForgottenOverAReconnect(t *testing.T) {
 	}
 }
 
+// TestAThrottledCatchUpIsMadeAgain: the server has not executed it, so it may be behind.
+func TestAThrottledCatchUpIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		c, told, p := connected(t, n)
+		p.reply(-1, -1, 0, []byte{0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 2, '/', 'a'})
+		require.Contains(t, <-told.told, "notified")
+		for _, code := range []int32{-127, -127, 0} {
+			require.NoError(t, p.Close())
+			require.Equal(t, "disconnected", <-told.told)
+			p = <-n.peers
+			p.accept(0x51, sessionTimeout)
+			require.Equal(t, "connected 51 fresh=false", <-told.told)
+			done := start(t.Context(), c, &conduit.Call{Op: 3})
+			first, read := <-p.frames, <-p.frames
+			require.EqualValues(t, opMulti, first.op)
+			p.reply(first.xid, 0x77, code, nil)
+			if code != 0 {
+				synctest.Wait()
+				require.Len(t, done, 1, "the read has ended, with the connection")
+				require.ErrorIs(t, (<-done).err, conduit.ErrUnanswered)
+				continue
+			}
+			p.reply(read.xid, 0x77, 0, nil)
+			require.NoError(t, (<-done).err)
+		}
+	})
+}
+
 // TestConnectingIsBoundedByWhatIsLeft of a session, as the server has granted it; and
 // by the connection timeout alone while there is none.
 func TestConnectingIsBoundedByWhatIsLeft(t *testing.T) {

@@ -104,12 +104,17 @@ func (c *Call) noteSettled() {
 func (c *Call) Result() (Reply, error) { return c.reply, c.err }
 
 // Distrust ends the connection that has brought the reply, because the reply makes no sense. By now
-// there may be a newer one, which goes on.
+// there may be a newer one, which goes on. It waits for what is being received, so OnDone and
+// [Events] must not call it.
 func (c *Call) Distrust(why error) {
 	if c.conn != nil {
 		c.conn.fail(why)
 	}
 }
+
+// NoteTooOld remembers that the server that has sent the reply has refused the request as one that it
+// does not know.
+func (c *Call) NoteTooOld() *TooOldError { return c.conn.noteTooOld() }
 
 // refuse settles calls that were not accepted.
 func refuse(calls []*Call, err error) error {

@@ -120,17 +120,15 @@ func New(cfg Config) *Conduit {
 	}
 	c := &Conduit{
 		cfg: cfg, clock: newClock(suspended, cfg.Events.Resumed),
-		hosts:    hosts{ask: cfg.Ensemble},
-		versions: versions{dial: cfg.Dial, limit: cfg.ConnectTimeout},
+		hosts: hosts{ask: cfg.Ensemble},
 	}
 	c.connector = connector{
 		dial: cfg.Dial, lookup: cfg.Lookup, limit: cfg.ConnectTimeout,
 		hosts: &c.hosts, lease: &c.lease, clock: c.clock,
 	}
-	c.writers = writerSearch{
-		dial: cfg.Dial, hosts: &c.hosts,
-		limit: min(cfg.ConnectTimeout, cfg.SessionTimeout/patienceShare),
-	}
+	question := min(cfg.ConnectTimeout, cfg.SessionTimeout/patienceShare)
+	c.versions = versions{dial: cfg.Dial, limit: question}
+	c.writers = writerSearch{dial: cfg.Dial, hosts: &c.hosts, limit: question}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -208,20 +206,21 @@ func (c *Conduit) QuorumDeadline() time.Time {
 	return c.lease.quorumDeadline().Add(-c.clock.ahead())
 }
 
-// CheckVersion returns the server of the newest connection, and a [TooOldError] if the
-// server is known to be older than ZooKeeper 3.6. A server cuts the connection when it
-// does not know a request, so the first call on each connection asks for its version.
-// The context bounds that. The server is named with its address, if that is known.
-func (c *Conduit) CheckVersion(ctx context.Context) (server string, err error) {
+// CheckVersion returns a [TooOldError] if the server of the newest connection is known to
+// be older than ZooKeeper 3.6. A server cuts the connection when it does not know a
+// request, so the first call on each connection asks for its version. The wait for the
+// answer ends with the context, with the connection, and after a sixth of the session
+// timeout: the version is unknown then.
+func (c *Conduit) CheckVersion(ctx context.Context) error {
 	conn := c.current()
 	if conn == nil {
-		return "", notSent(ErrNotConnected)
+		return notSent(ErrNotConnected)
 	}
-	return conn.to.String(), c.versions.check(ctx, conn.to, &conn.version)
+	return conn.checkVersion(ctx)
 }
 
-// NoteTooOld remembers that a server, named as by CheckVersion or Handshake.Endpoint, has refused
-// a request as one that it does not know.
+// NoteTooOld remembers that a server, named as by Handshake.Endpoint, has refused a request as
+// one that it does not know. It counts until the server reports a version that has the request.
 func (c *Conduit) NoteTooOld(server string) *TooOldError { return c.versions.noteTooOld(server) }
 
 // Lapse cuts the current connection because the lease is over, unless replies keep

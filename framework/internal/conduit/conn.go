@@ -76,7 +76,7 @@ type conn struct {
 	credentials credentials
 
 	wake chan struct{} // tells the writer that there is something to write
-	done chan struct{} // closed by fail
+	done chan struct{} // closed by fail, after the end was reported
 }
 
 // pendingRequest is a request on the wire, ours (call is set) or go-zookeeper's.
@@ -107,7 +107,7 @@ func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) 
 	return &conn{
 		owner: owner, socket: socket, buffered: buffered, to: to, handshakeBy: handshakeBy,
 		credentials: credentials{all: owner.cfg.Auth},
-		version:     serverVersion{asking: make(chan struct{}, 1)},
+		version:     newServerVersion(),
 
 		in:         bufio.NewReaderSize(socket, 32<<10),
 		began:      time.Now(),
@@ -158,7 +158,6 @@ func (c *conn) fail(reason error) {
 		return
 	}
 	c.failed = true
-	close(c.done)
 	c.queue.Lock()
 	c.dropGivenUpLocked()
 	pending, unsent := c.pending.all(), append(c.urgent.all(), c.unsent.all()...)
@@ -171,6 +170,7 @@ func (c *conn) fail(reason error) {
 		reason = fmt.Errorf("handshake with %s: %w", c.to.server, reason)
 		c.owner.lastFailure.Store(&reason)
 	}
+	close(c.done)
 	for i, request := range pending {
 		if errors.Is(reason, ErrReplyTooLarge) && (i > 0 || request.joined != nil) { // it was for the first, if that is one call
 			reason = fmt.Errorf("%w: another call has failed: %s", ErrProtocol, reason.Error())

@@ -312,10 +312,13 @@ func (c *conn) abandon(calls []*Call, reason error) error {
 		}
 		call.settled = true
 		call.err = fmt.Errorf("%w: %w", ErrUnanswered, reason)
-		if !call.written && !call.told {
-			call.dropped, call.told = true, true
+		if !call.written {
 			call.err = notSent(reason)
-			dropped = append(dropped, call)
+			// Else its connection has failed, and tells it at this moment.
+			if !call.told {
+				call.dropped, call.told = true, true
+				dropped = append(dropped, call)
+			}
 		}
 		result = call.err
 	}

@@ -35,7 +35,6 @@ type connector struct {
 // connect looks the server up, unless the dialer does, and connects to one of its
 // addresses. It returns which, and the time by which the handshake must be done.
 func (c *connector) connect(ctx context.Context, network, server string) (socket net.Conn, to target, by time.Time, err error) {
-	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.attemptLimit())
 	defer cancel()
 	to = c.hosts.current()
@@ -44,10 +43,11 @@ func (c *connector) connect(ctx context.Context, network, server string) (socket
 			return nil, to, by, err
 		}
 	}
-	// Again, since there may be more addresses to share the time now.
-	by = began.Add(c.attemptLimit())
-	ctx, done := context.WithDeadline(to.within(ctx), by)
+	// Again, since there may be more addresses to share the time now. It counts from now, as
+	// the lookup has taken a part of the time already.
+	ctx, done := context.WithTimeout(to.within(ctx), c.attemptLimit())
 	defer done()
+	by, _ = ctx.Deadline() // no later than that of the whole attempt
 	socket, err = c.dial(ctx, network, server)
 	return socket, target{server, to.address}, by, err
 }

@@ -50,7 +50,7 @@ func (c *conn) joinableLocked(now time.Time) int {
 	case c.version.known.Load() == nil:
 		c.noteApartLocked(n)
 		return 1
-	case !c.owner.versions.isNewer(c.to, &c.version):
+	case !c.owner.versions.isNewer(&c.version):
 		return 1
 	default:
 		return min(n, c.window.together(next[0].Op, now))
@@ -81,8 +81,7 @@ func (c *conn) noteApartLocked(n int) {
 		return
 	}
 	if c.apart += n; c.apart >= askFrom {
-		// Whatever comes of it, it is asked once.
-		go func() { _ = c.owner.versions.check(c.owner.ctx, c.to, &c.version) }()
+		c.askVersion()
 	}
 }
 
@@ -122,7 +121,7 @@ func (c *conn) appendJoinedLocked(batch []byte, calls []*Call, cost int, now tim
 // made as a read that is not allowed, they are sent again, alone. Callers hold dispatch.
 func (c *conn) receiveJoined(calls []*Call, reply Reply, failure error) {
 	if reply.Code == wire.CodeUnimplemented {
-		_ = c.owner.versions.noteTooOld(c.to.String()) // no caller has asked for just this request
+		_ = c.noteTooOld() // no caller has asked for just this request
 	}
 	if failure != nil || reply.Code == wire.CodeUnimplemented {
 		c.sendAlone(calls)

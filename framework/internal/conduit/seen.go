@@ -47,7 +47,8 @@ func (s *seen) forget() {
 //
 // The request is a transaction that changes nothing. Unlike a sync it is committed by a
 // majority, so it comes after the transaction of the event, and the server answers what
-// follows only once it has applied both. Whether it succeeds does not matter.
+// follows only once it has applied both. Whether it succeeds does not matter, but a server
+// that throttles it commits nothing, and costs the connection.
 func catchUp() *Call {
 	e := wire.NewEncoder(64)
 	e.MultiOp(wire.OpCheck)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A call that its caller gives up while its connection fails is told of one end.
+// A call that its caller gives up while its connection fails is told of one end, and both know
+// that it was not sent.
 func TestACallThatIsGivenUpAsItsConnectionFails(t *testing.T) {
 	c := &conn{}
 	for _, first := range []string{"the connection", "the caller"} {
@@ -23,6 +24,9 @@ func TestACallThatIsGivenUpAsItsConnectionFails(t *testing.T) {
 		}
 		if told != 1 {
 			t.Errorf("%s first: told %d times, want once", first, told)
+		}
+		if _, err := call.Result(); !errors.Is(err, ErrNotSent) {
+			t.Errorf("%s first: the outcome is %v, want %v", first, err, ErrNotSent)
 		}
 	}
 }

@@ -29,9 +29,13 @@ const unknownVersion = "unknown"
 
 // serverVersion is the version of a connection's server.
 type serverVersion struct {
-	asking chan struct{}          // holds a value while the server is asked
-	known  atomic.Pointer[string] // nil while it has not been asked
+	asked   sync.Once
+	known   atomic.Pointer[string] // nil until found is closed
+	found   chan struct{}          // closed when the server has answered, or no answer has come in time
+	refused atomic.Bool            // the server has refused a request of ZooKeeper 3.6
 }
+
+func newServerVersion() serverVersion { return serverVersion{found: make(chan struct{})} }
 
 // versions knows which servers are too old for the requests of ZooKeeper 3.6.
 type versions struct {
@@ -42,55 +46,71 @@ type versions struct {
 	refused map[string]bool // servers that have refused such a request, as [target.String] names them
 }
 
-// check returns a [TooOldError] if a server is known to be older than ZooKeeper 3.6.
-func (v *versions) check(ctx context.Context, server target, of *serverVersion) error {
-	if v.hasRefused(server) {
-		return &TooOldError{Server: server.String()}
+// checkVersion returns a [TooOldError] if the server is known to be older than ZooKeeper 3.6. It waits
+// until the server has been asked, and no longer than the connection lasts.
+func (c *conn) checkVersion(ctx context.Context) error {
+	c.askVersion()
+	select {
+	case <-c.version.found:
+	case <-c.done:
+		return notSent(ErrNotConnected)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	version, err := v.find(ctx, server, of)
-	if err != nil {
-		return err
-	}
-	// An unknown version is not refused: the request itself will show.
-	if isOlder(version, 3, 6) {
-		return &TooOldError{Server: server.String(), Version: version}
-	}
-	return nil
+	return c.owner.versions.check(c.to, &c.version)
 }
 
-// find asks for the version once per connection. That takes a connection of its own, so of many
-// callers one asks, and the others wait. If its context ends first, the next one asks.
-func (v *versions) find(ctx context.Context, server target, of *serverVersion) (string, error) {
-	if known := of.known.Load(); known != nil {
-		return *known, nil
-	}
+// askVersion begins to ask the server for its version, once. That takes a connection of its own, so
+// all callers share the question, and none of them ends it.
+func (c *conn) askVersion() {
+	c.version.asked.Do(func() { go c.findVersion() })
+}
+
+func (c *conn) findVersion() {
+	ctx, cancel := context.WithTimeout(c.to.within(c.owner.ctx), c.owner.versions.limit)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	said := c.owner.versions.ask(ctx, c.to.server)
 	select {
-	case of.asking <- struct{}{}:
-		defer func() { <-of.asking }()
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
+	case <-c.done:
+		return // that there was no answer says nothing
+	default:
 	}
-	if known := of.known.Load(); known != nil {
-		return *known, nil
+	c.version.known.Store(&said)
+	close(c.version.found)
+}
+
+// check returns a [TooOldError] if a server that has been asked is older than ZooKeeper 3.6.
+func (v *versions) check(server target, of *serverVersion) error {
+	version := *of.known.Load()
+	switch {
+	case version != unknownVersion && isOlder(version, 3, 6):
+		return &TooOldError{Server: server.String(), Version: version}
+	case of.refused.Load(), version == unknownVersion && v.hasRefused(server):
+		return &TooOldError{Server: server.String()}
+	default:
+		return nil // an unknown version is not refused: the request itself will show
 	}
-	said := v.ask(ctx, server)
-	if said == unknownVersion && ctx.Err() != nil {
-		return "", context.Cause(ctx) // it has not been asked for long enough
-	}
-	of.known.Store(&said)
-	return said, nil
 }
 
 // isNewer reports whether a server is known to have the requests of ZooKeeper 3.6.
-func (v *versions) isNewer(server target, of *serverVersion) bool {
+func (v *versions) isNewer(of *serverVersion) bool {
 	version := of.known.Load()
-	return version != nil && *version != unknownVersion && !isOlder(*version, 3, 6) && !v.hasRefused(server)
+	return version != nil && *version != unknownVersion && !isOlder(*version, 3, 6) && !of.refused.Load()
 }
 
+// hasRefused reports whether a server has refused a request, on any connection. It may have been
+// upgraded since, so this counts only for a server that does not report its version.
 func (v *versions) hasRefused(server target) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.refused) > 0 && v.refused[server.String()]
+	return v.refused[server.String()]
 }
 
 // noteTooOld remembers that a server has refused a request as one that it does not know.
@@ -104,10 +124,14 @@ func (v *versions) noteTooOld(server string) *TooOldError {
 	return &TooOldError{Server: server}
 }
 
-func (v *versions) ask(ctx context.Context, server target) string {
-	ctx, cancel := context.WithTimeout(server.within(ctx), v.limit)
-	defer cancel()
-	answer, err := askFourLetterWord(ctx, v.dial, server.server, "srvr")
+// noteTooOld remembers that the server of the connection has refused such a request.
+func (c *conn) noteTooOld() *TooOldError {
+	c.version.refused.Store(true)
+	return c.owner.versions.noteTooOld(c.to.String())
+}
+
+func (v *versions) ask(ctx context.Context, server string) string {
+	answer, err := askFourLetterWord(ctx, v.dial, server, "srvr")
 	if err != nil {
 		return unknownVersion
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,8 +62,7 @@ func TestTheVersionIsAskedForByOneCaller(t *testing.T) {
 
 		outcomes := make(chan error, 100)
 		check := func(ctx context.Context) {
-			_, err := c.CheckVersion(ctx)
-			outcomes <- err
+			outcomes <- c.CheckVersion(ctx)
 		}
 		impatient, giveUp := context.WithCancelCause(t.Context())
 		go check(impatient)
@@ -78,12 +78,11 @@ func TestTheVersionIsAskedForByOneCaller(t *testing.T) {
 		first, second := errors.New("first"), errors.New("second")
 		stopWaiting(second)
 		require.ErrorIs(t, <-outcomes, second)
-		giveUp(first) // who asks; another asks then
+		giveUp(first) // who was the first to ask: the question goes on for the others
 		require.ErrorIs(t, <-outcomes, first)
 		synctest.Wait()
-		require.Len(t, questions, 2)
+		require.Len(t, questions, 1)
 		require.Empty(t, outcomes)
-		<-questions
 		(<-questions).answer(t, modern)
 		for range 50 {
 			require.NoError(t, <-outcomes)
@@ -107,27 +106,20 @@ func TestTheServerOfTheConnectionIsAsked(t *testing.T) {
 			p.accept(0x51, sessionTimeout)
 			require.Equal(t, "connected 51 fresh=true", <-told.told)
 			checkAnswered := func(answer string) {
-				var server string
 				done := make(chan error, 1)
-				go func() {
-					var err error
-					server, err = c.CheckVersion(t.Context())
-					done <- err
-				}()
+				go func() { done <- c.CheckVersion(t.Context()) }()
 				q := <-questions
 				require.Equal(t, "a:1", q.server)
 				require.Equal(t, p.address, q.address)
 				q.answer(t, answer)
 				require.NoError(t, <-done)
-				require.Equal(t, "a:1 ("+p.address+")", server)
 			}
 			checkAnswered("srvr is not executed because it is not in the whitelist.")
 			server := told.last.Load().Endpoint
 			require.Equal(t, "a:1 ("+p.address+")", server)
 			var tooOld *conduit.TooOldError
 			require.ErrorAs(t, c.NoteTooOld(server), &tooOld)
-			_, err := c.CheckVersion(t.Context())
-			require.ErrorAs(t, err, &tooOld)
+			require.ErrorAs(t, c.CheckVersion(t.Context()), &tooOld)
 
 			// What one server of the name lacks, the next may have.
 			for old := p.address; p.address == old; {
@@ -141,4 +133,94 @@ func TestTheServerOfTheConnectionIsAsked(t *testing.T) {
 			checkAnswered(modern)
 		})
 	}
+}
+
+// TestTheQuestionForTheVersionHasAnEnd: the connection's, or a limit after which the version is
+// unknown.
+func TestTheQuestionForTheVersionHasAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		next := new(atomic.Bool)
+		_, change := asking(next)
+		c, told := open(t, n, change)
+		p := <-n.peers
+		p.accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=true", <-told.told)
+		done := make(chan error, 1)
+		check := func() { done <- c.CheckVersion(t.Context()) }
+		go check()
+		synctest.Wait()
+		require.Empty(t, done)
+
+		next.Store(true)
+		require.NoError(t, p.Close())
+		synctest.Wait() // in which no time passes
+		require.Len(t, done, 1)
+		require.ErrorIs(t, <-done, conduit.ErrNotConnected)
+		require.Equal(t, "disconnected", <-told.told)
+
+		(<-n.peers).accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=false", <-told.told)
+		impatient, giveUp := context.WithTimeout(t.Context(), time.Second)
+		defer giveUp()
+		require.ErrorIs(t, c.CheckVersion(impatient), context.DeadlineExceeded)
+		began := time.Now()
+		require.NoError(t, c.CheckVersion(t.Context()))
+		require.Equal(t, sessionTimeout/6-time.Second, time.Since(began), "the same question")
+	})
+}
+
+// TestWhatAServerWasIsForgotten once it reports a version that has the request.
+func TestWhatAServerWasIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		next := new(atomic.Bool)
+		questions, change := asking(next)
+		c, told := open(t, n, change)
+		p := <-n.peers
+		p.accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=true", <-told.told)
+		done := make(chan error, 1)
+		check := func(answer string) error {
+			go func() { done <- c.CheckVersion(t.Context()) }()
+			(<-questions).answer(t, answer)
+			return <-done
+		}
+		request := start(t.Context(), c, &conduit.Call{Op: 106, OnDone: func(conduit.Reply, error) {
+			require.Equal(t, "a:1", c.NoteTooOld(told.last.Load().Endpoint).Server)
+		}})
+		p.reply((<-p.frames).xid, 0, -6, nil)
+		require.NoError(t, (<-request).err)
+		var tooOld *conduit.TooOldError
+		require.ErrorAs(t, check("srvr is not executed because it is not in the whitelist."), &tooOld)
+
+		next.Store(true)
+		require.NoError(t, p.Close())
+		require.Equal(t, "disconnected", <-told.told)
+		(<-n.peers).accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=false", <-told.told)
+		require.NoError(t, check(modern), "it was upgraded")
+	})
+}
+
+// TestTheServerThatRefusesIsTooOld, and not the one that was asked for its version.
+func TestTheServerThatRefusesIsTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		c, told := open(t, n, func(cfg *conduit.Config) { cfg.Servers = []string{"a:1", "b:1"} })
+		p := <-n.peers
+		p.accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=true", <-told.told)
+		call := &conduit.Call{Op: 106}
+		request := start(t.Context(), c, call)
+		p.reply((<-p.frames).xid, 0, -6, nil)
+		require.NoError(t, (<-request).err)
+		require.NoError(t, p.Close())
+		require.Equal(t, "disconnected", <-told.told)
+		next := <-n.peers
+		next.accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=false", <-told.told)
+		require.NotEqual(t, p.address, next.address)
+		require.Equal(t, p.address, call.NoteTooOld().Server)
+	})
 }

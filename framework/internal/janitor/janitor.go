@@ -285,8 +285,12 @@ func (j *Janitor) rest(d time.Duration) {
 }
 
 // Unfinished returns how many cleanups have not succeeded, those under way included,
-// and for how long the oldest of them has not.
+// and for how long the oldest of them has not. After the end of the client there are none,
+// as none is repeated.
 func (j *Janitor) Unfinished() (n int, oldest time.Duration) {
+	if j.cfg.Context.Err() != nil {
+		return 0, 0
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for t := range j.tasks {

@@ -44,7 +44,7 @@ func newLine(t *testing.T) *line {
 	t.Helper()
 	l := &line{t: t}
 	l.r = New(Config{
-		Send: l.send, MaxRequest: 1 << 20, Lost: errLost, Closed: errClosed,
+		Send: l.send, MaxRequest: 1 << 20, Lost: errLost,
 		Refusal: func(server string, code int32) error { return refusal{server, code} },
 		MayPass: mayPass,
 	})

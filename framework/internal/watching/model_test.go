@@ -55,7 +55,7 @@ func newModel(t *testing.T) *model {
 	t.Helper()
 	m := &model{t: t, changes: map[Key]int{}, readAt: map[*Watch]int{}, seen: map[*Persistent]int{}}
 	m.r = New(Config{
-		MaxRequest: 1 << 20, Lost: errLost, Closed: errClosed,
+		MaxRequest: 1 << 20, Lost: errLost,
 		Refusal: func(server string, code int32) error { return refusal{server, code} },
 		MayPass: mayPass,
 		Send: func(calls ...*conduit.Call) error {

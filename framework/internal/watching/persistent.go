@@ -93,7 +93,7 @@ func (r *Registry) Join(w *Persistent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.persistent[w.full]
-	if e == nil || !e.armed || r.closed {
+	if e == nil || !e.armed || r.closed != nil {
 		return false
 	}
 	// A request under way may be about to replace the recursive watch by a plain one.
@@ -141,11 +141,14 @@ func (r *Registry) added(w *Persistent, connection int, set bool) {
 		r.rearmLocked(w.full)
 	}
 	e.armed, e.recursive = true, e.recursive || w.mode == Recursive
+	if r.closed != nil { // it has missed Close
+		w.finishLocked(r.closed)
+	}
 	r.settleLocked(w.full)
 }
 
-// IsArmed reports whether the server has the watch, and no [Resync] is to come: while one is,
-// events may be missing.
+// IsArmed reports whether the server has the watch, and that no repair is under way. During a
+// repair, events may be missing until [Resync].
 func (w *Persistent) IsArmed() bool {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
@@ -156,8 +159,8 @@ func (w *Persistent) IsArmed() bool {
 // Done is closed when the watch has ended.
 func (w *Persistent) Done() <-chan struct{} { return w.done }
 
-// Err returns why the watch has ended: Config.Closed, or a refusal; nil while it lives and
-// after Cancel.
+// Err returns why the watch has ended: the error of Close, or a refusal; nil while it
+// lives and after Cancel.
 func (w *Persistent) Err() error {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()

@@ -422,10 +422,19 @@ func TestAReplyOverALaterConnection(t *testing.T) {
 func TestCloseEndsPersistentWatches(t *testing.T) {
 	l := newLine(t)
 	w, _ := l.persistent("/a", Plain)
-	l.r.Close()
+	l.r.Close(errClosed)
 	<-w.Done()
 	require.ErrorIs(t, w.Err(), errClosed)
 	w.Cancel()
 	require.ErrorIs(t, w.Err(), errClosed)
 	require.False(t, l.r.Join(l.r.NewPersistent("/a", Plain, func(Event) {})))
+
+	late := l.r.NewPersistent("/b", Plain, func(Event) {})
+	l.r.BeginPersistent(late)(conduit.Reply{}, nil)
+	require.ErrorIs(t, late.Err(), errClosed)
+	<-late.Done()
+	l.r.Close(errLost)
+	last := l.r.NewPersistent("/c", Plain, func(Event) {})
+	l.r.BeginPersistent(last)(conduit.Reply{}, nil)
+	require.ErrorIs(t, last.Err(), errClosed, "the first reason counts")
 }

@@ -35,8 +35,7 @@ type Config struct {
 
 	MaxRequest int // bytes, without the header
 
-	Lost   error // of watches that end with their connection
-	Closed error // of watches that end with the client
+	Lost error // of watches that end with their connection
 }
 
 // Registry holds the watches of a client. All of its methods, and the methods of the
@@ -51,7 +50,7 @@ type Registry struct {
 	connection int                         // counts them
 	stale      []string                    // paths of persistent watches that the newest has yet to set again
 	resting    bool                        // until the server has less to do
-	closed     bool
+	closed     error                       // why the client has ended, nil while it lives
 }
 
 // New returns a registry without watches.
@@ -118,14 +117,18 @@ func (r *Registry) dispatchLocked(ended []*Watch, n conduit.Notification, persis
 	}
 }
 
-// Close ends all persistent watches. One-shot watches end with the connection.
-func (r *Registry) Close() {
+// Close ends all persistent watches, and later ones as they are set, with an error that says
+// why the client has ended. The error of the first Close counts. One-shot watches end with
+// the connection.
+func (r *Registry) Close(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.closed = true
+	if r.closed == nil {
+		r.closed = why
+	}
 	for _, e := range r.persistent {
 		for w := range e.all() {
-			w.finishLocked(r.cfg.Closed)
+			w.finishLocked(r.closed)
 		}
 	}
 }
