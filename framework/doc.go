@@ -36,8 +36,8 @@
 // # Create, read, change, delete
 //
 // Every verb takes a context, its arguments, and then options named after Curator's builder
-// methods. An option that makes no sense for a verb does not compile. In a transaction,
-// options that need more than one request are refused with [ErrInvalidOption].
+// methods. An option that makes no sense for a verb does not compile. Transactions and
+// pipelines refuse some options of their verbs, with [ErrInvalidOption]: see OPTIONS.md.
 //
 //	path, err := client.Create(ctx, "/jobs/job-", data,
 //		framework.CreatingParentContainersIfNeeded(),

@@ -39,6 +39,14 @@ func readTogether(ctx context.Context, f *framework.Framework, paths []string) (
 	return into, f.Pipeline(ctx, reads...)
 }
 
+// knowVersion waits until the client knows the version of its server. Before that, reads share no
+// requests.
+func knowVersion(t *testing.T, f *framework.Framework) {
+	t.Helper()
+	_, err := f.Ephemerals(t.Context(), "/")
+	require.NoError(t, err)
+}
+
 const short = 20 // bytes of data
 
 // createFolder creates a folder with n nodes whose data tells their number, and returns the paths.
@@ -79,6 +87,7 @@ func TestJoinedReadsHaveTheirOwnResults(t *testing.T) {
 		f := zktest.Client(t, server)
 		const n = 200 // the 50th and the 60th share a request
 		paths := createFolder(t, f, n)
+		knowVersion(t, f)
 		paths[50] = "/folder/missing"
 		closed := paths[60]
 		require.NoError(t, f.SetACL(t.Context(), closed, zk.DigestACL(zk.PermAll, "user", "password")))
@@ -146,6 +155,7 @@ func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
 		f := zktest.Client(t, server)
 		const n = 200
 		paths := createFolder(t, f, n)
+		knowVersion(t, f)
 		paths[50] = "/folder/missing"
 		check := func() {
 			t.Helper()
@@ -188,6 +198,7 @@ func TestExistsShareRequests(t *testing.T) {
 		f := n.client(t)
 		const many = 320
 		paths := createFolder(t, f, many)
+		knowVersion(t, f)
 		_, err := existTogether(t.Context(), f, paths)
 		require.NoError(t, err)
 
@@ -245,6 +256,7 @@ func TestReadsOfDataShareRequests(t *testing.T) {
 		f := n.client(t)
 		const many = 300
 		paths := createFolder(t, f, many)
+		knowVersion(t, f)
 		_, err := readTogether(t.Context(), f, paths)
 		require.NoError(t, err)
 
@@ -322,6 +334,7 @@ func TestReadsAreSentAloneToOlderServers(t *testing.T) {
 		server := zktest.NewServer(t)
 		f := zktest.Client(t, server)
 		paths := createFolder(t, f, 100)
+		knowVersion(t, f)
 		var refused atomic.Int32
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpMultiRead {
@@ -348,6 +361,7 @@ func TestJoinedReadsThatAreTooLongTogether(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithMaxReplySize(64<<10))
 		paths := createFolder(t, f, 64)
+		knowVersion(t, f)
 		_, err := readTogether(t.Context(), f, paths)
 		require.NoError(t, err)
 		for i, path := range paths {
@@ -369,6 +383,7 @@ func TestJoinedReadsAreRepeated(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server, framework.WithRetryPolicy(retry.NTimes(3, 0)))
 	paths := createFolder(t, f, 64)
+	knowVersion(t, f)
 	_, err := readTogether(t.Context(), f, paths)
 	require.NoError(t, err)
 	const throttled = -127
@@ -399,6 +414,7 @@ func TestMalformedRepliesToJoinedReads(t *testing.T) {
 			inMemory(t, func(t *testing.T, n *memnet) {
 				f := n.client(t, framework.WithRetryPolicy(retry.None()))
 				paths := createFolder(t, f, 64)
+				knowVersion(t, f)
 				_, err := readTogether(t.Context(), f, paths)
 				require.NoError(t, err)
 				remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -424,6 +440,7 @@ func TestJoinedReadsShareNoMemory(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)
 	paths := createFolder(t, f, 64)
+	knowVersion(t, f)
 	_, err := readTogether(t.Context(), f, paths)
 	require.NoError(t, err)
 	got, err := readTogether(t.Context(), f, paths)

@@ -20,7 +20,8 @@ import (
 // settings are the flags that every verb has.
 type settings struct {
 	servers                   string
-	tls                       *bool // nil without a word about it
+	tls                       *bool // what the flag says, if it is given
+	environmentTLS            string
 	ca, cert, key, serverName string
 	auth                      string
 	timeout, session          time.Duration
@@ -29,35 +30,46 @@ type settings struct {
 }
 
 // fromEnvironment returns the settings that hold without flags.
-func fromEnvironment(getenv func(string) string) (settings, error) {
+func fromEnvironment(getenv func(string) string) settings {
 	own := func(name string) string { return getenv("CURATOR_" + name) }
-	s := settings{
-		servers: cmp.Or(own("SERVERS"), "127.0.0.1:2181"), ca: own("CA"), cert: own("CERT"), key: own("KEY"),
+	return settings{
+		servers: cmp.Or(own("SERVERS"), "127.0.0.1:2181"), environmentTLS: own("TLS"), ca: own("CA"), cert: own("CERT"), key: own("KEY"),
 		serverName: own("SERVER_NAME"), auth: own("AUTH"), timeout: 15 * time.Second, session: 20 * time.Second, output: "table",
 	}
-	if text := own("TLS"); text != "" {
-		if err := s.setTLS(text); err != nil {
-			return s, usage("CURATOR_TLS=%s: %w", text, err)
-		}
-	}
-	return s, nil
 }
 
 func (s *settings) setTLS(text string) error {
+	on, err := parseBool(text)
+	s.tls = &on
+	return err
+}
+
+func parseBool(text string) (bool, error) {
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return errors.New("expected 1 or 0, or true or false")
+		return false, errors.New("expected 1 or 0, or true or false")
 	}
-	s.tls = &on
-	return nil
+	return on, nil
 }
 
 // isEncrypted reports whether to connect with TLS. A setting that only TLS has turns it on.
-func (s *settings) isEncrypted() bool {
-	if s.tls != nil {
-		return *s.tls
+func (s *settings) isEncrypted() (bool, error) {
+	needed := s.ca != "" || s.cert != "" || s.key != "" || s.serverName != ""
+	switch {
+	case s.tls != nil:
+		return *s.tls, nil
+	case s.environmentTLS == "":
+		return needed, nil
 	}
-	return s.ca != "" || s.cert != "" || s.key != "" || s.serverName != ""
+	on, err := parseBool(s.environmentTLS)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("CURATOR_TLS=%s: %w", s.environmentTLS, err)
+	case needed && !on: // a credential must not go out in the clear by mistake
+		return false, fmt.Errorf("CURATOR_TLS=%s together with a certificate, a key or a server name: expected -tls or -tls=false", s.environmentTLS)
+	default:
+		return on, nil
+	}
 }
 
 // register adds the flags, whose defaults are the present settings.
@@ -104,7 +116,11 @@ func (c *call) clientOptions() ([]framework.Option, error) {
 	opts := []framework.Option{
 		framework.WithSessionTimeout(c.session), framework.WithConnectionTimeout(c.timeout), framework.WithLogger(c.logger()),
 	}
-	if c.isEncrypted() {
+	encrypted, err := c.isEncrypted()
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	if encrypted {
 		cfg, err := c.tlsConfig()
 		if err != nil {
 			return nil, usage("%w", err)

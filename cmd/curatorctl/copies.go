@@ -215,6 +215,10 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return nil, err
 	}
+	occupied := make(map[string]bool, len(ephemerals))
+	for _, path := range ephemerals {
+		occupied[path] = true
+	}
 	known := make(map[string]record, len(present))
 	for _, r := range present {
 		known[r.Path] = r
@@ -223,9 +227,10 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 	for _, r := range list {
 		is, found := known[r.Path]
 		delete(known, r.Path)
+		at := firstOf(occupied, join(root, r.Path))
 		switch {
-		case slices.Contains(ephemerals, join(root, r.Path)):
-			differs = append(differs, difference{"occupied", join(root, r.Path), r})
+		case at != "":
+			differs = append(differs, difference{"occupied", at, r})
 		case !found:
 			differs = append(differs, difference{"added", join(root, r.Path), r})
 		case !bytes.Equal(is.Data, r.Data) || !slices.Equal(is.ACL, r.ACL):
@@ -238,6 +243,16 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 		}
 	}
 	return differs, nil
+}
+
+// firstOf returns the path, or the nearest one above it, that is in the set; "" if none is.
+func firstOf(set map[string]bool, path string) string {
+	for ; path != "/"; path, _ = framework.SplitPath(path) {
+		if set[path] {
+			return path
+		}
+	}
+	return ""
 }
 
 // verbDiff compares a subtree with an export.

@@ -84,8 +84,6 @@ func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
 		case *watch:
 			return c.watchLocks(ctx, path)
 		}
-		ctx, cancel := context.WithTimeout(ctx, c.timeout)
-		defer cancel()
 		survey, err := inspect.Walk(ctx, c.client, path, inspect.HeadsOnly())
 		if err != nil {
 			return err

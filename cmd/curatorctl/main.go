@@ -137,10 +137,7 @@ func (p program) complainf(format string, args ...any) { _, _ = fmt.Fprintf(p.st
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
 
 func (p program) dispatch(ctx context.Context, args []string) error {
-	s, err := fromEnvironment(p.getenv)
-	if err != nil {
-		return err
-	}
+	s := fromEnvironment(p.getenv)
 	early := flag.NewFlagSet("curatorctl", flag.ContinueOnError)
 	early.SetOutput(io.Discard)
 	s.register(early) // those before the verb
@@ -198,7 +195,7 @@ func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string
 	if v.offline {
 		return action(ctx, c)
 	}
-	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	limited, cancel := c.limited(ctx)
 	defer cancel()
 	var err error
 	if v.apart {
@@ -217,6 +214,11 @@ func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string
 		c.complainf("curatorctl: %s\n", oneLine(closing.Error()))
 	}
 	return err
+}
+
+// limited returns a context for the requests of a verb that has read its input.
+func (c *call) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.timeout)
 }
 
 // signalError ends a verb that was interrupted.
@@ -336,16 +338,12 @@ func (p program) help(words []string) error {
 }
 
 func (p program) helpVerb(v *verb) error {
-	s, err := fromEnvironment(p.getenv)
-	if err != nil {
-		return err
-	}
-	c := &call{program: p, settings: s}
+	c := &call{program: p, settings: fromEnvironment(p.getenv)}
 	fs, _ := c.flagSet(v)
 	var b strings.Builder
 	fmt.Fprintf(&b, "curatorctl %s: %s\n\nFlags:\n", strings.TrimSpace(v.name+" "+v.args), v.about)
 	fs.SetOutput(&b)
 	fs.PrintDefaults()
-	_, err = io.WriteString(p.stdout, b.String())
+	_, err := io.WriteString(p.stdout, b.String())
 	return err
 }

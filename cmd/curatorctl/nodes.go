@@ -142,6 +142,8 @@ func verbSet(fs *flag.FlagSet) func(context.Context, *call) error {
 		if err != nil {
 			return err
 		}
+		ctx, cancel := c.limited(ctx)
+		defer cancel()
 		return c.client.Set(ctx, c.args[0], data, framework.WithVersion(*version))
 	}
 }
@@ -172,6 +174,8 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 		case *sequential:
 			opts = append(opts, framework.WithMode(framework.PersistentSequential))
 		}
+		ctx, cancel := c.limited(ctx)
+		defer cancel()
 		created, err := c.client.Create(ctx, c.args[0], data, opts...)
 		if err != nil {
 			return err
@@ -189,6 +193,8 @@ func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
 			return usage("rm: -r together with -version, expected one of them: a subtree has no version")
 		}
 		if !*recursive {
+			ctx, cancel := c.limited(ctx)
+			defer cancel()
 			for _, p := range c.args {
 				if err := c.client.Delete(ctx, p, framework.WithVersion(*version)); err != nil {
 					return err

@@ -77,8 +77,12 @@ func TestTLS(t *testing.T) {
 	env["CURATOR_TLS"] = "yes"
 	got = run(env, "get", "/secret")
 	require.Equal(t, outcome{stderr: "curatorctl: CURATOR_TLS=yes: expected 1 or 0, or true or false\n", status: exitUsage}, got)
+	require.Equal(t, outcome{stdout: "by flags"}, run(env, "get", "-tls", "/secret"), "flags win")
+	require.Zero(t, run(env, "help").status)
 	env["CURATOR_TLS"] = "false"
-	require.Equal(t, exitUnavailable, run(env, "get", "-timeout", "1s", "/secret").status)
+	got = run(env, "get", "/secret")
+	require.Equal(t, exitUsage, got.status)
+	require.Contains(t, got.stderr, "CURATOR_TLS=false together with a certificate")
 	delete(env, "CURATOR_TLS")
 	require.Equal(t, outcome{stdout: "by flags"}, run(env, "get", "/secret"))
 	require.Equal(t, exitUnavailable, run(env, "get", "-timeout", "1s", "-tls=false", "/secret").status)

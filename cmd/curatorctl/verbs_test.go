@@ -198,6 +198,17 @@ changed  /to/box
 removed  /to/more
 $ cp /from/a /from/mine
 [1] curatorctl: 1 znodes exist and are ephemeral, the first is /from/mine; nothing was done
+$ import /from
+< {"path":"/b","data":"","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
+< {"path":"/mine/below","data":"","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
+[1] curatorctl: 1 znodes exist and are ephemeral, the first is /from/mine; nothing was done
+$ diff /from
+< {"path":"/mine","data":"","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
+[2]
+occupied /from/mine
+removed  /from
+removed  /from/a
+removed  /from/box
 $ diff -o json /to FILE
 [2]
 {"difference":"changed","path":"/to/box"}
@@ -617,6 +628,28 @@ func TestTheTimeoutSparesInput(t *testing.T) {
 		require.Equal(t, exitDone, p.run(t.Context(), []string{"get", "/late"}), stderr.String())
 		require.Equal(t, "/late\nat last", stdout.String())
 	})
+}
+
+// TestTheTimeoutEndsRequests that are not answered, also of verbs that read their input.
+func TestTheTimeoutEndsRequests(t *testing.T) {
+	for _, args := range [][]string{{"set", "/a", "data"}, {"create", "/a"}, {"rm", "/a"}, {"ls", "/a"}} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Path == "/a" {
+					return zkserver.NeverAnswer
+				}
+				return zkserver.Pass
+			})
+			p := program{
+				stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" },
+				options: []framework.Option{framework.WithDialer(server.Dial)},
+			}
+			began := time.Now()
+			require.Equal(t, exitUnavailable, p.run(t.Context(), append([]string{"-timeout", "3s"}, args...)), "%v", args)
+			require.Less(t, time.Since(began), 6*time.Second, "%v", args)
+		})
+	}
 }
 
 // slowReader is at its end after a while.

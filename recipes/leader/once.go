@@ -147,10 +147,10 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // and the context of fn is derived from it and from the lock.
 //
 // When fn returns nil the key is marked as done, in a transaction that fails if
-// the lock is no longer held. If that cannot be confirmed, Do returns true and
-// an error: [*locks.LostError] if the lock was lost, so that another replica may
-// run the key unless [framework.OutcomeUnknown] is true for the error. When fn
-// returns an error, Do returns true and the error, and the key is free for another run,
+// the lock is no longer held. If that cannot be confirmed, Do returns true and an
+// error. If [framework.OutcomeUnknown] is true for it, the key may be marked or
+// not. Otherwise it is not marked, and another replica may run it; the error
+// matches [*locks.LostError] if the lock was lost. When fn returns an error, Do returns true and the error, and the key is free for another run,
 // except under [NeverAgain]. There Do returns false and an error if the marker cannot be
 // confirmed: fn has not run, and if [framework.OutcomeUnknown] is true for the error, the key
 // may be marked, so that fn never runs.

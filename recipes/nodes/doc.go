@@ -40,7 +40,7 @@
 //   - An ephemeral znode belongs to the session of the client. One that is left
 //     over from an earlier session, of this process or the one before it, is
 //     replaced in one transaction.
-//   - A znode that another client has put instead of this one is left alone,
+//   - A znode that another client has put in its place is left alone,
 //     and reported as [ErrTaken]. When it goes, this one comes back.
 //   - What the server refuses for a reason that does not pass by itself, such as a
 //     missing permission, is reported and not repeated until SetData or the next

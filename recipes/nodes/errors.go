@@ -20,8 +20,8 @@ var (
 	// attempt has failed.
 	ErrNotCreated = errors.New("not created yet")
 
-	// ErrDeleted is the reason in a [Change] when another client has deleted the
-	// znode, or a server has because its session ended. It is created again.
+	// ErrDeleted is the reason in a [Change], and from Err, when another client has
+	// deleted the znode, or a server has because its session ended. It is created again.
 	ErrDeleted = errors.New("the znode was deleted")
 
 	// ErrTaken reports that another client holds a znode of the same name. The

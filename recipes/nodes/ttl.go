@@ -87,6 +87,8 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 			attempt.Sleep(ctx, n.ttl/2)
 		case errors.Is(err, framework.ErrClosed) || errors.Is(err, ErrClosed):
 			return
+		case errors.Is(err, errNoZnode): // the keeper says why
+			attempt.Sleep(ctx, min(pause.Next(), n.ttl/2))
 		case ctx.Err() == nil:
 			if mayPass(err) {
 				n.node.client.Logger().Debug("a node with a time to live was not touched", logPath, n.touch, "error", err)
@@ -99,9 +101,12 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 	}
 }
 
+// errNoZnode says that there is nothing to touch yet.
+var errNoZnode = errors.New("no znode to touch")
+
 func (n *PersistentTtlNode) touchOnce(ctx context.Context) error {
 	if err := n.node.WaitForInitialCreate(ctx); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errNoZnode, err)
 	}
 	_, err := n.node.client.Create(ctx, n.touch, nil, n.options()...)
 	return err

@@ -136,3 +136,27 @@ func TestARefusedTouchIsForgivenOnceItSucceeds(t *testing.T) {
 		require.NoError(t, node.Err())
 	})
 }
+
+// A node that cannot be created says so once, however often it tries.
+func TestATTLNodeThatIsRefusedSaysSoOnce(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Path == path {
+				return zkserver.FailWith(-102) // NoAuth
+			}
+			return zkserver.Pass
+		})
+		node, err := nodes.NewPersistentTtlNode(client, path, time.Minute, nil)
+		require.NoError(t, err)
+		changes := changesOf(t, node)
+		require.NoError(t, node.Start())
+		require.ErrorIs(t, zktest.Await(t, changes, "the refusal").Err, framework.ErrNoAuth)
+		text := node.Err().Error()
+
+		time.Sleep(time.Hour)
+
+		require.Empty(t, changes)
+		require.EqualError(t, node.Err(), text)
+		require.NoError(t, node.Close())
+	})
+}

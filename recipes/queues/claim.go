@@ -95,7 +95,7 @@ func (t *term) do(ctx context.Context, ops ...framework.Op) error {
 		case attempt.Overtaken(err) && failedAt(err, t.witness):
 			t.inDoubt = false
 			return errors.Join(errOver, err)
-		case !failedAt(err, t.witness):
+		case !failedAt(err, t.witness), errors.Is(err, framework.ErrNoAuth):
 			t.inDoubt = false // the witness has still had its old version
 			return err
 		default:

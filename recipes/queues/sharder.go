@@ -271,13 +271,17 @@ func (s *QueueSharder[Q]) note(shard Q, n int) {
 	}
 }
 
-// add creates a shard and opens it, whatever becomes of its znode meanwhile.
+// add creates a shard and opens it, whatever becomes of its znode meanwhile, and then those that
+// others have added.
 func (s *QueueSharder[Q]) add(ctx context.Context) error {
 	path := framework.JoinPath(s.path, itemPrefix+uuid.NewString())
 	if err := ensure(ctx, s.client, path); err != nil {
 		return err
 	}
-	return s.openAt(path)
+	if err := s.openAt(path); err != nil {
+		return err
+	}
+	return s.refresh(ctx)
 }
 
 // refresh opens the shards that this process does not know.

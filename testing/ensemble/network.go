@@ -122,6 +122,9 @@ func (n *Network) Join(name string) (*Host, error) {
 	return h, nil
 }
 
+// Network returns the network of the host.
+func (h *Host) Network() *Network { return h.network }
+
 // Cut cuts the link between two hosts, both ways.
 func (n *Network) Cut(a, b *Host) {
 	n.change(func(l *link) { l.cut = true }, direction{a, b}, direction{b, a})

@@ -133,7 +133,11 @@ func Embedded(s *zkserver.Server) Backend {
 
 // Real is one server of an ensemble as a backend.
 func Real(s *ensemble.Server) Backend {
-	return Backend{Admin: s, name: "zookeeper", addr: s.Addr(), root: newRoot()}
+	b := Backend{Admin: s, name: "zookeeper", addr: s.Addr(), root: newRoot()}
+	if host := s.Host(); host != nil {
+		b.dial = dialerOf(host.Network())
+	}
+	return b
 }
 
 // At is any other server as a backend, at a host:port: one that runs in a container, say. It must take four-letter

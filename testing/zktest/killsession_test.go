@@ -62,6 +62,8 @@ func TestKillSessionInANetwork(t *testing.T) {
 		t.Skip("takes a real server")
 	}
 	servers := zktest.NewEnsemble(t, 1, ensemble.WithNetwork())
+	_, err := zktest.Client(t, zktest.Real(servers.Server(0))).Children(t.Context(), "/")
+	require.ErrorIs(t, err, framework.ErrNoNode, "the chroot of a backend is made when it is used")
 	client := zktest.Client(t, servers)
 	session := client.Session()
 	zktest.KillSession(t, client)

@@ -62,7 +62,8 @@ func NewEnsemble(tb testing.TB, n int, opts ...ensemble.Option) *ensemble.Ensemb
 
 // NewProxy starts a proxy in front of a server, or of the first one of an ensemble,
 // which is closed when the test ends. In front of a server [zkserver.WithoutListener]
-// the proxy does not listen either: [Client] connects through it in memory.
+// the proxy does not listen either: [Client] connects through it in memory. The same
+// holds in front of an ensemble [ensemble.WithNetwork].
 func NewProxy[T Target](tb testing.TB, server T, opts ...zkproxy.Option) *zkproxy.Proxy {
 	tb.Helper()
 	target, dial := locate(server)

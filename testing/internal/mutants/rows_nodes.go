@@ -45,7 +45,7 @@ var nodesMutants = []mutant{
 	},
 	{
 		name:     "nodes-two-of-one-name-fight",
-		property: "A znode that another client has put instead of this one is left alone.",
+		property: "A znode that another client has put in the place of a node is left alone.",
 		dir:      "recipes/nodes",
 		in:       "(*keeper).mayReplace",
 		old:      "return !k.stood || k.sessions[stat.EphemeralOwner]",
