@@ -34,7 +34,8 @@ type plan struct {
 	onRetry func(ctx context.Context, attempt int) // when set, called before each try but the first
 
 	tries   int
-	inDoubt bool // a try has failed whose outcome is unknown
+	last    error // of the newest try
+	inDoubt bool  // a try has failed whose outcome is unknown
 }
 
 // verb carries out a call of a verb: it prepares the plan, measures, retries, and names the
@@ -42,7 +43,7 @@ type plan struct {
 func (r *requests) verb(ctx context.Context, op operation, path string, prepare func() (plan, error)) error {
 	p, err := prepare()
 	if err == nil {
-		err = r.measured(ctx, op, path, &p)
+		err = r.carryOut(ctx, op, path, &p)
 	}
 	switch {
 	case err == nil:
@@ -55,6 +56,21 @@ func (r *requests) verb(ctx context.Context, op operation, path string, prepare 
 		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))
 	}
 	return failed(op, path, err)
+}
+
+// carryOut measures and retries. If user code such as the retry policy panics, what the call
+// would have left to the background is left to it all the same.
+func (r *requests) carryOut(ctx context.Context, op operation, path string, p *plan) error {
+	p.last = ErrNotConnected // nothing has been sent
+	returned := false
+	defer func() {
+		if !returned && p.settle != nil && p.last != nil {
+			_ = p.settle(p.last) // the panic is the error
+		}
+	}()
+	err := r.measured(ctx, op, path, p)
+	returned = true
+	return err
 }
 
 // failed makes sure that an error of a verb is an OpError.
@@ -93,7 +109,7 @@ func (r *requests) try(ctx context.Context, p *plan) error {
 	} else {
 		err = r.exchange(ctx, p.calls...)
 	}
-	p.inDoubt = p.inDoubt || OutcomeUnknown(err)
+	p.last, p.inDoubt = err, p.inDoubt || OutcomeUnknown(err)
 	return err
 }
 

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // moody is a provider that panics while it is told to.
@@ -90,6 +92,29 @@ func TestAWatchWhoseRemovalIsThrottled(t *testing.T) {
 			time.Sleep(time.Second)
 			require.Zero(t, n.server.Stats().Watches)
 			require.Zero(t, throttles)
+		})
+	}
+}
+
+// A deletion is guaranteed, whatever the retry policy does.
+func TestAGuaranteedDeleteSurvivesItsRetryPolicy(t *testing.T) {
+	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
+		t.Run(fault.String(), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			f := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
+				panic("the user's own fault")
+			})))
+			_, err := f.Create(t.Context(), "/a", nil)
+			require.NoError(t, err)
+			server.Intercept(zkserver.Nth(1, zkserver.OpDelete, fault))
+
+			require.PanicsWithValue(t, "the user's own fault", func() { _ = f.Delete(t.Context(), "/a", framework.Guaranteed()) })
+
+			observer := zktest.Client(t, server)
+			require.Eventually(t, func() bool {
+				stat, err := observer.Exists(t.Context(), "/a")
+				return err == nil && stat == nil && f.Health().PendingCleanups == 0
+			}, patience, time.Millisecond)
 		})
 	}
 }

@@ -198,6 +198,9 @@ func (h *hold) examine(ctx context.Context) {
 			data, err = h.l.client.Get(ctx, h.node.path, framework.Watched(&own), framework.StoringStatIn(&stat))
 			return err
 		})
+		if _, panicked := errors.AsType[*attempt.PanicError](err); panicked {
+			own.Cancel() // it may have panicked after the read
+		}
 		switch {
 		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.czxid:
 			// Gone, or another node of the same name.

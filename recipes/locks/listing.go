@@ -202,7 +202,8 @@ func (f *folder) answer(ctx context.Context, list *listing, err error) {
 	// Acquisitions that share the list must know whether its failure is theirs too. A caller may
 	// have bound its context to a session, with framework.InSession.
 	list.err = err
-	list.lost = ctx.Err() != nil || errors.Is(err, errAskerPanicked) || errors.Is(err, framework.ErrSessionEnded)
+	list.lost = ctx.Err() != nil || errors.Is(err, errAskerPanicked) ||
+		errors.Is(err, framework.ErrSessionEnded) || errors.Is(err, framework.ErrSessionExpired) // by retry.SessionFailed
 	if err == nil {
 		f.learnLocked(list)
 	}

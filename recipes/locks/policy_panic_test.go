@@ -99,5 +99,6 @@ func TestAPanicOfARetryPolicyIsTheErrorOfARelease(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, lease.Path(), failed.Path)
 		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
+		release(t, acquire(t, newMutex(t, w.holder, "/lock")))
 	})
 }

@@ -249,6 +249,30 @@ func TestNoOutageEndsTheWaitForAPermit(t *testing.T) {
 	}
 }
 
+// TestABusyServerIsNotAskedWithoutPause: it answers each creation of a lease that it is too busy.
+func TestABusyServerIsNotAskedWithoutPause(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		client := zktest.Client(t, w.server, framework.WithRetryPolicy(retry.None()))
+		const throttled = -127
+		refused, turns, until := 0, 0, time.Now().Add(30*time.Second)
+		t.Cleanup(w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			switch {
+			case r.Op != zkserver.OpCreate2 || r.SessionID != client.Session().ID():
+			case strings.Contains(r.Path, "/locks/"):
+				turns++
+			case strings.Contains(r.Path, "/leases/") && time.Now().Before(until):
+				refused++
+				return zkserver.FailWith(throttled)
+			}
+			return zkserver.Pass
+		}))
+		lease := acquire(t, newSemaphore(t, client, "/s", locks.FixedLeases(1)))
+		release(t, lease)
+		require.Positive(t, refused)
+		require.LessOrEqual(t, turns, 45)
+	})
+}
+
 // TestATryForPermitsWaitsForNoServer: it loses its turn with the connection.
 func TestATryForPermitsWaitsForNoServer(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {

@@ -19,8 +19,11 @@ const (
 	leaseName       = "lease-"
 )
 
-// errTurnLost starts an acquisition of leases again from the beginning.
-var errTurnLost = errors.New("the turn, a lease or the connection was lost before all leases were acquired")
+// Both start an acquisition of leases again from the beginning, the second after a pause that grows.
+var (
+	errTurnLost    = errors.New("the turn or a lease was lost before all leases were acquired")
+	errTurnGivenUp = errors.New("an outage has outlasted the turn")
+)
 
 // InterProcessSemaphoreV2 is a counting semaphore across processes and machines. It is
 // fair, can acquire several leases together or none, and shares its state with Curator's
@@ -217,8 +220,11 @@ func (s *InterProcessSemaphoreV2) takeTurns(ctx context.Context, n int, span *ac
 	for {
 		leases, err := s.takeTurn(ctx, n, true, span)
 		var since time.Time
-		if errors.Is(err, errTurnLost) {
+		switch {
+		case errors.Is(err, errTurnLost):
 			since = time.Now()
+		case errors.Is(err, errTurnGivenUp):
+			rejoins.queued = true
 		}
 		if ctx.Err() != nil || !rejoins.allow(since, err) {
 			return leases, err
@@ -269,8 +275,12 @@ func (s *InterProcessSemaphoreV2) takeTurn(
 	}()
 	leases, err := s.leases.enterTimes(turn.Context(ctx), n, entry{driver: driver, wants: n, wait: wait, span: span})
 	returned = true
-	if err != nil && ctx.Err() == nil && (turn.Err() != nil || wait && outlasted(err)) {
-		err = fmt.Errorf("%w: %w", errTurnLost, err) // not the caller's context: start again
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case turn.Err() != nil: // not the caller's context: start again
+		err = fmt.Errorf("%w: %w", errTurnLost, err)
+	case wait && outlasted(err):
+		err = fmt.Errorf("%w: %w", errTurnGivenUp, err)
 	}
 	// The leases do not depend on the turn: they were counted after their creation.
 	if stays := unsettled(turn.release(ctx)); stays != nil {

@@ -221,7 +221,9 @@ func (c *Conduit) CheckVersion(ctx context.Context) error {
 
 // NoteTooOld remembers that a server, named as by Handshake.Endpoint, has refused a request as
 // one that it does not know. It counts until the server reports a version that has the request.
-func (c *Conduit) NoteTooOld(server string) *TooOldError { return c.versions.noteTooOld(server) }
+func (c *Conduit) NoteTooOld(server string) *TooOldError {
+	return c.versions.noteTooOld(server, unknownVersion)
+}
 
 // Lapse cuts the current connection because the lease is over, unless replies keep
 // coming: then the server is busy with earlier requests, and a new connection would only

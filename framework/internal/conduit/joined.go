@@ -50,7 +50,7 @@ func (c *conn) joinableLocked(now time.Time) int {
 	case c.version.known.Load() == nil:
 		c.noteApartLocked(n)
 		return 1
-	case !c.owner.versions.isNewer(&c.version):
+	case !c.owner.versions.isNewer(c.to, &c.version):
 		return 1
 	default:
 		return min(n, c.window.together(next[0].Op, now))

@@ -43,7 +43,7 @@ type versions struct {
 	limit time.Duration // of one question
 
 	mu      sync.Mutex
-	refused map[string]bool // servers that have refused such a request, as [target.String] names them
+	refused map[string]string // by the name of a server, as of [target.String]: what it said of its version when it refused such a request
 }
 
 // checkVersion returns a [TooOldError] if the server is known to be older than ZooKeeper 3.6. It waits
@@ -92,7 +92,7 @@ func (v *versions) check(server target, of *serverVersion) error {
 	switch {
 	case version != unknownVersion && isOlder(version, 3, 6):
 		return &TooOldError{Server: server.String(), Version: version}
-	case of.refused.Load(), version == unknownVersion && v.hasRefused(server):
+	case of.refused.Load(), v.hasRefused(server, version):
 		return &TooOldError{Server: server.String()}
 	default:
 		return nil // an unknown version is not refused: the request itself will show
@@ -100,34 +100,44 @@ func (v *versions) check(server target, of *serverVersion) error {
 }
 
 // isNewer reports whether a server is known to have the requests of ZooKeeper 3.6.
-func (v *versions) isNewer(of *serverVersion) bool {
+func (v *versions) isNewer(server target, of *serverVersion) bool {
 	version := of.known.Load()
-	return version != nil && *version != unknownVersion && !isOlder(*version, 3, 6) && !of.refused.Load()
+	return version != nil && *version != unknownVersion && !isOlder(*version, 3, 6) && !of.refused.Load() && !v.hasRefused(server, *version)
 }
 
 // hasRefused reports whether a server has refused a request, on any connection. It may have been
-// upgraded since, so this counts only for a server that does not report its version.
-func (v *versions) hasRefused(server target) bool {
+// upgraded since, so this counts until it reports another version than it did then. One address may
+// also stand for several servers, of which the one that answers is not the one that refuses.
+func (v *versions) hasRefused(server target, version string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.refused[server.String()]
+	if len(v.refused) == 0 {
+		return false
+	}
+	then, refused := v.refused[server.String()]
+	return refused && (version == unknownVersion || version == then)
 }
 
-// noteTooOld remembers that a server has refused a request as one that it does not know.
-func (v *versions) noteTooOld(server string) *TooOldError {
+// noteTooOld remembers that a server that reports this version has refused a request as one that it
+// does not know.
+func (v *versions) noteTooOld(server, version string) *TooOldError {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.refused == nil {
-		v.refused = make(map[string]bool)
+		v.refused = make(map[string]string)
 	}
-	v.refused[server] = true
+	v.refused[server] = version
 	return &TooOldError{Server: server}
 }
 
 // noteTooOld remembers that the server of the connection has refused such a request.
 func (c *conn) noteTooOld() *TooOldError {
 	c.version.refused.Store(true)
-	return c.owner.versions.noteTooOld(c.to.String())
+	version := unknownVersion
+	if known := c.version.known.Load(); known != nil {
+		version = *known
+	}
+	return c.owner.versions.noteTooOld(c.to.String(), version)
 }
 
 func (v *versions) ask(ctx context.Context, server string) string {

@@ -203,6 +203,45 @@ func TestWhatAServerWasIsForgotten(t *testing.T) {
 	})
 }
 
+// TestAnAddressOfSeveralServers: the one that says its version need not be the one that serves.
+func TestAnAddressOfSeveralServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		next := new(atomic.Bool)
+		questions, change := asking(next)
+		c, told := open(t, n, change)
+		p := <-n.peers
+		p.accept(0x51, sessionTimeout)
+		require.Equal(t, "connected 51 fresh=true", <-told.told)
+		done := make(chan error, 1)
+		check := func(answer string) error {
+			go func() { done <- c.CheckVersion(t.Context()) }()
+			(<-questions).answer(t, answer)
+			return <-done
+		}
+		reconnect := func() {
+			next.Store(true)
+			require.NoError(t, p.Close())
+			require.Equal(t, "disconnected", <-told.told)
+			p = <-n.peers
+			p.accept(0x51, sessionTimeout)
+			require.Equal(t, "connected 51 fresh=false", <-told.told)
+		}
+		require.NoError(t, check(modern))
+		call := &conduit.Call{Op: 106}
+		request := start(t.Context(), c, call)
+		p.reply((<-p.frames).xid, 0, -6, nil)
+		require.NoError(t, (<-request).err)
+		require.Equal(t, "a:1", call.NoteTooOld().Server)
+
+		var tooOld *conduit.TooOldError
+		reconnect()
+		require.ErrorAs(t, check(modern), &tooOld, "it says the same as when it refused")
+		reconnect()
+		require.NoError(t, check("Zookeeper version: 3.9.3-f5a2, built on"), "it was upgraded")
+	})
+}
+
 // TestTheServerThatRefusesIsTooOld, and not the one that was asked for its version.
 func TestTheServerThatRefusesIsTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
