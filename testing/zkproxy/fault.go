@@ -2,6 +2,7 @@ package zkproxy
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -76,5 +77,26 @@ func (p *Proxy) Intercept(judge func(Frame) Verdict) (remove func()) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.interceptors = slices.DeleteFunc(p.interceptors, func(other *interceptor) bool { return other == i })
+	}
+}
+
+// Nth returns an interceptor that gives the k-th request of an opcode its verdict, from 1, and passes everything else. It counts over all
+// connections, so the requests that matter should come from one.
+func Nth(k int, op int32, v Verdict) func(Frame) Verdict {
+	return nth(k, op, ToServer, v)
+}
+
+// NthReply is Nth for replies.
+func NthReply(k int, op int32, v Verdict) func(Frame) Verdict {
+	return nth(k, op, ToClient, v)
+}
+
+func nth(k int, op int32, d Direction, v Verdict) func(Frame) Verdict {
+	var seen atomic.Int64
+	return func(f Frame) Verdict {
+		if f.Direction != d || f.Op != op || f.Kind != Request && f.Kind != Reply || seen.Add(1) != int64(k) {
+			return Pass
+		}
+		return v
 	}
 }

@@ -1,9 +1,6 @@
 package zkproxy
 
-import (
-	"encoding/binary"
-	"sync/atomic"
-)
+import "encoding/binary"
 
 // Pause says whether frames, and ends of connections, are held up in both directions, as by a server whose process is stopped. Nothing is
 // lost: after the pause everything goes on in its order. Connections are accepted during the pause.
@@ -81,25 +78,4 @@ func (l *link) pong(f Frame) (pong Frame, answered bool) {
 	body = binary.BigEndian.AppendUint64(body, uint64(l.zxid))
 	body = binary.BigEndian.AppendUint32(body, 0)
 	return Frame{Conn: f.Conn, Direction: ToClient, Kind: Ping, Xid: xidPing, Zxid: l.zxid, Body: body}, true
-}
-
-// Nth returns an interceptor that gives the k-th request of an opcode its verdict, from 1, and passes everything else. It counts over all
-// connections, so the requests that matter should come from one.
-func Nth(k int, op int32, v Verdict) func(Frame) Verdict {
-	return nth(k, op, ToServer, v)
-}
-
-// NthReply is Nth for replies.
-func NthReply(k int, op int32, v Verdict) func(Frame) Verdict {
-	return nth(k, op, ToClient, v)
-}
-
-func nth(k int, op int32, d Direction, v Verdict) func(Frame) Verdict {
-	var seen atomic.Int64
-	return func(f Frame) Verdict {
-		if f.Direction != d || f.Op != op || f.Kind != Request && f.Kind != Reply || seen.Add(1) != int64(k) {
-			return Pass
-		}
-		return v
-	}
 }
