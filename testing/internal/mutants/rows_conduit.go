@@ -328,7 +328,7 @@ var conduitMutants = []mutant{
 		dir:      "framework/internal/conduit",
 		in:       "(*versions).hasRefused",
 		old:      "version == unknownVersion || version == then",
-		new:      "version == unknownVersion",
+		new:      "version == unknownVersion || then == unknownVersion && version == then",
 		pkg:      "./framework/internal/conduit",
 		test:     "^TestAnAddressOfSeveralServers$",
 	},
