@@ -364,6 +364,7 @@ func TestTheConnectionComesBack(t *testing.T) {
 	proxy := zktest.NewProxy(t, server)
 	p := start(t, server, proxy.Addr(), longSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`exit 7`)
 	proxy.Cut()
+	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Kind == zkserver.SessionTaken })
 	p.tell()
 	p.end(7)
 	require.Zero(t, p.nothingLeft())
