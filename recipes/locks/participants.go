@@ -26,17 +26,22 @@ func (l *LockInternals) participants(ctx context.Context, side func(name string)
 	return participants, nil
 }
 
-// inspect lists the folder and reads the nodes.
-func (l *LockInternals) inspect(ctx context.Context, side func(name string) *LockInternals) ([]Participant, error) {
+// present returns the contenders in the order of the queue, and how many of them may hold.
+func (l *LockInternals) present(ctx context.Context) (contenders []string, maxLeases int, err error) {
 	children, err := l.client.Children(ctx, l.path)
 	if err != nil {
-		return nil, absent(err)
+		return nil, 0, absent(err)
 	}
-	maxLeases, err := l.currentMax(ctx)
+	maxLeases, err = l.currentMax(ctx)
+	return l.sorted(children), maxLeases, err
+}
+
+// inspect lists the folder and reads the nodes.
+func (l *LockInternals) inspect(ctx context.Context, side func(name string) *LockInternals) ([]Participant, error) {
+	contenders, maxLeases, err := l.present(ctx)
 	if err != nil {
 		return nil, err
 	}
-	contenders := l.sorted(children)
 	var nodes []*contender
 	for i, name := range contenders {
 		if of := side(name); of != nil {
@@ -119,15 +124,10 @@ func (l *LockInternals) Holders(ctx context.Context) ([]Participant, error) {
 
 // holders lists the folder and reads the nodes of the holders.
 func (l *LockInternals) holders(ctx context.Context) ([]Participant, error) {
-	children, err := l.client.Children(ctx, l.path)
-	if err != nil {
-		return nil, absent(err)
-	}
-	maxLeases, err := l.currentMax(ctx)
+	contenders, maxLeases, err := l.present(ctx)
 	if err != nil {
 		return nil, err
 	}
-	contenders := l.sorted(children)
 	var nodes []*contender
 	for i, name := range contenders {
 		result, err := l.driver.GetsTheLock(contenders, name, maxLeases)
