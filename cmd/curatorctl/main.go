@@ -216,7 +216,7 @@ func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string
 	return err
 }
 
-// limited returns a context for the requests of a verb that has read its input.
+// limited returns a context that ends after -timeout.
 func (c *call) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.timeout)
 }

@@ -121,7 +121,7 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 		return &exit{status, err}
 	}
 	ctx, waiting := c.waitFor(ctx, u.wait)
-	defer waiting.end()
+	defer waiting.stop()
 	if u.once != "" {
 		return u.runOnce(ctx, c, waiting)
 	}
@@ -137,7 +137,8 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 	if err != nil {
 		return u.notAcquired(ctx, c, err)
 	}
-	if err = waiting.stop(); err == nil {
+	waiting.stop()
+	if err = signalled(ctx); err == nil {
 		err = u.supervise(c, lease)
 	}
 	return afterRelease(c, err, lease.Release(context.WithoutCancel(ctx)))
@@ -155,11 +156,20 @@ func afterRelease(c *call, err, release error) error {
 	return err
 }
 
+// signalled returns the end of a wait for a lock that a signal has ended, whether or not the
+// lock was acquired, and nil for other waits.
+func signalled(ctx context.Context) error {
+	var s signalError
+	if !errors.As(context.Cause(ctx), &s) {
+		return nil
+	}
+	return &exit{exitSignal + int(s.number), fmt.Errorf("the command was not started: %w", s)}
+}
+
 // notAcquired gives the error of an acquisition the status that it has.
 func (u *underLock) notAcquired(ctx context.Context, c *call, err error) error {
-	var signalled signalError
-	if errors.As(context.Cause(ctx), &signalled) {
-		return &exit{exitSignal + int(signalled.number), fmt.Errorf("no lock yet: %w", signalled)}
+	if err := signalled(ctx); err != nil {
+		return err
 	}
 	// A wait may end before the queue is known. That is not the same as an outage.
 	tooLate := errors.Is(context.Cause(ctx), context.DeadlineExceeded) && c.client.State().IsConnected()
@@ -231,7 +241,8 @@ func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) erro
 	began := false
 	_, err = once.Do(ctx, u.once, func(ctx context.Context) error {
 		began = true
-		if err := waiting.stop(); err != nil {
+		waiting.stop()
+		if err := signalled(ctx); err != nil {
 			return err
 		}
 		return u.supervise(c, locks.LeaseFrom(ctx))
@@ -244,11 +255,10 @@ func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) erro
 
 // waiting bounds the wait for a lock, and ends it at a signal.
 type waiting struct {
-	timer  *time.Timer
-	done   chan struct{}
-	ended  chan struct{}
-	over   bool
-	signal error // that has ended it; read after ended
+	timer *time.Timer
+	done  chan struct{}
+	ended chan struct{}
+	over  bool
 }
 
 // waitFor returns a context for an acquisition. After stop, signals are for the command.
@@ -264,8 +274,7 @@ func (c *call) waitFor(ctx context.Context, limit time.Duration) (context.Contex
 			select {
 			case s := <-c.signals:
 				if number, ok := s.(syscall.Signal); ok && endsWait(number) {
-					w.signal = signalError{number}
-					end(w.signal)
+					end(signalError{number})
 				}
 			case <-w.done:
 				return
@@ -275,17 +284,7 @@ func (c *call) waitFor(ctx context.Context, limit time.Duration) (context.Contex
 	return ctx, w
 }
 
-// stop ends the wait, and returns an error if a signal has come before.
-func (w *waiting) stop() error {
-	w.end()
-	var signalled signalError
-	if errors.As(w.signal, &signalled) {
-		return &exit{exitSignal + int(signalled.number), fmt.Errorf("the command was not started: %w", signalled)}
-	}
-	return nil
-}
-
-func (w *waiting) end() {
+func (w *waiting) stop() {
 	if w.over {
 		return
 	}
@@ -300,7 +299,7 @@ func (w *waiting) end() {
 // observe prints the leader, and each change.
 func (c *call) observe(ctx context.Context) error {
 	ctx, waiting := c.waitFor(ctx, 0)
-	defer waiting.end()
+	defer waiting.stop()
 	latch, err := leader.NewLeaderLatch(c.client, c.args[0])
 	if err != nil {
 		return usage("%w", err)

@@ -405,7 +405,8 @@ func TestASignalAtTheGrantStartsNoCommand(t *testing.T) {
 	signals <- syscall.SIGTERM
 	zktest.Await(t, ctx.Done(), "the signal")
 
-	err := waiting.stop()
+	waiting.stop()
+	err := signalled(ctx)
 
 	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOf(err))
 	require.ErrorContains(t, err, "the command was not started: ended by signal: terminated")
