@@ -118,3 +118,24 @@ func TestAGuaranteedDeleteSurvivesItsRetryPolicy(t *testing.T) {
 		})
 	}
 }
+
+// A node that a protected create may have left is looked for and deleted, whatever the retry
+// policy does.
+func TestAProtectedCreateSurvivesItsRetryPolicy(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
+		panic("the user's own fault")
+	})))
+	observer := zktest.Client(t, server)
+	require.NoError(t, observer.Mkdirs(t.Context(), "/locks"))
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.LoseReply))
+
+	require.PanicsWithValue(t, "the user's own fault", func() {
+		_, _ = f.Create(t.Context(), "/locks/lock-", nil, framework.WithProtection(), framework.WithMode(framework.EphemeralSequential))
+	})
+
+	require.Eventually(t, func() bool {
+		names, err := observer.Children(t.Context(), "/locks")
+		return err == nil && len(names) == 0
+	}, patience, time.Millisecond)
+}

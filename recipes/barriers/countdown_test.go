@@ -123,3 +123,25 @@ func TestAwaitOfALatchEndsWithItsContext(t *testing.T) {
 
 	require.ErrorIs(t, zktest.Await(t, result, "the end"), context.Canceled)
 }
+
+// The last event is counted, whatever becomes of the opening: it must not be counted again.
+func TestTheLastEventCountsWithoutTheOpening(t *testing.T) {
+	server := zktest.NewServer(t)
+	latch := newCountDown(t, zktest.Client(t, server), 1)
+	refused := false
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if refused || r.Op != zkserver.OpCreate2 || r.Path != path+"/ready" {
+			return zkserver.Pass
+		}
+		refused = true
+		return zkserver.FailWith(-102) // NoAuth
+	})
+
+	err := latch.CountDown(withLimit(t))
+
+	require.ErrorIs(t, err, barriers.ErrCounted)
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	left, err := latch.Count(withLimit(t))
+	require.NoError(t, err)
+	require.Zero(t, left)
+}

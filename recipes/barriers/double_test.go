@@ -548,3 +548,21 @@ func holdClose(server *zkserver.Server, client *framework.Framework) (release ch
 	})
 	return release
 }
+
+// An Await whose members have all come says so, when it cannot learn that they have left.
+func TestAMeetingThatHasTakenPlaceIsNotRepeated(t *testing.T) {
+	server := zktest.NewServer(t)
+	b, err := barriers.NewCyclicBarrier(zktest.Client(t, server), path, 1)
+	require.NoError(t, err)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetData && r.Path == path+"/ready" {
+			return zkserver.FailWith(-102) // NoAuth
+		}
+		return zkserver.Pass
+	})
+
+	err = b.Await(withLimit(t))
+
+	require.ErrorIs(t, err, barriers.ErrNotLeft)
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+}

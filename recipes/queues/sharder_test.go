@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -28,6 +29,32 @@ func newSharder(
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
 	return s
+}
+
+// A queue that was added serves, even when its znode is gone before the sharder lists it.
+func TestASharderKnowsWhatItHasAdded(t *testing.T) {
+	server := zktest.NewServer(t)
+	observer, listing := zktest.Client(t, server), make(chan struct{})
+	lists := 0
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpGetChildren2 || r.Path != path || r.SessionID == observer.Session().ID() {
+			return zkserver.Pass
+		}
+		if lists++; lists != 2 {
+			return zkserver.Pass
+		}
+		return zkserver.HoldUntil(listing)
+	})
+	s, started := newSharder(t, zktest.Client(t, server), queues.WithThresholdCheck(time.Hour)), make(chan error, 1)
+	go func() { started <- s.Start(withLimit(t)) }()
+	added := awaitNames(t, observer, path, 1)[0]
+	require.NoError(t, observer.Delete(withLimit(t), framework.JoinPath(path, added)))
+	close(listing)
+
+	require.NoError(t, zktest.Await(t, started, "the start"))
+	q, err := s.Queue()
+	require.NoError(t, err)
+	require.Equal(t, framework.JoinPath(path, added), q.Path())
 }
 
 // Two processes fill the queues, and the one that leads adds a queue when one is full, up to
