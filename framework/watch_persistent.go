@@ -59,7 +59,7 @@ type PersistentWatch struct {
 // the holds on it. So once per connection AddWatch first asks the server for its version,
 // with the four-letter word srvr on a separate connection. If that word is disabled, or no
 // answer comes within a sixth of the session timeout, AddWatch sends its request all the
-// same, and remembers a server that does not know it until that server reports its version.
+// same, and remembers a server that does not know it until that server reports another version.
 func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, opts ...CallOption) (*PersistentWatch, error) {
 	cfg, err := newCallConfig(opts)
 	if err != nil {

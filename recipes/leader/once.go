@@ -150,10 +150,12 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // the lock is no longer held. If that cannot be confirmed, Do returns true and an
 // error. If [framework.OutcomeUnknown] is true for it, the key may be marked or
 // not. Otherwise it is not marked, and another replica may run it; the error
-// matches [*locks.LostError] if the lock was lost. When fn returns an error, Do returns true and the error, and the key is free for another run,
-// except under [NeverAgain]. There Do returns false and an error if the marker cannot be
-// confirmed: fn has not run, and if [framework.OutcomeUnknown] is true for the error, the key
-// may be marked, so that fn never runs.
+// matches [*locks.LostError] if the lock was lost.
+//
+// When fn returns an error, Do returns true and the error, and the key is free for
+// another run, except under [NeverAgain]. There Do returns false and an error if the
+// marker cannot be confirmed: fn has not run, and if [framework.OutcomeUnknown] is
+// true for the error, the key may be marked, so that fn never runs.
 //
 // The marker does not end with ctx: Do waits for it for up to 30 s.
 func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {

@@ -69,8 +69,8 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 // [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands again
 // instead. Then the errors of lead are logged and end only their term; pauses of
 // up to 30 s lie between terms that fail. It ends when lead returns [ErrStop],
-// with nil, when the client is closed, or with ctx: then it returns the error of
-// the last term, or that of ctx if lead has returned nil.
+// with nil, when the client is closed, or when ctx ends. When ctx ends, Run returns
+// the error of the last term, or the error of ctx if lead returned nil.
 //
 // A panic of lead gives the leadership up, ends Run, and reaches its caller, even
 // under [WithAutoRequeue]. So does a panic of user code that requests call, such as

@@ -45,9 +45,9 @@ type SharedLeases struct {
 	seed   int
 }
 
-// NewSharedLeases returns the number at path, for semaphores of the same client. If the znode is missing when it is first
-// read, it is created with the number seed, 0 or more. NewSharedLeases checks its
-// arguments and sends nothing.
+// NewSharedLeases returns the number at path, for semaphores of the same client. If the
+// znode is missing when it is first read, it is created with the number seed, 0 or more.
+// NewSharedLeases checks its arguments and sends nothing.
 func NewSharedLeases(client *framework.Framework, path string, seed int) (*SharedLeases, error) {
 	if client == nil {
 		return nil, errors.New("locks: client nil, expected a started framework client")

@@ -220,7 +220,7 @@ func (c *Conduit) CheckVersion(ctx context.Context) error {
 }
 
 // NoteTooOld remembers that a server, named as by Handshake.Endpoint, has refused a request as
-// one that it does not know. It counts until the server reports a version that has the request.
+// one that it does not know. It counts until the server reports a version.
 func (c *Conduit) NoteTooOld(server string) *TooOldError {
 	return c.versions.noteTooOld(server, unknownVersion)
 }

@@ -47,7 +47,7 @@ func (c *connector) connect(ctx context.Context, network, server string) (socket
 	// the lookup has taken a part of the time already.
 	ctx, done := context.WithTimeout(to.within(ctx), c.attemptLimit())
 	defer done()
-	by, _ = ctx.Deadline() // no later than that of the whole attempt
+	by, _ = ctx.Deadline() // not after the deadline of the whole attempt
 	socket, err = c.dial(ctx, network, server)
 	return socket, target{server, to.address}, by, err
 }

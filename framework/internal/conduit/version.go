@@ -43,7 +43,7 @@ type versions struct {
 	limit time.Duration // of one question
 
 	mu      sync.Mutex
-	refused map[string]string // by the name of a server, as of [target.String]: what it said of its version when it refused such a request
+	refused map[string]string // the version that a server, named by [target.String], reported when it refused such a request
 }
 
 // checkVersion returns a [TooOldError] if the server is known to be older than ZooKeeper 3.6. It waits
@@ -107,7 +107,7 @@ func (v *versions) isNewer(server target, of *serverVersion) bool {
 
 // hasRefused reports whether a server has refused a request, on any connection. It may have been
 // upgraded since, so this counts until it reports another version than it did then. One address may
-// also stand for several servers, of which the one that answers is not the one that refuses.
+// also stand for several servers: one reports its version, and another has refused the request.
 func (v *versions) hasRefused(server target, version string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
