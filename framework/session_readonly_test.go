@@ -87,7 +87,8 @@ func TestReadOnlyModeOfOneServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
-		f := zktest.Client(t, server, framework.WithReadOnly())
+		// The session that it gives up expires before the server is found unclean.
+		f := zktest.Client(t, server, framework.WithReadOnly(), framework.WithSessionTimeout(5*time.Second))
 		mustCreate(t, f, "/a")
 		told := recordStates(f)
 

@@ -291,10 +291,10 @@ $ lock show /locks/report
 /locks/report: mutex, 1 hold, 1 wait
   holds nightly (*/*) for *s, token <TOKEN>
         node <NODE>
-        session <SESSION> is connected from *:* to *:*, timeout 10s
+        session <SESSION> is connected from *:* to *:*, timeout 30s
   waits nightly (*/*) for *s, token *, behind nightly (*/*)
         node /locks/report/_c_*-lock-0000000001
-        session <SESSION> is connected from *:* to *:*, timeout 10s
+        session <SESSION> is connected from *:* to *:*, timeout 30s
 $ lock show -o json /locks/report
 [{"path":"/locks/report","kind":"mutex","holders":1,"waiters":1,"participants":[*]}]
 $ lock show /locks
@@ -361,7 +361,7 @@ func TestServersAndSessions(t *testing.T) {
 			found = true
 			require.Equal(t, []string{"/mine"}, trimmed(s.Ephemerals, server.Root()))
 			require.Equal(t, server.Addr(), s.Server)
-			require.Equal(t, 10_000, s.Timeout)
+			require.Equal(t, 30_000, s.Timeout)
 			require.NotEmpty(t, s.Client)
 		}
 		require.True(t, found)

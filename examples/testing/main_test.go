@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // inMemory runs a test with a server that is reached in memory, in a bubble of
 // testing/synctest: its clock jumps to the next timer when all goroutines wait, so that a
-// session of ten seconds expires in no time. At its end no session, ephemeral znode or watch
+// session of 30 seconds expires in no time. At its end no session, ephemeral znode or watch
 // may be left at the server.
 func inMemory(t *testing.T, test func(t *testing.T, server *zkserver.Server)) {
 	t.Helper()
@@ -53,7 +53,7 @@ func (o output) during(d time.Duration) (lines []string) {
 	return lines
 }
 
-// start starts a replica with a client of its own, whose session has a timeout of ten
+// start starts a replica with a client of its own, whose session has a timeout of 30
 // seconds. It returns the client and how to stop the replica.
 func start(t *testing.T, server *zkserver.Server, out output, name string) (*framework.Framework, func()) {
 	t.Helper()
@@ -91,7 +91,7 @@ func TestAReplicaThatIsCutOffStops(t *testing.T) {
 		require.Equal(t, []string{"a strikes"}, out.during(5*time.Second))
 
 		heal := server.Blackhole(client.Session().ID(), zkserver.Both)
-		require.Equal(t, []string{"a strikes", "a has lost the lock: suspended", "b strikes"}, out.during(15*time.Second))
+		require.Equal(t, []string{"a strikes", "a has lost the lock: suspended", "b strikes"}, out.during(45*time.Second))
 
 		heal()
 		require.Equal(t, []string{"b strikes"}, out.during(time.Minute), "a waits behind b")

@@ -263,12 +263,12 @@ type bothSides struct {
 //nolint:tparallel // beside other tests it would add to what they count at the shared server
 func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 	const cutOff = 3
+	gate := make(chan struct{}, trialsAtOnce) // for all pairings: forty clients would keep each other from their pings
 	for _, p := range pairings {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel() // a trial waits for most of its time
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				admin := zktest.Client(t, server.ConnectString())
-				gate := make(chan struct{}, trialsAtOnce)
 				var wg sync.WaitGroup
 				for trial := range trials {
 					wg.Go(func() {

@@ -183,7 +183,8 @@ func TestASessionThatEndsDuringTheRelease(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			t.Cleanup(func() { zktest.AssertClean(t, server) })
-			client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
+			client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)),
+				framework.WithSessionTimeout(10*time.Second)) // which is less than a release waits for
 			lease := acquire(t, newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
 			waiting := acquireLater(context.Background(), newMutex(t, zktest.Client(t, server), "/lock"))
 			synctest.Wait()

@@ -171,7 +171,7 @@ func sharedServer(tb testing.TB) Backend {
 	if shared.ensemble == nil {
 		ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 		defer cancel()
-		e, err := ensemble.Start(ctx)
+		e, err := ensemble.Start(ctx, withMaxSessionTimeout())
 		if err != nil {
 			tb.Fatalf("zktest: start a ZooKeeper server: %v", err)
 		}

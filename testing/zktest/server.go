@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,15 +22,19 @@ const (
 	// connect, on a machine that is busy with other tests.
 	startTimeout = 60 * time.Second
 
-	// sessionTimeout is what [Client] asks for: long enough for a busy machine, and
-	// within what servers grant that tick every 500 ms.
-	sessionTimeout = 10 * time.Second
+	// sessionTimeout is what [Client] asks for: a client must not lose its session because
+	// the machine is busy with other tests.
+	sessionTimeout = 30 * time.Second
+
+	// maxSessionTimeout is what servers grant. It is what a client asks for by default.
+	maxSessionTimeout = framework.DefaultSessionTimeout
 )
 
-// NewServer starts an embedded server, which is closed when the test ends.
+// NewServer starts an embedded server, which is closed when the test ends. It grants session timeouts
+// from one second to one minute, unless an option says otherwise.
 func NewServer(tb testing.TB, opts ...zkserver.Option) *zkserver.Server {
 	tb.Helper()
-	s, err := zkserver.Start(opts...)
+	s, err := zkserver.Start(append([]zkserver.Option{zkserver.WithSessionTimeouts(0, maxSessionTimeout)}, opts...)...)
 	if err != nil {
 		tb.Fatalf("zktest: start the embedded server: %v", err)
 	}
@@ -42,13 +47,13 @@ func NewServer(tb testing.TB, opts ...zkserver.Option) *zkserver.Server {
 }
 
 // NewEnsemble starts n (1 or 3) real Apache ZooKeeper servers, which are killed
-// when the test ends. It fails the test, and names the packages to install, when
-// they are not on this machine.
+// when the test ends. They grant session timeouts as those of [NewServer] do. It fails the
+// test, and names the packages to install, when they are not on this machine.
 func NewEnsemble(tb testing.TB, n int, opts ...ensemble.Option) *ensemble.Ensemble {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
-	e, err := ensemble.Start(ctx, append([]ensemble.Option{ensemble.WithSize(n)}, opts...)...)
+	e, err := ensemble.Start(ctx, append([]ensemble.Option{ensemble.WithSize(n), withMaxSessionTimeout()}, opts...)...)
 	if err != nil {
 		tb.Fatalf("zktest: start %d ZooKeeper servers: %v", n, err)
 	}
@@ -58,6 +63,10 @@ func NewEnsemble(tb testing.TB, n int, opts ...ensemble.Option) *ensemble.Ensemb
 		}
 	})
 	return e
+}
+
+func withMaxSessionTimeout() ensemble.Option {
+	return ensemble.WithConfig("maxSessionTimeout", strconv.FormatInt(maxSessionTimeout.Milliseconds(), 10))
 }
 
 // NewProxy starts a proxy in front of a server, or of the first one of an ensemble,
@@ -96,7 +105,7 @@ type Target interface {
 }
 
 // Client returns a client that is connected, and closed when the test ends. It
-// asks for a session timeout of ten seconds, and logs nothing, unless an option says
+// asks for a session timeout of 30 seconds, and logs nothing, unless an option says
 // otherwise. To a
 // server [zkserver.WithoutListener], or a proxy in front of one, it connects in memory. To an
 // ensemble [ensemble.WithNetwork] it connects from a host of its own.
