@@ -98,7 +98,7 @@ func work() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	client, err := framework.Connect(ctx, os.Getenv(workerEnv), framework.WithSessionTimeout(10*time.Second))
+	client, err := framework.Connect(ctx, os.Getenv(workerEnv), framework.WithSessionTimeout(30*time.Second))
 	if err != nil {
 		return err
 	}

@@ -29,25 +29,23 @@ func TestAFollowerWithoutAQuorum(t *testing.T) {
 	}
 	const (
 		tick      = 500 * time.Millisecond
-		syncLimit = 20 // so long does the follower keep its clients
-		timeout   = 3 * time.Second
+		syncLimit = 40 // so long does the follower keep its clients
+		timeout   = 8 * time.Second
 	)
 	servers := zktest.NewEnsemble(t, 3, ensemble.WithTick(tick), ensemble.WithSyncLimit(syncLimit))
 	leader, err := servers.Leader(t.Context())
 	require.NoError(t, err)
 	followers, err := servers.Followers(t.Context())
 	require.NoError(t, err)
-	options := []framework.Option{
-		framework.WithSessionTimeout(timeout), framework.WithServerTiming(tick, syncLimit),
-	}
-	holder := zktest.Client(t, followers[0].Addr(), options...)
-	rival := zktest.Client(t, followers[1].Addr(), append(options, framework.WithSessionTimeout(10*time.Second))...)
+	timing := framework.WithServerTiming(tick, syncLimit)
+	holder := zktest.Client(t, followers[0].Addr(), timing, framework.WithSessionTimeout(timeout))
+	rival := zktest.Client(t, followers[1].Addr(), timing)
 
 	lease := acquire(t, newMutex(t, holder, "/quorum", locks.WithErrorPolicy(framework.QuorumErrorPolicy)))
 	// A client of its own: an unanswered heartbeat holds up the answers to later pings.
-	pinging := zktest.Client(t, followers[0].Addr(), options...)
+	pinging := zktest.Client(t, followers[0].Addr(), timing, framework.WithSessionTimeout(timeout))
 	pinged := acquire(t, newMutex(t, pinging, "/pinged", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
-	time.Sleep(2 * timeout) // longer than any deadline of the beginning
+	time.Sleep(timeout + tick) // longer than any deadline of the beginning
 	require.NoError(t, lease.Err())
 
 	next := make(chan error, 1)

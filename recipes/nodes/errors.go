@@ -41,6 +41,15 @@ func mayPass(err error) bool {
 		errors.Is(err, framework.ErrNotReadOnly)
 }
 
+// reason is what a failure says, whichever request it has met: after a creation that is refused, the question
+// whether the znode is there is refused as well.
+func reason(err error) string {
+	if op, ok := errors.AsType[*framework.OpError](err); ok {
+		return op.Path + ": " + op.Err.Error()
+	}
+	return err.Error()
+}
+
 // interrupted is the error of a wait that its context has ended. It names what
 // has kept the wait from its end, if that is known.
 func interrupted(ctx context.Context, failure error) error {

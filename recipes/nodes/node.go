@@ -291,7 +291,7 @@ func (n *PersistentNode) vanished() {
 // failure is reported once.
 func (n *PersistentNode) fail(err error) {
 	n.mu.Lock()
-	news := n.failure == nil || n.failure.Error() != err.Error()
+	news := n.failure == nil || reason(n.failure) != reason(err)
 	n.failure = err
 	n.wakeLocked()
 	path := n.path

@@ -22,7 +22,7 @@ const (
 )
 
 // patience bounds every wait of these tests for something that must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // body builds the fields of a request. It is written apart from the server's own codec, so that they check each other.
 type body struct{ b []byte }

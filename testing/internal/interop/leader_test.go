@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,7 +124,7 @@ func TestSelectorContest(t *testing.T) {
 func TestLatchesOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/leaders/who"
-		client := zktest.Client(t, server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
+		client := zktest.Client(t, server.ConnectString())
 		first := newLatch(t, client, path, "go-0")
 		require.NoError(t, first.Start())
 		t.Cleanup(func() { require.NoError(t, first.Close()) })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,7 +97,7 @@ func (actor) queued(t *testing.T, server zktest.Backend, path string) []string {
 func TestTheOtherSideDies(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/death"
-		client := zktest.Client(t, server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
+		client := zktest.Client(t, server.ConnectString())
 		mutex := newMutex(t, client, path)
 		java := newActor(t, server)
 		java.do(t, "mutex", "m", path)

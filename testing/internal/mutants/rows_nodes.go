@@ -164,4 +164,14 @@ var nodesMutants = []mutant{
 		pkg:      "./recipes/nodes",
 		test:     "^TestARefusedTouchIsForgivenOnceItSucceeds$",
 	},
+	{
+		name:     "nodes-refusal-told-again",
+		property: "A refusal is told once, whichever request it has met.",
+		dir:      "recipes/nodes",
+		in:       "(*PersistentNode).fail",
+		old:      "reason(n.failure) != reason(err)",
+		new:      "n.failure.Error() != err.Error()",
+		pkg:      "./recipes/nodes",
+		test:     "^TestATTLNodeThatIsRefusedSaysSoOnce$",
+	},
 }
