@@ -305,10 +305,10 @@ func (c *call) observe(ctx context.Context) error {
 		return usage("%w", err)
 	}
 	for p, err := range latch.Observe(ctx) {
-		var signalled signalError
+		var s signalError
 		switch {
-		case errors.As(context.Cause(ctx), &signalled):
-			return &exit{status: exitSignal + int(signalled.number)}
+		case errors.As(context.Cause(ctx), &s):
+			return &exit{status: exitSignal + int(s.number)}
 		case err != nil:
 			return err
 		case c.output == "json":

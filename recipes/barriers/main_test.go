@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m))
 const limit = 2 * time.Minute
 
 // shortSession is how often a call looks again by itself.
-const shortSession = 3 * time.Second
+const shortSession = 8 * time.Second
 
 // path is where the barrier of a test is.
 const path = "/barriers/a"

@@ -19,7 +19,7 @@ import (
 )
 
 // shortSession is for candidates that are to lose their session by its timeout.
-const shortSession = 4 * time.Second
+const shortSession = 8 * time.Second
 
 // linked returns a client whose connection a test can hurt.
 func linked(tb testing.TB, server zktest.Backend, opts ...framework.Option) (*framework.Framework, *zkproxy.Proxy) {
@@ -224,7 +224,7 @@ func TestTheServersOfALeaderDie(t *testing.T) {
 	clients, connected := make(map[*leader.LeaderLatch]*framework.Framework), make(map[*leader.LeaderLatch]*atomic.Value)
 	for range 3 {
 		server := new(atomic.Value) // the address of the newest connection
-		client := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(3*time.Second),
+		client := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(shortSession),
 			framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 				if err == nil {

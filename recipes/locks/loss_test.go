@@ -264,7 +264,8 @@ type bothSides struct {
 //nolint:tparallel // beside other tests it would add to what they count at the shared server
 func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 	const cutOff = 3
-	gate := make(chan struct{}, trialsAtOnce) // for all pairings: forty clients would keep each other from their pings
+	// One gate for all pairings: four times as many trials would keep each other from their pings.
+	gate := make(chan struct{}, trialsAtOnce)
 	for _, p := range pairings {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel() // a trial waits for most of its time

@@ -45,8 +45,8 @@ func TestAFollowerWithoutAQuorum(t *testing.T) {
 	// A client of its own: an unanswered heartbeat holds up the answers to later pings.
 	pinging := zktest.Client(t, followers[0].Addr(), timing, framework.WithSessionTimeout(timeout))
 	pinged := acquire(t, newMutex(t, pinging, "/pinged", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
-	time.Sleep(timeout + tick) // longer than any deadline of the beginning
-	require.NoError(t, lease.Err())
+	time.Sleep(timeout + tick)
+	require.NoError(t, lease.Err(), "heartbeats have renewed it: its first deadline is over")
 
 	next := make(chan error, 1)
 	theirMutex := newMutex(t, rival, "/quorum")

@@ -41,8 +41,8 @@ func mayPass(err error) bool {
 		errors.Is(err, framework.ErrNotReadOnly)
 }
 
-// reason is what a failure says, whichever request it has met: after a creation that is refused, the question
-// whether the znode is there is refused as well.
+// reason returns what a failure says apart from the verb. A node whose creation was refused next asks
+// whether its znode is there, and is refused for the same reason.
 func reason(err error) string {
 	if op, ok := errors.AsType[*framework.OpError](err); ok {
 		return op.Path + ": " + op.Err.Error()

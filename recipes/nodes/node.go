@@ -287,8 +287,8 @@ func (n *PersistentNode) vanished() {
 	}
 }
 
-// fail notes why the znode does not stand with the newest data. The same
-// failure is reported once.
+// fail notes why the znode does not stand with the newest data. A failure
+// for the same reason is reported once.
 func (n *PersistentNode) fail(err error) {
 	n.mu.Lock()
 	news := n.failure == nil || reason(n.failure) != reason(err)

@@ -26,12 +26,14 @@ const (
 	// the machine is busy with other tests.
 	sessionTimeout = 30 * time.Second
 
-	// maxSessionTimeout is what servers grant. It is what a client asks for by default.
+	// maxSessionTimeout is the longest that servers grant: a client that is given no option
+	// asks for it.
 	maxSessionTimeout = framework.DefaultSessionTimeout
 )
 
-// NewServer starts an embedded server, which is closed when the test ends. It grants session timeouts
-// from one second to one minute, unless an option says otherwise.
+// NewServer starts an embedded server, which is closed when the test ends. It
+// grants session timeouts of up to one minute, whatever its tick, unless
+// [zkserver.WithSessionTimeouts] says otherwise.
 func NewServer(tb testing.TB, opts ...zkserver.Option) *zkserver.Server {
 	tb.Helper()
 	s, err := zkserver.Start(append([]zkserver.Option{zkserver.WithSessionTimeouts(0, maxSessionTimeout)}, opts...)...)
@@ -47,7 +49,8 @@ func NewServer(tb testing.TB, opts ...zkserver.Option) *zkserver.Server {
 }
 
 // NewEnsemble starts n (1 or 3) real Apache ZooKeeper servers, which are killed
-// when the test ends. They grant session timeouts as those of [NewServer] do. It fails the
+// when the test ends. They grant session timeouts of up to one minute, whatever their
+// tick, unless [ensemble.WithConfig] sets another maxSessionTimeout. It fails the
 // test, and names the packages to install, when they are not on this machine.
 func NewEnsemble(tb testing.TB, n int, opts ...ensemble.Option) *ensemble.Ensemble {
 	tb.Helper()
@@ -106,9 +109,8 @@ type Target interface {
 
 // Client returns a client that is connected, and closed when the test ends. It
 // asks for a session timeout of 30 seconds, and logs nothing, unless an option says
-// otherwise. To a
-// server [zkserver.WithoutListener], or a proxy in front of one, it connects in memory. To an
-// ensemble [ensemble.WithNetwork] it connects from a host of its own.
+// otherwise. To a server [zkserver.WithoutListener], or a proxy in front of one, it
+// connects in memory. To an ensemble [ensemble.WithNetwork] it connects from a host of its own.
 func Client[T Target](tb testing.TB, server T, opts ...framework.Option) *framework.Framework {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -193,4 +194,20 @@ func TestABackendInMemory(t *testing.T) {
 	stat, err := zktest.Client(t, zktest.NewProxy(t, server)).Exists(t.Context(), server.Root()+"/a")
 	require.NoError(t, err)
 	require.NotNil(t, stat)
+}
+
+// A busy machine must not cost a test its session, whatever the tick.
+func TestServersGrantLongSessions(t *testing.T) {
+	grants := func(t *testing.T, server string) {
+		t.Helper()
+		require.Equal(t, 30*time.Second, zktest.Client(t, server).Session().Timeout())
+		longest := zktest.Client(t, server, framework.WithSessionTimeout(time.Hour))
+		require.Equal(t, time.Minute, longest.Session().Timeout())
+	}
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) { grants(t, server.Addr()) })
+	grants(t, zktest.NewServer(t, zkserver.WithTick(100*time.Millisecond)).Addr())
+	if testing.Short() {
+		t.Skip("starts Apache ZooKeeper")
+	}
+	grants(t, zktest.NewEnsemble(t, 1, ensemble.WithTick(250*time.Millisecond)).ConnectString())
 }
