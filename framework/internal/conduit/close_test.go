@@ -88,6 +88,51 @@ func TestCloseTellsTheServer(t *testing.T) {
 	})
 }
 
+// TestNothingFollowsTheEndOfTheSession: the server would meet it with a reset, which may cost
+// the client the answer.
+func TestNothingFollowsTheEndOfTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		done := make(chan error, 1)
+		go func() { done <- c.Close() }()
+		end := <-p.frames
+		require.EqualValues(t, opClose, end.op)
+		late := start(t.Context(), c, &conduit.Call{Op: 3})
+		synctest.Wait()
+		followed := len(p.frames)
+		p.reply(end.xid, 9, 0, nil)
+		require.NoError(t, <-done)
+		require.Zero(t, followed)
+		err := (<-late).err
+		require.ErrorIs(t, err, conduit.ErrNotSent)
+		require.ErrorIs(t, err, conduit.ErrClosed)
+	})
+}
+
+// TestCallsThatTheWindowHoldsAtCloseAreNotSent once a reply makes room for them.
+func TestCallsThatTheWindowHoldsAtCloseAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		first := start(t.Context(), c, &conduit.Call{Op: 5, Body: make([]byte, 900<<10)})
+		written := <-p.frames
+		held := start(t.Context(), c, &conduit.Call{Op: 5, Body: make([]byte, 900<<10)})
+		synctest.Wait()
+		require.Empty(t, p.frames)
+		done := make(chan error, 1)
+		go func() { done <- c.Close() }()
+		end := <-p.frames
+		require.EqualValues(t, opClose, end.op)
+		p.reply(written.xid, 8, 0, nil)
+		require.NoError(t, (<-first).err)
+		synctest.Wait()
+		followed := len(p.frames)
+		p.reply(end.xid, 9, 0, nil)
+		require.NoError(t, <-done)
+		require.Zero(t, followed)
+		require.ErrorIs(t, (<-held).err, conduit.ErrNotSent)
+	})
+}
+
 func TestCloseFailsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := connected(t, newNetwork(t))

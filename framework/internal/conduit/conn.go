@@ -62,6 +62,7 @@ type conn struct {
 
 	queue   sync.Mutex // guards what follows
 	open    bool       // accepts calls
+	closing bool       // the end of the session is written: nothing may follow
 	session int64
 	granted time.Duration // the session timeout
 	nextXid int32

@@ -25,7 +25,9 @@ func (c *conn) tryLockWriting() bool {
 	}
 }
 
-// Write sends a frame of go-zookeeper's.
+// Write sends a frame of go-zookeeper's. After closeSession it sends no more, and no call either:
+// the server hangs up once it has answered, and a request that arrives then makes it reset the
+// connection, in which the answer may be lost.
 func (c *conn) Write(frame []byte) (int, error) {
 	c.lockWriting()
 	defer c.unlockWriting()
@@ -44,8 +46,14 @@ func (c *conn) Write(frame []byte) (int, error) {
 		return 0, fmt.Errorf("conduit: a request of %d bytes", len(frame))
 	}
 	d := wire.NewDecoder(frame[wire.LengthSize:])
+	request := pendingRequest{xid: d.Int32(), op: d.Int32(), sent: now}
 	c.queue.Lock()
-	c.pending.push(pendingRequest{xid: d.Int32(), op: d.Int32(), sent: now})
+	if c.closing {
+		c.queue.Unlock()
+		return len(frame), nil
+	}
+	c.closing = request.op == wire.OpCloseSession
+	c.pending.push(request)
 	by := c.writeByLocked()
 	c.queue.Unlock()
 	return c.write(frame, by)
@@ -128,6 +136,9 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 }
 
 func (c *conn) takeBatchLocked(now time.Time) (batch []byte, by time.Time) {
+	if c.closing {
+		return nil, time.Time{}
+	}
 	batch = c.credentials.present(c.batch[:0])
 	for call, ok := c.urgent.first(); ok && len(batch) < maxBatch; call, ok = c.urgent.first() {
 		c.urgent.pop()
@@ -259,6 +270,8 @@ func (c *conn) areAloneLocked(calls []*Call) bool {
 
 func (c *conn) enqueueLocked(calls []*Call) error {
 	switch {
+	case c.closing:
+		return notSent(ErrClosed)
 	case c.open:
 	case c.owner.refused.Load():
 		return notSent(ErrAuthFailed)

@@ -2,6 +2,26 @@ package main
 
 var conduitMutants = []mutant{
 	{
+		name:     "framework-request-after-close",
+		property: "Nothing follows the end of the session on the wire, so that the server's answer is not lost in a reset.",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).enqueueLocked",
+		old:      "case c.closing:",
+		new:      "case false:",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestNothingFollowsTheEndOfTheSession$",
+	},
+	{
+		name:     "framework-held-request-after-close",
+		property: "A request that the window held back when the client was closed is not sent.",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).takeBatchLocked",
+		old:      "if c.closing {",
+		new:      "if false {",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestCallsThatTheWindowHoldsAtCloseAreNotSent$",
+	},
+	{
 		name:     "framework-caller-kept-by-a-long-write",
 		property: "A call that its caller writes itself is short, so that a server which does not read cannot keep the caller.",
 		dir:      "framework/internal/conduit",
