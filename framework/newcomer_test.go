@@ -3,7 +3,6 @@ package framework_test
 import (
 	"context"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -110,14 +109,14 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 // TestASilentServerIsNamed, which accepts connections and says nothing.
 func TestASilentServerIsNamed(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = framework.Connect(ctx, listener.Addr().String())
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "no server has refused or answered yet: ["+listener.Addr().String()+"]")
+	inMemory(t, func(t *testing.T, n *memnet) {
+		n.setHole(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := framework.Connect(ctx, "a:1", framework.WithDialer(n.dial))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "no server has refused or answered yet: [a:1]")
+	})
 }
 
 // TestClosingAViewIsLogged, since a deferred Close drops its error.

@@ -90,9 +90,9 @@ func TestTheServerRestartsUnderTheLocks(t *testing.T) {
 		restarted := make(chan struct{})
 		var wg sync.WaitGroup
 		var holding sync.WaitGroup
+		holding.Add(len(exclusive)) // at once, as some wait while others are still being started
 		for name, create := range exclusive {
 			held, waited := create(t, holder, "/locks/"+name), create(t, waiter, "/locks/"+name)
-			holding.Add(1)
 			wg.Go(func() {
 				err := held.Do(withLimit(t), func(ctx context.Context) error {
 					holding.Done()

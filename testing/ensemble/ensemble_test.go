@@ -45,7 +45,7 @@ func connect(t *testing.T, servers ...string) *zk.Conn {
 func connectBy(t *testing.T, dial zk.Dialer, servers ...string) *zk.Conn {
 	t.Helper()
 	session := make(chan struct{}, 1)
-	conn, _, err := zk.Connect(servers, 5*time.Second, zk.WithLogger(silent{}), zk.WithDialer(dial), zk.WithEventCallback(func(event zk.Event) {
+	conn, _, err := zk.Connect(servers, time.Minute, zk.WithLogger(silent{}), zk.WithDialer(dial), zk.WithEventCallback(func(event zk.Event) {
 		if event.State == zk.StateHasSession {
 			select {
 			case session <- struct{}{}:

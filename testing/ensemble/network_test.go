@@ -21,12 +21,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // startNetwork starts three servers with a network and joins one host to it.
 func startNetwork(t *testing.T) (*ensemble.Ensemble, *ensemble.Host) {
 	t.Helper()
-	e := start(t, ensemble.WithSize(3), ensemble.WithNetwork())
+	// No session may end while a link is cut on purpose, however slow the machine.
+	e := start(t, ensemble.WithSize(3), ensemble.WithNetwork(), ensemble.WithConfig("maxSessionTimeout", "60000"))
 	host, err := e.Network().Join("client")
 	require.NoError(t, err)
 	return e, host
@@ -108,7 +110,7 @@ func TestCutLinksLoseInSilence(t *testing.T) {
 		network.CutOneWay(host, server.Host())
 		_, err = elsewhere.Set("/watched", nil, -1)
 		require.NoError(t, err)
-		require.Equal(t, zk.EventNodeDataChanged, (<-changed).Type, "a server that hears nothing is heard")
+		require.Equal(t, zk.EventNodeDataChanged, zktest.Await(t, changed, "the event").Type, "a server that hears nothing is heard")
 		network.HealAll()
 
 		_, _, created, err := elsewhere.ExistsW("/sent")
@@ -119,14 +121,14 @@ func TestCutLinksLoseInSilence(t *testing.T) {
 			_, err := zoo.Create("/sent", nil, 0, acl)
 			sent <- err
 		}()
-		require.Equal(t, zk.EventNodeCreated, (<-created).Type, "a server that is not heard hears")
+		require.Equal(t, zk.EventNodeCreated, zktest.Await(t, created, "the event").Type, "a server that is not heard hears")
 		select {
 		case err := <-sent:
 			require.FailNow(t, "it was answered", "%v", err)
 		default:
 		}
 		network.HealAll()
-		require.NoError(t, <-sent)
+		require.NoError(t, zktest.Await(t, sent, "the answer"))
 	})
 
 	t.Run("large packets", func(t *testing.T) {
