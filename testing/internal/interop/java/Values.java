@@ -220,8 +220,13 @@ final class Values {
                 while (i >= full * sharder.getShardQty() && sharder.getShardQty() < most) {
                     Thread.sleep(1);
                 }
-                DistributedQueue<String> queue = sharder.getQueue();
-                queue.put(items.get(i));
+                // A sharder lists, and hands out, a queue that it has not started yet: its put fails with NoNode.
+                for (String queue : sharder.getQueuePaths()) {
+                    while (client.checkExists().forPath(queue) == null) {
+                        Thread.sleep(1);
+                    }
+                }
+                sharder.getQueue().put(items.get(i));
             }
             return new ArrayList<>(sharder.getQueuePaths());
         }
