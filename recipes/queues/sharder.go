@@ -40,8 +40,9 @@ type Sharded interface {
 // and the leader adds queues. Queues are never removed.
 //
 // Curator's sharder takes every child of queuePath for a queue; this one takes
-// only names as above. With [WithLockPath], each queue needs a lock path of its
-// own, and it must not be below queuePath.
+// only names as above. Curator's may return a queue before its znode exists, so
+// that a put into it fails; this one makes the znode first. With [WithLockPath],
+// each queue needs a lock path of its own, and it must not be below queuePath.
 //
 // It is safe for concurrent use.
 type QueueSharder[Q Sharded] struct {
