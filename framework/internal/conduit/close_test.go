@@ -75,14 +75,21 @@ func TestCloseWhileAWriteIsStuck(t *testing.T) {
 	require.EqualValues(t, 1, o.count.Load())
 }
 
+// closing closes the conduit, and returns the request that the server then gets.
+func closing(t *testing.T, c *conduit.Conduit, p *peer) (done <-chan error, end frame) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- c.Close() }()
+	end = <-p.frames
+	require.EqualValues(t, opClose, end.op)
+	return ended, end
+}
+
 func TestCloseTellsTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told, p := connected(t, newNetwork(t))
-		done := make(chan error, 1)
-		go func() { done <- c.Close() }()
-		request := <-p.frames
-		require.EqualValues(t, opClose, request.op)
-		p.reply(request.xid, 9, 0, nil)
+		done, end := closing(t, c, p)
+		p.reply(end.xid, 9, 0, nil)
 		require.NoError(t, <-done)
 		require.Equal(t, "disconnected", <-told.told)
 	})
@@ -93,19 +100,36 @@ func TestCloseTellsTheServer(t *testing.T) {
 func TestNothingFollowsTheEndOfTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := connected(t, newNetwork(t))
-		done := make(chan error, 1)
-		go func() { done <- c.Close() }()
-		end := <-p.frames
-		require.EqualValues(t, opClose, end.op)
+		done, end := closing(t, c, p)
 		late := start(t.Context(), c, &conduit.Call{Op: 3})
 		synctest.Wait()
+		followed, refused := len(p.frames), len(late)
+		p.reply(end.xid, 9, 0, nil)
+		require.NoError(t, <-done)
+		require.Zero(t, followed)
+		require.Equal(t, 1, refused, "at once, not when the connection ends")
+		err := (<-late).err
+		require.ErrorIs(t, err, conduit.ErrNotSent)
+		require.ErrorIs(t, err, conduit.ErrClosed)
+	})
+}
+
+// TestNoPingFollowsTheEndOfTheSession when the server takes longer to answer than a ping is away.
+func TestNoPingFollowsTheEndOfTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 900 * time.Millisecond // pings go after a third of it
+		n := newNetwork(t)
+		c, told := open(t, n)
+		p := <-n.peers
+		p.silent.Store(true)
+		p.accept(0x51, timeout)
+		require.Equal(t, "connected 51 fresh=true", <-told.told)
+		done, end := closing(t, c, p)
+		time.Sleep(timeout / 2)
 		followed := len(p.frames)
 		p.reply(end.xid, 9, 0, nil)
 		require.NoError(t, <-done)
 		require.Zero(t, followed)
-		err := (<-late).err
-		require.ErrorIs(t, err, conduit.ErrNotSent)
-		require.ErrorIs(t, err, conduit.ErrClosed)
 	})
 }
 
@@ -118,10 +142,7 @@ func TestCallsThatTheWindowHoldsAtCloseAreNotSent(t *testing.T) {
 		held := start(t.Context(), c, &conduit.Call{Op: 5, Body: make([]byte, 900<<10)})
 		synctest.Wait()
 		require.Empty(t, p.frames)
-		done := make(chan error, 1)
-		go func() { done <- c.Close() }()
-		end := <-p.frames
-		require.EqualValues(t, opClose, end.op)
+		done, end := closing(t, c, p)
 		p.reply(written.xid, 8, 0, nil)
 		require.NoError(t, (<-first).err)
 		synctest.Wait()

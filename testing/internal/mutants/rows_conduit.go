@@ -3,13 +3,23 @@ package main
 var conduitMutants = []mutant{
 	{
 		name:     "framework-request-after-close",
-		property: "Nothing follows the end of the session on the wire, so that the server's answer is not lost in a reset.",
+		property: "A call that comes after the end of the session is refused at once.",
 		dir:      "framework/internal/conduit",
 		in:       "(*conn).enqueueLocked",
 		old:      "case c.closing:",
 		new:      "case false:",
 		pkg:      "./framework/internal/conduit",
 		test:     "^TestNothingFollowsTheEndOfTheSession$",
+	},
+	{
+		name:     "framework-ping-after-close",
+		property: "No ping follows the end of the session, however long the server takes to answer.",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).Write",
+		old:      "if c.closing {",
+		new:      "if false {",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestNoPingFollowsTheEndOfTheSession$",
 	},
 	{
 		name:     "framework-held-request-after-close",
