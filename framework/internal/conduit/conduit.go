@@ -133,12 +133,17 @@ func New(cfg Config) *Conduit {
 	return c
 }
 
+// zkFrame is more than any frame that go-zookeeper writes or is given has. Its own buffers, of
+// 1.5 MiB for each direction, are for requests of znodes.
+const zkFrame = 256
+
 // Start starts go-zookeeper, once. It returns at once; the first connection is made in
 // the background.
 func (c *Conduit) Start() error {
 	conn, ended, err := zk.Connect(c.cfg.Servers, c.cfg.SessionTimeout,
 		zk.WithDialer(c.dial), zk.WithHostProvider(&c.hosts),
-		zk.WithLogger(zkLogger{c.cfg.Logger}), zk.WithLogInfo(false))
+		zk.WithLogger(zkLogger{c.cfg.Logger}), zk.WithLogInfo(false),
+		zk.WithMaxBufferSize(zkFrame), zk.WithMaxConnBufferSize(zkFrame))
 	if err != nil {
 		return err
 	}
