@@ -190,6 +190,46 @@ func TestADurationWithoutATurnIsDoubled(t *testing.T) {
 	require.ErrorContains(t, err, "peer=slow: no turn was counted in 16s")
 }
 
+// TestTheIntervalOfAMedian: the ranks are those of tables of the sign test.
+func TestTheIntervalOfAMedian(t *testing.T) {
+	for n, rank := range map[int]int{5: 0, 6: 1, 8: 1, 9: 2, 12: 3, 20: 6, 30: 10, 60: 22} {
+		var values []float64
+		for v := n; v > 0; v-- {
+			values = append(values, float64(v))
+		}
+		low, high, ok := interval(values)
+		require.Equal(t, rank > 0, ok, "%d values", n)
+		if ok {
+			require.InDelta(t, rank, low, 0, "%d values", n)
+			require.InDelta(t, n+1-rank, high, 0, "%d values", n)
+		}
+	}
+}
+
+// TestEachPeerBeginsInItsTurn, and each runs once in a round.
+func TestEachPeerBeginsInItsTurn(t *testing.T) {
+	var ran []string
+	var peers []peer
+	for _, name := range []string{"a", "b", "c"} {
+		peers = append(peers, peer{name: name, kinds: []string{uncontended}, run: func(context.Context, servers, load, string) (result, error) {
+			ran = append(ran, name)
+			return result{Turns: 1, Seconds: 1}, nil
+		}})
+	}
+	s := scenario{kind: uncontended}
+	at := servers{tap: newTap(false)}
+
+	all, err := runAll(t.Context(), at, peers, []scenario{s}, 4, testWriter{t})
+
+	require.NoError(t, err)
+	require.Equal(t, "abc bca cab abc", strings.Join([]string{
+		strings.Join(ran[:3], ""), strings.Join(ran[3:6], ""), strings.Join(ran[6:9], ""), strings.Join(ran[9:], ""),
+	}, " "))
+	for _, m := range all {
+		require.Len(t, m.Rounds, 4)
+	}
+}
+
 func TestBadFlags(t *testing.T) {
 	for _, o := range []options{
 		{peers: "nobody", rounds: 1, duration: time.Second, servers: 1, nodes: 1},

@@ -34,8 +34,35 @@ func (of metric) told(m *measured) bool {
 	return always || median(m.values(of)) > 0
 }
 
+// interval returns two of the values between which the median of all that could be measured lies with
+// a probability of 95 %, whatever their distribution is (the interval of the sign test). For
+// fewer than six values there are none.
+func interval(values []float64) (low, high float64, ok bool) {
+	n := len(values)
+	sorted := slices.Sorted(slices.Values(values))
+	below := math.Pow(0.5, float64(n)) // the probability that at most k of n values are below the median
+	k := 0
+	for probable := below; below <= 0.025; k++ {
+		probable *= float64(n-k) / float64(k+1)
+		below += probable
+	}
+	if k == 0 {
+		return 0, 0, false
+	}
+	return sorted[k-1], sorted[n-k], true
+}
+
+// ratios are those of ours to theirs, round by round.
+func ratios(of metric, ours, theirs *measured) []float64 {
+	values := ours.values(of)
+	for i, v := range theirs.values(of) {
+		values[i] /= v
+	}
+	return values
+}
+
 // line is one plain line for a metric of a scenario: the medians, and what ours is in
-// relation to the others'.
+// relation to the others', with the interval of that from enough rounds.
 func line(of metric, peers []*measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v metric=%s", peers[0].scenario, of.name)
@@ -48,6 +75,9 @@ func line(of metric, peers []*measured) string {
 	for _, m := range peers[1:] {
 		if theirs := median(m.values(of)); strings.HasPrefix(ours.Peer, "self") && theirs > 0 {
 			fmt.Fprintf(&b, " ratio_to_%s=%.2f", m.Peer, median(ours.values(of))/theirs)
+			if low, high, ok := interval(ratios(of, ours, m)); ok {
+				fmt.Fprintf(&b, " (%.2f..%.2f)", low, high)
+			}
 		}
 	}
 	return b.String()

@@ -29,7 +29,8 @@ var errOverlap = errors.New("mutual exclusion was violated")
 const runLimit = 5 * time.Minute
 
 // runAll runs the peers of each scenario in turns, as many rounds as asked for, so that
-// what changes on the machine meanwhile hits all of them alike.
+// what changes on the machine meanwhile hits all of them alike. Another begins each round,
+// so that none always runs after what the same one has left behind.
 func runAll(
 	ctx context.Context, at servers, chosen []peer, under []scenario, rounds int, progress io.Writer,
 ) ([]*measured, error) {
@@ -40,14 +41,17 @@ func runAll(
 	}
 	for _, s := range under {
 		var of []*measured
-		for _, p := range s.peersOf(chosen) {
+		peers := s.peersOf(chosen)
+		for _, p := range peers {
 			of = append(of, &measured{
 				Scenario: s.kind, Clients: s.load.Clients, Goroutines: s.load.Goroutines, Servers: at.size, Fsync: at.fsync,
 				Peer: p.name, scenario: s,
 			})
 		}
 		for round := range rounds {
-			for i, p := range s.peersOf(chosen) {
+			for turn := range peers {
+				i := (round + turn) % len(peers)
+				p := peers[i]
 				number++
 				r, err := runOne(ctx, at, p, s, fmt.Sprintf("/bench-%d", number))
 				if err != nil {
