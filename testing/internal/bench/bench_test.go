@@ -206,6 +206,24 @@ func TestTheIntervalOfAMedian(t *testing.T) {
 	}
 }
 
+// TestARatioIsThatOfTheRounds: the medians of both peers are of different rounds.
+func TestARatioIsThatOfTheRounds(t *testing.T) {
+	measuredAs := func(peer string, rates ...int) *measured {
+		m := &measured{Peer: peer, scenario: scenario{kind: uncontended}}
+		for _, rate := range rates {
+			m.Rounds = append(m.Rounds, result{Turns: rate, Seconds: 1})
+		}
+		return m
+	}
+	peers := []*measured{
+		measuredAs("self", 100, 400, 900, 1600, 2500, 3600),
+		measuredAs("other", 100, 200, 300, 400, 500, 600),
+		measuredAs("silent", 100, 200, 300, 0, 500, 600),
+	}
+	require.Equal(t, peers[0].scenario.String()+" metric=turns_per_s self=1250 other=350 silent=250 ratio_to_other=3.50 (1.00..6.00)",
+		line(turnsPerSecond, peers))
+}
+
 // TestEachPeerBeginsInItsTurn, and each runs once in a round.
 func TestEachPeerBeginsInItsTurn(t *testing.T) {
 	var ran []string

@@ -267,4 +267,12 @@ func percentile(values []float64, p int) float64 {
 	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
 }
 
-func median(values []float64) float64 { return percentile(values, 50) }
+// median is the middle of the values, or of its two middle ones; 0 of none.
+func median(values []float64) float64 {
+	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

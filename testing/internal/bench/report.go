@@ -61,8 +61,8 @@ func ratios(of metric, ours, theirs *measured) []float64 {
 	return values
 }
 
-// line is one plain line for a metric of a scenario: the medians, and what ours is in
-// relation to the others', with the interval of that from enough rounds.
+// line is one plain line for a metric of a scenario: the medians, and the median of what ours is in
+// relation to the others' in each round, with the interval of that from enough rounds.
 func line(of metric, peers []*measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v metric=%s", peers[0].scenario, of.name)
@@ -73,11 +73,13 @@ func line(of metric, peers []*measured) string {
 	}
 	ours := peers[0]
 	for _, m := range peers[1:] {
-		if theirs := median(m.values(of)); strings.HasPrefix(ours.Peer, "self") && theirs > 0 {
-			fmt.Fprintf(&b, " ratio_to_%s=%.2f", m.Peer, median(ours.values(of))/theirs)
-			if low, high, ok := interval(ratios(of, ours, m)); ok {
-				fmt.Fprintf(&b, " (%.2f..%.2f)", low, high)
-			}
+		if !strings.HasPrefix(ours.Peer, "self") || slices.Min(m.values(of)) <= 0 {
+			continue
+		}
+		each := ratios(of, ours, m)
+		fmt.Fprintf(&b, " ratio_to_%s=%.2f", m.Peer, median(each))
+		if low, high, ok := interval(each); ok {
+			fmt.Fprintf(&b, " (%.2f..%.2f)", low, high)
 		}
 	}
 	return b.String()
