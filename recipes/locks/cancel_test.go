@@ -145,8 +145,8 @@ func (c *cell) run(
 	go func() { result <- call(ctx) }()
 	select {
 	case <-hit:
-		// A reply that never comes is noticed with the next one: any request will do. A release,
-		// which the end of the context does not end, would wait for that of a ping.
+		// The next reply reveals a lost one, so this request ends the wait of a release, which
+		// ignores the context, before the next ping does.
 		require.NoError(t, c.client.Sync(withLimit(t), "/"), name)
 	case err := <-result:
 		result <- err

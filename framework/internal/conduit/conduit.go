@@ -133,8 +133,8 @@ func New(cfg Config) *Conduit {
 	return c
 }
 
-// zkFrame is more than any frame that go-zookeeper writes or is given has. Its own buffers, of
-// 1.5 MiB for each direction, are for requests of znodes.
+// zkFrame is the size, in bytes, of each of go-zookeeper's two buffers. Its handshake, pings and close
+// fit; the default of 1.5 MiB is for requests of znodes, which the conduit sends itself.
 const zkFrame = 256
 
 // Start starts go-zookeeper, once. It returns at once; the first connection is made in

@@ -10,12 +10,12 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
-// ofOneConduit bounds the bytes that a conduit keeps, and those that a reconnect takes, each with
-// what the test has for it. A buffer of go-zookeeper's own has three times as many.
+// ofOneConduit bounds the bytes that a conduit keeps, and the bytes that a reconnect allocates, with
+// the overhead of the test. A default buffer of go-zookeeper is three times as large.
 const ofOneConduit = 512 << 10
 
-// TestMemoryOfAConduit: neither a client nor a reconnect costs one of the buffers that
-// go-zookeeper has for requests of znodes, which none of them needs.
+// TestMemoryOfAConduit checks that neither a conduit nor a reconnect has one of go-zookeeper's
+// default buffers.
 func TestMemoryOfAConduit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const conduits, reconnects = 10, 10
@@ -41,7 +41,7 @@ func TestMemoryOfAConduit(t *testing.T) {
 	})
 }
 
-// heap is what there is without garbage.
+// heap collects garbage and returns the statistics of the heap.
 func heap() (m runtime.MemStats) {
 	runtime.GC()
 	runtime.ReadMemStats(&m)

@@ -34,9 +34,8 @@ func (of metric) told(m *measured) bool {
 	return always || median(m.values(of)) > 0
 }
 
-// interval returns two of the values between which the median of all that could be measured lies with
-// a probability of 95 %, whatever their distribution is (the interval of the sign test). For
-// fewer than six values there are none.
+// interval returns the 95 % confidence interval of the median, by the sign test, which assumes no
+// distribution. It reports false for fewer than six values.
 func interval(values []float64) (low, high float64, ok bool) {
 	n := len(values)
 	sorted := slices.Sorted(slices.Values(values))
@@ -52,7 +51,7 @@ func interval(values []float64) (low, high float64, ok bool) {
 	return sorted[k-1], sorted[n-k], true
 }
 
-// ratios are those of ours to theirs, round by round.
+// ratios divides our value by theirs in each round.
 func ratios(of metric, ours, theirs *measured) []float64 {
 	values := ours.values(of)
 	for i, v := range theirs.values(of) {
@@ -61,8 +60,8 @@ func ratios(of metric, ours, theirs *measured) []float64 {
 	return values
 }
 
-// line is one plain line for a metric of a scenario: the medians, and the median of what ours is in
-// relation to the others' in each round, with the interval of that from enough rounds.
+// line formats a metric of a scenario: the median of each peer, and the median of our ratios to
+// each other peer, with its interval if there are enough rounds.
 func line(of metric, peers []*measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v metric=%s", peers[0].scenario, of.name)

@@ -29,8 +29,8 @@ var errOverlap = errors.New("mutual exclusion was violated")
 const runLimit = 5 * time.Minute
 
 // runAll runs the peers of each scenario in turns, as many rounds as asked for, so that
-// what changes on the machine meanwhile hits all of them alike. Another begins each round,
-// so that none always runs after what the same one has left behind.
+// what changes on the machine meanwhile hits all of them alike. Each round
+// begins with the next peer, so no peer always runs after the same other peer.
 func runAll(
 	ctx context.Context, at servers, chosen []peer, under []scenario, rounds int, progress io.Writer,
 ) ([]*measured, error) {
