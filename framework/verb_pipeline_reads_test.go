@@ -136,6 +136,7 @@ func TestFlushWaitsUntilTheWatchIsThereAgain(t *testing.T) {
 		}))
 		server.Cut(f.Session().ID(), 1)
 		zktest.AwaitState(t, f, framework.Suspended)
+		synctest.Wait() // listeners may hear of the state before the watch does
 		flushed := make(chan error, 1)
 		go func() { flushed <- watch.Flush(t.Context()) }()
 		zktest.AwaitState(t, f, framework.Reconnected)

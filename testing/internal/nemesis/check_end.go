@@ -63,6 +63,18 @@ func stuck(r *roundReport) (found []violation) {
 	return found
 }
 
+// unconfirmed finds sessions whose end no server has confirmed, although all faults were over.
+func unconfirmed(r *roundReport) (found []violation) {
+	for _, client := range slices.Sorted(maps.Keys(r.events)) {
+		for _, e := range r.events[client] {
+			if e.Kind == closed && e.Unconfirmed != "" {
+				found = append(found, violation{promise: nobodyStuck, round: r, at: e.At, what: fmt.Sprintf("client %s: %s", client, e.Unconfirmed)})
+			}
+		}
+	}
+	return found
+}
+
 // unfinished finds processes that could not be closed or have left something behind, and calls that
 // never returned.
 func unfinished(r *roundReport) (found []violation) {

@@ -36,6 +36,15 @@ func TestStuck(t *testing.T) {
 	require.Contains(t, broken(t, stuck, nobodyStuck, p), "mutex-s could not be acquired after the last fault")
 }
 
+func TestUnconfirmed(t *testing.T) {
+	t.Parallel()
+	kept(t, unconfirmed, goodPlan())
+
+	p := goodPlan()
+	p.events["b"][len(p.events["b"])-1].Unconfirmed = "no server answers"
+	require.Contains(t, broken(t, unconfirmed, nobodyStuck, p), "client b: no server answers")
+}
+
 func TestUnfinished(t *testing.T) {
 	t.Parallel()
 	kept(t, unfinished, goodPlan())

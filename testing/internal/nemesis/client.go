@@ -220,15 +220,17 @@ func (c *client) giveUpOn(lock string) {
 	c.stuck = append(c.stuck, lock)
 }
 
-// close closes everything, and fails if any goroutine is left.
+// close closes everything, and fails if any goroutine is left. That no server has confirmed the
+// end of the session is no failure of this process: the history tells it.
 func (c *client) close(before goleak.Option) error {
-	err := errors.Join(c.framework.Close(), c.way.close(), c.registers.close())
+	unconfirmed := c.framework.Close()
+	err := errors.Join(c.way.close(), c.registers.close())
 	c.cancel()
 	if leak := goleak.Find(before); leak != nil {
 		err = errors.Join(err, leak)
 	}
 	last, failure := measure()
-	c.history.add(event{Kind: closed, Figures: last, Error: text(errors.Join(err, failure))})
+	c.history.add(event{Kind: closed, Figures: last, Unconfirmed: text(unconfirmed), Error: text(errors.Join(err, failure))})
 	return errors.Join(err, c.history.close())
 }
 

@@ -51,7 +51,8 @@
 //	fifo_inversions    a contender that came later was served earlier
 //	over_permits       more holders of a semaphore than permits
 //	orphans, watches   what was left at the servers
-//	stuck              workers that could not get a lock in the end, or did not end
+//	stuck              workers that could not get a lock in the end, or did not end; sessions
+//	                   whose end no server confirmed
 //
 // The promises of single recipes follow, if the campaign has these recipes (workload.go):
 //

@@ -43,6 +43,9 @@ type event struct {
 	Server string `json:"server,omitempty"`
 	Conn   string `json:"conn,omitempty"`
 
+	// Unconfirmed is why no server has confirmed the end of the session, if none has.
+	Unconfirmed string `json:"unconfirmed,omitempty"`
+
 	Error   string  `json:"error,omitempty"`
 	Figures figures `json:"figures,omitzero"`
 }

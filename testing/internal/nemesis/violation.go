@@ -118,6 +118,7 @@ var checks = []check{
 	{find: without(serverOrder), servers: true},
 	{find: without(leftBehind), servers: true},
 	{find: without(stuck), servers: true},
+	{find: without(unconfirmed), servers: true},
 	{find: without(ofRecipesAtServers), servers: true},
 }
 
