@@ -73,7 +73,7 @@ func (h *holder) acquire(t *testing.T, g *holders, c *cluster, habit int) (err e
 	if h.lease, err = mutex.Acquire(ctx); err != nil {
 		return err
 	}
-	go h.work(h.lease.Context(context.Background()), habit)
+	go h.work(h.lease.Context(context.Background()), habit, c.tick/3)
 	go func() {
 		<-h.lease.Done()
 		h.lost <- time.Now()
@@ -82,7 +82,7 @@ func (h *holder) acquire(t *testing.T, g *holders, c *cluster, habit int) (err e
 }
 
 // work is what the holder does until the lease ends.
-func (h *holder) work(ctx context.Context, habit int) {
+func (h *holder) work(ctx context.Context, habit int, pause time.Duration) {
 	for ctx.Err() == nil {
 		switch habit {
 		case 1:
@@ -91,7 +91,7 @@ func (h *holder) work(ctx context.Context, habit int) {
 			_ = h.client.Set(ctx, h.path, nil) // likewise
 		}
 		select {
-		case <-time.After(cutoffTick / 3):
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}

@@ -14,21 +14,17 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-const (
-	cutoffTick = 500 * time.Millisecond
-
-	// belowTheBound is the least session timeout for QuorumErrorPolicy, and far below
-	// what StandardErrorPolicy asks for.
-	belowTheBound = 4 * cutoffTick
-)
+// belowTheBound is the least session timeout for QuorumErrorPolicy, in ticks, and far below
+// what StandardErrorPolicy asks for.
+const belowTheBound = 4
 
 // cutoff is one way to cut holders off from the rest of the world, together with the
 // server that they are connected to. Both sides believe for a while that they are
 // right: the server goes on answering the holders, and the others let their sessions
 // expire and give the locks away.
 type cutoff struct {
-	syncLimit     int           // the ticks after which a follower gives up itself and its clients
-	aboveTheBound time.Duration // a session timeout that is enough for StandardErrorPolicy then
+	syncLimit     int // the ticks after which a follower gives up itself and its clients
+	aboveTheBound int // a session timeout, in ticks, that is enough for StandardErrorPolicy then
 
 	// side chooses the server on the side of the holders.
 	side func(leader *ensemble.Server, followers []*ensemble.Server) *ensemble.Server
@@ -43,6 +39,7 @@ type cutoff struct {
 // cluster is three servers and two hosts for clients, that of the holders and that
 // of the rivals.
 type cluster struct {
+	tick             time.Duration
 	timing           framework.Option
 	network          *ensemble.Network
 	side             *ensemble.Server
@@ -55,7 +52,7 @@ type cluster struct {
 // ticks.
 func TestCutOffWithAFollower(t *testing.T) {
 	cutoff{
-		syncLimit: 6, aboveTheBound: 14 * cutoffTick,
+		syncLimit: 6, aboveTheBound: 14,
 		side:           firstFollower,
 		cut:            func(_ *testing.T, c *cluster) { c.cut() },
 		standardIsSafe: true,
@@ -67,7 +64,7 @@ func TestCutOffWithAFollower(t *testing.T) {
 // writes until it misses its followers, which have to be back long before that.
 func TestCutOffWithTheLeader(t *testing.T) {
 	cutoff{
-		syncLimit: 12, aboveTheBound: 20 * cutoffTick,
+		syncLimit: 12, aboveTheBound: 20,
 		side: func(leader *ensemble.Server, _ []*ensemble.Server) *ensemble.Server { return leader },
 		cut: func(t *testing.T, c *cluster) {
 			c.cut()
@@ -93,11 +90,11 @@ func TestCutOffWithTheLeader(t *testing.T) {
 func TestCutOffFromTheFollowerToo(t *testing.T) {
 	const syncLimit = 6
 	cutoff{
-		syncLimit: syncLimit, aboveTheBound: 14 * cutoffTick,
+		syncLimit: syncLimit, aboveTheBound: 14,
 		side: firstFollower,
 		cut: func(_ *testing.T, c *cluster) {
 			c.cut()
-			<-time.After((syncLimit - 1) * cutoffTick)
+			<-time.After((syncLimit - 1) * c.tick)
 			c.network.Cut(c.holders, c.side.Host())
 		},
 	}.run(t)
@@ -107,10 +104,13 @@ func firstFollower(_ *ensemble.Server, followers []*ensemble.Server) *ensemble.S
 	return followers[0]
 }
 
-// triesOfACut is how often a cut is tried that shows nothing. On a busy machine most holders of a
-// short session may lose it before the cut, or the servers take longer to agree on the next
-// leader than any holder believes to have its lock.
-const triesOfACut = 5
+// cutoffTicks are the ticks of the servers in one try of a cut after the other, until one shows
+// something. On a busy machine most holders of a short session may lose it before the cut, or
+// the servers take longer to agree on the next leader than any holder believes to have its lock.
+// So later tries give all more time.
+var cutoffTicks = []time.Duration{
+	500 * time.Millisecond, 500 * time.Millisecond, time.Second, time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second,
+}
 
 // run makes the cut, and again with other servers until it shows something.
 func (c cutoff) run(t *testing.T) {
@@ -118,30 +118,31 @@ func (c cutoff) run(t *testing.T) {
 		t.Log("three real servers are left to the full run")
 		return
 	}
-	for try := range triesOfACut {
+	for try, tick := range cutoffTicks {
 		made := false
-		t.Run(fmt.Sprintf("try %d", try+1), func(t *testing.T) { made = c.tryToCut(t) })
+		t.Run(fmt.Sprintf("try %d", try+1), func(t *testing.T) { made = c.tryToCut(t, tick) })
 		if made || t.Failed() {
 			return
 		}
 	}
-	t.Fatalf("no holder was seen to be separated by a cut, %d times", triesOfACut)
+	t.Fatalf("no holder was seen to be separated by a cut, %d times", len(cutoffTicks))
 }
 
 // tryToCut lets a rival wait for every lock and looks, in the moment in which the rival
 // gets the lock, whether its holder before still believes to have it. That must not be
 // under any policy that claims safety. Under SessionErrorPolicy, which does not, it must
 // happen, or the cut has not done what it is for. tryToCut reports whether it has.
-func (c cutoff) tryToCut(t *testing.T) bool {
+func (c cutoff) tryToCut(t *testing.T, tick time.Duration) bool {
 	t.Helper()
+	below, above := belowTheBound*tick, time.Duration(c.aboveTheBound)*tick
 	groups := []*holders{
-		{policy: framework.QuorumErrorPolicy, timeout: belowTheBound, count: 20, safe: true},
-		{policy: framework.QuorumErrorPolicy, timeout: c.aboveTheBound, count: 20, safe: true},
-		{policy: framework.StandardErrorPolicy, timeout: c.aboveTheBound, count: 20, safe: c.standardIsSafe},
-		{policy: framework.StandardErrorPolicy, timeout: belowTheBound, count: 10},
-		{policy: framework.SessionErrorPolicy, timeout: belowTheBound, count: 10},
+		{policy: framework.QuorumErrorPolicy, timeout: below, count: 20, safe: true},
+		{policy: framework.QuorumErrorPolicy, timeout: above, count: 20, safe: true},
+		{policy: framework.StandardErrorPolicy, timeout: above, count: 20, safe: c.standardIsSafe},
+		{policy: framework.StandardErrorPolicy, timeout: below, count: 10},
+		{policy: framework.SessionErrorPolicy, timeout: below, count: 10},
 	}
-	s := c.start(t)
+	s := c.start(t, tick)
 	rival := zktest.Client(t, addrs(s.others), framework.WithDialer(s.outside.DialContext), s.timing)
 
 	var acquired sync.WaitGroup
@@ -153,7 +154,7 @@ func (c cutoff) tryToCut(t *testing.T) bool {
 	for _, g := range groups {
 		g.letRivalsWait(t, rival, &entered)
 	}
-	<-time.After(c.aboveTheBound / 2) // all have been pinged for by then, and most have been confirmed several times
+	<-time.After(above / 2) // all have been pinged for by then, and most have been confirmed several times
 	for _, g := range groups {
 		g.markLost()
 	}
@@ -173,16 +174,17 @@ func (c cutoff) tryToCut(t *testing.T) bool {
 	return groups[len(groups)-1].overlaps() > 0
 }
 
-func (c cutoff) start(t *testing.T) *cluster {
+func (c cutoff) start(t *testing.T, tick time.Duration) *cluster {
 	t.Helper()
 	servers := zktest.NewEnsemble(t, 3,
-		ensemble.WithNetwork(), ensemble.WithTick(cutoffTick), ensemble.WithSyncLimit(c.syncLimit))
+		ensemble.WithNetwork(), ensemble.WithTick(tick), ensemble.WithSyncLimit(c.syncLimit))
 	leader, err := servers.Leader(t.Context())
 	require.NoError(t, err)
 	followers, err := servers.Followers(t.Context())
 	require.NoError(t, err)
 	s := &cluster{
-		timing:  framework.WithServerTiming(cutoffTick, c.syncLimit),
+		tick:    tick,
+		timing:  framework.WithServerTiming(tick, c.syncLimit),
 		network: servers.Network(),
 		side:    c.side(leader, followers),
 	}
