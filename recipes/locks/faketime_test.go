@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,4 +164,48 @@ func TestPingsProveNothingAtAFollowerThatIsCutOff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A holder that asks at its deadline, perhaps before the timer of the session has run, hears of
+// a loss for good: the contexts of its lease have ended, and no reply can move the deadline on.
+func TestALossByTheClockIsForGood(t *testing.T) {
+	for _, policy := range []framework.ErrorPolicy{framework.SessionErrorPolicy, framework.QuorumErrorPolicy} {
+		t.Run(policy.String(), func(t *testing.T) {
+			for range 20 {
+				synctest.Test(t, func(t *testing.T) { testAskingAtTheDeadline(t, policy) })
+			}
+		})
+	}
+}
+
+func testAskingAtTheDeadline(t *testing.T, policy framework.ErrorPolicy) {
+	t.Helper()
+	const holders = 20
+	server := zktest.NewServer(t, zkserver.WithoutListener())
+	t.Cleanup(func() { zktest.AssertClean(t, server) })
+	client := zktest.Client(t, server)
+	leases := make([]*locks.Lease, holders)
+	for i := range leases {
+		leases[i] = acquire(t, newMutex(t, client, fmt.Sprintf("/lock-%d", i), locks.WithErrorPolicy(policy)))
+	}
+	synctest.Wait()
+	heal := blackhole(zkserver.Both)(server, client.Session().ID())
+	defer heal()
+	deadline := client.Session().HoldDeadline(policy)
+	var asking sync.WaitGroup
+	for _, lease := range leases {
+		asking.Go(func() {
+			time.Sleep(time.Until(deadline))
+			if lease.Err() == nil {
+				t.Error("it is the deadline, and the lease is valid")
+				return
+			}
+			select {
+			case <-lease.Done():
+			default:
+				t.Error("Err tells of a loss, and the lease has not ended")
+			}
+		})
+	}
+	asking.Wait()
 }

@@ -278,16 +278,14 @@ func (h *hold) endWork() (cancel func()) {
 	return h.examining
 }
 
-// err returns nil while the lock is held, and otherwise how the hold ended.
+// err returns nil while the lock is held, and otherwise how the hold ended. If the timer of the
+// session is late, in a process that was paused, err itself ends the hold: a late reply could
+// move the deadline on, and no caller may hear of a loss that is taken back.
 func (h *hold) err() error {
-	if err := h.cause(); err != nil {
-		return err
+	if h.cause() == nil && h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
+		h.lose(&LostError{Reason: framework.ReasonLeaseEnd})
 	}
-	// In a process that was paused the timer that ends the context may be late.
-	if h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
-		return &LostError{Reason: framework.ReasonLeaseEnd}
-	}
-	return nil
+	return h.cause()
 }
 
 // reenter adds a lease, acquired with the lock via.
@@ -313,11 +311,6 @@ func (h *hold) leave(ctx context.Context) error {
 	lost := h.err() // before another lease of this hold can be the last one, and end it
 	h.mu.Unlock()
 	if !last {
-		return lost
-	}
-	// Lost by the clock, and the timer has not noticed yet.
-	if lost != nil && h.roster.end(h, lost) {
-		h.abandon()
 		return lost
 	}
 	if !h.roster.end(h, ErrReleased) {

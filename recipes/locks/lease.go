@@ -54,7 +54,7 @@ func (l *Lease) end() {
 func (l *Lease) Done() <-chan struct{} { return l.context().Done() }
 
 // Err returns nil while the lease is valid, a [*LostError] when it was lost, and
-// [ErrReleased] once it has been released.
+// [ErrReleased] once it has been released. When it returns an error, Done is closed.
 func (l *Lease) Err() error {
 	if err := l.ended.cause(); err != nil {
 		return err

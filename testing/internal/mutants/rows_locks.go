@@ -352,6 +352,16 @@ var locksMutants = []mutant{
 		test:     "^TestTheFirstFailureStopsAMultiLock$/zkserver",
 	},
 	{
+		name:     "locks-loss-by-the-clock-taken-back",
+		property: "A lease that has told of its loss does not become valid again.",
+		dir:      "recipes/locks",
+		in:       "(*hold).err",
+		old:      "		h.lose(&LostError{Reason: framework.ReasonLeaseEnd})\n",
+		new:      "		return &LostError{Reason: framework.ReasonLeaseEnd}\n",
+		pkg:      "./recipes/locks",
+		test:     "^TestALossByTheClockIsForGood$",
+	},
+	{
 		name:     "locks-quorum-hold-kept",
 		property: "A lease that is released lets go of its session.",
 		dir:      "recipes/locks",

@@ -43,7 +43,7 @@ type event struct {
 	Server string `json:"server,omitempty"`
 	Conn   string `json:"conn,omitempty"`
 
-	// Unconfirmed is why no server has confirmed the end of the session, if none has.
+	// Unconfirmed is the error of the Close of the client: no server has confirmed the end of the session.
 	Unconfirmed string `json:"unconfirmed,omitempty"`
 
 	Error   string  `json:"error,omitempty"`
