@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// losses returns what the servers of a round have provably lost although they had acknowledged it. As a
-// rule there is none. A client cannot make up such a proof:
+// losses returns what the servers of a round have provably lost although they had committed it, and had
+// acknowledged most of it. As a rule there is none. A client cannot make up such a proof:
 //
 //   - nodes on which the servers do not agree, long after all is over;
 //   - nodes that they have in the end, and had deleted by the logs of a majority before the last fault was over;
 //   - deletions that a server had acknowledged to a client, and that are not in the logs of a majority up to then;
 //   - updates of a set that a majority has in its logs, and that no client has written over (setlog.go);
+//   - nodes that a majority has in its logs, and whose folder a later leader deleted or counted without them;
 //   - holds by nodes that no majority has in its logs, but at least one server: nodes whose creation was
 //     acknowledged, and then cut off a log when another server became leader;
 //   - paths of trees that all clients, when nothing changes any more, read otherwise than the logs of a
@@ -31,6 +32,7 @@ func (r *roundReport) losses() (told []string) {
 	tell("nodes that they had deleted", r.resurrected())
 	tell("deletions that were undone", r.undone())
 	tell("updates that a majority has in its logs, and that are not there", r.forgotten())
+	tell("nodes that a later leader did not have", r.overlooked())
 	tell("holds by nodes that were cut off the logs", r.cutOff())
 	tell("paths of trees that are not as the logs have them", r.contradicted())
 	return told
@@ -90,6 +92,15 @@ func (r *roundReport) forgotten() (values []string) {
 	}
 	slices.Sort(values)
 	return values
+}
+
+// overlooked are the nodes that a majority has in its logs, and that a later leader did not have: it deleted
+// their folder, or counted its children without them.
+func (r *roundReport) overlooked() []string {
+	if r.log == nil {
+		return nil
+	}
+	return r.log.overlooked
 }
 
 // cutOff are the nodes of holds that only a minority of the servers has in its logs.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,6 +83,59 @@ func TestWhatServersCutOff(t *testing.T) {
 	hasLost(t, p, "") // proposed by a leader that fell, and acknowledged to nobody
 }
 
+// A node that was proposed by a leader that fell can be in the logs of a majority, and yet not be in the tree of
+// the next leader, which then deletes its folder, or gives its number to another node.
+func TestNodesThatALeaderDidNotHave(t *testing.T) {
+	t.Parallel()
+	own, folder := node("mutex-s", "lock-", 9), path.Dir(node("mutex-s", "lock-", 9))
+	creation := func(zxid int64, path string) entry {
+		return entry{transaction{session: 'c', zxid: zxid, kind: txnCreate2}, path}
+	}
+	deletion := func(zxid int64, path string) entry {
+		return entry{transaction{session: 'd', zxid: zxid, kind: txnDelete}, path}
+	}
+	lost := "1 nodes that a later leader did not have, such as " + own
+
+	t.Run("its folder is deleted", func(t *testing.T) {
+		t.Parallel()
+		p := goodPlan()
+		p.committed = append(p.committed, creation(30, own), entry{transaction{zxid: 31, kind: txnDeleteContainer}, folder})
+		hasLost(t, p, lost)
+	})
+	var inner bytes.Buffer
+	put(&inner, int32(1), int32(txnDelete), deletion(0, own).body())
+	for how, gone := range map[string]entry{
+		"deleted":              deletion(31, own),
+		"deleted with others":  {transaction{zxid: 31, kind: txnMulti, record: inner.Bytes()}, ""},
+		"ended by its session": {transaction{zxid: 31, kind: txnCloseSession, session: 'c'}, ""},
+	} {
+		t.Run(how+" before its folder", func(t *testing.T) {
+			t.Parallel()
+			p := goodPlan()
+			p.committed = append(p.committed, creation(30, own), gone, deletion(32, folder))
+			hasLost(t, p, "")
+		})
+	}
+
+	t.Run("its number is given again", func(t *testing.T) {
+		t.Parallel()
+		p := goodPlan()
+		other := creation(31, node("mutex-s", "lock-", 10))
+		p.committed = append(p.committed, creation(30, own), other)
+		hasLost(t, p, "")
+		p.committed[len(p.committed)-1].record = []byte(creation(30, other.path).body()) // counts the folder's children as own does
+		hasLost(t, p, lost)
+	})
+	t.Run("its number is given again in another folder", func(t *testing.T) {
+		t.Parallel()
+		p := goodPlan()
+		again := creation(33, node("mutex-s", "lock-", 10))
+		again.record = []byte(creation(30, again.path).body())
+		p.committed = append(p.committed, creation(30, own), deletion(31, own), deletion(32, folder), again)
+		hasLost(t, p, "")
+	})
+}
+
 // setEntry is a transaction that writes to the set of mutex-s.
 func setEntry(kind int32, zxid int64, version int32, data string) entry {
 	const part = setsFolder + "mutex-s/0000000000"
@@ -89,7 +143,7 @@ func setEntry(kind int32, zxid int64, version int32, data string) entry {
 	if kind == txnSetData {
 		put(&b, part, data, version)
 	} else {
-		put(&b, part, data, int32(0), false, int32(1))
+		put(&b, created(part, data, zxid)...)
 	}
 	return entry{transaction{zxid: zxid, kind: kind, record: b.Bytes()}, part}
 }

@@ -130,13 +130,13 @@ func (j *jute) buffer() []byte {
 	return b
 }
 
-// create reads a CreateTxn: path, data, ACL, whether it is ephemeral.
-func (j *jute) create() (node string, data []byte, ephemeral bool) {
+// create reads a CreateTxn: path, data, ACL, whether it is ephemeral, the cversion of the parent with it.
+func (j *jute) create() (node string, data []byte, ephemeral bool, version int32) {
 	node, data = j.string(), j.buffer()
 	for range j.int() {
 		j.int() // permissions
 		j.string()
 		j.string()
 	}
-	return node, data, j.bool()
+	return node, data, j.bool(), j.int()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,7 +23,8 @@ type transactionLog struct {
 	writes map[string][]logWrite // what was written to the persistent nodes of recipes, by their paths, in order
 	trees  treeLog
 
-	minority map[string]bool // nodes whose creation no majority has, by their paths; some may be in nodes or writes, too
+	minority   map[string]bool // nodes whose creation no majority has, by their paths; some may be in nodes or writes, too
+	overlooked []string        // nodes that a later leader did not have, by their paths
 
 	// few is the transactions that no majority has. It is nil in itself.
 	few *transactionLog
@@ -102,70 +104,117 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 	return l, nil
 }
 
-// replay applies transactions in their order, as far as they concern ephemeral nodes and guarded sets.
+// replay applies transactions in their order, as far as they concern ephemeral nodes, guarded sets, and what
+// a folder has.
 func replay(all []transaction) (*transactionLog, error) {
 	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
-	l := &transactionLog{
-		nodes: make(map[string]*lockNode), sets: newSetLog(), writes: make(map[string][]logWrite), trees: make(treeLog),
-		minority: make(map[string]bool),
+	r := &replayer{
+		transactionLog: &transactionLog{
+			nodes: make(map[string]*lockNode), sets: newSetLog(), writes: make(map[string][]logWrite), trees: make(treeLog),
+			minority: make(map[string]bool),
+		},
+		bySession: make(map[int64][]*lockNode), folders: make(map[string]*folder),
 	}
-	bySession := make(map[int64][]*lockNode)
 	for _, t := range all {
-		if err := l.apply(t, bySession); err != nil {
+		if err := r.apply(t); err != nil {
 			return nil, fmt.Errorf("nemesis: transaction %#x: %w", t.zxid, err)
 		}
 	}
-	l.queues = queuesOf(l.all)
-	return l, nil
+	r.queues = queuesOf(r.all)
+	return r.transactionLog, nil
 }
 
-func (l *transactionLog) apply(t transaction, bySession map[int64][]*lockNode) error {
+// replayer is a log while its transactions are applied.
+type replayer struct {
+	*transactionLog
+
+	bySession map[int64][]*lockNode
+	folders   map[string]*folder
+}
+
+// folder is what a log has of the children of a node, from its creation to its end.
+type folder struct {
+	children map[string]bool // that are there, by their paths
+	newest   string          // the last that was created
+	version  int32           // the cversion of the folder since then
+}
+
+func (r *replayer) apply(t transaction) error {
 	in := &jute{in: bytes.NewReader(t.record)}
 	switch t.kind {
 	case txnCreate, txnCreate2:
-		node, data, ephemeral := in.create()
-		l.sets.write(node, 0, data)
+		node, data, ephemeral, version := in.create()
+		r.sets.write(node, 0, data)
+		r.enter(node, version)
 		switch {
 		case in.err != nil:
 		case ephemeral:
 			n := &lockNode{path: node, session: t.session, czxid: t.zxid, created: t.time}
-			l.nodes[node] = n
-			l.all = append(l.all, n)
-			bySession[t.session] = append(bySession[t.session], n)
+			r.nodes[node] = n
+			r.all = append(r.all, n)
+			r.bySession[t.session] = append(r.bySession[t.session], n)
 		default:
-			l.write(node, t, logWrite{data: string(data)})
-			l.trees.add(node, treeChange{zxid: t.zxid, created: true, data: string(data)})
+			r.write(node, t, logWrite{data: string(data)})
+			r.trees.add(node, treeChange{zxid: t.zxid, created: true, data: string(data)})
 		}
 	case txnSetData:
 		node, data, version := in.string(), in.buffer(), in.int()
-		l.sets.write(node, version, data)
-		l.trees.add(node, treeChange{zxid: t.zxid, data: string(data)})
-		if l.nodes[node] == nil {
-			l.write(node, t, logWrite{data: string(data), version: version})
+		r.sets.write(node, version, data)
+		r.trees.add(node, treeChange{zxid: t.zxid, data: string(data)})
+		if r.nodes[node] == nil {
+			r.write(node, t, logWrite{data: string(data), version: version})
 		}
 	case txnDelete, txnDeleteContainer:
 		node := in.string()
-		l.end(l.nodes[node], t)
-		l.trees.add(node, treeChange{zxid: t.zxid, deleted: true})
-		if l.nodes[node] == nil {
-			l.write(node, t, logWrite{deleted: true})
+		r.end(r.nodes[node], t)
+		r.leave(node)
+		r.trees.add(node, treeChange{zxid: t.zxid, deleted: true})
+		if r.nodes[node] == nil {
+			r.write(node, t, logWrite{deleted: true})
 		}
 	case txnMulti:
 		for range in.int() {
 			part := t
 			part.kind, part.record = in.int(), in.buffer()
 			if in.err == nil {
-				in.err = l.apply(part, bySession)
+				in.err = r.apply(part)
 			}
 		}
 	case txnCloseSession:
-		for _, n := range bySession[t.session] {
-			n.closed = n.deleted == 0
-			l.end(n, t)
+		for _, n := range r.bySession[t.session] {
+			if n.deleted == 0 {
+				n.closed = true
+				r.end(n, t)
+				r.leave(n.path)
+			}
 		}
-		delete(bySession, t.session)
+		delete(r.bySession, t.session)
 	}
 	return in.err
+}
+
+// enter notes that a node was created, and what the cversion of its folder became by that. A leader counts
+// it up with each child. If it does not rise, the leader did not have the child before.
+func (r *replayer) enter(node string, version int32) {
+	f := r.folders[path.Dir(node)]
+	if f == nil {
+		f = &folder{children: make(map[string]bool)}
+		r.folders[path.Dir(node)] = f
+	} else if version <= f.version {
+		r.overlooked = append(r.overlooked, f.newest)
+	}
+	f.children[node], f.newest, f.version = true, node, version
+}
+
+// leave notes that a node was deleted. A leader deletes none that has children.
+func (r *replayer) leave(node string) {
+	if f := r.folders[path.Dir(node)]; f != nil {
+		delete(f.children, node)
+	}
+	if f := r.folders[node]; f != nil {
+		r.overlooked = append(r.overlooked, slices.Sorted(maps.Keys(f.children))...)
+		delete(r.folders, node)
+	}
 }
 
 // write notes a change of a persistent node, if it belongs to a recipe.

@@ -39,7 +39,7 @@ func (e entry) body() string {
 	var b bytes.Buffer
 	switch e.kind {
 	case txnCreate, txnCreate2:
-		put(&b, e.path, "data", int32(1), int32(31), "world", "anyone", true, int32(1))
+		put(&b, e.path, "data", int32(1), int32(31), "world", "anyone", true, int32(e.zxid))
 	case txnDelete, txnDeleteContainer:
 		put(&b, e.path)
 	case txnMulti:

@@ -35,7 +35,7 @@ func treeEntry(change string, zxid int64) entry {
 	switch change[0] {
 	case '+':
 		e.kind = txnCreate2
-		put(&b, path, data, int32(1), int32(31), "world", "anyone", false, int32(1))
+		put(&b, created(path, data, zxid)...)
 	case '=':
 		e.kind = txnSetData
 		put(&b, path, data, int32(1))

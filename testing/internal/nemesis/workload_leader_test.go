@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,10 +25,7 @@ func runOf(client, key string, token int, from, to int64, marked outcome) []even
 
 // mark commits the marker of a key, with the token of its run.
 func (p *plan) mark(key string, zxid, ms int64, token int) {
-	var b bytes.Buffer
-	put(&b, onceSpec.path()+"/done/"+key, strconv.Itoa(token), int32(1), int32(31), "world", "anyone", false, int32(1))
-	p.commit(txnCreate2, 'a', zxid, ms, "")
-	p.committed[len(p.committed)-1].record = b.Bytes()
+	p.createNode("a", zxid, ms, onceSpec.path()+"/done/"+key, strconv.Itoa(token))
 }
 
 // breaches are the violations of one promise that all checks find in a plan.

@@ -40,11 +40,12 @@ func (p *plan) transaction(kind int32, client string, zxid, ms int64, record ...
 
 // createNode commits the creation of a persistent node.
 func (p *plan) createNode(client string, zxid, ms int64, node, data string) {
-	p.transaction(txnCreate2, client, zxid, ms, created(node, data)...)
+	p.transaction(txnCreate2, client, zxid, ms, created(node, data, zxid)...)
 }
 
-func created(node, data string) []any {
-	return []any{node, data, int32(1), int32(31), "world", "anyone", false, int32(1)}
+// created is the record of a creation. The zxid stands for the cversion of the parent, which rises as well.
+func created(node, data string, zxid int64) []any {
+	return []any{node, data, int32(1), int32(31), "world", "anyone", false, int32(zxid)}
 }
 
 // setNode commits a write of a persistent node.
@@ -240,7 +241,7 @@ func TestDeliveriesOfLockedItems(t *testing.T) {
 		},
 		"failed, put back and consumed": {plant: func(p *plan) {
 			p.consume("b", lockedItems, item, refused)
-			p.transaction(txnMulti, "b", 20, 10, int32(2), int32(txnDelete), encoded(node), int32(txnCreate2), encoded(created(itemNode(lockedItems, 20), item)...))
+			p.transaction(txnMulti, "b", 20, 10, int32(2), int32(txnDelete), encoded(node), int32(txnCreate2), encoded(created(itemNode(lockedItems, 20), item, 20)...))
 			p.consume("c", lockedItems, item, accepted)
 			p.deleteNode("c", 21, itemNode(lockedItems, 20))
 		}},
