@@ -41,7 +41,7 @@ type ServiceCache[T any] struct {
 	registrations []*listen.Registration
 	started       bool
 	since         time.Time // when the picture was last known to be current, zero while it is
-	cutOff        bool      // there has been no connection since then, or no proof after it
+	losses        int       // of the connection, since the cache was started
 }
 
 // NewCache returns a cache of the instances of a service. It sends nothing.
@@ -140,26 +140,36 @@ func (c *ServiceCache[T]) apply(e cache.Event) {
 	}
 	c.discovery.telemetry.seen(int64(len(instances) - len(*c.current.Swap(&instances))))
 	c.changes.Notify(instances)
-	if e.Type == cache.Initialized {
-		c.fresh(false)
-		c.fill()
+	if e.Type == cache.Initialized && !c.complete() {
+		c.catchUp()
 	}
 }
 
-// connected takes a change of the connection: a picture is current again when
-// it has what was committed while the client was cut off.
+// complete notes that the first picture is full, and reports whether it is current: if the connection
+// has lasted.
+func (c *ServiceCache[T]) complete() (current bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.losses == 0 {
+		c.since = time.Time{}
+	}
+	c.fill()
+	return c.losses == 0
+}
+
+// connected takes a change of the connection. It does not wait for the first picture, which may be full
+// only after the connection is lost again.
 func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 	if s.IsConnected() {
-		// The first picture is current when it is full.
-		if c.Wait(c.life) == nil && c.isBehind() && c.cache.Fresh(c.life) == nil && c.discovery.client.State().IsConnected() {
-			c.fresh(true)
+		if c.isBehind() {
+			c.catchUp()
 		}
 		return
 	}
 	session := c.discovery.client.Session()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cutOff = true
+	c.losses++
 	if c.since.IsZero() {
 		c.since = time.Now()
 		if session != nil { // the server was heard from a while before the loss was noticed
@@ -168,20 +178,26 @@ func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 	}
 }
 
-// isBehind reports whether the picture may lack changes.
+// isBehind reports whether the picture is full, and may lack changes.
 func (c *ServiceCache[T]) isBehind() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.since.IsZero()
+	return c.filled.Err() != nil && !c.since.IsZero()
 }
 
-// fresh notes that the picture is current. A listener that lags behind knows that only of a
-// connection that has lasted.
-func (c *ServiceCache[T]) fresh(proved bool) {
+// catchUp blocks until a full picture has what was committed while the client was cut off. It is current
+// then, unless the connection has been lost meanwhile.
+func (c *ServiceCache[T]) catchUp() {
+	c.mu.Lock()
+	losses := c.losses
+	c.mu.Unlock()
+	if c.cache.Fresh(c.life) != nil || !c.discovery.client.State().IsConnected() {
+		return // the next connection tries again
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if proved || !c.cutOff {
-		c.since, c.cutOff = time.Time{}, false
+	if c.losses == losses {
+		c.since = time.Time{}
 	}
 }
 

@@ -2,6 +2,7 @@ package discovery_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -322,34 +323,49 @@ func (s slowSerializer) Deserialize(data []byte) (discovery.ServiceInstance[stri
 	return s.JSONSerializer.Deserialize(data)
 }
 
-// A cache that is still busy with its first picture when the connection is lost does not take
-// it for the newest one.
+// A cache that is still busy with its first picture when the connection is lost does not take it for the
+// newest one, whether it was started with a connection or got one then.
 func TestAnOutageDuringTheFirstPictureCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		register(t, newServices(t, zktest.Client(t, server)), newInstance("a"))
-		client := zktest.Client(t, server)
-		reads, goOn := make(chan struct{}, 10), make(chan struct{})
-		d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn}))
-		require.NoError(t, err)
-		c, err := d.NewCache("orders")
-		require.NoError(t, err)
-		defer func() { require.NoError(t, c.Close()) }()
-		started := make(chan error, 1)
-		go func() { started <- c.Start(t.Context()) }()
-		<-reads
-		allow := server.Refuse()
-		server.Cut(client.Session().ID(), 1)
-		time.Sleep(time.Second)
+	for _, connected := range []bool{true, false} {
+		t.Run(fmt.Sprintf("connected=%t", connected), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				register(t, newServices(t, zktest.Client(t, server)), newInstance("a"))
+				client := zktest.Client(t, server)
+				cut := func() (allow func()) {
+					allow = server.Refuse()
+					server.Cut(client.Session().ID(), 1)
+					time.Sleep(time.Second)
+					require.Equal(t, framework.Suspended, client.State())
+					return allow
+				}
+				allow := func() {}
+				if !connected {
+					allow = cut()
+				}
+				reads, goOn := make(chan struct{}, 10), make(chan struct{})
+				d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn}))
+				require.NoError(t, err)
+				c, err := d.NewCache("orders")
+				require.NoError(t, err)
+				defer func() { require.NoError(t, c.Close()) }()
+				started := make(chan error, 1)
+				go func() { started <- c.Start(t.Context()) }()
+				synctest.Wait()
+				allow()
+				<-reads
+				allow = cut()
 
-		close(goOn)
+				close(goOn)
 
-		require.NoError(t, <-started)
-		require.NotZero(t, c.Age())
-		allow()
-		time.Sleep(time.Minute)
-		require.Zero(t, c.Age())
-	})
+				require.NoError(t, <-started)
+				require.NotZero(t, c.Age())
+				allow()
+				time.Sleep(time.Minute)
+				require.Zero(t, c.Age())
+			})
+		})
+	}
 }
 
 // serve returns an instance that is a web server.

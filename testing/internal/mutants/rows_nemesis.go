@@ -202,6 +202,16 @@ var nemesisMutants = []mutant{
 		test:     "^TestWhatServersCutOff$",
 	},
 	{
+		name:     "nemesis-deleted-is-overlooked",
+		property: "A folder may be deleted after the nodes in it.",
+		dir:      "testing/internal/nemesis",
+		in:       "(*replayer).leave",
+		old:      "\t\tdelete(f.children, node)",
+		new:      "",
+		pkg:      "./testing/internal/nemesis",
+		test:     "^TestNodesThatALeaderDidNotHave$",
+	},
+	{
 		name:     "nemesis-void-forgives-all",
 		property: "What clients know among themselves counts in a void round, too.",
 		dir:      "testing/internal/nemesis",
