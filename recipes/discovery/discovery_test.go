@@ -324,10 +324,11 @@ func (s slowSerializer) Deserialize(data []byte) (discovery.ServiceInstance[stri
 }
 
 // A cache that is still busy with its first picture when the connection is lost does not take it for the
-// newest one, whether it was started with a connection or got one then.
+// newest one, whether it was started with a connection or got one then. It catches up even if there is a
+// connection again before the picture is full.
 func TestAnOutageDuringTheFirstPictureCounts(t *testing.T) {
-	for _, connected := range []bool{true, false} {
-		t.Run(fmt.Sprintf("connected=%t", connected), func(t *testing.T) {
+	for _, test := range []struct{ connected, back bool }{{true, false}, {false, false}, {true, true}} {
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
 				register(t, newServices(t, zktest.Client(t, server)), newInstance("a"))
@@ -340,7 +341,7 @@ func TestAnOutageDuringTheFirstPictureCounts(t *testing.T) {
 					return allow
 				}
 				allow := func() {}
-				if !connected {
+				if !test.connected {
 					allow = cut()
 				}
 				reads, goOn := make(chan struct{}, 10), make(chan struct{})
@@ -355,12 +356,20 @@ func TestAnOutageDuringTheFirstPictureCounts(t *testing.T) {
 				allow()
 				<-reads
 				allow = cut()
+				if test.back {
+					allow()
+					time.Sleep(time.Minute)
+					require.Equal(t, framework.Reconnected, client.State())
+				}
+				require.NotZero(t, c.Age())
 
 				close(goOn)
 
 				require.NoError(t, <-started)
-				require.NotZero(t, c.Age())
-				allow()
+				if !test.back {
+					require.NotZero(t, c.Age())
+					allow()
+				}
 				time.Sleep(time.Minute)
 				require.Zero(t, c.Age())
 			})
