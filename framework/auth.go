@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
@@ -36,8 +37,8 @@ func (f *Framework) awaitAccess(ctx context.Context) error {
 		return err // without credentials there is nothing to be refused
 	}
 	// The reply to any request, a refusal too, comes after those to the credentials.
-	if _, err := f.Exists(ctx, "/"); !errors.Is(err, ErrNoAuth) {
-		return err
+	if _, err := f.Exists(ctx, "/"); err != nil && !errors.Is(err, ErrNoAuth) {
+		return fmt.Errorf("framework: presenting the credentials: %w", reasonOf(err))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -116,6 +117,28 @@ func TestASilentServerIsNamed(t *testing.T) {
 		_, err := framework.Connect(ctx, "a:1", framework.WithDialer(n.dial))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "no server has refused or answered yet: [a:1]")
+	})
+}
+
+// TestConnectInVainLeavesNoSession: the server opens one after the end of the context.
+func TestConnectInVainLeavesNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const handshake = 500 * time.Millisecond
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreateSession {
+				return zkserver.Delay(handshake)
+			}
+			return zkserver.Pass
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), handshake/5)
+		defer cancel()
+		began := time.Now()
+		_, err := framework.Connect(ctx, "a:1", framework.WithDialer(server.Dial))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, handshake, time.Since(began))
+		synctest.Wait()
+		require.Empty(t, server.Sessions())
 	})
 }
 

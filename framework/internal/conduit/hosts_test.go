@@ -90,6 +90,25 @@ func TestOnlyAStableConnectionResetsThePauses(t *testing.T) {
 	})
 }
 
+// TestClientsOfAServerThatEndsSpreadTheirAttempts, each within the spread, and not at the same moment.
+func TestClientsOfAServerThatEndsSpreadTheirAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const spread = time.Second
+		pauses := map[time.Duration]bool{}
+		for range 20 {
+			h := newHosts(t, "a", "b")
+			require.Zero(t, attempt(t, h), "the first connection is not waited for")
+			h.spreadOver(spread)
+			h.Connected()
+			time.Sleep(stableAfter)
+			pause := attempt(t, h)
+			require.Less(t, pause, spread)
+			pauses[pause] = true
+		}
+		require.Greater(t, len(pauses), 15)
+	})
+}
+
 func TestAPauseEndsWithItsContext(t *testing.T) {
 	h := newHosts(t, "a")
 	attempt(t, h)
