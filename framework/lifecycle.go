@@ -91,8 +91,8 @@ func (f *Framework) janitorConfig() janitor.Config {
 
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
 // credentials are accepted. The context bounds only the wait. When Connect returns an
-// error, it leaves nothing running: a server that has not answered yet is given another
-// second, so that a session it may be opening is closed there.
+// error, it leaves nothing running. That may take a second more, in which the session is
+// closed that a server opens after the end of the context.
 func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
 	f, err := New(connectString, opts...)
 	if err != nil {
