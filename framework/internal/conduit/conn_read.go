@@ -226,6 +226,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	c.owner.hosts.spreadOver(h.Timeout / spreadShare)
 	h.Fresh = c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.clock.now())
 	c.behind = c.owner.seen.unproved.Load()
+	c.owner.seen.resumed.Store(true)
 	c.queue.Lock()
 	c.open, c.session, c.granted = true, h.SessionID, h.Timeout
 	c.window = newWindow(h.Timeout)
