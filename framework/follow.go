@@ -110,7 +110,9 @@ type revision struct{ history, czxid, zxid int64 }
 // isSameNode reports whether two states of different histories are the same.
 func isSameNode(a, b Node) bool { return bytes.Equal(a.Data, b.Data) && isSameStat(a.Stat, b.Stat) }
 
-func isSameFolder(a, b Folder) bool { return slices.Equal(a.Names, b.Names) && isSameStat(a.Stat, b.Stat) }
+func isSameFolder(a, b Folder) bool {
+	return slices.Equal(a.Names, b.Names) && isSameStat(a.Stat, b.Stat)
+}
 
 func isSameStat(a, b *Stat) bool { return a == b || a != nil && b != nil && *a == *b }
 

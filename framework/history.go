@@ -13,7 +13,7 @@ package framework
 //	}
 //	isKnown := history == known.history && stat.Mzxid == known.mzxid || bytes.Equal(data, known.data)
 //
-// The number rises whenever the servers have not proved that they go on from what the client has
+// The number is never 0. It rises whenever the servers have not proved that they go on from what the client has
 // seen: with every [Session] after the first, with a connection on which another leader than
 // before has made the newest transaction, and when a server has hung up on a reconnecting client
 // instead of answering it. In most of these cases nothing was lost, and the comparison of the data

@@ -45,14 +45,19 @@ func (e *engine) apply(v *visit) {
 
 // put stores the data of a visit, if it is new.
 func (e *engine) put(v *visit) {
-	if e.picture.shows(v.n.path, &v.dataStat) {
+	inHistory := e.client.History() == e.history
+	if inHistory && e.picture.shows(v.n.path, &v.dataStat) {
 		return // listeners get no state twice
 	}
 	data := &ChildData{Path: v.n.path, Stat: v.dataStat, Data: v.data}
 	if len(data.Data) <= smallData {
 		data.Data = bytes.Clone(data.Data)
 	}
-	if e.picture.has(data.Path) {
+	switch {
+	case !inHistory && e.picture.known.hasContent(data):
+		e.picture.renew(data)
+		return
+	case e.picture.has(data.Path):
 		e.picture.put(data, NodeChanged)
 		return
 	}

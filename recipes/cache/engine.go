@@ -28,7 +28,9 @@ type engine struct {
 	queue     queue  // of nodes with work that is not under way
 	walks     []walk // of nodes that may need work; the last one goes on
 	progress  progress
-	filled    bool // the first sweep is done
+	filled    bool  // the first sweep is done
+	history   int64 // of all states of the picture, as Framework.History; 0 for unknown
+	next      int64 // at the beginning of the newest sweep, whose end makes it the picture's
 
 	flights []*batch // in the order in which they were sent, and are applied
 	spare   []*batch
