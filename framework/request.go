@@ -263,7 +263,11 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 	if ctx.Err() != nil {
 		return interrupted(ctx) // even if there is a connection: nothing is sent for it
 	}
-	session = cmp.Or(session, r.scopeOf(ctx).boundTo())
+	bound := r.scopeOf(ctx).boundTo()
+	if err := bound.over(); err != nil {
+		return err
+	}
+	session = cmp.Or(session, bound)
 	if err := session.over(); err != nil {
 		return err // although a session of that id may live on
 	}

@@ -242,11 +242,12 @@ var errCollision = errors.New("other processes were faster each time")
 
 // try computes and writes once, from the value that it has just written or that it reads.
 func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Value[[]byte], err error) {
-	if last := v.written.Swap(nil); last.mayBeFollowed() {
+	session := v.cfg.client.Session()
+	if last := v.written.Swap(nil); last.mayBeFollowed(session) {
 		value.Pre = last.data
 		// If next refuses this value, or another process was faster, the value that is read decides.
 		if value.Post, err = next(value.Pre, true); err == nil {
-			if err = v.replace(ctx, value.Post, last.version, last.inARow+1); !errors.Is(err, errCollision) {
+			if err = v.replace(ctx, value.Post, last.version, session, last.inARow+1); !errors.Is(err, errCollision) {
 				return value, err
 			}
 		}
@@ -261,23 +262,24 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Valu
 	if stat == nil {
 		return value, collision(v.create(ctx, value.Post))
 	}
-	return value, v.replace(ctx, value.Post, stat.Version, 1)
+	return value, v.replace(ctx, value.Post, stat.Version, session, 1)
 }
 
-// replace writes data on condition of the version, and keeps it for the change that may follow.
-func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, inARow int) error {
+// replace writes data on condition of the version, which is known from the session, and keeps it
+// for the change that may follow.
+func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, session *framework.Session, inARow int) error {
 	sent := time.Now()
-	if err := v.set(ctx, data, version); err != nil {
+	if err := v.set(ctx, data, version, session); err != nil {
 		return collision(err)
 	}
 	now := time.Now()
-	v.written.Store(&written{data: bytes.Clone(data), version: version + 1, inARow: inARow, at: now, took: now.Sub(sent)})
+	v.written.Store(&written{data: bytes.Clone(data), version: version + 1, session: session, inARow: inARow, at: now, took: now.Sub(sent)})
 	return nil
 }
 
 // collision returns the error of a conditional write, errCollision if it was overtaken.
 func collision(err error) error {
-	if attempt.Overtaken(err) {
+	if attempt.Overtaken(err) || attempt.NotSent(err) {
 		return errCollision
 	}
 	return err
@@ -294,12 +296,12 @@ func (v *DistributedAtomicValue) read(ctx context.Context) ([]byte, *framework.S
 }
 
 // set writes on condition of the version.
-func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version int32) error {
+func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version int32, session *framework.Session) error {
 	if version == -1 {
 		return errVersionExhausted // -1 would be no condition at all
 	}
 	return attempt.Conditional(func() error {
-		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version))
+		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version), attempt.InSession(v.cfg.client, session))
 	})
 }
 

@@ -16,14 +16,21 @@ func (o *Once) PurgeOlderThan(ctx context.Context, key string, retention time.Du
 // ObserveAfter observes as an observer does that has reported a leader with this
 // term.
 func (l *LeaderLatch) ObserveAfter(ctx context.Context, term int64, yield func(*locks.Participant, error) bool) error {
-	o := observer{client: l.client, internals: l.internals, began: true, leads: term, newest: term}
+	o := observer{client: l.client, internals: l.internals, history: l.client.History(), began: true, leads: place{token: term}, newest: term}
 	return o.run(ctx, yield)
 }
 
 // ObserveAgain observes as an observer does that is about to see the leader of this term
 // again, has reported a newer one, and has had its server catch up for that.
 func (l *LeaderLatch) ObserveAgain(ctx context.Context, term, newest int64, yield func(*locks.Participant, error) bool) error {
-	o := observer{client: l.client, internals: l.internals, began: true, leads: term, newest: newest, synced: true}
+	leader, _, err := currentLeader(ctx, l.internals)
+	if err != nil {
+		return err
+	}
+	o := observer{
+		client: l.client, internals: l.internals, history: l.client.History(),
+		began: true, leads: place{leader.Path, term}, newest: newest, synced: true,
+	}
 	return o.run(ctx, yield)
 }
 

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type keeper struct {
 	attempted bool           // a creation was sent, so that what stands may be ours
 	stood     bool           // the znode has been ours, so that what replaces it is not left over
 	sessions  map[int64]bool // those that a creation was sent in since the znode was last ours
+	history   int64          // in which the data was written or found, see framework.Framework.History
 }
 
 // run keeps the znode until ctx ends, then removes it.
@@ -105,6 +107,22 @@ func (k *keeper) turn(ctx context.Context) error {
 	clear(k.sessions)
 	k.sessions[stat.EphemeralOwner] = true
 	data, newest, written := k.wanted()
+	history := k.client.History()
+	if written == newest && k.history != history {
+		// Servers that were restored may have the znode with older data.
+		have, err := k.client.Get(ctx, path)
+		switch {
+		case errors.Is(err, framework.ErrNoNode):
+			return nil // deleted in between, which the next turn sees
+		case err != nil && mayPass(err):
+			k.stands(path, written)
+			return err
+		case err == nil && bytes.Equal(have, data):
+			k.history = history
+		default: // or it cannot be read
+			written = 0
+		}
+	}
 	if written != newest {
 		if err := k.client.Set(ctx, path, data, framework.Idempotent()); err != nil {
 			if errors.Is(err, framework.ErrNoNode) {
@@ -118,6 +136,7 @@ func (k *keeper) turn(ctx context.Context) error {
 			}
 			return err
 		}
+		k.history = history
 		k.stands(path, newest)
 		return nil
 	}
@@ -176,6 +195,7 @@ func (k *keeper) create(ctx context.Context, path string) error {
 	if session := k.client.Session(); session != nil {
 		k.sessions[session.ID()] = true
 	}
+	history := k.client.History()
 	created, err := k.client.Create(ctx, path, data, k.outside(opts)...)
 	k.attempted = true
 	if errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
@@ -184,7 +204,7 @@ func (k *keeper) create(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	k.stood = true
+	k.stood, k.history = true, history
 	k.stands(created, newest)
 	return nil
 }
@@ -236,9 +256,10 @@ func (k *keeper) exchange(ctx context.Context, path string, deletion framework.O
 		k.sessions[session.ID()] = true
 	}
 	k.attempted = true
+	history := k.client.History()
 	_, err := k.client.Transact(ctx, deletion, framework.CreateOp(path, data, k.options(k.kind.plain)...))
 	if err == nil {
-		k.stood = true
+		k.stood, k.history = true, history
 		k.stands(path, newest)
 	}
 	return err

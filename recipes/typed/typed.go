@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // ErrCodec reports a value that could not be encoded, or data that could not be decoded.
@@ -102,6 +103,7 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 		return fmt.Errorf("typed: update %s: %w: change nil, expected a function", n.path, framework.ErrInvalidOption)
 	}
 	for {
+		session := n.client.Session()
 		value, stat, err := n.Get(ctx)
 		if err != nil {
 			return err
@@ -109,8 +111,8 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 		if err := change(&value); err != nil {
 			return err
 		}
-		err = n.Set(ctx, value, framework.WithVersion(stat.Version))
-		if !errors.Is(err, framework.ErrBadVersion) {
+		err = n.Set(ctx, value, framework.WithVersion(stat.Version), attempt.InSession(n.client, session))
+		if !errors.Is(err, framework.ErrBadVersion) && !attempt.NotSent(err) {
 			return err
 		}
 	}
