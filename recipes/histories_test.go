@@ -1,0 +1,433 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/nodes"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/recipes/typed"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// The contents that views show before and after their servers have begun again. They are JSON,
+// and four bytes long as a count is.
+const earlier, later = `"o1"`, `"n2"`
+
+// seen is what a view shows now, and how many states its users were told of.
+type seen struct {
+	shows func() string
+	told  *atomic.Int64
+}
+
+// view is anything that keeps what it has read.
+type view struct {
+	name string
+
+	// put makes the servers have a content, for the first time or in place of another one.
+	put func(t *testing.T, client *framework.Framework, content string)
+
+	// open opens the view, and returns when it shows the content that the servers have.
+	open func(t *testing.T, client *framework.Framework) seen
+
+	statIsNews bool // an equal content with another Stat is another state
+}
+
+var views = []view{
+	{name: "cache", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
+		return openCache(t, client, "/view")
+	}},
+	{name: "cache of one znode", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
+		return openCache(t, client, "/view/node", cache.SingleNodeCache())
+	}},
+	{name: "cache without data", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
+		var newest atomic.Value
+		s := openCache(t, client, "/view", cache.WithStorage(cache.NewStorageWithoutData()), func(e cache.Event) {
+			if e.Path == "/view/node" {
+				newest.Store(string(e.New.Data))
+			}
+		})
+		return seen{func() string { return newest.Load().(string) }, s.told}
+	}},
+	{name: "typed cache", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
+		c := startCache(t, client, "/view")
+		node, err := typed.NewNode(client, "/view/node", typed.JSON[string]())
+		require.NoError(t, err)
+		return seen{shows: func() string {
+			value, stat, err := node.Cached(c)
+			require.NoError(t, err)
+			requireCurrent(t, client, "/view/node", stat)
+			return strconv.Quote(value)
+		}}
+	}},
+	{name: "Follow", put: putNode, statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
+		return loop(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return client.Follow(ctx, "/view/node") },
+			func(node framework.Node) string { return string(node.Data) })
+	}},
+	{name: "FollowChildren", put: putChild(func(content string) string { return content }), statIsNews: true,
+		open: func(t *testing.T, client *framework.Framework) seen {
+			return loop(t, func(ctx context.Context) iter.Seq2[framework.Folder, error] { return client.FollowChildren(ctx, "/view") },
+				func(folder framework.Folder) string { return strings.Join(folder.Names, " ") })
+		}},
+	{name: "Observe", put: putChild(candidate), statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
+		latch, err := leader.NewLeaderLatch(client, "/view")
+		require.NoError(t, err)
+		return loop(t, latch.Observe, func(p *locks.Participant) string { return p.Identity })
+	}},
+	{name: "shared value", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
+		v, err := shared.NewSharedValue(client, "/view/node", nil)
+		require.NoError(t, err)
+		require.NoError(t, v.Start(t.Context()))
+		t.Cleanup(v.Close)
+		told := new(atomic.Int64)
+		v.OnChange(func(shared.VersionedValue) { told.Add(1) })
+		return seen{func() string {
+			content := string(v.Value())
+			// The version must be one of these servers.
+			ok, err := v.TrySetValue(t.Context(), v.VersionedValue(), []byte("mine"))
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.Equal(t, "mine", string(v.Value()))
+			require.NoError(t, v.SetValue(t.Context(), []byte(content)))
+			synctest.Wait()
+			told.Add(-2)
+			return string(v.Value())
+		}, told}
+	}},
+	{name: "shared count", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
+		c, err := shared.NewSharedCount(client, "/view/node", 0)
+		require.NoError(t, err)
+		require.NoError(t, c.Start(t.Context()))
+		t.Cleanup(c.Close)
+		told := new(atomic.Int64)
+		c.OnChange(func(shared.VersionedCount) { told.Add(1) })
+		return seen{func() string {
+			now, err := c.VersionedCount()
+			require.NoError(t, err)
+			ok, err := c.TrySetCount(t.Context(), now, now.Count) // the same number again
+			require.NoError(t, err)
+			require.True(t, ok)
+			synctest.Wait()
+			told.Add(-1)
+			return string([]byte{byte(now.Count >> 24), byte(now.Count >> 16), byte(now.Count >> 8), byte(now.Count)})
+		}, told}
+	}},
+	{name: "group", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
+		member, err := nodes.NewGroupMember(client, "/view", "me", nil)
+		require.NoError(t, err)
+		told := new(atomic.Int64)
+		member.OnChange(func(c nodes.MemberChange) {
+			if c.ID == "node" {
+				told.Add(1)
+			}
+		})
+		require.NoError(t, member.Start())
+		t.Cleanup(func() { require.NoError(t, member.Close()) })
+		require.NoError(t, member.WaitUntilJoined(t.Context()))
+		return seen{func() string {
+			require.NoError(t, member.Err())
+			return string(member.Members()["node"])
+		}, told}
+	}},
+	{name: "provider", put: putService, open: func(t *testing.T, client *framework.Framework) seen {
+		d, err := discovery.NewServiceDiscovery(client, "/view", discovery.Serializer[any](discovery.JSONSerializer[any]{}))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		c, err := d.NewCache("service")
+		require.NoError(t, err)
+		told := new(atomic.Int64)
+		c.OnChange(func([]*discovery.ServiceInstance[any]) { told.Add(1) })
+		require.NoError(t, c.Start(t.Context()))
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		p, err := d.NewProvider("service", discovery.ProviderConfig[any]{Down: discovery.DownInstancePolicy{Threshold: 1, Timeout: time.Hour}})
+		require.NoError(t, err)
+		require.NoError(t, p.Start(t.Context()))
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		known, err := p.Instance()
+		require.NoError(t, err)
+		p.NoteError(known)
+		unchanged := c.Instances()[0]
+		return seen{func() string {
+			now := c.Instances()[0]
+			if now == unchanged {
+				require.Empty(t, p.Instances(), "the instance stays down")
+			} else {
+				require.Len(t, p.Instances(), 1, "another one is up")
+			}
+			return strconv.Quote(now.Address)
+		}, told}
+	}},
+	{name: "simple queue", put: putItem, open: func(t *testing.T, client *framework.Framework) seen {
+		q, err := queues.NewSimpleDistributedQueue(client, "/view")
+		require.NoError(t, err)
+		first := func() string {
+			item, err := q.Peek(t.Context())
+			require.NoError(t, err)
+			return string(item)
+		}
+		return seen{shows: first}
+	}},
+}
+
+func putNode(t *testing.T, client *framework.Framework, content string) {
+	_, err := client.Create(t.Context(), "/view/node", []byte(content), framework.CreatingParentsIfNeeded(), framework.OrSetData())
+	require.NoError(t, err)
+}
+
+func putService(t *testing.T, client *framework.Framework, content string) {
+	data := fmt.Sprintf(`{"name":"service","id":"node","address":%s,"port":1,"serviceType":"STATIC","registrationTimeUTC":0}`, content)
+	_, err := client.Create(t.Context(), "/view/service/node", []byte(data), framework.CreatingParentsIfNeeded(), framework.OrSetData())
+	require.NoError(t, err)
+}
+
+// putChild makes a child the only one, whose name goes with its content.
+func putChild(name func(content string) string) func(t *testing.T, client *framework.Framework, content string) {
+	return func(t *testing.T, client *framework.Framework, content string) {
+		_, err := client.Create(t.Context(), "/view", nil)
+		if !errors.Is(err, framework.ErrNodeExists) {
+			require.NoError(t, err)
+		}
+		require.NoError(t, client.DeleteChildren(t.Context(), "/view"))
+		_, err = client.Create(t.Context(), "/view/"+name(content), []byte(content))
+		require.NoError(t, err)
+	}
+}
+
+// candidate is the name of the node of a candidate.
+func candidate(content string) string {
+	return "_c_00000000-0000-0000-0000-0000000000" + strings.Trim(content, `"no`) + "0-latch-0000000000"
+}
+
+// putItem has a later item stand before one of the same name as the earlier one.
+func putItem(t *testing.T, client *framework.Framework, content string) {
+	items := []string{"/view/qn-0000000005"}
+	if content == later {
+		items = append(items, "/view/qn-0000000003")
+	}
+	for _, item := range items {
+		_, err := client.Create(t.Context(), item, []byte(content), framework.CreatingParentsIfNeeded(), framework.OrSetData())
+		require.NoError(t, err)
+	}
+	if content == later {
+		require.NoError(t, client.Set(t.Context(), items[0], []byte("behind")))
+	}
+}
+
+func openCache(t *testing.T, client *framework.Framework, path string, opts ...any) seen {
+	told := new(atomic.Int64)
+	c := startCache(t, client, path, append(opts, func(e cache.Event) {
+		if e.Path == "/view/node" {
+			told.Add(1)
+		}
+	})...)
+	return seen{func() string {
+		data, found := c.Get("/view/node")
+		require.True(t, found)
+		requireCurrent(t, client, "/view/node", data.Stat)
+		return string(data.Data)
+	}, told}
+}
+
+// startCache returns a full cache with these options and listeners.
+func startCache(t *testing.T, client *framework.Framework, path string, opts ...any) *cache.CuratorCache {
+	var settings []cache.Option
+	var listeners []func(cache.Event)
+	for _, opt := range opts {
+		switch opt := opt.(type) {
+		case cache.Option:
+			settings = append(settings, opt)
+		case func(cache.Event):
+			listeners = append(listeners, opt)
+		}
+	}
+	c, err := cache.NewCuratorCache(client, path, settings...)
+	require.NoError(t, err)
+	for _, listener := range listeners {
+		c.Listen(listener)
+	}
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	require.NoError(t, c.Fresh(t.Context()))
+	return c
+}
+
+// requireCurrent asks that a Stat is the servers', but for what no event reports.
+func requireCurrent(t *testing.T, client *framework.Framework, path string, have framework.Stat) {
+	now, err := client.Exists(t.Context(), path)
+	require.NoError(t, err)
+	have.Pzxid, have.Cversion, have.NumChildren, have.Aversion = now.Pzxid, now.Cversion, now.NumChildren, now.Aversion
+	require.Equal(t, *now, have)
+}
+
+// loop runs a loop over states. It ends with the test.
+func loop[T any](t *testing.T, states func(context.Context) iter.Seq2[T, error], content func(T) string) seen {
+	ctx, cancel := context.WithCancel(context.Background())
+	var newest atomic.Value
+	told, first, ended := new(atomic.Int64), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for state, err := range states(ctx) {
+			if err != nil {
+				continue // of an outage, or of the end
+			}
+			newest.Store(content(state))
+			if told.Add(1) == 1 {
+				close(first)
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	<-first
+	return seen{func() string { return newest.Load().(string) }, told}
+}
+
+// begins is one way in which servers begin again.
+type begins struct {
+	name        string
+	sameSession bool // that the client keeps
+	again       func(w *world, content string)
+}
+
+// world is a server that begins again, on a fake clock, and its clients.
+type world struct {
+	*testing.T
+	server *zkserver.Server
+	put    func(*testing.T, *framework.Framework, string)
+	view   seen
+	told   int64 // when the server stopped
+}
+
+func newWorld(t *testing.T, version string, put func(*testing.T, *framework.Framework, string)) *world {
+	server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(version))
+	return &world{T: t, server: server, put: put}
+}
+
+// script has a client of its own put a content, if any, after so many other writes.
+func (w *world) script(server *zkserver.Server, others int, content string) {
+	client, err := framework.Connect(w.Context(), "memory:2181", framework.WithDialer(server.Dial))
+	require.NoError(w, err)
+	for range others {
+		_, err := client.Create(w.Context(), "/others", nil, framework.OrSetData())
+		require.NoError(w, err)
+	}
+	if content != "" {
+		w.put(w.T, client, content)
+	}
+	require.NoError(w, client.Close())
+}
+
+// restore has the server stop, and start again with a backup.
+func (w *world) restore(b *zkserver.Backup, epoch int32) {
+	synctest.Wait()
+	w.told = w.view.count()
+	require.NoError(w, w.server.Stop())
+	require.NoError(w, w.server.Restore(b, epoch))
+	require.NoError(w, w.server.Restart())
+}
+
+// wipe has the server begin empty, with a content that a script has put there in the meantime.
+func (w *world) wipe(others int, content string) {
+	other := zktest.NewServer(w, zkserver.WithoutListener())
+	w.script(other, others, content)
+	w.restore(other.Backup(), 0)
+}
+
+// before is how many writes come before the first content.
+const before = 20
+
+var beginnings = []begins{
+	{"wiped, with equal numbers", false, func(w *world, content string) { w.wipe(before, content) }},
+	{"wiped, with lower numbers", false, func(w *world, content string) { w.wipe(1, content) }},
+	{"wiped, with higher numbers", false, func(w *world, content string) { w.wipe(10*before, content) }},
+	{"restored under another leader", true, func(w *world, content string) {
+		// Nothing but the epoch shows it: the server has the session, and is not behind.
+		backup := w.server.Backup()
+		w.script(w.server, 0, "lost")
+		w.restore(w.backupWith(backup, content), 1)
+	}},
+	{"restored standalone, and ahead when the client comes back", true, func(w *world, content string) {
+		backup := w.server.Backup()
+		w.script(w.server, 0, "lost")
+		w.restore(backup, 0)
+		time.Sleep(2 * time.Second) // in which the server hangs up on the client
+		w.script(w.server, 0, content)
+		w.script(w.server, 5, "")
+	}},
+}
+
+// backupWith returns a backup with another content.
+func (w *world) backupWith(b *zkserver.Backup, content string) *zkserver.Backup {
+	other := zktest.NewServer(w, zkserver.WithoutListener())
+	require.NoError(w, other.Stop())
+	require.NoError(w, other.Restore(b, 0))
+	require.NoError(w, other.Restart())
+	w.script(other, 0, content)
+	return other.Backup()
+}
+
+// TestAViewShowsWhatServersHaveThatBeganAgain: what a client knows is compared by numbers within
+// one history of the servers only. Time stands still while contents are put, so that two
+// histories can agree in all numbers and times.
+func TestAViewShowsWhatServersHaveThatBeganAgain(t *testing.T) {
+	for _, v := range views {
+		for _, b := range beginnings {
+			for _, content := range []string{earlier, later} {
+				for _, version := range []string{"3.8.0", "3.5.9"} {
+					t.Run(fmt.Sprintf("%s/%s/%s/%s", v.name, b.name, strings.Trim(content, `"`), version), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { testView(t, v, b, content, version) })
+					})
+				}
+			}
+		}
+	}
+}
+
+func testView(t *testing.T, v view, b begins, content, version string) {
+	w := newWorld(t, version, v.put)
+	w.script(w.server, before, earlier)
+	client := zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second))
+	session := client.Session()
+	w.view = v.open(t, client)
+
+	b.again(w, content)
+	time.Sleep(20 * time.Second) // more than a session timeout, and the pauses of retries
+	synctest.Wait()
+
+	require.Equal(t, b.sameSession, client.Session() == session, "the session of the client goes on")
+	require.Equal(t, content, w.view.shows())
+	news := w.view.count() - w.told
+	switch {
+	case w.view.told == nil:
+	case b.sameSession, content != earlier, v.statIsNews && b.name != beginnings[0].name:
+		require.Equal(t, int64(1), news)
+	default:
+		require.Zero(t, news)
+	}
+}
+
+func (s seen) count() int64 {
+	if s.told == nil {
+		return 0
+	}
+	return s.told.Load()
+}
+
+var _ = barriers.ErrEntered
