@@ -166,6 +166,7 @@ var views = []view{
 		p.NoteError(known)
 		unchanged := c.Instances()[0]
 		return seen{func() string {
+			require.Len(t, c.Instances(), 1)
 			now := c.Instances()[0]
 			if now == unchanged {
 				require.Empty(t, p.Instances(), "the instance stays down")
