@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -82,12 +83,12 @@ var views = []view{
 		return loop(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return client.Follow(ctx, "/view/node") },
 			func(node framework.Node) string { return string(node.Data) })
 	}},
-	{name: "FollowChildren", put: putChild(func(content string) string { return content }), statIsNews: true,
+	{name: "FollowChildren", put: putChild, statIsNews: true,
 		open: func(t *testing.T, client *framework.Framework) seen {
 			return loop(t, func(ctx context.Context) iter.Seq2[framework.Folder, error] { return client.FollowChildren(ctx, "/view") },
 				func(folder framework.Folder) string { return strings.Join(folder.Names, " ") })
 		}},
-	{name: "Observe", put: putChild(candidate), statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
+	{name: "Observe", put: putCandidate, statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
 		latch, err := leader.NewLeaderLatch(client, "/view")
 		require.NoError(t, err)
 		return loop(t, latch.Observe, func(p *locks.Participant) string { return p.Identity })
@@ -184,6 +185,7 @@ var views = []view{
 			require.NoError(t, err)
 			return string(item)
 		}
+		first() // so that it knows the names
 		return seen{shows: first}
 	}},
 }
@@ -199,22 +201,37 @@ func putService(t *testing.T, client *framework.Framework, content string) {
 	require.NoError(t, err)
 }
 
-// putChild makes a child the only one, whose name goes with its content.
-func putChild(name func(content string) string) func(t *testing.T, client *framework.Framework, content string) {
-	return func(t *testing.T, client *framework.Framework, content string) {
-		_, err := client.Create(t.Context(), "/view", nil)
-		if !errors.Is(err, framework.ErrNodeExists) {
-			require.NoError(t, err)
-		}
-		require.NoError(t, client.DeleteChildren(t.Context(), "/view"))
-		_, err = client.Create(t.Context(), "/view/"+name(content), []byte(content))
-		require.NoError(t, err)
+// putChild makes a content the name of the only child.
+func putChild(t *testing.T, client *framework.Framework, content string) { putOnly(t, client, content, content) }
+
+// putCandidate has a later candidate stand before the earlier one.
+func putCandidate(t *testing.T, client *framework.Framework, content string) {
+	name := func(number int) string { return fmt.Sprintf("_c_00000000-0000-0000-0000-00000000000%d-latch-%010d", number, number) }
+	switch content {
+	case earlier:
+		putOnly(t, client, content, name(5))
+	case later:
+		putOnly(t, client, content, name(5), name(3))
+	default:
+		putOnly(t, client, content, name(4))
 	}
 }
 
-// candidate is the name of the node of a candidate.
-func candidate(content string) string {
-	return "_c_00000000-0000-0000-0000-0000000000" + strings.Trim(content, `"no`) + "0-latch-0000000000"
+// putOnly creates these children, as far as they are missing, and deletes all others.
+func putOnly(t *testing.T, client *framework.Framework, content string, names ...string) {
+	for _, name := range names {
+		_, err := client.Create(t.Context(), "/view/"+name, []byte(content), framework.CreatingParentsIfNeeded())
+		if !errors.Is(err, framework.ErrNodeExists) {
+			require.NoError(t, err)
+		}
+	}
+	children, err := client.Children(t.Context(), "/view")
+	require.NoError(t, err)
+	for _, child := range children {
+		if !slices.Contains(names, child) {
+			require.NoError(t, client.Delete(t.Context(), "/view/"+child))
+		}
+	}
 }
 
 // putItem has a later item stand before one of the same name as the earlier one.
@@ -312,6 +329,7 @@ type world struct {
 	*testing.T
 	server *zkserver.Server
 	put    func(*testing.T, *framework.Framework, string)
+	client *framework.Framework
 	view   seen
 	told   int64 // when the server stopped
 }
@@ -344,6 +362,13 @@ func (w *world) restore(b *zkserver.Backup, epoch int32) {
 	require.NoError(w, w.server.Restart())
 }
 
+// lose puts a content that no backup has, and that the client sees.
+func (w *world) lose() {
+	w.script(w.server, 0, "lost")
+	_, err := w.client.Exists(w.Context(), "/")
+	require.NoError(w, err)
+}
+
 // wipe has the server begin empty, with a content that a script has put there in the meantime.
 func (w *world) wipe(others int, content string) {
 	other := zktest.NewServer(w, zkserver.WithoutListener())
@@ -361,12 +386,12 @@ var beginnings = []begins{
 	{"restored under another leader", true, func(w *world, content string) {
 		// Nothing but the epoch shows it: the server has the session, and is not behind.
 		backup := w.server.Backup()
-		w.script(w.server, 0, "lost")
+		w.lose()
 		w.restore(w.backupWith(backup, content), 1)
 	}},
 	{"restored standalone, and ahead when the client comes back", true, func(w *world, content string) {
 		backup := w.server.Backup()
-		w.script(w.server, 0, "lost")
+		w.lose()
 		w.restore(backup, 0)
 		time.Sleep(2 * time.Second) // in which the server hangs up on the client
 		w.script(w.server, 0, content)
@@ -404,15 +429,15 @@ func TestAViewShowsWhatServersHaveThatBeganAgain(t *testing.T) {
 func testView(t *testing.T, v view, b begins, content, version string) {
 	w := newWorld(t, version, v.put)
 	w.script(w.server, before, earlier)
-	client := zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second))
-	session := client.Session()
-	w.view = v.open(t, client)
+	w.client = zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second))
+	session := w.client.Session()
+	w.view = v.open(t, w.client)
 
 	b.again(w, content)
 	time.Sleep(20 * time.Second) // more than a session timeout, and the pauses of retries
 	synctest.Wait()
 
-	require.Equal(t, b.sameSession, client.Session() == session, "the session of the client goes on")
+	require.Equal(t, b.sameSession, w.client.Session() == session, "the session of the client goes on")
 	require.Equal(t, content, w.view.shows())
 	news := w.view.count() - w.told
 	switch {
