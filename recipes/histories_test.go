@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	counters "github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/discovery"
@@ -399,6 +401,9 @@ var beginnings = []begins{
 	}},
 }
 
+// wipes are those that end the session.
+var wipes = beginnings[:3]
+
 // backupWith returns a backup with another content.
 func (w *world) backupWith(b *zkserver.Backup, content string) *zkserver.Backup {
 	other := zktest.NewServer(w, zkserver.WithoutListener())
@@ -456,4 +461,172 @@ func (s seen) count() int64 {
 	return s.told.Load()
 }
 
-var _ = barriers.ErrEntered
+// eachBeginning runs the test for each way in which servers begin again. The client is
+// connected before, and the content that was put is earlier.
+func eachBeginning(
+	t *testing.T, beginnings []begins, put func(*testing.T, *framework.Framework, string), test func(w *world, again func(content string)),
+) {
+	t.Helper()
+	for _, b := range beginnings {
+		t.Run(b.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "3.8.0", put)
+				w.script(w.server, before, earlier)
+				w.client = zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second))
+				test(w, func(content string) {
+					b.again(w, content)
+					time.Sleep(20 * time.Second)
+				})
+			})
+		})
+	}
+}
+
+// A persistent node on servers that were restored has its newest data again.
+func TestANodeIsRestoredToItsNewestData(t *testing.T) {
+	eachBeginning(t, beginnings, putNode, func(w *world, again func(string)) {
+		node, err := nodes.NewPersistentNode(w.client, "/view/node", framework.Persistent, []byte("mine"))
+		require.NoError(w, err)
+		require.NoError(w, node.Start())
+		w.Cleanup(func() { require.NoError(w, node.Close()) })
+		require.NoError(w, node.WaitForInitialCreate(w.Context()))
+		require.NoError(w, node.SetData(w.Context(), []byte("my newest")))
+
+		again(earlier)
+		synctest.Wait()
+
+		data, err := w.client.Get(w.Context(), "/view/node")
+		require.NoError(w, err)
+		require.Equal(w, "my newest", string(data))
+		require.NoError(w, node.Err())
+	})
+}
+
+// A change that was computed from what was read does not replace what other servers have, even if
+// that has the same version. It begins again.
+func TestAChangeIsMadeOfWhatTheServersHave(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(w *world, during func()) (from string)
+	}{
+		{"atomic", func(w *world, during func()) string {
+			value, err := counters.NewDistributedAtomicValue(w.client, "/view/node")
+			require.NoError(w, err)
+			changed, err := value.Update(w.Context(), func([]byte) ([]byte, error) { during(); return []byte("changed"), nil })
+			require.NoError(w, err)
+			return string(changed.Pre)
+		}},
+		{"typed", func(w *world, during func()) (from string) {
+			node, err := typed.NewNode(w.client, "/view/node", typed.JSON[string]())
+			require.NoError(w, err)
+			require.NoError(w, node.Update(w.Context(), func(s *string) error {
+				from = strconv.Quote(*s)
+				during()
+				*s = "changed"
+				return nil
+			}))
+			return from
+		}},
+		{"shared", func(w *world, during func()) (from string) {
+			v, err := shared.NewSharedValue(w.client, "/view/node", nil)
+			require.NoError(w, err)
+			require.NoError(w, v.Start(w.Context()))
+			w.Cleanup(v.Close)
+			for ok := false; !ok; {
+				known := v.VersionedValue()
+				from = string(known.Value)
+				during()
+				ok, err = v.TrySetValue(w.Context(), known, []byte("changed"))
+				require.NoError(w, err)
+			}
+			return from
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachBeginning(t, wipes, putNode, func(w *world, again func(string)) {
+				once := sync.OnceFunc(func() { again(later) })
+				require.Equal(w, later, c.change(w, once))
+				data, err := w.client.Get(w.Context(), "/view/node")
+				require.NoError(w, err)
+				require.Contains(w, string(data), "changed")
+			})
+		})
+	}
+}
+
+// A member of a double barrier whose round was lost does not wait for strangers of other rounds,
+// whatever their numbers.
+func TestAMemberLeavesARoundThatWasLost(t *testing.T) {
+	put := func(t *testing.T, client *framework.Framework, content string) {
+		names := []string{"one", "two"}
+		if content != earlier {
+			names = append(names, "ready")
+		}
+		for _, name := range names { // of strangers who stay
+			_, err := client.Create(t.Context(), "/view/"+name, nil, framework.CreatingParentsIfNeeded())
+			if !errors.Is(err, framework.ErrNodeExists) {
+				require.NoError(t, err)
+			}
+		}
+	}
+	eachBeginning(t, wipes, put, func(w *world, again func(string)) {
+		member, err := barriers.NewDistributedDoubleBarrier(w.client, "/view", 3)
+		require.NoError(w, err)
+		require.NoError(w, member.Enter(w.Context()))
+
+		again(later)
+
+		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		require.NoError(w, member.Leave(ctx))
+	})
+}
+
+// A member that waits while servers are restored that have its session, but not its node, has a
+// node again.
+func TestAMemberThatWaitsIsRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "3.8.0", putNode)
+		w.client = zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second))
+		session := w.client.Session()
+		member, err := barriers.NewDistributedDoubleBarrier(w.client, "/barrier", 2)
+		require.NoError(t, err)
+		backup := w.server.Backup()
+		entered := make(chan error, 1)
+		go func() { entered <- member.Enter(t.Context()) }()
+
+		w.restore(backup, 1)
+		time.Sleep(time.Minute)
+		other, err := barriers.NewDistributedDoubleBarrier(zktest.Client(t, w.server), "/barrier", 2)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, other.Enter(ctx))
+		require.NoError(t, <-entered)
+		require.Equal(t, session, w.client.Session())
+	})
+}
+
+// A consumer goes on with the first item that the servers have.
+func TestAConsumerGoesOnWithTheFirstItem(t *testing.T) {
+	put := func(t *testing.T, client *framework.Framework, content string) {
+		q, err := queues.NewDistributedQueue(client, "/view")
+		require.NoError(t, err)
+		for _, item := range []string{"first", "second"} {
+			require.NoError(t, q.Put(t.Context(), []byte(item+" of "+content)))
+		}
+	}
+	eachBeginning(t, wipes, put, func(w *world, again func(string)) {
+		q, err := queues.NewDistributedQueue(w.client, "/view")
+		require.NoError(w, err)
+		var items []string
+		for item, err := range q.Items(w.Context()) {
+			require.NoError(w, err)
+			if items = append(items, string(item.Data)); len(items) == 2 {
+				break
+			}
+			again(later)
+		}
+		require.Equal(w, []string{"first of " + earlier, "first of " + later}, items)
+	})
+}
