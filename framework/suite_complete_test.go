@@ -35,6 +35,7 @@ var elsewhere = map[string]string{
 	"Framework.Format":           "TestThePasswordIsToldToNobody: it asks no server",
 	"Framework.HasPathAttribute": "TestThePathAttributeIsOptIn: it is told of by spans",
 	"Framework.HasTelemetry":     "TestWithoutProvidersNothingIsTold: it asks no server",
+	"Framework.History":          "TestTheHistoryOfServers: it takes servers that begin again",
 	"Framework.HealthHandler":    "TestHealth: it answers over HTTP",
 	"Framework.MeterProvider":    "TestWithoutProvidersNothingIsTold: it asks no server",
 	"Framework.ServerAttributes": "TestTelemetryOfVerbs: it is told of by spans",

@@ -87,7 +87,9 @@ var views = []view{
 	}},
 	{name: "FollowChildren", put: putChild, statIsNews: true,
 		open: func(t *testing.T, client *framework.Framework) seen {
-			return loop(t, func(ctx context.Context) iter.Seq2[framework.Folder, error] { return client.FollowChildren(ctx, "/view") },
+			return loop(t, func(ctx context.Context) iter.Seq2[framework.Folder, error] {
+				return client.FollowChildren(ctx, "/view")
+			},
 				func(folder framework.Folder) string { return strings.Join(folder.Names, " ") })
 		}},
 	{name: "Observe", put: putCandidate, statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
@@ -204,11 +206,15 @@ func putService(t *testing.T, client *framework.Framework, content string) {
 }
 
 // putChild makes a content the name of the only child.
-func putChild(t *testing.T, client *framework.Framework, content string) { putOnly(t, client, content, content) }
+func putChild(t *testing.T, client *framework.Framework, content string) {
+	putOnly(t, client, content, content)
+}
 
 // putCandidate has a later candidate stand before the earlier one.
 func putCandidate(t *testing.T, client *framework.Framework, content string) {
-	name := func(number int) string { return fmt.Sprintf("_c_00000000-0000-0000-0000-00000000000%d-latch-%010d", number, number) }
+	name := func(number int) string {
+		return fmt.Sprintf("_c_00000000-0000-0000-0000-00000000000%d-latch-%010d", number, number)
+	}
 	switch content {
 	case earlier:
 		putOnly(t, client, content, name(5))
