@@ -9,8 +9,8 @@ type Backup struct {
 	sessions []session
 }
 
-// Backup copies what the server keeps, for [Server.Restore]. A backup of a server that has just been started is
-// that of an empty one.
+// Backup copies what the server keeps, for [Server.Restore]. The backup of a server that has just been started is
+// empty.
 func (s *Server) Backup() *Backup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,7 +24,7 @@ func (s *Server) Backup() *Backup {
 	return b
 }
 
-// Restore gives a stopped server the contents of a backup, its own or that of another server: what was committed since
+// Restore gives a stopped server the contents of a backup, its own or another server's: what was committed since
 // is lost, and the numbers of those transactions come again. A session of the backup may come back to the server
 // once it has reached the newest transaction that its client has seen. Call [Server.Restart] then.
 //

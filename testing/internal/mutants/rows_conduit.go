@@ -2,6 +2,26 @@ package main
 
 var conduitMutants = []mutant{
 	{
+		name:     "framework-history-outlives-the-session",
+		property: "What was known from a session that has ended is not compared by numbers with what is read in the next.",
+		dir:      "framework/internal/conduit",
+		in:       "(*seen).forget",
+		old:      "	s.history.Add(1)\n",
+		new:      "",
+		pkg:      "./recipes",
+		test:     "^TestAViewShowsWhatServersHaveThatBeganAgain$/^(Follow|shared_value|simple_queue)$",
+	},
+	{
+		name:     "framework-write-in-another-session",
+		property: "A write on condition of a version meets no other servers than the read that has shown the version.",
+		dir:      "recipes/internal/attempt",
+		in:       "InSession",
+		old:      "if session == nil {",
+		new:      "{",
+		pkg:      "./recipes",
+		test:     "^TestAChangeIsMadeOfWhatTheServersHave$",
+	},
+	{
 		name:     "framework-request-after-close",
 		property: "A call that comes after the end of the session is refused at once.",
 		dir:      "framework/internal/conduit",

@@ -107,7 +107,7 @@ var leaderMutants = []mutant{
 		property: "An observer never reports an older leader after a newer one.",
 		dir:      "recipes/leader",
 		in:       "(*observer).step",
-		old:      "token != 0 && token < o.newest && !o.synced",
+		old:      "leader != nil && leader.Token < o.newest && !o.synced",
 		new:      "false",
 		pkg:      "./recipes/leader",
 		test:     "^TestAnObserverNeverGoesBack$",
