@@ -109,17 +109,13 @@ func (k *keeper) turn(ctx context.Context) error {
 	data, newest, written := k.wanted()
 	history := k.client.History()
 	if written == newest && k.history != history {
-		// Servers that were restored may have the znode with older data.
-		have, err := k.client.Get(ctx, path)
+		same, err := k.hasData(ctx, path, data)
 		switch {
-		case errors.Is(err, framework.ErrNoNode):
-			return nil // deleted in between, which the next turn sees
-		case err != nil && mayPass(err):
-			k.stands(path, written)
+		case err != nil:
 			return err
-		case err == nil && bytes.Equal(have, data):
+		case same:
 			k.history = history
-		default: // or it cannot be read
+		default:
 			written = 0
 		}
 	}
@@ -143,6 +139,16 @@ func (k *keeper) turn(ctx context.Context) error {
 	k.stands(path, written)
 	k.wait(ctx, watch)
 	return nil
+}
+
+// hasData reports whether the znode is known to have this data: servers that were restored may
+// have older data.
+func (k *keeper) hasData(ctx context.Context, path string, data []byte) (bool, error) {
+	have, err := k.client.Get(ctx, path)
+	if err != nil && mayPass(err) && !errors.Is(err, framework.ErrNoNode) {
+		return false, err
+	}
+	return err == nil && bytes.Equal(have, data), nil
 }
 
 // fits reports whether a znode is of the kind that must be: an ephemeral one

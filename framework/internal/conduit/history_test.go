@@ -64,7 +64,8 @@ func TestAHistoryEndsWithoutAProof(t *testing.T) {
 				n.hang.Store(c.name == "a lease that is over")
 				require.NoError(t, p.Close())
 				p = c.back(n)
-				for !strings.HasPrefix(<-told.told, "connected") {
+				for event := ""; !strings.HasPrefix(event, "connected"); {
+					event = <-told.told
 				}
 				answer(p, c.zxid)
 				now := client.History()

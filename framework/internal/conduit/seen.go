@@ -33,8 +33,11 @@ func (s *seen) event(zxid int64) {
 
 // reply records the transaction that a reply names.
 func (s *seen) reply(zxid int64) {
-	if zxid > 0 && s.resumed.Load() && s.resumed.Swap(false) && epoch(zxid) != epoch(s.newest.Load()) {
-		s.history.Add(1) // before any reply of the connection reaches its caller
+	if zxid > 0 && s.resumed.Load() {
+		s.resumed.Store(false)
+		if before := s.newest.Load(); before != 0 && epoch(before) != epoch(zxid) {
+			s.history.Add(1) // before any reply of the connection reaches its caller
+		}
 	}
 	for {
 		newest := s.newest.Load()
