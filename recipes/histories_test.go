@@ -96,8 +96,8 @@ var views = []view{
 			func(node framework.Node) string { return string(node.Data) })
 	}},
 	{name: "FollowChildren", put: putChild, statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
-		return loop(t, func(ctx context.Context) iter.Seq2[framework.Folder, error] { return client.FollowChildren(ctx, "/view") },
-			func(folder framework.Folder) string { return strings.Join(folder.Names, " ") })
+		folders := func(ctx context.Context) iter.Seq2[framework.Folder, error] { return client.FollowChildren(ctx, "/view") }
+		return loop(t, folders, func(folder framework.Folder) string { return strings.Join(folder.Names, " ") })
 	}},
 	{name: "Observe", put: putCandidate, statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
 		latch, err := leader.NewLeaderLatch(client, "/view")
