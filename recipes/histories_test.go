@@ -96,7 +96,9 @@ var views = []view{
 			func(node framework.Node) string { return string(node.Data) })
 	}},
 	{name: "FollowChildren", put: putChild, statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
-		folders := func(ctx context.Context) iter.Seq2[framework.Folder, error] { return client.FollowChildren(ctx, "/view") }
+		folders := func(ctx context.Context) iter.Seq2[framework.Folder, error] {
+			return client.FollowChildren(ctx, "/view")
+		}
 		return loop(t, folders, func(folder framework.Folder) string { return strings.Join(folder.Names, " ") })
 	}},
 	{name: "Observe", put: putCandidate, statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
