@@ -11,19 +11,24 @@ package framework
 //	if client.History() != history {
 //		// The read may be of either: read again.
 //	}
-//	isKnown := history == known.history && stat.Mzxid == known.mzxid || bytes.Equal(data, known.data)
+//	isKnown := stat.Mzxid == known.mzxid
+//	if history != known.history {
+//		isKnown = bytes.Equal(data, known.data)
+//	}
 //
-// The number is never 0. It rises whenever the servers have not proved that they go on from what the client has
-// seen: with every [Session] after the first, with a connection on which another leader than
-// before has made the newest transaction, and when a server has hung up on a reconnecting client
-// instead of answering it. In most of these cases nothing was lost, and the comparison of the data
-// finds that. Until then a reconnecting client names the newest transaction that it has seen, and a
-// server that is behind it refuses the client.
+// The number is never 0. It rises with every [Session] after the first. Within a session, a
+// reconnecting client names the newest transaction that it has seen, and a server that is behind
+// refuses the client. But restored servers can get past that transaction: under a leader of their
+// own, or by the writes of other clients. So the number also rises when the first reply of a
+// connection names a transaction of another leader than before, and when a server has hung up on
+// the client instead of answering its handshake. In most of these cases nothing was lost, which a
+// comparison of the data shows.
 //
 // One case shows no sign: the servers come back within the session timeout, from a backup that has
 // the session, and reach the newest transaction that the client has seen before the client tries to
 // reconnect, under a leader with the same number or as a standalone server.
 //
-// A watch that was lost with its connection, or [EventResync], comes with every change of the
-// number. So code that reads again then, and compares by this rule, misses nothing.
+// The number changes with connections only. Each new connection ends the one-shot watches, and
+// brings an [EventResync] to persistent ones. So code that reads again then, and compares by this
+// rule, misses nothing.
 func (f *Framework) History() int64 { return f.conduit.History() }

@@ -679,6 +679,26 @@ func TestAChangeIsMadeOfWhatTheServersHave(t *testing.T) {
 	}
 }
 
+// A cache reads data that was too large again, as it may be other data.
+func TestACacheTriesDataThatWasTooLargeAgain(t *testing.T) {
+	put := func(t *testing.T, client *framework.Framework, content string) {
+		if content == earlier {
+			content = strings.Repeat(content, 10_000)
+		}
+		putNode(t, client, content)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "3.8.0", put)
+		w.script(w.server, before, earlier)
+		w.client = zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second), framework.WithMaxReplySize(10_000))
+		w.view = openCache(t, w.client, "/view")
+		require.Empty(t, w.view.shows())
+		w.wipe(before, later)
+		time.Sleep(20 * time.Second)
+		require.Equal(t, later, w.view.shows())
+	})
+}
+
 // A member of a double barrier whose round was lost does not wait for strangers of other rounds,
 // whatever their numbers.
 func TestAMemberLeavesARoundThatWasLost(t *testing.T) {
