@@ -30,6 +30,7 @@ import (
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/recipes/typed"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -676,6 +677,27 @@ func TestAChangeIsMadeOfWhatTheServersHave(t *testing.T) {
 				require.Contains(w, string(data), "changed")
 			})
 		})
+	}
+}
+
+// Fresh waits until a cache has read all data again.
+func TestFreshIsOfTheServersThatBeganAgain(t *testing.T) {
+	for _, version := range []string{"3.8.0", "3.5.9"} {
+		for _, b := range beginnings {
+			t.Run(version+"/"+b.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, version, putNode)
+					w.script(w.server, before, earlier)
+					w.client = zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second), framework.WithRetryPolicy(retry.Forever(time.Second)))
+					c := startCache(t, w.client, "/view")
+					b.again(w, later)
+					require.NoError(t, c.Fresh(t.Context()))
+					data, found := c.Get("/view/node")
+					require.True(t, found)
+					require.Equal(t, later, string(data.Data))
+				})
+			})
+		}
 	}
 }
 
