@@ -24,7 +24,7 @@
 //
 // # The function
 //
-// The function may run several times, so it must have no other effects than those of its [Tx].
+// The function may run several times, so it must change nothing but through its [Tx].
 // An error that it returns ends the transaction. [Do] first checks that what the function has
 // read was true at one moment; otherwise the function runs again, because its error may come
 // from two states that never stood side by side.
@@ -54,7 +54,7 @@
 //
 // # Errors
 //
-// The errors of reads are those of package framework. If [framework.OutcomeUnknown] is true for the error of
+// Reads return the errors of package framework. If [framework.OutcomeUnknown] is true for the error of
 // [Do], the transaction may have been applied; it is applied at most once. A transaction larger than
 // [framework.WithMaxRequestSize] fails with [framework.ErrTooLarge] and is not sent.
 //

@@ -114,8 +114,8 @@ type outcome struct {
 var model = porcupine.Model{
 	Init: func() any { return map[string]string{} },
 	Step: func(state, input, output any) (bool, any) {
-		seen, next := input.(program).apply(state.(map[string]string)) //nolint:forcetypeassert // of this test
-		got := output.(outcome)                                        //nolint:forcetypeassert // of this test
+		seen, next := input.(program).apply(state.(map[string]string))
+		got := output.(outcome)
 		return got.unknown || got.seen == seen, next
 	},
 	Equal: func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) },

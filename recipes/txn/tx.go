@@ -302,7 +302,7 @@ func (tx *Tx) count(paths ...string) error {
 
 // countMissing counts the creations above a folder that is missing, and reads its Stat again.
 func (tx *Tx) countMissing(path string) (*framework.Stat, error) {
-	if path == "/" { // of a view whose namespace nobody has used yet
+	if path == "/" { // of a view whose namespace does not exist yet
 		if err := tx.client.Mkdirs(tx.ctx, "/"); err != nil {
 			return nil, err
 		}

@@ -50,8 +50,8 @@ func VersionsOnly() Option {
 }
 
 // Do calls fn and then applies, as one transaction, what fn has written with its Tx. If other clients
-// have changed meanwhile what fn has read, nothing is applied and fn is called again, as often as
-// the retry policy of the client allows; then Do returns [ErrConflict].
+// have changed what fn has read, Do applies nothing and calls fn again, as often as the retry policy of
+// the client allows. Then Do returns [ErrConflict].
 //
 // An error of fn ends the transaction and is returned; nothing is applied. The context bounds the whole
 // call. See the package documentation for what fn must not do.
