@@ -29,7 +29,7 @@ func TestCodecs(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"Address":"a"}`:                 "",
 		`{"Address":"a","Hits":1}` + "\n": "",
-		`{"Port":"a"}`:                  `unknown field "Port"`,
+		`{"Port":"a"}`:                    `unknown field "Port"`,
 		`{"Address":""}`:                  "no address",
 		`{"Address":"a"} {}`:              "expected one value",
 		``:                                "EOF",
