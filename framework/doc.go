@@ -117,6 +117,8 @@
 //
 // # Many paths
 //
+// [Framework.ChildrenData] reads the children of a znode with their data and Stats.
+//
 // [Framework.Bulk] runs many operations, a bounded number at a time, and returns a result and
 // an error for each:
 //

@@ -29,6 +29,7 @@ var elsewhere = map[string]string{
 	"ErrUnsupported":             "TestAddWatchOnAnOldServer: it takes an old server",
 	"ErrorType":                  "TestErrorTypes: it asks no server",
 	"Framework.Bulk":             "TestBulk: it is many calls",
+	"Framework.ChildrenData":     "TestChildrenData: it is many calls",
 	"Framework.Dialer":           "TestTheDialerOfAClient: it is for others' connections",
 	"Framework.Follow":           "TestFollowSeesEveryState: it is a loop of several calls",
 	"Framework.FollowChildren":   "TestFollowChildren: it is a loop of several calls",
