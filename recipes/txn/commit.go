@@ -15,7 +15,8 @@ import (
 const probePrefix = "_txn-"
 
 var (
-	errChanged = errors.New("changed between two reads")
+	errChanged    = errors.New("changed between two reads")
+	errBegunAgain = errors.New("the servers may have begun again")
 
 	errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
 )

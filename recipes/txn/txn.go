@@ -133,13 +133,15 @@ func (e *userError) Unwrap() error { return e.error }
 // try runs the function once, and commits.
 func try(ctx context.Context, client *framework.Framework, fn func(*Tx) error, cfg config) error {
 	tx := &Tx{
-		ctx: ctx, client: client, cfg: cfg,
+		ctx: ctx, client: client, cfg: cfg, history: client.History(),
 		nodes: make(map[string]node), folders: make(map[string]folder), lists: make(map[string][]string), writes: make(map[string]write),
 	}
 	err := tx.run(fn)
 	switch {
 	case tx.conflict != nil:
 		return tx.conflict // met by a read, whatever the function has made of it
+	case client.History() != tx.history:
+		return conflict("/", errBegunAgain) // versions of other servers would be compared
 	case err != nil:
 		var met *conflictError
 		if errors.As(tx.verify(), &met) {

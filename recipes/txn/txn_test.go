@@ -453,3 +453,23 @@ func TestAnEmptyNamespace(t *testing.T) {
 		require.Equal(t, "1", data(t, client, "/a"))
 	})
 }
+
+// TestASessionThatEndsIsAConflict: the servers may have begun again since, with the same versions for other data.
+func TestASessionThatEndsIsAConflict(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	put(t, client, "/d/a", "1")
+	runs := 0
+	require.NoError(t, txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+		got, err := tx.Get("/d/a")
+		if err != nil {
+			return err
+		}
+		if runs++; runs == 1 {
+			zktest.KillSession(t, client)
+			must(t, client.Sync(withLimit(t), "/"))
+		}
+		return tx.Set("/d/a", append(got, '+'))
+	}))
+	require.Equal(t, 2, runs)
+	require.Equal(t, "1+", data(t, client, "/d/a"))
+}
