@@ -45,8 +45,8 @@ type standardStorage struct {
 // a compact form, and makes a ChildData with each call that returns one.
 func NewStandardStorage() CuratorCacheStorage { return newStorage(false) }
 
-// NewStorageWithoutData returns a storage in memory that keeps paths and Stats only, for large
-// trees whose data is not needed. The New field of an [Event] has the data; the Old field has
+// NewStorageWithoutData returns a storage in memory that keeps paths, Stats and a hash of the
+// data only, for large trees whose data is not needed. The New field of an [Event] has the data; the Old field has
 // none. It is Curator's dataNotCached().
 func NewStorageWithoutData() CuratorCacheStorage { return newStorage(true) }
 
