@@ -199,16 +199,20 @@ func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 		}
 		return
 	}
-	session := c.discovery.client.Session()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.losses++
 	if c.since.IsZero() {
-		c.since = time.Now()
-		if session != nil { // the server was heard from a while before the loss was noticed
-			c.since = session.Deadline().Add(-session.Timeout())
-		}
+		c.since = c.lastHeard()
 	}
+}
+
+// lastHeard returns when a server was last heard from, which is a while before a loss is noticed.
+func (c *ServiceCache[T]) lastHeard() time.Time {
+	if session := c.discovery.client.Session(); session != nil {
+		return session.Deadline().Add(-session.Timeout())
+	}
+	return time.Now()
 }
 
 // isBehind reports whether the picture is full, and may lack changes.
@@ -247,8 +251,12 @@ func (c *ServiceCache[T]) Instances() []*ServiceInstance[T] { return c.current.L
 // server was last heard from, since the oldest change that is not among the instances
 // yet, or since Close.
 func (c *ServiceCache[T]) Age() time.Duration {
+	connected := c.discovery.client.State().IsConnected()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !connected && c.since.IsZero() { // connected will be told soon, or never, by a client that is closed
+		c.since = c.lastHeard()
+	}
 	age := c.arrivals.age()
 	if !c.since.IsZero() {
 		age = max(age, time.Since(c.since))

@@ -37,11 +37,11 @@ func remove(tb testing.TB, client *framework.Framework, id string) {
 }
 
 // inBubble runs a test on fake time with a server in memory and two clients.
-func inBubble(t *testing.T, test func(t *testing.T, client, writer *framework.Framework), opts ...framework.Option) {
+func inBubble(t *testing.T, test func(t *testing.T, client, writer *framework.Framework)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
-		test(t, zktest.Client(t, server, opts...), zktest.Client(t, server))
+		test(t, zktest.Client(t, server), zktest.Client(t, server))
 	})
 }
 
@@ -326,7 +326,12 @@ func TestWhatIsClosedSaysSo(t *testing.T) {
 			require.NoError(t, p.Close())
 			require.NoError(t, c.Close())
 		}
-		_, err = discovery.NewTransport(p, nil).RoundTrip(newRequest(t, "http://orders/"))
+		left := newProvider(t, d, discovery.ProviderConfig[string]{})
+		require.Zero(t, left.Age())
+		require.NoError(t, client.Close())
+		time.Sleep(time.Minute)
+		require.GreaterOrEqual(t, left.Age(), time.Minute, "its client is closed")
+		_, err = discovery.NewTransport(p, nil).RoundTrip(newRequest(t, "http://orders/")) //nolint:bodyclose // there is no response
 		require.ErrorIs(t, err, discovery.ErrClosed)
 	})
 }

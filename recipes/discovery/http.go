@@ -212,7 +212,7 @@ type watchedBody struct {
 func (b *watchedBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	b.left -= int64(n)
-	ended := err == io.EOF //nolint:errorlint // as net/http compares it
+	ended := err == io.EOF // as net/http compares it
 	if (err != nil && !ended && !b.closed.Load()) || (b.sized && (b.left < 0 || (ended && b.left > 0))) {
 		b.broken.Store(true)
 	}

@@ -3,7 +3,7 @@ package discovery_test
 import (
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -40,7 +40,7 @@ func TestAFaultyRequestMakesNoInstanceDown(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		i, _ := serve(t, id, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 		server := httptest.NewUnstartedServer(nil)
-		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 		server.StartTLS()
 		t.Cleanup(server.Close)
 		port := server.Listener.Addr().(*net.TCPAddr).Port

@@ -104,7 +104,13 @@ type comparingIDs struct{ Candidates }
 
 func (c comparingIDs) at(index int) any { return c.ID(index) }
 
-func (c comparingIDs) find(id any, _ int) int { return c.Index(id.(string)) }
+func (c comparingIDs) find(held any, _ int) int {
+	id, ok := held.(string)
+	if !ok {
+		return -1 // of other candidates
+	}
+	return c.Index(id)
+}
 
 // DownInstancePolicy says when an instance is not used for a while. An instance that changes
 // counts as another one, as in Curator: it is up. One that goes and comes again unchanged is the

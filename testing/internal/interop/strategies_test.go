@@ -125,8 +125,7 @@ func (p *played) calls() string {
 	p.t.Helper()
 	const n = 1200
 	counts := map[string]int{}
-	var ids []string
-	ids = p.choose(n)
+	ids := p.choose(n)
 	for _, id := range ids {
 		counts[id]++
 	}
@@ -161,8 +160,10 @@ var steps = []struct {
 			p.write(fmt.Sprint("i", n), 8000+n)
 		}
 	}, map[string]string{"round robin": "all of 5", "random": "all of 5", "sticky": "another one of 5"}},
-	{"an error of the one that was chosen last", func(p *played) { p.note(p.last) },
-		map[string]string{"round robin": "all of 5", "random": "all of 5", "sticky": "the same of 5"}},
+	{
+		"an error of the one that was chosen last", func(p *played) { p.note(p.last) },
+		map[string]string{"round robin": "all of 5", "random": "all of 5", "sticky": "the same of 5"},
+	},
 	{"the second error of one", func(p *played) {
 		p.note("i0")
 		p.note("i0")
@@ -176,22 +177,28 @@ var steps = []struct {
 		p.note(p.last)
 		delete(p.want, p.last)
 	}, map[string]string{"round robin": "all of 3", "random": "all of 3", "sticky": "another one of 3"}},
-	{"another one comes", func(p *played) { p.write("a", 9000) },
-		map[string]string{"round robin": "all of 4", "random": "all of 4", "sticky": "the same of 4"}},
+	{
+		"another one comes", func(p *played) { p.write("a", 9000) },
+		map[string]string{"round robin": "all of 4", "random": "all of 4", "sticky": "the same of 4"},
+	},
 	{"one that is down goes and comes again unchanged", func(p *played) {
 		p.remove("i0")
 		p.write("i0", 8000)
 		delete(p.want, "i0")
 	}, map[string]string{"round robin": "all of 4", "random": "all of 4", "sticky": "the same of 4"}},
-	{"one that is down changes", func(p *played) { p.write("i0", 9001) },
-		map[string]string{"round robin": "all of 5", "random": "all of 5", "sticky": "the same of 5"}},
+	{
+		"one that is down changes", func(p *played) { p.write("i0", 9001) },
+		map[string]string{"round robin": "all of 5", "random": "all of 5", "sticky": "the same of 5"},
+	},
 	{"the one that was chosen last goes and comes again unchanged", func(p *played) {
 		port := p.want[p.last]
 		p.remove(p.last)
 		p.write(p.last, port)
 	}, map[string]string{"round robin": "all of 5", "random": "all of 5", "sticky": "the same of 5"}},
-	{"the one that was chosen last changes", func(p *played) { p.write(p.last, 9002) },
-		map[string]string{"round robin": "all of 5", "random": "all of 5", "sticky": "another one of 5"}},
+	{
+		"the one that was chosen last changes", func(p *played) { p.write(p.last, 9002) },
+		map[string]string{"round robin": "all of 5", "random": "all of 5", "sticky": "another one of 5"},
+	},
 	{"all go but for the one that was chosen last and one more", func(p *played) {
 		for more := 1; len(p.want) > 2; {
 			for id := range p.want {
