@@ -88,7 +88,10 @@ func consuming(open func(c *framework.Framework) (consume func(context.Context, 
 		go func() {
 			ended <- consume(ctx, func(context.Context, []byte) error { got <- struct{}{}; return nil })
 		}()
-		t.Cleanup(func() { stop(); <-ended })
+		t.Cleanup(func() {
+			stop()
+			require.Error(t, <-ended, "it was stopped")
+		})
 		return func(ctx context.Context) error {
 			if err := put(ctx); err != nil {
 				return err

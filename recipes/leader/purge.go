@@ -156,7 +156,7 @@ func (o *Once) deleteOlder(ctx context.Context, lease *locks.Lease, folder strin
 				old = append(old, path)
 			}
 		}
-		if err := deleteUnder(ctx, lease, old); err != nil {
+		if err := o.deleteUnder(ctx, lease, old); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ func (o *Once) deleteOlder(ctx context.Context, lease *locks.Lease, folder strin
 
 // deleteUnder deletes znodes in one transaction with a check of the lock. What has gone or
 // has got a child since it was looked at is left out.
-func deleteUnder(ctx context.Context, lease *locks.Lease, paths []string) error {
+func (o *Once) deleteUnder(ctx context.Context, lease *locks.Lease, paths []string) error {
 	for len(paths) > 0 {
 		ops := make([]framework.Op, len(paths))
 		for i, path := range paths {
@@ -179,7 +179,7 @@ func deleteUnder(ctx context.Context, lease *locks.Lease, paths []string) error 
 			return nil
 		}
 		if half := len(paths) / 2; half > 0 && errors.Is(err, framework.ErrTooLarge) {
-			if err := deleteUnder(ctx, lease, slices.Clone(paths[:half])); err != nil {
+			if err := o.deleteUnder(ctx, lease, slices.Clone(paths[:half])); err != nil {
 				return err
 			}
 			paths = paths[half:]

@@ -61,6 +61,7 @@ func TestSetsAfterARestore(t *testing.T) {
 		p.round().Sets["mutex-s"] = test.there
 		p.round().Faults = append(p.round().Faults, faultRecord{Fault: "N18", Start: at(50), End: at(62), Backup: at(50), Down: at(60)})
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if test.broken == "" {
 				kept(t, sets, p)
 				return

@@ -19,7 +19,7 @@ import (
 //
 // It is done as an operator must do it: no client gets in before the sessions of the backup
 // have ended. Otherwise a session would go on with ephemeral nodes that its client had deleted.
-func restoreServers(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
+func restoreServers(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	s := oneOf(random, c.ensemble.Servers()...)
 	record.Detail = fmt.Sprintf("all, as %v was", s)
 	backup := filepath.Join(c.folder, "backup-"+strconv.FormatInt(record.Start, 10))
