@@ -445,7 +445,7 @@ var frameworkMutants = []mutant{
 		dir:      "framework",
 		in:       "GzipCompressionProvider.Decompress",
 		old:      "data.ReadFrom(io.LimitReader(r, int64(limit)+1))",
-		new:      "data.ReadFrom(r); limit = max(limit, data.Len())",
+		new:      "data.ReadFrom(io.MultiReader(r)); limit = max(limit, data.Len())",
 		pkg:      "./framework",
 		test:     "^TestGzipCompressionProvider$",
 	},
