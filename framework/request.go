@@ -48,6 +48,8 @@ type call struct {
 	path string // as the caller named it
 	body []byte
 	common
+	maxReply int // above the client's limit, 0 for that
+
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
 	// newer is a request of ZooKeeper 3.6: a server that does not know it is remembered.
@@ -127,6 +129,7 @@ func (r *requests) sendAll(ctx context.Context, calls []*call) error {
 		}
 		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
 		sent[i].Joinable = c.isJoinable()
+		sent[i].MaxReply = c.maxReply
 		if session := cmp.Or(c.session, bound); session != nil {
 			sent[i].Session = session.ID()
 		}

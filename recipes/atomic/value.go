@@ -193,6 +193,7 @@ func (v *DistributedAtomicValue) promoted(ctx context.Context, next next, tries 
 	lockErr := v.cfg.lock.Do(ctx, func(ctx context.Context) error {
 		held = true
 		value, err = v.tries(ctx, next, tries, false)
+		v.written.Store(nil) // the next change must read, and so see those that wait for the lock
 		return err
 	})
 	if !held {
@@ -221,7 +222,7 @@ func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *in
 			return Value[[]byte]{}, errPromote
 		}
 		*tries++
-		value, err := v.try(ctx, next)
+		value, err := v.try(ctx, next, promote)
 		if !errors.Is(err, errCollision) {
 			v.pause.Store(int64(pause - pause/8)) // contention may have ended
 			return value, err
@@ -240,8 +241,9 @@ func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *in
 // errCollision ends a try that was overtaken by another process.
 var errCollision = errors.New("other processes were faster each time")
 
-// try computes and writes once, from the value that it has just written or that it reads.
-func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Value[[]byte], err error) {
+// try computes and writes once, from the value that it has just written or that it reads. If
+// promote is true, it ends with errPromote where other changes wait for the lock.
+func (v *DistributedAtomicValue) try(ctx context.Context, next next, promote bool) (value Value[[]byte], err error) {
 	session := v.cfg.client.Session()
 	if last := v.written.Swap(nil); last.mayBeFollowed(session) {
 		value.Pre = last.data
@@ -253,7 +255,12 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Valu
 		}
 	}
 	var stat *framework.Stat
-	if value.Pre, stat, err = v.read(ctx); err != nil {
+	if promote {
+		value.Pre, stat, err = v.readUnlessQueued(ctx)
+	} else {
+		value.Pre, stat, err = v.read(ctx)
+	}
+	if err != nil {
 		return value, err
 	}
 	if value.Post, err = next(value.Pre, stat != nil); err != nil {
@@ -293,6 +300,31 @@ func (v *DistributedAtomicValue) read(ctx context.Context) ([]byte, *framework.S
 		return nil, nil, nil
 	}
 	return data, &stat, err
+}
+
+// readUnlessQueued reads the value together with the queue of the lock, and returns errPromote
+// if there is one. Those that are in the queue have been overtaken often: a change that went
+// past them would be faster again, and they would wait without end.
+func (v *DistributedAtomicValue) readUnlessQueued(ctx context.Context) ([]byte, *framework.Stat, error) {
+	var (
+		stat   framework.Stat
+		queue  *framework.Stat
+		data   []byte
+		absent bool
+	)
+	err := v.cfg.client.Pipeline(ctx,
+		framework.ReadData(v.path, &data, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&absent)),
+		framework.ReadStat(v.cfg.lock.Path(), &queue))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case queue != nil && queue.NumChildren > 0:
+		return nil, nil, errPromote
+	case absent:
+		return nil, nil, nil
+	default:
+		return data, &stat, nil
+	}
 }
 
 // set writes on condition of the version.

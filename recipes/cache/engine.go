@@ -13,14 +13,13 @@ import (
 // An event is only a reason to read. The picture has only what was read, and the reads of one
 // path follow one another. ARCHITECTURE.md has the argument.
 type engine struct {
-	client     *framework.Framework
-	path       string
-	single     bool
-	compressed bool
-	log        *slog.Logger
-	picture    *picture
-	inbox      *inbox
-	telemetry  *telemetry
+	client    *framework.Framework
+	path      string
+	single    bool
+	log       *slog.Logger
+	picture   *picture
+	inbox     *inbox
+	telemetry *telemetry
 
 	nodes     map[string]*node
 	crowded   bool // there have been many nodes

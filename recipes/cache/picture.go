@@ -24,6 +24,7 @@ type picture struct {
 	known     *standardStorage // the Stats of what the storage has: itself, unless it is the caller's
 	listeners *listen.Set[Event]
 	telemetry *telemetry
+	inflated  *inflated // nil unless data is decompressed
 
 	mu          sync.Mutex // orders Notify and Add of the listeners
 	initialized bool
@@ -64,6 +65,9 @@ func (p *picture) put(data *ChildData, event EventType) {
 	if p.isCallers() {
 		p.known.Put(data)
 	}
+	if !p.known.withoutData || p.isCallers() {
+		p.inflated.set(data.Path, len(data.Data))
+	}
 	p.guarded(func() { e.Old = p.storage.Put(data) })
 	p.notify(e)
 }
@@ -96,6 +100,7 @@ func (p *picture) remove(path string) {
 	if p.isCallers() {
 		p.known.Remove(path)
 	}
+	p.inflated.set(path, 0)
 	p.guarded(func() { e.Old = p.storage.Remove(path) })
 	p.notify(e)
 }

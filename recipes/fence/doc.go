@@ -81,6 +81,18 @@
 // upper half of the greatest stored number (that is, the number shifted right by 32 bits).
 // For a standalone server, and where the files cannot be changed, set the stored numbers to 0.
 //
+// # Whom to trust
+//
+// Fencing stops holders that are late, not clients that lie. A receiver believes the token
+// that it is given: a client that sends 9223372036854775807 once has locked all later
+// holders out, until the stored number is reset by hand. So accept tokens only from clients
+// that may take the lock, and authenticate them before the token is looked at.
+//
+// Where other clients can reach the receiver, it checks with ZooKeeper. [Handler.Verify] is
+// asked about each token that is newer than all before it. The tokens of a lock that is held
+// are the Token of its Participants; a fixed limit would not do, as tokens rise with every
+// transaction of the ensemble and have no end that could be known before.
+//
 // # What the receiver has to keep
 //
 // The newest token must be as durable as what it protects, and be written together with

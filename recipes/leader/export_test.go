@@ -7,10 +7,24 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// PurgeOlderThan purges as a run of key does, with another retention.
-func (o *Once) PurgeOlderThan(ctx context.Context, key string, retention time.Duration) error {
+// PurgeOlderThan purges with another retention, which may be negative.
+func (o *Once) PurgeOlderThan(ctx context.Context, retention time.Duration) error {
 	o.cfg.retention = retention
-	return o.purge(ctx, key)
+	return o.Purge(ctx)
+}
+
+// NothingRetained makes every marker old.
+func NothingRetained() OnceOption {
+	return onceOptionFunc(func(c *onceConfig) error {
+		c.retention = -time.Hour
+		return nil
+	})
+}
+
+// NotDue makes the next purge a matter of the far future.
+func (o *Once) NotDue() *Once {
+	o.nextPurge = time.Now().Add(1000 * time.Hour)
+	return o
 }
 
 // ObserveAfter observes as an observer does that has reported a leader with this

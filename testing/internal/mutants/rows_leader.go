@@ -422,4 +422,15 @@ var leaderMutants = []mutant{
 		pkg:      "./recipes/leader",
 		test:     "^TestADoubtAboutTheMarkerStays$",
 	},
+	{
+		name:     "leader-once-purges-without-its-lock",
+		property: "A replica that has lost the lock of the purge deletes no marker that was written since.",
+		dir:      "recipes/leader",
+		in:       "(*Once).deleteUnder",
+		old:      "_, err := lease.Transact(ctx, ops...)",
+		new:      "_, err := o.client.Transact(ctx, ops...)",
+		pkg:      "./recipes/leader",
+		test:     "^TestOnePurgerAtATime$",
+		flags:    []string{"-short"},
+	},
 }

@@ -3,6 +3,17 @@ package main
 // valuesMutants are the mutants of recipes/atomic and recipes/shared.
 var valuesMutants = []mutant{
 	{
+		name:     "atomic-passes-the-queue",
+		property: "With a lock to promote to, every client makes progress.",
+		dir:      "recipes/atomic",
+		in:       "(*DistributedAtomicValue).readUnlessQueued",
+		old:      "queue != nil && queue.NumChildren > 0",
+		new:      "queue != nil && queue.NumChildren < 0",
+		pkg:      "./recipes/atomic",
+		test:     "^TestPromotionIsFair$",
+		flags:    []string{"-short"},
+	},
+	{
 		name:     "atomic-set-without-version",
 		property: "A change is applied only to the value that it was computed from.",
 		dir:      "recipes/atomic",
