@@ -70,6 +70,9 @@ func TestASlowListenerGetsTheNewestInstances(t *testing.T) {
 		require.Len(t, <-lists, 50)
 		synctest.Wait()
 		require.Empty(t, lists, "no list in between is told")
+		write(t, writer, "00", 1)
+		synctest.Wait()
+		require.Empty(t, lists, "the same data is no change")
 	})
 }
 
@@ -205,7 +208,10 @@ func TestOneBadInstance(t *testing.T) {
 			values, _ := measured(t, reader)
 			require.InDelta(t, 2, values["curator.discovery.left_out"], 0)
 			write(t, client, "bad", 2)
-			require.Eventually(t, func() bool { return len(told()) > 1 }, limit, time.Millisecond, "it is looked at again")
+			require.Eventually(t, func() bool {
+				values, _ := measured(t, reader)
+				return values["curator.discovery.left_out"] == 3 && len(told()) > 1
+			}, limit, time.Millisecond, "it is looked at again")
 			data, err := json.Marshal(map[string]any{"name": "orders", "id": "bad", "payload": payload})
 			require.NoError(t, err)
 			require.NoError(t, client.Set(withLimit(t), "/services/orders/bad", data))

@@ -77,7 +77,7 @@ var discoveryMutants = []mutant{
 		dir:      "recipes/discovery",
 		in:       "(*try).blames",
 		old:      "case phase == connecting || phase == sent:",
-		new:      "case true:",
+		new:      "case phase >= 0:",
 		pkg:      "./recipes/discovery",
 		test:     "^TestAFaultyRequestMakesNoInstanceDown$",
 	},
