@@ -23,6 +23,8 @@ func NothingRetained() OnceOption {
 
 // NotDue makes the next purge a matter of the far future.
 func (o *Once) NotDue() *Once {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.nextPurge = time.Now().Add(1000 * time.Hour)
 	return o
 }
