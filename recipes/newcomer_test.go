@@ -28,6 +28,7 @@ import (
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/migration"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/recipes/shared"
@@ -384,6 +385,15 @@ var newcomers = []newcomer{
 		t.Cleanup(v.Close)
 		return calling(func(ctx context.Context, _ *framework.Framework) error { return v.Start(ctx) })(t, c)
 	}},
+	{"migration.NewManager", calling(func(ctx context.Context, c *framework.Framework) error {
+		m, err := migration.NewManager(c, "/migrations/locks")
+		if err != nil {
+			return err
+		}
+		return m.Migrate(ctx, migration.Set{
+			ID: "a", MetadataPath: "/migrations/a", Migrations: []migration.Migration{{migration.Create("/migrated", nil)}},
+		})
+	})},
 	{"typed.NewNode", calling(func(ctx context.Context, c *framework.Framework) error {
 		n, err := typed.NewNode(c, "/typed", typed.JSON[string]())
 		if err == nil {
