@@ -145,7 +145,7 @@ func (f *Framework) createAll(ctx context.Context, mode CreateMode, path string,
 func (p *parents) create(ctx context.Context, full string) error {
 	node := p.request(full)
 	for {
-		err := p.f.exchange(ctx, node)
+		err := p.f.foundInstead(ctx, full, p.f.exchange(ctx, node))
 		switch {
 		case err == nil, isReply(err, ErrNodeExists):
 			return nil
@@ -162,6 +162,31 @@ func (p *parents) create(ctx context.Context, full string) error {
 			return err
 		}
 	}
+}
+
+// foundInstead turns the ErrNoAuth of a create into ErrNodeExists if the znode with this path
+// at the server exists. A server checks the permission to create before it looks for the
+// znode, so a client that may not create one could not use one that is there (CURATOR-728).
+func (f *Framework) foundInstead(ctx context.Context, full string, err error) error {
+	if !isReply(err, ErrNoAuth) {
+		return err
+	}
+	var e wire.Encoder
+	e.String(full)
+	e.Bool(false) // no watch
+	found := false
+	look := &call{
+		operation: opExists, path: f.root.own(full), body: e.Bytes(),
+		decode:  func(d *wire.Decoder) error { d.Stat(); found = d.Err() == nil; return nil },
+		refused: func(error) error { return nil }, // the create's error says more
+	}
+	if lookErr := f.exchange(ctx, look); lookErr != nil {
+		return lookErr
+	}
+	if found {
+		return &OpError{opCreate.name, f.root.own(full), ErrNodeExists}
+	}
+	return err
 }
 
 // WithoutContainerParents makes the client and its recipes create parents as persistent

@@ -145,6 +145,9 @@ func (c *creation) attempt(ctx context.Context) error {
 		if folder != "" {
 			c.learnOfParent(folder, err)
 		}
+		if !c.cfg.mode.isSequential() {
+			err = c.f.foundInstead(ctx, c.f.root.below(c.target), err)
+		}
 		switch {
 		case c.created != "" && c.parent != parentUnasked && c.cfg.siblings != nil:
 			return c.listAfter(ctx)

@@ -57,11 +57,22 @@ func (k *keeper) keep(ctx context.Context) {
 			k.fail(err)
 			attempt.Sleep(ctx, pause.Next())
 		default:
-			// A loop would ask again and again, and be refused again and again.
+			// The cause of a refusal, such as a quota, may end without an event.
 			k.fail(err)
-			k.wait(ctx, nil)
+			k.rest(ctx, err, &pause)
 		}
 	}
+}
+
+// rest waits after a refusal: for a reason to look at the znode again, or for a pause. As in
+// Curator, a missing permission is not tried again, and data that is too large stays so.
+func (k *keeper) rest(ctx context.Context, refused error, pause *attempt.Pause) {
+	if !errors.Is(refused, framework.ErrTooLarge) && !errors.Is(refused, framework.ErrNoAuth) {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, pause.Next())
+		defer stop()
+	}
+	k.wait(ctx, nil)
 }
 
 // wait blocks until there is a reason to look at the znode again.

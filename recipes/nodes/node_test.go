@@ -245,6 +245,29 @@ func protectedFolder(t *testing.T, client *framework.Framework, perms int32) {
 	require.NoError(t, err)
 }
 
+// A quota, or an error inside a server, ends without an event.
+func TestARefusedCreationIsTriedAgainAfterAPause(t *testing.T) {
+	for _, code := range []int32{-125, -1} {
+		inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+			node := newNode(t, client, framework.Ephemeral)
+			changes := changesOf(t, node)
+			left := 3
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if left == 0 || r.Path != path {
+					return zkserver.Pass
+				}
+				left--
+				return zkserver.FailWith(code)
+			})
+			require.NoError(t, node.Start())
+
+			require.Error(t, zktest.Await(t, changes, "the refusal").Err)
+			require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the znode"))
+			require.NoError(t, node.Err())
+		})
+	}
+}
+
 func TestAMissingPermissionToCreateIsReportedOnce(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		protectedFolder(t, client, zk.PermRead|zk.PermAdmin)

@@ -123,10 +123,11 @@ func TestARefusedTouchIsForgivenOnceItSucceeds(t *testing.T) {
 		changes := changesOf(t, node)
 		refused := false
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if refused || !strings.HasSuffix(r.Path, nodes.DefaultTouchName) {
+			// A refused create of what exists is followed by a write.
+			if refused || !strings.HasSuffix(r.Path, nodes.DefaultTouchName) || r.Op == zkserver.OpExists {
 				return zkserver.Pass
 			}
-			refused = true
+			refused = r.Op == zkserver.OpSetData
 			return zkserver.FailWith(-102) // NoAuth
 		})
 
