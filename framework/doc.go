@@ -166,9 +166,11 @@
 //	spans and measurements of verbs
 //	tracer and meter provider, callbacks  New, Start and Close            those calls
 //	Dialer, EnsembleProvider              the connecting goroutine        the next connection
+//	SASLMechanism                         a goroutine of its own          the connection, for 2/3 of the session timeout
 //
-// All of them may call the client, and all but those in the last two rows may close it. The
-// client recovers and logs a panic in the first three rows. It does not recover other panics.
+// All of them may call the client, and all but those in the last three rows may close it. The
+// client recovers and logs a panic in the first three rows and the last one. It does not recover
+// other panics.
 //
 // # Authentication and TLS
 //
@@ -183,6 +185,11 @@
 // certificate, the client:
 //
 //	framework.WithTLS(&tls.Config{RootCAs: authorities, Certificates: own})
+//
+// [WithSASL] proves an identity by SASL, with the mechanism [DigestMD5], or Kerberos from the module
+// framework/gssapi. It comes before all requests, and before the credentials of WithAuth:
+//
+//	framework.WithSASL(framework.DigestMD5("alice", password))
 //
 // If a server refuses a credential, the client ends: its state is [Lost], and every call
 // fails with [ErrAuthFailed]. Secrets never appear in logs or errors.
@@ -317,7 +324,7 @@
 //	getCurrentConfig                            Framework.Config, as the servers write it
 //	buildTemp (CuratorTempFramework)            none: Connect and Close
 //	threadFactory, waitForShutdownTimeoutMs     none: there are no threads, Close waits two seconds at most
-//	zkClientConfig, SASL                        none: WithTLS and WithAuth; no Kerberos or DIGEST-MD5
+//	zkClientConfig, SASL                        WithSASL, DigestMD5, and the module framework/gssapi
 //	dontUseContainerParents                     WithoutContainerParents, or by itself where a server has no containers
 //	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider, WithPathAttribute
 //	logging, getUnhandledErrorListenable        WithLogger

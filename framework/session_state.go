@@ -91,6 +91,7 @@ type tracker struct {
 	closed        bool
 	session       *Session      // the newest, nil before the first
 	readOnly      bool          // session was opened by a read-only server
+	refusal       string        // why the client had no access, since the last connection
 	server        string        // of the newest connection, as host:port
 	connected     chan struct{} // closed while there is a connection
 	timer         *time.Timer   // runs to the deadline of session
@@ -116,7 +117,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if t.closed {
 		return
 	}
-	t.server = h.Server
+	t.server, t.refusal = h.Server, ""
 	// A session that this client gave up is a new one, even if the server has kept it.
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
@@ -193,10 +194,18 @@ func (t *tracker) onExpired() {
 	t.endSession(ReasonSessionExpired)
 }
 
-func (t *tracker) onAuthFailed() {
+// onAuthFailed is called when the client has no access. A client that tries again meets the same
+// reason many times, so it is logged when it changes.
+func (t *tracker) onAuthFailed(why error, final bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.endSession(ReasonAuthFailed)
+	if text := why.Error(); !t.closed && t.refusal != text {
+		t.refusal = text
+		t.log.Error("zookeeper authentication failed", "error", why, "final", final)
+	}
+	if final {
+		t.endSession(ReasonAuthFailed)
+	}
 }
 
 // onResumed is called when the machine was suspended, which stops timers. It checks the

@@ -57,13 +57,13 @@ type Events interface {
 	// before its timer noticed. Unlike the others it may be called at any time.
 	Resumed()
 
-	// AuthFailed is called when a server has refused a credential. The connection ends,
-	// and the conduit makes no other.
-	AuthFailed(error)
+	// AuthFailed is called when a server has refused a credential, or there is none to
+	// present. The connection ends. If that is final, the conduit makes no other.
+	AuthFailed(err error, final bool)
 }
 
 // Config has the settings of a Conduit. Every field is required except Ensemble, Lookup,
-// Tick, Auth, ReadOnly and Suspended.
+// Tick, Auth, SASL, ReadOnly and Suspended.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
@@ -77,6 +77,7 @@ type Config struct {
 	Logger         *slog.Logger
 	Tick           time.Duration // the servers' tickTime, for calls that confirm
 	Auth           []Auth        // presented on every connection, in this order
+	SASL           *SASL         // goes before Auth
 	ReadOnly       bool          // servers without a quorum will do
 
 	// Suspended returns for how long the machine has been suspended since any moment in
@@ -102,11 +103,16 @@ type Conduit struct {
 	zkEvents <-chan zk.Event
 	watching sync.WaitGroup // of the clock
 
-	mu   sync.Mutex // guards conn
-	conn *conn
+	mu          sync.Mutex // guards what follows
+	conn        *conn
+	withoutSASL map[string]bool // servers that do not know it
+
+	authenticating chan struct{} // holds a value while an exchange is under way
+	demandsSASL    atomic.Bool   // a server takes no other request before the exchange is complete
 
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
-	refused       atomic.Bool // a server has refused a credential
+	refused       atomic.Bool // a server has refused a credential, for good
+	fresh         atomic.Bool // there is a new lease, and Connected has not been called since
 	readOnly      atomic.Bool // the newest session was opened by a read-only server
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
@@ -120,7 +126,7 @@ func New(cfg Config) *Conduit {
 	}
 	c := &Conduit{
 		cfg: cfg, clock: newClock(suspended, cfg.Events.Resumed),
-		hosts: hosts{ask: cfg.Ensemble},
+		hosts: hosts{ask: cfg.Ensemble}, authenticating: make(chan struct{}, 1),
 	}
 	c.connector = connector{
 		dial: cfg.Dial, lookup: cfg.Lookup, limit: cfg.ConnectTimeout,
@@ -307,7 +313,7 @@ func (c *Conduit) current() *conn {
 
 func (c *Conduit) isConnected() bool {
 	conn := c.current()
-	return conn != nil && conn.isOpen()
+	return conn != nil && conn.isLive()
 }
 
 // usable returns the connection for calls.
