@@ -75,7 +75,7 @@ type digestExchange struct {
 func (x *call) sasl() code {
 	x.outside = true
 	token := x.in.buffer()
-	if token == nil || x.in.bad || x.c.digest.done {
+	if token == nil || x.in.bad {
 		x.s.cut(x.c)
 		return codeMarshalling
 	}
@@ -84,7 +84,11 @@ func (x *call) sasl() code {
 		return codeOK
 	}
 	answer, err := x.saslStep(token)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoUser):
+		x.s.cut(x.c) // ZooKeeper fails on it
+		return codeMarshalling
+	case err != nil:
 		x.s.log.Warn("SASL refused", "client", x.c.remote(), "error", err)
 		x.end, x.nullBody = true, true
 		if x.s.cfg.saslRequired {
@@ -99,10 +103,10 @@ func (x *call) sasl() code {
 // saslStep returns the challenge first, and the server's proof for the right response to it.
 func (x *call) saslStep(token []byte) ([]byte, error) {
 	d := &x.c.digest
-	if d.nonce == "" {
-		if len(token) > 0 {
-			return nil, errors.New("DIGEST-MD5 has no initial response")
-		}
+	if d.done {
+		return nil, errors.New("a token after the exchange")
+	}
+	if d.nonce == "" { // whatever the token says: DIGEST-MD5 has no initial response
 		var nonce [24]byte
 		rand.Read(nonce[:]) // never returns an error
 		d.nonce = hex.EncodeToString(nonce[:])
@@ -130,7 +134,11 @@ func (x *call) saslStep(token []byte) ([]byte, error) {
 // digestResponse is what a client sends (RFC 2831, section 2.1.2).
 type digestResponse struct {
 	user, realm, nonce, cnonce, response string
+
+	authzid string // another identity that the client asks for, which ZooKeeper does not give it
 }
+
+var errNoUser = errors.New("a response without username")
 
 func parseDigestResponse(token []byte) (r digestResponse, err error) {
 	if len(token) > maxDigestResponse {
@@ -144,7 +152,7 @@ func parseDigestResponse(token []byte) (r digestResponse, err error) {
 	if utf8 && !strings.EqualFold(charset, "utf-8") {
 		return r, errors.New("another charset than utf-8")
 	}
-	r = digestResponse{user: d["username"], realm: d["realm"], nonce: d["nonce"], cnonce: d["cnonce"], response: d["response"]}
+	r = digestResponse{user: d["username"], realm: d["realm"], nonce: d["nonce"], cnonce: d["cnonce"], response: d["response"], authzid: d["authzid"]}
 	if !utf8 {
 		r.user = fromLatin1(r.user)
 	}
@@ -152,8 +160,10 @@ func parseDigestResponse(token []byte) (r digestResponse, err error) {
 	switch {
 	case given && qop != "auth":
 		return r, errors.New("another qop than auth")
-	case r.user == "", r.cnonce == "", r.response == "":
-		return r, errors.New("a response without username, cnonce or response")
+	case r.user == "":
+		return r, errNoUser
+	case r.cnonce == "", r.response == "":
+		return r, errors.New("a response without cnonce or response")
 	case r.realm != saslRealm:
 		return r, errors.New("another realm")
 	case d["nc"] != "00000001":
@@ -167,7 +177,11 @@ func parseDigestResponse(token []byte) (r digestResponse, err error) {
 // key is the hash of A1.
 func (r digestResponse) key(password string) string {
 	secret := md5.Sum([]byte(toLatin1(r.user) + ":" + r.realm + ":" + toLatin1(password)))
-	return hexMD5(string(secret[:]) + ":" + r.nonce + ":" + r.cnonce)
+	a1 := string(secret[:]) + ":" + r.nonce + ":" + r.cnonce
+	if r.authzid != "" {
+		a1 += ":" + r.authzid
+	}
+	return hexMD5(a1)
 }
 
 // value is the response-value for an A2.
