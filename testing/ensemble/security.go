@@ -137,3 +137,16 @@ func (s *Server) jaasFile() string { return filepath.Join(s.dir, "jaas.conf") }
 func (s *Server) writeJAAS(text string) error {
 	return writeFiles(map[string]string{s.jaasFile(): strings.ReplaceAll(text, "_HOST", s.ip)})
 }
+
+// WithKerberos makes every server know SASL by the mechanism GSSAPI, as the principal zookeeper/address@realm, where the address is
+// the server's without the port. The keys of these principals are in the file keytab. krb5conf is the path of krb5.conf.
+func WithKerberos(krb5conf, keytab, realm string) Option {
+	return optionFunc(func(s *settings) error {
+		if krb5conf == "" || keytab == "" || realm == "" || strings.ContainsAny(keytab+realm, "\"\\\r\n") {
+			return errors.New("ensemble: Kerberos without krb5.conf, keytab or realm, or with one that a JAAS file cannot have")
+		}
+		s.properties["java.security.krb5.conf"] = krb5conf
+		return WithJAAS(fmt.Sprintf("Server {\n  com.sun.security.auth.module.Krb5LoginModule required\n  useKeyTab=true keyTab=\"%s\""+
+			"\n  storeKey=true useTicketCache=false principal=\"zookeeper/_HOST@%s\";\n};\n", keytab, realm)).apply(s)
+	})
+}
