@@ -251,7 +251,7 @@
 // The session state is the number of a [ConnectionState]; curator.state is the name of the
 // state that was entered. An operation is a call of a verb with all its retries: create,
 // delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL, set
-// ACL, reconfig, ephemerals, all children number, or pipeline for several reads in one
+// ACL, reconfig, ephemerals, all children number, who am I, or pipeline for several reads in one
 // write. Calls refused for their arguments are not measured, and
 // background deletions appear only in curator.cleanup.pending. error.type is an
 // [ErrorType]; successful operations have none.
@@ -265,7 +265,8 @@
 //	get access control list,
 //	set access control list,
 //	reconfigure ensemble,
-//	list ephemerals, count descendants
+//	list ephemerals, count descendants,
+//	list identities
 //
 // All are client spans. The status is an error with the error.type, except for the ordinary
 // answers of a server about znodes: no_node, node_exists, bad_version, not_empty. No
@@ -300,7 +301,8 @@
 //     deleted by then goes with the session.
 //   - Servers before ZooKeeper 3.5 lack requests that this package uses. Servers before 3.6
 //     also lack persistent watches, [Framework.Ephemerals] and
-//     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there.
+//     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there. So does
+//     [Framework.WhoAmI] before 3.7.
 //
 // # From Curator
 //
@@ -378,6 +380,7 @@
 //	  .joining, .leaving                        Joining, Leaving
 //	  .withNewMembers, .fromConfig              WithNewMembers, FromConfig
 //	getEphemerals, getAllChildrenNumber (Java)  Framework.Ephemerals, AllChildrenNumber
+//	whoAmI (Java)                               Framework.WhoAmI; Health has it with WithSASL
 //	compressed(), decompressed()                Compressed, Decompressed
 //	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync

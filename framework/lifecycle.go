@@ -200,6 +200,10 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.watches.OnConnected(h.Endpoint)
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
+	if f := e.base; e.cfg.sasl != nil {
+		connection := e.tracker.connectionNumber() // no other comes before this returns
+		f.background.start(func() { f.learnIdentities(connection) })
+	}
 }
 
 func (e *events) Resumed() { e.tracker.onResumed() }

@@ -60,19 +60,19 @@ func TestDigestChallenges(t *testing.T) {
 // TestBadDigestChallenges: each has an error that says what is wrong, and shows nothing of the password.
 func TestBadDigestChallenges(t *testing.T) {
 	for challenge, want := range map[string]string{
-		"":                                          "0 times nonce",
-		`nonce="",algorithm=md5-sess`:               "an empty nonce",
-		`nonce=a,nonce=b,algorithm=md5-sess`:        "2 times nonce",
-		`nonce=a`:                                   "0 times algorithm",
-		`nonce=a,algorithm=sha`:                     "another algorithm",
+		"":                                   "0 times nonce",
+		`nonce="",algorithm=md5-sess`:        "an empty nonce",
+		`nonce=a,nonce=b,algorithm=md5-sess`: "2 times nonce",
+		`nonce=a`:                            "0 times algorithm",
+		`nonce=a,algorithm=sha`:              "another algorithm",
 		`nonce=a,algorithm=md5-sess,charset=ebcdic`: "another charset",
 		`nonce=a,algorithm=md5-sess,qop="auth-int"`: "qop=auth",
-		`nonce="a`:                                  "without an end",
-		`nonce="a\`:                                 "without an end",
-		`nonce="a"b,algorithm=md5-sess`:             "between a quoted value",
-		`nonce`:                                     "without a name or a value",
-		`="a"`:                                      "without a name or a value",
-		"nonce=" + strings.Repeat("a", 2048):        "at most 2048",
+		`nonce="a`:                           "without an end",
+		`nonce="a\`:                          "without an end",
+		`nonce="a"b,algorithm=md5-sess`:      "between a quoted value",
+		`nonce`:                              "without a name or a value",
+		`="a"`:                               "without a name or a value",
+		"nonce=" + strings.Repeat("a", 2048): "at most 2048",
 	} {
 		_, answer, err := answerTo(t, challenge)
 		require.ErrorContains(t, err, want, challenge)

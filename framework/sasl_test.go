@@ -243,3 +243,31 @@ func TestSASLOptions(t *testing.T) {
 		require.NotContains(t, err.Error(), "wonderland")
 	}
 }
+
+// TestWhoAmI: all identities of a connection, which Health knows as well, and an error from a server that is too old.
+func TestWhoAmI(t *testing.T) {
+	eachSASLServer(t, func(t *testing.T, server saslServer) {
+		proxy := zktest.NewProxy(t, server.addr)
+		f := zktest.Client(t, proxy.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")),
+			framework.WithAuth("digest", []byte("bob:x")))
+		want := []framework.Identity{{"sasl", "alice"}, {"digest", "bob"}, {"ip", "127.0.0.1"}}
+		for range 2 {
+			found, err := f.WhoAmI(t.Context())
+			require.NoError(t, err)
+			require.ElementsMatch(t, want, found)
+			require.Eventually(t, func() bool { return len(f.Health().Identities) == len(want) }, time.Minute, time.Millisecond)
+			require.ElementsMatch(t, want, f.Health().Identities)
+			said, err := f.Health().MarshalJSON()
+			require.NoError(t, err)
+			require.Contains(t, string(said), `"sasl:alice"`)
+			proxy.Cut()
+		}
+	})
+	old := zktest.Client(t, zktest.NewServer(t, zkserver.WithVersion("3.6.3"), zkserver.WithSASLUsers(saslUsers)),
+		framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	_, err := old.WhoAmI(t.Context())
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	require.ErrorContains(t, err, "ZooKeeper 3.7 or later")
+	require.Nil(t, old.Health().Identities)
+	require.Equal(t, framework.Connected, old.State(), "nothing was sent that it does not know")
+}

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,8 @@ type tracker struct {
 	closed        bool
 	session       *Session      // the newest, nil before the first
 	readOnly      bool          // session was opened by a read-only server
+	connection    int64         // the number of the newest
+	identities    []Identity    // of that one, if they are known
 	refusal       string        // why the client had no access, since the last connection
 	server        string        // of the newest connection, as host:port
 	connected     chan struct{} // closed while there is a connection
@@ -118,6 +121,8 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		return
 	}
 	t.server, t.refusal = h.Server, ""
+	t.connection++
+	t.identities = nil
 	// A session that this client gave up is a new one, even if the server has kept it.
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
@@ -152,9 +157,33 @@ func (t *tracker) replaceSession() {
 	t.endSession(ReasonLeaseEnd)
 }
 
+// connectionNumber returns the number of the newest connection.
+func (t *tracker) connectionNumber() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.connection
+}
+
+// setIdentities stores the identities of a connection, unless there is a newer one.
+func (t *tracker) setIdentities(connection int64, found []Identity) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if connection == t.connection {
+		t.identities = found
+	}
+}
+
+// knownIdentities returns the identities of the newest connection, nil if they are not known.
+func (t *tracker) knownIdentities() []Identity {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.identities)
+}
+
 func (t *tracker) onDisconnected(reason error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.identities = nil
 	t.holdCalls()
 	if t.closed {
 		return

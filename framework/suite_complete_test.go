@@ -41,6 +41,7 @@ var elsewhere = map[string]string{
 	"Framework.MeterProvider":    "TestWithoutProvidersNothingIsTold: it asks no server",
 	"Framework.ServerAttributes": "TestTelemetryOfVerbs: it is told of by spans",
 	"Framework.TracerProvider":   "TestWithoutProvidersNothingIsTold: it asks no server",
+	"Framework.WhoAmI":           "TestWhoAmI: it takes a server with users",
 	"JoinPath":                   "TestJoinAndSplit: it asks no server",
 	"NewCircuitBreakingConnectionStateListener": "TestACircuitBreakerOnAClient: it takes outages",
 	"NewDynamicEnsembleProvider":                "TestAProviderIsAskedBeforeEachRound: it takes several servers",

@@ -218,16 +218,17 @@ func (c *Conduit) QuorumDeadline() time.Time {
 }
 
 // CheckVersion returns a [TooOldError] if the server of the newest connection is known to
-// be older than ZooKeeper 3.6. A server cuts the connection when it does not know a
+// be older than a version of ZooKeeper, which is 3.6 or later. For a version after 3.6, a server of
+// unknown version counts as older. A server cuts the connection when it does not know a
 // request, so the first call on each connection asks for its version. The wait for the
 // answer ends with the context, with the connection, and after a sixth of the session
 // timeout: the version is unknown then.
-func (c *Conduit) CheckVersion(ctx context.Context) error {
+func (c *Conduit) CheckVersion(ctx context.Context, major, minor int) error {
 	conn := c.current()
 	if conn == nil {
 		return notSent(ErrNotConnected)
 	}
-	return conn.checkVersion(ctx)
+	return conn.checkVersion(ctx, major, minor)
 }
 
 // NoteTooOld remembers that a server, named as by Handshake.Endpoint, has refused a request as
