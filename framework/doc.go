@@ -251,7 +251,7 @@
 // The session state is the number of a [ConnectionState]; curator.state is the name of the
 // state that was entered. An operation is a call of a verb with all its retries: create,
 // delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL, set
-// ACL, reconfig, ephemerals, all children number, who am I, or pipeline for several reads in one
+// ACL, reconfig, ephemerals, all children number, identities, or pipeline for several reads in one
 // write. Calls refused for their arguments are not measured, and
 // background deletions appear only in curator.cleanup.pending. error.type is an
 // [ErrorType]; successful operations have none.

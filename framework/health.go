@@ -18,9 +18,9 @@ type Health struct {
 	// connect, a [*LostError], [ErrAuthFailed] or [ErrClosed].
 	Err error
 
-	// Identities are those of the connection, in no particular order, if it was made [WithSASL] and
-	// the server has said which; see [Framework.WhoAmI]. They are known a moment after the
-	// connection is made, and nil while there is none.
+	// Identities are the identities of the connection, in no particular order, if it was made
+	// [WithSASL] and the server has named them; see [Framework.WhoAmI]. They are known a moment
+	// after the connection is made, and nil without one.
 	Identities []Identity
 
 	// PendingCleanups is the number of deletions that go on in the background (see

@@ -124,7 +124,7 @@ func TestWithRetryOnEveryVerb(t *testing.T) {
 			_, err := f.AllChildrenNumber(ctx, "/a", o)
 			return err
 		},
-		"who am I": func(ctx context.Context, o framework.RetryOption) error {
+		"identities": func(ctx context.Context, o framework.RetryOption) error {
 			_, err := f.WhoAmI(ctx, o)
 			return err
 		},
