@@ -142,6 +142,9 @@ func (c *rawClient) refusal(tb testing.TB, token string) string {
 	if err != nil {
 		return "hung up"
 	}
+	if reply.err == 0 {
+		return "accepted"
+	}
 	c.hungUp(tb)
 	return fmt.Sprintf("%d %d %x", reply.err, reply.zxid, reply.fields.b)
 }

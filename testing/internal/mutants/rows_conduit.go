@@ -2,6 +2,16 @@ package main
 
 var conduitMutants = []mutant{
 	{
+		name:     "framework-request-before-sasl",
+		property: "No request of the client leaves, and it does not count as connected, before the exchange of SASL is complete.",
+		dir:      "framework/internal/conduit",
+		in:       "(*conn).establish",
+		old:      "go c.authenticate(h)\n\t\treturn",
+		new:      "go c.authenticate(h)",
+		pkg:      "./framework/internal/conduit",
+		test:     "^TestTheExchangeComesFirst$",
+	},
+	{
 		name:     "framework-request-after-close",
 		property: "A call that comes after the end of the session is refused at once.",
 		dir:      "framework/internal/conduit",
