@@ -55,10 +55,10 @@ type SASLExchange interface {
 // server. During the exchange pings keep the session, unless the server accepts none before the
 // exchange is complete.
 //
-// A refusal ends the client as the refusal of a credential does, see [WithAuth]: calls fail with
-// [ErrAuthFailed], and [Connect] returns it at once. If the credentials may change (see
-// [SASLMechanism].Renews), only Connect fails, and a client that runs tries again with growing
-// pauses of up to 30 s. A server that does not know SASL costs its connection, and ends the client
+// [Connect] returns a refusal at once, with [ErrAuthFailed]. A client that runs tries the other servers, and
+// ends when all have refused it, as after the refusal of a credential (see [WithAuth]). If the credentials
+// may change (see [SASLMechanism].Renews) it does not end, and tries again with growing pauses of up
+// to 30 s. A server that does not know SASL costs its connection, and ends a client, and Connect,
 // only when no server of the ensemble does. Each reason is logged once, and never a secret.
 func WithSASL(mechanism SASLMechanism) Option {
 	return optionFunc(func(c *config) error {

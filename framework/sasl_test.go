@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -270,4 +271,88 @@ func TestWhoAmI(t *testing.T) {
 	require.ErrorContains(t, err, "ZooKeeper 3.7 or later")
 	require.Nil(t, old.Health().Identities)
 	require.Equal(t, framework.Connected, old.State(), "nothing was sent that it does not know")
+}
+
+// frameOf is a reply with a token, as it goes over the wire.
+func frameOf(xid int32, token string) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(20+len(token)))
+	b = binary.BigEndian.AppendUint32(b, uint32(xid))
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(token)))
+	return append(b, token...)
+}
+
+// TestEveryFaultOfAnExchange: the client connects by another try, with the session that it has, and says nothing to the program
+// before.
+func TestEveryFaultOfAnExchange(t *testing.T) {
+	for name, fault := range map[string]func(nth int) zkserver.Fault{
+		"lost":            func(int) zkserver.Fault { return zkserver.LoseRequest },
+		"reply lost":      func(int) zkserver.Fault { return zkserver.LoseReply },
+		"never answered":  func(int) zkserver.Fault { return zkserver.NeverAnswer },
+		"without a reply": func(int) zkserver.Fault { return zkserver.ApplyNeverAnswer },
+		"late":            func(int) zkserver.Fault { return zkserver.Delay(2 * time.Second) },
+		"refused once":    func(int) zkserver.Fault { return zkserver.FailWith(-127) },
+		"malformed":       func(nth int) zkserver.Fault { return zkserver.RespondWith(frameOf(int32(-999-nth), "nonce=")) },
+		"of another":      func(nth int) zkserver.Fault { return zkserver.RespondWith(frameOf(int32(-1000-nth), "rspauth=")) },
+	} {
+		for nth := range 2 {
+			t.Run(name, func(t *testing.T) {
+				inMemory(t, func(t *testing.T, n *memnet) {
+					require.NoError(t, n.server.SetSASLUsers(saslUsers))
+					f := n.client(t, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+					states, session := recordStates(f), f.Session()
+					n.server.Intercept(zkserver.Nth(nth+1, zkserver.OpSASL, fault(nth+1)))
+					n.cut()
+					states.expect(t, framework.Suspended, framework.Reconnected)
+					_, err := f.Create(t.Context(), "/mine", nil, framework.WithACL(saslCreatorOnly("alice")...))
+					require.NoError(t, err)
+					require.Same(t, session, f.Session())
+				})
+			})
+		}
+	}
+}
+
+// TestConnectThatEndsDuringAnExchange: no session is left at the server.
+func TestConnectThatEndsDuringAnExchange(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers))
+	ctx, cancel := context.WithCancel(t.Context())
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpSASL {
+			cancel()
+			return zkserver.NeverAnswer
+		}
+		return zkserver.Pass
+	})
+	_, err := framework.Connect(ctx, server.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, server.Stats().Sessions)
+}
+
+// slowMechanism takes its time before each exchange.
+type slowMechanism struct {
+	framework.SASLMechanism
+	takes time.Duration
+}
+
+func (m slowMechanism) Start(ctx context.Context, server framework.SASLServer) (framework.SASLExchange, error) {
+	select {
+	case <-time.After(m.takes):
+		return m.SASLMechanism.Start(ctx, server)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// TestASlowMechanism: one that takes longer than the time between pings connects to servers that take no ping before the end of
+// the exchange.
+func TestASlowMechanism(t *testing.T) {
+	eachSASLServer(t, func(t *testing.T, server saslServer) {
+		const timeout = 1500 * time.Millisecond
+		f := zktest.Client(t, server.addr, framework.WithSessionTimeout(timeout),
+			framework.WithSASL(slowMechanism{framework.DigestMD5("alice", "wonderland"), timeout / 2}))
+		_, err := f.Exists(t.Context(), "/")
+		require.NoError(t, err)
+	})
 }

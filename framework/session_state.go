@@ -94,7 +94,7 @@ type tracker struct {
 	readOnly      bool          // session was opened by a read-only server
 	connection    int64         // the number of the newest
 	identities    []Identity    // of that one, if they are known
-	refusal       string        // why the client had no access, since the last connection
+	refusals      []string      // that were logged since the last connection
 	server        string        // of the newest connection, as host:port
 	connected     chan struct{} // closed while there is a connection
 	timer         *time.Timer   // runs to the deadline of session
@@ -120,7 +120,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if t.closed {
 		return
 	}
-	t.server, t.refusal = h.Server, ""
+	t.server, t.refusals = h.Server, nil
 	t.connection++
 	t.identities = nil
 	// A session that this client gave up is a new one, even if the server has kept it.
@@ -223,13 +223,17 @@ func (t *tracker) onExpired() {
 	t.endSession(ReasonSessionExpired)
 }
 
+// maxRefusals bounds the refusals that are logged between two connections.
+const maxRefusals = 16
+
 // onAuthFailed is called when the client has no access. A client that tries again meets the same
-// reason many times, so it is logged when it changes.
+// reasons many times, so each is logged once.
 func (t *tracker) onAuthFailed(why error, final bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if text := why.Error(); !t.closed && t.refusal != text {
-		t.refusal = text
+	// Servers and tickets may have texts of their own, but not any number of them.
+	if text := why.Error(); !t.closed && !slices.Contains(t.refusals, text) && (final || len(t.refusals) < maxRefusals) {
+		t.refusals = append(t.refusals, text)
 		t.log.Error("zookeeper authentication failed", "error", why, "final", final)
 	}
 	if final {

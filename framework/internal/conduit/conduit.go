@@ -103,10 +103,10 @@ type Conduit struct {
 	zkEvents <-chan zk.Event
 	watching sync.WaitGroup // of the clock
 
-	mu          sync.Mutex // guards what follows
-	conn        *conn
-	withoutSASL map[string]bool // servers that do not know it
+	mu   sync.Mutex // guards conn
+	conn *conn
 
+	refusals       refusals
 	authenticating chan struct{} // holds a value while an exchange is under way
 	demandsSASL    atomic.Bool   // a server takes no other request before the exchange is complete
 

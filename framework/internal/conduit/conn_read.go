@@ -321,7 +321,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 		for _, call := range request.calls() {
 			c.settle(call, reply, failure)
 		}
-		return nil, c.receiveDemand()
+		return nil, c.receiveDemand(request.op)
 	}
 	if request.joined != nil {
 		c.receiveJoined(request.joined, reply, failure)
@@ -384,6 +384,9 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 		c.behind = false
 		c.owner.seen.unproved.Store(false)
 	case !c.behind:
+		if c.admitted {
+			c.owner.refusals.forget(c.to.server)
+		}
 		// This server sent the events, so it has applied their transactions, and its
 		// replies name one that is as new.
 		c.owner.seen.unproved.Store(false)

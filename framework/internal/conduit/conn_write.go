@@ -140,7 +140,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 }
 
 func (c *conn) takeBatchLocked(now time.Time) (batch []byte, by time.Time) {
-	if c.closing {
+	if c.closing || !c.open {
 		return nil, time.Time{}
 	}
 	batch = c.credentials.present(c.batch[:0])

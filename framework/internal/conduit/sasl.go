@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -221,21 +224,19 @@ func (c *conn) failExchange(err error) {
 }
 
 // refused returns the error with which the connection must end, and reports it if it is a refusal;
-// callers hold dispatch. A server without SASL may be the only one of its kind.
+// callers hold dispatch.
 func (c *conn) refused(err error) error {
-	sasl := c.owner.cfg.SASL
 	without := errors.Is(err, ErrNoSASL)
 	refused := without || errors.As(err, new(refusal))
 	err = c.exchangeError(err)
 	if !refused {
 		return err
 	}
-	final := !sasl.Renews
-	if without {
-		final = c.owner.noteWithoutSASL(c.to.server)
-	} else {
+	if !without {
 		c.owner.hosts.noteRefusal()
 	}
+	// Other credentials do not help where there is no SASL.
+	final := (without || !c.owner.cfg.SASL.Renews) && c.owner.refusals.note(c.to.server, c.owner.hosts.all())
 	c.end(fmt.Errorf("%s: %w", c.to.server, err), final)
 	return err
 }
@@ -249,26 +250,36 @@ func (c *conn) end(err error, final bool) {
 	c.owner.cfg.Events.AuthFailed(err, final)
 }
 
-// noteWithoutSASL notes that a server does not know SASL, and reports whether that is true of all.
-func (c *Conduit) noteWithoutSASL(server string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.withoutSASL == nil {
-		c.withoutSASL = make(map[string]bool)
-	}
-	c.withoutSASL[server] = true
-	for _, server := range c.hosts.all() {
-		if !c.withoutSASL[server] {
-			return false
-		}
-	}
-	return true
+// refusals are the servers that have refused the client, and have not served it since. Servers that are
+// given another configuration one by one may differ, so the client ends only when all have.
+type refusals struct {
+	some atomic.Bool // by is not empty
+
+	mu sync.Mutex
+	by map[string]bool
 }
 
-func (c *Conduit) noteSASL(server string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.withoutSASL, server)
+// note notes a refusal, and reports whether all servers have refused.
+func (r *refusals) note(server string, all []string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by == nil {
+		r.by = make(map[string]bool)
+	}
+	r.by[server] = true
+	r.some.Store(true)
+	return !slices.ContainsFunc(all, func(server string) bool { return !r.by[server] })
+}
+
+// forget notes that a server serves the client.
+func (r *refusals) forget(server string) {
+	if !r.some.Load() {
+		return // the usual case takes no lock
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.by, server)
+	r.some.Store(len(r.by) > 0)
 }
 
 // admitAuthenticated opens the connection for calls after the exchange.
@@ -278,7 +289,7 @@ func (c *conn) admitAuthenticated(h Handshake) error {
 	if c.failed {
 		return net.ErrClosed
 	}
-	c.owner.noteSASL(c.to.server)
+	c.owner.refusals.forget(c.to.server)
 	c.owner.hosts.noteAdmission()
 	c.admit(h)
 	c.queue.Lock()
@@ -312,12 +323,16 @@ func (c *conn) holdsPingLocked(op int32) bool {
 
 // receiveDemand handles the answer of a server that serves no client without an identity, after which it
 // hangs up. Callers hold dispatch.
-func (c *conn) receiveDemand() error {
-	c.owner.demandsSASL.Store(true)
-	if !c.admitted {
+func (c *conn) receiveDemand(op int32) error {
+	switch {
+	case c.admitted:
+		err := errors.New("the server serves only clients that have authenticated by SASL, or by another of its schemes (enforce.auth.schemes)")
+		c.end(fmt.Errorf("%s: %w", c.to.server, err), c.owner.refusals.note(c.to.server, c.owner.hosts.all()))
+		return err
+	case op == wire.OpPing:
+		c.owner.demandsSASL.Store(true)
 		return c.exchangeError(errors.New("the exchange has taken longer than a third of the session timeout, and the server takes no ping before its end: the next pings wait"))
+	default:
+		return c.exchangeError(errors.New("the server takes no other request before the end of the exchange"))
 	}
-	err := errors.New("the server serves only clients that have authenticated by SASL, or by another of its schemes (enforce.auth.schemes)")
-	c.end(fmt.Errorf("%s: %w", c.to.server, err), true)
-	return err
 }

@@ -282,24 +282,47 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOneServerWithoutSASL: it costs its connection, and the others serve.
-func TestOneServerWithoutSASL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		_, told := open(t, n, withSASL, func(c *conduit.Config) { c.Servers = []string{"a:1", "b:1"} })
-		p := <-n.peers
-		p.accept(0x51, sessionTimeout)
-		p.challenge("", nil)
-		require.Equal(t, "refused", <-told.told)
-		other := <-n.peers
-		require.NotEqual(t, p.address, other.address)
-		other.accept(0x51, sessionTimeout)
-		other.acceptPingPong()
-		require.Contains(t, <-told.told, "connected")
-	})
+// TestServersThatDiffer: a server that refuses, or does not know SASL, costs its connection while another serves. When all have
+// refused, that is the end.
+func TestServersThatDiffer(t *testing.T) {
+	for name, refuse := range map[string]func(p *peer){
+		"no SASL":     func(p *peer) { p.challenge("", nil) },
+		"auth failed": func(p *peer) { p.reply((<-p.frames).xid, 0, -115, tokenBody(nil)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork(t)
+				_, told := open(t, n, withSASL, func(c *conduit.Config) { c.Servers = []string{"a:1", "b:1"} })
+				next := func() *peer {
+					p := <-n.peers
+					p.accept(0x51, sessionTimeout)
+					return p
+				}
+				first := next()
+				refuse(first)
+				require.Equal(t, "refused", <-told.told)
+				second := next()
+				require.NotEqual(t, first.address, second.address)
+				second.acceptPingPong()
+				require.Contains(t, <-told.told, "connected")
+				require.NoError(t, second.Close())
+				require.Equal(t, "disconnected", <-told.told)
+
+				third := next() // the one that has refused already, or the one that has not
+				refuse(third)
+				if third.address == first.address {
+					require.Equal(t, "refused", <-told.told)
+					refuse(next())
+				}
+				require.Equal(t, "auth failed", <-told.told)
+				time.Sleep(time.Hour)
+				require.Empty(t, n.peers)
+			})
+		})
+	}
 }
 
-// TestAClientWithoutSASLWhereItIsDemanded: the call says so, and the client ends.
+// TestAClientWithoutSASLWhereItIsDemanded: the call says so, and the client ends if it is so at all servers.
 func TestAClientWithoutSASLWhereItIsDemanded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
@@ -311,6 +334,25 @@ func TestAClientWithoutSASLWhereItIsDemanded(t *testing.T) {
 		require.EqualValues(t, -124, outcome.reply.Code)
 		require.Equal(t, "auth failed", <-told.told)
 		require.Equal(t, "disconnected", <-told.told)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		c, told := open(t, n, func(c *conduit.Config) { c.Servers = []string{"a:1", "b:1"} })
+		refused := make(map[string]bool)
+		for {
+			p := <-n.peers
+			p.accept(0x51, sessionTimeout)
+			require.Contains(t, <-told.told, "connected")
+			done := start(t.Context(), c, &conduit.Call{Op: 3})
+			p.reply((<-p.frames).xid, 0, -124, nil)
+			<-done
+			if refused[p.address] = true; len(refused) == 2 {
+				require.Equal(t, "auth failed", <-told.told)
+				return
+			}
+			require.Equal(t, "refused", <-told.told)
+			require.Equal(t, "disconnected", <-told.told)
+		}
 	})
 }
 
