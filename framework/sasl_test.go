@@ -47,8 +47,8 @@ type saslServer struct {
 	setUsers func(map[string]string) error // restarts the server if it must
 }
 
-func saslCreatorOnly(user string) []framework.ACL {
-	return []framework.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: user}}
+func ofAlice() []framework.ACL {
+	return []framework.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice"}}
 }
 
 // TestSASL: an identity on every connection, in the session after as well, beside the one of WithAuth, on servers that
@@ -60,13 +60,13 @@ func TestSASL(t *testing.T) {
 		owner := zktest.Client(t, proxy.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")),
 			framework.WithAuth("digest", []byte("bob:x")))
 		states := recordStates(owner)
-		_, err := owner.Create(ctx, "/sasl", []byte("data"), framework.WithACL(saslCreatorOnly("alice")...))
+		_, err := owner.Create(ctx, "/sasl", []byte("data"), framework.WithACL(ofAlice()...))
 		require.NoError(t, err)
 		_, err = owner.Create(ctx, "/auth", []byte("data"), framework.WithACL(creatorOnly()...))
 		require.NoError(t, err)
 		acl, err := owner.GetACL(ctx, "/sasl")
 		require.NoError(t, err)
-		require.Equal(t, saslCreatorOnly("alice"), acl)
+		require.Equal(t, ofAlice(), acl)
 		acl, err = owner.GetACL(ctx, "/auth")
 		require.NoError(t, err)
 		require.Len(t, acl, 2, "both identities")
@@ -187,7 +187,7 @@ func TestSASLOverThreeServers(t *testing.T) {
 	ctx := t.Context()
 	f := zktest.Client(t, e, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
 	session := f.Session()
-	_, err := f.Create(ctx, "/mine", nil, framework.WithACL(saslCreatorOnly("alice")...), framework.WithMode(framework.Ephemeral))
+	_, err := f.Create(ctx, "/mine", nil, framework.WithACL(ofAlice()...), framework.WithMode(framework.Ephemeral))
 	require.NoError(t, err)
 	for i := range 3 {
 		require.NoError(t, e.Server(i).Restart(ctx))
@@ -305,7 +305,7 @@ func TestEveryFaultOfAnExchange(t *testing.T) {
 					n.server.Intercept(zkserver.Nth(nth+1, zkserver.OpSASL, fault(nth+1)))
 					n.cut()
 					states.expect(t, framework.Suspended, framework.Reconnected)
-					_, err := f.Create(t.Context(), "/mine", nil, framework.WithACL(saslCreatorOnly("alice")...))
+					_, err := f.Create(t.Context(), "/mine", nil, framework.WithACL(ofAlice()...))
 					require.NoError(t, err)
 					require.Same(t, session, f.Session())
 				})

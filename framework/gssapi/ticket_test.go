@@ -3,6 +3,7 @@ package gssapi
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // failing is a source whose credentials cannot be used.
@@ -61,4 +64,34 @@ func TestWhenTicketsAreRenewed(t *testing.T) {
 		_, err = get("zookeeper/a")
 		require.ErrorIs(t, err, unreachable, "it has expired")
 	})
+}
+
+// TestPrincipals: a server's principal comes from the connection string, the name service or an option.
+func TestPrincipals(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
+	server := framework.SASLServer{Host: "ZK.example", Address: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 2181}}
+	names := map[string][]string{"192.0.2.1": {"Zk1.Example.", "other."}}
+	lookup := func(_ context.Context, address string) ([]string, error) { return names[address], nil }
+	for want, opts := range map[string][]Option{
+		"zookeeper/zk.example":  nil,
+		"hbase/zk.example":      {WithServiceName("hbase")},
+		"zookeeper/zk1.example": {WithCanonicalHost()},
+		"zookeeper/all@B":       {WithCanonicalHost(), WithServerPrincipal("zookeeper/all@B")},
+	} {
+		m, err := CredentialCache("cache", append(opts, WithConfig(conf))...)
+		require.NoError(t, err)
+		if m.lookup != nil {
+			m.lookup = lookup
+		}
+		got, err := m.principalOf(t.Context(), server)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	names = nil
+	m, err := CredentialCache("cache", WithCanonicalHost(), WithConfig(conf))
+	require.NoError(t, err)
+	m.lookup = lookup
+	_, err = m.principalOf(t.Context(), server)
+	require.ErrorContains(t, err, "the canonical name of 192.0.2.1: it has none")
 }

@@ -109,11 +109,11 @@ var saslSteps = map[string]func(tb testing.TB, c *rawClient) string{
 	"ids": func(tb testing.TB, c *rawClient) string {
 		_, nonce := challenged(tb, c)
 		c.must(tb, opSASL, body{}.str(saslDigest(nonce).String()))
-		said := ""
+		var said strings.Builder
 		for _, id := range []string{"a", "", "a/b", "a/b@C", "a@C", "a@", "a@b@c", "a/b/c", "a/b/c@d", "a b", "ü"} {
-			said += fmt.Sprintf("%s:%d ", id, c.code(tb, opCreate, body{}.str("/ids-").str("").acl(31, "sasl", id).int(3)))
+			said.WriteString(fmt.Sprintf("%s:%d ", id, c.code(tb, opCreate, body{}.str("/ids-").str("").acl(31, "sasl", id).int(3))))
 		}
-		return said
+		return said.String()
 	},
 }
 
