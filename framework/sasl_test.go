@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -95,6 +96,23 @@ func TestSASL(t *testing.T) {
 			require.ErrorIs(t, err, framework.ErrNoAuth, user)
 		}
 	})
+}
+
+// TestSASLOverTLS: the identity comes beside the one of the client's certificate.
+func TestSASLOverTLS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Java")
+	}
+	ca := newAuthority(t)
+	secure, _ := secureServer(t, ca, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())
+	over := framework.WithTLS(&tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{ca.issue(t, "client")}})
+	f := zktest.Client(t, secure, over, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	found, err := f.WhoAmI(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, found, framework.Identity{Scheme: "sasl", ID: "alice"})
+	require.Contains(t, found, framework.Identity{Scheme: "x509", ID: "CN=client"})
+	_, err = framework.Connect(t.Context(), secure, over, framework.WithSASL(framework.DigestMD5("alice", "x")))
+	require.ErrorIs(t, err, framework.ErrAuthFailed)
 }
 
 // TestSASLRefused: Connect says why at once, after one connection, once in the log, without the password.

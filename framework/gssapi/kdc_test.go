@@ -133,6 +133,12 @@ func (k *kdc) start(tb testing.TB) {
 	}
 }
 
+// admin runs a command of kadmin.
+func (k *kdc) admin(tb testing.TB, command string) {
+	tb.Helper()
+	k.run(tb, "", "kadmin.local", "-r", realm, "-q", command)
+}
+
 // addPrincipal adds a principal with a password, or with a key that nobody knows if that is empty.
 func (k *kdc) addPrincipal(tb testing.TB, name, password string) {
 	tb.Helper()
@@ -140,14 +146,14 @@ func (k *kdc) addPrincipal(tb testing.TB, name, password string) {
 	if password != "" {
 		how = "-pw " + password
 	}
-	k.run(tb, "", "kadmin.local", "-r", realm, "-q", "addprinc "+how+" "+name)
+	k.admin(tb, "addprinc "+how+" "+name)
 }
 
 // keytab writes new keys of principals to a file, and returns its path.
 func (k *kdc) keytab(tb testing.TB, name string, principals ...string) string {
 	tb.Helper()
 	path := filepath.Join(k.dir, name)
-	k.run(tb, "", "kadmin.local", "-r", realm, "-q", "ktadd -k "+path+" "+strings.Join(principals, " "))
+	k.admin(tb, "ktadd -k "+path+" "+strings.Join(principals, " "))
 	return path
 }
 
