@@ -38,12 +38,12 @@ type secured struct {
 }
 
 // secure starts a realm with the principals alice and bob, and servers in it.
-func secure(t *testing.T, size int, lifetime time.Duration) secured {
+func secure(t *testing.T, size int) secured {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts Java and a KDC")
 	}
-	k := startKDC(t, lifetime)
+	k := startKDC(t)
 	k.addPrincipal(t, "alice", "wonderland")
 	k.addPrincipal(t, "bob", "builder")
 	k.addPrincipal(t, "zookeeper/127.0.0.1", "")
@@ -66,7 +66,7 @@ func mechanismOf(t *testing.T) func(m *gssapi.Mechanism, err error) framework.Op
 // TestKerberos: a lock over three servers that a client moves between, with a keytab, and others with a credential cache and
 // a password.
 func TestKerberos(t *testing.T) {
-	s := secure(t, 3, time.Hour)
+	s := secure(t, 3)
 	conf := gssapi.WithConfig(s.conf)
 	ctx := t.Context()
 	keytab := s.keytab(t, "alice.keytab", "bob")
@@ -107,7 +107,7 @@ func TestKerberos(t *testing.T) {
 
 // TestRefusals: Connect says at once what is wrong, once in the log, without a secret.
 func TestRefusals(t *testing.T) {
-	s := secure(t, 1, time.Hour)
+	s := secure(t, 1)
 	conf := gssapi.WithConfig(s.conf)
 	old := s.keytab(t, "old.keytab", "bob")
 	s.keytab(t, "new.keytab", "bob")
@@ -174,7 +174,7 @@ func TestRefusals(t *testing.T) {
 // TestAnExpiredTicket: a client whose ticket has expired connects with another one, from a keytab that was renewed as well.
 func TestAnExpiredTicket(t *testing.T) {
 	const lifetime = 2 * time.Second
-	s := secure(t, 1, time.Hour)
+	s := secure(t, 1)
 	s.admin(t, fmt.Sprintf("modprinc -maxlife %dseconds alice", int(lifetime.Seconds())))
 	keytab := s.keytab(t, "alice.keytab", "alice")
 	proxy := zktest.NewProxy(t, s.ensemble)
@@ -192,7 +192,7 @@ func TestAnExpiredTicket(t *testing.T) {
 
 // TestNoKDCForAWhile: a client connects with the ticket that it has.
 func TestNoKDCForAWhile(t *testing.T) {
-	s := secure(t, 1, time.Hour)
+	s := secure(t, 1)
 	proxy := zktest.NewProxy(t, s.ensemble)
 	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(s.conf))))
 	s.stop()
@@ -203,7 +203,7 @@ func TestNoKDCForAWhile(t *testing.T) {
 
 // TestAClientWaitsForItsTicket: a client that runs goes on without a ticket, and connects when there is one.
 func TestAClientWaitsForItsTicket(t *testing.T) {
-	s := secure(t, 1, time.Hour)
+	s := secure(t, 1)
 	cache := filepath.Join(s.dir, "later")
 	m, err := gssapi.CredentialCache(cache, gssapi.WithConfig(s.conf))
 	require.NoError(t, err)

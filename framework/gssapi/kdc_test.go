@@ -41,8 +41,8 @@ func find(tb testing.TB, tool string) string {
 	return path
 }
 
-// startKDC makes a realm, which grants tickets for the given time.
-func startKDC(tb testing.TB, lifetime time.Duration) *kdc {
+// startKDC makes a realm.
+func startKDC(tb testing.TB) *kdc {
 	tb.Helper()
 	k := &kdc{dir: tb.TempDir(), addr: freeAddress(tb)}
 	k.conf = filepath.Join(k.dir, "krb5.conf")
@@ -52,12 +52,11 @@ func startKDC(tb testing.TB, lifetime time.Duration) *kdc {
  dns_lookup_realm = false
  rdns = false
  udp_preference_limit = 1
- ticket_lifetime = %[3]ds
 [realms]
  %[1]s = {
   kdc = %[2]s
  }
-`, realm, k.addr, int(lifetime.Seconds())))
+`, realm, k.addr))
 	k.write(tb, "kdc.conf", fmt.Sprintf(`[kdcdefaults]
  kdc_listen = %[2]s
  kdc_tcp_listen = %[2]s
@@ -66,14 +65,14 @@ func startKDC(tb testing.TB, lifetime time.Duration) *kdc {
   database_name = %[3]s/principal
   key_stash_file = %[3]s/stash
   acl_file = %[3]s/acl
-  max_life = %[4]ds
+  max_life = 1h
   clockskew = 5
   supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal
   default_principal_flags = +preauth
  }
 [logging]
  kdc = FILE:%[3]s/kdc.log
-`, realm, k.addr, k.dir, int(lifetime.Seconds())))
+`, realm, k.addr, k.dir))
 	k.env = append(os.Environ(), "KRB5_CONFIG="+k.conf, "KRB5_KDC_PROFILE="+filepath.Join(k.dir, "kdc.conf"))
 	k.run(tb, "", "kdb5_util", "create", "-r", realm, "-s", "-P", "master", "-W")
 	k.start(tb)

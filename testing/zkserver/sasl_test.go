@@ -111,7 +111,7 @@ var saslSteps = map[string]func(tb testing.TB, c *rawClient) string{
 		c.must(tb, opSASL, body{}.str(saslDigest(nonce).String()))
 		var said strings.Builder
 		for _, id := range []string{"a", "", "a/b", "a/b@C", "a@C", "a@", "a@b@c", "a/b/c", "a/b/c@d", "a b", "ü"} {
-			said.WriteString(fmt.Sprintf("%s:%d ", id, c.code(tb, opCreate, body{}.str("/ids-").str("").acl(31, "sasl", id).int(3))))
+			fmt.Fprintf(&said, "%s:%d ", id, c.code(tb, opCreate, body{}.str("/ids-").str("").acl(31, "sasl", id).int(3)))
 		}
 		return said.String()
 	},
