@@ -345,6 +345,7 @@ func TestConnectThatEndsDuringAnExchange(t *testing.T) {
 	})
 	_, err := framework.Connect(ctx, server.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
 	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "SASL DIGEST-MD5: the exchange is under way")
 	require.Zero(t, server.Stats().Sessions)
 }
 

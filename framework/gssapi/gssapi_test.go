@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -103,6 +104,42 @@ func TestKerberos(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []framework.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice@" + realm}}, acl, name)
 	}
+}
+
+// TestKerberosOfBothSides: ZooKeeper's command line client and a client in Go share a znode of one principal. Java takes the canonical
+// name of a server.
+func TestKerberosOfBothSides(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Java and a KDC")
+	}
+	names, err := net.DefaultResolver.LookupAddr(t.Context(), "127.0.0.1")
+	require.NoError(t, err)
+	server := "zookeeper/" + strings.ToLower(strings.TrimSuffix(names[0], "."))
+	k := startKDC(t)
+	k.addPrincipal(t, "alice", "")
+	k.addPrincipal(t, server, "")
+	const login = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true useTicketCache=false"
+	keytab := k.keytab(t, "keytab", "alice", server)
+	e := zktest.NewEnsemble(t, 1, ensemble.WithRequiredSASL(), ensemble.WithProperty("java.security.krb5.conf", k.conf),
+		ensemble.WithJAAS(fmt.Sprintf("Server {\n %s keyTab=%q principal=%q;\n};\n", login, keytab, server+"@"+realm)))
+	client := zktest.Client(t, e, mechanismOf(t)(gssapi.Keytab(keytab, "alice", gssapi.WithConfig(k.conf), gssapi.WithCanonicalHost())))
+	_, err = client.Create(t.Context(), "/mine", []byte("from-go"), framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
+	require.NoError(t, err)
+
+	k.write(t, "jaas", fmt.Sprintf("Client {\n %s keyTab=%q principal=%q;\n};\n", login, keytab, "alice@"+realm))
+	java, classPath, err := ensemble.Installed()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), java, "-XX:TieredStopAtLevel=1", "-Djava.security.krb5.conf="+k.conf,
+		"-Djava.security.auth.login.config="+filepath.Join(k.dir, "jaas"),
+		"-cp", classPath, "org.apache.zookeeper.ZooKeeperMain", "-server", e.ConnectString())
+	cmd.Stdin = strings.NewReader("get /mine\ngetAcl /mine\nset /mine from-java\nquit\n")
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Contains(t, string(output), "from-go")
+	require.Contains(t, string(output), "'sasl,'alice@"+realm)
+	data, err := client.Get(t.Context(), "/mine")
+	require.NoError(t, err)
+	require.Equal(t, "from-java", string(data))
 }
 
 // TestRefusals: Connect says at once what is wrong, once in the log, without a secret.

@@ -236,6 +236,9 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	c.queue.Unlock()
 	go c.writeLoop()
 	if c.owner.cfg.SASL != nil {
+		// What a caller that waits is told, until there is an outcome.
+		underWay := fmt.Errorf("authentication at %s: %w", c.to.server, c.exchangeError(errUnderWay))
+		c.owner.lastFailure.Store(&underWay)
 		go c.authenticate(h)
 		return
 	}

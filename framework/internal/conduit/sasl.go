@@ -133,6 +133,8 @@ func (c *conn) runExchange(ctx context.Context) error {
 	return fmt.Errorf("%w: more than %d challenges", ErrProtocol, maxChallenges)
 }
 
+var errUnderWay = errors.New("the exchange is under way")
+
 // ErrNoSASL reports a server that does not know SASL. It is final once no server of the ensemble does.
 var ErrNoSASL = errors.New("the server does not know SASL: it needs a JAAS section Server (java.security.auth.login.config) and the provider SASLAuthenticationProvider")
 
