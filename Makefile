@@ -27,7 +27,7 @@ NEMESIS ?=
 MUTANTS ?=
 
 # The modules beside the main one. The tests of all but the benchmarks need -race.
-RACE_MODULES := recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
+RACE_MODULES := framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
 MODULES := testing/internal/bench $(RACE_MODULES)
 
 LINTER := tools/bin/golangci-lint

@@ -172,9 +172,11 @@
 //	spans and measurements of verbs
 //	tracer and meter provider, callbacks  New, Start and Close            those calls
 //	Dialer, EnsembleProvider              the connecting goroutine        the next connection
+//	SASLMechanism                         a goroutine of its own          the connection, for 2/3 of the session timeout
 //
-// All of them may call the client, and all but those in the last two rows may close it. The
-// client recovers and logs a panic in the first three rows. It does not recover other panics.
+// All of them may call the client, and all but those in the last three rows may close it. The
+// client recovers and logs a panic in the first three rows and the last one. It does not recover
+// other panics.
 //
 // # Authentication and TLS
 //
@@ -189,6 +191,11 @@
 // certificate, the client:
 //
 //	framework.WithTLS(&tls.Config{RootCAs: authorities, Certificates: own})
+//
+// [WithSASL] proves an identity by SASL, with the mechanism [DigestMD5], or Kerberos from the module
+// framework/gssapi. It comes before all requests, and before the credentials of WithAuth:
+//
+//	framework.WithSASL(framework.DigestMD5("alice", password))
 //
 // If a server refuses a credential, the client ends: its state is [Lost], and every call
 // fails with [ErrAuthFailed]. Secrets never appear in logs or errors.
@@ -250,7 +257,7 @@
 // The session state is the number of a [ConnectionState]; curator.state is the name of the
 // state that was entered. An operation is a call of a verb with all its retries: create,
 // delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL, set
-// ACL, reconfig, ephemerals, all children number, or pipeline for several reads in one
+// ACL, reconfig, ephemerals, all children number, identities, or pipeline for several reads in one
 // write. Calls refused for their arguments are not measured, and
 // background deletions appear only in curator.cleanup.pending. error.type is an
 // [ErrorType]; successful operations have none.
@@ -264,7 +271,8 @@
 //	get access control list,
 //	set access control list,
 //	reconfigure ensemble,
-//	list ephemerals, count descendants
+//	list ephemerals, count descendants,
+//	list identities
 //
 // All are client spans. The status is an error with the error.type, except for the ordinary
 // answers of a server about znodes: no_node, node_exists, bad_version, not_empty. No
@@ -299,7 +307,8 @@
 //     deleted by then goes with the session.
 //   - Servers before ZooKeeper 3.5 lack requests that this package uses. Servers before 3.6
 //     also lack persistent watches, [Framework.Ephemerals] and
-//     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there.
+//     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there. So does
+//     [Framework.WhoAmI] before 3.7.
 //
 // # From Curator
 //
@@ -323,7 +332,7 @@
 //	getCurrentConfig                            Framework.Config, as the servers write it
 //	buildTemp (CuratorTempFramework)            none: Connect and Close
 //	threadFactory, waitForShutdownTimeoutMs     none: there are no threads, Close waits two seconds at most
-//	zkClientConfig, SASL                        none: WithTLS and WithAuth; no Kerberos or DIGEST-MD5
+//	zkClientConfig, SASL                        WithSASL, DigestMD5, and the module framework/gssapi
 //	dontUseContainerParents                     WithoutContainerParents, or by itself where a server has no containers
 //	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider, WithPathAttribute
 //	logging, getUnhandledErrorListenable        WithLogger
@@ -377,6 +386,7 @@
 //	  .joining, .leaving                        Joining, Leaving
 //	  .withNewMembers, .fromConfig              WithNewMembers, FromConfig
 //	getEphemerals, getAllChildrenNumber (Java)  Framework.Ephemerals, AllChildrenNumber
+//	whoAmI (Java)                               Framework.WhoAmI; Health has it with WithSASL
 //	compressed(), decompressed()                Compressed, Decompressed
 //	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync

@@ -144,8 +144,8 @@ var serverErrorNames = map[ServerError]string{
 	wire.CodeInvalidCallback: "invalid callback", ErrNotReadOnly: "not allowed in read-only mode",
 	wire.CodeEphemeralOnLocal: "ephemeral node on a local session", wire.CodeNoWatcher: "no such watcher",
 	wire.CodeRequestTimeout: "request timeout", wire.CodeReconfigDisabled: "reconfiguration disabled",
-	wire.CodeSASLRequired: "session closed, SASL authentication required", wire.CodeQuotaExceeded: "quota exceeded",
-	errThrottled: "operation throttled",
+	wire.CodeQuotaExceeded: "quota exceeded",
+	errThrottled:           "operation throttled",
 }
 
 var serverErrors = map[int32]error{
@@ -154,11 +154,15 @@ var serverErrors = map[int32]error{
 	wire.CodeNoChildrenForEphemeral: zk.ErrNoChildrenForEphemerals, wire.CodeNodeExists: zk.ErrNodeExists,
 	wire.CodeNotEmpty: zk.ErrNotEmpty, wire.CodeSessionExpired: zk.ErrSessionExpired,
 	wire.CodeInvalidACL: zk.ErrInvalidACL, wire.CodeAuthFailed: zk.ErrAuthFailed, wire.CodeSessionMoved: zk.ErrSessionMoved,
+	wire.CodeSASLRequired: errSASLRequired,
 }
 
 // errNoPermission is ErrNoAuth with another text. The text of go-zookeeper, "not
 // authenticated", makes a user look for a wrong password.
 var errNoPermission = fmt.Errorf("no permission by the access control list (NoAuth: %w)", zk.ErrNoAuth)
+
+// errSASLRequired is ErrAuthFailed from a server that serves no client without an identity.
+var errSASLRequired = fmt.Errorf("%w: the server serves only clients that have authenticated by SASL, or by another of its schemes", zk.ErrAuthFailed)
 
 func serverError(code int32) error {
 	if err, ok := serverErrors[code]; ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -253,4 +254,34 @@ func ExampleFramework_AddWatch() {
 	// Output:
 	// EventNodeCreated /config
 	// EventNodeCreated /config/port
+}
+
+// The client proves who it is before anything else, and makes a znode that only the same user may touch.
+func ExampleWithSASL() {
+	server, err := zkserver.Start(zkserver.WithSASLUsers(map[string]string{"alice": "wonderland"}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = server.Close() }() // it is in memory
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	client, err := framework.Connect(ctx, server.Addr(),
+		framework.WithSASL(framework.DigestMD5("alice", "wonderland")),
+		framework.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = client.Close() }() // without confirmation the session times out
+
+	path, err := client.Create(ctx, "/mine", nil,
+		framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "alice"}))
+	fmt.Println(path, err)
+	identities, err := client.WhoAmI(ctx)
+	fmt.Println(slices.Contains(identities, framework.Identity{Scheme: "sasl", ID: "alice"}), err)
+	// Output:
+	// /mine <nil>
+	// true <nil>
 }

@@ -41,6 +41,7 @@ type client struct {
 
 	noContainers atomic.Bool // parents are persistent nodes: asked for, or a server has no others
 	newParents   foresight
+	connecting   atomic.Bool // Connect is under way
 
 	mu       sync.Mutex    // guards what follows, and orders Start and Close
 	closing  chan struct{} // not nil once Close has begun, closed when it is done

@@ -79,6 +79,10 @@ var hardshipCalls = []hardship.Call{
 		_, err := f.Ephemerals(ctx, path)
 		return err
 	}),
+	verbRow("WhoAmI", 1, func(ctx context.Context, f *framework.Framework, _ string) error {
+		_, err := f.WhoAmI(ctx)
+		return err
+	}),
 	verbRow("Set", 1, func(ctx context.Context, f *framework.Framework, path string) error { return f.Set(ctx, path, nil) }),
 	verbRow("GetACL", 1, func(ctx context.Context, f *framework.Framework, path string) error {
 		_, err := f.GetACL(ctx, path)

@@ -18,6 +18,11 @@ type Health struct {
 	// connect, a [*LostError], [ErrAuthFailed] or [ErrClosed].
 	Err error
 
+	// Identities are the identities of the connection, in no particular order, if it was made
+	// [WithSASL] and the server has named them; see [Framework.WhoAmI]. They are known a moment
+	// after the connection is made, and nil without one.
+	Identities []Identity
+
 	// PendingCleanups is the number of deletions that go on in the background (see
 	// [ErrCleanupPending]), and OldestCleanup the age of the oldest. Both are 0 once the
 	// client has ended.
@@ -28,7 +33,7 @@ type Health struct {
 // Health returns the client's condition at once. It asks no server.
 func (f *Framework) Health() Health {
 	state, session := f.tracker.current()
-	h := Health{State: state, Session: session, Err: f.usable()}
+	h := Health{State: state, Session: session, Err: f.usable(), Identities: f.tracker.knownIdentities()}
 	h.PendingCleanups, h.OldestCleanup = f.janitor.Unfinished()
 	switch {
 	case h.Err != nil:
@@ -42,18 +47,22 @@ func (f *Framework) Health() Health {
 }
 
 // MarshalJSON encodes the state, the session, the seconds for which the session is certain
-// to live, which are negative once it may have ended, and the error, if any. While
-// deletions go on in the background, it adds their number and the age of the oldest in
+// to live, which are negative once it may have ended, the identities, if they are known, and the
+// error, if any. While deletions go on in the background, it adds their number and the age of the oldest in
 // seconds.
 func (h Health) MarshalJSON() ([]byte, error) {
 	said := struct {
-		State   string  `json:"state"`
-		Session string  `json:"session"`
-		Seconds float64 `json:"sessionSecondsLeft"`
-		Error   string  `json:"error,omitempty"`
-		Pending int     `json:"cleanupsPending,omitempty"`
-		Oldest  float64 `json:"oldestCleanupSeconds,omitempty"`
+		State   string   `json:"state"`
+		Session string   `json:"session"`
+		Seconds float64  `json:"sessionSecondsLeft"`
+		Who     []string `json:"identities,omitempty"`
+		Error   string   `json:"error,omitempty"`
+		Pending int      `json:"cleanupsPending,omitempty"`
+		Oldest  float64  `json:"oldestCleanupSeconds,omitempty"`
 	}{State: h.State.String(), Session: h.Session.String(), Pending: h.PendingCleanups, Oldest: h.OldestCleanup.Seconds()}
+	for _, identity := range h.Identities {
+		said.Who = append(said.Who, identity.String())
+	}
 	if h.Session != nil {
 		said.Seconds = time.Until(h.Session.Deadline()).Seconds()
 	}

@@ -62,6 +62,7 @@ func (f *Framework) conduitConfig() conduit.Config {
 		Logger:         f.cfg.log,
 		Tick:           f.cfg.tick,
 		Auth:           f.cfg.auth,
+		SASL:           f.cfg.sasl,
 		ReadOnly:       f.cfg.readOnly,
 		Suspended:      f.cfg.suspended,
 	}
@@ -90,7 +91,7 @@ func (f *Framework) janitorConfig() janitor.Config {
 }
 
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
-// credentials are accepted. The context bounds only the wait. When Connect returns an
+// credentials are accepted. It returns a refusal at once. The context bounds only the wait. When Connect returns an
 // error, it leaves nothing running. That may take a second more, in which the session is
 // closed that a server opens after the end of the context.
 func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
@@ -98,6 +99,8 @@ func Connect(ctx context.Context, connectString string, opts ...Option) (*Framew
 	if err != nil {
 		return nil, err
 	}
+	f.connecting.Store(true)
+	defer f.connecting.Store(false)
 	if err := f.Start(); err != nil {
 		return nil, err
 	}
@@ -197,16 +200,28 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.watches.OnConnected(h.Endpoint)
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
+	if f := e.base; e.cfg.sasl != nil {
+		connection := e.tracker.connectionNumber() // no other comes before this returns
+		f.background.start(func() { f.learnIdentities(connection) })
+	}
 }
 
 func (e *events) Resumed() { e.tracker.onResumed() }
 
 func (e *events) Revived(h conduit.Handshake) { e.tracker.onRevived(h) }
 
-func (e *events) AuthFailed(err error) {
-	e.tracker.onAuthFailed()
+func (e *events) AuthFailed(err error, final bool) {
+	why := err
+	if !errors.Is(err, ErrAuthFailed) {
+		why = fmt.Errorf("%w: %w", ErrAuthFailed, err)
+	}
+	// Connect does not wait for other credentials, but a server without SASL may be the only one.
+	final = final || e.connecting.Load() && !errors.Is(err, conduit.ErrNoSASL)
+	e.tracker.onAuthFailed(why, final)
+	if !final {
+		return
+	}
 	// No later attempt could succeed, so all calls end with the reason.
-	why := fmt.Errorf("%w: %w", ErrAuthFailed, err)
 	e.stop(why)
 	// Afterwards, so that an owner that its watch wakes finds the reason.
 	e.watches.Close(why)

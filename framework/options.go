@@ -68,6 +68,7 @@ type config struct {
 	tick              time.Duration
 	syncLimit         int
 	auth              []conduit.Auth
+	sasl              *conduit.SASL        // nil for none
 	tls               *tls.Config          // nil for plain connections
 	tracers           trace.TracerProvider // nil for none
 	meters            metric.MeterProvider // nil for none

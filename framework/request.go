@@ -39,6 +39,7 @@ var (
 	opReconfig          = operation{wire.OpReconfig, "reconfig", true}
 	opEphemerals        = operation{wire.OpGetEphemerals, "ephemerals", false}
 	opAllChildrenNumber = operation{wire.OpGetAllChildrenNumber, "all children number", false}
+	opWhoAmI            = operation{wire.OpWhoAmI, "identities", false}
 )
 
 // call is one request of a verb and the handling of its reply. It can be sent any number

@@ -124,6 +124,10 @@ func TestWithRetryOnEveryVerb(t *testing.T) {
 			_, err := f.AllChildrenNumber(ctx, "/a", o)
 			return err
 		},
+		"identities": func(ctx context.Context, o framework.RetryOption) error {
+			_, err := f.WhoAmI(ctx, o)
+			return err
+		},
 		"add watch": func(ctx context.Context, o framework.RetryOption) error {
 			_, err := f.AddWatch(ctx, "/a", framework.WatchPersistent, o)
 			return err

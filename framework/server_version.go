@@ -11,21 +11,21 @@ import (
 // exchangeNewer is exchange for a request that is new in ZooKeeper 3.6. There must be a
 // connection already.
 func (r *requests) exchangeNewer(ctx context.Context, c *call) error {
-	if err := r.checkVersion(ctx); err != nil {
+	if err := r.checkVersion(ctx, 3, 6); err != nil {
 		return err
 	}
 	c.newer = true
 	return r.exchange(ctx, c)
 }
 
-// checkVersion fails if the server is known to be older than ZooKeeper 3.6. It waits for the
-// server's version for no longer than the client lives.
-func (r *requests) checkVersion(ctx context.Context) error {
+// checkVersion fails if the server is known to be older than this version of ZooKeeper. It waits for
+// the server's version for no longer than the client lives.
+func (r *requests) checkVersion(ctx context.Context, major, minor int) error {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	unbind := context.AfterFunc(r.ctx, cancel)
 	defer unbind()
-	err := r.conduit.CheckVersion(asking)
+	err := r.conduit.CheckVersion(asking, major, minor)
 	var tooOld *conduit.TooOldError
 	switch {
 	case err == nil:

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,9 @@ type tracker struct {
 	closed        bool
 	session       *Session      // the newest, nil before the first
 	readOnly      bool          // session was opened by a read-only server
+	connection    int64         // the number of the newest
+	identities    []Identity    // of that one, if they are known
+	refusals      []string      // that were logged since the last connection
 	server        string        // of the newest connection, as host:port
 	connected     chan struct{} // closed while there is a connection
 	timer         *time.Timer   // runs to the deadline of session
@@ -116,7 +120,9 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if t.closed {
 		return
 	}
-	t.server = h.Server
+	t.server, t.refusals = h.Server, nil
+	t.connection++
+	t.identities = nil
 	// A session that this client gave up is a new one, even if the server has kept it.
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
@@ -151,9 +157,33 @@ func (t *tracker) replaceSession() {
 	t.endSession(ReasonLeaseEnd)
 }
 
+// connectionNumber returns the number of the newest connection.
+func (t *tracker) connectionNumber() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.connection
+}
+
+// setIdentities stores the identities of a connection, unless there is a newer one.
+func (t *tracker) setIdentities(connection int64, found []Identity) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if connection == t.connection {
+		t.identities = found
+	}
+}
+
+// knownIdentities returns the identities of the newest connection, nil if they are not known.
+func (t *tracker) knownIdentities() []Identity {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.identities)
+}
+
 func (t *tracker) onDisconnected(reason error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.identities = nil
 	t.holdCalls()
 	if t.closed {
 		return
@@ -193,10 +223,22 @@ func (t *tracker) onExpired() {
 	t.endSession(ReasonSessionExpired)
 }
 
-func (t *tracker) onAuthFailed() {
+// maxRefusals bounds the refusals that are logged between two connections.
+const maxRefusals = 16
+
+// onAuthFailed is called when the client has no access. A client that tries again meets the same
+// reasons many times, so each is logged once.
+func (t *tracker) onAuthFailed(why error, final bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.endSession(ReasonAuthFailed)
+	// Servers and tickets may have texts of their own, but not any number of them.
+	if text := why.Error(); !t.closed && !slices.Contains(t.refusals, text) && (final || len(t.refusals) < maxRefusals) {
+		t.refusals = append(t.refusals, text)
+		t.log.Error("zookeeper authentication failed", "error", why, "final", final)
+	}
+	if final {
+		t.endSession(ReasonAuthFailed)
+	}
 }
 
 // onResumed is called when the machine was suspended, which stops timers. It checks the

@@ -216,7 +216,7 @@ func (r *requests) measured(ctx context.Context, op operation, path string, p *p
 // measuredOperations are the operations of the retry counter.
 var measuredOperations = []operation{
 	opCreate, opDelete, opGet, opSet, opExists, opChildren, opSync, opTransact, opPipeline, opSetWatches, opAddWatch,
-	opGetACL, opSetACL, opReconfig, opEphemerals, opAllChildrenNumber,
+	opGetACL, opSetACL, opReconfig, opEphemerals, opAllChildrenNumber, opWhoAmI,
 }
 
 // spanNames has the span names "{verb} {object}" that spanName cannot derive.
@@ -236,6 +236,7 @@ var spanNames = map[string]string{
 	opReconfig.name:          "reconfigure ensemble",
 	opEphemerals.name:        "list ephemerals",
 	opAllChildrenNumber.name: "count descendants",
+	opWhoAmI.name:            "list identities",
 }
 
 func spanName(op operation) string {

@@ -157,6 +157,7 @@ func TestTelemetryOfVerbs(t *testing.T) {
 				return f.SetACL(ctx, "/start", zk.WorldACL(zk.PermAll), framework.WithVersion(7))
 			}},
 			{"ephemerals", "list ephemerals", "", func() error { _, err := f.Ephemerals(ctx, "/"); return err }},
+			{"identities", "list identities", "", func() error { _, err := f.WhoAmI(ctx); return err }},
 			{"all children number", "count descendants", "", func() error {
 				_, err := f.AllChildrenNumber(ctx, "/")
 				return err

@@ -22,13 +22,13 @@ import (
 
 // secureServer starts ZooKeeper with a secure port, which asks for a certificate of
 // the authority.
-func secureServer(t *testing.T, ca *authority) (secure string, server *ensemble.Server) {
+func secureServer(t *testing.T, ca *authority, opts ...ensemble.Option) (secure string, server *ensemble.Server) {
 	t.Helper()
 	dir := t.TempDir()
 	keys, trust := filepath.Join(dir, "keys.pem"), filepath.Join(dir, "trust.pem")
 	require.NoError(t, os.WriteFile(keys, pemOf(t, ca.issue(t, "server")), 0o600))
 	require.NoError(t, os.WriteFile(trust, ca.pem(), 0o600))
-	server = zktest.NewEnsemble(t, 1, ensemble.WithTLS(keys, trust)).Server(0)
+	server = zktest.NewEnsemble(t, 1, append(opts, ensemble.WithTLS(keys, trust))...).Server(0)
 	return server.SecureAddr(), server
 }
 

@@ -21,6 +21,8 @@
 //	-cert, -key, CURATOR_CERT, _KEY    files with the certificate and key of this client
 //	-server-name, CURATOR_SERVER_NAME  name in the servers' certificates
 //	CURATOR_AUTH                       scheme:credential, such as digest:user:password
+//	CURATOR_SASL                       digest-md5:user:password; there is no Kerberos
+//	-sasl-file, CURATOR_SASL_FILE      file with digest-md5:user:password
 //
 // A certificate, a key or a server name turns TLS on where nothing is said about it. An attempt
 // to connect is given up after -timeout, by default 15 seconds. So is a verb, unless the time

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // wordLimit bounds how long one server may take to answer a four-letter word.
@@ -117,6 +119,9 @@ type ensemble struct {
 	// SafeSessionTimeout is the shortest one with which StandardErrorPolicy is safe, in
 	// milliseconds; 0 if the servers do not say.
 	SafeSessionTimeout int `json:"safeSessionTimeout,omitempty"`
+
+	// Identities are those that a server has found in the credentials of this command.
+	Identities []string `json:"identities,omitempty"`
 }
 
 func verbEnsemble(*flag.FlagSet) func(context.Context, *call) error {
@@ -126,6 +131,9 @@ func verbEnsemble(*flag.FlagSet) func(context.Context, *call) error {
 		var wg sync.WaitGroup
 		for i, address := range addresses {
 			wg.Go(func() { e.Servers[i] = c.askServer(ctx, address) })
+		}
+		if c.auth != "" || c.sasl != "" || c.saslFile != "" {
+			wg.Go(func() { e.Identities = c.identities(ctx) })
 		}
 		wg.Wait()
 		e.judge()
@@ -161,7 +169,34 @@ func (c *call) writeEnsemble(e ensemble) error {
 	if e.SafeSessionTimeout > 0 {
 		text += fmt.Sprintf("; session timeouts from %v are safe with StandardErrorPolicy", time.Duration(e.SafeSessionTimeout)*time.Millisecond)
 	}
+	if len(e.Identities) > 0 {
+		text += "\nauthenticated as: " + printable(strings.Join(e.Identities, ", "))
+	}
 	return c.println(text)
+}
+
+// identities asks a server what it takes this command for. Without an answer it says why.
+func (c *call) identities(ctx context.Context) []string {
+	found, err := c.whoAmI(ctx)
+	if err != nil {
+		c.complainf("curatorctl: identities are not known: %s\n", oneLine(err.Error()))
+		return nil
+	}
+	var all []string
+	for _, identity := range found {
+		all = append(all, identity.String())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (c *call) whoAmI(ctx context.Context) ([]framework.Identity, error) {
+	client, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := client.WhoAmI(ctx)
+	return found, errors.Join(err, client.Close())
 }
 
 // judge compares the servers.

@@ -63,8 +63,8 @@ func (s *settings) resolve() error {
 	return nil
 }
 
-// command returns the java command that runs one server from the given zoo.cfg.
-func (s *settings) command(cfg string) *exec.Cmd {
+// command returns the java command that runs one server from the given zoo.cfg and JAAS file.
+func (s *settings) command(cfg, jaas string) *exec.Cmd {
 	defaults := map[string]string{
 		"java.awt.headless":                      "true",
 		"java.net.preferIPv4Stack":               "true",
@@ -85,6 +85,9 @@ func (s *settings) command(cfg string) *exec.Cmd {
 		"-XX:-UsePerfData", // a killed JVM would leave its counters behind in /tmp/hsperfdata_*
 	}
 	args = append(args, s.jvmFlags...)
+	if s.jaas != "" {
+		defaults["java.security.auth.login.config"] = jaas
+	}
 	properties := merged(defaults, s.properties)
 	for _, key := range slices.Sorted(maps.Keys(properties)) {
 		args = append(args, "-D"+key+"="+properties[key])
@@ -125,6 +128,11 @@ func (s *settings) writeConfig(servers []*Server, i int) error {
 	var cfg strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(lines)) {
 		fmt.Fprintf(&cfg, "%s=%s\n", key, lines[key])
+	}
+	if s.jaas != "" {
+		if err := server.writeJAAS(s.jaas); err != nil {
+			return err
+		}
 	}
 	return writeFiles(map[string]string{
 		server.configFile():                     cfg.String(),

@@ -40,7 +40,7 @@
 //
 //	err = e.Restart(ctx)               // power cut: all servers killed, then started together
 //
-// [WithTLS] and [WithSuperDigest] let clients authenticate.
+// [WithTLS], [WithSuperDigest], [WithSASLUsers] and [WithKerberos] let clients authenticate, and [WithRequiredSASL] makes them.
 // [Server.Mntr] returns a server's counts for leak checks: zk_watch_count, zk_ephemerals_count, zk_znode_count, and so on.
 // [Server.FourLetterWord] sends any other four-letter word.
 //

@@ -31,6 +31,7 @@ type settings struct {
 	jvmFlags       []string
 	network        bool              // every server on a host of its own
 	secure         bool              // a second port, with TLS
+	jaas           string            // of every server's JAAS file; empty for none
 	properties     map[string]string // JVM system properties that the caller adds or overrides
 	config         map[string]string // lines of zoo.cfg that the caller adds or overrides
 }

@@ -31,6 +31,9 @@ func TestOptionsRefuseBadValues(t *testing.T) {
 		`TLS with "missing.pem"`:                                                ensemble.WithTLS("missing.pem", "trust.pem"),
 		"the super user has no name":                                            ensemble.WithSuperDigest("", "secret"),
 		"or one with a colon":                                                   ensemble.WithSuperDigest("a:b", "secret"),
+		"a SASL user without a name":                                            ensemble.WithSASLUsers(map[string]string{"": "secret"}),
+		"that a JAAS file cannot have":                                          ensemble.WithSASLUsers(map[string]string{"a": "\"secret"}),
+		"JAAS without a section Server":                                         ensemble.WithJAAS("Client {};"),
 		"nil option":                                                            nil,
 	} {
 		_, err := ensemble.Start(t.Context(), opt)

@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -66,5 +68,85 @@ func WithSuperDigest(user, password string) Option {
 		digest := sha1.Sum([]byte(user + ":" + password))
 		s.properties["zookeeper.DigestAuthenticationProvider.superDigest"] = user + ":" + base64.StdEncoding.EncodeToString(digest[:])
 		return nil
+	})
+}
+
+// WithSASLUsers makes every server know SASL by the mechanism DIGEST-MD5, with these users and their passwords, by a JAAS file
+// of its own. The users and passwords may not have quotation marks, backslashes or line breaks.
+func WithSASLUsers(passwords map[string]string) Option {
+	return optionFunc(func(s *settings) error {
+		section, err := digestSection(passwords)
+		if err != nil {
+			return err
+		}
+		return WithJAAS(section).apply(s)
+	})
+}
+
+func digestSection(passwords map[string]string) (string, error) {
+	var b strings.Builder
+	b.WriteString("Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required")
+	for _, user := range slices.Sorted(maps.Keys(passwords)) {
+		if user == "" || strings.ContainsAny(user+passwords[user], "\"\\\r\n") {
+			return "", errors.New("ensemble: a SASL user without a name, or a name or a password that a JAAS file cannot have")
+		}
+		fmt.Fprintf(&b, "\n  \"user_%s\"=\"%s\"", user, passwords[user])
+	}
+	b.WriteString(";\n};\n")
+	return b.String(), nil
+}
+
+// WithJAAS gives every server a JAAS file with this text, which must have a section Server, and the scheme sasl. In the text
+// the word _HOST stands for the server's address without the port, as for principals of Kerberos.
+func WithJAAS(text string) Option {
+	return optionFunc(func(s *settings) error {
+		if !strings.Contains(text, "Server") {
+			return errors.New("ensemble: JAAS without a section Server")
+		}
+		s.jaas = text
+		s.properties["zookeeper.authProvider.1"] = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+		return nil
+	})
+}
+
+// WithRequiredSASL makes the servers refuse every request of a client that has not authenticated by SASL.
+func WithRequiredSASL() Option {
+	return optionFunc(func(s *settings) error {
+		s.properties["zookeeper.enforce.auth.enabled"] = "true"
+		s.properties["zookeeper.enforce.auth.schemes"] = "sasl"
+		return nil
+	})
+}
+
+// SetSASLUsers replaces the users of [WithSASLUsers] from the next start of each server on.
+func (e *Ensemble) SetSASLUsers(passwords map[string]string) error {
+	section, err := digestSection(passwords)
+	if err != nil {
+		return err
+	}
+	for _, s := range e.servers {
+		if err := s.writeJAAS(section); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) jaasFile() string { return filepath.Join(s.dir, "jaas.conf") }
+
+func (s *Server) writeJAAS(text string) error {
+	return writeFiles(map[string]string{s.jaasFile(): strings.ReplaceAll(text, "_HOST", s.ip)})
+}
+
+// WithKerberos makes every server know SASL by the mechanism GSSAPI, as the principal zookeeper/address@realm, where the address is
+// the server's without the port. The keys of these principals are in the file keytab. krb5conf is the path of krb5.conf.
+func WithKerberos(krb5conf, keytab, realm string) Option {
+	return optionFunc(func(s *settings) error {
+		if krb5conf == "" || keytab == "" || realm == "" || strings.ContainsAny(keytab+realm, "\"\\\r\n") {
+			return errors.New("ensemble: Kerberos without krb5.conf, keytab or realm, or with one that a JAAS file cannot have")
+		}
+		s.properties["java.security.krb5.conf"] = krb5conf
+		return WithJAAS(fmt.Sprintf("Server {\n  com.sun.security.auth.module.Krb5LoginModule required\n  useKeyTab=true keyTab=\"%s\""+
+			"\n  storeKey=true useTicketCache=false principal=\"zookeeper/_HOST@%s\";\n};\n", keytab, realm)).apply(s)
 	})
 }

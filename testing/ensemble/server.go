@@ -177,7 +177,7 @@ func (s *Server) launch() (*process, error) {
 	if err := s.kill(); err != nil {
 		return nil, err
 	}
-	cmd := s.settings.command(s.configFile())
+	cmd := s.settings.command(s.configFile(), s.jaasFile())
 	cmd.Dir = s.dir
 	if s.host != nil {
 		cmd = s.host.inside(cmd)

@@ -79,6 +79,8 @@ func (a authID) matches(proved authID) bool {
 		network, ok := parseNetwork(a.id)
 		addr, err := netip.ParseAddr(proved.id)
 		return ok && err == nil && network.Contains(addr)
+	case "sasl":
+		return proved.id == "super" || a.id == proved.id
 	}
 	return false
 }
@@ -88,8 +90,9 @@ func (a authID) matches(proved authID) bool {
 const maxACL = 1 << 17
 
 // fixACL checks an ACL that a client wants to set and replaces each entry of the scheme auth by one for each identity
-// the client has proved, as PrepRequestProcessor.fixupACL does. The request has given nodes granted entries before.
-func fixACL(acl []aclEntry, ids []authID, granted int) ([]aclEntry, code) {
+// the client has proved, as PrepRequestProcessor.fixupACL does. The request has given nodes granted entries before. Only
+// some servers know the scheme sasl.
+func fixACL(acl []aclEntry, ids []authID, granted int, sasl bool) ([]aclEntry, code) {
 	var fixed []aclEntry
 	seen := make(map[aclEntry]struct{}, min(len(acl), 8))
 	for _, a := range acl {
@@ -98,6 +101,8 @@ func fixACL(acl []aclEntry, ids []authID, granted int) ([]aclEntry, code) {
 		}
 		seen[a] = struct{}{}
 		switch {
+		case a.id.scheme == "sasl" && !sasl:
+			return nil, codeInvalidACL
 		case a.id.null && a.id.trips():
 			return nil, codeMarshalling
 		case a.id == anyone:
@@ -105,7 +110,7 @@ func fixACL(acl []aclEntry, ids []authID, granted int) ([]aclEntry, code) {
 		case a.id.scheme == "auth":
 			before := len(fixed)
 			for _, id := range ids {
-				if id.scheme == "digest" {
+				if id.scheme == "digest" || id.scheme == "sasl" {
 					fixed = append(fixed, aclEntry{perms: a.perms, id: id})
 				}
 			}
@@ -126,7 +131,7 @@ func fixACL(acl []aclEntry, ids []authID, granted int) ([]aclEntry, code) {
 
 // trips reports whether a is of a scheme in which ZooKeeper fails on a null id.
 func (a authID) trips() bool {
-	return a.scheme == "world" || a.scheme == "digest" || a.scheme == "ip"
+	return a.scheme == "world" || a.scheme == "digest" || a.scheme == "ip" || a.scheme == "sasl"
 }
 
 // valid reports whether an id may stand in an ACL.
@@ -138,6 +143,8 @@ func (a authID) valid() bool {
 	case "ip":
 		_, ok := parseNetwork(a.id)
 		return ok
+	case "sasl":
+		return validSASL(a.id)
 	}
 	return false
 }

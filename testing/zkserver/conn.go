@@ -36,6 +36,7 @@ type conn struct {
 	attached    bool     // serves a session; set by the connect request and cleared for good by detach
 	session     *session // set once, by the reading goroutine, which therefore may read it without the lock
 	ids         []authID
+	digest      digestExchange
 	lastZxid    int64       // the largest that a reply has carried
 	held        []event     // events for later, while reads are frozen
 	late        []lateWatch // watches set on frozen data

@@ -90,7 +90,7 @@
 //
 // # What differs from Apache ZooKeeper
 //
-// Nothing is written to disk. There is no ensemble, no SASL, no quota and no identity of the scheme x509. Reconfig is
+// Nothing is written to disk. There is no ensemble, no Kerberos, no quota and no identity of the scheme x509. Reconfig is
 // refused, as on a standalone server. TTL nodes are always enabled, and so are all four-letter words but dirs, gtmk, stmk,
 // hash and lead, which the server does not know. A connection that never asks
 // for a session is kept. Passwords of sessions are random; ZooKeeper computes them from the session's id. The names of
@@ -99,5 +99,6 @@
 // Where ZooKeeper 3.8.0 has a fault that later versions have fixed, this server follows the later versions. Watches of
 // several modes on one path do not disturb each other. A recursive watch is counted once. checkWatches finds only the
 // client's own watches. create2 works in a multi. A client that may not read a node gets no events of it, and cannot ask
-// whether it exists. A check outside a multi is answered, with the node's Stat.
+// whether it exists. A check outside a multi is answered, with the node's Stat. An unknown user of DIGEST-MD5 does not pass with
+// the password of the one before.
 package zkserver

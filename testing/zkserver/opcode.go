@@ -107,4 +107,5 @@ const (
 	codeNotReadOnly             code = -119
 	codeNoWatcher               code = -121
 	codeReconfigDisabled        code = -123
+	codeSASLRequired            code = -124
 )

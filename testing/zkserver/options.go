@@ -33,9 +33,11 @@ type config struct {
 	maxMemory      int // bytes for all connections together
 	version        serverVersion
 	log            *slog.Logger
-	tls            *tls.Config // nil for plain connections
-	superDigest    string      // empty for no super user
-	reconfig       bool        // reconfig is allowed, for which it takes more than one server
+	tls            *tls.Config       // nil for plain connections
+	superDigest    string            // empty for no super user
+	saslUsers      map[string]string // passwords; nil for no SASL
+	saslRequired   bool
+	reconfig       bool // reconfig is allowed, for which it takes more than one server
 }
 
 func newConfig(opts []Option) (config, error) {

@@ -1,13 +1,258 @@
 package zkserver
 
-// sasl is answered as by a server that is not configured for it: with success, and no token. A request that cannot be
-// read costs the connection, without an answer.
+import (
+	"crypto/md5" // DIGEST-MD5 is defined with it
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// WithSASLUsers makes the server know SASL by the mechanism DIGEST-MD5, with the scheme sasl in ACLs, for these users and
+// their passwords. They are the lines user_name="password" of the section Server in a JAAS file of ZooKeeper. A name has no
+// '/' and no '@', which ZooKeeper takes for a name of Kerberos. A connection has the identity sasl:name after the
+// exchange, and one that fails is closed with -115 (authentication failed). The user super may do what an ACL of
+// the scheme sasl allows to any user. Without the option, requests of the type sasl are answered without a token.
+func WithSASLUsers(passwords map[string]string) Option {
+	return optionFunc(func(c *config) error {
+		for user := range passwords {
+			if user == "" || strings.ContainsAny(user, "/@") {
+				return fmt.Errorf("zkserver: SASL user %q: a name without '/' and '@' expected", user)
+			}
+		}
+		c.saslUsers = maps.Clone(passwords)
+		if c.saslUsers == nil {
+			c.saslUsers = map[string]string{}
+		}
+		return nil
+	})
+}
+
+// WithRequireClientAuthScheme serves only clients that have authenticated by the scheme, which must be "sasl", as ZooKeeper
+// does with enforce.auth.enabled=true and enforce.auth.schemes=sasl. On other connections all requests but auth and sasl, a ping as
+// well, are answered by -124 (session closed, SASL required), and the connection is closed. The session goes on.
+func WithRequireClientAuthScheme(scheme string) Option {
+	return optionFunc(func(c *config) error {
+		if scheme != "sasl" {
+			return fmt.Errorf("zkserver: required scheme %q: sasl expected", scheme)
+		}
+		c.saslRequired = true
+		return nil
+	})
+}
+
+// SetSASLUsers replaces the users of [WithSASLUsers], as a restart with another JAAS file does. What a connection has proved
+// stays.
+func (s *Server) SetSASLUsers(passwords map[string]string) error {
+	var c config
+	if err := WithSASLUsers(passwords).apply(&c); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.saslUsers = c.saslUsers
+	return nil
+}
+
+const (
+	saslRealm = "zk-sasl-md5" // instead of the host's name
+	digestURI = "zookeeper/" + saslRealm
+
+	maxDigestResponse = 4096 // bytes, of RFC 2831
+)
+
+// digestExchange is the exchange of one connection. Server.mu guards it.
+type digestExchange struct {
+	nonce string
+	done  bool
+}
+
+// sasl takes a token of a client and answers by the next. A server that is not configured for it answers with success, and no
+// token. A request that cannot be read costs the connection, without an answer.
 func (x *call) sasl() code {
 	x.outside = true
-	if token := x.in.buffer(); token == nil || x.in.bad {
+	token := x.in.buffer()
+	if token == nil || x.in.bad {
 		x.s.cut(x.c)
 		return codeMarshalling
 	}
-	x.out.buffer(nil)
+	if x.s.cfg.saslUsers == nil {
+		x.out.buffer(nil)
+		return codeOK
+	}
+	answer, err := x.saslStep(token)
+	switch {
+	case errors.Is(err, errNoUser):
+		x.s.cut(x.c) // ZooKeeper fails on it
+		return codeMarshalling
+	case err != nil:
+		x.s.log.Warn("SASL refused", "client", x.c.remote(), "error", err)
+		x.end, x.nullBody = true, true
+		if x.s.cfg.saslRequired {
+			return codeSASLRequired
+		}
+		return codeAuthFailed
+	}
+	x.out.buffer(answer)
 	return codeOK
+}
+
+// saslStep returns the challenge first, and the server's proof for the right response to it.
+func (x *call) saslStep(token []byte) ([]byte, error) {
+	d := &x.c.digest
+	if d.done {
+		return nil, errors.New("a token after the exchange")
+	}
+	if d.nonce == "" { // whatever the token says: DIGEST-MD5 has no initial response
+		var nonce [24]byte
+		rand.Read(nonce[:]) // never returns an error
+		d.nonce = hex.EncodeToString(nonce[:])
+		return fmt.Appendf(nil, `realm="%s",nonce="%s",charset=utf-8,algorithm=md5-sess`, saslRealm, d.nonce), nil
+	}
+	r, err := parseDigestResponse(token)
+	if err != nil {
+		return nil, err
+	}
+	if r.nonce != d.nonce {
+		return nil, errors.New("another nonce")
+	}
+	password, known := x.s.cfg.saslUsers[r.user]
+	key := r.key(password)
+	if subtle.ConstantTimeCompare([]byte(r.response), []byte(r.value(key, "AUTHENTICATE:"+digestURI))) != 1 || !known {
+		return nil, fmt.Errorf("%q is unknown, or has another password", r.user)
+	}
+	if !x.c.identify(authID{scheme: "sasl", id: r.user}) {
+		return nil, errors.New("too many identities")
+	}
+	d.done = true
+	return []byte("rspauth=" + r.value(key, ":"+digestURI)), nil
+}
+
+// digestResponse is what a client sends (RFC 2831, section 2.1.2).
+type digestResponse struct {
+	user, realm, nonce, cnonce, response string
+
+	authzid string // another identity that the client asks for, which ZooKeeper does not give it
+}
+
+var errNoUser = errors.New("a response without username")
+
+func parseDigestResponse(token []byte) (r digestResponse, err error) {
+	if len(token) > maxDigestResponse {
+		return r, fmt.Errorf("a response of %d bytes, at most %d are accepted", len(token), maxDigestResponse)
+	}
+	d, err := parseDirectives(string(token))
+	if err != nil {
+		return r, err
+	}
+	charset, utf8 := d["charset"]
+	if utf8 && !strings.EqualFold(charset, "utf-8") {
+		return r, errors.New("another charset than utf-8")
+	}
+	r = digestResponse{user: d["username"], realm: d["realm"], nonce: d["nonce"], cnonce: d["cnonce"], response: d["response"], authzid: d["authzid"]}
+	if !utf8 {
+		r.user = fromLatin1(r.user)
+	}
+	qop, given := d["qop"]
+	switch {
+	case given && qop != "auth":
+		return r, errors.New("another qop than auth")
+	case r.user == "":
+		return r, errNoUser
+	case r.cnonce == "", r.response == "":
+		return r, errors.New("a response without cnonce or response")
+	case r.realm != saslRealm:
+		return r, errors.New("another realm")
+	case d["nc"] != "00000001":
+		return r, errors.New("another nonce count than 1")
+	case !strings.EqualFold(d["digest-uri"], digestURI):
+		return r, errors.New("another digest-uri")
+	}
+	return r, nil
+}
+
+// key is the hash of A1.
+func (r digestResponse) key(password string) string {
+	secret := md5.Sum([]byte(toLatin1(r.user) + ":" + r.realm + ":" + toLatin1(password)))
+	a1 := string(secret[:]) + ":" + r.nonce + ":" + r.cnonce
+	if r.authzid != "" {
+		a1 += ":" + r.authzid
+	}
+	return hexMD5(a1)
+}
+
+// value is the response-value for an A2.
+func (r digestResponse) value(key, a2 string) string {
+	return hexMD5(key + ":" + r.nonce + ":00000001:" + r.cnonce + ":auth:" + hexMD5(a2))
+}
+
+func hexMD5(s string) string {
+	sum := md5.Sum([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// toLatin1 returns a text in ISO 8859-1 if that has all its characters, as it is hashed.
+func toLatin1(s string) string {
+	b := make([]byte, 0, len(s))
+	for _, r := range s {
+		if r > 0xff {
+			return s
+		}
+		b = append(b, byte(r))
+	}
+	return string(b)
+}
+
+func fromLatin1(s string) string {
+	r := make([]rune, 0, len(s))
+	for i := range len(s) {
+		r = append(r, rune(s[i]))
+	}
+	return string(r)
+}
+
+// parseDirectives reads a comma-separated list of name=value and name="value". None may stand twice.
+func parseDirectives(s string) (map[string]string, error) {
+	all := make(map[string]string)
+	for s = strings.TrimLeft(s, " \t\r\n,"); s != ""; s = strings.TrimLeft(s, " \t\r\n,") {
+		name, rest, found := strings.Cut(s, "=")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, twice := all[name]; !found || name == "" || twice {
+			return nil, errors.New("a directive that stands twice, or without a name or a value")
+		}
+		var value string
+		if rest = strings.TrimLeft(rest, " \t\r\n"); strings.HasPrefix(rest, `"`) {
+			var b strings.Builder
+			i := 1
+			for ; i < len(rest) && rest[i] != '"'; i++ {
+				if rest[i] == '\\' && i+1 < len(rest) {
+					i++
+				}
+				b.WriteByte(rest[i])
+			}
+			if i == len(rest) {
+				return nil, errors.New("a quoted value without an end")
+			}
+			value, s = b.String(), rest[i+1:]
+		} else {
+			value, s, _ = strings.Cut(rest, ",")
+			value = strings.TrimSpace(value)
+		}
+		all[name] = value
+	}
+	return all, nil
+}
+
+// isSASLAuthenticated reports whether the connection may make a request, as far as it takes an identity of the scheme sasl.
+func (c *conn) isSASLAuthenticated(op OpCode) bool {
+	return !c.srv.cfg.saslRequired || op == OpAuth || op == OpSASL || c.digest.done
+}
+
+// validSASL reports whether an id of the scheme sasl may stand in an ACL: it is one of Kerberos, or has no '@'.
+func validSASL(id string) bool {
+	name, realm, found := strings.Cut(id, "@")
+	return !found || !strings.ContainsAny(realm, "/@") && strings.Count(name, "/") <= 1
 }

@@ -62,6 +62,8 @@ type call struct {
 	outside bool // the request is answered outside the order of transactions: its reply carries zxid
 	zxid    int64
 	end     bool // the connection ends with the reply
+
+	nullBody bool // an error has a body, of a null buffer
 }
 
 // begin opens the transaction of a write.
@@ -216,13 +218,19 @@ func (s *Server) apply(c *conn, r request) outcome {
 	}
 	x.out.beginReply()
 	s.checks = maxChecks
-	s.touchBy(c, r.op)
 	xid := r.xid
 	if r.op == OpPing {
 		xid = pingXid
 	}
 	err := codeUnimplemented
+	admitted := c.isSASLAuthenticated(r.op)
+	if admitted {
+		s.touchBy(c, r.op)
+	}
 	switch handle := handlers[r.op]; {
+	case !admitted:
+		err = codeSASLRequired
+		x.end, x.outside = true, true
 	case handle == nil || !s.cfg.version.knows(r.op):
 		x.end, x.outside, x.zxid = true, true, -1
 	case s.readOnly && r.op.needsLeader():
@@ -230,7 +238,12 @@ func (s *Server) apply(c *conn, r request) outcome {
 	default:
 		err = handle(x)
 	}
-	return outcome{answer: x.out.endReply(xid, x.replyZxid(), err), err: err, end: x.end}
+	answer := x.out.endReply(xid, x.replyZxid(), err)
+	if x.nullBody {
+		x.out.buffer(nil)
+		answer = x.out.sized()
+	}
+	return outcome{answer: answer, err: err, end: x.end}
 }
 
 // replyZxid is the zxid of the last transaction that the client's server has applied. For a client whose reads are

@@ -16,6 +16,7 @@ type txn struct {
 	zxid    int64
 	now     int64 // milliseconds since the Unix epoch
 	wraps   bool  // what becomes of a full count of creates, see node.creates
+	sasl    bool  // the server knows the scheme
 	granted int   // entries of ACLs that it has given to nodes
 	undo    []func()
 	events  []event
@@ -112,7 +113,7 @@ func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 	if !ok {
 		return "", nil, codeBadArguments
 	}
-	acl, err := fixACL(r.acl, who.ids, t.granted)
+	acl, err := fixACL(r.acl, who.ids, t.granted, t.sasl)
 	if err != codeOK {
 		return "", nil, err
 	}
@@ -234,7 +235,7 @@ func (t *txn) setACL(path string, acl []aclEntry, version int32, who caller) (*n
 	if !validPath(path) {
 		return nil, codeBadArguments
 	}
-	fixed, err := fixACL(acl, who.ids, t.granted)
+	fixed, err := fixACL(acl, who.ids, t.granted, t.sasl)
 	if err != codeOK {
 		return nil, err
 	}

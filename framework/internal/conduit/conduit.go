@@ -57,13 +57,13 @@ type Events interface {
 	// before its timer noticed. Unlike the others it may be called at any time.
 	Resumed()
 
-	// AuthFailed is called when a server has refused a credential. The connection ends,
-	// and the conduit makes no other.
-	AuthFailed(error)
+	// AuthFailed is called when a server has refused a credential, or there is none to
+	// present. The connection ends. If that is final, the conduit makes no other.
+	AuthFailed(err error, final bool)
 }
 
 // Config has the settings of a Conduit. Every field is required except Ensemble, Lookup,
-// Tick, Auth, ReadOnly and Suspended.
+// Tick, Auth, SASL, ReadOnly and Suspended.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
@@ -77,6 +77,7 @@ type Config struct {
 	Logger         *slog.Logger
 	Tick           time.Duration // the servers' tickTime, for calls that confirm
 	Auth           []Auth        // presented on every connection, in this order
+	SASL           *SASL         // goes before Auth
 	ReadOnly       bool          // servers without a quorum will do
 
 	// Suspended returns for how long the machine has been suspended since any moment in
@@ -105,8 +106,13 @@ type Conduit struct {
 	mu   sync.Mutex // guards conn
 	conn *conn
 
+	refusals       refusals
+	authenticating chan struct{} // holds a value while an exchange is under way
+	demandsSASL    atomic.Bool   // a server takes no other request before the exchange is complete
+
 	sessionClosed atomic.Bool // the server has confirmed the end of the session
-	refused       atomic.Bool // a server has refused a credential
+	refused       atomic.Bool // a server has refused a credential, for good
+	fresh         atomic.Bool // there is a new lease, and Connected has not been called since
 	readOnly      atomic.Bool // the newest session was opened by a read-only server
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
@@ -120,7 +126,7 @@ func New(cfg Config) *Conduit {
 	}
 	c := &Conduit{
 		cfg: cfg, clock: newClock(suspended, cfg.Events.Resumed),
-		hosts: hosts{ask: cfg.Ensemble},
+		hosts: hosts{ask: cfg.Ensemble}, authenticating: make(chan struct{}, 1),
 	}
 	c.connector = connector{
 		dial: cfg.Dial, lookup: cfg.Lookup, limit: cfg.ConnectTimeout,
@@ -218,16 +224,17 @@ func (c *Conduit) QuorumDeadline() time.Time {
 func (c *Conduit) History() int64 { return c.seen.history.Load() + 1 }
 
 // CheckVersion returns a [TooOldError] if the server of the newest connection is known to
-// be older than ZooKeeper 3.6. A server cuts the connection when it does not know a
+// be older than a version of ZooKeeper, which is 3.6 or later. For a version after 3.6, a server of
+// unknown version counts as older. A server cuts the connection when it does not know a
 // request, so the first call on each connection asks for its version. The wait for the
 // answer ends with the context, with the connection, and after a sixth of the session
 // timeout: the version is unknown then.
-func (c *Conduit) CheckVersion(ctx context.Context) error {
+func (c *Conduit) CheckVersion(ctx context.Context, major, minor int) error {
 	conn := c.current()
 	if conn == nil {
 		return notSent(ErrNotConnected)
 	}
-	return conn.checkVersion(ctx)
+	return conn.checkVersion(ctx, major, minor)
 }
 
 // NoteTooOld remembers that a server, named as by Handshake.Endpoint, has refused a request as
@@ -313,7 +320,7 @@ func (c *Conduit) current() *conn {
 
 func (c *Conduit) isConnected() bool {
 	conn := c.current()
-	return conn != nil && conn.isOpen()
+	return conn != nil && conn.isLive()
 }
 
 // usable returns the connection for calls.

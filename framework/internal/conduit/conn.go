@@ -48,6 +48,7 @@ type conn struct {
 
 	dispatch    sync.Mutex // held while a frame is interpreted or the end is reported
 	established bool
+	admitted    bool // open for calls, after the exchange if there is one; Connected was reported
 	failed      bool
 	behind      bool // the server may not know all that the client has seen; guarded by dispatch
 
@@ -61,6 +62,7 @@ type conn struct {
 	batch       []byte    // guarded by writing
 
 	queue   sync.Mutex // guards what follows
+	live    bool       // the server has accepted the session
 	open    bool       // accepts calls
 	closing bool       // the end of the session is written: nothing may follow
 	session int64
@@ -75,6 +77,7 @@ type conn struct {
 	barred  bool // a znode could not be read: exists is not joined any more
 
 	credentials credentials
+	exchange    saslExchange
 
 	wake chan struct{} // tells the writer that there is something to write
 	done chan struct{} // closed by fail, after the end was reported
@@ -108,6 +111,7 @@ func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) 
 	return &conn{
 		owner: owner, socket: socket, buffered: buffered, to: to, handshakeBy: handshakeBy,
 		credentials: credentials{all: owner.cfg.Auth},
+		exchange:    newSASLExchange(),
 		version:     newServerVersion(),
 
 		in:         bufio.NewReaderSize(socket, 32<<10),
@@ -131,6 +135,12 @@ func (c *conn) isOpen() bool {
 	c.queue.Lock()
 	defer c.queue.Unlock()
 	return c.open
+}
+
+func (c *conn) isLive() bool {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	return c.live
 }
 
 // settle ends a call; callers hold dispatch.
@@ -162,14 +172,20 @@ func (c *conn) fail(reason error) {
 	c.queue.Lock()
 	c.dropGivenUpLocked()
 	pending, unsent := c.pending.all(), append(c.urgent.all(), c.unsent.all()...)
-	c.pending, c.urgent, c.unsent, c.open = fifo[pendingRequest]{}, fifo[*Call]{}, fifo[*Call]{}, false
+	c.pending, c.urgent, c.unsent = fifo[pendingRequest]{}, fifo[*Call]{}, fifo[*Call]{}
+	c.live, c.open = false, false
 	c.queue.Unlock()
-	if c.established {
+	if c.admitted {
 		// First, so that a caller that tries again waits for the next connection.
 		c.owner.cfg.Events.Disconnected(reason)
 	} else {
-		c.owner.seen.refused()
-		reason = fmt.Errorf("handshake with %s: %w", c.to.server, reason)
+		phase := "handshake with"
+		if c.established {
+			phase = "authentication at"
+		} else {
+			c.owner.seen.refused()
+		}
+		reason = fmt.Errorf("%s %s: %w", phase, c.to.server, reason)
 		c.owner.lastFailure.Store(&reason)
 	}
 	close(c.done)

@@ -216,6 +216,9 @@ func (c *conn) receive(frame []byte) ([]byte, error) {
 	case wire.XidAuth:
 		return nil, c.receiveAuthReply(reply.Code)
 	}
+	if c.takesSASL(xid) {
+		return nil, c.receiveSASL(reply)
+	}
 	return c.receiveReply(xid, reply, len(frame), nil)
 }
 
@@ -255,19 +258,39 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	return handshakeFrame(h.Timeout, h.SessionID, h.Password), nil
 }
 
-// establish opens the connection for calls; callers hold dispatch.
+// establish begins the connection of a session; callers hold dispatch.
 func (c *conn) establish(h Handshake, sent time.Time) {
 	c.established = true
 	c.owner.readOnly.Store(h.ReadOnly)
-	c.owner.lastFailure.Store(nil)
 	c.owner.handshake.Store(&h)
 	c.owner.hosts.spreadOver(h.Timeout / spreadShare)
-	h.Fresh = c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.clock.now())
+	if c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.clock.now()) {
+		c.owner.fresh.Store(true)
+	}
 	c.behind = c.owner.seen.unproved.Load()
 	c.owner.seen.resumed.Store(true)
 	c.queue.Lock()
-	c.open, c.session, c.granted = true, h.SessionID, h.Timeout
+	c.live, c.session, c.granted = true, h.SessionID, h.Timeout
 	c.window = newWindow(h.Timeout)
+	c.queue.Unlock()
+	go c.writeLoop()
+	if c.owner.cfg.SASL != nil {
+		// What a caller that waits is told, until there is an outcome.
+		underWay := fmt.Errorf("authentication at %s: %w", c.to.server, c.exchangeError(errUnderWay))
+		c.owner.lastFailure.Store(&underWay)
+		go c.authenticate(h)
+		return
+	}
+	c.admit(h)
+}
+
+// admit opens the connection for calls; callers hold dispatch.
+func (c *conn) admit(h Handshake) {
+	c.admitted = true
+	c.owner.lastFailure.Store(nil)
+	h.Fresh = c.owner.fresh.Swap(false)
+	c.queue.Lock()
+	c.open = true
 	if c.behind {
 		// Before any other call, so that no read is answered by a server that is behind.
 		c.pushLocked(&c.urgent, catchUp())
@@ -277,7 +300,6 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	if len(c.owner.cfg.Auth) > 0 {
 		c.wakeWriter()
 	}
-	go c.writeLoop()
 	if h.ReadOnly {
 		go c.leaveForWriter()
 	}
@@ -314,8 +336,7 @@ func (c *conn) receiveAuthReply(code int32) error {
 		return nil
 	case wire.CodeAuthFailed:
 		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.to.server)
-		c.owner.refused.Store(true)
-		c.owner.cfg.Events.AuthFailed(err)
+		c.end(err, true)
 		return err
 	default:
 		return fmt.Errorf("authentication by scheme %q: server error %d", scheme, code)
@@ -337,6 +358,12 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 	}
 	if provesSession(reply.Code) {
 		c.noteProof(request, now)
+	}
+	if reply.Code == wire.CodeSASLRequired {
+		for _, call := range request.calls() {
+			c.settle(call, reply, failure)
+		}
+		return nil, c.receiveDemand(request.op)
 	}
 	if request.joined != nil {
 		c.receiveJoined(request.joined, reply, failure)
@@ -399,11 +426,18 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 		c.behind = false
 		c.owner.seen.unproved.Store(false)
 	case !c.behind:
+		if c.admitted {
+			c.owner.refusals.forget(c.to.server)
+		}
 		// This server sent the events, so it has applied their transactions, and its
 		// replies name one that is as new.
 		c.owner.seen.unproved.Store(false)
 	}
 	if c.owner.lease.renew(request.sent, now) {
+		if !c.admitted {
+			c.owner.fresh.Store(true)
+			return
+		}
 		h := *c.owner.handshake.Load()
 		h.Fresh = true
 		c.owner.cfg.Events.Revived(h)

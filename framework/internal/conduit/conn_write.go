@@ -52,6 +52,10 @@ func (c *conn) Write(frame []byte) (int, error) {
 		c.queue.Unlock()
 		return len(frame), nil
 	}
+	if c.holdsPingLocked(request.op) {
+		c.queue.Unlock()
+		return len(frame), nil
+	}
 	c.closing = request.op == wire.OpCloseSession
 	c.pending.push(request)
 	by := c.writeByLocked()
@@ -136,7 +140,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 }
 
 func (c *conn) takeBatchLocked(now time.Time) (batch []byte, by time.Time) {
-	if c.closing {
+	if c.closing || !c.open {
 		return nil, time.Time{}
 	}
 	batch = c.credentials.present(c.batch[:0])
@@ -296,11 +300,16 @@ func (c *conn) enqueueLocked(calls []*Call) error {
 }
 
 func (c *conn) pushLocked(queue *fifo[*Call], call *Call) {
-	call.conn, call.xid = c, c.nextXid
+	call.conn, call.xid = c, c.takeXidLocked()
+	queue.push(call)
+}
+
+func (c *conn) takeXidLocked() int32 {
+	xid := c.nextXid
 	if c.nextXid--; c.nextXid < lastOwnXid {
 		c.nextXid = firstOwnXid
 	}
-	queue.push(call)
+	return xid
 }
 
 func (c *conn) wakeWriter() {

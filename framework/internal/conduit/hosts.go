@@ -16,6 +16,10 @@ const (
 	minPause    = 50 * time.Millisecond
 	maxPause    = time.Second
 
+	// Of attempts after refusals, since servers of tickets may lock an identity that fails often.
+	minRefusalPause = 500 * time.Millisecond
+	maxRefusalPause = 30 * time.Second
+
 	// spreadShare is the part of the session timeout over which the clients of a server
 	// that ends spread their first attempts at the others.
 	spreadShare = 30
@@ -44,6 +48,7 @@ type hosts struct {
 	attempts    int      // since the last stable connection
 	spread      time.Duration
 	connectedAt time.Time // zero when not connected
+	refusals    int       // since the last admission
 	stopped     bool
 }
 
@@ -228,6 +233,19 @@ func (h *hosts) addresses() int {
 	return n
 }
 
+// noteRefusal makes the next attempts wait longer.
+func (h *hosts) noteRefusal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refusals++
+}
+
+func (h *hosts) noteAdmission() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refusals = 0
+}
+
 // pause blocks until the next attempt may be made: within the spread after a stable
 // connection, at once within the first round, then with growing, jittered pauses.
 func (h *hosts) pause(ctx context.Context) error {
@@ -258,6 +276,10 @@ func (h *hosts) nextPause() time.Duration {
 	}
 	if h.again {
 		return 0 // it belongs to an attempt for which there was a pause
+	}
+	if h.refusals > 0 {
+		ceiling := min(maxRefusalPause, minRefusalPause<<min(h.refusals, 10))
+		return ceiling/2 + rand.N(ceiling/2)
 	}
 	round := h.attempts / len(h.servers)
 	h.attempts++

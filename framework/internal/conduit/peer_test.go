@@ -154,7 +154,14 @@ func (e *events) Revived(h conduit.Handshake) {
 func (e *events) Disconnected(error) { e.told <- "disconnected" }
 func (e *events) Resumed()           { e.told <- "resumed" }
 func (e *events) Expired()           { e.told <- "expired" }
-func (e *events) AuthFailed(error)   { e.told <- "auth failed" }
+func (e *events) AuthFailed(_ error, final bool) {
+	if !final {
+		e.told <- "refused"
+		return
+	}
+	e.told <- "auth failed"
+}
+
 func (e *events) Notified(n conduit.Notification) {
 	e.told <- fmt.Sprintf("notified %s %s", n.Type, n.Path)
 }

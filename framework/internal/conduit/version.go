@@ -1,6 +1,7 @@
 package conduit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -10,10 +11,11 @@ import (
 	"time"
 )
 
-// TooOldError reports a server that does not have the requests of ZooKeeper 3.6.
+// TooOldError reports a server that does not have the requests of a version of ZooKeeper.
 type TooOldError struct {
 	Server  string
 	Version string // "" if unknown
+	Needs   string // "" for 3.6
 }
 
 func (e *TooOldError) Error() string {
@@ -21,7 +23,7 @@ func (e *TooOldError) Error() string {
 	if version == "" {
 		version = "older"
 	}
-	return fmt.Sprintf("it takes ZooKeeper 3.6 or later, the version of %s is %s", e.Server, version)
+	return fmt.Sprintf("it takes ZooKeeper %s or later, the version of %s is %s", cmp.Or(e.Needs, "3.6"), e.Server, version)
 }
 
 // unknownVersion is the version of a server that does not report it.
@@ -46,9 +48,9 @@ type versions struct {
 	refused map[string]string // the version that a server, named by [target.String], reported when it refused such a request
 }
 
-// checkVersion returns a [TooOldError] if the server is known to be older than ZooKeeper 3.6. It waits
+// checkVersion returns a [TooOldError] if the server is known to be older than that. It waits
 // until the server has been asked, and no longer than the connection lasts.
-func (c *conn) checkVersion(ctx context.Context) error {
+func (c *conn) checkVersion(ctx context.Context, major, minor int) error {
 	c.askVersion()
 	select {
 	case <-c.version.found:
@@ -57,7 +59,14 @@ func (c *conn) checkVersion(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return c.owner.versions.check(c.to, &c.version)
+	if err := c.owner.versions.check(c.to, &c.version); err != nil || major == 3 && minor <= 6 {
+		return err
+	}
+	if version := *c.version.known.Load(); version == unknownVersion || isOlder(version, major, minor) {
+		needs := fmt.Sprintf("%d.%d", major, minor)
+		return &TooOldError{Server: c.to.String(), Version: strings.TrimPrefix(version, unknownVersion), Needs: needs}
+	}
+	return nil
 }
 
 // askVersion begins to ask the server for its version, once. That takes a connection of its own, so

@@ -62,7 +62,7 @@ func TestTheVersionIsAskedForByOneCaller(t *testing.T) {
 
 		outcomes := make(chan error, 100)
 		check := func(ctx context.Context) {
-			outcomes <- c.CheckVersion(ctx)
+			outcomes <- c.CheckVersion(ctx, 3, 6)
 		}
 		impatient, giveUp := context.WithCancelCause(t.Context())
 		go check(impatient)
@@ -107,7 +107,7 @@ func TestTheServerOfTheConnectionIsAsked(t *testing.T) {
 			require.Equal(t, "connected 51 fresh=true", <-told.told)
 			checkAnswered := func(answer string) {
 				done := make(chan error, 1)
-				go func() { done <- c.CheckVersion(t.Context()) }()
+				go func() { done <- c.CheckVersion(t.Context(), 3, 6) }()
 				q := <-questions
 				require.Equal(t, "a:1", q.server)
 				require.Equal(t, p.address, q.address)
@@ -119,7 +119,7 @@ func TestTheServerOfTheConnectionIsAsked(t *testing.T) {
 			require.Equal(t, "a:1 ("+p.address+")", server)
 			var tooOld *conduit.TooOldError
 			require.ErrorAs(t, c.NoteTooOld(server), &tooOld)
-			require.ErrorAs(t, c.CheckVersion(t.Context()), &tooOld)
+			require.ErrorAs(t, c.CheckVersion(t.Context(), 3, 6), &tooOld)
 
 			// What one server of the name lacks, the next may have.
 			for old := p.address; p.address == old; {
@@ -147,7 +147,7 @@ func TestTheQuestionForTheVersionHasAnEnd(t *testing.T) {
 		p.accept(0x51, sessionTimeout)
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
-		check := func() { done <- c.CheckVersion(t.Context()) }
+		check := func() { done <- c.CheckVersion(t.Context(), 3, 6) }
 		go check()
 		synctest.Wait()
 		require.Empty(t, done)
@@ -163,9 +163,9 @@ func TestTheQuestionForTheVersionHasAnEnd(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=false", <-told.told)
 		impatient, giveUp := context.WithTimeout(t.Context(), time.Second)
 		defer giveUp()
-		require.ErrorIs(t, c.CheckVersion(impatient), context.DeadlineExceeded)
+		require.ErrorIs(t, c.CheckVersion(impatient, 3, 6), context.DeadlineExceeded)
 		began := time.Now()
-		require.NoError(t, c.CheckVersion(t.Context()))
+		require.NoError(t, c.CheckVersion(t.Context(), 3, 6))
 		require.Equal(t, sessionTimeout/6-time.Second, time.Since(began), "the same question")
 	})
 }
@@ -182,7 +182,7 @@ func TestWhatAServerWasIsForgotten(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
 		check := func(answer string) error {
-			go func() { done <- c.CheckVersion(t.Context()) }()
+			go func() { done <- c.CheckVersion(t.Context(), 3, 6) }()
 			(<-questions).answer(t, answer)
 			return <-done
 		}
@@ -215,7 +215,7 @@ func TestAnAddressOfSeveralServers(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
 		check := func(answer string) error {
-			go func() { done <- c.CheckVersion(t.Context()) }()
+			go func() { done <- c.CheckVersion(t.Context(), 3, 6) }()
 			(<-questions).answer(t, answer)
 			return <-done
 		}

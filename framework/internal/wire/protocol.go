@@ -23,10 +23,12 @@ const (
 	OpMultiRead            = 22
 	OpAuth                 = 100
 	OpSetWatches           = 101
+	OpSASL                 = 102
 	OpGetEphemerals        = 103
 	OpGetAllChildrenNumber = 104
 	OpSetWatches2          = 105 // since 3.6, with persistent watches
 	OpAddWatch             = 106
+	OpWhoAmI               = 107 // since 3.7
 	OpCloseSession         = -11
 )
 

@@ -44,8 +44,8 @@ func buildTest(ctx context.Context, root, overlay, pkg, binary string) error {
 	if overlay != "" {
 		args = append(args, "-overlay="+overlay)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
-	cmd.Dir = root
+	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
+	cmd.Dir = filepath.Join(root, filepath.FromSlash(pkg)) // which may be a module of its own
 	output, ok, err := runCommand(ctx, cmd)
 	if err == nil && !ok {
 		err = fmt.Errorf("%s does not compile:\n%s", pkg, tail(output.String()))

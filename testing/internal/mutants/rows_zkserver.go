@@ -252,6 +252,17 @@ var zkserverMutants = []mutant{
 		test:     "^TestCutOff$",
 	},
 	{
+		name:     "zkserver-sasl-nonce-unchecked",
+		property: "A response of DIGEST-MD5 counts for the nonce of its own connection only.",
+		dir:      "testing/zkserver",
+		in:       "(*call).saslStep",
+		old:      "r.nonce != d.nonce",
+		new:      "r.nonce == \"\"",
+		pkg:      "./testing/zkserver",
+		test:     "^TestSASLAsApache$",
+		flags:    []string{"-short"},
+	},
+	{
 		name:     "zkserver-sasl-touches",
 		property: "A request of the type sasl proves nothing about a session.",
 		dir:      "testing/zkserver",

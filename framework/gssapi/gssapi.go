@@ -1,0 +1,245 @@
+package gssapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/config"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Mechanism is the SASL mechanism GSSAPI with the credentials of one principal, for
+// framework.WithSASL. Several clients may share it.
+type Mechanism struct {
+	source  source
+	conf    string // the path of krb5.conf
+	service string
+	server  string                                                      // the principal of all servers; "" for one of each host
+	lookup  func(ctx context.Context, address string) ([]string, error) // nil for the name in the connection string
+
+	mu      sync.Mutex
+	tickets map[string]*ticket // by server's principal
+}
+
+var _ framework.SASLMechanism = (*Mechanism)(nil)
+
+// Option is a setting of a [Mechanism].
+type Option interface{ apply(*Mechanism) error }
+
+type optionFunc func(*Mechanism) error
+
+func (f optionFunc) apply(m *Mechanism) error { return f(m) }
+
+// WithConfig sets the path of krb5.conf. Default: the environment variable KRB5_CONFIG, or
+// /etc/krb5.conf.
+func WithConfig(path string) Option {
+	return optionFunc(func(m *Mechanism) error {
+		if path == "" {
+			return errors.New("an empty path of krb5.conf, expected a file")
+		}
+		m.conf = path
+		return nil
+	})
+}
+
+// WithServiceName sets the first part of the servers' principals. Default: zookeeper.
+func WithServiceName(name string) Option {
+	return optionFunc(func(m *Mechanism) error {
+		if name == "" || strings.ContainsAny(name, "/@") {
+			return fmt.Errorf("service name %q, expected one such as zookeeper", name)
+		}
+		m.service = name
+		return nil
+	})
+}
+
+// WithCanonicalHost takes the host of a server's principal from the name service, by the address of the
+// connection, instead of the connection string. An attacker who controls the name service can then
+// choose which server is authenticated.
+func WithCanonicalHost() Option {
+	return optionFunc(func(m *Mechanism) error {
+		m.lookup = net.DefaultResolver.LookupAddr
+		return nil
+	})
+}
+
+// WithServerPrincipal sets the principal of all servers, such as zookeeper/zk.example.com. What
+// follows an @ is its realm.
+func WithServerPrincipal(principal string) Option {
+	return optionFunc(func(m *Mechanism) error {
+		if err := checkPrincipal(principal); err != nil {
+			return err
+		}
+		m.server = principal
+		return nil
+	})
+}
+
+// Keytab returns a mechanism that logs in as the principal, such as "reports@EXAMPLE.COM", with its key in
+// a file. Without a realm it is in the default realm of krb5.conf. Keytab reads krb5.conf, but
+// the keytab only when a connection needs it.
+func Keytab(path, principal string, opts ...Option) (*Mechanism, error) {
+	if path == "" {
+		return nil, errors.New("gssapi: an empty path of a keytab, expected a file")
+	}
+	return newMechanism(&keytabSource{path, principal}, principal, opts)
+}
+
+// Password returns a mechanism that logs in as the principal with a password from a function. It is called
+// for each new ticket. Its errors must contain no secrets.
+func Password(principal string, password func(context.Context) (string, error), opts ...Option) (*Mechanism, error) {
+	if password == nil {
+		return nil, errors.New("gssapi: a nil function, expected one that returns the password")
+	}
+	return newMechanism(&passwordSource{principal, password}, principal, opts)
+}
+
+// CredentialCache returns a mechanism that uses the tickets in a file. The empty path stands for the
+// environment variable KRB5CCNAME, or /tmp/krb5cc_<uid>.
+func CredentialCache(path string, opts ...Option) (*Mechanism, error) {
+	path = cmp.Or(path, os.Getenv("KRB5CCNAME"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid()))
+	if kind, name, found := strings.Cut(path, ":"); found {
+		if kind != "FILE" {
+			return nil, fmt.Errorf("gssapi: credential cache %q, expected a file: other kinds are not read", path)
+		}
+		path = name
+	}
+	return newMechanism(&cacheSource{path}, "", opts)
+}
+
+func newMechanism(source source, principal string, opts []Option) (*Mechanism, error) {
+	m := &Mechanism{
+		source: source, service: "zookeeper", conf: cmp.Or(os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf"),
+		tickets: make(map[string]*ticket),
+	}
+	if !isCache(source) {
+		if err := checkPrincipal(principal); err != nil {
+			return nil, fmt.Errorf("gssapi: %w", err)
+		}
+	}
+	for _, o := range opts {
+		if o == nil {
+			return nil, errors.New("gssapi: a nil option")
+		}
+		if err := o.apply(m); err != nil {
+			return nil, fmt.Errorf("gssapi: %w", err)
+		}
+	}
+	if _, err := m.loadConfig(); err != nil {
+		return nil, fmt.Errorf("gssapi: %w", err)
+	}
+	return m, nil
+}
+
+func checkPrincipal(principal string) error {
+	name, realm, found := strings.Cut(principal, "@")
+	if name == "" || found && (realm == "" || strings.Contains(realm, "@")) {
+		return fmt.Errorf("principal %q, expected one such as reports@EXAMPLE.COM", principal)
+	}
+	return nil
+}
+
+// loadConfig reads krb5.conf. Directives that gokrb5 does not know are left to other programs.
+func (m *Mechanism) loadConfig() (*config.Config, error) {
+	conf, err := config.Load(m.conf)
+	if err != nil && !errors.As(err, new(config.UnsupportedDirective)) {
+		return nil, err
+	}
+	return conf, nil
+}
+
+// Name is the mechanism's registered name.
+func (m *Mechanism) Name() string { return "GSSAPI" }
+
+// Renews returns true: a file or a function may have other credentials later.
+func (m *Mechanism) Renews() bool { return true }
+
+// Format writes the name for every verb, since there are keys in the mechanism.
+func (m *Mechanism) Format(s fmt.State, _ rune) {
+	// Format has no way to return an error; fmt reports a failed write itself.
+	_, _ = io.WriteString(s, m.Name())
+}
+
+// Start finds a ticket for the server, and begins an exchange with it. It returns when the context ends,
+// and leaves a request to a KDC that has begun to its own timeouts.
+func (m *Mechanism) Start(ctx context.Context, server framework.SASLServer) (framework.SASLExchange, error) {
+	principal, err := m.principalOf(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	type found struct {
+		ticket *ticket
+		err    error
+	}
+	got := make(chan found, 1)
+	go func() {
+		t, err := m.ticketFor(ctx, principal)
+		got <- found{t, err}
+	}()
+	select {
+	case f := <-got:
+		if f.err != nil {
+			return nil, fmt.Errorf("a ticket for %s: %w", principal, f.err)
+		}
+		return &exchange{ticket: f.ticket, accept: func() { m.accept(principal, f.ticket) }}, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("a ticket for %s: %w", principal, context.Cause(ctx))
+	}
+}
+
+// principalOf returns the principal of a server.
+func (m *Mechanism) principalOf(ctx context.Context, server framework.SASLServer) (string, error) {
+	if m.server != "" {
+		return m.server, nil
+	}
+	host := server.Host
+	if m.lookup != nil && server.Address != nil {
+		address, _, err := net.SplitHostPort(server.Address.String())
+		if err != nil {
+			return "", fmt.Errorf("the address of %s: %w", host, err)
+		}
+		names, err := m.lookup(ctx, address)
+		if err != nil || len(names) == 0 {
+			return "", fmt.Errorf("the canonical name of %s: %w", address, cmp.Or(err, errors.New("it has none")))
+		}
+		host = strings.TrimSuffix(names[0], ".")
+	}
+	return m.service + "/" + strings.ToLower(host), nil
+}
+
+// ticketFor returns a ticket for a server's principal: the one before, if its server has accepted it and
+// half of its lifetime is left, or else another one.
+func (m *Mechanism) ticketFor(ctx context.Context, principal string) (*ticket, error) {
+	m.mu.Lock()
+	known := m.tickets[principal]
+	m.mu.Unlock()
+	now := time.Now()
+	if known != nil && now.Before(known.renewAt()) {
+		return known, nil
+	}
+	conf, err := m.loadConfig()
+	if err != nil {
+		return nil, refused(err)
+	}
+	fresh, err := fetch(ctx, m.source, conf, principal)
+	if err != nil && known != nil && now.Before(known.end) && !errors.Is(err, framework.ErrAuthFailed) {
+		return known, nil // it is good yet, and no KDC can be reached
+	}
+	return fresh, err
+}
+
+// accept keeps a ticket that its server has accepted.
+func (m *Mechanism) accept(principal string, t *ticket) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tickets[principal] = t
+}

@@ -1,0 +1,353 @@
+package gssapi_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/gssapi"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// secured is a realm, and servers that serve only its principals.
+type secured struct {
+	*kdc
+	ensemble *ensemble.Ensemble
+}
+
+// secure starts a realm with the principals alice and bob, and servers in it.
+func secure(t *testing.T, size int) secured {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts Java and a KDC")
+	}
+	k := startKDC(t)
+	k.addPrincipal(t, "alice", "wonderland")
+	k.addPrincipal(t, "bob", "builder")
+	k.addPrincipal(t, "zookeeper/127.0.0.1", "")
+	keytab := k.keytab(t, "servers.keytab", "zookeeper/127.0.0.1")
+	return secured{k, zktest.NewEnsemble(t, size, ensemble.WithKerberos(k.conf, keytab, realm), ensemble.WithRequiredSASL())}
+}
+
+func password(p string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return p, nil }
+}
+
+func mechanismOf(t *testing.T) func(m *gssapi.Mechanism, err error) framework.Option {
+	return func(m *gssapi.Mechanism, err error) framework.Option {
+		t.Helper()
+		require.NoError(t, err)
+		return framework.WithSASL(m)
+	}
+}
+
+// TestKerberos: a lock over three servers that a client moves between, with a keytab, and others with a credential cache and
+// a password.
+func TestKerberos(t *testing.T) {
+	s := secure(t, 3)
+	conf := gssapi.WithConfig(s.conf)
+	ctx := t.Context()
+	keytab := s.keytab(t, "alice.keytab", "bob")
+	client := zktest.Client(t, s.ensemble, mechanismOf(t)(gssapi.Keytab(keytab, "bob@"+realm, conf)))
+	_, err := client.Create(ctx, "/mine", nil, framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob@" + realm}))
+	require.NoError(t, err)
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/a", locks.WithErrorPolicy(framework.SessionErrorPolicy))
+	require.NoError(t, err)
+	lease, err := mutex.Acquire(ctx)
+	require.NoError(t, err)
+	session := client.Session()
+	for i := range 3 {
+		require.NoError(t, s.ensemble.Server(i).Restart(ctx))
+		_, err := client.Get(ctx, "/mine")
+		require.NoError(t, err)
+	}
+	require.Same(t, session, client.Session())
+	require.NoError(t, lease.Release(ctx))
+
+	cache := filepath.Join(s.dir, "cache")
+	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	t.Setenv("KRB5CCNAME", "FILE:"+cache)
+	t.Setenv("KRB5_CONFIG", s.conf)
+	for name, option := range map[string]framework.Option{
+		"cache":    mechanismOf(t)(gssapi.CredentialCache("")),
+		"password": mechanismOf(t)(gssapi.Password("alice", password("wonderland"))),
+	} {
+		other := zktest.Client(t, s.ensemble, option)
+		_, err := other.Get(ctx, "/mine")
+		require.ErrorIs(t, err, framework.ErrNoAuth, name)
+		_, err = other.Create(ctx, "/"+name, nil, framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
+		require.NoError(t, err, name)
+		acl, err := other.GetACL(ctx, "/"+name)
+		require.NoError(t, err)
+		require.Equal(t, []framework.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice@" + realm}}, acl, name)
+	}
+}
+
+// TestKerberosOfBothSides: ZooKeeper's command line client and a client in Go share a znode of one principal. Java takes the canonical
+// name of a server.
+func TestKerberosOfBothSides(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Java and a KDC")
+	}
+	names, err := net.DefaultResolver.LookupAddr(t.Context(), "127.0.0.1")
+	require.NoError(t, err)
+	server := "zookeeper/" + strings.ToLower(strings.TrimSuffix(names[0], "."))
+	k := startKDC(t)
+	k.addPrincipal(t, "alice", "")
+	k.addPrincipal(t, server, "")
+	const login = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true useTicketCache=false"
+	keytab := k.keytab(t, "keytab", "alice", server)
+	e := zktest.NewEnsemble(t, 1, ensemble.WithRequiredSASL(), ensemble.WithProperty("java.security.krb5.conf", k.conf),
+		ensemble.WithJAAS(fmt.Sprintf("Server {\n %s keyTab=%q principal=%q;\n};\n", login, keytab, server+"@"+realm)))
+	client := zktest.Client(t, e, mechanismOf(t)(gssapi.Keytab(keytab, "alice", gssapi.WithConfig(k.conf), gssapi.WithCanonicalHost())))
+	_, err = client.Create(t.Context(), "/mine", []byte("from-go"), framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
+	require.NoError(t, err)
+
+	k.write(t, "jaas", fmt.Sprintf("Client {\n %s keyTab=%q principal=%q;\n};\n", login, keytab, "alice@"+realm))
+	java, classPath, err := ensemble.Installed()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), java, "-XX:TieredStopAtLevel=1", "-Djava.security.krb5.conf="+k.conf,
+		"-Djava.security.auth.login.config="+filepath.Join(k.dir, "jaas"),
+		"-cp", classPath, "org.apache.zookeeper.ZooKeeperMain", "-server", e.ConnectString())
+	cmd.Stdin = strings.NewReader("get /mine\ngetAcl /mine\nset /mine from-java\nquit\n")
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Contains(t, string(output), "from-go")
+	require.Contains(t, string(output), "'sasl,'alice@"+realm)
+	data, err := client.Get(t.Context(), "/mine")
+	require.NoError(t, err)
+	require.Equal(t, "from-java", string(data))
+}
+
+// TestRefusals: Connect says at once what is wrong, once in the log, without a secret.
+func TestRefusals(t *testing.T) {
+	s := secure(t, 1)
+	conf := gssapi.WithConfig(s.conf)
+	old := s.keytab(t, "old.keytab", "bob")
+	s.keytab(t, "new.keytab", "bob")
+	expired := filepath.Join(s.dir, "expired")
+	s.kinit(t, expired, "alice", "wonderland", time.Second)
+	s.write(t, "damaged", "\x05\x04")
+	s.write(t, "empty", "")
+	s.write(t, "stray.keytab", "\x05\x02\x00")
+	<-time.After(1100 * time.Millisecond) // the ticket's lifetime, which no signal ends
+	s.addPrincipal(t, "zookeeper/wrongkey", "")
+
+	for want, mechanism := range map[string]func() (*gssapi.Mechanism, error){
+		"the password or the keytab is not the principal's": func() (*gssapi.Mechanism, error) {
+			return gssapi.Password("alice", password("looking-glass"), conf)
+		},
+		"the KDC does not know the client's principal": func() (*gssapi.Mechanism, error) {
+			return gssapi.Password("mallory", password("looking-glass"), conf)
+		},
+		"the KDC does not know the server's principal": func() (*gssapi.Mechanism, error) {
+			return gssapi.Password("alice", password("wonderland"), conf, gssapi.WithServiceName("hbase"))
+		},
+		"error -124": func() (*gssapi.Mechanism, error) { // the server has no key for this ticket
+			return gssapi.Password("alice", password("wonderland"), conf, gssapi.WithServerPrincipal("zookeeper/wrongkey"))
+		},
+		"no ticket: those in the credential cache " + expired + " have expired": func() (*gssapi.Mechanism, error) {
+			return gssapi.CredentialCache(expired, conf)
+		},
+		"no ticket: credential cache /nowhere: no such file": func() (*gssapi.Mechanism, error) {
+			return gssapi.CredentialCache("/nowhere", conf)
+		},
+		"damaged has none of krbtgt/": func() (*gssapi.Mechanism, error) {
+			return gssapi.CredentialCache(filepath.Join(s.dir, "damaged"), conf)
+		},
+		"it is damaged": func() (*gssapi.Mechanism, error) {
+			return gssapi.CredentialCache(filepath.Join(s.dir, "empty"), conf)
+		},
+		"keytab /nowhere: no such file": func() (*gssapi.Mechanism, error) { return gssapi.Keytab("/nowhere", "bob", conf) },
+		"stray.keytab": func() (*gssapi.Mechanism, error) {
+			return gssapi.Keytab(filepath.Join(s.dir, "stray.keytab"), "bob", conf)
+		},
+		"has no key of alice@" + realm:                    func() (*gssapi.Mechanism, error) { return gssapi.Keytab(old, "alice", conf) },
+		"keytab is not the principal's, or is an old one": func() (*gssapi.Mechanism, error) { return gssapi.Keytab(old, "bob", conf) },
+	} {
+		m, err := mechanism()
+		require.NoError(t, err, want)
+		var said strings.Builder
+		var dials atomic.Int32
+		_, err = framework.Connect(t.Context(), s.ensemble.ConnectString(), framework.WithSASL(m),
+			framework.WithLogger(slog.New(slog.NewTextHandler(&said, nil))),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				dials.Add(1)
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}))
+		require.ErrorIs(t, err, framework.ErrAuthFailed, want)
+		require.ErrorContains(t, err, want)
+		require.EqualValues(t, 1, dials.Load(), want)
+		require.Equal(t, 1, strings.Count(said.String(), "zookeeper authentication failed"), want)
+		for _, secret := range []string{"looking-glass", "wonderland"} {
+			require.NotContains(t, said.String()+err.Error()+fmt.Sprintf("%+v %#v", m, m), secret)
+		}
+	}
+}
+
+// TestAnExpiredTicket: a client whose ticket has expired connects with another one, from a keytab that was renewed as well.
+func TestAnExpiredTicket(t *testing.T) {
+	const lifetime = 2 * time.Second
+	s := secure(t, 1)
+	s.admin(t, fmt.Sprintf("modprinc -maxlife %dseconds alice", int(lifetime.Seconds())))
+	keytab := s.keytab(t, "alice.keytab", "alice")
+	proxy := zktest.NewProxy(t, s.ensemble)
+	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.Keytab(keytab, "alice", gssapi.WithConfig(s.conf))))
+	connected := time.Now()
+	require.NoError(t, os.Remove(keytab))
+	s.keytab(t, "alice.keytab", "alice") // which makes the old one void
+	<-time.After(time.Until(connected.Add(lifetime)))
+	session := client.Session()
+	proxy.Cut()
+	_, err := client.Exists(t.Context(), "/")
+	require.NoError(t, err)
+	require.Same(t, session, client.Session())
+}
+
+// TestNoKDCForAWhile: a client connects with the ticket that it has.
+func TestNoKDCForAWhile(t *testing.T) {
+	s := secure(t, 1)
+	proxy := zktest.NewProxy(t, s.ensemble)
+	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(s.conf))))
+	s.stop()
+	proxy.Cut()
+	_, err := client.Exists(t.Context(), "/")
+	require.NoError(t, err)
+}
+
+// TestAClientWaitsForItsTicket: a client that runs goes on without a ticket, and connects when there is one.
+func TestAClientWaitsForItsTicket(t *testing.T) {
+	s := secure(t, 1)
+	cache := filepath.Join(s.dir, "later")
+	m, err := gssapi.CredentialCache(cache, gssapi.WithConfig(s.conf))
+	require.NoError(t, err)
+	client, err := framework.New(s.ensemble.ConnectString(), framework.WithSASL(m), framework.WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	t.Cleanup(func() { _ = client.Close() })
+	for client.Health().Err == nil || !strings.Contains(client.Health().Err.Error(), "no ticket") {
+		require.NoError(t, t.Context().Err())
+		<-time.After(10 * time.Millisecond)
+	}
+	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	require.NoError(t, client.BlockUntilConnected(t.Context()))
+}
+
+// TestOptions: what cannot be is refused before anything is sent.
+func TestOptions(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
+	with := gssapi.WithConfig(conf)
+	ask := password("x")
+	for want, err := range map[string]error{
+		"empty path of a keytab":   second(gssapi.Keytab("", "a", with)),
+		`principal ""`:             second(gssapi.Keytab("a", "", with)),
+		`principal "a@"`:           second(gssapi.Keytab("a", "a@", with)),
+		`principal "a@b@c"`:        second(gssapi.Password("a@b@c", ask, with)),
+		"nil function":             second(gssapi.Password("a", nil, with)),
+		"other kinds are not read": second(gssapi.CredentialCache("KEYRING:a", with)),
+		"could not be opened":      second(gssapi.CredentialCache("a", gssapi.WithConfig("/nowhere"))),
+		"empty path of krb5.conf":  second(gssapi.CredentialCache("a", gssapi.WithConfig(""))),
+		`service name "a/b"`:       second(gssapi.CredentialCache("a", with, gssapi.WithServiceName("a/b"))),
+		`principal "@"`:            second(gssapi.CredentialCache("a", with, gssapi.WithServerPrincipal("@"))),
+		"a nil option":             second(gssapi.CredentialCache("a", with, nil)),
+	} {
+		require.ErrorContains(t, err, "gssapi: ")
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func second(_ *gssapi.Mechanism, err error) error { return err }
+
+// TestErrorsOfAKDC: each says what to look at. All are refusals.
+func TestErrorsOfAKDC(t *testing.T) {
+	for code, want := range map[int32]string{
+		errorcode.KRB_AP_ERR_SKEW:             "the clocks of this machine and of the KDC differ",
+		errorcode.KDC_ERR_CLIENT_REVOKED:      "the client's principal is locked",
+		errorcode.KDC_ERR_KEY_EXPIRED:         "the client's password has expired",
+		errorcode.KDC_ERR_C_PRINCIPAL_UNKNOWN: "the KDC does not know the client's principal",
+		errorcode.KDC_ERR_ETYPE_NOSUPP:        "no encryption type in common",
+		errorcode.KRB_ERR_GENERIC:             "KRB_ERR_GENERIC",
+	} {
+		answer := messages.NewKRBError(types.PrincipalName{NameString: []string{"krbtgt", "A"}}, "A", code, "")
+		body, err := answer.Marshal()
+		require.NoError(t, err)
+		m := mechanismWithKDC(t, func(conn net.Conn) {
+			var length [4]byte
+			_, _ = io.ReadFull(conn, length[:])
+			_, _ = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(length[:])))
+			_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+			_ = conn.Close()
+		})
+		_, err = m.Start(t.Context(), framework.SASLServer{Host: "a"})
+		require.ErrorIs(t, err, framework.ErrAuthFailed)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestNoKDC: it is no refusal, as it may pass.
+func TestNoKDC(t *testing.T) {
+	m := mechanismWithKDC(t, func(conn net.Conn) { _ = conn.Close() })
+	_, err := m.Start(t.Context(), framework.SASLServer{Host: "a"})
+	require.ErrorContains(t, err, "no KDC could be reached")
+	require.NotErrorIs(t, err, framework.ErrAuthFailed)
+}
+
+// mechanismWithKDC returns a mechanism whose KDC serves each connection by a function.
+func mechanismWithKDC(t *testing.T, serve func(net.Conn)) *gssapi.Mechanism {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+		}
+	}()
+	conf := filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil,
+		"[libdefaults]\n default_realm = A\n udp_preference_limit = 1\n[realms]\n A = {\n kdc = %s\n }\n", l.Addr()), 0o600))
+	m, err := gssapi.Password("a", password("x"), gssapi.WithConfig(conf))
+	require.NoError(t, err)
+	return m
+}
+
+// TestASilentKDC: Start ends with its context.
+func TestASilentKDC(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	m := mechanismWithKDC(t, func(conn net.Conn) {
+		cancel(errors.New("enough"))
+		<-ctx.Done()
+		_ = conn.Close()
+	})
+	_, err := m.Start(ctx, framework.SASLServer{Host: "a"})
+	require.ErrorContains(t, err, "a ticket for zookeeper/a: enough")
+	require.NotErrorIs(t, err, framework.ErrAuthFailed)
+}

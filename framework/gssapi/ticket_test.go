@@ -1,0 +1,97 @@
+package gssapi
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// failing is a source whose credentials cannot be used.
+type failing struct {
+	asked int
+	err   error
+}
+
+func (f *failing) grant(context.Context, *config.Config) (*client.Client, *ticket, error) {
+	f.asked++
+	return nil, nil, f.err
+}
+
+// TestWhenTicketsAreRenewed: when half of their lifetime has passed. Until they expire they serve while no KDC can be
+// reached, but not when a KDC has refused the principal.
+func TestWhenTicketsAreRenewed(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		unreachable := errors.New("no KDC could be reached")
+		source := &failing{err: unreachable}
+		m := &Mechanism{source: source, conf: conf, tickets: make(map[string]*ticket)}
+		known := &ticket{got: time.Now(), end: time.Now().Add(time.Hour)}
+		m.accept("zookeeper/a", known)
+		get := func(principal string) (*ticket, error) { return m.ticketFor(t.Context(), principal) }
+
+		_, err := get("zookeeper/b")
+		require.ErrorIs(t, err, unreachable, "the ticket of another server")
+		require.Equal(t, 1, source.asked)
+		time.Sleep(29 * time.Minute)
+		found, err := get("zookeeper/a")
+		require.NoError(t, err)
+		require.Same(t, known, found)
+		require.Equal(t, 1, source.asked, "more than half is left")
+
+		time.Sleep(2 * time.Minute)
+		found, err = get("zookeeper/a")
+		require.NoError(t, err)
+		require.Same(t, known, found)
+		require.Equal(t, 2, source.asked)
+		source.err = refused(errors.New("the principal is locked"))
+		_, err = get("zookeeper/a")
+		require.ErrorIs(t, err, source.err)
+
+		source.err = unreachable
+		time.Sleep(29 * time.Minute)
+		_, err = get("zookeeper/a")
+		require.ErrorIs(t, err, unreachable, "it has expired")
+	})
+}
+
+// TestPrincipals: a server's principal comes from the connection string, the name service or an option.
+func TestPrincipals(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
+	server := framework.SASLServer{Host: "ZK.example", Address: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 2181}}
+	names := map[string][]string{"192.0.2.1": {"Zk1.Example.", "other."}}
+	lookup := func(_ context.Context, address string) ([]string, error) { return names[address], nil }
+	for want, opts := range map[string][]Option{
+		"zookeeper/zk.example":  nil,
+		"hbase/zk.example":      {WithServiceName("hbase")},
+		"zookeeper/zk1.example": {WithCanonicalHost()},
+		"zookeeper/all@B":       {WithCanonicalHost(), WithServerPrincipal("zookeeper/all@B")},
+	} {
+		m, err := CredentialCache("cache", append(opts, WithConfig(conf))...)
+		require.NoError(t, err)
+		if m.lookup != nil {
+			m.lookup = lookup
+		}
+		got, err := m.principalOf(t.Context(), server)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	names = nil
+	m, err := CredentialCache("cache", WithCanonicalHost(), WithConfig(conf))
+	require.NoError(t, err)
+	m.lookup = lookup
+	_, err = m.principalOf(t.Context(), server)
+	require.ErrorContains(t, err, "the canonical name of 192.0.2.1: it has none")
+}

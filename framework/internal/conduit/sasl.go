@@ -1,0 +1,340 @@
+package conduit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gocurator/curator/framework/internal/wire"
+)
+
+const (
+	// maxToken bounds a challenge in bytes. A Kerberos ticket with the groups of a user may
+	// take most of it.
+	maxToken = 64 << 10
+
+	// maxChallenges bounds an exchange. DIGEST-MD5 takes two challenges, GSSAPI three.
+	maxChallenges = 16
+
+	// exchangeNumerator and exchangeDenominator are the part of the rest of the session that an exchange may take. Another
+	// server may get what is left.
+	exchangeNumerator, exchangeDenominator = 2, 3
+)
+
+// SASL authenticates every connection by a mechanism of RFC 4422, before any other request.
+type SASL struct {
+	Mechanism string
+
+	// Renews means that a later exchange may use other credentials, so that a refusal is
+	// not the end of the conduit.
+	Renews bool
+
+	// Start begins the exchange of a connection. It and the function that it returns may
+	// block until the context ends. An error of either that was made by Refuse is a refusal.
+	Start func(ctx context.Context, server string, address net.Addr) (SASLStep, error)
+}
+
+// SASLStep takes a challenge, nil at first, and returns the answer, if there is one, and
+// whether the mechanism needs no further challenge.
+type SASLStep func(ctx context.Context, challenge []byte) (answer []byte, done bool, err error)
+
+// refusal is an error that another connection with the same credentials would meet again.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// Refuse marks an error as a refusal.
+func Refuse(err error) error { return refusal{err} }
+
+// saslExchange is the authentication of one connection, as far as the other goroutines of the
+// connection take part in it. conn.queue guards it.
+type saslExchange struct {
+	awaited  int32      // the xid of the request that the server has not answered, 0 for none
+	heldPing bool       // a ping of go-zookeeper's waits for the end
+	tokens   chan token // what the server has answered
+}
+
+// token is a server's answer: nil if it has sent none, which is not the same as an empty one.
+type token []byte
+
+func newSASLExchange() saslExchange { return saslExchange{tokens: make(chan token, 1)} }
+
+// authenticate runs the exchange and opens the connection for calls. It takes a goroutine of
+// its own, since the mechanism may block; what is read meanwhile does not wait for it.
+func (c *conn) authenticate(h Handshake) {
+	left, _ := c.owner.lease.left(c.owner.clock.now())
+	limit := max(minAttempt, left*exchangeNumerator/exchangeDenominator)
+	ctx, cancel := context.WithTimeoutCause(c.owner.ctx, limit, fmt.Errorf("not complete within %v", limit))
+	defer cancel()
+	// A mechanism that does not heed its context must not keep the connection.
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // and not by Close, which may end the session yet
+			c.failExchange(context.Cause(ctx))
+		}
+	})
+	defer stop()
+	go func() {
+		select {
+		case <-c.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	select {
+	case c.owner.authenticating <- struct{}{}: // a mechanism that blocks gets no second exchange
+		defer func() { <-c.owner.authenticating }()
+	case <-ctx.Done():
+		return
+	}
+	if err := c.runExchange(ctx); err != nil {
+		c.failExchange(err)
+		return
+	}
+	if err := c.admitAuthenticated(h); err != nil {
+		c.fail(err)
+	}
+}
+
+// runExchange sends the answers of the mechanism until both sides are done.
+func (c *conn) runExchange(ctx context.Context) error {
+	step, err := c.owner.cfg.SASL.Start(ctx, c.to.server, c.socket.RemoteAddr())
+	if err != nil {
+		return err
+	}
+	var challenge token
+	for range maxChallenges {
+		answer, done, err := step(ctx, challenge)
+		switch {
+		case err != nil:
+			return err
+		case done && len(answer) == 0 && challenge != nil:
+			return nil // the last challenge was the server's own proof
+		}
+		first := challenge == nil
+		if challenge, err = c.askSASL(ctx, answer); err != nil {
+			return err
+		}
+		switch {
+		case done && len(challenge) == 0:
+			return nil
+		case done:
+			return fmt.Errorf("%w: %d bytes after the end of the exchange", ErrProtocol, len(challenge))
+		case challenge == nil && first:
+			return ErrNoSASL
+		case challenge == nil:
+			// A server may keep the connection of a client that it has refused.
+			return Refuse(errors.New("the server has sent no challenge: it has refused the client, and serves it without its identity (zookeeper.allowSaslFailedClients)"))
+		}
+	}
+	return fmt.Errorf("%w: more than %d challenges", ErrProtocol, maxChallenges)
+}
+
+var errUnderWay = errors.New("the exchange is under way")
+
+// ErrNoSASL reports a server that does not know SASL. It is final once no server of the ensemble does.
+var ErrNoSASL = errors.New("the server does not know SASL: it needs a JAAS section Server (java.security.auth.login.config) and the provider SASLAuthenticationProvider")
+
+// askSASL sends a token and returns the server's.
+func (c *conn) askSASL(ctx context.Context, answer []byte) (token, error) {
+	if len(answer) > c.owner.cfg.MaxRequest {
+		return nil, Refuse(fmt.Errorf("a token of %d bytes, at most %d are sent", len(answer), c.owner.cfg.MaxRequest))
+	}
+	if err := c.sendSASL(answer); err != nil {
+		return nil, err
+	}
+	select {
+	case t := <-c.exchange.tokens:
+		return t, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (c *conn) sendSASL(answer []byte) error {
+	c.lockWriting()
+	defer c.unlockWriting()
+	e := wire.NewEncoder(wire.LengthSize + len(answer))
+	e.Buffer(append([]byte{}, answer...)) // empty rather than null, on which servers fail
+	call := &Call{Op: wire.OpSASL, Body: e.Bytes()}
+	c.queue.Lock()
+	if c.closing {
+		c.queue.Unlock()
+		return ErrClosed
+	}
+	call.xid = c.takeXidLocked()
+	c.exchange.awaited = call.xid
+	by := c.writeByLocked()
+	c.queue.Unlock()
+	_, err := c.write(appendFrame(nil, call), by)
+	return err
+}
+
+// takesSASL reports whether a reply is the one that the exchange waits for. Servers answer these
+// requests while they read, so the answer has no place in the order of the other replies.
+func (c *conn) takesSASL(xid int32) bool {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	if c.exchange.awaited == 0 || c.exchange.awaited != xid {
+		return false
+	}
+	c.exchange.awaited = 0
+	return true
+}
+
+// receiveSASL handles the reply that the exchange waits for; callers hold dispatch. A refusal is
+// reported here, before the end of the connection, which follows it, can be read.
+func (c *conn) receiveSASL(reply Reply) error {
+	switch reply.Code {
+	case 0:
+	case wire.CodeAuthFailed, wire.CodeSASLRequired:
+		return c.refused(Refuse(fmt.Errorf("error %d: the server knows no such user or principal, the password or the key is not its own, or the clocks differ; its log has the reason", reply.Code)))
+	case wire.CodeUnimplemented:
+		return c.refused(ErrNoSASL)
+	default:
+		return c.exchangeError(fmt.Errorf("server error %d", reply.Code))
+	}
+	d := wire.NewDecoder(reply.Body)
+	t := token(d.Buffer())
+	switch err := d.Err(); {
+	case err != nil:
+		return c.exchangeError(fmt.Errorf("%w: %w", ErrProtocol, err))
+	case d.Len() > 0:
+		return c.exchangeError(fmt.Errorf("%w: %d bytes after a token", ErrProtocol, d.Len()))
+	case len(t) > maxToken:
+		return c.exchangeError(fmt.Errorf("%w: a token of %d bytes, at most %d are accepted", ErrProtocol, len(t), maxToken))
+	}
+	c.exchange.tokens <- t // there is room: the exchange has one request under way
+	return nil
+}
+
+func (c *conn) exchangeError(err error) error {
+	return fmt.Errorf("SASL %s: %w", c.owner.cfg.SASL.Mechanism, err)
+}
+
+// failExchange ends the connection because of the exchange.
+func (c *conn) failExchange(err error) {
+	c.dispatch.Lock()
+	if !c.failed {
+		err = c.refused(err)
+	}
+	c.dispatch.Unlock()
+	c.fail(err)
+}
+
+// refused returns the error with which the connection must end, and reports it if it is a refusal;
+// callers hold dispatch.
+func (c *conn) refused(err error) error {
+	without := errors.Is(err, ErrNoSASL)
+	refused := without || errors.As(err, new(refusal))
+	err = c.exchangeError(err)
+	if !refused {
+		return err
+	}
+	if !without {
+		c.owner.hosts.noteRefusal()
+	}
+	// Other credentials do not help where there is no SASL.
+	final := (without || !c.owner.cfg.SASL.Renews) && c.owner.refusals.note(c.to.server, c.owner.hosts.all())
+	c.end(fmt.Errorf("%s: %w", c.to.server, err), final)
+	return err
+}
+
+// end reports that a server has refused the client, or that the client has nothing to show. If this
+// is final, no other connection is made. Callers hold dispatch.
+func (c *conn) end(err error, final bool) {
+	if final {
+		c.owner.refused.Store(true)
+	}
+	c.owner.cfg.Events.AuthFailed(err, final)
+}
+
+// refusals are the servers that have refused the client, and have not served it since. Servers that are
+// given another configuration one by one may differ, so the client ends only when all have.
+type refusals struct {
+	some atomic.Bool // by is not empty
+
+	mu sync.Mutex
+	by map[string]bool
+}
+
+// note notes a refusal, and reports whether all servers have refused.
+func (r *refusals) note(server string, all []string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by == nil {
+		r.by = make(map[string]bool)
+	}
+	r.by[server] = true
+	r.some.Store(true)
+	return !slices.ContainsFunc(all, func(server string) bool { return !r.by[server] })
+}
+
+// forget notes that a server serves the client.
+func (r *refusals) forget(server string) {
+	if !r.some.Load() {
+		return // the usual case takes no lock
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.by, server)
+	r.some.Store(len(r.by) > 0)
+}
+
+// admitAuthenticated opens the connection for calls after the exchange.
+func (c *conn) admitAuthenticated(h Handshake) error {
+	c.dispatch.Lock()
+	defer c.dispatch.Unlock()
+	if c.failed {
+		return net.ErrClosed
+	}
+	c.owner.refusals.forget(c.to.server)
+	c.owner.hosts.noteAdmission()
+	c.admit(h)
+	c.queue.Lock()
+	held := c.exchange.heldPing
+	c.queue.Unlock()
+	if held {
+		go c.sendHeldPing() // it may block, and what is read must not wait for it
+	}
+	return nil
+}
+
+func (c *conn) sendHeldPing() {
+	e := wire.NewEncoder(wire.LengthSize + wire.RequestHeader)
+	e.Int32(wire.RequestHeader)
+	e.Int32(wire.XidPing)
+	e.Int32(wire.OpPing)
+	if _, err := c.Write(e.Bytes()); err != nil {
+		c.fail(err)
+	}
+}
+
+// holdsPingLocked reports whether a request of go-zookeeper's is a ping that must wait for the end of the
+// exchange: some servers hang up on any other request before that. The first of them shows it.
+func (c *conn) holdsPingLocked(op int32) bool {
+	if op != wire.OpPing || c.open || c.owner.cfg.SASL == nil || !c.owner.demandsSASL.Load() {
+		return false
+	}
+	c.exchange.heldPing = true
+	return true
+}
+
+// receiveDemand handles the answer of a server that serves no client without an identity, after which it
+// hangs up. Callers hold dispatch.
+func (c *conn) receiveDemand(op int32) error {
+	switch {
+	case c.admitted:
+		err := errors.New("the server serves only clients that have authenticated by SASL, or by another of its schemes (enforce.auth.schemes)")
+		c.end(fmt.Errorf("%s: %w", c.to.server, err), c.owner.refusals.note(c.to.server, c.owner.hosts.all()))
+		return err
+	case op == wire.OpPing:
+		c.owner.demandsSASL.Store(true)
+		return c.exchangeError(errors.New("the exchange has taken longer than a third of the session timeout, and the server takes no ping before its end: the next pings wait"))
+	default:
+		return c.exchangeError(errors.New("the server takes no other request before the end of the exchange"))
+	}
+}

@@ -1,0 +1,377 @@
+package framework_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// Users of the servers of these tests. One has names beyond ASCII, another beyond ISO 8859-1.
+var saslUsers = map[string]string{"alice": "wonderland", "jürgen": "pässwörd", "иван": "пароль", "carol": "x"}
+
+// eachSASLServer runs a test on the embedded server and on Apache's, which demand SASL.
+func eachSASLServer(t *testing.T, test func(t *testing.T, server saslServer)) {
+	t.Helper()
+	t.Run("zkserver", func(t *testing.T) {
+		s := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers), zkserver.WithRequireClientAuthScheme("sasl"))
+		test(t, saslServer{addr: s.Addr(), setUsers: s.SetSASLUsers})
+	})
+	if testing.Short() {
+		return
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		e := zktest.NewEnsemble(t, 1, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())
+		test(t, saslServer{addr: e.ConnectString(), setUsers: func(users map[string]string) error {
+			return errors.Join(e.SetSASLUsers(users), e.Server(0).Restart(t.Context()))
+		}})
+	})
+}
+
+type saslServer struct {
+	addr     string
+	setUsers func(map[string]string) error // restarts the server if it must
+}
+
+func ofAlice() []framework.ACL {
+	return []framework.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice"}}
+}
+
+// TestSASL: an identity on every connection, in the session after as well, beside the one of WithAuth, on servers that
+// serve no client without it.
+func TestSASL(t *testing.T) {
+	eachSASLServer(t, func(t *testing.T, server saslServer) {
+		ctx := t.Context()
+		proxy := zktest.NewProxy(t, server.addr)
+		owner := zktest.Client(t, proxy.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")),
+			framework.WithAuth("digest", []byte("bob:x")))
+		states := recordStates(owner)
+		_, err := owner.Create(ctx, "/sasl", []byte("data"), framework.WithACL(ofAlice()...))
+		require.NoError(t, err)
+		_, err = owner.Create(ctx, "/auth", []byte("data"), framework.WithACL(creatorOnly()...))
+		require.NoError(t, err)
+		acl, err := owner.GetACL(ctx, "/sasl")
+		require.NoError(t, err)
+		require.Equal(t, ofAlice(), acl)
+		acl, err = owner.GetACL(ctx, "/auth")
+		require.NoError(t, err)
+		require.Len(t, acl, 2, "both identities")
+
+		readable := func(f *framework.Framework) {
+			t.Helper()
+			for _, path := range []string{"/sasl", "/auth"} {
+				_, err := f.Get(ctx, path)
+				require.NoError(t, err)
+			}
+		}
+		readable(owner)
+		proxy.Cut()
+		states.expect(t, framework.Suspended, framework.Reconnected)
+		readable(owner)
+		zktest.KillSession(t, owner, server.addr)
+		readable(owner)
+
+		for user, password := range saslUsers {
+			f := zktest.Client(t, server.addr, framework.WithSASL(framework.DigestMD5(user, password)))
+			_, err := f.Get(ctx, "/sasl")
+			if user == "alice" {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, framework.ErrNoAuth, user)
+		}
+	})
+}
+
+// TestSASLOverTLS: the identity comes beside the one of the client's certificate.
+func TestSASLOverTLS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Java")
+	}
+	ca := newAuthority(t)
+	secure, _ := secureServer(t, ca, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())
+	over := framework.WithTLS(&tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{ca.issue(t, "client")}})
+	f := zktest.Client(t, secure, over, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	found, err := f.WhoAmI(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, found, framework.Identity{Scheme: "sasl", ID: "alice"})
+	require.Contains(t, found, framework.Identity{Scheme: "x509", ID: "CN=client"})
+	_, err = framework.Connect(t.Context(), secure, over, framework.WithSASL(framework.DigestMD5("alice", "x")))
+	require.ErrorIs(t, err, framework.ErrAuthFailed)
+}
+
+// TestSASLRefused: Connect says why at once, after one connection, once in the log, without the password.
+func TestSASLRefused(t *testing.T) {
+	eachSASLServer(t, func(t *testing.T, server saslServer) {
+		for name, mechanism := range map[string]framework.SASLMechanism{
+			"wrong password": framework.DigestMD5("alice", "looking-glass"),
+			"unknown user":   framework.DigestMD5("mallory", "looking-glass"),
+			"a function's": framework.DigestMD5Func(func(context.Context) (string, string, error) {
+				return "alice", "looking-glass", nil
+			}),
+		} {
+			var dials atomic.Int32
+			said := &safeBuffer{}
+			_, err := framework.Connect(t.Context(), server.addr, framework.WithSASL(mechanism),
+				framework.WithLogger(slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					dials.Add(1)
+					return new(net.Dialer).DialContext(ctx, network, address)
+				}))
+			require.ErrorIs(t, err, framework.ErrAuthFailed, name)
+			require.ErrorContains(t, err, "DIGEST-MD5")
+			require.ErrorContains(t, err, "the password")
+			require.EqualValues(t, 1, dials.Load(), name)
+			require.Equal(t, 1, strings.Count(said.String(), "zookeeper authentication failed"), name)
+			all := said.String() + err.Error() + fmt.Sprintf("%v %+v %#v %d", mechanism, mechanism, mechanism, mechanism)
+			require.NotContains(t, all, "looking-glass", name)
+		}
+	})
+}
+
+// TestWithoutSASLWhereItIsDemanded: the first call says so, and no second connection is made.
+func TestWithoutSASLWhereItIsDemanded(t *testing.T) {
+	eachSASLServer(t, func(t *testing.T, server saslServer) {
+		f := zktest.Client(t, server.addr)
+		_, err := f.Get(t.Context(), "/")
+		require.ErrorIs(t, err, framework.ErrAuthFailed)
+		require.ErrorContains(t, err, "SASL")
+		require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrAuthFailed)
+	})
+}
+
+// TestSASLWhereItIsUnknown: it costs one connection.
+func TestSASLWhereItIsUnknown(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		_, err := framework.Connect(t.Context(), server.ConnectString(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+		require.ErrorIs(t, err, framework.ErrAuthFailed)
+		require.ErrorContains(t, err, "the server does not know SASL")
+	})
+}
+
+// TestARotatedPassword: the client goes on with the password that is valid when it connects, and waits for it if it is late.
+func TestARotatedPassword(t *testing.T) {
+	eachSASLServer(t, func(t *testing.T, server saslServer) {
+		ctx := t.Context()
+		proxy := zktest.NewProxy(t, server.addr)
+		var password atomic.Value
+		password.Store("wonderland")
+		asked := make(chan string, 100)
+		said := &safeBuffer{}
+		f := zktest.Client(t, proxy.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))),
+			framework.WithSASL(framework.DigestMD5Func(func(context.Context) (string, string, error) {
+				p := password.Load().(string)
+				asked <- p
+				return "alice", p, nil
+			})))
+		session := f.Session()
+		require.NoError(t, server.setUsers(map[string]string{"alice": "looking-glass"}))
+		proxy.Cut()
+		for len(asked) < 3 { // the first, and two that are refused
+			require.NoError(t, ctx.Err())
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.NoError(t, session.Err())
+		password.Store("looking-glass")
+		_, err := f.Exists(ctx, "/")
+		require.NoError(t, err)
+		require.Same(t, session, f.Session(), "which has lived on")
+		require.Equal(t, 1, strings.Count(said.String(), "zookeeper authentication failed"))
+		require.NotContains(t, said.String(), "wonderland")
+	})
+}
+
+// TestSASLOverThreeServers: a client that moves proves its identity to each.
+func TestSASLOverThreeServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Java")
+	}
+	e := zktest.NewEnsemble(t, 3, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())
+	ctx := t.Context()
+	f := zktest.Client(t, e, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	session := f.Session()
+	_, err := f.Create(ctx, "/mine", nil, framework.WithACL(ofAlice()...), framework.WithMode(framework.Ephemeral))
+	require.NoError(t, err)
+	for i := range 3 {
+		require.NoError(t, e.Server(i).Restart(ctx))
+		_, err := f.Get(ctx, "/mine")
+		require.NoError(t, err)
+	}
+	require.Same(t, session, f.Session())
+}
+
+// badMechanism does what a mechanism must not.
+type badMechanism struct {
+	start func() (framework.SASLExchange, error)
+}
+
+func (badMechanism) Name() string { return "BAD" }
+func (badMechanism) Renews() bool { return false }
+func (m badMechanism) Start(context.Context, framework.SASLServer) (framework.SASLExchange, error) {
+	return m.start()
+}
+
+func noHealth() *framework.Health { return nil }
+
+// TestAMechanismWithFaults: a panic ends the client, not the process, and does not print what it was given.
+func TestAMechanismWithFaults(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers))
+	for want, start := range map[string]func() (framework.SASLExchange, error){
+		"the mechanism panicked: string":   func() (framework.SASLExchange, error) { panic("wonderland") },
+		"neither an exchange nor an error": func() (framework.SASLExchange, error) { return nil, nil }, //nolint:nilnil // as it must not
+		"invalid memory address":           func() (framework.SASLExchange, error) { return nil, noHealth().Err },
+		"no ticket in /tmp/krb5cc_1000": func() (framework.SASLExchange, error) {
+			return nil, fmt.Errorf("%w: no ticket in /tmp/krb5cc_1000", framework.ErrAuthFailed)
+		},
+	} {
+		_, err := framework.Connect(t.Context(), server.Addr(), framework.WithSASL(badMechanism{start: start}))
+		require.ErrorIs(t, err, framework.ErrAuthFailed)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "wonderland")
+	}
+}
+
+// TestSASLOptions: what is refused before anything is sent.
+func TestSASLOptions(t *testing.T) {
+	digest := framework.DigestMD5("alice", "wonderland")
+	for want, opts := range map[string][]framework.Option{
+		"mechanism nil": {framework.WithSASL(nil)},
+		"expected one":  {framework.WithSASL(digest), framework.WithSASL(digest)},
+		"empty user":    {framework.WithSASL(framework.DigestMD5("", "wonderland"))},
+		"not UTF-8":     {framework.WithSASL(framework.DigestMD5("a", "\xff"))},
+		"nil function":  {framework.WithSASL(framework.DigestMD5Func(nil))},
+	} {
+		_, err := framework.New("a", opts...)
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "wonderland")
+	}
+}
+
+// TestWhoAmI: all identities of a connection, which Health knows as well, and an error from a server that is too old.
+func TestWhoAmI(t *testing.T) {
+	eachSASLServer(t, func(t *testing.T, server saslServer) {
+		proxy := zktest.NewProxy(t, server.addr)
+		f := zktest.Client(t, proxy.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")),
+			framework.WithAuth("digest", []byte("bob:x")))
+		want := []framework.Identity{{"sasl", "alice"}, {"digest", "bob"}, {"ip", "127.0.0.1"}}
+		for range 2 {
+			found, err := f.WhoAmI(t.Context())
+			require.NoError(t, err)
+			require.ElementsMatch(t, want, found)
+			require.Eventually(t, func() bool { return len(f.Health().Identities) == len(want) }, time.Minute, time.Millisecond)
+			require.ElementsMatch(t, want, f.Health().Identities)
+			said, err := f.Health().MarshalJSON()
+			require.NoError(t, err)
+			require.Contains(t, string(said), `"sasl:alice"`)
+			proxy.Cut()
+		}
+	})
+	old := zktest.Client(t, zktest.NewServer(t, zkserver.WithVersion("3.6.3"), zkserver.WithSASLUsers(saslUsers)),
+		framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	_, err := old.WhoAmI(t.Context())
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	require.ErrorContains(t, err, "ZooKeeper 3.7 or later")
+	require.Nil(t, old.Health().Identities)
+	require.Equal(t, framework.Connected, old.State(), "nothing was sent that it does not know")
+}
+
+// frameOf is a reply with a token, as it goes over the wire.
+func frameOf(xid int32, token string) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(20+len(token)))
+	b = binary.BigEndian.AppendUint32(b, uint32(xid))
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(token)))
+	return append(b, token...)
+}
+
+// TestEveryFaultOfAnExchange: the client connects by another try, with the session that it has, and says nothing to the program
+// before.
+func TestEveryFaultOfAnExchange(t *testing.T) {
+	for name, fault := range map[string]func(nth int) zkserver.Fault{
+		"lost":            func(int) zkserver.Fault { return zkserver.LoseRequest },
+		"reply lost":      func(int) zkserver.Fault { return zkserver.LoseReply },
+		"never answered":  func(int) zkserver.Fault { return zkserver.NeverAnswer },
+		"without a reply": func(int) zkserver.Fault { return zkserver.ApplyNeverAnswer },
+		"late":            func(int) zkserver.Fault { return zkserver.Delay(2 * time.Second) },
+		"refused once":    func(int) zkserver.Fault { return zkserver.FailWith(-127) },
+		"malformed":       func(nth int) zkserver.Fault { return zkserver.RespondWith(frameOf(int32(-999-nth), "nonce=")) },
+		"of another":      func(nth int) zkserver.Fault { return zkserver.RespondWith(frameOf(int32(-1000-nth), "rspauth=")) },
+	} {
+		for nth := range 2 {
+			t.Run(name, func(t *testing.T) {
+				inMemory(t, func(t *testing.T, n *memnet) {
+					require.NoError(t, n.server.SetSASLUsers(saslUsers))
+					f := n.client(t, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+					states, session := recordStates(f), f.Session()
+					n.server.Intercept(zkserver.Nth(nth+1, zkserver.OpSASL, fault(nth+1)))
+					n.cut()
+					states.expect(t, framework.Suspended, framework.Reconnected)
+					_, err := f.Create(t.Context(), "/mine", nil, framework.WithACL(ofAlice()...))
+					require.NoError(t, err)
+					require.Same(t, session, f.Session())
+				})
+			})
+		}
+	}
+}
+
+// TestConnectThatEndsDuringAnExchange: no session is left at the server.
+func TestConnectThatEndsDuringAnExchange(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers))
+	ctx, cancel := context.WithCancel(t.Context())
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpSASL {
+			cancel()
+			return zkserver.NeverAnswer
+		}
+		return zkserver.Pass
+	})
+	_, err := framework.Connect(ctx, server.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "SASL DIGEST-MD5: the exchange is under way")
+	require.Zero(t, server.Stats().Sessions)
+}
+
+// slowMechanism takes its time before each exchange.
+type slowMechanism struct {
+	framework.SASLMechanism
+	takes time.Duration
+}
+
+func (m slowMechanism) Start(ctx context.Context, server framework.SASLServer) (framework.SASLExchange, error) {
+	select {
+	case <-time.After(m.takes):
+		return m.SASLMechanism.Start(ctx, server)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// TestASlowMechanism: one that takes longer than the time between pings connects to servers that take no ping before the end of
+// the exchange.
+func TestASlowMechanism(t *testing.T) {
+	eachSASLServer(t, func(t *testing.T, server saslServer) {
+		const timeout = 1500 * time.Millisecond
+		f := zktest.Client(t, server.addr, framework.WithSessionTimeout(timeout),
+			framework.WithSASL(slowMechanism{framework.DigestMD5("alice", "wonderland"), timeout / 2}))
+		_, err := f.Exists(t.Context(), "/")
+		require.NoError(t, err)
+	})
+}
