@@ -318,7 +318,8 @@
 //	  .setConnectionString                      DynamicEnsembleProvider.SetConnectionString
 //	ensembleTracker                             WithEnsembleTracker, off by default
 //	zookeeperFactory                            WithDialer
-//	jute.maxbuffer (Java)                       WithMaxRequestSize, WithMaxReplySize
+//	jute.maxbuffer (Java)                       WithMaxRequestSize, WithMaxReplySize,
+//	                                            WithReplyLimit, Framework.MaxRequestSize
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	maxCloseWaitMs                              none: Close takes two seconds at most
 //	getConnectionStateListenable                Framework.OnConnectionState
@@ -387,7 +388,8 @@
 //	  .withNewMembers, .fromConfig              WithNewMembers, FromConfig
 //	getEphemerals, getAllChildrenNumber (Java)  Framework.Ephemerals, AllChildrenNumber
 //	whoAmI (Java)                               Framework.WhoAmI; Health has it with WithSASL
-//	compressed(), decompressed()                Compressed, Decompressed
+//	compressed(), decompressed()                Compressed, Decompressed,
+//	                                            Framework.Decompress
 //	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact

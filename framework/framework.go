@@ -77,6 +77,9 @@ func (f *Framework) ErrorPolicy() ErrorPolicy { return f.cfg.errorPolicy }
 // RetryPolicy returns the policy that decides about repeated requests.
 func (f *Framework) RetryPolicy() retry.Policy { return f.cfg.retry }
 
+// MaxRequestSize returns the limit of [WithMaxRequestSize], for recipes that keep data to write it later.
+func (f *Framework) MaxRequestSize() int { return f.cfg.maxRequest }
+
 // Servers returns the servers of the next attempt to connect, as host:port. They come from
 // the connection string, or from [WithEnsembleProvider] or [WithEnsembleTracker].
 func (f *Framework) Servers() []string { return f.ensemble.current() }

@@ -83,6 +83,7 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, policy, f.RetryPolicy())
 	require.False(t, f.Logger().Enabled(t.Context(), slog.LevelError), "what discards everything is not queued for")
 	require.Equal(t, framework.SessionErrorPolicy, f.ErrorPolicy())
+	require.Equal(t, 1024, f.MaxRequestSize())
 }
 
 func TestStartTwice(t *testing.T) {

@@ -3,7 +3,9 @@ package framework_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -455,6 +458,41 @@ func TestAddWatchOnAnOldServerThatDoesNotSay(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrUnsupported)
 	require.NoError(t, f.Sync(t.Context(), "/"))
 	states.none(t)
+}
+
+// TestAServerThatHangsUpAtAddWatch each time, although its version has the request, costs three connections and one
+// line of the log.
+func TestAServerThatHangsUpAtAddWatch(t *testing.T) {
+	server := zktest.NewServer(t)
+	hangsUp := func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpAddWatch {
+			return zkserver.LoseRequest
+		}
+		return zkserver.Pass
+	}
+	var log safeBuffer
+	f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.Forever(time.Millisecond)),
+		framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	states := recordStates(f)
+
+	remove := server.Intercept(zkserver.Nth(1, zkserver.OpAddWatch, zkserver.LoseRequest))
+	w, err := f.AddWatch(t.Context(), "/once", framework.WatchPersistent)
+	require.NoError(t, err, "a server may hang up once")
+	w.Cancel()
+	remove()
+	states.expect(t, framework.Suspended, framework.Reconnected)
+
+	defer server.Intercept(hangsUp)()
+	_, err = f.AddWatch(t.Context(), "/w", framework.WatchPersistent)
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	for range 3 {
+		states.expect(t, framework.Suspended, framework.Reconnected)
+	}
+	_, err = f.AddWatch(t.Context(), "/w", framework.WatchPersistent)
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	require.NoError(t, f.Sync(t.Context(), "/"))
+	states.none(t)
+	require.Equal(t, 1, strings.Count(log.String(), "hangs up each time"), log.String())
 }
 
 // TestCloseEndsTheQuestionForTheVersion, to which no answer comes.

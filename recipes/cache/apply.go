@@ -82,6 +82,10 @@ func (e *engine) put(v *visit) {
 // gone deals with a path without a znode.
 func (e *engine) gone(v *visit) {
 	n := v.n
+	if e.oversized.hasList(n.path) {
+		delete(e.oversized, n.path)
+		e.picture.unlisted.Store(e.oversized.lists())
+	}
 	delete(e.oversized, n.path)
 	e.picture.remove(n.path)
 	switch {

@@ -151,6 +151,10 @@ func (e *engine) drain() {
 			e.beginSweep()
 		case e.mayRead(m.path):
 			e.add(e.node(m.path), task{work: readData, era: e.progress.era})
+			// The list of a folder that was too large may be shorter now.
+			if parent, _ := framework.SplitPath(m.path); e.oversized.hasList(parent) {
+				e.add(e.node(parent), task{work: compare, era: e.progress.era})
+			}
 		}
 	}
 }

@@ -5,9 +5,10 @@ package cache
 type oversized map[string]*tooLarge
 
 type tooLarge struct {
-	list bool
-	data bool
-	of   int64 // the mzxid of such data; 0 until a Stat shows it
+	list     bool
+	children int32 // how many the list had; 0 until a Stat shows it
+	data     bool
+	of       int64 // the mzxid of such data; 0 until a Stat shows it
 }
 
 // add remembers a reply to a list, or one with data. It reports whether that is new.
@@ -66,5 +67,32 @@ func (o oversized) isData(path string, mzxid int64) bool {
 	return false
 }
 
-// isList reports whether the list of children is too large.
-func (o oversized) isList(path string) bool { return o.has(path) && o[path].list }
+// isList reports whether the list of children is too large. It is worth another try, which may
+// cost the connection again, once a tenth of the children have left.
+func (o oversized) isList(path string, children int32) bool {
+	if !o.hasList(path) {
+		return false
+	}
+	large := o[path]
+	if large.children == 0 {
+		large.children = max(children, 1)
+	}
+	if children > large.children-max(1, large.children/10) {
+		return true
+	}
+	large.list, large.children = false, 0
+	return false
+}
+
+// hasList reports whether a list is known that is too large.
+func (o oversized) hasList(path string) bool { return o.has(path) && o[path].list }
+
+// lists returns a folder whose list is too large, nil if there is none.
+func (o oversized) lists() *string {
+	for path, large := range o {
+		if large.list {
+			return &path
+		}
+	}
+	return nil
+}

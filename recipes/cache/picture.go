@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
@@ -24,7 +25,8 @@ type picture struct {
 	known     *standardStorage // the Stats of what the storage has: itself, unless it is the caller's
 	listeners *listen.Set[Event]
 	telemetry *telemetry
-	inflated  *inflated // nil unless data is decompressed
+	inflated  *inflated              // nil unless data is decompressed
+	unlisted  atomic.Pointer[string] // a folder whose list is too large, nil if there is none
 
 	mu          sync.Mutex // orders Notify and Add of the listeners
 	initialized bool

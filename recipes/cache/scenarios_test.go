@@ -192,7 +192,8 @@ var (
 	}
 	changes = []string{
 		"NODE_CHANGED /tree/changed -1 +5", "NODE_DELETED /tree/deleted -", "NODE_DELETED /tree/deleted/child -2",
-		"NODE_CREATED /tree/new +", "NODE_CREATED /tree/new/child +6", "NODE_CHANGED /tree/again -4 +4",
+		"NODE_CREATED /tree/new +", "NODE_CREATED /tree/new/child +6",
+		"NODE_CHANGED /tree/again -4 +4",
 	}
 )
 
@@ -215,7 +216,8 @@ func TestASecondCacheOnAStorageThatWasKept(t *testing.T) {
 		start(t, second)
 
 		require.Equal(t, changed, picture(second))
-		told.expectAll(t, append([]string{"INITIALIZED"}, changes...)...)
+		// It cannot know whether the numbers in the storage are of the same servers, so equal data is no change.
+		told.expectAll(t, append([]string{"INITIALIZED"}, changes[:len(changes)-1]...)...)
 		told.none(t)
 	})
 }

@@ -53,6 +53,7 @@ func (e *engine) beginSweep() {
 	e.swept = e.sent
 	if e.next = e.client.History(); e.next != e.history {
 		clear(e.oversized) // other data is worth a read
+		e.picture.unlisted.Store(nil)
 	}
 	e.visit(e.path, t)
 	e.begin(walk{task: t, ofPicture: true, parents: e.picture.known.parents()})
@@ -131,7 +132,14 @@ func (e *engine) visitChildren(v *visit, stat *framework.Stat) {
 		e.begin(walk{task: v.then(0), parent: asParent(v.n.path), names: v.names})
 		return
 	}
-	if e.single || e.oversized.isList(v.n.path) {
+	if e.single {
+		return
+	}
+	if e.oversized.hasList(v.n.path) {
+		if !e.oversized.isList(v.n.path, stat.NumChildren) {
+			e.picture.unlisted.Store(e.oversized.lists())
+			e.add(v.n, v.then(list))
+		}
 		return
 	}
 	// Outside of a sweep each new child has an event of its own, unless watches are one-shot.

@@ -53,7 +53,9 @@ func (c *CuratorCache) whyDone() error {
 // may reply without their newest writes.
 //
 // Fresh fails with the error of [framework.Framework.Sync], with the error and the cause of the
-// context, with [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. The cache goes on.
+// context, with [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. If the list of a folder is
+// longer than the client reads, Fresh fails with [framework.ErrTooLarge] and names the folder: children of it that
+// are not in the picture may exist. The cache goes on, and lists the folder again when it is shorter by a tenth.
 func (c *CuratorCache) Fresh(ctx context.Context) error {
 	if ctx == nil {
 		return c.failed("fresh", attempt.ErrNilContext)
@@ -76,6 +78,9 @@ func (c *CuratorCache) Fresh(ctx context.Context) error {
 	c.inbox.add(message{reached: reached})
 	select {
 	case <-reached:
+		if folder := c.picture.unlisted.Load(); folder != nil {
+			return c.failed("fresh", fmt.Errorf("%w: the list of %s, whose children are left out", framework.ErrTooLarge, *folder))
+		}
 		return nil
 	case <-ctx.Done():
 		return c.failed("fresh", attempt.Interrupted(ctx))

@@ -159,7 +159,9 @@ func (e *engine) blame(b *batch) bool {
 			return false
 		}
 		e.log.Error("cache cannot keep a znode", logPath, n.path, logError, b.err)
-		if !isList {
+		if isList {
+			e.picture.unlisted.Store(&n.path)
+		} else {
 			e.picture.remove(n.path)
 		}
 		return true

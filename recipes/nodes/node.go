@@ -101,6 +101,9 @@ func NewPersistentNode(client *framework.Framework, path string, mode framework.
 	if !k.sequential && !cfg.protected {
 		n.actual = path
 	}
+	if err := n.fitsRequest(data); err != nil {
+		return nil, fmt.Errorf("nodes: %s: %w", path, err)
+	}
 	return n, nil
 }
 
@@ -184,8 +187,8 @@ func (n *PersistentNode) WaitForInitialCreate(ctx context.Context) error {
 // SetData sets the data of the znode, now and whenever it is created again. It
 // blocks until the server has the data. When it fails, because ctx ends or the
 // server refuses the write, the data counts all the same: the node writes it
-// when it can, unless the error matches [framework.ErrClosed]: then the client is
-// closed. A write of another client is overwritten; one that comes later stays
+// when it can. It does not count if the error matches [framework.ErrTooLarge], as it
+// could never be written, or [framework.ErrClosed]: then the client is closed. A write of another client is overwritten; one that comes later stays
 // until the next SetData, until the znode is created again, or until the servers may have
 // begun again (see [framework.Framework.History]).
 func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
@@ -196,6 +199,10 @@ func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	if n.closed {
 		n.mu.Unlock()
 		return fmt.Errorf("nodes: set data of %s: %w", n.path, ErrClosed)
+	}
+	if err := n.fitsRequest(data); err != nil {
+		n.mu.Unlock()
+		return fmt.Errorf("nodes: set data of %s: %w", n.path, err)
 	}
 	n.data = slices.Clone(data)
 	n.newest++
@@ -210,6 +217,18 @@ func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	}
 	return nil
 }
+
+// fitsRequest returns an error that matches framework.ErrTooLarge if no request can have the data.
+func (n *PersistentNode) fitsRequest(data []byte) error {
+	// A creation has the path and an access control list as well, and so may a transaction.
+	if size, limit := len(data)+len(n.path)+overhead, n.client.MaxRequestSize(); size > limit {
+		return fmt.Errorf("%w: %d bytes of data take a request of about %d bytes, at most %d are sent", framework.ErrTooLarge, len(data), size, limit)
+	}
+	return nil
+}
+
+// overhead is what a request that creates a znode has besides the path and the data, at the most that is usual.
+const overhead = 1 << 10
 
 // await blocks until done reports true, which is called with mu held.
 func (n *PersistentNode) await(ctx context.Context, done func() bool) error {

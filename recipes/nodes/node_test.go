@@ -561,3 +561,27 @@ func TestErrSaysThatThereIsNoZnode(t *testing.T) {
 		require.NoError(t, node.Close())
 	})
 }
+
+// TestDataThatCanNeverBeWritten changes nothing: the znode comes back with the data before it.
+func TestDataThatCanNeverBeWritten(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	node := started(t, client, framework.Ephemeral)
+	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
+	require.NoError(t, node.SetData(withLimit(t), []byte("good")))
+	large := make([]byte, framework.DefaultMaxRequestSize)
+
+	err := node.SetData(withLimit(t), large)
+
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+	require.ErrorContains(t, err, node.Path())
+	require.NoError(t, node.Err())
+	require.Equal(t, "good", string(node.Data()))
+	zktest.KillSession(t, client)
+	require.Eventually(t, func() bool {
+		data, err := other.Get(t.Context(), node.Path())
+		return err == nil && string(data) == "good"
+	}, limit, time.Millisecond)
+	_, err = nodes.NewPersistentNode(client, "/x", framework.Ephemeral, large)
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+}

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -187,6 +189,9 @@ func (c *conn) fail(reason error) {
 		}
 		reason = fmt.Errorf("%s %s: %w", phase, c.to.server, reason)
 		c.owner.lastFailure.Store(&reason)
+	}
+	if c.admitted && (errors.Is(reason, io.EOF) || errors.Is(reason, syscall.ECONNRESET)) {
+		c.noteHangUp(pending) // before the calls end, which are tried again
 	}
 	close(c.done)
 	for i, request := range pending {

@@ -352,6 +352,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 		return nil, err
 	}
 	c.owner.seen.reply(reply.Zxid)
+	c.owner.versions.noteAnswer(c.to, request.op)
 	if request.call != nil && request.call.catchesUp && reply.Code == wire.CodeThrottled {
 		// Nothing was committed. The next connection begins with it again.
 		return nil, fmt.Errorf("%s is too busy to show that it has all that was seen before", c.to.server)

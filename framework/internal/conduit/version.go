@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // TooOldError reports a server that does not have the requests of a version of ZooKeeper.
@@ -46,6 +48,65 @@ type versions struct {
 
 	mu      sync.Mutex
 	refused map[string]string // the version that a server, named by [target.String], reported when it refused such a request
+	hungUp  map[hangUp]int    // how many times in a row
+}
+
+// hangUp is a kind of request, by its opcode, that a server has not answered but hung up.
+type hangUp struct {
+	server string
+	op     int32
+}
+
+// maxHangUps is how many times in a row a server may hang up at one kind of request. Servers that
+// only speak ZooKeeper's protocol, such as ClickHouse Keeper, may know their version and yet not have
+// every request of it. A server that restarts hangs up once.
+const maxHangUps = 3
+
+// isNewer36 reports whether an opcode is one of ZooKeeper 3.6, without which the client can do.
+func isNewer36(op int32) bool {
+	return op == wire.OpAddWatch || op == wire.OpSetWatches2 || op == wire.OpMultiRead
+}
+
+// noteHangUp counts that the server has hung up instead of answering these requests. If it does so each time
+// at one kind of request, it counts as too old for it.
+func (c *conn) noteHangUp(unanswered []pendingRequest) {
+	counted := make(map[int32]bool)
+	for _, request := range unanswered {
+		if !isNewer36(request.op) || counted[request.op] {
+			continue
+		}
+		counted[request.op] = true
+		if c.owner.versions.countHangUp(hangUp{c.to.String(), request.op}) {
+			c.noteTooOld()
+			c.owner.cfg.Logger.Warn("a server hangs up each time at one kind of request: the client does without it there",
+				"server.address", c.to.String(), "opcode", request.op, "times", maxHangUps)
+		}
+	}
+}
+
+// countHangUp reports whether a server has hung up often enough.
+func (v *versions) countHangUp(at hangUp) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.hungUp == nil {
+		v.hungUp = make(map[hangUp]int)
+	}
+	v.hungUp[at]++
+	if v.hungUp[at] < maxHangUps {
+		return false
+	}
+	delete(v.hungUp, at)
+	return true
+}
+
+// noteAnswer notes that a server answers this kind of request.
+func (v *versions) noteAnswer(server target, op int32) {
+	if !isNewer36(op) {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.hungUp, hangUp{server.String(), op})
 }
 
 // checkVersion returns a [TooOldError] if the server is known to be older than that. It waits
