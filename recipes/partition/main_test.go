@@ -110,8 +110,13 @@ func (k *worker) begin(id string, last func(context.Context, partition.Partition
 	require.NoError(k.w.tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	k.Member, k.stop = member, cancel
-	k.w.tb.Cleanup(cancel)
+	done := make(chan struct{})
+	k.w.tb.Cleanup(func() {
+		cancel()
+		<-done
+	})
 	go func() {
+		defer close(done)
 		k.ended <- member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
 			p.Lease.Context(ctx) // it is a lease that holds
 			mine := k.w.got(k, p)

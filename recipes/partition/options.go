@@ -51,8 +51,10 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithID sets the id of the member, which no other live member may have. A second one does not
-// join before the first has left. Default: the host name and a random number.
+// WithID sets the id of the member, which no other live member should have. A newcomer takes
+// the place of a member of its id, because that may be the process before it. If that one lives,
+// it hands its partitions over, and waits until the newer one has left. Default: the host name
+// and a random number.
 func WithID(id string) Option {
 	return optionFunc(func(c *config) error {
 		if id == "" || strings.Contains(id, "/") || framework.ValidatePath("/"+id) != nil {

@@ -115,7 +115,7 @@ func (p *piece) acquire() (*locks.Lease, error) {
 	if !p.begin(ctx, cancel) {
 		return nil, errUnwanted
 	}
-	p.r.changes.Notify(Change{Partition: p.name, State: Waiting})
+	p.r.changes.Notify(Change{Partition: p.name, Phase: Waiting})
 	lease, err := lock.Acquire(ctx)
 	if !p.end(err == nil) && err == nil {
 		// The plan has changed at the last moment. No function has run.
@@ -272,6 +272,6 @@ func (p *piece) release(lease *locks.Lease) error {
 	return err
 }
 
-func (p *piece) tell(state State, lease *locks.Lease, err error) {
-	p.r.changes.Notify(Change{Partition: p.name, State: state, Token: lease.Token(), Err: err})
+func (p *piece) tell(phase Phase, lease *locks.Lease, err error) {
+	p.r.changes.Notify(Change{Partition: p.name, Phase: phase, Token: lease.Token(), Err: err})
 }

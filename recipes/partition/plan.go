@@ -70,7 +70,7 @@ func (r *run) readRoot() (plan *root, folder int64, err error) {
 	}
 	plan = new(root)
 	if json.Unmarshal(data, plan) != nil {
-		return nil, folder, nil
+		plan = nil // written by hand
 	}
 	return plan, folder, nil
 }

@@ -154,7 +154,7 @@ func (r *run) nodeIs() {
 		r.settleThenBalance()
 	case refused == nil || errors.Is(refused, nodes.ErrDeleted) || framework.Retryable(refused):
 	case errors.Is(refused, nodes.ErrTaken):
-		r.client.Logger().Error("another member has this id, waiting until it has left", logPath, r.Path(), "member", r.cfg.id)
+		r.client.Logger().Error("another member has taken this id, waiting until it has left", logPath, r.Path(), "member", r.cfg.id)
 	default:
 		r.cancel(refused)
 	}

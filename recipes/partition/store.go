@@ -65,8 +65,8 @@ type state struct {
 
 // readState reads the plan first. So the members that it then reads are never older than the
 // plan, and a member of the plan that is not there has gone.
-func readState(ctx context.Context, client *framework.Framework, at layout) (state, error) {
-	s := state{shares: make(map[string]share), members: make(map[string]int)}
+func readState(ctx context.Context, client *framework.Framework, at layout) (*state, error) {
+	s := &state{shares: make(map[string]share), members: make(map[string]int)}
 	var data []byte
 	var names, ids []string
 	var stat, folder framework.Stat
@@ -160,8 +160,8 @@ func readAll(
 	return nil
 }
 
-// held returns the members as the last plan left them.
-func (s state) candidates() []candidate {
+// candidates returns the members as the last plan left them.
+func (s *state) candidates() []candidate {
 	var list []candidate
 	for id, capacity := range s.members {
 		list = append(list, candidate{id, capacity, s.shares[id].Partitions})
@@ -170,7 +170,7 @@ func (s state) candidates() []candidate {
 }
 
 // planned returns all names in the plan.
-func (s state) planned() []string {
+func (s *state) planned() []string {
 	var names []string
 	for _, sh := range s.shares {
 		names = append(names, sh.Partitions...)
@@ -181,7 +181,7 @@ func (s state) planned() []string {
 
 // next returns the plan that follows, and the operations that write it: none if it is the
 // present one.
-func (s state) next(at layout, names []string, rebalance bool) (outcome, []framework.Op, error) {
+func (s *state) next(at layout, names []string, rebalance bool) (outcome, []framework.Op, error) {
 	out := assign(names, s.candidates(), rebalance)
 	if len(s.members) == 0 {
 		return out, s.removal(at), nil
@@ -222,7 +222,7 @@ func (s state) next(at layout, names []string, rebalance bool) (outcome, []frame
 }
 
 // writes returns the operation that makes a member's share the next one, or none.
-func (s state) writes(at layout, id string, next share) ([]framework.Op, error) {
+func (s *state) writes(at layout, id string, next share) ([]framework.Op, error) {
 	data, err := json.Marshal(next)
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (s state) writes(at layout, id string, next share) ([]framework.Op, error) 
 }
 
 // removal deletes the plan of a group without members.
-func (s state) removal(at layout) []framework.Op {
+func (s *state) removal(at layout) []framework.Op {
 	if !s.exists {
 		return nil
 	}
