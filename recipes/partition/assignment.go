@@ -36,7 +36,7 @@ type Peer struct {
 type State struct {
 	Name   string `json:"name"`
 	Owner  string `json:"owner,omitempty"`  // the member that is to have it
-	Holder string `json:"holder,omitempty"` // the member that has it
+	Holder string `json:"holder,omitempty"` // the member that has it, "?" if that cannot be told
 
 	// Token and Since are the holder's: its fencing token, and when it joined the queue, by the
 	// server's clock.
@@ -52,6 +52,20 @@ type State struct {
 
 // OnItsWay reports whether the partition's owner does not have it yet.
 func (p State) OnItsWay() bool { return p.Owner != p.Holder }
+
+// Describe says in a word or two where the partition is.
+func (p State) Describe() string {
+	switch {
+	case !p.OnItsWay():
+		return "held"
+	case p.Holder == "":
+		return "not held"
+	case p.Asked:
+		return "moving, asked for"
+	default:
+		return "moving"
+	}
+}
 
 // Assignment returns who has what in the group; see [Read].
 func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
@@ -108,7 +122,7 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	if err != nil {
 		return Assignment{}, err
 	}
-	a := Assignment{Balanced: s.root.Balanced && s.root.Members == s.pzxid}
+	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.root.Balanced && s.root.Members == s.pzxid}
 	for _, q := range partitions {
 		p := q.state(sessions)
 		p.Owner = owners[p.Name]
