@@ -117,7 +117,9 @@ func (m *Member) Path() string { return string(m.at) }
 
 // Run joins the group, and runs fn on a goroutine of its own for each partition that this member
 // has, until ctx ends. Then it leaves the group. It returns when all functions have returned,
-// with the error of ctx.
+// with the error of ctx. If the server has not confirmed within ten seconds that the member is
+// gone, the error matches [framework.ErrCleanupPending] as well, and the removal goes on in the
+// background.
 //
 // The context of fn is derived from ctx and from the lease. Its cause is
 //

@@ -377,6 +377,11 @@ func (r *run) findRemoved() error {
 // the plan along.
 func (r *run) leave(ctx context.Context) error {
 	err := r.node.Close()
+	if err != nil && !errors.Is(err, framework.ErrCleanupPending) {
+		// A member that is left behind is given partitions, so one refusal is not taken for
+		// an answer.
+		err = r.node.Close()
+	}
 	r.others.Wait()
 	if err != nil {
 		return fmt.Errorf("leave: %w", err)
