@@ -215,10 +215,10 @@ func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending
 
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
-		{Name: "Run: join", Of: []string{"Member.Run"}, Requests: 40, Spares: 30, Prepare: joining, Heap: 256 << 10},
-		{Name: "Run: leave", Of: []string{"Member.Run"}, Requests: 20, Spares: 15, Prepare: leaving, May: pending},
+		{Name: "Run: join", Of: []string{"Member.Run"}, Requests: 34, Spares: 6, Prepare: joining, Heap: 256 << 10},
+		{Name: "Run: leave", Of: []string{"Member.Run"}, Requests: 13, Spares: 3, Prepare: leaving, May: pending},
 		{
-			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 12, Spares: 5,
+			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 10, Spares: 2,
 			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
 				member, err := partition.New(c.Ours, path, partition.Fixed("a"))
 				require.NoError(c.T, err)
@@ -226,7 +226,7 @@ func hardshipCalls() []hardship.Call {
 			}),
 		},
 		{
-			Name: "Read", Of: []string{"Read"}, Requests: 12, Spares: 5,
+			Name: "Read", Of: []string{"Read"}, Requests: 10, Spares: 2,
 			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
 				return partition.Read(ctx, c.Ours, path)
 			}),
