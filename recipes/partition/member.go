@@ -138,9 +138,9 @@ func (m *Member) Path() string { return string(m.at) }
 // before its context ends, Run ends all functions, leaves, and returns that error. An error after
 // the end of the context is logged, unless it is the context's.
 //
-// Run goes on over lost connections and sessions. It ends when the client is closed, and when
-// the server refuses the member's znode for a reason that does not pass by itself, such as a
-// missing permission. A Member runs once at a time, otherwise Run fails with [ErrRunning].
+// Run goes on over lost connections and sessions. It ends when the client is closed, when the
+// options of the locks do not fit the client's session, and when the server refuses the member's
+// znode for a reason that does not pass by itself, such as a missing permission. A Member runs once at a time, otherwise Run fails with [ErrRunning].
 func (m *Member) Run(ctx context.Context, fn func(ctx context.Context, p Partition) error) error {
 	switch {
 	case ctx == nil:

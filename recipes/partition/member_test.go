@@ -436,6 +436,25 @@ func TestRunEndsWithTheClient(t *testing.T) {
 	})
 }
 
+// TestRunEndsWithoutPermission, and with a policy that the session does not allow.
+func TestRunEndsWithoutPermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		nothing := func(context.Context, partition.Partition) error { return nil }
+		client := zktest.Client(t, server, framework.WithSessionTimeout(4*time.Second), framework.WithServerTiming(4*time.Second, 5))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		short, err := partition.New(client, root, partition.Fixed("p"), partition.WithLockOptions(locks.WithErrorPolicy(framework.QuorumErrorPolicy)))
+		require.NoError(t, err)
+		require.ErrorIs(t, short.Run(ctx, nothing), framework.ErrInvalidOption)
+		_, err = client.Create(ctx, "/closed", nil, framework.WithACL(framework.ACL{Scheme: "world", ID: "anyone", Perms: 1}))
+		require.NoError(t, err)
+		refused, err := partition.New(client, "/closed/work", partition.Fixed("p"))
+		require.NoError(t, err)
+		require.ErrorIs(t, refused.Run(ctx, nothing), framework.ErrNoAuth)
+	})
+}
+
 func TestBadArguments(t *testing.T) {
 	client, err := framework.New("127.0.0.1:1")
 	require.NoError(t, err)

@@ -82,7 +82,7 @@ func (p *piece) run() {
 		case err == nil:
 			pause.Reset()
 			p.hold(lease)
-		case errors.Is(err, framework.ErrClosed):
+		case errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrInvalidOption): // nothing that passes
 			p.r.cancel(err)
 		case p.r.ctx.Err() == nil && !errors.Is(err, errUnwanted):
 			p.r.client.Logger().Warn("a partition could not be acquired, trying again", logPath, p.r.at.lock(p.name), "error", err)
