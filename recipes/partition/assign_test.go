@@ -7,6 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // group is members and what they have, as the assignments before left it.
@@ -219,4 +222,30 @@ func TestAssignIsDeterministic(t *testing.T) {
 
 func TestNoMembersHaveNothing(t *testing.T) {
 	require.Empty(t, assign([]string{"a"}, nil, true).shares)
+}
+
+// TestOneOfTwoPlansIsAccepted: two members plan from one state.
+func TestOneOfTwoPlansIsAccepted(t *testing.T) {
+	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/work")
+	for _, id := range []string{"a", "b"} {
+		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(), framework.CreatingParentContainersIfNeeded())
+		require.NoError(t, err)
+	}
+	write := func(names ...string) error {
+		s, err := readState(ctx, client, at)
+		require.NoError(t, err)
+		_, first, err := s.next(at, names, false)
+		require.NoError(t, err)
+		_, second, err := s.next(at, append(names, "of the second"), false)
+		require.NoError(t, err)
+		_, err = client.Transact(ctx, first...)
+		require.NoError(t, err)
+		_, err = client.Transact(ctx, second...)
+		return err
+	}
+	require.True(t, isOvertaken(write("p")), "the first plan")
+	require.True(t, isOvertaken(write("p", "q")), "the next one")
+	s, err := readState(ctx, client, at)
+	require.NoError(t, err)
+	require.Equal(t, []string{"p", "q"}, s.planned())
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// Assignment is who has what in a group, and what is on its way.
+// Assignment says which member has which partition, and what is on its way.
 type Assignment struct {
-	// Members are those that are there, and those of the plan that have gone, by id.
+	// Members are the live members, and members of the plan that have gone, by id.
 	Members []Peer `json:"members"`
 
-	// Partitions are those of the plan, and those that a member still holds, by name.
+	// Partitions are the partitions of the plan, and any other that a member still holds, by
+	// name.
 	Partitions []State `json:"partitions"`
 
 	// Balanced says that no partition would move if no member came or left.
@@ -67,14 +68,13 @@ func (p State) Describe() string {
 	}
 }
 
-// Assignment returns who has what in the group; see [Read].
+// Assignment returns the assignment of the group; see [Read].
 func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
 	return Read(ctx, m.client, string(m.at))
 }
 
-// Read returns who has what in the group at path. It takes two requests for each partition and
-// one for each member, in pipelines, and no lock. What changes during the call may be shown as it was
-// before or after. The error matches [framework.ErrNoNode] when there is no znode at path.
+// Read returns the assignment of the group at path. It takes two requests for each partition and
+// one for each member, in pipelines, and no lock. A change during the call may be seen or not. The error matches [framework.ErrNoNode] when there is no znode at path.
 func Read(ctx context.Context, client *framework.Framework, path string) (Assignment, error) {
 	switch {
 	case ctx == nil:
@@ -149,7 +149,7 @@ type queue struct {
 }
 
 // state returns the partition as its queue shows it. The label of the holder's node is the id of
-// the member; after it was asked, only the session of the node still tells who it is.
+// the member; after it was asked, only the session of the node still tells the member.
 func (q queue) state(sessions map[int64]string) State {
 	p := State{Name: q.name, Waiting: max(0, len(q.names)-1)}
 	if h := q.holder; h != nil {
@@ -217,7 +217,7 @@ func readQueueBatch(
 	for i := range queues {
 		q := &queues[i]
 		switch {
-		case len(q.names) == 0 || errors.Is(errs[i], framework.ErrNoNode): // it has left meanwhile
+		case len(q.names) == 0 || errors.Is(errs[i], framework.ErrNoNode): // it has left in the meantime
 		case errs[i] != nil:
 			return errs[i]
 		default:

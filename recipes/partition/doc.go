@@ -49,7 +49,7 @@
 // A join moves partitions when the group has been at rest for the time of [WithSettle], so that a
 // deployment moves them once. Partitions without a holder are placed at once.
 //
-// # See who has what
+// # See the assignment
 //
 //	assignment, err := member.Assignment(ctx)
 //	for _, p := range assignment.Partitions {

@@ -54,6 +54,42 @@ func ExampleMember_Run() {
 	// true
 }
 
+// orders is the program of MIGRATING.md.
+func orders(ctx context.Context, client *framework.Framework, work func(ctx context.Context, name string, token int64) error) error {
+	member, err := partition.New(client, "/orders/partitions", partition.Fixed("0", "1", "2", "3"))
+	if err != nil {
+		return err
+	}
+	return member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+		return work(ctx, p.Name, p.Lease.Token())
+	})
+}
+
+func Example_fromKazoo() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx, cancel := context.WithCancel(context.Background())
+	var begun sync.WaitGroup
+	begun.Add(4)
+	go func() {
+		begun.Wait()
+		cancel()
+	}()
+	err := orders(ctx, client, func(ctx context.Context, name string, _ int64) error {
+		fmt.Println("work on", name)
+		begun.Done()
+		<-ctx.Done()
+		return nil
+	})
+	fmt.Println(errors.Is(err, context.Canceled))
+	// Unordered output:
+	// work on 0
+	// work on 1
+	// work on 2
+	// work on 3
+	// true
+}
+
 // The leaders of many tenants are spread over the replicas: each tenant is a partition.
 func ExampleNew_leaderships() {
 	client, closeAll := exampleClient()

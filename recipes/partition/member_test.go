@@ -194,6 +194,24 @@ func TestAHolderThatHangs(t *testing.T) {
 	})
 }
 
+// TestARequestForAPartitionThatStays is not followed: a member with an old plan may have made it.
+// When the partition is to move later, it does.
+func TestARequestForAPartitionThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed("p", "q"))
+		w.join("a")
+		w.await(map[string]int{"a": 2})
+		lease := w.held["q"].Lease
+		require.NoError(t, locks.AttemptRevoke(t.Context(), w.theirs, lease.Path()))
+		zktest.Await(t, lease.Revoked(), "the request")
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err())
+		w.join("b")
+		w.await(map[string]int{"a": 1, "b": 1})
+		require.Equal(t, "b", w.owner("q"))
+	})
+}
+
 // TestASessionLost: the partitions of a member whose session has ended go to the others, and it
 // comes back as a newcomer.
 func TestASessionLost(t *testing.T) {

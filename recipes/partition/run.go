@@ -125,7 +125,7 @@ func (r *run) loop() {
 	}
 }
 
-// rest returns how long nothing is to be done but to wait for events.
+// rest returns how long the run may wait for events.
 func (r *run) rest() time.Duration {
 	if r.urgent {
 		return time.Until(r.retryAt)
@@ -345,7 +345,7 @@ func (r *run) apply() {
 	}
 }
 
-// findRemoved tells the pieces that nobody else will ask for: the set does not have them.
+// findRemoved ends the pieces that no member will ask for: the set does not have them.
 func (r *run) findRemoved() error {
 	names, known, err := r.names.load(r.ctx, r.client)
 	if err != nil {

@@ -98,7 +98,7 @@ func readState(ctx context.Context, client *framework.Framework, at layout) (*st
 }
 
 // errOvertaken reports that another member has planned during a read.
-var errOvertaken = errors.New("the plan has changed meanwhile")
+var errOvertaken = errors.New("the plan has changed during the read")
 
 func (s *state) readShares(ctx context.Context, client *framework.Framework, at layout, names []string) error {
 	return readAll(ctx, client, names, at.share, func(id string, data []byte, found bool) error {
