@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,13 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) {
+	if servers := os.Getenv(asMember); servers != "" {
+		runAsMember(servers)
+		return
+	}
+	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+}
 
 // root is the path of the group of a test.
 const root = "/work"
