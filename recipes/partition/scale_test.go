@@ -92,7 +92,9 @@ type counted struct {
 
 type cost struct{ requests, bytes int64 }
 
-func (c cost) String() string { return fmt.Sprintf("%d requests, %.1f KB", c.requests, float64(c.bytes)/1000) }
+func (c cost) String() string {
+	return fmt.Sprintf("%d requests, %.1f KB", c.requests, float64(c.bytes)/1000)
+}
 
 func (c *counted) cost() cost { return cost{c.requests.Load(), c.bytes.Load()} }
 
