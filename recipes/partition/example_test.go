@@ -101,7 +101,7 @@ func ExampleNew_leaderships() {
 		replica, err := partition.New(client, "/tenants/leaders", tenants, partition.WithID(id), partition.WithSettle(10*time.Millisecond))
 		check(err)
 		replicas.Go(func() {
-			err := replica.Run(ctx, func(ctx context.Context, tenant partition.Partition) error {
+			err := replica.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
 				<-ctx.Done() // leads the tenant; the token of the lease is the term
 				return nil
 			})

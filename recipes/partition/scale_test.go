@@ -24,7 +24,8 @@ const scaleEnv = "CURATOR_PARTITION_SCALE"
 // TestWhatAJoinAndALeaveCost: a newcomer reads each member's share, a member whose share stays
 // makes no request, and the others a few for each partition that moves.
 func TestWhatAJoinAndALeaveCost(t *testing.T) {
-	partitions, members, target := 100, 10, ""
+	partitions, members := 100, 10
+	var target string
 	if size := os.Getenv(scaleEnv); size != "" {
 		_, err := fmt.Sscanf(size, "%d,%d", &partitions, &members)
 		require.NoError(t, err, scaleEnv)
@@ -32,7 +33,7 @@ func TestWhatAJoinAndALeaveCost(t *testing.T) {
 	} else {
 		target = zktest.NewServer(t).Addr()
 	}
-	g := &crowd{t: t, target: target, root: fmt.Sprintf("/scale-%d", time.Now().UnixNano()), partitions: partitions}
+	g := &crowd{t: t, target: target, root: "/scale", partitions: partitions}
 	for i := range partitions {
 		g.names = append(g.names, fmt.Sprintf("partition-%05d", i))
 	}
