@@ -65,8 +65,8 @@
 //     promises it for a lock; see package locks. A late write of a holder that was paused is
 //     what the token is for.
 //   - While a member lives, each partition has a holder at most one session timeout after the
-//     last change, and a few round trips after an orderly one. A function that does not return
-//     delays that.
+//     last change, as the servers count it, and a few round trips after an orderly one. A
+//     function that does not return delays that.
 //   - The members have as many partitions as their capacities ask for, rounded up or down. Members
 //     of equal capacity differ by one at most.
 //   - A join or a leave of one of N members of equal capacity moves at most ceil(P/N) of P
@@ -83,10 +83,10 @@
 //
 // # What it costs
 //
-// A member reads its own share of the plan, not the plan. A join costs the newcomer two
-// requests for each member, and each member that gives partitions up two. Each partition that
-// moves costs its new owner about six requests. ARCHITECTURE.md says how members learn of each
-// other without lists.
+// A member reads its own share of the plan, not the plan. A join costs the newcomer one list, a
+// read of each member's share, and about six requests for each partition that it gets. A member
+// that gives partitions up reads its share and releases them. The others make no request.
+// ARCHITECTURE.md has figures, and says how members learn of each other without lists.
 //
 // # Metrics
 //

@@ -105,7 +105,7 @@ func newID() string {
 
 // newLock returns the lock of a partition. ahead is told which contenders stand before this member.
 func (m *Member) newLock(name string, ahead func([]string)) (*locks.LockInternals, error) {
-	opts := slices.Concat([]locks.Option{locks.WithRecipeName("partition"), locks.WithLabel(m.cfg.id)}, m.cfg.lock, []locks.Option{locks.WithoutReentry()})
+	opts := slices.Concat([]locks.Option{locks.WithRecipeName("partition")}, m.cfg.lock, []locks.Option{locks.WithLabel(m.cfg.id), locks.WithoutReentry()})
 	return locks.NewLockInternals(m.client, newDriver(ahead), m.at.lock(name), lockName, 1, opts...)
 }
 

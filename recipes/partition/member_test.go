@@ -48,6 +48,47 @@ func TestMembersShareAndLeave(t *testing.T) {
 	})
 }
 
+// TestOnEachBackend: two members share, and one takes over from the other, whatever the server.
+func TestOnEachBackend(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		held := make(chan string, 20)
+		run := func(id string) (stop func()) {
+			member, err := partition.New(zktest.Client(t, server), root, partition.Fixed(numbered(4)...),
+				partition.WithID(id), partition.WithSettle(10*time.Millisecond))
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+					held <- id
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+			}()
+			return func() {
+				cancel()
+				require.ErrorIs(t, zktest.Await(t, ended, "the end of "+id), context.Canceled)
+			}
+		}
+		next := func(want string, n int) {
+			for range n {
+				require.Equal(t, want, zktest.Await(t, held, "a partition of "+want))
+			}
+		}
+		stopA := run("a")
+		next("a", 4)
+		stopB := run("b")
+		next("b", 2)
+		stopA()
+		next("b", 2)
+		stopB()
+		stat, err := zktest.Client(t, server).Exists(t.Context(), root+"/plan")
+		require.NoError(t, err)
+		require.Nil(t, stat, "the plan is left")
+		require.Empty(t, held)
+	})
+}
+
 // TestABurstMovesOnce: members that join within the settle time of each other cause one plan.
 func TestABurstMovesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

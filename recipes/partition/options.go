@@ -106,7 +106,7 @@ func WithGrace(d time.Duration) Option {
 }
 
 // WithLockOptions passes settings on to the locks of the partitions:
-// [locks.WithErrorPolicy] and so on.
+// [locks.WithErrorPolicy] and so on. The label of the locks is always the id of the member.
 func WithLockOptions(opts ...locks.Option) Option {
 	return optionFunc(func(c *config) error {
 		c.lock = append(c.lock, opts...)
