@@ -253,7 +253,7 @@ func (s *state) removal(at layout) []framework.Op {
 // isOvertaken reports whether a plan was not written because another one came first, or may
 // have been written: both are seen by reading again.
 func isOvertaken(err error) bool {
-	return errors.Is(err, errOvertaken) || attempt.Overtaken(err) || framework.OutcomeUnknown(err) || errors.Is(err, framework.ErrNotEmpty)
+	return errors.Is(err, errOvertaken) || attempt.Overtaken(err) || framework.OutcomeUnknown(err)
 }
 
 func wrap(at layout, err error) error { return fmt.Errorf("partition: %s: %w", string(at), err) }
