@@ -59,7 +59,7 @@ func TestOnEachBackend(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				ended <- member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+				ended <- member.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
 					held <- id
 					<-ctx.Done()
 					return context.Cause(ctx)
