@@ -50,7 +50,7 @@
 //
 //	0    done
 //	1    failed: there is no such znode, say
-//	2    locks -waiting-longer has found such locks, diff has found differences
+//	2    locks -waiting-longer or partitions -moving has found some, diff has found differences
 //	64   the command line is wrong, or -yes is missing
 //	69   no server can be reached, or none has a quorum
 //	70   the lock was lost while the command ran

@@ -9,6 +9,7 @@ func verbs() []*verb {
 		{name: "lock revoke", args: "PATH", least: 1, most: 1, about: "ask the holders at a path, or the owner of a node, to give way", flags: verbLockRevoke},
 		{name: "lock break", args: "NODE", least: 1, most: 1, about: "delete the node of a contender", flags: verbLockBreak},
 		{name: "elect", args: "PATH [-- COMMAND...]", least: 1, most: 1, lasts: true, verbatim: true, about: "run a command while it leads an election", flags: verbElect},
+		{name: "partitions", args: "PATH", least: 1, most: 1, lasts: true, about: "show who has which partition of a group, and what is on its way", flags: verbPartitions},
 		{name: "ensemble", apart: true, about: "show all servers, and whether they have a quorum", flags: verbEnsemble},
 		{name: "sessions", about: "list the sessions, where they come from and what they own", flags: verbSessions},
 		{name: "ls", args: "[PATH]", most: 1, about: "list the children of a znode", flags: verbLs},

@@ -22,6 +22,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -327,6 +328,60 @@ $ lock break -yes -token <TOKEN> <NODE>
 [1] curatorctl: *
 `))
 		zktest.Await(t, lease.Done(), "the end of the lease")
+	})
+}
+
+// TestPartitionsAreListed, with one that its owner does not have yet.
+func TestPartitionsAreListed(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/work/locks/bills")
+		require.NoError(t, err)
+		stuck := holdLock(t, mutex)
+		member, err := partition.New(client, "/work", partition.Fixed("orders", "bills"), partition.WithID("worker-1"), partition.WithCapacity(3))
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		held, ended := make(chan string, 2), make(chan error, 1)
+		go func() {
+			ended <- member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+				held <- p.Name
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		require.Equal(t, "orders", zktest.Await(t, held, "the partition that is free"))
+		zktest.Await(t, stuck.Revoked(), "the request for the other one")
+		play(t, server.ConnectString(), `
+$ partitions /work
+MEMBER    CAPACITY  WANTED  HELD  STATE
+worker-1  3         2       1     alive
+
+PARTITION  OWNER     HOLDER    SINCE  WAITING  STATE
+bills      worker-1  ?         *s     1        moving, asked for
+orders     worker-1  *-1  *s     0        held
+$ partitions -moving /work
+[2]
+MEMBER    CAPACITY  WANTED  HELD  STATE
+worker-1  3         2       1     alive
+
+PARTITION  OWNER*HOLDER*SINCE  WAITING  STATE
+bills      worker-1  ?*s     1        moving, asked for
+$ partitions -o json /work
+{"members":[{"id":"worker-1","capacity":3,"alive":true,"wanted":2,"held":1}],"partitions":[{"name":"bills",*"asked":true,"waiting":1},{"name":"orders",*}],"balanced":true}
+$ partitions /missing
+[1] curatorctl: partition: /missing: framework: *
+`)
+		require.NoError(t, stuck.Release(ctx))
+		require.Equal(t, "bills", zktest.Await(t, held, "the partition that is free now"))
+		play(t, server.ConnectString(), `
+$ partitions -moving /work
+MEMBER    CAPACITY  WANTED  HELD  STATE
+worker-1  3         2       2     alive
+
+PARTITION  OWNER  HOLDER  SINCE  WAITING  STATE
+`)
+		stop()
+		require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 	})
 }
 

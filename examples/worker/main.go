@@ -1,11 +1,13 @@
-// Command worker shares partitions of work among its replicas. Each partition is worked on by
-// one replica at a time, and each replica takes at most so many:
+// Command worker shares partitions of work among its replicas:
 //
 //	go run ./examples/devserver &
-//	go run ./examples/worker -name a -most 3 &
-//	go run ./examples/worker -name b -most 3 &
+//	go run ./examples/worker -name a &
+//	go run ./examples/worker -name b &
+//	go run ./examples/worker -name c &
 //
-// When a replica ends, the others take its partitions as far as they may.
+// Each has four of twelve partitions. Kill one with kill -9: when its session has ended, the other
+// two have six each. Start another one: a second later it has its share, and nothing else has
+// moved.
 package main
 
 import (
@@ -14,25 +16,25 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/signal"
-	"sync"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/partition"
 )
 
 func main() {
 	connect := flag.String("connect", "127.0.0.1:2181", "`servers` of ZooKeeper, host:port,...")
-	name := flag.String("name", "worker", "`name` that others see")
-	partitions := flag.Int("partitions", 4, "how many there are")
-	most := flag.Int("most", 2, "how many this replica takes at most")
+	name := flag.String("name", "worker", "`name` that others see, which no other replica has")
+	partitions := flag.Int("partitions", 12, "how many there are, the same for all replicas")
+	capacity := flag.Int("capacity", 1, "how much this replica takes, relative to others")
+	session := flag.Duration("session", 20*time.Second, "session `timeout`: how soon the others take over when this replica is killed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := run(ctx, os.Stdout, *connect, *name, *partitions, *most)
+	err := run(ctx, os.Stdout, *connect, *name, *partitions, *capacity, *session)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
@@ -41,56 +43,34 @@ func main() {
 }
 
 // run works until the context ends.
-func run(ctx context.Context, w io.Writer, connect, name string, partitions, most int) error {
-	client, err := framework.Connect(ctx, connect)
+func run(ctx context.Context, w io.Writer, connect, name string, partitions, capacity int, session time.Duration) error {
+	// framework.StandardErrorPolicy says why not to go below 18 s.
+	client, err := framework.Connect(ctx, connect, framework.WithSessionTimeout(session))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	slots := make(chan struct{}, most)
-	var wg sync.WaitGroup
-	for n := range partitions {
-		mutex, err := locks.NewInterProcessMutex(client, fmt.Sprintf("/examples/partitions/%d", n), locks.WithLabel(name))
-		if err != nil {
-			return err
-		}
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				select {
-				case slots <- struct{}{}:
-					tryPartition(ctx, w, mutex, name, n)
-					<-slots
-				case <-ctx.Done():
-				}
-				select { // another partition gets the slot, or another replica this partition
-				case <-time.After(50*time.Millisecond + rand.N(50*time.Millisecond)):
-				case <-ctx.Done():
-				}
-			}
-		})
+	names := make([]string, partitions)
+	for n := range names {
+		names[n] = strconv.Itoa(n)
 	}
-	wg.Wait()
-	return nil
-}
-
-// tryPartition works on a partition if no other replica does.
-func tryPartition(ctx context.Context, w io.Writer, mutex *locks.InterProcessMutex, name string, n int) {
-	lease, err := mutex.TryAcquire(ctx)
-	switch {
-	case errors.Is(err, locks.ErrNotAcquired), ctx.Err() != nil && err != nil:
-		return
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "worker: %v\n", err)
-		return
+	member, err := partition.New(client, "/examples/partitions", partition.Fixed(names...), partition.WithID(name), partition.WithCapacity(capacity))
+	if err != nil {
+		return err
 	}
-	work(lease.Context(ctx), w, name, n, lease.Token())
-	if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
-		fmt.Fprintf(os.Stderr, "worker: %v\n", err)
+	err = member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+		work(ctx, w, name, p)
+		return nil
+	})
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
 	}
+	return err
 }
 
 // work must end soon after its context. What it writes elsewhere should carry the token.
-func work(ctx context.Context, w io.Writer, name string, n int, token int64) {
-	fmt.Fprintf(w, "%s works on partition %d, token %d\n", name, n, token)
+func work(ctx context.Context, w io.Writer, name string, p partition.Partition) {
+	fmt.Fprintf(w, "%s works on partition %s, token %d\n", name, p.Name, p.Lease.Token())
 	<-ctx.Done()
+	fmt.Fprintf(w, "%s ends partition %s: %v\n", name, p.Name, context.Cause(ctx))
 }

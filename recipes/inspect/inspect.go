@@ -80,7 +80,7 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 	}
 	t := tree{path: classify(names)}
 	var beside []string
-	for _, name := range []string{leasesFolder, turnsFolder} {
+	for _, name := range []string{leasesFolder, turnsFolder, membersFolder} {
 		if slices.Contains(t[path].others, name) {
 			beside = append(beside, framework.JoinPath(path, name))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -238,6 +239,42 @@ func TestEverythingElse(t *testing.T) {
 		require.Equal(t, []int{1, 0, 0}, []int{r.Items, r.Holders, r.Waiters})
 		require.Contains(t, r.Participants[0].Identity, "10.0.0.7")
 	})
+}
+
+// TestPartitionsAndTheirLocks: a group is seen, and each partition as the lock that it is.
+func TestPartitionsAndTheirLocks(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	member, err := partition.New(client, "/work", partition.Fixed("a", "b"), partition.WithID("m"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	held, ended := make(chan string, 2), make(chan error, 1)
+	go func() {
+		ended <- member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+			held <- p.Name
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	for range 2 {
+		zktest.Await(t, held, "a partition")
+	}
+	put(t, client, "/work/README")
+	group := only(t, client, "/work")
+	require.Equal(t, inspect.Partitions, group.Kind)
+	require.False(t, group.Kind.IsLock())
+	require.Equal(t, []int{2, 0, 0}, []int{group.Items, group.Holders, group.Waiters})
+	require.Equal(t, []string{"README"}, group.Foreign)
+	require.Len(t, group.Participants, 1)
+	require.Equal(t, "/work/members/m", group.Participants[0].Path)
+	survey, err := inspect.Walk(t.Context(), client, "/")
+	require.NoError(t, err)
+	var paths []string
+	for _, r := range survey.Recipes {
+		paths = append(paths, r.Path)
+	}
+	require.Equal(t, []string{"/work", "/work/locks/a", "/work/locks/b"}, paths)
+	cancel()
+	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 }
 
 // TestItemsOfAllQueues are counted, and the folders of a sharder are no items.

@@ -42,6 +42,10 @@ const (
 
 	// Service is the folder of the instances of a service, as x-discovery registers them.
 	Service Kind = "service"
+
+	// Partitions is a group of members that divide partitions; package partition reads who has
+	// what. The lock of each partition is a recipe of its own below.
+	Partitions Kind = "partitions"
 )
 
 // IsLock reports whether participants of the kind hold something or wait for it: it is true
@@ -74,6 +78,9 @@ const (
 	kazooTurns = "-__lock__" // ends the path of a kazoo semaphore's own lock
 
 	readyName = "ready" // opens a double barrier
+
+	membersFolder = "members" // of a group that divides partitions, beside its locks and its plan
+	planFolder    = "plan"
 )
 
 var families = []family{

@@ -21,7 +21,7 @@ type Recipe struct {
 	Holders int `json:"holders"`
 	Waiters int `json:"waiters"`
 
-	// Items counts the items of a queue, or the instances of a service.
+	// Items counts the items of a queue, the instances of a service, or the partitions of a group.
 	Items int `json:"items,omitempty"`
 
 	// MaxLeases is the maximum of a semaphore, 0 where it is not known. Kazoo writes it down.
@@ -112,6 +112,9 @@ func (t tree) draftsAt(path string, heads bool, maxLeases int) []*draft {
 	if d := t.members(path, heads); d != nil {
 		drafts = append(drafts, d)
 	}
+	if d := t.group(path, heads); d != nil {
+		drafts = append(drafts, d)
+	}
 	for _, d := range drafts {
 		d.recipe.Foreign = append(d.recipe.Foreign, in.foreignTo(d.recipe.Kind)...)
 	}
@@ -125,6 +128,7 @@ func (in folder) foreignTo(kind Kind) []string {
 		switch {
 		case kind == DoubleBarrier && name == readyName:
 		case kind == Semaphore && (name == leasesFolder || name == turnsFolder):
+		case kind == Partitions && (name == membersFolder || name == planFolder || name == turnsFolder):
 		default:
 			names = append(names, name)
 		}
@@ -321,6 +325,26 @@ func (t tree) members(path string, heads bool) *draft {
 	return d
 }
 
+// group returns the members of a group that divides partitions, nil if there is none.
+func (t tree) group(path string, heads bool) *draft {
+	for _, name := range []string{membersFolder, planFolder, turnsFolder} {
+		if !slices.Contains(t[path].others, name) {
+			return nil
+		}
+	}
+	members := t[framework.JoinPath(path, membersFolder)]
+	d := &draft{recipe: Recipe{Path: path, Kind: Partitions, Items: len(t[framework.JoinPath(path, turnsFolder)].names())}}
+	for _, name := range members.names() {
+		d.nodes = append(d.nodes, &node{path: framework.JoinPath(path, membersFolder, name), read: !heads})
+	}
+	return d
+}
+
+// names returns all names in a folder that are not contenders of a lock.
+func (in folder) names() []string {
+	return slices.Concat(in.others, in.members, in.permits, in.items)
+}
+
 // done returns the recipe, and false if there is none after all.
 func (d *draft) done() (Recipe, bool) {
 	if d.finish != nil {
@@ -338,6 +362,7 @@ func (d *draft) done() (Recipe, bool) {
 			continue
 		case r.Kind == Service:
 			r.Items++
+		case r.Kind == Partitions: // its members neither hold nor wait by this
 		case n.holds:
 			r.Holders++
 		case n.lockName == leaseName:

@@ -27,6 +27,7 @@ import (
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/partition"
 )
 
 //go:embed page.html
@@ -68,8 +69,8 @@ const (
 
 // Handler returns the page for what is at a path and below it. It answers GET and HEAD.
 //
-// The page is a list. With ?lock=PATH it shows the queue of one lock, whose path must be the
-// handler's or below it; for others the status is 404. With ?format=json it is
+// The page is a list. With ?lock=PATH it shows the queue of one lock, or who has which partition
+// of a group. That path must be the handler's or below it; for others the status is 404. With ?format=json it is
 // the [inspect.Survey], or the array of recipes at the path of the lock. While no server can be
 // reached the status is 503.
 //
@@ -111,6 +112,7 @@ type view struct {
 	Queues  []inspect.Recipe // at the path of one lock
 	Locks   []inspect.Recipe // that some participants hold or wait for
 	Others  []inspect.Recipe
+	Group   partition.Assignment // at the path of the lock, if there are partitions
 	Seen    []session
 	Losses  []locks.Loss
 	Denied  []string
@@ -233,6 +235,11 @@ func (h *handler) read(ctx context.Context, v *view) (any, error) {
 		defer cancel()
 		recipes, err := inspect.At(ctx, h.client, v.Lock)
 		v.Queues = recipes
+		for _, r := range recipes {
+			if r.Kind == inspect.Partitions && err == nil {
+				v.Group, err = partition.Read(ctx, h.client, v.Lock)
+			}
+		}
 		return append([]inspect.Recipe{}, recipes...), err
 	}
 	found, err := h.survey(ctx)

@@ -21,6 +21,7 @@ import (
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/inspect/page"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -72,6 +73,35 @@ func TestThePageShowsLocks(t *testing.T) {
 		require.NoError(t, json.Unmarshal(get(t, handler, "/?format=json&lock=/locks/report").Body.Bytes(), &recipes))
 		require.Equal(t, lease.Token(), recipes[0].Participants[0].Token)
 	})
+}
+
+// TestThePageShowsPartitions: who has which, and which are on their way.
+func TestThePageShowsPartitions(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	member, err := partition.New(client, "/work", partition.Fixed("orders", "bills"), partition.WithID("worker-1"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	held, ended := make(chan string, 2), make(chan error, 1)
+	stuck := hold(t, zktest.Client(t, server), "/work/locks/bills")
+	go func() {
+		ended <- member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+			held <- p.Name
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	require.Equal(t, "orders", zktest.Await(t, held, "the partition that is free"))
+	zktest.Await(t, stuck.Revoked(), "the request for the other one")
+	handler := page.Handler(client, "/")
+	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fwork">/work</a></td><td>partitions</td>`)
+	body := get(t, handler, "/?lock=/work").Body.String()
+	require.Contains(t, body, "partitions: 2 for 1 members")
+	require.Regexp(t, `class="waits"><td class="long">worker-1</td><td>1</td><td>2</td><td>1</td>`, body)
+	require.Regexp(t, `class="holds"><td class="long">orders</td><td class="long">worker-1</td><td class="long">worker-1</td>.*<td>held</td>`, body)
+	require.Regexp(t, `class="waits"><td class="long">bills</td><td class="long">worker-1</td>.*<td>moving, asked for</td>`, body)
+	cancel()
+	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 }
 
 // TestThePageIsHarmless: what others have written in ZooKeeper stays text, no other host is

@@ -25,6 +25,7 @@ var table = slices.Concat(
 	cacheMutants,
 	followMutants,
 	nodesMutants,
+	partitionMutants,
 	discoveryMutants,
 	leaderMutants,
 	curatorctlMutants,

@@ -15,6 +15,7 @@ var workloads = slices.Concat(
 	cacheWorkloads,
 	valueWorkloads,
 	discoveryWorkloads,
+	partitionWorkloads,
 )
 
 // workload is what clients do with one recipe, and what is judged of it.

@@ -1,0 +1,251 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// group is members and what they have, as the assignments before left it.
+type group struct {
+	names   []string
+	members map[string]candidate
+	next    int
+}
+
+func drawGroup(t *rapid.T, maxCapacity int) *group {
+	g := &group{members: make(map[string]candidate)}
+	g.draw(t)
+	for range rapid.IntRange(1, 12).Draw(t, "members") {
+		g.join(rapid.IntRange(1, maxCapacity).Draw(t, "capacity"))
+	}
+	g.assign(true)
+	return g
+}
+
+func (g *group) draw(t *rapid.T) {
+	g.names = nil
+	for n := range rapid.IntRange(0, 60).Draw(t, "partitions") {
+		g.names = append(g.names, fmt.Sprintf("p%02d", n))
+	}
+}
+
+func (g *group) join(capacity int) string {
+	id := fmt.Sprintf("m%02d", (g.next*37)%100) // in an order that is not the order of the ids
+	g.next++
+	g.members[id] = candidate{id: id, capacity: capacity}
+	return id
+}
+
+func (g *group) list() []candidate {
+	var list []candidate
+	for _, m := range g.members { // in any order
+		list = append(list, m)
+	}
+	return list
+}
+
+// assign makes the next assignment, and returns what each partition's member was and is.
+func (g *group) assign(rebalance bool) (out outcome, before, after map[string]string) {
+	before, after = g.owners(), make(map[string]string)
+	out = assign(g.names, g.list(), rebalance)
+	for id, held := range out.shares {
+		m := g.members[id]
+		m.held = held
+		g.members[id] = m
+		for _, name := range held {
+			after[name] = id
+		}
+	}
+	return out, before, after
+}
+
+func (g *group) owners() map[string]string {
+	owners := make(map[string]string)
+	for id, m := range g.members {
+		for _, name := range m.held {
+			owners[name] = id
+		}
+	}
+	return owners
+}
+
+// requireWhole checks that each partition has one owner, and returns how many have moved from a
+// member that stays: to the newcomer, and between the others.
+func (g *group) requireWhole(t *rapid.T, before, after map[string]string, newcomer string) (toNewcomer, between int) {
+	held := 0
+	for _, m := range g.members {
+		held += len(m.held)
+	}
+	require.Equal(t, len(g.names), held)
+	for _, name := range g.names {
+		owner, found := after[name]
+		require.True(t, found, name)
+		was, had := before[name]
+		_, stays := g.members[was]
+		switch {
+		case !had || !stays || was == owner:
+		case owner == newcomer:
+			toNewcomer++
+		default:
+			between++
+		}
+	}
+	return toNewcomer, between
+}
+
+func (g *group) requireBalanced(t *rapid.T) {
+	capacity := capacityOf(g.list())
+	for id, m := range g.members {
+		low, high := bounds(len(g.names), m.capacity, capacity)
+		require.GreaterOrEqual(t, len(m.held), low, id)
+		require.LessOrEqual(t, len(m.held), high, id)
+	}
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// TestAJoinMovesOneShare: of equal members the newcomer gets its share and no more, and nothing
+// moves between the members that were there.
+func TestAJoinMovesOneShare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGroup(t, 1)
+		for range rapid.IntRange(1, 5).Draw(t, "joins") {
+			id := g.join(1)
+
+			placed, before, after := g.assign(false)
+			require.Zero(t, placed.moves, "nothing moves before the group has settled")
+			require.Equal(t, before, after)
+
+			out, before, after := g.assign(true)
+
+			moved, between := g.requireWhole(t, before, after, id)
+			require.LessOrEqual(t, moved, ceil(len(g.names), len(g.members)))
+			require.Zero(t, between)
+			require.Equal(t, moved, out.moves)
+			require.True(t, out.balanced)
+			g.requireBalanced(t)
+		}
+	})
+}
+
+// TestALeaveMovesOneShare: of equal members only the partitions of the one that left get another
+// member, and the rest is balanced at once.
+func TestALeaveMovesOneShare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGroup(t, 1)
+		for len(g.members) > 1 {
+			id := rapid.SampledFrom(slices.Sorted(func(yield func(string) bool) {
+				for id := range g.members {
+					if !yield(id) {
+						return
+					}
+				}
+			})).Draw(t, "leaves")
+			left := len(g.members[id].held)
+			require.LessOrEqual(t, left, ceil(len(g.names), len(g.members)))
+			before := g.owners()
+			delete(g.members, id)
+
+			out, _, after := g.assign(false)
+
+			_, between := g.requireWhole(t, before, after, "")
+			require.Zero(t, between)
+			require.True(t, out.balanced)
+			g.requireBalanced(t)
+		}
+	})
+}
+
+// TestCapacitiesAreFollowed: after any changes the shares follow the capacities, with the fewest
+// moves that this takes, and the second assignment changes nothing.
+func TestCapacitiesAreFollowed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGroup(t, 5)
+		for range rapid.IntRange(0, 3).Draw(t, "joins") {
+			g.join(rapid.IntRange(1, 5).Draw(t, "capacity"))
+		}
+		for id := range g.members {
+			if len(g.members) > 1 && rapid.Bool().Draw(t, "leaves") {
+				delete(g.members, id)
+			}
+		}
+		if rapid.Bool().Draw(t, "another set") {
+			g.draw(t)
+		}
+		_, between, after := g.assign(false)
+		g.requireWhole(t, between, after, "")
+		fewest := g.fewestMoves()
+
+		out, before, after := g.assign(true)
+
+		g.requireWhole(t, before, after, "")
+		g.requireBalanced(t)
+		require.True(t, out.balanced)
+		require.Equal(t, fewest, out.moves)
+		again, before, after := g.assign(true)
+		require.Zero(t, again.moves)
+		require.Equal(t, before, after)
+	})
+}
+
+// fewestMoves tries for each member the quota that loses less, as far as the rest adds up: a
+// member that is rounded up loses one less if it holds that many.
+func (g *group) fewestMoves() int {
+	capacity, left, moves, savers := capacityOf(g.list()), len(g.names), 0, 0
+	for _, m := range g.members {
+		low, high := bounds(len(g.names), m.capacity, capacity)
+		left -= low
+		moves += max(0, len(m.held)-low)
+		if high > low && len(m.held) >= high {
+			savers++
+		}
+	}
+	return moves - min(left, savers)
+}
+
+func TestAssignIsDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGroup(t, 3)
+		g.join(2)
+		first := assign(g.names, g.list(), true)
+		slices.Reverse(g.names)
+		require.Equal(t, first, assign(g.names, g.list(), true))
+	})
+}
+
+func TestNoMembersHaveNothing(t *testing.T) {
+	require.Empty(t, assign([]string{"a"}, nil, true).shares)
+}
+
+// TestOneOfTwoPlansIsAccepted: two members plan from one state.
+func TestOneOfTwoPlansIsAccepted(t *testing.T) {
+	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/work")
+	for _, id := range []string{"a", "b"} {
+		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(), framework.CreatingParentContainersIfNeeded())
+		require.NoError(t, err)
+	}
+	write := func(names ...string) error {
+		s, err := readState(ctx, client, at)
+		require.NoError(t, err)
+		_, first, err := s.next(at, names, false)
+		require.NoError(t, err)
+		_, second, err := s.next(at, append(names, "of the second"), false)
+		require.NoError(t, err)
+		_, err = client.Transact(ctx, first...)
+		require.NoError(t, err)
+		_, err = client.Transact(ctx, second...)
+		return err
+	}
+	require.True(t, isOvertaken(write("p")), "the first plan")
+	require.True(t, isOvertaken(write("p", "q")), "the next one")
+	s, err := readState(ctx, client, at)
+	require.NoError(t, err)
+	require.Equal(t, []string{"p", "q"}, s.planned())
+}

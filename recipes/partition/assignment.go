@@ -1,0 +1,260 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Assignment says which member has which partition, and what is on its way.
+type Assignment struct {
+	// Members are the live members, and members of the plan that have gone, by id.
+	Members []Peer `json:"members"`
+
+	// Partitions are the partitions of the plan, and any other that a member still holds, by
+	// name.
+	Partitions []State `json:"partitions"`
+
+	// Balanced says that no partition would move if no member came or left.
+	Balanced bool `json:"balanced"`
+}
+
+// Peer is a member of a group, as the others see it.
+type Peer struct {
+	ID       string `json:"id"`
+	Capacity int    `json:"capacity"`
+	Alive    bool   `json:"alive"`  // it is a member at present
+	Wanted   int    `json:"wanted"` // how many partitions the plan gives to it
+	Held     int    `json:"held"`   // how many it has
+}
+
+// State is where a partition of a group is. It is on its way while Owner and Holder differ.
+type State struct {
+	Name   string `json:"name"`
+	Owner  string `json:"owner,omitempty"`  // the member that is to have it
+	Holder string `json:"holder,omitempty"` // the member that has it, "?" if that cannot be told
+
+	// Token and Since are the holder's: its fencing token, and when it joined the queue, by the
+	// server's clock.
+	Token int64     `json:"token,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+
+	// Asked says that the holder was asked to give the partition to its next owner.
+	Asked bool `json:"asked,omitempty"`
+
+	// Waiting counts the members that wait for it.
+	Waiting int `json:"waiting,omitempty"`
+}
+
+// OnItsWay reports whether the partition's owner does not have it yet.
+func (p State) OnItsWay() bool { return p.Owner != p.Holder }
+
+// Describe says in a word or two where the partition is.
+func (p State) Describe() string {
+	switch {
+	case !p.OnItsWay():
+		return "held"
+	case p.Holder == "":
+		return "not held"
+	case p.Asked:
+		return "moving, asked for"
+	default:
+		return "moving"
+	}
+}
+
+// Assignment returns the assignment of the group; see [Read].
+func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
+	return Read(ctx, m.client, string(m.at))
+}
+
+// Read returns the assignment of the group at path. It takes two requests for each partition and
+// one for each member, in pipelines, and no lock. A change during the call may be seen or not. The error matches [framework.ErrNoNode] when there is no znode at path.
+func Read(ctx context.Context, client *framework.Framework, path string) (Assignment, error) {
+	switch {
+	case ctx == nil:
+		return Assignment{}, wrap(layout(path), errors.New("context nil, expected one such as context.Background()"))
+	case client == nil:
+		return Assignment{}, wrap(layout(path), errors.New("client nil, expected a framework client"))
+	}
+	a, err := readAssignment(ctx, client, layout(path))
+	if err != nil {
+		return Assignment{}, wrap(layout(path), err)
+	}
+	return a, nil
+}
+
+func readAssignment(ctx context.Context, client *framework.Framework, at layout) (Assignment, error) {
+	if _, err := client.Children(ctx, string(at)); err != nil {
+		return Assignment{}, err
+	}
+	s, err := readState(ctx, client, at)
+	if errors.Is(err, errOvertaken) {
+		s, err = readState(ctx, client, at)
+	}
+	if err != nil {
+		return Assignment{}, err
+	}
+	partitions, err := readQueues(ctx, client, at, s.planned())
+	if err != nil {
+		return Assignment{}, err
+	}
+	owners := make(map[string]string)
+	members := make(map[string]*Peer)
+	for id, capacity := range s.members {
+		members[id] = &Peer{ID: id, Capacity: capacity, Alive: true}
+	}
+	for id, sh := range s.shares {
+		if members[id] == nil {
+			members[id] = &Peer{ID: id, Capacity: sh.Capacity}
+		}
+		members[id].Wanted = len(sh.Partitions)
+		for _, name := range sh.Partitions {
+			owners[name] = id
+		}
+	}
+	sessions, err := readSessions(ctx, client, at, partitions, members)
+	if err != nil {
+		return Assignment{}, err
+	}
+	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.root.Balanced && s.root.Members == s.pzxid}
+	for _, q := range partitions {
+		p := q.state(sessions)
+		p.Owner = owners[p.Name]
+		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 {
+			continue
+		}
+		if m := members[p.Holder]; m != nil {
+			m.Held++
+		}
+		a.Partitions = append(a.Partitions, p)
+	}
+	for _, m := range members {
+		a.Members = append(a.Members, *m)
+	}
+	slices.SortFunc(a.Members, func(x, y Peer) int { return strings.Compare(x.ID, y.ID) })
+	return a, nil
+}
+
+// queue is the contenders for one partition.
+type queue struct {
+	name   string
+	names  []string // in order
+	holder *locks.Participant
+}
+
+// state returns the partition as its queue shows it. The label of the holder's node is the id of
+// the member; after it was asked, only the session of the node still tells the member.
+func (q queue) state(sessions map[int64]string) State {
+	p := State{Name: q.name, Waiting: max(0, len(q.names)-1)}
+	if h := q.holder; h != nil {
+		p.Holder, p.Token, p.Since, p.Asked = h.Label, h.Token, h.Since, h.RevocationRequested()
+		if id, found := sessions[h.Session]; found && p.Holder == "" {
+			p.Holder = id
+		}
+		if p.Holder == "" {
+			p.Holder = "?"
+		}
+	}
+	return p
+}
+
+// readQueues reads the queues of the partitions in the plan and of all that have a folder.
+func readQueues(ctx context.Context, client *framework.Framework, at layout, planned []string) ([]queue, error) {
+	folders, err := client.Children(ctx, at.locks())
+	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+		return nil, err
+	}
+	names := slices.Concat(planned, folders)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	queues := make([]queue, len(names))
+	sorter := locks.StandardLockInternalsSorter{LockName: lockName}
+	for from := 0; from < len(names); from += framework.DefaultBulkWindow {
+		to := min(from+framework.DefaultBulkWindow, len(names))
+		if err := readQueueBatch(ctx, client, at, names[from:to], queues[from:to], sorter); err != nil {
+			return nil, err
+		}
+	}
+	return queues, nil
+}
+
+func readQueueBatch(
+	ctx context.Context, client *framework.Framework, at layout, names []string, queues []queue, sorter locks.StandardLockInternalsSorter,
+) error {
+	errs := make([]error, len(names))
+	reads := make([]framework.Read, len(names))
+	for i, name := range names {
+		queues[i].name = name
+		reads[i] = framework.ReadChildren(at.lock(name), &queues[i].names).StoringErrorIn(&errs[i])
+	}
+	if err := client.Pipeline(ctx, reads...); err != nil {
+		return err
+	}
+	var heads []framework.Read
+	data, stats := make([][]byte, len(names)), make([]framework.Stat, len(names))
+	for i := range queues {
+		q := &queues[i]
+		if errs[i] != nil && !errors.Is(errs[i], framework.ErrNoNode) {
+			return errs[i]
+		}
+		q.names = slices.DeleteFunc(q.names, func(name string) bool { return !sorter.Contends(name) })
+		slices.SortFunc(q.names, sorter.Compare)
+		if len(q.names) > 0 {
+			errs[i] = nil
+			path := framework.JoinPath(at.lock(q.name), q.names[0])
+			heads = append(heads, framework.ReadData(path, &data[i], framework.StoringStatIn(&stats[i])).StoringErrorIn(&errs[i]))
+		}
+	}
+	if err := client.Pipeline(ctx, heads...); err != nil {
+		return err
+	}
+	for i := range queues {
+		q := &queues[i]
+		switch {
+		case len(q.names) == 0 || errors.Is(errs[i], framework.ErrNoNode): // it has left in the meantime
+		case errs[i] != nil:
+			return errs[i]
+		default:
+			p := locks.ParticipantOf(framework.JoinPath(at.lock(q.name), q.names[0]), lockName, data[i], stats[i])
+			q.holder = &p
+		}
+	}
+	return nil
+}
+
+// readSessions returns the members by their sessions, if a holder can be told by that alone.
+func readSessions(
+	ctx context.Context, client *framework.Framework, at layout, queues []queue, members map[string]*Peer,
+) (map[int64]string, error) {
+	sessions := make(map[int64]string)
+	if !slices.ContainsFunc(queues, func(q queue) bool { return q.holder != nil && q.holder.Label == "" }) {
+		return sessions, nil
+	}
+	var ids []string
+	var ops []framework.BulkOp
+	for id, m := range members {
+		if m.Alive {
+			ids = append(ids, id)
+			ops = append(ops, framework.BulkExists(at.member(id)))
+		}
+	}
+	if len(ops) == 0 {
+		return sessions, nil
+	}
+	results, err := client.Bulk(ctx, ops)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range results {
+		if r.Stat != nil {
+			sessions[r.Stat.EphemeralOwner] = ids[i]
+		}
+	}
+	return sessions, nil
+}

@@ -1,0 +1,34 @@
+package partition
+
+// Phase is what a partition is to a member.
+type Phase string
+
+// The phases of a partition, in their order.
+const (
+	// Waiting: the partition is this member's, which waits for the one that has it.
+	Waiting Phase = "waiting"
+
+	// Held: this member has the partition, and its function runs.
+	Held Phase = "held"
+
+	// Ending: the context of the function has ended. Err of the [Change] is the cause.
+	Ending Phase = "ending"
+
+	// Overdue: the function has not returned within the grace that [WithGrace] sets.
+	Overdue Phase = "overdue"
+
+	// Ended: the function has returned, and the partition is released or lost.
+	Ended Phase = "ended"
+)
+
+// Change is a change of a partition of one member.
+type Change struct {
+	Partition string
+	Phase     Phase
+
+	// Token is the token of the lease; 0 while the member waits for it.
+	Token int64
+
+	// Err is why the context of the function has ended, from Ending on.
+	Err error
+}

@@ -1,0 +1,111 @@
+// Package partition divides a set of work among the live members of a group. Each partition has
+// at most one holder, with a lease and a fencing token. When members come and go, as few
+// partitions move as balance permits.
+//
+// # Share work
+//
+//	member, err := partition.New(client, "/orders/partitions", partition.Fixed("0", "1", "2", "3"))
+//	if err != nil {
+//		return err
+//	}
+//	err = member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+//		return consume(ctx, p.Name, p.Lease.Token()) // ctx ends when the partition must go
+//	})
+//
+// Each replica runs the same program. The function runs once for each partition that the replica
+// has, on a goroutine of its own. When ctx ends it should return soon, because the next replica
+// waits for that.
+//
+// # A set that changes
+//
+// [Stored] names a znode with one partition a line. Its members follow it:
+//
+//	member, err := partition.New(client, "/orders/partitions", partition.Stored("/orders/topics"))
+//	err = client.Set(ctx, "/orders/topics", []byte("eu\nus\nasia"))
+//
+// # Many leaderships
+//
+// A partition is an election that the group keeps balanced. A service that has a leader for each
+// of many tenants, and wants the leaders spread over its replicas, uses the tenants as partitions.
+// With a LeaderLatch of package leader for each tenant the first replica would lead them all:
+//
+//	member, err := partition.New(client, "/tenants/leaders", partition.Stored("/tenants/names"))
+//	err = member.Run(ctx, func(ctx context.Context, tenant partition.Partition) error {
+//		return lead(ctx, tenant.Name) // the token of the lease is the term
+//	})
+//
+// # Members that differ
+//
+// [WithCapacity] gives a member more than others. It is relative, and no limit: while a member
+// lives, each partition has a holder.
+//
+// # How a partition moves
+//
+// The new owner queues at the partition's lock and asks the old one for it. The context of the
+// old one's function ends with [ErrMoved]. When the function has returned, the lock is released,
+// and the new owner has it a round trip later. A function that does not return within the time of
+// [WithGrace] is reported as [Overdue], and the partition stays with it.
+//
+// A join moves partitions when the group has been at rest for the time of [WithSettle], so that a
+// deployment moves them once. Partitions without a holder are placed at once.
+//
+// # See the assignment
+//
+//	assignment, err := member.Assignment(ctx)
+//	for _, p := range assignment.Partitions {
+//		fmt.Println(p.Name, p.Owner, p.Holder, p.Describe())
+//	}
+//
+// [Member.OnChange] reports the changes of one member. "curatorctl partitions PATH" and package
+// inspect/page show the group.
+//
+// # What is promised
+//
+//   - A partition has one holder at a time, under each error policy as far as that policy
+//     promises it for a lock; see package locks. A late write of a holder that was paused is
+//     what the token is for.
+//   - While a member lives, each partition has a holder at most one session timeout after the
+//     last change, as the servers count it, and a few round trips after an orderly one. A
+//     function that does not return delays that.
+//   - The members have as many partitions as their capacities ask for, rounded up or down. Members
+//     of equal capacity differ by one at most.
+//   - A join or a leave of one of N members of equal capacity moves at most ceil(P/N) of P
+//     partitions, and none between members that stay. With capacities balance may demand that a
+//     few more move: as few as possible.
+//
+// # What is not promised
+//
+// Which member has which partition follows no order. A member that has left and returns is a
+// newcomer. The members of one group must be given one set: see [Fixed].
+//
+// A program that may connect and not work, such as one with a broken database, should end its
+// Run: a member that lives is given partitions.
+//
+// # What it costs
+//
+// A member reads its own share of the plan, not the plan. A join costs the newcomer one list, a
+// read of each member's share, and about six requests for each partition that it gets. A member
+// that gives partitions up reads its share and releases them. The others make no request.
+// ARCHITECTURE.md has figures, and says how members learn of each other without lists.
+//
+// # Metrics
+//
+// A client made WithMeterProvider measures its members. Only framework.WithPathAttribute adds
+// the attribute curator.path, the path of the group. Log records always have it.
+//
+//	instrument                            kind, unit
+//	curator.partition.wanted              updowncounter {partition}
+//	curator.partition.held                updowncounter {partition}
+//	curator.partition.overdue             updowncounter {partition}
+//	curator.partition.moves               counter {partition}
+//	curator.partition.takeover.duration   histogram s
+//
+// Wanted are the partitions that the plan gives to this process, held those that it has: the
+// difference is on its way. Moves counts the partitions that plans of this process have taken from
+// a member that stays. A takeover lasts from the plan until this process has the partition. The
+// locks of the partitions have the metrics of package locks, with the recipe name "partition".
+//
+// # Coming from kazoo
+//
+// MIGRATING.md has a section on SetPartitioner.
+package partition

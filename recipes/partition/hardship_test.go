@@ -1,0 +1,235 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/recipes/partition"
+)
+
+// withoutHardship are the exported calls that are in no row, and why.
+var withoutHardship = map[string]string{
+	"New": "it makes no request",
+}
+
+func TestEveryCallHasHardships(t *testing.T) {
+	hardship.CompleteAll(t, hardshipCalls(), withoutHardship)
+}
+
+// TestHardships makes every call of the package where life is hard.
+func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls(), map[string]string{}) }
+
+// TestEveryFaultAtEveryRequest makes every call with every fate of every request.
+func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }
+
+// scene is one run of a call, with the members that it has started.
+type scene struct {
+	*hardship.Stage
+
+	mu      sync.Mutex
+	count   int
+	members []*running
+}
+
+// running is a member in a group of its own: what a member costs grows with its group.
+type running struct {
+	*partition.Member
+
+	cancel context.CancelFunc
+	held   chan struct{} // closed when it has both partitions
+	ended  chan struct{}
+	err    error
+}
+
+func newScene(s *hardship.Stage) *scene {
+	c := &scene{Stage: s}
+	_, err := s.Theirs.Create(context.Background(), s.Path, nil)
+	require.NoError(s.T, err)
+	s.End = func(error) {
+		c.stopAll()
+		c.requireNothing()
+	}
+	s.Rival = func() { s.End(nil) }
+	return c
+}
+
+// start runs a member of a new group with two partitions.
+func (c *scene) start() *running {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count++
+	member, err := partition.New(c.Ours, fmt.Sprintf("%s/group-%d", c.Path, c.count), partition.Fixed("a", "b"), partition.WithID("m"))
+	require.NoError(c.T, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &running{Member: member, cancel: cancel, held: make(chan struct{}), ended: make(chan struct{})}
+	c.members = append(c.members, m)
+	var mu sync.Mutex
+	got := make(map[string]bool)
+	go func() {
+		defer close(m.ended)
+		m.err = member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+			mu.Lock()
+			if !got[p.Name] && len(got) == 1 {
+				close(m.held)
+			}
+			got[p.Name] = true
+			mu.Unlock()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}()
+	return m
+}
+
+// until waits until a member has both partitions.
+func (m *running) until(ctx context.Context) error {
+	select {
+	case <-m.held:
+		return nil
+	case <-m.ended:
+		return m.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))
+	}
+}
+
+// stop ends a member, and returns an error that is not the end of its context.
+func (m *running) stop() error {
+	m.cancel()
+	<-m.ended
+	if errors.Is(m.err, context.Canceled) && !strings.Contains(m.err.Error(), "leave: ") {
+		return nil
+	}
+	return m.err
+}
+
+func (c *scene) stopAll() {
+	c.mu.Lock()
+	members := c.members
+	c.members = nil
+	c.mu.Unlock()
+	for _, m := range members {
+		m.cancel()
+	}
+	for _, m := range members {
+		<-m.ended
+	}
+}
+
+// requireNothing waits until no member and no lock is left. A plan is left if the server has
+// refused to delete it, or if the client is closed.
+func (c *scene) requireNothing() {
+	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		left := c.left(c.Path)
+		if len(left) == 0 {
+			return
+		}
+		require.True(c.T, time.Now().Before(deadline), "%s: %q are left", c.Name, left)
+	}
+}
+
+// limit is when all that is left has gone: the session of a closed client has ended.
+const limit = 2 * time.Minute
+
+// left returns the ephemeral znodes at a path and below it.
+func (c *scene) left(path string) (paths []string) {
+	ctx := context.Background()
+	stat, err := c.Theirs.Exists(ctx, path)
+	require.NoError(c.T, err, c.Name)
+	if stat == nil {
+		return nil
+	}
+	if stat.EphemeralOwner != 0 {
+		return []string{path}
+	}
+	names, err := c.Theirs.Children(ctx, path)
+	if !errors.Is(err, framework.ErrNoNode) {
+		require.NoError(c.T, err, c.Name)
+	}
+	for _, name := range names {
+		paths = append(paths, c.left(path+"/"+name)...)
+	}
+	return paths
+}
+
+// joining runs a member until it has its partitions.
+func joining(s *hardship.Stage) func(context.Context) error {
+	c := newScene(s)
+	return func(ctx context.Context) error {
+		m := c.start()
+		err := m.until(ctx)
+		if err != nil || s.Crowd {
+			m.cancel()
+		}
+		return err
+	}
+}
+
+// leaving ends the Run of a member that has its partitions.
+func leaving(s *hardship.Stage) func(context.Context) error {
+	c := newScene(s)
+	m := c.start()
+	require.NoError(s.T, m.until(context.Background()), s.Name)
+	return func(ctx context.Context) error {
+		result := make(chan error, 1)
+		go func() { result <- m.stop() }()
+		select {
+		case err := <-result:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))
+		}
+	}
+}
+
+// reading asks who has what in a group of a rival.
+func reading(read func(ctx context.Context, c *scene, path string) (partition.Assignment, error)) func(*hardship.Stage) func(context.Context) error {
+	return func(s *hardship.Stage) func(context.Context) error {
+		c := newScene(s)
+		ours := s.Ours
+		s.Ours = s.Theirs
+		m := c.start()
+		s.Ours = ours
+		require.NoError(s.T, m.until(context.Background()), s.Name)
+		return func(ctx context.Context) error {
+			a, err := read(ctx, c, m.Path())
+			if err == nil && (len(a.Members) != 1 || a.Members[0].Held != 2) {
+				s.T.Errorf("%s: %+v, expected one member with two partitions", s.Name, a)
+			}
+			return err
+		}
+	}
+}
+
+// pending lets a Run return before the server has confirmed that its member is gone.
+func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending) }
+
+func hardshipCalls() []hardship.Call {
+	return []hardship.Call{
+		{Name: "Run: join", Of: []string{"Member.Run"}, Requests: 34, Spares: 6, Prepare: joining, Heap: 256 << 10},
+		{Name: "Run: leave", Of: []string{"Member.Run"}, Requests: 13, Spares: 3, Prepare: leaving, May: pending},
+		{
+			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 10, Spares: 2,
+			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
+				member, err := partition.New(c.Ours, path, partition.Fixed("a"))
+				require.NoError(c.T, err)
+				return member.Assignment(ctx)
+			}),
+		},
+		{
+			Name: "Read", Of: []string{"Read"}, Requests: 10, Spares: 2,
+			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
+				return partition.Read(ctx, c.Ours, path)
+			}),
+		},
+	}
+}

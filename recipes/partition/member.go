@@ -1,0 +1,163 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Member is a member of a group that divides partitions. Its [Member.Run] runs a function for
+// each partition that this member has.
+//
+// Layout, below the path of the group:
+//
+//	members/<id>      ephemeral, one for each member, with its capacity
+//	plan              which members the last plan was made for
+//	plan/<id>         the partitions of one member, as JSON
+//	locks/<name>/...  the lock of a partition, an [locks.InterProcessMutex]
+//
+// The plan is deleted when the last member leaves in order. Its parents, and the folders of the
+// locks, are containers.
+//
+// It is safe for concurrent use.
+type Member struct {
+	client    *framework.Framework
+	at        layout
+	names     Names
+	cfg       config
+	changes   *listen.Set[Change]
+	telemetry *telemetry
+	running   atomic.Bool
+}
+
+// Partition is a partition that this member has.
+type Partition struct {
+	Name string
+
+	// Lease is the hold on the partition's lock. Its Token fences what the function writes, and
+	// its Transact writes to ZooKeeper while the partition is held. [Member.Run] releases it.
+	Lease *locks.Lease
+
+	// Since is when this member got the partition, by the clock of this process.
+	Since time.Time
+}
+
+// New returns a member of the group at path that divides the partitions. It checks its
+// arguments and sends nothing.
+func New(client *framework.Framework, path string, partitions Names, opts ...Option) (*Member, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("partition: client nil, expected a framework client")
+	case partitions == nil:
+		return nil, errors.New("partition: partitions nil, expected partition.Fixed or partition.Stored")
+	case path == "/":
+		return nil, errors.New("partition: path /, expected the path of a znode that can be created and deleted")
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("partition: %w", err)
+	}
+	at := layout(path)
+	if err := partitions.check(); err != nil {
+		return nil, wrap(at, err)
+	}
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, wrap(at, err)
+	}
+	if cfg.id == "" {
+		cfg.id = newID()
+	}
+	t, err := newTelemetry(client, path)
+	if err != nil {
+		return nil, wrap(at, err)
+	}
+	m := &Member{
+		client: client, at: at, names: partitions, cfg: cfg, telemetry: t,
+		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
+			client.Logger().Error("a listener of partitions panicked", logPath, path, "panic", recovered, "stack", string(stack))
+		})),
+	}
+	if _, err := m.newLock("partition", nil); err != nil { // the options of the lock are good
+		return nil, wrap(at, err)
+	}
+	return m, nil
+}
+
+// newID names a member that was given no id.
+func newID() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "member"
+	}
+	return fmt.Sprintf("%s-%08x", strings.ReplaceAll(host, "/", "-"), rand.Uint32())
+}
+
+// newLock returns the lock of a partition. ahead is told which contenders stand before this member.
+func (m *Member) newLock(name string, ahead func([]string)) (*locks.LockInternals, error) {
+	opts := slices.Concat([]locks.Option{locks.WithRecipeName("partition")}, m.cfg.lock, []locks.Option{locks.WithLabel(m.cfg.id), locks.WithoutReentry()})
+	return locks.NewLockInternals(m.client, newDriver(ahead), m.at.lock(name), lockName, 1, opts...)
+}
+
+// ID returns the id of this member.
+func (m *Member) ID() string { return m.cfg.id }
+
+// Path returns the path of the group.
+func (m *Member) Path() string { return string(m.at) }
+
+// Run joins the group, and runs fn on a goroutine of its own for each partition that this member
+// has, until ctx ends. Then it leaves the group. It returns when all functions have returned,
+// with the error of ctx. If the server has not confirmed within ten seconds that the member is
+// gone, the error matches [framework.ErrCleanupPending] as well, and the removal goes on in the
+// background.
+//
+// The context of fn is derived from ctx and from the lease. Its cause is
+//
+//   - [ErrMoved] when another member waits for the partition,
+//   - [ErrRemoved] when the partition is no longer in the set,
+//   - a [*locks.LostError] when the lease was lost,
+//   - the cause of ctx, or what else has ended the Run.
+//
+// fn should then return soon: the next member gets the partition when it has. If it does not
+// return for a time that [WithGrace] sets, the partition is reported as [Overdue], and stays
+// where it is. After the loss of a lease the next member may begin before fn has returned; use
+// the token to keep late writes out.
+//
+// When fn returns nil before its context ends, this member keeps the partition, and calls fn
+// again only after it has lost the partition and got it back. When fn returns an error or panics
+// before its context ends, Run ends all functions, leaves, and returns that error. An error after
+// the end of the context is logged, unless it is the context's.
+//
+// Run goes on over lost connections and sessions. It ends when the client is closed, when the
+// options of the locks do not fit the client's session, and when the server refuses the member's
+// znode for a reason that does not pass by itself, such as a missing permission. A Member runs once at a time, otherwise Run fails with [ErrRunning].
+func (m *Member) Run(ctx context.Context, fn func(ctx context.Context, p Partition) error) error {
+	switch {
+	case ctx == nil:
+		return wrap(m.at, attempt.ErrNilContext)
+	case fn == nil:
+		return wrap(m.at, errors.New("function nil, expected what to do with a partition"))
+	case !m.running.CompareAndSwap(false, true):
+		return wrap(m.at, ErrRunning)
+	}
+	defer m.running.Store(false)
+	r, err := newRun(ctx, m, fn)
+	if err != nil {
+		return wrap(m.at, err)
+	}
+	return wrap(m.at, r.run(ctx))
+}
+
+// OnChange calls listener for each [Change] of a partition of this member, in order, on a goroutine
+// of its own; see package listen.
+func (m *Member) OnChange(listener func(Change)) *listen.Registration { return m.changes.Add(listener) }

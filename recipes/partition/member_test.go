@@ -1,0 +1,555 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestMembersShareAndLeave: partitions are divided, a join and a leave move one share, and
+// nothing is left in the end.
+func TestMembersShareAndLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		began := time.Now()
+		a := w.join("a")
+		w.await(map[string]int{"a": 12})
+		require.Less(t, time.Since(began), 100*time.Millisecond, "the first member waits for nothing")
+		time.Sleep(2 * time.Second)
+		joined := time.Now()
+		b := w.join("b")
+		w.await(map[string]int{"a": 6, "b": 6})
+		require.GreaterOrEqual(t, time.Since(joined), time.Second, "the group settles first")
+		require.Equal(t, 6, w.takenMoves())
+		c := w.join("c")
+		w.await(map[string]int{"a": 4, "b": 4, "c": 4})
+		require.Equal(t, 4, w.takenMoves())
+		left := time.Now()
+		b.leave()
+		w.await(map[string]int{"a": 6, "c": 6})
+		require.Less(t, time.Since(left), 100*time.Millisecond, "an orderly leave takes a few round trips")
+		require.Equal(t, 4, w.takenMoves())
+		a.leave()
+		w.await(map[string]int{"c": 12})
+		c.leave()
+		synctest.Wait()
+		w.requireNothingLeft()
+	})
+}
+
+// TestOnEachBackend: two members share, and one takes over from the other, whatever the server.
+func TestOnEachBackend(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		held := make(chan string, 20)
+		run := func(id string) (stop func()) {
+			member, err := partition.New(zktest.Client(t, server), root, partition.Fixed(numbered(4)...),
+				partition.WithID(id), partition.WithSettle(10*time.Millisecond))
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- member.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
+					held <- id
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+			}()
+			return func() {
+				cancel()
+				require.ErrorIs(t, zktest.Await(t, ended, "the end of "+id), context.Canceled)
+			}
+		}
+		next := func(want string, n int) {
+			for range n {
+				require.Equal(t, want, zktest.Await(t, held, "a partition of "+want))
+			}
+		}
+		stopA := run("a")
+		next("a", 4)
+		stopB := run("b")
+		next("b", 2)
+		stopA()
+		next("b", 2)
+		stopB()
+		stat, err := zktest.Client(t, server).Exists(t.Context(), root+"/plan")
+		require.NoError(t, err)
+		require.Nil(t, stat, "the plan is left")
+		require.Empty(t, held)
+	})
+}
+
+// TestABurstMovesOnce: members that join within the settle time of each other cause one plan.
+func TestABurstMovesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		w.join("a")
+		w.await(map[string]int{"a": 12})
+		time.Sleep(5 * time.Second)
+		for _, id := range []string{"b", "c", "d"} {
+			w.join(id)
+			time.Sleep(700 * time.Millisecond)
+			require.Equal(t, map[string]int{"a": 12}, w.counts())
+		}
+		w.await(map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
+		require.Equal(t, 9, w.takenMoves())
+	})
+}
+
+// TestAFlappingMemberMovesNothing: a member that comes and goes within the settle time gets
+// nothing, and another one that joins meanwhile gets its share all the same.
+func TestAFlappingMemberMovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		w.join("a")
+		w.await(map[string]int{"a": 12})
+		time.Sleep(5 * time.Second)
+		for range 5 {
+			flapper := w.join("flapper")
+			time.Sleep(600 * time.Millisecond)
+			flapper.leave()
+		}
+		require.Zero(t, w.takenMoves())
+		joined := time.Now()
+		w.join("b")
+		for w.counts()["b"] == 0 {
+			flapper := w.join("flapper")
+			time.Sleep(600 * time.Millisecond)
+			flapper.leave()
+			require.Less(t, time.Since(joined), 12*time.Second, w.told())
+		}
+		w.await(map[string]int{"a": 6, "b": 6})
+	})
+}
+
+// TestWithoutSettling: with 0 a newcomer gets its share at once.
+func TestWithoutSettling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(7)...))
+		w.join("a", partition.WithSettle(0))
+		w.await(map[string]int{"a": 7})
+		began := time.Now()
+		w.join("b", partition.WithSettle(0))
+		w.await(map[string]int{"a": 4, "b": 3})
+		require.Less(t, time.Since(began), 200*time.Millisecond)
+	})
+}
+
+func TestCapacities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		w.join("a", partition.WithCapacity(3))
+		b := w.join("b")
+		w.await(map[string]int{"a": 9, "b": 3})
+		b.leave()
+		w.await(map[string]int{"a": 12})
+		b.begin("b", nil, partition.WithCapacity(1))
+		w.await(map[string]int{"a": 9, "b": 3})
+		b.leave()
+		w.await(map[string]int{"a": 12})
+		b.begin("b", nil, partition.WithCapacity(9))
+		w.await(map[string]int{"a": 3, "b": 9})
+	})
+}
+
+// TestTheSuccessorQueuesFirst: the old owner works until the new one stands in the queue and
+// has asked. Then its context ends with ErrMoved, and it keeps the lease until it has returned.
+func TestTheSuccessorQueuesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed("p", "q"))
+		type end struct {
+			cause, lease, late error
+			queue              int
+		}
+		ends := make(chan end, 10)
+		a := w.joinWith("a", func(ctx context.Context, p partition.Partition) error {
+			names, err := w.theirs.Children(context.Background(), root+"/locks/"+p.Name)
+			e := end{cause: context.Cause(ctx), lease: errors.Join(err, p.Lease.Err()), queue: len(names)}
+			time.Sleep(5 * time.Second) // within the grace
+			e.late = p.Lease.Err()
+			ends <- e
+			return nil
+		}, partition.WithSettle(0))
+		w.await(map[string]int{"a": 2})
+		joined := time.Now()
+		w.join("b", partition.WithSettle(0))
+		require.Equal(t, end{cause: partition.ErrMoved, queue: 2}, zktest.Await(t, ends, "the end of the function"))
+		w.await(map[string]int{"a": 1, "b": 1})
+		require.Less(t, time.Since(joined), 6*time.Second)
+		require.Equal(t, 1, w.takenMoves())
+		a.stop()
+	})
+}
+
+// TestAHolderThatHangs is reported, and not robbed.
+func TestAHolderThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed("p", "q"))
+		release := make(chan struct{})
+		a := w.joinWith("a", func(context.Context, partition.Partition) error {
+			<-release
+			return nil
+		}, partition.WithGrace(time.Second))
+		defer a.stop()
+		changes := make(chan partition.Change, 10)
+		a.OnChange(func(c partition.Change) { changes <- c })
+		w.await(map[string]int{"a": 2})
+		w.join("b")
+		for c := range changes {
+			if c.Phase == partition.Overdue {
+				require.Equal(t, "q", c.Partition)
+				require.ErrorIs(t, c.Err, partition.ErrMoved)
+				break
+			}
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, "a", w.owner("q"))
+		state, err := a.Assignment(t.Context())
+		require.NoError(t, err)
+		require.Len(t, state.Partitions, 2)
+		q := state.Partitions[1]
+		require.Equal(t, "q", q.Name)
+		require.Equal(t, "b", q.Owner)
+		require.Equal(t, "a", q.Holder)
+		require.Equal(t, 1, q.Waiting)
+		require.True(t, q.Asked)
+		require.True(t, q.OnItsWay())
+		require.False(t, state.Partitions[0].OnItsWay())
+		require.Equal(t, []partition.Peer{
+			{ID: "a", Capacity: 1, Alive: true, Wanted: 1, Held: 2},
+			{ID: "b", Capacity: 1, Alive: true, Wanted: 1},
+		}, state.Members)
+		close(release)
+		w.await(map[string]int{"a": 1, "b": 1})
+		require.Equal(t, partition.Ended, zktest.Await(t, changes, "the end").Phase)
+	})
+}
+
+// TestARequestForAPartitionThatStays is not followed: a member with an old plan may have made it.
+// When the partition is to move later, it does.
+func TestARequestForAPartitionThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed("p", "q"))
+		w.join("a")
+		w.await(map[string]int{"a": 2})
+		lease := w.held["q"].Lease
+		require.NoError(t, locks.AttemptRevoke(t.Context(), w.theirs, lease.Path()))
+		zktest.Await(t, lease.Revoked(), "the request")
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err())
+		w.join("b")
+		w.await(map[string]int{"a": 1, "b": 1})
+		require.Equal(t, "b", w.owner("q"))
+	})
+}
+
+// TestASessionLost: the partitions of a member whose session has ended go to the others, and it
+// comes back as a newcomer.
+func TestASessionLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(6)...))
+		a := w.join("a")
+		w.join("b")
+		w.join("c")
+		w.await(map[string]int{"a": 2, "b": 2, "c": 2})
+		w.hurts(a)
+		w.server.KillSession(a.client.Session().ID())
+		time.Sleep(20 * time.Second)
+		w.await(map[string]int{"a": 2, "b": 2, "c": 2})
+	})
+}
+
+// hurts notes that the session of a member is about to be ended from outside: the server may
+// then tell a successor first.
+func (w *world) hurts(k *worker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hurt[k.client.Session().ID()] = true
+}
+
+// TestAMemberDies: whatever members die together, the rest has all partitions one session
+// timeout later.
+func TestAMemberDies(t *testing.T) {
+	for _, dead := range []string{"a", "b", "c", "d", "ab", "bc", "cd", "da", "ac", "abc", "bcd"} {
+		t.Run(dead, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, partition.Fixed(numbered(12)...))
+				workers := make(map[string]*worker)
+				for _, id := range []string{"a", "b", "c", "d"} {
+					workers[id] = w.join(id)
+				}
+				w.await(map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
+				died := time.Now()
+				for id, k := range workers {
+					if strings.Contains(dead, id) {
+						k.link.Refuse(true)
+						k.link.Cut()
+						w.didf("%s is cut off", id)
+					}
+				}
+				time.Sleep(sessionTimeout(workers["a"].client) + time.Second)
+				want := make(map[string]int)
+				for id := range workers {
+					if !strings.Contains(dead, id) {
+						want[id] = 12 / (4 - len(dead))
+					}
+				}
+				w.await(want)
+				require.Less(t, time.Since(died), sessionTimeout(workers["a"].client)+2*time.Second)
+			})
+		})
+	}
+}
+
+func sessionTimeout(client *framework.Framework) time.Duration { return client.Session().Timeout() }
+
+// TestAGroupThatHasDied: a newcomer takes over a plan whose members are all gone.
+func TestAGroupThatHasDied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(4)...))
+		members := []*worker{w.join("a"), w.join("b")}
+		w.await(map[string]int{"a": 2, "b": 2})
+		for _, k := range members {
+			k.link.Refuse(true)
+			k.link.Cut()
+		}
+		time.Sleep(5 * time.Minute)
+		began := time.Now()
+		c := w.join("c")
+		w.await(map[string]int{"c": 4})
+		require.Less(t, time.Since(began), time.Second)
+		c.leave()
+	})
+}
+
+// TestTwoMembersOfOneID: the newer one takes the place of the older one, which is perhaps dead.
+// If it lives it hands its partitions over, and waits.
+func TestTwoMembersOfOneID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(3)...))
+		first := w.join("a")
+		w.await(map[string]int{"a": 3})
+		second := w.join("a")
+		time.Sleep(time.Minute)
+		w.requireAllOf(second, 3)
+		second.leave()
+		time.Sleep(time.Minute)
+		w.requireAllOf(first, 3)
+	})
+}
+
+// requireAllOf checks that a member has all n partitions.
+func (w *world) requireAllOf(k *worker, n int) {
+	w.tb.Helper()
+	w.check()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Len(w.tb, w.held, n)
+	for name, p := range w.held {
+		require.Same(w.tb, k, p.of, name)
+		require.NoError(w.tb, p.Lease.Err(), name)
+	}
+}
+
+// TestTheSetChanges: new partitions are placed, the functions of removed ones end, and the rest
+// stays where it is.
+func TestTheSetChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Stored("/set"))
+		a := w.join("a")
+		b := w.join("b")
+		time.Sleep(5 * time.Second)
+		require.Empty(t, w.counts(), "there is no set yet")
+		_, err := w.theirs.Create(t.Context(), "/set", []byte("p1\np2\n\n  p3\np4\n"))
+		require.NoError(t, err)
+		w.await(map[string]int{"a": 2, "b": 2})
+		removed := w.owner("p2")
+		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p1\np3\np4\np5\np6\np7")))
+		w.await(map[string]int{"a": 3, "b": 3})
+		require.Empty(t, w.owner("p2"), "it was %s's", removed)
+		require.Zero(t, w.takenMoves())
+		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("bad/name")))
+		time.Sleep(5 * time.Second)
+		require.NoError(t, w.theirs.Delete(t.Context(), "/set"))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, map[string]int{"a": 3, "b": 3}, w.counts(), "the last set stays in force")
+		_, err = w.theirs.Create(t.Context(), "/set", nil)
+		require.NoError(t, err)
+		w.await(map[string]int{})
+		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p9")))
+		w.await(map[string]int{"a": 1})
+		a.leave()
+		w.await(map[string]int{"b": 1})
+		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p8\np9")))
+		w.await(map[string]int{"b": 2})
+		b.leave()
+		w.requireNothingLeft()
+	})
+}
+
+// TestARemovedPartitionOnItsWay: a partition that its next owner never asked for ends when the
+// set no longer has it.
+func TestARemovedPartitionOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Stored("/set"))
+		_, err := w.theirs.Create(t.Context(), "/set", []byte("p\nq"))
+		require.NoError(t, err)
+		a := w.join("a")
+		w.await(map[string]int{"a": 2})
+		// b is in the plan, and its requests for the partition's lock do not arrive.
+		remove := w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if strings.HasPrefix(r.Path, root+"/locks/q/") && r.SessionID != a.client.Session().ID() {
+				return zkserver.FailWith(-102) // no permission
+			}
+			return zkserver.Pass
+		})
+		w.join("b")
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "a", w.owner("q"))
+		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p")))
+		w.await(map[string]int{"a": 1})
+		remove()
+	})
+}
+
+func TestRunEndsWithAnErrorOfItsFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(3)...))
+		client := zktest.Client(t, w.server)
+		for name, fail := range map[string]func() error{
+			"error": func() error { return errBroken },
+			"panic": func() error { panic(errBroken) },
+		} {
+			member, err := partition.New(client, root, w.names)
+			require.NoError(t, err)
+			ends := make(chan error, 3)
+			err = member.Run(t.Context(), func(ctx context.Context, p partition.Partition) error {
+				if p.Name == "p01" {
+					time.Sleep(time.Second)
+					return fail()
+				}
+				<-ctx.Done()
+				ends <- context.Cause(ctx)
+				return context.Cause(ctx)
+			})
+			require.ErrorContains(t, err, "p01", name)
+			require.ErrorContains(t, err, "broken", name)
+			require.ErrorContains(t, <-ends, "broken")
+			require.ErrorContains(t, <-ends, "broken")
+		}
+		w.requireNothingLeft()
+	})
+}
+
+var errBroken = errors.New("broken")
+
+// TestAFunctionThatReturns keeps its partition, and is called again only after the partition
+// has come back.
+func TestAFunctionThatReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed("p"))
+		client := zktest.Client(t, w.server)
+		member, err := partition.New(client, root, w.names)
+		require.NoError(t, err)
+		calls := make(chan partition.Partition, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- member.Run(ctx, func(_ context.Context, p partition.Partition) error {
+				calls <- p
+				return nil
+			})
+		}()
+		first := <-calls
+		time.Sleep(time.Minute)
+		require.NoError(t, first.Lease.Err())
+		require.Empty(t, calls)
+		w.server.KillSession(client.Session().ID())
+		second := <-calls
+		require.Greater(t, second.Lease.Token(), first.Lease.Token())
+		var lost *locks.LostError
+		require.ErrorAs(t, first.Lease.Err(), &lost)
+		require.ErrorIs(t, member.Run(ctx, func(context.Context, partition.Partition) error { return nil }), partition.ErrRunning)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+func TestRunEndsWithTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(3)...))
+		a := w.join("a")
+		w.await(map[string]int{"a": 3})
+		require.NoError(t, a.client.Close())
+		require.ErrorIs(t, <-a.ended, framework.ErrClosed)
+	})
+}
+
+// TestRunEndsWithoutPermission, and with a policy that the session does not allow.
+func TestRunEndsWithoutPermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		nothing := func(context.Context, partition.Partition) error { return nil }
+		client := zktest.Client(t, server, framework.WithSessionTimeout(4*time.Second), framework.WithServerTiming(4*time.Second, 5))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		short, err := partition.New(client, root, partition.Fixed("p"), partition.WithLockOptions(locks.WithErrorPolicy(framework.QuorumErrorPolicy)))
+		require.NoError(t, err)
+		require.ErrorIs(t, short.Run(ctx, nothing), framework.ErrInvalidOption)
+		_, err = client.Create(ctx, "/closed", nil, framework.WithACL(framework.ACL{Scheme: "world", ID: "anyone", Perms: 1}))
+		require.NoError(t, err)
+		refused, err := partition.New(client, "/closed/work", partition.Fixed("p"))
+		require.NoError(t, err)
+		require.ErrorIs(t, refused.Run(ctx, nothing), framework.ErrNoAuth)
+	})
+}
+
+func TestBadArguments(t *testing.T) {
+	client, err := framework.New("127.0.0.1:1")
+	require.NoError(t, err)
+	good := partition.Fixed("a")
+	for want, build := range map[string]func() (*partition.Member, error){
+		"client nil":      func() (*partition.Member, error) { return partition.New(nil, root, good) },
+		"partitions nil":  func() (*partition.Member, error) { return partition.New(client, root, nil) },
+		"path /,":         func() (*partition.Member, error) { return partition.New(client, "/", good) },
+		"path":            func() (*partition.Member, error) { return partition.New(client, "work", good) },
+		`partition "a/b"`: func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("a/b")) },
+		`partition ""`:    func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("")) },
+		`partition ".."`:  func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("..")) },
+		`"a" twice`:       func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("a", "a")) },
+		"have 800001 bytes": func() (*partition.Member, error) {
+			return partition.New(client, root, partition.Fixed(strings.Repeat("a", 800001)))
+		},
+		"set":        func() (*partition.Member, error) { return partition.New(client, root, partition.Stored("set")) },
+		"nil option": func() (*partition.Member, error) { return partition.New(client, root, good, nil) },
+		"capacity 0": func() (*partition.Member, error) { return partition.New(client, root, good, partition.WithCapacity(0)) },
+		"settle -1s": func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithSettle(-time.Second))
+		},
+		"grace -1s": func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithGrace(-time.Second))
+		},
+		`id "a/b"`: func() (*partition.Member, error) { return partition.New(client, root, good, partition.WithID("a/b")) },
+		"locks": func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithLockOptions(nil))
+		},
+	} {
+		_, err := build()
+		require.ErrorContains(t, err, "partition: ")
+		require.ErrorContains(t, err, want)
+	}
+	member, err := partition.New(client, root, good)
+	require.NoError(t, err)
+	require.ErrorContains(t, member.Run(t.Context(), nil), "function nil")
+	require.ErrorContains(t, member.Run(nil, func(context.Context, partition.Partition) error { return nil }), "context nil") //nolint:staticcheck // on purpose
+}

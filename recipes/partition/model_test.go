@@ -1,0 +1,251 @@
+package partition_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// TestModel runs random programs of joins, leaves, outages, killed sessions, lost replies and
+// changes of the set. No partition ever has two holders, and its tokens rise. Whenever trouble
+// is over, each partition of the set has a holder within the session timeout, the members are
+// balanced, and then a join or a leave moves one share and nothing else. Nothing is left.
+func TestModel(t *testing.T) {
+	programs, rounds := 16, 3
+	if testing.Short() {
+		programs = 6
+	}
+	random := seeds.New(t)
+	for n := range programs {
+		seed := random.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, n, rand.New(rand.NewPCG(seed, 0)))
+			for range rounds {
+				for range 8 {
+					m.step()
+				}
+				m.heal()
+				m.moveOneShare()
+			}
+			m.end()
+		})
+	}
+}
+
+// model is the run of one program.
+type model struct {
+	*world
+
+	random  *rand.Rand
+	members map[string]*worker
+	next    int
+	opts    []partition.Option
+	weights map[string]int // of members whose capacity is not 1
+	set     []string
+}
+
+func newModel(t *testing.T, n int, random *rand.Rand) *model {
+	t.Helper()
+	m := &model{
+		world: newWorld(t, partition.Stored("/set")), random: random, members: make(map[string]*worker), weights: make(map[string]int),
+	}
+	m.changeSet(false)
+	policy := []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy}[random.IntN(3)]
+	settle := []time.Duration{0, 100 * time.Millisecond, time.Second}[random.IntN(3)]
+	m.opts = []partition.Option{partition.WithLockOptions(locks.WithErrorPolicy(policy)), partition.WithSettle(settle)}
+	m.didf("program %d, policy %v, settle %v", n, policy, settle)
+	m.joinOne(true)
+	return m
+}
+
+func (m *model) joinOne(equal bool) string {
+	id := fmt.Sprintf("m%02d", (m.next*7)%20)
+	m.next++
+	if m.members[id] != nil {
+		return id
+	}
+	opts := m.opts
+	if !equal && m.random.IntN(4) == 0 {
+		m.weights[id] = 2 + m.random.IntN(3)
+		opts = append(slices.Clip(opts), partition.WithCapacity(m.weights[id]))
+	}
+	m.members[id] = m.join(id, opts...)
+	return id
+}
+
+func (m *model) changeSet(exists bool) {
+	m.set = nil
+	for i := range 24 {
+		if m.random.IntN(3) > 0 {
+			m.set = append(m.set, fmt.Sprintf("p%02d", i))
+		}
+	}
+	m.didf("set %v", m.set)
+	data := []byte(strings.Join(m.set, "\n"))
+	if exists {
+		require.NoError(m.tb, m.theirs.Set(m.tb.Context(), "/set", data))
+		return
+	}
+	_, err := m.theirs.Create(m.tb.Context(), "/set", data)
+	require.NoError(m.tb, err)
+}
+
+// some returns a member at random.
+func (m *model) some() (string, *worker) {
+	ids := slices.Sorted(maps.Keys(m.members))
+	id := ids[m.random.IntN(len(ids))]
+	return id, m.members[id]
+}
+
+func (m *model) step() {
+	id, k := m.some()
+	switch n := m.random.IntN(12); {
+	case n < 3 && len(m.members) < 6:
+		m.joinOne(false)
+	case n == 3 && len(m.members) > 1:
+		m.leaves(id)
+	case n == 4:
+		m.didf("cut %s", id)
+		k.link.Cut()
+	case n == 5:
+		m.didf("unplug %s", id)
+		k.link.Refuse(true)
+		k.link.Cut()
+	case n == 6:
+		m.didf("plug %s", id)
+		k.link.Refuse(false)
+		k.link.Heal()
+	case n == 7:
+		m.didf("silence %s", id)
+		k.link.Blackhole(zkproxy.Both)
+	case n == 8:
+		m.didf("kill the session of %s", id)
+		m.hurts(k)
+		m.server.KillSession(k.client.Session().ID())
+	case n == 9:
+		m.changeSet(true)
+	case n == 10:
+		m.loseReplies()
+	}
+	pause := []time.Duration{0, time.Millisecond, 50 * time.Millisecond, time.Second, 4 * time.Second, 12 * time.Second}[m.random.IntN(6)]
+	m.didf("pause %v", pause)
+	time.Sleep(pause)
+	synctest.Wait()
+	m.check()
+}
+
+func (m *model) leaves(id string) {
+	k := m.members[id]
+	delete(m.members, id)
+	delete(m.weights, id)
+	k.link.Refuse(false)
+	k.link.Heal()
+	k.leave()
+}
+
+// loseReplies loses the replies to some of the next writes of the members.
+func (m *model) loseReplies() {
+	m.didf("lose replies")
+	left := 3
+	theirs := m.theirs.Session().ID()
+	remove := m.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if left > 0 && r.SessionID != theirs && (r.Op == zkserver.OpMulti || r.Op == zkserver.OpCreate || r.Op == zkserver.OpSetData) {
+			left--
+			return zkserver.LoseReply
+		}
+		return zkserver.Pass
+	})
+	time.Sleep(100 * time.Millisecond)
+	remove()
+}
+
+// heal ends all trouble, and waits until the group is at rest.
+func (m *model) heal() {
+	for _, k := range m.members {
+		k.link.Refuse(false)
+		k.link.Heal()
+	}
+	m.didf("heal")
+	// A dead session ends, pauses between failed attempts have become long, and the group settles.
+	time.Sleep(2 * time.Minute)
+	m.requireAtRest()
+	m.takenMoves()
+}
+
+// requireAtRest checks that each partition of the set has a holder, and none besides, and that
+// the shares follow the capacities.
+func (m *model) requireAtRest() {
+	m.tb.Helper()
+	synctest.Wait()
+	m.check()
+	capacities := 0
+	for id := range m.members {
+		capacities += max(1, m.weights[id])
+	}
+	counts, total := m.counts(), 0
+	for id := range m.members {
+		exact := float64(len(m.set)) * float64(max(1, m.weights[id])) / float64(capacities)
+		require.InDelta(m.tb, exact, counts[id], 0.9999, "%s of %v has %d, expected %v:\n%s", id, counts, counts[id], exact, m.told())
+		total += counts[id]
+	}
+	for _, name := range m.set {
+		require.NotEmpty(m.tb, m.owner(name), "%s has no holder:\n%s", name, m.told())
+	}
+	require.Equal(m.tb, len(m.set), total, m.told())
+}
+
+// moveOneShare has a member join or leave a group at rest, and bounds what moves.
+func (m *model) moveOneShare() {
+	equal := len(m.weights) == 0
+	before := len(m.members)
+	var newcomer string
+	share := 0
+	if before < 6 && (before == 1 || m.random.IntN(2) == 0) {
+		newcomer = m.joinOne(true)
+	} else {
+		id, _ := m.some()
+		share = m.counts()[id]
+		left := time.Now()
+		m.leaves(id)
+		for _, name := range m.set {
+			for m.owner(name) == "" {
+				require.Less(m.tb, time.Since(left), time.Second, "%s has no holder after an orderly leave:\n%s", name, m.told())
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	time.Sleep(time.Minute)
+	m.requireAtRest()
+	moves := m.takenMoves()
+	switch {
+	case !equal: // then balance may demand more
+	case newcomer != "":
+		require.Equal(m.tb, m.counts()[newcomer], moves, m.told())
+		require.LessOrEqual(m.tb, moves, (len(m.set)+before)/(before+1), m.told())
+	default:
+		require.Equal(m.tb, share, moves, m.told())
+	}
+}
+
+func (m *model) end() {
+	for id := range m.members {
+		m.leaves(id)
+	}
+	time.Sleep(time.Minute) // what an outage has left is deleted in the background
+	synctest.Wait()
+	m.requireNothingLeft()
+}

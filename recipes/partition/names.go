@@ -1,0 +1,107 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// maxNames bounds the names of a set together, in bytes. The first member has all of them in
+// one znode, which a server limits to 1 MB.
+const maxNames = 800_000
+
+// Names is the set of partitions: fixed by [Fixed], or what a znode holds, by [Stored].
+type Names interface {
+	// load returns the names in their order, without duplicates. known is false if there is no
+	// znode with a set.
+	load(ctx context.Context, client *framework.Framework) (names []string, known bool, err error)
+
+	// path returns the znode to follow, "" if the set never changes.
+	path() string
+
+	check() error
+}
+
+// Fixed returns a set that does not change. All members must be given the same names. While they
+// differ, as during an upgrade, each plan has the names of the member that made it. A set that
+// changes while members run belongs in a znode: see [Stored].
+//
+// A name is a valid name of a znode, which has no slash. The names may have 800,000 bytes
+// together.
+func Fixed(names ...string) Names { return fixedNames(slices.Clone(names)) }
+
+type fixedNames []string
+
+func (f fixedNames) check() error { return checkNames(f) }
+func (fixedNames) path() string   { return "" }
+
+func (f fixedNames) load(context.Context, *framework.Framework) ([]string, bool, error) {
+	return slices.Sorted(slices.Values(f)), true, nil
+}
+
+// Stored returns the set that the znode at path holds: one name a line. Empty lines, and spaces
+// around a name, do not count. The set may change while members run: new partitions are placed,
+// and the functions of removed ones end with [ErrRemoved].
+//
+// While the znode is missing, or its data is not such a list, the last set stays in force, and
+// an error is logged. A znode without data is the empty set.
+func Stored(path string) Names { return storedNames(path) }
+
+type storedNames string
+
+func (s storedNames) path() string { return string(s) }
+
+func (s storedNames) check() error {
+	return framework.ValidatePath(string(s))
+}
+
+func (s storedNames) load(ctx context.Context, client *framework.Framework) ([]string, bool, error) {
+	data, err := client.Get(ctx, string(s))
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	names, err := parseNames(data)
+	if err != nil {
+		client.Logger().Error("a set of partitions is not valid, the last one stays in force", logPath, string(s), "error", err)
+		return nil, false, nil
+	}
+	return names, true, nil
+}
+
+func parseNames(data []byte) ([]string, error) {
+	var names []string
+	for line := range strings.Lines(string(data)) {
+		if name := strings.TrimSpace(line); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, checkNames(names)
+}
+
+// checkNames refuses names that cannot be znodes, or appear twice.
+func checkNames(names []string) error {
+	seen := make(map[string]bool, len(names))
+	total := 0
+	for _, name := range names {
+		switch {
+		case name == "" || strings.Contains(name, "/") || framework.ValidatePath("/"+name) != nil:
+			return fmt.Errorf("partition %q, expected a name that a znode can have, without a slash", name)
+		case seen[name]:
+			return fmt.Errorf("partition %q twice, expected each name once", name)
+		}
+		seen[name] = true
+		total += len(name)
+	}
+	if total > maxNames {
+		return fmt.Errorf("the names of the partitions have %d bytes, expected at most %d", total, maxNames)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+const (
+	// DefaultSettle is how long a group must be without a join or a leave before partitions
+	// move from one member to another, unless [WithSettle] says otherwise.
+	DefaultSettle = time.Second
+
+	// DefaultGrace is how long a function may take to return after the end of its context
+	// before it is reported as overdue, unless [WithGrace] says otherwise.
+	DefaultGrace = 10 * time.Second
+
+	// MaxCapacity is the greatest capacity of a member.
+	MaxCapacity = 1_000_000
+)
+
+// Option is a setting of a [Member].
+type Option interface{ apply(*config) error }
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+type config struct {
+	id       string
+	capacity int
+	settle   time.Duration
+	grace    time.Duration
+	lock     []locks.Option
+}
+
+func newConfig(opts []Option) (config, error) {
+	c := config{capacity: 1, settle: DefaultSettle, grace: DefaultGrace}
+	for _, o := range opts {
+		if o == nil {
+			return c, errors.New("a nil option")
+		}
+		if err := o.apply(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// WithID sets the id of the member, which no other live member should have. A newcomer takes
+// the place of a member of its id, because that may be the process before it. If that one lives,
+// it hands its partitions over, and waits until the newer one has left. Default: the host name
+// and a random number.
+func WithID(id string) Option {
+	return optionFunc(func(c *config) error {
+		if id == "" || strings.Contains(id, "/") || framework.ValidatePath("/"+id) != nil {
+			return fmt.Errorf("id %q, expected a name that a znode can have, without a slash", id)
+		}
+		c.id = id
+		return nil
+	})
+}
+
+// WithCapacity sets how much this member takes, relative to the others: one with 2 gets twice
+// as many partitions as one with 1. It is no limit. While a member lives each partition has a
+// holder, however small the capacities are. Default: 1. The greatest is [MaxCapacity].
+func WithCapacity(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1 || n > MaxCapacity {
+			return fmt.Errorf("capacity %d, expected 1 to %d", n, MaxCapacity)
+		}
+		c.capacity = n
+		return nil
+	})
+}
+
+// WithSettle sets how long the group must be without a join or a leave before partitions move
+// from one member to another, so that a burst of joins moves them once. A group that never
+// rests so long is balanced after ten times this time. Partitions that no member has do not
+// wait. Default: [DefaultSettle]; 0 moves at once.
+func WithSettle(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("settle %v, expected 0 or more", d)
+		}
+		c.settle = d
+		return nil
+	})
+}
+
+// WithGrace sets how long a function may take to return after the end of its context. After
+// that the partition is reported as [Overdue], in the log and to listeners. It is not taken
+// away: its lock is released when the function has returned. Default: [DefaultGrace].
+func WithGrace(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("grace %v, expected 0 or more", d)
+		}
+		c.grace = d
+		return nil
+	})
+}
+
+// WithLockOptions passes settings on to the locks of the partitions:
+// [locks.WithErrorPolicy] and so on. The label of the locks is always the id of the member.
+func WithLockOptions(opts ...locks.Option) Option {
+	return optionFunc(func(c *config) error {
+		c.lock = append(c.lock, opts...)
+		return nil
+	})
+}

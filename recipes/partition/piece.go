@@ -1,0 +1,277 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// errUnwanted ends the wait for a partition that goes to another member.
+var errUnwanted = errors.New("the partition is not this member's any more")
+
+// piece is a partition that this member has, waits for, or has not released yet.
+type piece struct {
+	r    *run
+	name string
+	wake chan struct{} // after a change of wanted or removed
+
+	// Guarded by r.mu.
+	wanted  bool
+	removed bool // from the set
+	since   time.Time
+	holds   bool
+	wait    context.Context // of the acquisition that is under way, or nil
+	giveUp  context.CancelCauseFunc
+	asked   []string // whom this acquisition has asked
+}
+
+func newPiece(r *run, name string) *piece {
+	return &piece{r: r, name: name, wake: make(chan struct{}, 1)}
+}
+
+func (p *piece) wantLocked() {
+	if p.wanted {
+		return
+	}
+	p.wanted, p.removed, p.since = true, false, time.Now()
+	p.r.telemetry.wants(1)
+	p.notify()
+}
+
+// unwantLocked reports whether the partition is still held.
+func (p *piece) unwantLocked() (holds bool) {
+	if p.wanted {
+		p.wanted = false
+		p.r.telemetry.wants(-1)
+		if p.giveUp != nil {
+			p.giveUp(errUnwanted)
+		}
+		p.notify()
+	}
+	return p.holds && !p.removed
+}
+
+func (p *piece) removeLocked() {
+	p.removed = true
+	p.notify()
+}
+
+func (p *piece) notify() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run acquires the partition and runs its function, for as long as this member is to have it.
+func (p *piece) run() {
+	var pause attempt.Pause
+	for p.goesOn() {
+		var lease *locks.Lease
+		err := attempt.Guard(p.r.client, func() (err error) {
+			lease, err = p.acquire()
+			return err
+		})
+		switch {
+		case err == nil:
+			pause.Reset()
+			p.hold(lease)
+		case errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrInvalidOption): // nothing that passes
+			p.r.cancel(err)
+		case p.r.ctx.Err() == nil && !errors.Is(err, errUnwanted):
+			p.r.client.Logger().Warn("a partition could not be acquired, trying again", logPath, p.r.at.lock(p.name), "error", err)
+			attempt.Sleep(p.r.ctx, pause.Next())
+		}
+	}
+}
+
+// goesOn reports whether this member is to have the partition. If not, the piece is over: when
+// it is wanted again there is another.
+func (p *piece) goesOn() bool {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	if p.wanted && p.r.ctx.Err() == nil {
+		return true
+	}
+	p.unwantLocked()
+	delete(p.r.pieces, p.name)
+	return false
+}
+
+// acquire waits for the lock of the partition.
+func (p *piece) acquire() (*locks.Lease, error) {
+	lock, err := p.r.newLock(p.name, p.ask)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(p.r.ctx)
+	defer cancel(nil)
+	if !p.begin(ctx, cancel) {
+		return nil, errUnwanted
+	}
+	p.r.changes.Notify(Change{Partition: p.name, Phase: Waiting})
+	lease, err := lock.Acquire(ctx)
+	if !p.end(err == nil) && err == nil {
+		// The plan has changed at the last moment. No function has run.
+		return nil, errors.Join(errUnwanted, p.release(lease))
+	}
+	return lease, err
+}
+
+func (p *piece) begin(ctx context.Context, cancel context.CancelCauseFunc) bool {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.wait, p.giveUp, p.asked = ctx, cancel, nil
+	return p.wanted
+}
+
+// end ends the wait, and reports whether the partition is still wanted.
+func (p *piece) end(acquired bool) bool {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.wait, p.giveUp = nil, nil
+	p.holds = acquired && p.wanted
+	if p.holds {
+		p.r.telemetry.tookOver(time.Since(p.since))
+	}
+	return p.wanted
+}
+
+// ask asks the contenders with these names, once each, to give the partition back when they are
+// not to have it. It does not block.
+func (p *piece) ask(names []string) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	ctx := p.wait
+	if ctx == nil {
+		return
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(p.asked, name) })
+	if len(names) == 0 {
+		return
+	}
+	p.asked = append(p.asked, names...)
+	p.r.others.Go(func() {
+		for _, name := range names {
+			p.askUntilHeard(ctx, framework.JoinPath(p.r.at.lock(p.name), name))
+		}
+	})
+}
+
+func (p *piece) askUntilHeard(ctx context.Context, contender string) {
+	var pause attempt.Pause
+	for ctx.Err() == nil {
+		err := attempt.Guard(p.r.client, func() error { return locks.AttemptRevoke(ctx, p.r.client, contender) })
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		p.r.client.Logger().Warn("a partition could not be asked for, trying again", logPath, contender, "error", err)
+		attempt.Sleep(ctx, pause.Next())
+	}
+}
+
+// hold runs the function until it must end, and releases the partition.
+func (p *piece) hold(lease *locks.Lease) {
+	ctx, cancel := context.WithCancelCause(lease.Context(p.r.ctx))
+	defer cancel(nil)
+	p.r.telemetry.holds(1)
+	p.tell(Held, lease, nil)
+	done := make(chan error, 1)
+	go func() {
+		done <- attempt.Guard(p.r.client, func() error {
+			return p.r.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since()})
+		})
+	}()
+	returned := p.untilEnd(ctx, cancel, lease, done)
+	p.tell(Ending, lease, context.Cause(ctx))
+	if !returned {
+		p.awaitReturn(ctx, lease, done)
+	}
+	if err := p.release(lease); err != nil {
+		p.r.client.Logger().Warn("a partition could not be released", logPath, lease.Path(), "error", err)
+	}
+	p.r.mu.Lock()
+	p.holds = false
+	p.r.mu.Unlock()
+	p.r.telemetry.holds(-1)
+	p.tell(Ended, lease, context.Cause(ctx))
+}
+
+// untilEnd waits until the context of the function ends, and ends it when the partition must
+// go. It reports whether the function has returned before.
+func (p *piece) untilEnd(ctx context.Context, cancel context.CancelCauseFunc, lease *locks.Lease, done <-chan error) (returned bool) {
+	revoked, asked := lease.Revoked(), false
+	for ctx.Err() == nil {
+		if cause := p.mustEnd(asked); cause != nil {
+			cancel(cause)
+			break
+		}
+		select {
+		case err := <-done:
+			returned, done = true, nil
+			if err != nil && ctx.Err() == nil {
+				p.r.cancel(fmt.Errorf("the function of %s: %w", p.name, err))
+			}
+		case <-revoked:
+			asked, revoked = true, nil
+		case <-p.wake:
+		case <-ctx.Done():
+		}
+	}
+	return returned
+}
+
+// mustEnd returns why the function must end, or nil. A partition that goes to another member
+// stays until that one has asked for it. A request for one that stays is left open: a member
+// that plans by an older state may have made it.
+func (p *piece) mustEnd(asked bool) error {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	switch {
+	case p.removed:
+		return ErrRemoved
+	case asked && !p.wanted:
+		return ErrMoved
+	default:
+		return nil
+	}
+}
+
+// awaitReturn waits until the function returns, however long that takes.
+func (p *piece) awaitReturn(ctx context.Context, lease *locks.Lease, done <-chan error) {
+	grace := time.NewTimer(p.r.cfg.grace)
+	defer grace.Stop()
+	var err error
+	select {
+	case err = <-done:
+	case <-grace.C:
+		p.r.client.Logger().Error("the function of a partition does not return", logPath, lease.Path(), "grace", p.r.cfg.grace, "cause", context.Cause(ctx))
+		p.r.telemetry.overdue(1)
+		p.tell(Overdue, lease, context.Cause(ctx))
+		err = <-done
+		p.r.telemetry.overdue(-1)
+	}
+	if err != nil && !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		p.r.client.Logger().Warn("the function of a partition failed after the end of its context", logPath, lease.Path(), "error", err)
+	}
+}
+
+// release gives the lock back. That a lease was lost is no failure of the release.
+func (p *piece) release(lease *locks.Lease) error {
+	err := lease.Release(context.WithoutCancel(p.r.ctx))
+	var lost *locks.LostError
+	if errors.As(err, &lost) {
+		return nil
+	}
+	return err
+}
+
+func (p *piece) tell(phase Phase, lease *locks.Lease, err error) {
+	p.r.changes.Notify(Change{Partition: p.name, Phase: phase, Token: lease.Token(), Err: err})
+}

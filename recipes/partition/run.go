@@ -1,0 +1,397 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/nodes"
+)
+
+const (
+	// leaveTimeout bounds the requests of a member that has left.
+	leaveTimeout = 10 * time.Second
+
+	// recheckEvery is how often a member looks whether a partition that has moved, and that no
+	// other member has asked for, was removed.
+	recheckEvery = 10 * time.Second
+
+	// mostSettles is after how many times its settle time a group is balanced that does not
+	// come to rest.
+	mostSettles = 10
+)
+
+// run is one [Member.Run]. Its goroutine owns what mu does not guard.
+type run struct {
+	*Member
+
+	fn     func(context.Context, Partition) error
+	ctx    context.Context // of all functions
+	cancel context.CancelCauseFunc
+
+	node   *nodes.PersistentNode
+	events chan event     // of what is followed
+	others sync.WaitGroup // goroutines besides the run's own
+
+	share     *share // this member's, nil if it is in no plan
+	known     bool   // share has been read
+	neighbour follower
+	set       follower
+
+	urgent  bool      // plan now
+	recheck time.Time // when to look whether partitions were removed; zero if there is no need
+	due     time.Time // when to balance; zero if there is no need
+	settled int64     // the pzxid of the folder of the members at the last look
+	looks   int       // how often the group has not been at rest
+	retry   attempt.Pause
+	retryAt time.Time // no request before this, after a failure
+
+	mu      sync.Mutex
+	pieces  map[string]*piece
+	present bool  // this member's znode stands
+	refused error // the server's, of that znode
+	wake    chan struct{}
+}
+
+// event is a new state of a znode that is followed.
+type event struct {
+	path string
+	node framework.Node
+	err  error // the client is closed
+}
+
+func newRun(ctx context.Context, m *Member, fn func(context.Context, Partition) error) (*run, error) {
+	node, err := nodes.NewPersistentNode(m.client, m.at.member(m.cfg.id), framework.Ephemeral, registration{m.cfg.capacity}.encode())
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		Member: m, fn: fn, node: node, events: make(chan event), wake: make(chan struct{}, 1), pieces: make(map[string]*piece),
+	}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	return r, nil
+}
+
+// run is the whole of [Member.Run]. It returns why it has ended, never nil.
+func (r *run) run(ctx context.Context) error {
+	defer r.cancel(nil)
+	registration := r.node.OnChange(r.nodeChanged)
+	defer registration.Remove()
+	if err := r.node.Start(); err != nil {
+		return err
+	}
+	r.follow(r.ctx, r.at.share(r.cfg.id))
+	r.loop()
+	r.cancel(nil)
+	left := r.leave(context.WithoutCancel(ctx))
+	err := context.Cause(r.ctx)
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+		err = attempt.Interrupted(ctx)
+	}
+	return errors.Join(err, left)
+}
+
+// nodeChanged notes what has become of this member's znode.
+func (r *run) nodeChanged(c nodes.Change) {
+	r.mu.Lock()
+	r.present = c.Present
+	r.refused = c.Err
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *run) loop() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-r.wake:
+			r.nodeIs()
+		case e := <-r.events:
+			r.handle(e)
+		case <-timer.C:
+		}
+		r.step()
+		timer.Reset(r.rest())
+	}
+}
+
+// rest returns how long the run may wait for events.
+func (r *run) rest() time.Duration {
+	if r.urgent {
+		return time.Until(r.retryAt)
+	}
+	next := r.due
+	if next.IsZero() || !r.recheck.IsZero() && r.recheck.Before(next) {
+		next = r.recheck
+	}
+	switch {
+	case next.IsZero():
+		return time.Hour
+	case r.retryAt.After(next):
+		next = r.retryAt
+	}
+	return time.Until(next)
+}
+
+// nodeIs reacts to what has become of this member's znode.
+func (r *run) nodeIs() {
+	r.mu.Lock()
+	present, refused := r.present, r.refused
+	r.mu.Unlock()
+	switch {
+	case present:
+		// While it was away it may have missed to balance what it has planned.
+		r.settleThenBalance()
+	case refused == nil || errors.Is(refused, nodes.ErrDeleted) || framework.Retryable(refused):
+	case errors.Is(refused, nodes.ErrTaken):
+		r.client.Logger().Error("another member has taken this id, waiting until it has left", logPath, r.Path(), "member", r.cfg.id)
+	default:
+		r.cancel(refused)
+	}
+	r.apply()
+}
+
+// handle takes the new state of a znode.
+func (r *run) handle(e event) {
+	switch {
+	case e.err != nil:
+		r.cancel(e.err)
+	case e.path == r.at.share(r.cfg.id):
+		r.share, r.known = decodeShare(e.node), true
+		r.followOthers()
+		r.apply()
+		r.rejoin()
+	case e.path == r.neighbour.path && !e.node.Exists():
+		r.urgent = true // it has left or died
+	case e.path == r.set.path:
+		r.urgent = true // the set may have changed
+	}
+}
+
+// rejoin sees to it that this member gets into the plan if it is not there as it should be.
+func (r *run) rejoin() {
+	if r.share == nil || r.share.Capacity != r.cfg.capacity {
+		r.settleThenBalance()
+	}
+}
+
+// settleThenBalance has the group balanced when it has been at rest for the settle time.
+func (r *run) settleThenBalance() {
+	if r.due.IsZero() && r.isPresent() {
+		r.due = time.Now().Add(r.cfg.settle)
+		r.looks, r.settled = 0, 0
+	}
+}
+
+func (r *run) isPresent() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.present
+}
+
+// followOthers follows the neighbour in the ring, and the set if this member is the head.
+func (r *run) followOthers() {
+	neighbour, set := "", ""
+	if r.share != nil && r.share.Watches != "" {
+		neighbour = r.at.member(r.share.Watches)
+	}
+	if r.share != nil && r.share.Head {
+		set = r.names.path()
+	}
+	r.refollow(&r.neighbour, neighbour)
+	r.refollow(&r.set, set)
+}
+
+// follower is a znode that is followed.
+type follower struct {
+	path string
+	stop context.CancelFunc
+}
+
+func (r *run) refollow(f *follower, path string) {
+	if f.path == path {
+		return
+	}
+	if f.stop != nil {
+		f.stop()
+	}
+	*f = follower{path: path}
+	if path != "" {
+		ctx, cancel := context.WithCancel(r.ctx)
+		f.stop = cancel
+		r.follow(ctx, path)
+	}
+}
+
+// follow sends the states of a znode to events, until ctx ends.
+func (r *run) follow(ctx context.Context, path string) {
+	r.others.Go(func() {
+		var pause attempt.Pause
+		for ctx.Err() == nil {
+			err := r.followOnce(ctx, path, &pause)
+			if errors.Is(err, framework.ErrClosed) {
+				r.send(ctx, event{path: path, err: err})
+				return
+			}
+			if ctx.Err() == nil {
+				r.client.Logger().Error("a znode of the partitions cannot be followed, trying again", logPath, path, "error", err)
+				attempt.Sleep(ctx, pause.Next())
+			}
+		}
+	})
+}
+
+// followOnce returns when the znode cannot be followed any more.
+func (r *run) followOnce(ctx context.Context, path string, pause *attempt.Pause) (last error) {
+	return attempt.Guard(r.client, func() error {
+		for node, err := range r.client.Follow(ctx, path) {
+			if last = err; err != nil {
+				continue
+			}
+			pause.Reset()
+			r.send(ctx, event{path: path, node: node})
+		}
+		return last
+	})
+}
+
+func (r *run) send(ctx context.Context, e event) {
+	select {
+	case r.events <- e:
+	case <-ctx.Done():
+	}
+}
+
+// step makes the requests that are due.
+func (r *run) step() {
+	if time.Now().Before(r.retryAt) || r.ctx.Err() != nil {
+		return
+	}
+	err := attempt.Guard(r.client, r.work)
+	switch {
+	case err == nil:
+		r.retry.Reset()
+		r.retryAt = time.Time{}
+	case errors.Is(err, framework.ErrClosed):
+		r.cancel(err)
+	case r.ctx.Err() == nil:
+		r.retryAt = time.Now().Add(r.retry.Next())
+		r.client.Logger().Warn("the partitions could not be planned, trying again", logPath, r.Path(), "error", err)
+	}
+}
+
+func (r *run) work() error {
+	if !r.recheck.IsZero() && !time.Now().Before(r.recheck) {
+		if err := r.findRemoved(); err != nil {
+			return err
+		}
+	}
+	if !r.isPresent() {
+		r.urgent, r.due = false, time.Time{} // this member rejoins when it is there
+		return nil
+	}
+	if !r.due.IsZero() && r.looks == 0 && r.settled == 0 {
+		if err := r.look(); err != nil {
+			return err
+		}
+	}
+	rebalance := false
+	if !r.due.IsZero() && !time.Now().Before(r.due) {
+		ready, err := r.isSettled()
+		if err != nil {
+			return err
+		}
+		rebalance = ready
+	}
+	if !r.urgent && !rebalance {
+		return nil
+	}
+	return r.plan(rebalance)
+}
+
+// apply hands the share of this member to its pieces.
+func (r *run) apply() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wanted := make(map[string]bool)
+	if r.share != nil && r.present {
+		for _, name := range r.share.Partitions {
+			wanted[name] = true
+		}
+	}
+	for name := range wanted {
+		p, found := r.pieces[name]
+		if !found {
+			p = newPiece(r, name)
+			r.pieces[name] = p
+			r.others.Go(p.run)
+		}
+		p.wantLocked()
+	}
+	for name, p := range r.pieces {
+		if !wanted[name] && p.unwantLocked() {
+			r.recheck = time.Now()
+		}
+	}
+}
+
+// findRemoved ends the pieces that no member will ask for: the set does not have them.
+func (r *run) findRemoved() error {
+	names, known, err := r.names.load(r.ctx, r.client)
+	if err != nil {
+		return err
+	}
+	r.recheck = time.Time{}
+	if !known {
+		return nil
+	}
+	inSet := make(map[string]bool, len(names))
+	for _, name := range names {
+		inSet[name] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, p := range r.pieces {
+		switch {
+		case p.wanted || !p.holds:
+		case !inSet[name]:
+			p.removeLocked()
+		default: // it may be removed before another member asks for it
+			r.recheck = time.Now().Add(recheckEvery)
+		}
+	}
+	return nil
+}
+
+// leave leaves the group and waits until all functions have returned. The last member takes
+// the plan along.
+func (r *run) leave(ctx context.Context) error {
+	err := r.node.Close()
+	if err != nil && !errors.Is(err, framework.ErrCleanupPending) {
+		// A member that is left behind is given partitions, so one refusal is not taken for
+		// an answer.
+		err = r.node.Close()
+	}
+	r.others.Wait()
+	if err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	err = attempt.Guard(r.client, func() error { return r.cleanUp(ctx) })
+	if err != nil && !errors.Is(err, framework.ErrClosed) {
+		// The next member that joins finds the plan and uses it.
+		r.client.Logger().Warn("the plan of the partitions was left behind", logPath, r.Path(), "error", err)
+	}
+	return nil
+}

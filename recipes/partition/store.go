@@ -1,0 +1,259 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// layout has the paths of a group. ARCHITECTURE.md says why they are as they are.
+type layout string
+
+func (l layout) members() string         { return framework.JoinPath(string(l), "members") }
+func (l layout) member(id string) string { return framework.JoinPath(l.members(), id) }
+func (l layout) plan() string            { return framework.JoinPath(string(l), "plan") }
+func (l layout) share(id string) string  { return framework.JoinPath(l.plan(), id) }
+func (l layout) locks() string           { return framework.JoinPath(string(l), "locks") }
+func (l layout) lock(name string) string { return framework.JoinPath(l.locks(), name) }
+
+// root is the data of the znode plan. Each plan writes it on condition of its version, so of
+// two plans that were made from one state the server accepts one.
+type root struct {
+	// Members is the pzxid of the folder of the members that the plan was made from.
+	Members int64 `json:"members"`
+
+	// Balanced says that nothing would move if the group settled as it is.
+	Balanced bool `json:"balanced"`
+
+	// Head is the member that follows the set of names.
+	Head string `json:"head"`
+}
+
+// share is the data of the znode plan/<id>: what one member is to do.
+type share struct {
+	Capacity int `json:"capacity"`
+
+	// Watches is the member before this one in the ring, "" if there is no other. This member
+	// plans when that one has gone.
+	Watches string `json:"watches,omitempty"`
+
+	Head       bool     `json:"head,omitempty"`
+	Partitions []string `json:"partitions,omitempty"`
+}
+
+// registration is the data of the znode members/<id>.
+type registration struct {
+	Capacity int `json:"capacity"`
+}
+
+// state is what the znodes of a group say.
+type state struct {
+	exists  bool // there is a plan
+	version int32
+	root    root
+	shares  map[string]share
+	members map[string]int // capacities
+	pzxid   int64          // of the folder of the members
+}
+
+// readState reads the plan first. So the members that it then reads are never older than the
+// plan, and a member of the plan that is not there has gone.
+func readState(ctx context.Context, client *framework.Framework, at layout) (*state, error) {
+	s := &state{shares: make(map[string]share), members: make(map[string]int)}
+	var data []byte
+	var names, ids []string
+	var stat, folder framework.Stat
+	var noPlan bool
+	var noShares, noMembers error
+	err := client.Pipeline(ctx, framework.ReadData(at.plan(), &data, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&noPlan)))
+	if err != nil {
+		return s, err
+	}
+	if !noPlan {
+		s.exists, s.version = true, stat.Version
+		if err := json.Unmarshal(data, &s.root); err != nil {
+			s.root = root{} // written by hand: the next plan mends it
+		}
+	}
+	err = client.Pipeline(ctx,
+		framework.ReadChildren(at.plan(), &names).StoringErrorIn(&noShares),
+		framework.ReadChildren(at.members(), &ids, framework.StoringStatIn(&folder)).StoringErrorIn(&noMembers))
+	for _, e := range []error{err, noShares, noMembers} {
+		if e != nil && !errors.Is(e, framework.ErrNoNode) {
+			return s, e
+		}
+	}
+	s.pzxid = folder.Pzxid
+	if err := s.readShares(ctx, client, at, names); err != nil {
+		return s, err
+	}
+	return s, s.readMembers(ctx, client, at, ids)
+}
+
+// errOvertaken reports that another member has planned during a read.
+var errOvertaken = errors.New("the plan has changed during the read")
+
+func (s *state) readShares(ctx context.Context, client *framework.Framework, at layout, names []string) error {
+	return readAll(ctx, client, names, at.share, func(id string, data []byte, found bool) error {
+		if !found {
+			return errOvertaken
+		}
+		var sh share
+		if err := json.Unmarshal(data, &sh); err != nil {
+			sh = share{} // its partitions are free
+		}
+		s.shares[id] = sh
+		return nil
+	})
+}
+
+// readMembers reads the capacities of members that are not in the plan. The plan has the others.
+// A member whose capacity has changed changes the plan itself.
+func (s *state) readMembers(ctx context.Context, client *framework.Framework, at layout, ids []string) error {
+	var newcomers []string
+	for _, id := range ids {
+		if sh, planned := s.shares[id]; planned && sh.Capacity > 0 {
+			s.members[id] = sh.Capacity
+		} else {
+			newcomers = append(newcomers, id)
+		}
+	}
+	return readAll(ctx, client, newcomers, at.member, func(id string, data []byte, found bool) error {
+		var r registration
+		if found && json.Unmarshal(data, &r) == nil && r.Capacity >= 1 && r.Capacity <= MaxCapacity {
+			s.members[id] = r.Capacity // and another znode is no member
+		}
+		return nil
+	})
+}
+
+// readAll reads znodes side by side, and calls visit for each of them.
+func readAll(
+	ctx context.Context, client *framework.Framework, names []string, path func(string) string, visit func(name string, data []byte, found bool) error,
+) error {
+	ops := make([]framework.BulkOp, len(names))
+	for i, name := range names {
+		ops[i] = framework.BulkGet(path(name))
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	results, err := client.Bulk(ctx, ops)
+	if results == nil && err != nil {
+		return err
+	}
+	for i, r := range results {
+		if r.Err != nil && !errors.Is(r.Err, framework.ErrNoNode) {
+			return r.Err
+		}
+		if err := visit(names[i], r.Data, r.Err == nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidates returns the members as the last plan left them.
+func (s *state) candidates() []candidate {
+	var list []candidate
+	for id, capacity := range s.members {
+		list = append(list, candidate{id, capacity, s.shares[id].Partitions})
+	}
+	return list
+}
+
+// planned returns all names in the plan.
+func (s *state) planned() []string {
+	var names []string
+	for _, sh := range s.shares {
+		names = append(names, sh.Partitions...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// next returns the plan that follows, and the operations that write it: none if it is the
+// present one.
+func (s *state) next(at layout, names []string, rebalance bool) (outcome, []framework.Op, error) {
+	out := assign(names, s.candidates(), rebalance)
+	if len(s.members) == 0 {
+		return out, s.removal(at), nil
+	}
+	ids := slices.Sorted(maps.Keys(s.members))
+	plan := root{Members: s.pzxid, Balanced: out.balanced, Head: s.root.Head}
+	if _, stays := s.members[plan.Head]; !stays {
+		plan.Head = ids[0]
+	}
+	var ops []framework.Op
+	for i, id := range ids {
+		next := share{Capacity: s.members[id], Head: id == plan.Head, Partitions: out.shares[id]}
+		if len(ids) > 1 {
+			next.Watches = ids[(i+len(ids)-1)%len(ids)]
+		}
+		op, err := s.writes(at, id, next)
+		if err != nil {
+			return out, nil, err
+		}
+		ops = append(ops, op...)
+	}
+	for id := range s.shares {
+		if _, stays := s.members[id]; !stays {
+			ops = append(ops, framework.DeleteOp(at.share(id)))
+		}
+	}
+	if len(ops) == 0 && s.exists && s.root == plan {
+		return out, nil, nil
+	}
+	data, err := json.Marshal(plan)
+	if err != nil {
+		return out, nil, err
+	}
+	if !s.exists {
+		return out, append([]framework.Op{framework.CreateOp(at.plan(), data)}, ops...), nil
+	}
+	return out, append([]framework.Op{framework.SetDataOp(at.plan(), data, framework.WithVersion(s.version))}, ops...), nil
+}
+
+// writes returns the operation that makes a member's share the next one, or none.
+func (s *state) writes(at layout, id string, next share) ([]framework.Op, error) {
+	data, err := json.Marshal(next)
+	if err != nil {
+		return nil, err
+	}
+	last, planned := s.shares[id]
+	if !planned {
+		return []framework.Op{framework.CreateOp(at.share(id), data)}, nil
+	}
+	slices.Sort(last.Partitions)
+	if before, err := json.Marshal(last); err == nil && bytes.Equal(before, data) {
+		return nil, nil
+	}
+	return []framework.Op{framework.SetDataOp(at.share(id), data)}, nil
+}
+
+// removal deletes the plan of a group without members.
+func (s *state) removal(at layout) []framework.Op {
+	if !s.exists {
+		return nil
+	}
+	ops := []framework.Op{framework.CheckOp(at.plan(), framework.WithVersion(s.version))}
+	for id := range s.shares {
+		ops = append(ops, framework.DeleteOp(at.share(id)))
+	}
+	return append(ops, framework.DeleteOp(at.plan()))
+}
+
+// isOvertaken reports whether a plan was not written because another one came first, or may
+// have been written: both are seen by reading again.
+func isOvertaken(err error) bool {
+	return errors.Is(err, errOvertaken) || attempt.Overtaken(err) || framework.OutcomeUnknown(err)
+}
+
+func wrap(at layout, err error) error { return fmt.Errorf("partition: %s: %w", string(at), err) }
