@@ -482,7 +482,8 @@ func TestAServerThatHangsUpAtAddWatch(t *testing.T) {
 	remove()
 	states.expect(t, framework.Suspended, framework.Reconnected)
 
-	defer server.Intercept(hangsUp)()
+	remove = server.Intercept(hangsUp)
+	defer remove()
 	_, err = f.AddWatch(t.Context(), "/w", framework.WatchPersistent)
 	require.ErrorIs(t, err, framework.ErrUnsupported)
 	for range 3 {

@@ -30,6 +30,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/migration"
 	"github.com/gocurator/curator/recipes/nodes"
+	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/recipes/typed"
@@ -393,6 +394,24 @@ var newcomers = []newcomer{
 		return m.Migrate(ctx, migration.Set{
 			ID: "a", MetadataPath: "/migrations/a", Migrations: []migration.Migration{{migration.Create("/migrated", nil)}},
 		})
+	})},
+	{"partition.New", calling(func(ctx context.Context, c *framework.Framework) error {
+		m, err := partition.New(c, "/partitions", partition.Fixed("a"))
+		if err != nil {
+			return err
+		}
+		running, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		worked := errors.New("it worked")
+		err = m.Run(running, func(ctx context.Context, _ partition.Partition) error {
+			stop(worked)
+			<-ctx.Done()
+			return nil
+		})
+		if errors.Is(err, worked) {
+			return nil
+		}
+		return err
 	})},
 	{"typed.NewNode", calling(func(ctx context.Context, c *framework.Framework) error {
 		n, err := typed.NewNode(c, "/typed", typed.JSON[string]())

@@ -77,7 +77,7 @@ func (c *conn) noteHangUp(unanswered []pendingRequest) {
 		}
 		counted[request.op] = true
 		if c.owner.versions.countHangUp(hangUp{c.to.String(), request.op}) {
-			c.noteTooOld()
+			_ = c.noteTooOld() // the calls have an error already
 			c.owner.cfg.Logger.Warn("a server hangs up each time at one kind of request: the client does without it there",
 				"server.address", c.to.String(), "opcode", request.op, "times", maxHangUps)
 		}
