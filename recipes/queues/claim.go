@@ -3,6 +3,7 @@ package queues
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,8 +32,9 @@ type term struct {
 	release func()
 
 	witness string
-	version int32 // of the witness
-	inDoubt bool  // a transaction that was to write this version has got no reply
+	claim   string // the name of the child that a locked item has
+	version int32  // of the witness
+	inDoubt bool   // a transaction that was to write this version has got no reply
 }
 
 // newTerm blocks until there is a session, and makes a witness in it.
@@ -40,9 +42,10 @@ func newTerm(ctx context.Context, q *queue) (*term, error) {
 	if err := q.client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
 	}
+	name := witnessPrefix + uuid.NewString()
 	t := &term{
 		client: q.client, session: q.client.Session(),
-		witness: framework.JoinPath(q.cfg.lockPath, witnessPrefix+uuid.NewString()),
+		witness: framework.JoinPath(q.cfg.lockPath, name), claim: name,
 	}
 	var err error
 	if t.held, t.release, err = t.session.Hold(ctx, q.client.ErrorPolicy()); err != nil {
@@ -111,32 +114,72 @@ func failedAt(err error, path string) bool {
 	return errors.As(err, &op) && op.Path == path
 }
 
+// claimOf returns the path of the child that an item has while this consumer has locked it.
+// An item of the same name in a folder that was cleared and used again does not have it.
+func (t *term) claimOf(item string) string { return framework.JoinPath(item, t.claim) }
+
 // lock locks an item, if it is still there and no other consumer has locked it.
 // Otherwise the error matches [attempt.Overtaken].
 func (t *term) lock(ctx context.Context, item, lock string) error {
-	return t.do(ctx, framework.CheckOp(item), framework.CreateOp(lock, nil, framework.WithMode(framework.Ephemeral)))
+	return t.do(ctx, framework.CreateOp(t.claimOf(item), nil, framework.WithMode(framework.Ephemeral)),
+		framework.CreateOp(lock, []byte(t.claim), framework.WithMode(framework.Ephemeral)))
 }
 
 // unlock leaves the item where it is.
-func (t *term) unlock(ctx context.Context, lock string) error {
-	err := t.do(ctx, framework.DeleteOp(lock))
-	if errors.Is(err, framework.ErrNoNode) && failedAt(err, lock) {
-		return nil // deleted by hand
-	}
+func (t *term) unlock(ctx context.Context, item, lock string) error {
+	_, err := t.finish(ctx, item, lock)
 	return err
 }
 
-// finish applies ops to the item and unlocks it. If the item is gone, or ops
-// are refused, it only unlocks it.
-func (t *term) finish(ctx context.Context, lock string, ops ...framework.Op) error {
-	err := t.do(ctx, append(ops, framework.DeleteOp(lock))...)
-	if err == nil || t.inDoubt || mayPass(ctx, err) || errors.Is(err, errOver) {
-		return err
+// finish applies ops to the item and unlocks it, and reports whether it has applied them. If the
+// item is gone, or ops are refused, it only unlocks it. Without a lock of its own it leaves
+// another consumer's alone.
+func (t *term) finish(ctx context.Context, item, lock string, ops ...framework.Op) (applied bool, err error) {
+	claim := t.claimOf(item)
+	err = t.do(ctx, slices.Concat([]framework.Op{framework.DeleteOp(claim)}, ops, []framework.Op{framework.DeleteOp(lock)})...)
+	switch {
+	case err == nil:
+		return true, nil
+	case t.inDoubt || mayPass(ctx, err) || errors.Is(err, errOver):
+		return false, err
+	case errors.Is(err, framework.ErrNoNode) && failedAt(err, lock):
+		// Deleted by hand. Who has locked the item since has a claim of its own.
+		return false, t.give(ctx, claim)
+	case errors.Is(err, framework.ErrNotEmpty):
+		// The child is of another consumer, if our lock was deleted by hand, or was created by hand.
+		if ours, lookErr := t.owns(ctx, lock); lookErr != nil {
+			return false, lookErr
+		} else if !ours {
+			t.client.Logger().Error("an item was consumed while another consumer had it, and stays", logPath, item, "error", err)
+			return false, t.give(ctx, claim)
+		}
+	case errors.Is(err, framework.ErrNoNode) && failedAt(err, claim):
+		// The item was deleted. One that has its name by now is another item.
+		t.client.Logger().Warn("an item was deleted while it was consumed", logPath, item)
+		return false, t.give(ctx, lock)
+	case len(ops) == 0:
+		return false, err
 	}
-	if !errors.Is(err, framework.ErrNoNode) {
-		t.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
+	t.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
+	return false, t.unlock(ctx, item, lock)
+}
+
+// owns reports whether a lock is of this consumer: it has its name as data.
+func (t *term) owns(ctx context.Context, lock string) (bool, error) {
+	data, err := t.client.Get(ctx, lock)
+	if errors.Is(err, framework.ErrNoNode) {
+		return false, nil
 	}
-	return t.unlock(ctx, lock)
+	return err == nil && string(data) == t.claim, err
+}
+
+// give deletes what is left of a lock.
+func (t *term) give(ctx context.Context, path string) error {
+	err := t.do(ctx, framework.DeleteOp(path))
+	if errors.Is(err, framework.ErrNoNode) && failedAt(err, path) {
+		return nil
+	}
+	return err
 }
 
 // mayPass reports whether what has failed with this error may succeed later.

@@ -86,7 +86,7 @@ func (q *queue) Items(ctx context.Context) iter.Seq2[*Item, error] {
 			yield(nil, wrap("consume "+q.path, attempt.ErrNilContext))
 			return
 		}
-		c := &consumer{q: q, unreadable: make(map[string]struct{})}
+		c := &consumer{q: q, leftOut: make(map[string]*framework.Watch)}
 		defer c.end()
 		if err := c.run(ctx, yield); err != nil {
 			yield(nil, wrap("consume "+q.path, err))
@@ -110,7 +110,9 @@ type consumer struct {
 
 	history int64 // before that list, see framework.Framework.History
 
-	unreadable map[string]struct{} // names of what is no item, which stays
+	leftOut map[string]*framework.Watch // what cannot be consumed, and when it changes
+	changed framework.WatchQueue        // of leftOut
+	unsure  bool                        // whether the item that was chosen is the first
 
 	term *term // nil without a lock path, and before the first item
 
@@ -124,6 +126,7 @@ type ahead struct {
 	data []byte
 	stat framework.Stat
 	gone bool
+	err  error // why it cannot be read
 }
 
 // run yields items until the loop is left, which is no error, or ctx ends.
@@ -160,10 +163,19 @@ func (c *consumer) pause(ctx context.Context) {
 func (c *consumer) end() {
 	c.watch.Cancel()
 	c.watch, c.names = nil, nil
+	c.forgetLeftOut()
 	if c.term != nil {
 		c.term.leave()
 		c.term = nil
 	}
+}
+
+// forgetLeftOut makes the consumer look again at what it has left out.
+func (c *consumer) forgetLeftOut() {
+	for _, w := range c.leftOut {
+		w.Cancel()
+	}
+	clear(c.leftOut)
 }
 
 // turn waits for a znode that can be tried, and yields its items if they are
@@ -181,10 +193,14 @@ func (c *consumer) turn(ctx context.Context, yield func(*Item, error) bool) (lef
 
 // next returns the name of an item that is due. After a wait it returns "".
 func (c *consumer) next(ctx context.Context) (string, error) {
+	c.unsure = false
 	switch {
 	case c.watch == nil, c.q.client.History() != c.history, c.isOutdated() && c.untilDue() > 0:
 		return "", c.renew(ctx)
 	case c.isOutdated() && c.q.order.renews && c.tried >= c.q.cfg.minItems:
+		if c.unsure = c.q.cfg.lockPath != "" && len(c.busy) <= mostBusy; c.unsure {
+			break // it is known once the item is locked, in the round trip that reads it
+		}
 		ok, err := c.onlyTook(ctx)
 		if err != nil {
 			return "", err
@@ -202,6 +218,9 @@ func (c *consumer) next(ctx context.Context) (string, error) {
 	return name, nil
 }
 
+// mostBusy bounds how many locks of others a look at the list looks at.
+const mostBusy = 16
+
 func (c *consumer) isOutdated() bool {
 	select {
 	case <-c.watch.Fired():
@@ -216,21 +235,49 @@ func (c *consumer) isOutdated() bool {
 // names of all items. In the same round trip it reads the first item.
 func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
 	if c.q.cfg.lockPath != "" {
-		return false, nil // other consumers have items that are in the list
+		return false, nil // others have locked too many items of the list
 	}
 	var now *framework.Stat
 	first := ahead{name: c.names[0]}
 	err := c.q.client.Pipeline(ctx, framework.ReadStat(c.q.path, &now),
 		framework.ReadData(framework.JoinPath(c.q.path, first.name), &first.data,
-			framework.StoringStatIn(&first.stat), framework.StoringAbsenceIn(&first.gone)))
-	if err != nil || now == nil {
-		return false, err
+			framework.StoringStatIn(&first.stat), framework.StoringAbsenceIn(&first.gone)).StoringErrorIn(&first.err))
+	if errors.Is(err, framework.ErrTooLarge) {
+		return false, nil // it ends the pipeline, so the item is read alone, after a list
 	}
-	if c.q.client.History() != c.history || now.Czxid != c.stat.Czxid || now.Cversion != c.stat.Cversion+c.taken {
-		return false, nil // in another folder the item may be another, too
+	if err != nil || !c.isListed(now) {
+		return false, err // in another folder the item may be another, too
 	}
 	c.ahead = first
 	return true, nil
+}
+
+// isListed reports whether the queue's znode, as it is now, has had no changes since the list
+// but the deletions by this consumer.
+func (c *consumer) isListed(now *framework.Stat) bool {
+	return now != nil && c.q.client.History() == c.history && now.Czxid == c.stat.Czxid && now.Cversion == c.stat.Cversion+c.taken
+}
+
+// readLocked reads an item that this consumer has locked. If that is needed, it reports in
+// the same round trip whether it still is the first one that no other consumer has locked.
+func (c *consumer) readLocked(ctx context.Context, path string) (item ahead, first bool, err error) {
+	reads := []framework.Read{framework.ReadData(path, &item.data,
+		framework.StoringStatIn(&item.stat), framework.StoringAbsenceIn(&item.gone)).StoringErrorIn(&item.err)}
+	var now *framework.Stat
+	locks := make([]*framework.Stat, len(c.busy))
+	if c.unsure {
+		reads = append(reads, framework.ReadStat(c.q.path, &now))
+		for i, lock := range c.busy {
+			reads = append(reads, framework.ReadStat(lock, &locks[i]))
+		}
+	}
+	err = c.q.client.Pipeline(ctx, reads...)
+	if errors.Is(err, framework.ErrTooLarge) {
+		item.err = err // which ends the pipeline
+		return item, true, nil
+	}
+	first = !c.unsure || c.isListed(now) && !slices.Contains(locks, nil)
+	return item, first, err
 }
 
 // untilDue returns how long it is until an item is due, if no other comes.
@@ -251,16 +298,14 @@ func (c *consumer) renew(ctx context.Context) error {
 	if history := c.q.client.History(); history != c.history {
 		// What has these names may be other items.
 		c.history, c.ahead = history, ahead{}
-		clear(c.unreadable)
+		c.forgetLeftOut()
 	}
 	names, err := list(ctx, c.q.client, c.q.path, itemPrefix, &c.watch, framework.StoringStatIn(&c.stat))
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		_, is := c.unreadable[name]
-		return is
-	})
+	c.lookAgain()
+	names = slices.DeleteFunc(names, func(name string) bool { return c.leftOut[name] != nil })
 	slices.SortFunc(names, c.q.order.compare)
 	c.names, c.tried, c.taken, c.busy = names, 0, 0, nil
 	return nil
@@ -284,6 +329,8 @@ func (c *consumer) wait(ctx context.Context) error {
 	case <-due:
 	case <-unlocked:
 		// A consumer that dies changes nothing in the list.
+		return c.renew(ctx)
+	case <-c.changed.Wake():
 		return c.renew(ctx)
 	case <-ctx.Done():
 		return attempt.Interrupted(ctx)
@@ -334,9 +381,9 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	if node.gone {
 		return false, nil // another consumer was faster
 	}
-	items, err := c.decode(name, node.data)
-	if err != nil {
-		return false, nil
+	items, err := c.decode(ctx, name, node)
+	if items == nil {
+		return false, err
 	}
 	// A context that ends while the request is under way must not lose the item.
 	bounded, cancel := graceful(ctx)
@@ -371,20 +418,62 @@ func (c *consumer) read(ctx context.Context, path, name string) (ahead, error) {
 	item = ahead{name: name}
 	var err error
 	item.data, err = c.q.client.Get(ctx, path, framework.StoringStatIn(&item.stat))
-	if item.gone = errors.Is(err, framework.ErrNoNode); item.gone {
-		err = nil
+	switch {
+	case errors.Is(err, framework.ErrNoNode):
+		item.gone, err = true, nil
+	case isOfElement(err):
+		item.err, err = err, nil
 	}
 	return item, err
 }
 
-// decode reads the items of a znode. What is none stays where it is.
-func (c *consumer) decode(name string, data []byte) ([][]byte, error) {
-	items, err := decode(data)
-	if err != nil {
-		c.unreadable[name] = struct{}{}
-		c.q.client.Logger().Error("a znode in a queue is no item and stays there", logPath, c.q.path, "name", name, "error", err)
+// isOfElement reports whether an error is about one znode, so that other items may be consumed.
+func isOfElement(err error) bool {
+	return errors.Is(err, framework.ErrTooLarge) || errors.Is(err, framework.ErrNoAuth) ||
+		errors.Is(err, framework.ErrCompression) || errors.Is(err, framework.ErrNoChildrenForEphemerals)
+}
+
+// decode reads the items of a znode. It leaves out what is no item, and returns nil.
+func (c *consumer) decode(ctx context.Context, name string, node ahead) ([][]byte, error) {
+	if node.err != nil {
+		return nil, c.leaveOut(ctx, name, node.err)
 	}
-	return items, err
+	items, err := decode(node.data)
+	if err != nil {
+		return nil, c.leaveOut(ctx, name, err)
+	}
+	if items == nil {
+		items = [][]byte{} // an empty envelope is consumed like any other
+	}
+	return items, nil
+}
+
+// leaveOut leaves a znode where it is until it changes, so that it keeps nothing else from
+// being consumed.
+func (c *consumer) leaveOut(ctx context.Context, name string, why error) error {
+	path := framework.JoinPath(c.q.path, name)
+	var watch *framework.Watch
+	stat, err := c.q.client.Exists(ctx, path, framework.Watched(&watch))
+	if err != nil || stat == nil {
+		watch.Cancel()
+		return err
+	}
+	c.q.client.Logger().Error("a znode in a queue cannot be consumed and stays there", logPath, c.q.path, "name", name, "error", why)
+	c.leftOut[name] = watch
+	c.changed.Add(watch)
+	return nil
+}
+
+// lookAgain forgets what was left out and has changed or is gone.
+func (c *consumer) lookAgain() {
+	c.changed.Take()
+	for name, watch := range c.leftOut {
+		select {
+		case <-watch.Fired():
+			delete(c.leftOut, name)
+		default:
+		}
+	}
 }
 
 // note takes down how an item has ended.
@@ -411,30 +500,36 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 	if ok, err := c.lock(ctx, path, lock); !ok {
 		return false, err
 	}
+	takes := false          // done takes the item out of the list and changes nothing else there
 	var done []framework.Op // what becomes of the item; nil if it stays
 	defer func() {          // however the loop is left, the item is unlocked
-		c.settle(ctx, func(ctx context.Context) error {
-			if done == nil {
-				return t.unlock(ctx, lock)
-			}
-			return t.finish(ctx, lock, done...)
+		applied := false
+		known := c.settle(ctx, func(ctx context.Context) (err error) {
+			applied, err = t.finish(ctx, path, lock, done...)
+			return err
 		})
+		if known && applied && takes {
+			c.taken++
+		}
 	}()
-	data, err := c.q.client.Get(ctx, path)
-	if errors.Is(err, framework.ErrNoNode) {
-		return false, nil
-	}
-	if err != nil {
+	node, first, err := c.readLocked(ctx, path)
+	switch {
+	case err != nil || node.gone:
 		return false, err
+	case !first:
+		return false, c.renew(ctx)
 	}
-	items, err := c.decode(name, data)
-	if err != nil {
-		return false, nil
+	if c.unsure {
+		c.tried = 1
+	}
+	items, err := c.decode(ctx, name, node)
+	if items == nil {
+		return false, err
 	}
 	if t.held.Err() != nil {
 		return false, errOver // the connection was lost in between
 	}
-	left, done = c.yieldLocked(ctx, path, items, yield)
+	left, takes, done = c.yieldLocked(ctx, path, items, yield)
 	return left, nil
 }
 
@@ -459,7 +554,7 @@ func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
 				}
 				locked = true
 			}
-			return t.unlock(ctx, lock)
+			return t.unlock(ctx, path, lock)
 		})
 		return false, err
 	case errors.Is(err, errOver):
@@ -469,19 +564,22 @@ func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
 		return false, nil
 	case attempt.Overtaken(err):
 		return false, nil // the item is gone
+	case failedAt(err, t.claimOf(path)) && isOfElement(err):
+		_, name := framework.SplitPath(path)
+		return false, c.leaveOut(ctx, name, err)
 	default:
 		return false, err
 	}
 }
 
 // settle has work done, in the background if it takes longer than the context
-// and a grace allow. Then this consumer goes on with another term.
-func (c *consumer) settle(ctx context.Context, work func(context.Context) error) {
+// and a grace allow. Then this consumer goes on with another term, and settle returns false.
+func (c *consumer) settle(ctx context.Context, work func(context.Context) error) bool {
 	t := c.term
 	bounded, cancel := graceful(ctx)
 	defer cancel()
 	if t.settle(bounded, work) {
-		return
+		return true
 	}
 	c.term = nil
 	go func() {
@@ -492,34 +590,35 @@ func (c *consumer) settle(ctx context.Context, work func(context.Context) error)
 			return nil
 		})
 	}()
+	return false
 }
 
 // yieldLocked yields items of one znode. It returns what then has to be done
 // with the znode, nothing if it stays.
 func (c *consumer) yieldLocked(
 	ctx context.Context, path string, items [][]byte, yield func(*Item, error) bool,
-) (left bool, done []framework.Op) {
+) (left, takes bool, done []framework.Op) {
 	held, cancel := while(ctx, c.term.held)
 	defer cancel()
 	for i, data := range items {
 		item := &Item{Data: data, path: path, ctx: held}
 		if !yield(item, nil) {
-			return true, rest(path, items, i)
+			return true, false, rest(path, items, i)
 		}
 		if item.failed != nil && held.Err() != nil {
-			return false, rest(path, items, i) // it was interrupted
+			return false, false, rest(path, items, i) // it was interrupted
 		}
 		c.note(item)
 		if item.failed != nil && c.q.cfg.errorMode == Requeue {
 			_, name := framework.SplitPath(path)
 			// What was consumed is not put back with the rest.
-			return false, []framework.Op{
+			return false, false, []framework.Op{
 				framework.DeleteOp(path),
 				framework.CreateOp(framework.JoinPath(c.q.path, requeued(name)), encode(items[i:]), framework.WithMode(framework.PersistentSequential)),
 			}
 		}
 	}
-	return false, []framework.Op{framework.DeleteOp(path)}
+	return false, true, []framework.Op{framework.DeleteOp(path)}
 }
 
 // rest returns what makes a znode of several items keep those from i on: the

@@ -6,3 +6,6 @@ func (q *queue) Flushing() bool {
 	defer q.mu.Unlock()
 	return q.progress != nil
 }
+
+// Encode returns the data of a znode with one item.
+func Encode(item []byte) []byte { return encode([][]byte{item}) }

@@ -161,7 +161,8 @@ func (q *DistributedIdQueue) Remove(ctx context.Context, id string) (int, error)
 		switch err := q.removeUnlocked(ctx, name); {
 		case err == nil:
 			removed++
-		case !attempt.Overtaken(err):
+		case attempt.Overtaken(err), errors.Is(err, framework.ErrNotEmpty): // a consumer has it
+		default:
 			return removed, wrap("remove", err)
 		}
 	}

@@ -33,10 +33,15 @@ func TestLowerPrioritiesComeFirst(t *testing.T) {
 func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
 	for _, c := range []struct {
 		min  int
+		opts []queues.Option
 		want []string
-	}{{0, []string{"1", "0", "2", "3"}}, {2, []string{"1", "2", "0", "3"}}} {
+	}{
+		{0, nil, []string{"1", "0", "2", "3"}}, {2, nil, []string{"1", "2", "0", "3"}},
+		{0, []queues.Option{withLock}, []string{"1", "0", "2", "3"}}, {2, []queues.Option{withLock}, []string{"1", "2", "0", "3"}},
+	} {
 		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-			q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, queues.WithMinItemsBeforeRefresh(c.min))
+			q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path,
+				append(c.opts, queues.WithMinItemsBeforeRefresh(c.min))...)
 			require.NoError(t, err)
 			for i, item := range []string{"1", "2", "3"} {
 				require.NoError(t, q.Put(withLimit(t), []byte(item), int32(i+1)))
@@ -56,24 +61,28 @@ func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
 
 // A consumer that is alone with a queue reads its list once, and not for each item.
 func TestAConsumerListsWhatOthersHaveChanged(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
-		const items = 100
-		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path)
-		require.NoError(t, err)
-		for i := range items {
-			require.NoError(t, q.Put(withLimit(t), []byte("x"), int32(i)))
-		}
-		var lists int
-		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpGetChildren || r.Op == zkserver.OpGetChildren2 {
-				lists++
-			}
-			return zkserver.Pass
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
+				const items = 100
+				q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, opts...)
+				require.NoError(t, err)
+				for i := range items {
+					require.NoError(t, q.Put(withLimit(t), []byte("x"), int32(i)))
+				}
+				var lists int
+				server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpGetChildren || r.Op == zkserver.OpGetChildren2 {
+						lists++
+					}
+					return zkserver.Pass
+				})
+				awaitItems(t, consumed(t, q), items)
+				synctest.Wait()
+				require.Equal(t, 2, lists, "one with all items, and one that is empty")
+			})
 		})
-		awaitItems(t, consumed(t, q), items)
-		synctest.Wait()
-		require.Equal(t, 2, lists, "one with all items, and one that is empty")
-	})
+	}
 }
 
 // In Curator a failed item loses its priority and goes in front of all others.

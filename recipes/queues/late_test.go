@@ -1,0 +1,101 @@
+package queues_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// A folder that is cleared and used again has items of the same names. A consumer that has
+// had an item all the while leaves them alone, whatever becomes of its own.
+func TestALateConsumerSparesTheItemsOfANewFolder(t *testing.T) {
+	for name, late := range map[string]func(item *queues.Item) (leave bool){
+		"it is consumed":       func(*queues.Item) bool { return false },
+		"it is put back":       func(item *queues.Item) bool { item.Fail(errors.New("no")); return false },
+		"the rest is put back": func(item *queues.Item) bool { return string(item.Data) == "old 2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				operator := zktest.Client(t, server)
+				consumer, producer := newQueue(t, zktest.Client(t, server), withLock), newQueue(t, operator, withLock)
+				require.NoError(t, producer.PutMulti(withLimit(t), []byte("old 1"), []byte("old 2")))
+				cleared := false
+				for item, err := range consumer.Items(withLimit(t)) {
+					require.NoError(t, err)
+					if !cleared {
+						cleared = true
+						require.NoError(t, operator.Delete(withLimit(t), path, framework.DeletingChildrenIfNeeded()))
+						require.NoError(t, producer.PutMulti(withLimit(t), []byte("new 1"), []byte("new 2")))
+					}
+					if string(item.Data) == "new 1" || late(item) {
+						break
+					}
+				}
+				require.Equal(t, []string{"new 1", "new 2"}, awaitItems(t, consumed(t, producer), 2))
+				awaitNames(t, operator, lockPath, 1) // the witness
+			})
+		})
+	}
+}
+
+// An item that another consumer has got, as its lock was deleted by hand, stays locked for that one.
+func TestAConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
+	server := zktest.NewServer(t)
+	operator := zktest.Client(t, server)
+	q := newQueue(t, operator, withLock)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	had := make(chan chan struct{}, 10)
+	consume := func(context.Context, []byte) error {
+		goOn := make(chan struct{})
+		had <- goOn
+		<-goOn
+		return nil
+	}
+	stop := start(t, newQueue(t, zktest.Client(t, server), withLock), consume)
+	first := zktest.Await(t, had, "the first consumer")
+	lock := framework.JoinPath(lockPath, "queue-0000000000")
+	require.NoError(t, operator.Delete(withLimit(t), lock))
+	start(t, newQueue(t, zktest.Client(t, server), withLock), consume)
+	second := zktest.Await(t, had, "the second consumer")
+	close(first)
+	stop()
+	stat, err := operator.Exists(withLimit(t), lock)
+	require.NoError(t, err)
+	require.NotNil(t, stat, "the lock of the second consumer")
+	close(second)
+	awaitNames(t, operator, path, 0)
+}
+
+// A znode that is longer than a reply may be, or that may not be read, costs no other item. When
+// it changes, it is consumed.
+func TestAnItemThatCannotBeReadIsLeftOut(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				operator := zktest.Client(t, server)
+				producer, err := queues.NewDistributedPriorityQueue(operator, path, opts...)
+				require.NoError(t, err)
+				require.NoError(t, producer.Put(withLimit(t), []byte("1"), 1))
+				require.NoError(t, producer.Put(withLimit(t), bytes.Repeat([]byte("x"), 100<<10), 2))
+				require.NoError(t, producer.Put(withLimit(t), []byte("3"), 3))
+				consumer, err := queues.NewDistributedPriorityQueue(
+					zktest.Client(t, server, framework.WithMaxReplySize(10<<10)), path, opts...)
+				require.NoError(t, err)
+				items := consumed(t, consumer)
+				require.Equal(t, []string{"1", "3"}, awaitItems(t, items, 2))
+				long := awaitNames(t, operator, path, 1)[0]
+				require.NoError(t, producer.Put(withLimit(t), []byte("4"), 4))
+				require.Equal(t, []string{"4"}, awaitItems(t, items, 1))
+				require.NoError(t, operator.Set(withLimit(t), framework.JoinPath(path, long), queues.Encode([]byte("2"))))
+				require.Equal(t, []string{"2"}, awaitItems(t, items, 1))
+			})
+		})
+	}
+}
