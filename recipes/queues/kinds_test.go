@@ -36,8 +36,10 @@ func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
 		opts []queues.Option
 		want []string
 	}{
-		{0, nil, []string{"1", "0", "2", "3"}}, {2, nil, []string{"1", "2", "0", "3"}},
-		{0, []queues.Option{withLock}, []string{"1", "0", "2", "3"}}, {2, []queues.Option{withLock}, []string{"1", "2", "0", "3"}},
+		{0, nil, []string{"1", "0", "2", "3"}},
+		{2, nil, []string{"1", "2", "0", "3"}},
+		{0, []queues.Option{withLock}, []string{"1", "0", "2", "3"}},
+		{2, []queues.Option{withLock}, []string{"1", "2", "0", "3"}},
 	} {
 		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 			q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path,
