@@ -25,7 +25,7 @@ func ReadStat(path string, into **Stat, opts ...ExistsOption) Read {
 // StoringErrorIn makes an error about the znode, such as [ErrNoNode], [ErrNoAuth] or
 // [ErrCompression], the result of this read alone: the error is stored in *into, nil for
 // success, and the other reads of the pipeline keep their results. [Retryable] errors still
-// fail the pipeline.
+// fail the pipeline, and so does [ErrTooLarge]: a reply that is too large ends the connection.
 //
 //nolint:gocritic // the place for an error is a pointer to an interface
 func (r Read) StoringErrorIn(into *error) Read {

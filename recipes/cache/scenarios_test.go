@@ -331,19 +331,21 @@ func simulate(t *testing.T, servers string, hurt func(round int)) {
 // randomWrites makes random writes until it is stopped, and returns how many have succeeded.
 func randomWrites(ctx context.Context, client *framework.Framework, seed uint64, stop <-chan struct{}) (written int) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-stop:
 			return written
 		default:
 		}
 		path := names[rng.IntN(len(names))]
+		// No two states have the same data: after an election an equal state is told to no listener.
+		data := fmt.Appendf(nil, "%d.%d", seed, n)
 		var err error
 		switch rng.IntN(4) {
 		case 0, 1:
-			_, err = client.Create(ctx, path, nil)
+			_, err = client.Create(ctx, path, data)
 		case 2:
-			err = client.Set(ctx, path, fmt.Append(nil, rng.IntN(1000)))
+			err = client.Set(ctx, path, data)
 		default:
 			err = client.Delete(ctx, path)
 		}

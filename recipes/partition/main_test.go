@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/seeds"
 	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 		runAsMember(servers)
 		return
 	}
+	seeds.Rapid(100)
 	goleak.VerifyTestMain(zktest.WithSharedServers(m))
 }
 

@@ -47,6 +47,12 @@
 // consumer has it, as far as the client's error policy promises that: see
 // [framework.WithErrorPolicy].
 //
+// While a consumer has a locked item, the item has an ephemeral child. So a consumer needs the
+// permissions to create and delete below the items, and the item cannot be deleted by others.
+//
+// An item that cannot be read, because it is too long, forbidden or damaged, is left out: the log
+// says so once, and the consumer looks at it again when it changes.
+//
 // A failed item is put back in one transaction, with the priority, the time or
 // the id that it has. Of several items in one znode, those that were consumed
 // are not put back, nor do they stay when the loop is left before the others.
