@@ -96,7 +96,8 @@ func (c *CuratorCache) follow(ctx context.Context) {
 
 // Close stops following and empties the storage, except with [DoNotClearOnClose]. It blocks
 // until the goroutines of the cache have ended, and leaves no watch. It does not wait for
-// listeners: they still get the events that came before. Close may be called more than once,
+// listeners: they still get the events that came before. [CuratorCache.Err] tells a closed
+// cache from a tree without znodes. Close may be called more than once,
 // and by listeners. The error is always nil.
 func (c *CuratorCache) Close() error {
 	c.mu.Lock()
@@ -115,6 +116,21 @@ func (c *CuratorCache) Close() error {
 		c.picture.clear()
 	}
 	return nil
+}
+
+// Err returns nil while the cache follows the server, which it may not reach at the moment.
+// Otherwise it returns [ErrNotStarted], [ErrClosed], or why the cache has ended, such as
+// [framework.ErrClosed]. The picture is empty or out of date then.
+func (c *CuratorCache) Err() error {
+	if err := c.running(); err != nil {
+		return err
+	}
+	select {
+	case <-c.done:
+		return c.whyDone()
+	default:
+		return nil
+	}
 }
 
 // Path returns the path that the cache was made with.

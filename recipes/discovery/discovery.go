@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -51,11 +50,6 @@ type leaving struct {
 	sum    uint64 // of its data
 	reason string
 }
-
-// removalTimeout bounds how long Unregister and Close wait for the server to
-// confirm that an instance is gone. After that the removal goes on in the
-// background.
-const removalTimeout = 10 * time.Second
 
 // registration is an instance that is kept at the server.
 type registration[T any] struct {
@@ -210,7 +204,8 @@ func (d *ServiceDiscovery[T]) leaveLocked(path string, entry *registration[T]) *
 	go func() {
 		defer close(r.ended)
 		err := framework.ErrCleanupPending
-		for errors.Is(err, framework.ErrCleanupPending) { // each Close waits a while
+		for errors.Is(err, framework.ErrCleanupPending) { // each Close waits a while, if there is a connection
+			_ = d.client.BlockUntilConnected(context.Background()) // a closed client ends Close too
 			err = entry.node.Close()
 		}
 		r.err = err
@@ -299,9 +294,10 @@ func (d *ServiceDiscovery[T]) kept(instance ServiceInstance[T]) (entry *registra
 // Unregister removes an instance that this discovery has registered. When it
 // returns nil the server has confirmed that the instance is gone: a server
 // that unregisters first, then drains its calls and then closes its port fails
-// no call. It waits for at most ten seconds. Then it returns an error that
-// matches [framework.ErrCleanupPending], and the removal goes on in the
-// background. When the server refuses the removal, the next Unregister tries
+// no call. It waits for at most ten seconds, and no longer than until the client has
+// been without a connection for two seconds, see [nodes.PersistentNode.Close]. Then it
+// returns an error that matches [framework.ErrCleanupPending], and the removal goes on
+// in the background. When the server refuses the removal, the next Unregister tries
 // again. Unregistering an instance that is not registered does nothing.
 func (d *ServiceDiscovery[T]) Unregister(instance ServiceInstance[T]) error {
 	path := d.pathOf(instance.Name, instance.ID)
@@ -313,25 +309,20 @@ func (d *ServiceDiscovery[T]) Unregister(instance ServiceInstance[T]) error {
 	}
 	leaving := d.leaveLocked(path, entry)
 	d.mu.Unlock()
-	if err := removed(leaving); err != nil {
+	if err := entry.removed(leaving); err != nil {
 		return fmt.Errorf("discovery: unregister %s of %s: %w", instance.ID, instance.Name, err)
 	}
 	return nil
 }
 
-// removed waits for the end of removals, for at most removalTimeout.
-func removed(all ...*removal) (err error) {
-	timer := time.NewTimer(removalTimeout)
-	defer timer.Stop()
-	for _, r := range all {
-		select {
-		case <-r.ended:
-			err = errors.Join(err, r.err)
-		case <-timer.C:
-			return errors.Join(err, framework.ErrCleanupPending)
-		}
+// removed waits for the end of the removal of a registration, as long as its node
+// waits in Close.
+func (entry *registration[T]) removed(r *removal) error {
+	if err := entry.node.Close(); errors.Is(err, framework.ErrCleanupPending) {
+		return framework.ErrCleanupPending
 	}
-	return err
+	<-r.ended // it waits for the same
+	return r.err
 }
 
 // Registered returns the error that keeps an instance from being registered at
@@ -351,12 +342,23 @@ func (d *ServiceDiscovery[T]) Registered(instance ServiceInstance[T]) (bool, err
 func (d *ServiceDiscovery[T]) Close() error {
 	d.mu.Lock()
 	d.closed = true
-	var all []*removal
+	results := make(chan error)
+	n := len(d.registered)
 	for path, entry := range d.registered {
-		all = append(all, d.leaveLocked(path, entry))
+		leaving := d.leaveLocked(path, entry)
+		go func() { results <- entry.removed(leaving) }()
 	}
 	d.mu.Unlock()
-	if err := removed(all...); err != nil {
+	var err, pending error
+	for range n {
+		switch one := <-results; {
+		case errors.Is(one, framework.ErrCleanupPending):
+			pending = framework.ErrCleanupPending // once, however many are left
+		default:
+			err = errors.Join(err, one)
+		}
+	}
+	if err = errors.Join(err, pending); err != nil {
 		return fmt.Errorf("discovery: close %s: %w", d.path, err)
 	}
 	return nil

@@ -21,6 +21,10 @@ const latchName = "latch-"
 // the candidate has left. After that the deletion goes on in the background.
 const releaseTimeout = 10 * time.Second
 
+// cutOffTimeout is the same without a connection. An outage has no known end, and the node is
+// deleted in the background.
+const cutOffTimeout = 10 * time.Millisecond
+
 // LeaderLatch is one candidate of an election. From [LeaderLatch.Start] to
 // [LeaderLatch.Close] it stands for election, also before any server can be
 // reached and again after each loss. It shares the election with Curator's
@@ -165,7 +169,11 @@ func (l *LeaderLatch) lead(ctx context.Context, lease *locks.Lease) {
 		// can overtake it.
 		l.end(Change{Term: lease.Token(), Err: why})
 	}
-	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	timeout := releaseTimeout
+	if !l.client.State().IsConnected() {
+		timeout = cutOffTimeout
+	}
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	err := attempt.Guard(l.client, func() error { return lease.Release(release) })
 	if err != nil && !errors.As(err, new(*locks.LostError)) {
@@ -217,7 +225,7 @@ func (l *LeaderLatch) wakeLocked() {
 // leadership ends first, then the next candidate is let in. [WithCloseMode]
 // determines what listeners are told. Close waits until the server has confirmed
 // that the candidate is gone, for at most ten seconds; then it goes on in the
-// background. If the server has not answered the creation of the candidate yet,
+// background. Without a connection it does not wait. If the server has not answered the creation of the candidate yet,
 // Close does not wait: the znode is deleted in the background, about a round
 // trip after the answer. A removal that is not confirmed is logged; the error is
 // always nil. A second Close waits for the first and does nothing else.

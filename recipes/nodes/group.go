@@ -152,7 +152,7 @@ func (g *GroupMember) OnChange(fn func(MemberChange)) *listen.Registration {
 }
 
 // Close leaves the group and stops following it. It waits until the server has
-// confirmed that the member is gone, as [PersistentNode.Close] does.
+// confirmed that the member is gone, and fails, as [PersistentNode.Close] does.
 func (g *GroupMember) Close() error {
 	return errors.Join(g.node.Close(), g.cache.Close())
 }

@@ -27,15 +27,8 @@ type keeper struct {
 func (k *keeper) run(ctx context.Context, stopped chan<- struct{}) {
 	defer close(stopped)
 	defer k.ended()
-	k.keep(ctx)
-	if !k.cfg.stays {
-		k.remove(context.WithoutCancel(ctx))
-	}
-}
-
-// keep keeps the znode until ctx ends or the client is closed.
-func (k *keeper) keep(ctx context.Context) {
 	registration := k.client.OnConnectionState(func(s framework.ConnectionState) {
+		k.noteState()
 		if s.IsConnected() {
 			k.nudge() // what the old server refused the new one may grant
 		}
@@ -44,6 +37,15 @@ func (k *keeper) keep(ctx context.Context) {
 		registration.Remove()
 		<-registration.Done()
 	}()
+	k.noteState()
+	k.keep(ctx)
+	if !k.cfg.stays {
+		k.remove(context.WithoutCancel(ctx))
+	}
+}
+
+// keep keeps the znode until ctx ends or the client is closed.
+func (k *keeper) keep(ctx context.Context) {
 	var pause attempt.Pause
 	for ctx.Err() == nil {
 		switch err := attempt.Guard(k.client, func() error { return k.turn(ctx) }); {

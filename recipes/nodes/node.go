@@ -17,6 +17,10 @@ import (
 // znode is gone. After that the removal goes on in the background.
 const removalTimeout = 10 * time.Second
 
+// outageTimeout bounds how long an outage may have lasted while Close waits. A client
+// that changes servers is connected again before. A longer outage has no known end.
+const outageTimeout = 2 * time.Second
+
 // PersistentNode keeps a znode at the server from [PersistentNode.Start] to
 // [PersistentNode.Close]. When the znode is deleted, or its session ends, it is
 // created again, under the same name and with the newest data. It is Curator's
@@ -44,6 +48,7 @@ type PersistentNode struct {
 	present bool          // the znode stood when the server was last asked
 	created bool          // it has stood once
 	failure error         // of the newest attempt, nil once it has succeeded
+	cutOff  time.Time     // when the connection was lost, zero while there is one
 	changed chan struct{} // closed, and replaced, whenever one of those above changes
 	stop    context.CancelCauseFunc
 	keeper  *keeper
@@ -351,10 +356,12 @@ func (n *PersistentNode) name() string {
 }
 
 // Close stops keeping the znode and deletes it. It waits until the server has
-// confirmed that the znode is gone, for at most ten seconds. Then it returns an
-// error that matches [framework.ErrCleanupPending], and the removal goes on in
-// the background until it succeeds or the client is closed. When the server
-// refuses the removal, Close returns its error, and the next Close tries again.
+// confirmed that the znode is gone, for at most ten seconds, and no longer than until
+// the client has been without a connection for two seconds: during an outage it
+// returns at once. Then its error matches [framework.ErrCleanupPending], and the
+// removal goes on in the background until it succeeds or the client is closed. An
+// ephemeral znode ends with its session at the latest. When the server refuses the removal, Close returns its error, and the next
+// Close tries again.
 func (n *PersistentNode) Close() error {
 	n.mu.Lock()
 	if !n.closed {
@@ -369,19 +376,66 @@ func (n *PersistentNode) Close() error {
 	stop, stopped := n.stop, n.stopped
 	n.mu.Unlock()
 	stop(ErrClosed)
-	timer := time.NewTimer(removalTimeout)
-	defer timer.Stop()
-	select {
-	case <-stopped:
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.left != nil {
-			return fmt.Errorf("nodes: close %s: %w", n.path, n.left)
-		}
+	if n.cfg.stays {
+		<-stopped // no request follows, so the connection does not matter
 		return nil
-	case <-timer.C:
+	}
+	if !n.awaitRemoval(stopped) {
 		return fmt.Errorf("nodes: close %s: %w", n.path, framework.ErrCleanupPending)
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.left != nil {
+		return fmt.Errorf("nodes: close %s: %w", n.path, n.left)
+	}
+	return nil
+}
+
+// awaitRemoval waits for the end of a removal, and reports whether it has seen it.
+func (n *PersistentNode) awaitRemoval(stopped <-chan struct{}) bool {
+	limit := time.After(removalTimeout)
+	for {
+		n.mu.Lock()
+		outage, changed := n.outageLocked(), n.changed
+		n.mu.Unlock()
+		select {
+		case <-stopped:
+			return true
+		default:
+		}
+		select {
+		case <-stopped:
+			return true
+		case <-changed:
+		case <-outage:
+			return false
+		case <-limit:
+			return false
+		}
+	}
+}
+
+// outageLocked returns a channel that receives when an outage has become too long to
+// wait for its end. The caller holds mu.
+func (n *PersistentNode) outageLocked() <-chan time.Time {
+	switch {
+	case n.client.State().IsConnected():
+		n.cutOff = time.Time{}
+		return nil
+	case !errors.Is(n.client.Health().Err, framework.ErrNotConnected):
+		return nil // the client has ended, and so does the removal
+	case n.cutOff.IsZero():
+		n.cutOff = time.Now()
+	}
+	return time.After(outageTimeout - time.Since(n.cutOff))
+}
+
+// noteState notes since when there is no connection.
+func (n *PersistentNode) noteState() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.outageLocked()
+	n.wakeLocked()
 }
 
 // removeAgainLocked begins another removal when the last one was refused. The

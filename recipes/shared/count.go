@@ -64,8 +64,12 @@ func (c *SharedCount) Start(ctx context.Context) error {
 // Close is [SharedValue.Close].
 func (c *SharedCount) Close() { c.value.Close() }
 
+// Err is [SharedValue.Err].
+func (c *SharedCount) Err() error { return c.value.Err() }
+
 // Count returns the newest number that this process knows, 0 before Start. If another
-// program has written other data since, the error matches [ErrCorrupted].
+// program has written other data since, the error matches [ErrCorrupted]. After Close it
+// fails with [ErrClosed].
 func (c *SharedCount) Count() (int32, error) {
 	v, err := c.VersionedCount()
 	return v.Count, err
@@ -73,6 +77,9 @@ func (c *SharedCount) Count() (int32, error) {
 
 // VersionedCount returns the newest number that this process knows; see Count.
 func (c *SharedCount) VersionedCount() (VersionedCount, error) {
+	if err := c.value.usable(false); errors.Is(err, ErrClosed) {
+		return VersionedCount{}, fmt.Errorf("shared: count %s: %w", c.Path(), err)
+	}
 	v := c.value.VersionedValue()
 	if v.Zxid == 0 {
 		return VersionedCount{}, nil

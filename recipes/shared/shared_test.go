@@ -299,3 +299,36 @@ func TestACopyOutlivesAReadThatFails(t *testing.T) {
 		})
 	}
 }
+
+// A closed copy would stay as it is, however old it grows.
+func TestWhatIsClosedSaysSo(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	value, err := shared.NewSharedValue(client, "/value", []byte("seed"))
+	require.NoError(t, err)
+	count, err := shared.NewSharedCount(client, "/count", 7)
+	require.NoError(t, err)
+	for _, one := range []interface {
+		Start(ctx context.Context) error
+		Err() error
+		Close()
+	}{value, count} {
+		require.ErrorIs(t, one.Err(), shared.ErrNotStarted)
+		require.NoError(t, one.Start(t.Context()))
+		require.NoError(t, one.Err())
+		one.Close()
+		require.ErrorIs(t, one.Err(), shared.ErrClosed)
+	}
+	require.Nil(t, value.Value())
+	require.Zero(t, value.VersionedValue())
+	_, err = count.Count()
+	require.ErrorIs(t, err, shared.ErrClosed)
+	_, err = count.VersionedCount()
+	require.ErrorIs(t, err, shared.ErrClosed)
+
+	another, err := shared.NewSharedValue(client, "/value", nil)
+	require.NoError(t, err)
+	require.NoError(t, another.Start(t.Context()))
+	defer another.Close()
+	require.NoError(t, client.Close())
+	require.ErrorIs(t, another.Err(), framework.ErrClosed)
+}

@@ -225,7 +225,7 @@ func (v *SharedValue) learnOwn(ctx context.Context, data []byte, stat *framework
 }
 
 // Close stops following the znode, and does not delete it. It blocks until its goroutine has
-// ended. A second Close does nothing.
+// ended. The value is unknown from then on, see [SharedValue.Err]. A second Close does nothing.
 func (v *SharedValue) Close() {
 	v.mu.Lock()
 	v.closed = true
@@ -238,14 +238,30 @@ func (v *SharedValue) Close() {
 }
 
 // Value returns a copy of the newest value that this process knows, nil before
-// Start. It sends nothing.
+// Start and after Close. It sends nothing.
 func (v *SharedValue) Value() []byte { return slices.Clone(v.VersionedValue().Value) }
 
-// VersionedValue returns the newest value that this process knows.
+// VersionedValue returns the newest value that this process knows, the zero value before
+// Start and after Close.
 func (v *SharedValue) VersionedValue() VersionedValue {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.closed {
+		return VersionedValue{} // it would stay the same, however old it grows
+	}
 	return v.current
+}
+
+// Err returns nil while the value is followed, otherwise why it is not: [ErrNotStarted],
+// [ErrClosed], or an error that matches [framework.ErrClosed] once the client is closed.
+func (v *SharedValue) Err() error {
+	if err := v.usable(false); err != nil {
+		return err
+	}
+	if err := v.client.Health().Err; errors.Is(err, framework.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // OnChange calls fn with each newer value that this process learns of, in their order, on a

@@ -1,6 +1,7 @@
 package typed
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 
@@ -12,7 +13,9 @@ var errNilCache = fmt.Errorf("%w: cache nil, expected a *cache.CuratorCache", fr
 
 // Cached returns the value in the picture of a cache, and the Stat it was read with. It sends
 // nothing, and does not block. It fails with [framework.ErrNoNode] when the picture does not have
-// the znode, and with [ErrCodec]. The picture may lag behind: see [cache.CuratorCache.Fresh].
+// the znode, or with [cache.ErrClosed] if the cache is closed by then, and with [ErrCodec]. The
+// picture may lag behind: see [cache.CuratorCache.Fresh]. One that [cache.DoNotClearOnClose] has
+// kept stays as it is.
 func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
 	var none T
 	if c == nil {
@@ -20,7 +23,11 @@ func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
 	}
 	data, found := c.Get(n.path)
 	if !found {
-		return none, framework.Stat{}, fmt.Errorf("typed: %s in the cache of %s: %w", n.path, c.Path(), framework.ErrNoNode)
+		reason := framework.ErrNoNode
+		if err := c.Err(); errors.Is(err, cache.ErrClosed) { // asked after Get: Close may empty the picture in between
+			reason = err
+		}
+		return none, framework.Stat{}, fmt.Errorf("typed: %s in the cache of %s: %w", n.path, c.Path(), reason)
 	}
 	value, err := n.codec.Decode(data.Data)
 	if err != nil {
@@ -31,11 +38,16 @@ func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
 
 // Cached iterates over the znodes of the folder in the picture of a cache, in no particular
 // order. It takes the picture when the loop begins. The error is [ErrCodec] for a
-// znode whose data the codec does not understand; the loop may go on. Cached sends nothing.
+// znode whose data the codec does not understand; the loop may go on. When the cache is closed
+// and its picture empty, the only error is [cache.ErrClosed]. Cached sends nothing.
 func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], error] {
 	return func(yield func(*CachedNode[T], error) bool) {
 		if c == nil {
 			yield(nil, fmt.Errorf("typed: %w", errNilCache))
+			return
+		}
+		if err := c.Err(); errors.Is(err, cache.ErrClosed) && c.Size() == 0 {
+			yield(nil, fmt.Errorf("typed: the cache of %s: %w", c.Path(), err))
 			return
 		}
 		for path, data := range c.Stream() {

@@ -122,7 +122,7 @@ func TestCached(t *testing.T) {
 		missing, err := folder.Node("search", "3")
 		require.NoError(t, err)
 		_, _, err = missing.Cached(c)
-		require.ErrorIs(t, err, framework.ErrNoNode)
+		require.ErrorIs(t, err, cache.ErrClosed)
 		broken, err := folder.Node("search", "broken")
 		require.NoError(t, err)
 		_, _, err = broken.Cached(c)
@@ -140,6 +140,41 @@ func TestCached(t *testing.T) {
 		}
 		require.Equal(t, map[string]int{"/services/search/1": 0, "/services/search/2": 1}, hits)
 	})
+}
+
+// A closed cache has no znodes, which says nothing about the server.
+func TestCachedOfAClosedCache(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	folder, err := typed.NewFolder(client, "/services/{id}", typed.JSON[service]())
+	require.NoError(t, err)
+	node, err := folder.Node("1")
+	require.NoError(t, err)
+	_, err = node.Create(t.Context(), service{"a:80", 1}, framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	missing, err := folder.Node("2")
+	require.NoError(t, err)
+	c, err := cache.NewCuratorCache(client, "/services")
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Err(), cache.ErrNotStarted)
+	require.NoError(t, c.Start())
+	require.NoError(t, c.Fresh(t.Context()))
+	require.NoError(t, c.Err())
+	_, _, err = missing.Cached(c)
+	require.ErrorIs(t, err, framework.ErrNoNode)
+
+	require.NoError(t, c.Close())
+
+	require.ErrorIs(t, c.Err(), cache.ErrClosed)
+	_, _, err = node.Cached(c)
+	require.ErrorIs(t, err, cache.ErrClosed)
+	require.NotErrorIs(t, err, framework.ErrNoNode)
+	said := 0
+	for cached, err := range folder.Cached(c) {
+		require.Nil(t, cached)
+		require.ErrorIs(t, err, cache.ErrClosed)
+		said++
+	}
+	require.Equal(t, 1, said)
 }
 
 func TestBadInput(t *testing.T) {
