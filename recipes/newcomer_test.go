@@ -331,9 +331,7 @@ var newcomers = []newcomer{
 		require.NoError(t, err)
 		closing(t, g)
 		require.NoError(t, g.Start())
-		return func(ctx context.Context) error {
-			return g.WaitFor(ctx, func(members map[string][]byte) bool { return len(members) == 1 })
-		}
+		return g.WaitUntilJoined // a member is among its Members before it has joined
 	}},
 	{"queues.NewDistributedQueue", consuming(func(c *framework.Framework) (func(context.Context, func(context.Context, []byte) error) error, func(context.Context) error, error) {
 		q, err := queues.NewDistributedQueue(c, "/queue")
