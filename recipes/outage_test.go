@@ -134,7 +134,7 @@ func running(t *testing.T, holds <-chan struct{}, run func(context.Context) erro
 	<-holds
 	return func() error {
 		stop()
-		<-ended
+		require.Error(t, <-ended, "it was stopped")
 		return nil
 	}
 }
