@@ -3,6 +3,7 @@ package framework
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -66,15 +67,32 @@ func (p GzipCompressionProvider) Decompress(_ string, compressed []byte) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w", err)
 	}
-	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	data := bytes.NewBuffer(make([]byte, 0, sizeHint(compressed, limit)))
+	_, err = data.ReadFrom(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("gzip: %w", err)
-	case len(data) > limit:
+	case data.Len() > limit:
 		return nil, fmt.Errorf("gzip: more than %d bytes", limit)
 	default:
-		return data, nil
+		return data.Bytes(), nil
 	}
+}
+
+// sizeHint returns how much memory to begin with. The trailer of a stream says how long its
+// content is, modulo 2^32. A wrong trailer costs no more than content of the limit would, or
+// than the compressed form can expand to.
+func sizeHint(compressed []byte, limit int) int {
+	const (
+		trailer      = 4    // bytes, the last ones
+		maxExpansion = 1032 // of deflate
+	)
+	if len(compressed) < trailer {
+		return 0
+	}
+	said := int64(binary.LittleEndian.Uint32(compressed[len(compressed)-trailer:]))
+	// ReadFrom wants room for the end of the stream.
+	return int(min(said, int64(limit), maxExpansion*int64(len(compressed)))) + bytes.MinRead
 }
 
 // WithCompressionProvider sets the provider that [Compressed] and [Decompressed] use.

@@ -160,3 +160,23 @@ func TestAFailedDecompressionLeavesNoWatch(t *testing.T) {
 	require.Same(t, before, watch)
 	require.Zero(t, f.WatchedPaths())
 }
+
+// Data that was read as it is stored can be decompressed later.
+func TestDecompress(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t))
+	_, err := f.Create(t.Context(), "/node", []byte("text"), framework.Compressed())
+	require.NoError(t, err)
+	stored, err := f.Get(t.Context(), "/node")
+	require.NoError(t, err)
+	require.NotEqual(t, "text", string(stored))
+
+	data, err := f.Decompress("/node", stored)
+
+	require.NoError(t, err)
+	require.Equal(t, "text", string(data))
+	data, err = f.Decompress("/node", nil)
+	require.NoError(t, err)
+	require.Nil(t, data)
+	_, err = f.Decompress("/node", []byte("text"))
+	require.ErrorIs(t, err, framework.ErrCompression)
+}

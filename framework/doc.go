@@ -33,6 +33,10 @@
 // [WithEnsembleTracker] makes the client follow the configuration that the servers keep in
 // /zookeeper/config, as [Framework.Reconfig] changes it.
 //
+// Servers that come back empty, or from a backup, number their transactions again. Recipes and
+// [Framework.Follow] then take what they read for new. Code that compares numbers of Stats, such
+// as versions, asks [Framework.History] whether they can be compared.
+//
 // # Create, read, change, delete
 //
 // Every verb takes a context, its arguments, and then options named after Curator's builder
@@ -112,6 +116,8 @@
 // package recipes/cache.
 //
 // # Many paths
+//
+// [Framework.ChildrenData] reads the children of a znode with their data and Stats.
 //
 // [Framework.Bulk] runs many operations, a bounded number at a time, and returns a result and
 // an error for each:
@@ -383,6 +389,7 @@
 //	ZKPaths.getSortedChildren                   Framework.Children and slices.Sort
 //	PathUtils.validatePath                      ValidatePath
 //	ProtectedUtils.isProtectedZNode             IsProtectedName
+//	none                                        Framework.History
 //	KillSession (curator-test)                  package zktest, KillSession
 //
 // Curator's schemas, rules for what may be at which path, are left out: they bind only the

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,9 @@ type Node struct {
 	Path string
 	Data []byte
 	Stat *Stat // nil when there is no znode
+
+	// History is [Framework.History] at the time of the read.
+	History int64
 }
 
 // Exists reports whether there was a znode.
@@ -26,6 +30,9 @@ type Folder struct {
 	Path  string
 	Names []string // sorted
 	Stat  *Stat    // of the znode; nil when there is none
+
+	// History is [Framework.History] at the time of the read.
+	History int64
 }
 
 // Exists reports whether there was a znode.
@@ -50,8 +57,10 @@ func (DecompressedOption) applyFollow(c *followConfig) error { c.decompressed = 
 //		apply(node.Data)
 //	}
 //
-// The states come in the server's order, and no state comes twice. A slow loop gets the
-// newest state next, and skips the states in between. The loop must not change the data.
+// The states come in the server's order, and no state comes twice: if the servers may have
+// begun again meanwhile, a state is the same only with the same data and the same Stat; see
+// [Framework.History]. A slow loop gets the newest state next, and skips the states in between.
+// The loop must not change the data.
 //
 // An error comes with the last known state, which may be out of date. After a [Retryable]
 // error, or [ErrCompression], the sequence continues: the next pair without an error is
@@ -70,7 +79,7 @@ func (f *Framework) Follow(ctx context.Context, path string, opts ...FollowOptio
 			yield(Node{Path: path}, followError(path, err))
 			return
 		}
-		follow(ctx, f, path, yield, Node{Path: path}, func(ctx context.Context, into **Watch) (Node, revision, error) {
+		follow(ctx, f, path, yield, Node{Path: path}, isSameNode, func(ctx context.Context, into **Watch) (Node, revision, error) {
 			return f.readNode(ctx, path, cfg, into)
 		})
 	}
@@ -80,7 +89,7 @@ func (f *Framework) Follow(ctx context.Context, path string, opts ...FollowOptio
 // contract of [Framework.Follow].
 func (f *Framework) FollowChildren(ctx context.Context, path string) iter.Seq2[Folder, error] {
 	return func(yield func(Folder, error) bool) {
-		follow(ctx, f, path, yield, Folder{Path: path}, func(ctx context.Context, into **Watch) (Folder, revision, error) {
+		follow(ctx, f, path, yield, Folder{Path: path}, isSameFolder, func(ctx context.Context, into **Watch) (Folder, revision, error) {
 			return f.readFolder(ctx, path, into)
 		})
 	}
@@ -93,15 +102,24 @@ func followError(path string, err error) error {
 	return fmt.Errorf("framework: follow %s: %w", path, err)
 }
 
-// revision distinguishes two states of one path: it is the znode's incarnation and the
-// transaction that changed it last. A version is not enough, because it starts again when a
-// znode is deleted and recreated. The zero revision means that there is no znode.
-type revision struct{ czxid, zxid int64 }
+// revision distinguishes two states of one path within one history: it is the znode's
+// incarnation and the transaction that changed it last. A version is not enough, because it
+// starts again when a znode is deleted and recreated. No znode has zeros.
+type revision struct{ history, czxid, zxid int64 }
+
+// isSameNode reports whether two states of different histories are the same.
+func isSameNode(a, b Node) bool { return bytes.Equal(a.Data, b.Data) && isSameStat(a.Stat, b.Stat) }
+
+func isSameFolder(a, b Folder) bool {
+	return slices.Equal(a.Names, b.Names) && isSameStat(a.Stat, b.Stat)
+}
+
+func isSameStat(a, b *Stat) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // readNode reads the data of a znode. When into is not nil it sets a one-shot watch first,
 // which also sees the creation of a znode that is not there.
 func (f *Framework) readNode(ctx context.Context, path string, cfg followConfig, into **Watch) (Node, revision, error) {
-	node := Node{Path: path}
+	node := Node{Path: path, History: f.History()}
 	var stat Stat
 	var absent bool
 	opts := []GetOption{StoringStatIn(&stat), StoringAbsenceIn(&absent)}
@@ -123,16 +141,17 @@ func (f *Framework) readNode(ctx context.Context, path string, cfg followConfig,
 		return Node{Path: path}, revision{}, err
 	}
 	if absent {
-		return node, revision{}, nil
+		return node, revision{history: node.History}, nil
 	}
 	node.Stat = &stat
-	return node, revision{stat.Czxid, stat.Mzxid}, err
+	return node, revision{node.History, stat.Czxid, stat.Mzxid}, err
 }
 
 // readFolder reads the names of a znode's children. When into is not nil it sets a one-shot
 // watch.
 func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (Folder, revision, error) {
-	folder := Folder{Path: path}
+	folder := Folder{Path: path, History: f.History()}
+	none := revision{history: folder.History}
 	var stat Stat
 	opts := []ChildrenOption{StoringStatIn(&stat)}
 	if into != nil {
@@ -143,14 +162,14 @@ func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (
 		if err == nil {
 			slices.Sort(names)
 			folder.Names, folder.Stat = names, &stat
-			return folder, revision{stat.Czxid, stat.Pzxid}, nil
+			return folder, revision{folder.History, stat.Czxid, stat.Pzxid}, nil
 		}
 		if !errors.Is(err, ErrNoNode) || into == nil {
-			return folder, revision{}, ignoring(err, ErrNoNode)
+			return folder, none, ignoring(err, ErrNoNode)
 		}
 		there, err := f.Exists(ctx, path, Watched(into))
 		if err != nil || there == nil {
-			return folder, revision{}, err
+			return folder, none, err
 		}
 		(*into).Cancel() // the znode was created in between: watch its children instead
 		*into = nil
@@ -162,7 +181,7 @@ const followPause = time.Second
 
 // follow is the loop of Follow and FollowChildren: read, yield what is new, wait.
 func follow[T any](ctx context.Context, f *Framework, path string, yield func(T, error) bool,
-	last T, read func(context.Context, **Watch) (T, revision, error),
+	last T, isSame func(a, b T) bool, read func(context.Context, **Watch) (T, revision, error),
 ) {
 	if ctx == nil {
 		yield(last, followError(path, errNilContext))
@@ -172,6 +191,7 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 	defer w.release()
 	var (
 		known    bool
+		readable bool // the known state is last
 		at       revision
 		doubtful bool // an error was yielded, so that the next state is news
 	)
@@ -181,19 +201,24 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 		case ctx.Err() != nil:
 			yield(last, followError(path, interrupted(ctx)))
 			return
+		case (err == nil || errors.Is(err, ErrCompression)) && f.History() != now.history:
+			// The reply may be of either history: read again.
 		case err == nil || errors.Is(err, ErrCompression):
 			// After an error even an unchanged state is news: it says that the error is over.
 			isNews := !known || doubtful || now != at
+			if isNews && readable && err == nil && now.history != at.history {
+				isNews = !isSame(state, last) // their numbers say nothing
+			}
 			if err == nil {
 				last = state
 			}
-			known, at, doubtful = true, now, false
+			known, readable, at, doubtful = true, err == nil, now, false
 			if isNews && !yield(last, followError(path, err)) {
 				return
 			}
 			w.wait(ctx, nil)
 		default:
-			doubtful = true
+			doubtful, readable = true, false
 			// The loop decides first; only then does an error end the sequence.
 			if !yield(last, followError(path, err)) || !Retryable(err) {
 				return

@@ -67,6 +67,10 @@ var hardshipCalls = []hardship.Call{
 		_, err := f.Children(ctx, path)
 		return err
 	}),
+	verbRow("ChildrenData", 2, func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.ChildrenData(ctx, path, nil)
+		return err
+	}),
 	verbRow("AllChildrenNumber", 1, func(ctx context.Context, f *framework.Framework, path string) error {
 		_, err := f.AllChildrenNumber(ctx, path)
 		return err

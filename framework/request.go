@@ -48,6 +48,8 @@ type call struct {
 	path string // as the caller named it
 	body []byte
 	common
+	maxReply int // above the client's limit, 0 for that
+
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
 	// newer is a request of ZooKeeper 3.6: a server that does not know it is remembered.
@@ -127,6 +129,7 @@ func (r *requests) sendAll(ctx context.Context, calls []*call) error {
 		}
 		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
 		sent[i].Joinable = c.isJoinable()
+		sent[i].MaxReply = c.maxReply
 		if session := cmp.Or(c.session, bound); session != nil {
 			sent[i].Session = session.ID()
 		}
@@ -263,7 +266,11 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 	if ctx.Err() != nil {
 		return interrupted(ctx) // even if there is a connection: nothing is sent for it
 	}
-	session = cmp.Or(session, r.scopeOf(ctx).boundTo())
+	bound := r.scopeOf(ctx).boundTo()
+	if err := bound.over(); err != nil {
+		return err
+	}
+	session = cmp.Or(session, bound)
 	if err := session.over(); err != nil {
 		return err // although a session of that id may live on
 	}

@@ -117,7 +117,8 @@ func (r *requests) try(ctx context.Context, p *plan) error {
 func (r *requests) retry(ctx context.Context, p *plan) error {
 	scope := r.scopeOf(ctx)
 	run := retry.Begin(r.policyFor(scope, p.retry))
-	if p.session != nil {
+	// A surrounding call that is bound to another session has ended with it.
+	if outer := scope.boundTo(); p.session != nil && p.session != outer && outer.over() == nil {
 		// Also for the calls that an attempt makes, such as those for parents.
 		ctx, scope = r.inSession(ctx, scope, p.session, false)
 	}

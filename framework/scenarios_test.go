@@ -186,7 +186,7 @@ import (
 //     Test: recipes/locks.TestARequestBeforeTheWatchIsNotMissed
 //   - A node is deleted and created again with the same version while a cache is cut
 //     off.
-//     None: there are no caches yet.
+//     Test: recipes/cache.TestCuratorCacheEdges_testReconnectConsistency
 func TestScenarios(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "scenarios_test.go", nil, parser.ParseComments)
 	require.NoError(t, err)

@@ -168,6 +168,28 @@ func TestBulkWithAReplyThatIsTooLarge(t *testing.T) {
 	require.NoError(t, results[2].Err)
 }
 
+// One read may accept more than the client does.
+func TestWithReplyLimit(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server, framework.WithMaxReplySize(2000))
+	ops := make([]framework.BulkOp, 500)
+	for i := range ops {
+		ops[i] = framework.BulkCreate(fmt.Sprintf("/long/%d", i), nil, framework.CreatingParentsIfNeeded())
+	}
+	_, err := f.Bulk(t.Context(), ops)
+	require.NoError(t, err)
+	_, err = f.Children(t.Context(), "/long")
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+	_, err = f.Children(t.Context(), "/long", framework.WithReplyLimit(3000))
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+	require.ErrorContains(t, err, "at most 3000 are accepted")
+	names, err := f.Children(t.Context(), "/long", framework.WithReplyLimit(5000))
+	require.NoError(t, err)
+	require.Len(t, names, len(ops))
+	_, err = f.Children(t.Context(), "/long", framework.WithReplyLimit(0))
+	require.ErrorContains(t, err, "reply limit 0, expected 1 byte or more")
+}
+
 func TestBulkRefusesBadInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)

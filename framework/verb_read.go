@@ -25,6 +25,7 @@ type readConfig struct {
 	absent  *bool
 
 	decompressed bool
+	maxReply     int // of this read, 0 for the client's limit
 
 	parents   bool // create the parents of a missing znode
 	parentsAs CreateMode
@@ -56,6 +57,22 @@ func (o AbsentOption) applyGet(c *readConfig) error {
 		return errNilAbsent
 	}
 	c.absent = o.absent
+	return nil
+}
+
+// ReplyLimitOption is returned by [WithReplyLimit].
+type ReplyLimitOption int
+
+// WithReplyLimit accepts a list of up to n bytes from this read, even if the client's limit
+// is lower, see [WithMaxReplySize]. It is for the occasional list of very many children: a
+// name takes 4 bytes and its length. The list takes memory only as it comes.
+func WithReplyLimit(n int) ReplyLimitOption { return ReplyLimitOption(n) }
+
+func (o ReplyLimitOption) applyChildren(c *readConfig) error {
+	if o < 1 {
+		return fmt.Errorf("reply limit %d, expected 1 byte or more", o)
+	}
+	c.maxReply = int(o)
 	return nil
 }
 
@@ -204,6 +221,7 @@ func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
 		if err != nil {
 			return nil, err
 		}
+		c.maxReply = cfg.maxReply
 		c.decode = func(d *wire.Decoder) error {
 			names := d.Strings()
 			stat := d.Stat()

@@ -49,6 +49,8 @@
 // slower than its Notify calls therefore uses more and more memory, and a listener that blocks forever keeps all later values until
 // it is removed. A value is released once it has been delivered to all listeners, or discarded by their removal.
 //
+// The exception is a Set made with [Latest], whose queues hold one value: the newest.
+//
 // All listeners receive the same value. If it holds pointers, slices or maps, no listener may change what they refer to.
 //
 // # The end of a listener

@@ -12,13 +12,14 @@ import (
 type listener[T any] struct {
 	fn      func(T)
 	handler PanicHandler
+	latest  bool
 	done    chan struct{} // closed when removed and no longer busy
 	index   int           // place in Set.listeners, below zero when removed; guarded by Set.mu
 
 	mu      sync.Mutex // guards what follows; taken after Set.mu; never held during a call of fn
 	queue   []T
 	pushed  uint64 // values ever queued
-	taken   uint64 // values ever handed to fn
+	taken   uint64 // values ever handed to fn, or replaced
 	flushes []flush
 	busy    bool // a goroutine is in deliver
 	removed bool
@@ -34,6 +35,9 @@ type flush struct {
 func (l *listener[T]) push(v T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.latest {
+		l.queue = l.queue[:0]
+	}
 	l.queue = append(l.queue, v)
 	l.pushed++
 	if !l.busy {
@@ -89,7 +93,7 @@ func (l *listener[T]) take() (v T, ok bool) {
 	if len(l.queue) == 0 {
 		l.queue = nil
 	}
-	l.taken++
+	l.taken = l.pushed - uint64(len(l.queue)) // with Latest, what was replaced counts too
 	return v, true
 }
 

@@ -15,7 +15,10 @@ type PanicHandler func(recovered any, stack []byte)
 // Option sets up a [Set] made by [New].
 type Option interface{ apply(*settings) }
 
-type settings struct{ handler PanicHandler }
+type settings struct {
+	handler PanicHandler
+	latest  bool
+}
 
 type optionFunc func(*settings)
 
@@ -25,6 +28,13 @@ func (f optionFunc) apply(s *settings) { f(s) }
 // through slog.Default, as it is at that moment, at level Error with the attributes "of", which is "listener", "panic" and "stack".
 func OnPanic(handler PanicHandler) Option {
 	return optionFunc(func(s *settings) { s.handler = handler })
+}
+
+// Latest makes a value replace the one that still waits in a listener's queue. A listener that is slower than the Notify calls gets the
+// newest value after each call, and misses older ones. It suits values that are whole states, such as a list of all members. For
+// [Set.Flush] a replaced value is delivered when its replacement is.
+func Latest() Option {
+	return optionFunc(func(s *settings) { s.latest = true })
 }
 
 // report passes the panic of a listener to handler, to slog when there is no handler or it panics, and to standard error

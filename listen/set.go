@@ -12,6 +12,7 @@ import (
 // not be copied after first use.
 type Set[T any] struct {
 	handler PanicHandler // nil for the default
+	latest  bool         // a queue has the newest value only
 
 	// mu orders the calls of Notify, Add and Remove. It is taken before the mu of a listener and never held during a call of a listener.
 	mu        sync.Mutex
@@ -27,7 +28,7 @@ func New[T any](opts ...Option) *Set[T] {
 		}
 		opt.apply(&s)
 	}
-	return &Set[T]{handler: s.handler}
+	return &Set[T]{handler: s.handler, latest: s.latest}
 }
 
 // Add makes fn a listener: it will be called with the value of every Notify that comes later, until the returned registration is
@@ -37,7 +38,7 @@ func (s *Set[T]) Add(fn func(T)) *Registration {
 	if fn == nil {
 		panic(fmt.Sprintf("listen: Add of a nil listener, expected a %T", fn))
 	}
-	l := &listener[T]{fn: fn, handler: s.handler, done: make(chan struct{})}
+	l := &listener[T]{fn: fn, handler: s.handler, latest: s.latest, done: make(chan struct{})}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +48,7 @@ func (s *Set[T]) Add(fn func(T)) *Registration {
 }
 
 // Notify queues v for every listener of the set and returns. It never blocks on a listener, calls none on the goroutine of
-// the caller, and drops nothing. Its cost grows with the number of listeners. Without listeners it does nothing: v is not kept for
+// the caller, and drops nothing without [Latest]. Its cost grows with the number of listeners. Without listeners it does nothing: v is not kept for
 // listeners that are added later.
 func (s *Set[T]) Notify(v T) {
 	s.mu.Lock()

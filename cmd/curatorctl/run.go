@@ -250,8 +250,17 @@ func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) erro
 	if err != nil && !began {
 		return u.notAcquired(ctx, c, err)
 	}
+	if err == nil && began {
+		// A purge in the background would end with this process. The log has its failure.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTime)
+		defer cancel()
+		_ = once.Purge(ctx)
+	}
 	return err
 }
+
+// purgeTime bounds how long the command goes on to delete old markers.
+const purgeTime = 10 * time.Second
 
 // waiting bounds the wait for a lock, and ends it at a signal.
 type waiting struct {

@@ -11,7 +11,8 @@ import (
 // CachedAtomicLong hands out numbers that no other process gets, from blocks
 // that it takes from a counter with one write each. Numbers rise within one
 // CachedAtomicLong, but not across several, and a block that a process has not
-// used up is lost with it. It is Curator's class of that name.
+// used up is lost with it. Numbers come again if the servers are restored from a
+// backup. It is Curator's class of that name.
 //
 // It is safe for concurrent use.
 type CachedAtomicLong struct{ cached[int64] }

@@ -193,6 +193,7 @@ func (v *DistributedAtomicValue) promoted(ctx context.Context, next next, tries 
 	lockErr := v.cfg.lock.Do(ctx, func(ctx context.Context) error {
 		held = true
 		value, err = v.tries(ctx, next, tries, false)
+		v.written.Store(nil) // the next change must read, and so see those that wait for the lock
 		return err
 	})
 	if !held {
@@ -221,7 +222,7 @@ func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *in
 			return Value[[]byte]{}, errPromote
 		}
 		*tries++
-		value, err := v.try(ctx, next)
+		value, err := v.try(ctx, next, promote)
 		if !errors.Is(err, errCollision) {
 			v.pause.Store(int64(pause - pause/8)) // contention may have ended
 			return value, err
@@ -240,19 +241,26 @@ func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *in
 // errCollision ends a try that was overtaken by another process.
 var errCollision = errors.New("other processes were faster each time")
 
-// try computes and writes once, from the value that it has just written or that it reads.
-func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Value[[]byte], err error) {
-	if last := v.written.Swap(nil); last.mayBeFollowed() {
+// try computes and writes once, from the value that it has just written or that it reads. If
+// promote is true, it ends with errPromote where other changes wait for the lock.
+func (v *DistributedAtomicValue) try(ctx context.Context, next next, promote bool) (value Value[[]byte], err error) {
+	session := v.cfg.client.Session()
+	if last := v.written.Swap(nil); last.mayBeFollowed(session) {
 		value.Pre = last.data
 		// If next refuses this value, or another process was faster, the value that is read decides.
 		if value.Post, err = next(value.Pre, true); err == nil {
-			if err = v.replace(ctx, value.Post, last.version, last.inARow+1); !errors.Is(err, errCollision) {
+			if err = v.replace(ctx, value.Post, last.version, session, last.inARow+1); !errors.Is(err, errCollision) {
 				return value, err
 			}
 		}
 	}
 	var stat *framework.Stat
-	if value.Pre, stat, err = v.read(ctx); err != nil {
+	if promote {
+		value.Pre, stat, err = v.readUnlessQueued(ctx)
+	} else {
+		value.Pre, stat, err = v.read(ctx)
+	}
+	if err != nil {
 		return value, err
 	}
 	if value.Post, err = next(value.Pre, stat != nil); err != nil {
@@ -261,23 +269,24 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next) (value Valu
 	if stat == nil {
 		return value, collision(v.create(ctx, value.Post))
 	}
-	return value, v.replace(ctx, value.Post, stat.Version, 1)
+	return value, v.replace(ctx, value.Post, stat.Version, session, 1)
 }
 
-// replace writes data on condition of the version, and keeps it for the change that may follow.
-func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, inARow int) error {
+// replace writes data on condition of the version, which is known from the session, and keeps it
+// for the change that may follow.
+func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, session *framework.Session, inARow int) error {
 	sent := time.Now()
-	if err := v.set(ctx, data, version); err != nil {
+	if err := v.set(ctx, data, version, session); err != nil {
 		return collision(err)
 	}
 	now := time.Now()
-	v.written.Store(&written{data: bytes.Clone(data), version: version + 1, inARow: inARow, at: now, took: now.Sub(sent)})
+	v.written.Store(&written{data: bytes.Clone(data), version: version + 1, session: session, inARow: inARow, at: now, took: now.Sub(sent)})
 	return nil
 }
 
 // collision returns the error of a conditional write, errCollision if it was overtaken.
 func collision(err error) error {
-	if attempt.Overtaken(err) {
+	if attempt.Overtaken(err) || attempt.NotSent(err) {
 		return errCollision
 	}
 	return err
@@ -293,13 +302,38 @@ func (v *DistributedAtomicValue) read(ctx context.Context) ([]byte, *framework.S
 	return data, &stat, err
 }
 
+// readUnlessQueued reads the value together with the queue of the lock, and returns errPromote
+// if there is one. Those that are in the queue have been overtaken often: a change that went
+// past them would be faster again, and they would wait without end.
+func (v *DistributedAtomicValue) readUnlessQueued(ctx context.Context) ([]byte, *framework.Stat, error) {
+	var (
+		stat   framework.Stat
+		queue  *framework.Stat
+		data   []byte
+		absent bool
+	)
+	err := v.cfg.client.Pipeline(ctx,
+		framework.ReadData(v.path, &data, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&absent)),
+		framework.ReadStat(v.cfg.lock.Path(), &queue))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case queue != nil && queue.NumChildren > 0:
+		return nil, nil, errPromote
+	case absent:
+		return nil, nil, nil
+	default:
+		return data, &stat, nil
+	}
+}
+
 // set writes on condition of the version.
-func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version int32) error {
+func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version int32, session *framework.Session) error {
 	if version == -1 {
 		return errVersionExhausted // -1 would be no condition at all
 	}
 	return attempt.Conditional(func() error {
-		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version))
+		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version), attempt.InSession(v.cfg.client, session))
 	})
 }
 

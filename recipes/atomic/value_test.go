@@ -3,7 +3,11 @@ package atomic_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -165,4 +169,36 @@ func TestAForcedCreationInDoubtIsReported(t *testing.T) {
 	close(release)
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, framework.OutcomeUnknown(err), "%v", err)
+}
+
+// Once a client has joined the queue of the lock, the others join it too instead of being
+// faster again and again. Each request takes a millisecond.
+func TestPromotionIsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, length = 64, 8 * time.Second
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		server.Intercept(func(zkserver.Request) zkserver.Fault { return zkserver.Delay(time.Millisecond) })
+		counts := make([]int, clients)
+		ctx, cancel := context.WithTimeout(t.Context(), length)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range counts {
+			long := newLong(t, zktest.Client(t, server), atomic.WithPromotedToLock("/values/lock", 3))
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := long.Increment(ctx); err == nil {
+						counts[i]++
+					}
+				}
+			})
+		}
+		wg.Wait()
+		sum := 0
+		for _, n := range counts {
+			sum += n
+		}
+		t.Logf("least %d, most %d, mean %d", slices.Min(counts), slices.Max(counts), sum/clients)
+		require.GreaterOrEqual(t, sum/clients, 10)
+		require.GreaterOrEqual(t, 3*slices.Min(counts), sum/clients, "%v", counts)
+	})
 }

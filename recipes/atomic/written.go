@@ -1,13 +1,18 @@
 package atomic
 
-import "time"
+import (
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
 
 // written is what a change has left in the znode. The next change may begin with it instead of a
 // read: its write, too, succeeds only if the znode has still this version.
 type written struct {
 	data    []byte
 	version int32
-	inARow  int // changes made since the last read
+	session *framework.Session // of the write
+	inARow  int                // changes made since the last read
 	at      time.Time
 	took    time.Duration
 }
@@ -17,10 +22,10 @@ type written struct {
 // mostly come too late.
 const maxInARow = 8
 
-// mayBeFollowed reports whether a change may begin with what was written. It may for as long
+// mayBeFollowed reports whether a change in this session may begin with what was written. It may for as long
 // as the write took. A znode that is deleted and created again can come to a version that it
 // had before, with other data; this leaves no more time for that than there is between the read
 // and the write of a change.
-func (w *written) mayBeFollowed() bool {
-	return w != nil && w.inARow < maxInARow && time.Since(w.at) <= w.took
+func (w *written) mayBeFollowed(session *framework.Session) bool {
+	return w != nil && w.session == session && w.inARow < maxInARow && time.Since(w.at) <= w.took
 }

@@ -62,6 +62,9 @@ func (l *CountDownLatch) left(stat *framework.Stat) int {
 	if stat == nil {
 		return int(l.total)
 	}
+	if stat.Version < 0 {
+		return 0 // there were more events than a version can count
+	}
 	return max(int(l.total)-int(stat.Version), 0)
 }
 
@@ -73,6 +76,9 @@ func (l *CountDownLatch) left(stat *framework.Stat) int {
 // An error that matches [ErrCounted] is about the opening alone. Do not count the
 // event again: the processes in [CountDownLatch.Await] open the latch within a
 // session timeout.
+//
+// The version of a znode counts 2^31 - 1 events. CountDown returns an error for those that
+// come after them. The latch is open by then, and stays open.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	var stat framework.Stat
 	err := l.client.Set(ctx, l.count(), nil, framework.StoringStatIn(&stat))
@@ -85,6 +91,9 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("barriers: count down: %w", err)
 	}
+	if err := l.overflow(stat.Version); err != nil {
+		return err
+	}
 	if l.left(&stat) > 0 {
 		return nil
 	}
@@ -92,6 +101,14 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 		return fmt.Errorf("barriers: count down: %w: %w", ErrCounted, err)
 	}
 	return nil
+}
+
+// overflow returns an error if a version is not a number of events any more.
+func (l *CountDownLatch) overflow(version int32) error {
+	if version >= 0 {
+		return nil
+	}
+	return fmt.Errorf("barriers: count down: %s was counted more than %d times, delete it before it is used again", l.path, math.MaxInt32)
 }
 
 // open opens the latch, unless it is open.

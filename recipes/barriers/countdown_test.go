@@ -2,6 +2,7 @@ package barriers_test
 
 import (
 	"context"
+	"math"
 	"sync"
 	"testing"
 
@@ -144,4 +145,20 @@ func TestTheLastEventCountsWithoutTheOpening(t *testing.T) {
 	left, err := latch.Count(withLimit(t))
 	require.NoError(t, err)
 	require.Zero(t, left)
+}
+
+// A version has 32 bits: a latch that has been counted more often stays open.
+func TestALatchThatIsCountedTooOften(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for version, left := range map[int32]int{0: 3, 2: 1, 3: 0, math.MaxInt32: 0, math.MinInt32: 0, -1: 0} {
+		latch, err := barriers.NewCountDownLatch(client, "/latch", 3)
+		require.NoError(t, err)
+		got, err := latch.AfterVersion(version)
+		require.Equal(t, left, got, "version %d", version)
+		if version >= 0 {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "/latch was counted more than 2147483647 times")
+		}
+	}
 }

@@ -46,6 +46,7 @@ type member struct {
 	told    bool  // of the opening of the barrier, after it had come
 	opened  int64 // the czxid of the node that has opened it; its own if that was gone again
 	session *framework.Session
+	history int64 // in which these numbers count, see framework.Framework.History
 }
 
 // NewDistributedDoubleBarrier returns a member of the barrier at path, which
@@ -130,19 +131,28 @@ func (b *DistributedDoubleBarrier) enter(ctx context.Context) (*member, error) {
 		return nil, err
 	}
 	m := &member{path: framework.JoinPath(b.path, uuid.NewString()), session: b.client.Session()}
-	var stat framework.Stat
-	// The name is used once, so a creation that is repeated finds its own node.
-	_, err := b.client.Create(ctx, m.path, nil, framework.WithMode(framework.Ephemeral), framework.InSession(m.session),
-		framework.CreatingParentContainersIfNeeded(), framework.Idempotent(), framework.StoringStatIn(&stat))
-	if err == nil {
-		m.czxid, m.opened = stat.Czxid, stat.Czxid
-		err = b.awaitOthers(ctx, m)
+	for {
+		m.history = b.client.History()
+		var stat framework.Stat
+		// The name is used once, so a creation that is repeated finds its own node.
+		_, err := b.client.Create(ctx, m.path, nil, framework.WithMode(framework.Ephemeral), framework.InSession(m.session),
+			framework.CreatingParentContainersIfNeeded(), framework.Idempotent(), framework.StoringStatIn(&stat))
+		if err == nil {
+			m.czxid, m.opened = stat.Czxid, stat.Czxid
+			err = b.awaitOthers(ctx, m)
+		}
+		switch {
+		case errors.Is(err, errOtherHistory): // in which the node may be missing
+		case err != nil:
+			return nil, attempt.TakeBack(ctx, b.client, m.path, err)
+		default:
+			return m, nil
+		}
 	}
-	if err != nil {
-		return nil, attempt.TakeBack(ctx, b.client, m.path, err)
-	}
-	return m, nil
 }
+
+// errOtherHistory says that the numbers of a member can no longer be compared.
+var errOtherHistory = errors.New("the servers may have begun again")
 
 // awaitOthers waits until the barrier is open for m.
 func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) error {
@@ -152,7 +162,12 @@ func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) e
 		if err != nil {
 			return err
 		}
-		opened, err := b.look(ctx, m, ready, watch)
+		var opened bool
+		if b.client.History() != m.history {
+			err = errOtherHistory
+		} else {
+			opened, err = b.look(ctx, m, ready, watch)
+		}
 		watch.Cancel()
 		if lost := m.session.Err(); lost != nil && (err == nil || endsWithItsSession(err)) {
 			return lost // and the member with it, whatever the barrier of the next session is
@@ -165,7 +180,7 @@ func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) e
 
 // endsWithItsSession reports whether the loss of a session can be what an error shows.
 func endsWithItsSession(err error) bool {
-	return errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrSessionEnded)
+	return errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrSessionEnded) || errors.Is(err, errOtherHistory)
 }
 
 // look decides whether the barrier is open, opens it, or waits until that may
@@ -220,6 +235,9 @@ func (b *DistributedDoubleBarrier) isValid(ctx context.Context, m *member, ready
 		return true, nil
 	}
 	older, err := b.older(ctx, ready.Czxid)
+	if err == nil && b.client.History() != m.history {
+		err = errOtherHistory
+	}
 	return older != "", err
 }
 
@@ -327,8 +345,8 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		var watch *framework.Watch
 		var ready framework.Stat
 		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready))
-		// A younger one opens the round after this member's.
-		closed := errors.Is(err, framework.ErrNoNode) || err == nil && ready.Czxid > b.inside.opened
+		// Another one opens another round than this member's.
+		closed := errors.Is(err, framework.ErrNoNode) || err == nil && ready.Czxid != b.inside.opened
 		if err != nil && !closed {
 			return err
 		}
@@ -381,6 +399,9 @@ func (b *DistributedDoubleBarrier) awaitClose(ctx context.Context, watch *framew
 // barrier is closed: members of Curator close it when they give up to wait. It
 // reports whether there are none. Members of the next round do not count.
 func (b *DistributedDoubleBarrier) awaitOlder(ctx context.Context) (bool, error) {
+	if b.client.History() != b.inside.history {
+		return true, nil // no number says which members are of this round
+	}
 	older, err := b.older(ctx, b.inside.opened)
 	if err != nil || older == "" {
 		return err == nil, err

@@ -13,6 +13,9 @@ const smallData = 1 << 10
 // apply changes the picture to what a visit has read.
 func (e *engine) apply(v *visit) {
 	e.keepWatches(v)
+	if e.picture.inflated != nil {
+		e.decompress(v)
+	}
 	n, stat, err := v.n, v.newest(), v.refusal()
 	switch {
 	case err != nil:
@@ -21,6 +24,10 @@ func (e *engine) apply(v *visit) {
 		e.picture.remove(n.path) // its watches stay, and report when it may be readable
 		if e.oneShot && n.armed.data() == nil && v.statErr == nil {
 			e.add(n, v.then(compare)) // the failed read has set no watch, a request for the Stat does
+		}
+		if v.isBadData() {
+			e.oversized.addData(n.path, stat.Mzxid) // the next try would end as this one did
+			e.visitChildren(v, stat)
 		}
 		return
 	case stat == nil:
@@ -45,14 +52,19 @@ func (e *engine) apply(v *visit) {
 
 // put stores the data of a visit, if it is new.
 func (e *engine) put(v *visit) {
-	if e.picture.shows(v.n.path, &v.dataStat) {
+	inHistory := e.client.History() == e.history
+	if inHistory && e.picture.shows(v.n.path, &v.dataStat) {
 		return // listeners get no state twice
 	}
 	data := &ChildData{Path: v.n.path, Stat: v.dataStat, Data: v.data}
 	if len(data.Data) <= smallData {
 		data.Data = bytes.Clone(data.Data)
 	}
-	if e.picture.has(data.Path) {
+	switch {
+	case !inHistory && e.picture.known.hasContent(data):
+		e.picture.renew(data)
+		return
+	case e.picture.has(data.Path):
 		e.picture.put(data, NodeChanged)
 		return
 	}

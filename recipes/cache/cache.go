@@ -36,7 +36,7 @@ func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (
 	if err := framework.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	cfg := config{}
+	cfg := config{inflated: DefaultMaxDecompressedSize}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, fmt.Errorf("cache: %w: option nil, expected one such as SingleNodeCache", framework.ErrInvalidOption)
@@ -52,10 +52,11 @@ func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	return &CuratorCache{
-		client: client, path: path, cfg: cfg, inbox: newInbox(), done: make(chan struct{}),
-		picture: newPicture(path, client.Logger(), cfg.storage, telemetry),
-	}, nil
+	picture := newPicture(path, client.Logger(), cfg.storage, telemetry)
+	if cfg.compressed {
+		picture.inflated = newInflated(cfg.inflated)
+	}
+	return &CuratorCache{client: client, path: path, cfg: cfg, inbox: newInbox(), done: make(chan struct{}), picture: picture}, nil
 }
 
 // Start begins to fill the picture and returns at once. No server need be in reach.
@@ -79,9 +80,12 @@ func (c *CuratorCache) Start() error {
 // follow runs an engine until the cache or the client is closed.
 func (c *CuratorCache) follow(ctx context.Context) {
 	e := &engine{
-		client: c.client, path: c.path, single: c.cfg.single, compressed: c.cfg.compressed,
+		client: c.client, path: c.path, single: c.cfg.single,
 		log: c.client.Logger(), picture: c.picture, inbox: c.inbox, telemetry: c.picture.telemetry,
 		nodes: make(map[string]*node), oversized: make(oversized), progress: newProgress(), size: 1,
+	}
+	if c.picture.known.Size() == 0 { // and not one that another cache has filled
+		e.history = c.client.History()
 	}
 	err := e.run(ctx)
 	c.mu.Lock()

@@ -13,14 +13,13 @@ import (
 // An event is only a reason to read. The picture has only what was read, and the reads of one
 // path follow one another. ARCHITECTURE.md has the argument.
 type engine struct {
-	client     *framework.Framework
-	path       string
-	single     bool
-	compressed bool
-	log        *slog.Logger
-	picture    *picture
-	inbox      *inbox
-	telemetry  *telemetry
+	client    *framework.Framework
+	path      string
+	single    bool
+	log       *slog.Logger
+	picture   *picture
+	inbox     *inbox
+	telemetry *telemetry
 
 	nodes     map[string]*node
 	crowded   bool // there have been many nodes
@@ -28,7 +27,9 @@ type engine struct {
 	queue     queue  // of nodes with work that is not under way
 	walks     []walk // of nodes that may need work; the last one goes on
 	progress  progress
-	filled    bool // the first sweep is done
+	filled    bool  // the first sweep is done
+	history   int64 // of all states of the picture, as Framework.History; 0 for unknown
+	next      int64 // at the beginning of the newest sweep, whose end makes it the picture's
 
 	flights []*batch // in the order in which they were sent, and are applied
 	spare   []*batch

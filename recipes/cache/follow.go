@@ -132,6 +132,9 @@ func rest(ctx context.Context) bool {
 
 // drain turns news into work.
 func (e *engine) drain() {
+	if e.client.History() != e.next {
+		e.beginSweep() // what is compared from now on may be of another history
+	}
 	messages := e.inbox.take()
 	// Watches after messages: a watch that ended before a message was added is dealt with
 	// before that message.

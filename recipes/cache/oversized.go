@@ -1,7 +1,7 @@
 package cache
 
 // oversized remembers replies above the client's limit by path. Each has cost the connection,
-// so the same read is not made again.
+// so the same read is not made again. Data that cannot be decompressed is treated likewise.
 type oversized map[string]*tooLarge
 
 type tooLarge struct {
@@ -22,6 +22,12 @@ func (o oversized) add(path string, isList bool) bool {
 	isNew := !*known
 	*known = true
 	return isNew
+}
+
+// addData remembers data of this mzxid that cannot be kept for another reason.
+func (o oversized) addData(path string, mzxid int64) {
+	o.add(path, false)
+	o[path].of = mzxid
 }
 
 // has reports whether anything is remembered of a path.

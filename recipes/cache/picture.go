@@ -24,6 +24,7 @@ type picture struct {
 	known     *standardStorage // the Stats of what the storage has: itself, unless it is the caller's
 	listeners *listen.Set[Event]
 	telemetry *telemetry
+	inflated  *inflated // nil unless data is decompressed
 
 	mu          sync.Mutex // orders Notify and Add of the listeners
 	initialized bool
@@ -46,8 +47,8 @@ func newPicture(path string, log *slog.Logger, storage CuratorCacheStorage, tele
 // has reports whether the picture has a path.
 func (p *picture) has(path string) bool { return p.known.record(path) != nil }
 
-// shows reports whether the picture has the state that a Stat describes. A version would not
-// do: a znode that was deleted and created again has the same one.
+// shows reports whether the picture has the state that a Stat of the same history describes. A
+// version would not do: a znode that was deleted and created again has the same one.
 func (p *picture) shows(path string, stat *framework.Stat) bool {
 	r := p.known.record(path)
 	if r == nil {
@@ -64,8 +65,30 @@ func (p *picture) put(data *ChildData, event EventType) {
 	if p.isCallers() {
 		p.known.Put(data)
 	}
+	if !p.known.withoutData || p.isCallers() {
+		p.inflated.set(data.Path, len(data.Data))
+	}
 	p.guarded(func() { e.Old = p.storage.Put(data) })
 	p.notify(e)
+}
+
+// renew stores the Stat of a state that the picture has from what may be another history. That
+// is no news for listeners.
+func (p *picture) renew(data *ChildData) {
+	have, _ := p.known.record(data.Path).read()
+	stat := data.Stat
+	// The others may be older in the picture.
+	have.NumChildren, have.Cversion, have.Pzxid, have.Aversion = stat.NumChildren, stat.Cversion, stat.Pzxid, stat.Aversion
+	if have == stat {
+		return
+	}
+	if p.isCallers() {
+		p.known.Put(data)
+	}
+	p.guarded(func() { p.storage.Put(data) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wakeLocked()
 }
 
 // remove removes a path and notifies the listeners, if it is there.
@@ -77,6 +100,7 @@ func (p *picture) remove(path string) {
 	if p.isCallers() {
 		p.known.Remove(path)
 	}
+	p.inflated.set(path, 0)
 	p.guarded(func() { e.Old = p.storage.Remove(path) })
 	p.notify(e)
 }
@@ -112,6 +136,11 @@ func (p *picture) notify(e Event) {
 		p.initialized = true
 	}
 	p.listeners.Notify(e)
+	p.wakeLocked()
+}
+
+// wakeLocked wakes the callers that wait for a change.
+func (p *picture) wakeLocked() {
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil

@@ -166,20 +166,58 @@ func reconnectConsistency(t *testing.T, client, writer *framework.Framework, lea
 	start(t, c)
 	told := listenTo(c)
 	back := leave()
+	change(t, writer)
+	back()
+	fresh(t, c)
+	require.Equal(t, changed, picture(c))
+	told.expectAll(t, changes...)
+	told.none(t)
+	require.NoError(t, c.Close())
+}
+
+// change changes the tree of testReconnectConsistency.
+func change(t *testing.T, writer *framework.Framework) {
+	t.Helper()
 	set(t, writer, "/tree/changed", "5")
 	remove(t, writer, "/tree/deleted")
 	create(t, writer, "/tree/new/child", "6")
 	remove(t, writer, "/tree/again")
 	create(t, writer, "/tree/again", "4") // the same version, and the same data
-	back()
-	fresh(t, c)
-	require.Equal(t, map[string]string{
+}
+
+// What the picture is then, and what listeners are told.
+var (
+	changed = map[string]string{
 		"/tree": "", "/tree/changed": "5", "/tree/same": "3", "/tree/again": "4", "/tree/new": "", "/tree/new/child": "6",
-	}, picture(c))
-	told.expectAll(t, "NODE_CHANGED /tree/changed -1 +5", "NODE_DELETED /tree/deleted -", "NODE_DELETED /tree/deleted/child -2",
-		"NODE_CREATED /tree/new +", "NODE_CREATED /tree/new/child +6", "NODE_CHANGED /tree/again -4 +4")
-	told.none(t)
-	require.NoError(t, c.Close())
+	}
+	changes = []string{
+		"NODE_CHANGED /tree/changed -1 +5", "NODE_DELETED /tree/deleted -", "NODE_DELETED /tree/deleted/child -2",
+		"NODE_CREATED /tree/new +", "NODE_CREATED /tree/new/child +6", "NODE_CHANGED /tree/again -4 +4",
+	}
+)
+
+// Curator's test has a second cache on the storage that a closed one has kept. Its listeners
+// are told what has changed in between.
+func TestASecondCacheOnAStorageThatWasKept(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		for path, data := range map[string]string{"/tree/changed": "1", "/tree/deleted/child": "2", "/tree/same": "3", "/tree/again": "4"} {
+			create(t, client, path, data)
+		}
+		storage := cache.NewStandardStorage()
+		first := newCache(t, client, "/tree", cache.WithStorage(storage), cache.DoNotClearOnClose())
+		start(t, first)
+		require.NoError(t, first.Close())
+		change(t, client)
+
+		second := newCache(t, client, "/tree", cache.WithStorage(storage))
+		told := listenTo(second)
+		start(t, second)
+
+		require.Equal(t, changed, picture(second))
+		told.expectAll(t, append([]string{"INITIALIZED"}, changes...)...)
+		told.none(t)
+	})
 }
 
 // While no server runs the picture stays as it was.

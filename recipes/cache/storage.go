@@ -1,6 +1,9 @@
 package cache
 
 import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
 	"iter"
 	"strings"
 	"sync"
@@ -42,8 +45,8 @@ type standardStorage struct {
 // a compact form, and makes a ChildData with each call that returns one.
 func NewStandardStorage() CuratorCacheStorage { return newStorage(false) }
 
-// NewStorageWithoutData returns a storage in memory that keeps paths and Stats only, for large
-// trees whose data is not needed. The New field of an [Event] has the data; the Old field has
+// NewStorageWithoutData returns a storage in memory that keeps paths, Stats and a hash of the
+// data only, for large trees whose data is not needed. The New field of an [Event] has the data; the Old field has
 // none. It is Curator's dataNotCached().
 func NewStorageWithoutData() CuratorCacheStorage { return newStorage(true) }
 
@@ -60,7 +63,7 @@ func cut(path string) (parent, name string) {
 func (s *standardStorage) Put(data *ChildData) *ChildData {
 	stored := *data
 	if s.withoutData {
-		stored.Data = nil
+		stored.Data = sum(data.Data)
 	}
 	parent, name := cut(data.Path)
 	r := newRecord(name, &stored)
@@ -76,7 +79,33 @@ func (s *standardStorage) Put(data *ChildData) *ChildData {
 		s.size++
 	}
 	s.mu.Unlock()
-	return old.childData(data.Path)
+	return s.childData(data.Path, old)
+}
+
+// childData returns the state in the form for callers, nil for no record.
+func (s *standardStorage) childData(path string, r record) *ChildData {
+	data := r.childData(path)
+	if data != nil && s.withoutData {
+		data.Data = nil
+	}
+	return data
+}
+
+// sum returns what a storage without data keeps of the data, to compare it.
+func sum(data []byte) []byte { return binary.NativeEndian.AppendUint64(nil, maphash.Bytes(seed, data)) }
+
+// hasContent reports whether a path is stored with this data and this owner.
+func (s *standardStorage) hasContent(data *ChildData) bool {
+	r := s.record(data.Path)
+	if r == nil {
+		return false
+	}
+	content := data.Data
+	if s.withoutData {
+		content = sum(content)
+	}
+	have, stored := r.read()
+	return bytes.Equal(stored, content) && have.EphemeralOwner == data.Stat.EphemeralOwner
 }
 
 func (s *standardStorage) Remove(path string) *ChildData {
@@ -94,12 +123,12 @@ func (s *standardStorage) Remove(path string) *ChildData {
 	if f.used == 0 {
 		delete(s.folders, parent)
 	}
-	return old.childData(path)
+	return s.childData(path, old)
 }
 
 func (s *standardStorage) Get(path string) (*ChildData, bool) {
 	r := s.record(path)
-	return r.childData(path), r != nil
+	return s.childData(path, r), r != nil
 }
 
 // record returns the record of a path, or nil.
@@ -129,7 +158,7 @@ func (s *standardStorage) Stream() iter.Seq[*ChildData] {
 	return func(yield func(*ChildData) bool) {
 		for _, l := range s.snapshot() {
 			for _, r := range l.records {
-				if !yield(r.childData(l.folder + string(r.name()))) {
+				if !yield(s.childData(l.folder+string(r.name()), r)) {
 					return
 				}
 			}

@@ -130,3 +130,16 @@ func randomData(rng *rand.Rand, path string) *cache.ChildData {
 		Data: slices.Clone([][]byte{nil, {}, {0}, make([]byte, 1<<rng.IntN(12))}[rng.IntN(4)]),
 	}
 }
+
+// A folder without children takes no memory, however many there have been.
+func TestEmptyFoldersAreForgotten(t *testing.T) {
+	s := cache.NewStandardStorage()
+	before := memoryInUse()
+	for i := range 20_000 {
+		path := fmt.Sprintf("/jobs/%d/task", i)
+		s.Put(&cache.ChildData{Path: path})
+		s.Remove(path)
+	}
+	require.Less(t, memoryInUse()-before, float64(256<<10))
+	runtime.KeepAlive(s)
+}

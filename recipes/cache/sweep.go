@@ -10,6 +10,9 @@ import (
 // the folders, and reads what they have besides. A path that enters the picture during the sweep
 // has its own events from then on, and the sweep lists its children. ARCHITECTURE.md has the
 // argument.
+//
+// If the servers may have begun again, the sweep reads data instead of comparing Stats: see
+// [framework.Framework.History].
 
 // walk is paths to be visited when the window has room for them. It counts as a task until its
 // end.
@@ -48,6 +51,9 @@ func (e *engine) beginSweep() {
 	})
 	e.eager = false
 	e.swept = e.sent
+	if e.next = e.client.History(); e.next != e.history {
+		clear(e.oversized) // other data is worth a read
+	}
 	e.visit(e.path, t)
 	e.begin(walk{task: t, ofPicture: true, parents: e.picture.known.parents()})
 }
@@ -109,7 +115,7 @@ func (e *engine) needsVisit(path string, w *walk) bool {
 // visit adds the work of a walk for a path.
 func (e *engine) visit(path string, t task) {
 	t.work = readData
-	if e.picture.has(path) {
+	if e.picture.has(path) && e.next == e.history {
 		t.work = compare
 	}
 	// A list in the same batch saves the round trip after the Stat has shown children.
@@ -139,6 +145,7 @@ func (e *engine) settle() {
 	if e.progress.sweeping && e.progress.left == 0 {
 		e.telemetry.resynced(e.progress.began)
 		e.progress.endSweep()
+		e.history = e.next
 		if !e.filled {
 			e.filled = true
 			e.picture.full()

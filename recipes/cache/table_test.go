@@ -13,7 +13,7 @@ var curatorTests = []scenarios.Scenario{
 	{Curator: "TestCuratorCache.testUpdateWhenNotCachingData", What: "changes without data in memory", Tests: []string{"TestCuratorCache_testUpdateWhenNotCachingData"}},
 	{Curator: "TestCuratorCache.testClearOnClose", What: "what stays after Close", Tests: []string{"TestCuratorCache_testClearOnClose"}},
 	{Curator: "TestCuratorCache.testGreaterThan64kZNodes", What: "70,000 children", Tests: []string{"TestCuratorCache_testGreaterThan64kZNodes"}},
-	{Curator: "TestCuratorCacheEdges.testReconnectConsistency", What: "changes during a partition", Tests: []string{"TestCuratorCacheEdges_testReconnectConsistency"}},
+	{Curator: "TestCuratorCacheEdges.testReconnectConsistency", What: "changes during a partition", Tests: []string{"TestCuratorCacheEdges_testReconnectConsistency", "TestASecondCacheOnAStorageThatWasKept"}},
 	{Curator: "TestCuratorCacheEdges.testServerLoss", What: "an outage of all servers", Tests: []string{"TestCuratorCacheEdges_testServerLoss"}},
 	{Curator: "TestCuratorCacheConsistency.testConsistencyAfterSimulation", What: "ten clients write while servers die", Tests: []string{"TestCuratorCacheConsistency_testConsistencyAfterSimulation"}},
 	{Curator: "TestEventOrdering.testEventOrdering", What: "events of a path alternate under load", Tests: []string{"TestEventOrdering_testEventOrdering"}},

@@ -29,19 +29,24 @@ func (c *panickyCodec) Decompress(path string, compressed []byte) ([]byte, error
 	return c.GzipCompressionProvider.Decompress(path, compressed)
 }
 
-// A panic of user code on a goroutine of the cache must not end the process. The read is made
-// again after a pause.
-func TestAPanicOfACodecDelaysTheCache(t *testing.T) {
+// A panic of user code on a goroutine of the cache must not end the process. It costs the
+// znode, until this changes, and no other.
+func TestAPanicOfACodecCostsTheZnode(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		codec := new(panickyCodec)
 		client := zktest.Client(t, server, framework.WithCompressionProvider(codec))
 		_, err := client.Create(withLimit(t), "/tree", []byte("a"), framework.Compressed())
 		require.NoError(t, err)
+		_, err = client.Create(withLimit(t), "/tree/other", []byte("b"), framework.Compressed())
+		require.NoError(t, err)
 
 		c := started(t, client, "/tree", cache.CompressedData())
 
 		require.True(t, codec.panicked.Load())
-		require.Equal(t, map[string]string{"/tree": "a"}, picture(c))
+		require.Equal(t, map[string]string{"/tree/other": "b"}, picture(c))
+		require.NoError(t, client.Set(withLimit(t), "/tree", []byte("c"), framework.Compressed()))
+		require.NoError(t, c.Fresh(withLimit(t)))
+		require.Equal(t, map[string]string{"/tree": "c", "/tree/other": "b"}, picture(c))
 		require.NoError(t, c.Close())
 	})
 }

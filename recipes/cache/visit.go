@@ -36,7 +36,7 @@ type visit struct {
 
 // appendReads adds the requests of a visit to reads. On one-shot watches each read sets the
 // watch that the node lacks.
-func (v *visit) appendReads(reads []framework.Read, compressed, oneShot bool) []framework.Read {
+func (v *visit) appendReads(reads []framework.Read, oneShot bool) []framework.Read {
 	n, w := v.n, v.task.work
 	armData := oneShot && n.armed.data() == nil
 	if w.asksStat(n, oneShot) {
@@ -48,9 +48,6 @@ func (v *visit) appendReads(reads []framework.Read, compressed, oneShot bool) []
 	}
 	if w&readData != 0 {
 		opts := []framework.GetOption{framework.StoringStatIn(&v.dataStat), framework.StoringAbsenceIn(&v.absent)}
-		if compressed {
-			opts = append(opts, framework.Decompressed())
-		}
 		if armData {
 			opts = append(opts, framework.Watched(&v.dataWatch))
 		}
@@ -108,6 +105,12 @@ func (v *visit) refusal() error {
 		}
 	}
 	return nil
+}
+
+// isBadData reports whether the server has shown all that it was asked for, and the data cannot
+// be used.
+func (v *visit) isBadData() bool {
+	return v.dataErr != nil && v.dataStat.Czxid != 0 && v.statErr == nil && v.listErr == nil
 }
 
 func (v *visit) cancelWatches() {

@@ -37,7 +37,7 @@ func (e *engine) issue(ctx context.Context) {
 		}
 		// Only now: visits do not move any more, and the reads point into them.
 		for i := range b.visits {
-			b.reads = b.visits[i].appendReads(b.reads, e.compressed, e.oneShot)
+			b.reads = b.visits[i].appendReads(b.reads, e.oneShot)
 		}
 		b.done = make(chan struct{})
 		e.flights = append(e.flights, b)

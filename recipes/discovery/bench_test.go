@@ -2,8 +2,14 @@ package discovery_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -28,6 +34,82 @@ func BenchmarkLookUp(b *testing.B) {
 				if _, err := p.Instance(); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// clients returns one client with options and another one, of a new server.
+func clients(tb testing.TB, opts ...framework.Option) (client, writer *framework.Framework) {
+	tb.Helper()
+	server := zktest.NewServer(tb)
+	return zktest.Client(tb, server, opts...), zktest.Client(tb, server)
+}
+
+// replace replaces all n instances of a generation by those of the next one.
+func replace(tb testing.TB, writer *framework.Framework, n, generation int) {
+	tb.Helper()
+	require.NoError(tb, writer.Mkdirs(withLimit(tb), "/services/orders"))
+	path := func(generation, i int) string { return fmt.Sprintf("/services/orders/%d-%d", generation, i) }
+	const batch = 100
+	for begin := 0; begin < n; begin += batch {
+		var ops []framework.Op
+		for i := begin; i < begin+batch; i++ {
+			ops = append(ops, framework.CreateOp(path(generation, i),
+				fmt.Appendf(nil, `{"name":"orders","id":"%d-%d","address":"h","port":%d}`, generation, i, 1+i)))
+			if generation > 0 {
+				ops = append(ops, framework.DeleteOp(path(generation-1, i)))
+			}
+		}
+		_, err := writer.Transact(withLimit(tb), ops...)
+		require.NoError(tb, err)
+	}
+}
+
+// isReplaced reports whether there are the n instances of generation 1.
+func isReplaced(all []*instance, n int) bool {
+	for _, i := range all {
+		if i.ID[0] != '1' {
+			return false
+		}
+	}
+	return len(all) == n
+}
+
+// BenchmarkReplacement measures when a provider is current after all instances of its service are
+// replaced at once, beside a CuratorCache of the same znodes: go test -bench Replacement -benchtime 1x.
+func BenchmarkReplacement(b *testing.B) {
+	for _, n := range []int{3000, 5000} {
+		b.Run(fmt.Sprintf("instances=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				client, writer := clients(b)
+				replace(b, writer, n, 0)
+				plain, err := cache.NewCuratorCache(client, "/services/orders")
+				require.NoError(b, err)
+				require.NoError(b, plain.Start())
+				p := newProvider(b, newServices(b, client), discovery.ProviderConfig[string]{})
+				require.NoError(b, plain.Fresh(withLimit(b)))
+				var before, now runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				b.StartTimer()
+
+				begin := time.Now()
+				replace(b, writer, n, 1)
+				require.NoError(b, plain.Fresh(withLimit(b)))
+				b.ReportMetric(float64(time.Since(begin).Milliseconds()), "cache-ms")
+				peak := before.HeapAlloc
+				for !isReplaced(p.Instances(), n) {
+					runtime.ReadMemStats(&now)
+					peak = max(peak, now.HeapAlloc)
+					time.Sleep(time.Millisecond)
+				}
+				b.ReportMetric(float64(time.Since(begin).Milliseconds()), "provider-ms")
+				b.ReportMetric(float64((peak-before.HeapAlloc)>>20), "heap-MB")
+				b.StopTimer()
+				require.NoError(b, plain.Close())
+				b.StartTimer()
 			}
 		})
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,41 +22,57 @@ import (
 type ServiceCache[T any] struct {
 	discovery *ServiceDiscovery[T]
 	name      string
+	filters   []func(*ServiceInstance[T]) bool
 	cache     *cache.CuratorCache
-	changes   *listen.Set[[]*ServiceInstance[T]]
-	current   atomic.Pointer[[]*ServiceInstance[T]]
+	arrivals  arrivals                   // what the picture of cache has, and current may lack
+	work      *listen.Set[struct{}]      // calls refresh
+	gaps      *listen.Set[struct{}]      // calls catchUp
+	changes   *listen.Set[entries[T]]    // of current
+	current   atomic.Pointer[entries[T]] // an empty list before the first picture is full
 
-	// Of the listener's goroutine.
-	byPath map[string]*ServiceInstance[T]
-	full   bool
-
+	told   int             // the number of instances that telemetry has; of refresh
 	filled context.Context // ends when the first picture is full
 	fill   context.CancelFunc
 	life   context.Context
 	end    context.CancelCauseFunc
 
-	mu            sync.Mutex
+	mu            sync.Mutex // taken before the mutex of arrivals
 	registrations []*listen.Registration
 	started       bool
 	since         time.Time // when the picture was last known to be current, zero while it is
 	losses        int       // of the connection, since the cache was started
 }
 
-// NewCache returns a cache of the instances of a service. It sends nothing.
-func (d *ServiceDiscovery[T]) NewCache(name string) (*ServiceCache[T], error) {
+// NewCache returns a cache of the instances of a service that all filters accept. A filter is
+// asked once for each change of an instance. An instance that makes it panic is left out and
+// logged. NewCache sends nothing.
+func (d *ServiceDiscovery[T]) NewCache(name string, filters ...func(*ServiceInstance[T]) bool) (*ServiceCache[T], error) {
 	if err := framework.ValidatePath(d.pathOf(name, "id")); err != nil {
 		return nil, fmt.Errorf("discovery: service %q: %w", name, err)
 	}
-	picture, err := cache.NewCuratorCache(d.client, framework.JoinPath(d.path, name))
+	for i, filter := range filters {
+		if filter == nil {
+			return nil, fmt.Errorf("discovery: service %q: filter %d nil, expected a function", name, i)
+		}
+	}
+	path := framework.JoinPath(d.path, name)
+	log := d.client.Logger()
+	onPanic := listen.OnPanic(func(recovered any, stack []byte) {
+		log.Error("a listener of instances panicked", logPath, path, "panic", recovered, "stack", string(stack))
+	})
+	c := &ServiceCache[T]{
+		discovery: d, name: name, filters: filters, since: time.Now(),
+		work: listen.New[struct{}](listen.Latest(), onPanic), gaps: listen.New[struct{}](listen.Latest(), onPanic),
+		changes: listen.New[entries[T]](listen.Latest(), onPanic),
+	}
+	c.arrivals = arrivals{parent: path, wake: func() { c.work.Notify(struct{}{}) }, pending: map[string]arrival{}}
+	picture, err := cache.NewCuratorCache(d.client, path, cache.WithStorage(&c.arrivals))
 	if err != nil {
 		return nil, fmt.Errorf("discovery: service %q: %w", name, err)
 	}
-	c := &ServiceCache[T]{
-		discovery: d, name: name, cache: picture, changes: new(listen.Set[[]*ServiceInstance[T]]),
-		byPath: map[string]*ServiceInstance[T]{}, since: time.Now(),
-	}
+	c.cache = picture
 	c.filled, c.fill = context.WithCancel(context.Background())
-	c.current.Store(new([]*ServiceInstance[T]))
+	c.current.Store(new(entries[T]))
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -78,8 +92,10 @@ func (c *ServiceCache[T]) Start(ctx context.Context) error {
 	}
 	c.started = true
 	c.registrations = []*listen.Registration{
-		c.cache.Listen(c.apply),
+		c.cache.Listen(func(cache.Event) { c.arrivals.complete() }, cache.For(cache.Initialized)),
 		c.discovery.client.OnConnectionState(c.connected),
+		c.work.Add(func(struct{}) { c.refresh() }),
+		c.gaps.Add(func(struct{}) { c.catchUp() }),
 	}
 	c.mu.Unlock()
 	if err := c.discovery.telemetry.follow(c, c.Age); err != nil {
@@ -99,49 +115,66 @@ func (c *ServiceCache[T]) Wait(ctx context.Context) error {
 	}
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	forget := context.AfterFunc(c.filled, stop) // listeners lag behind the picture
+	forget := context.AfterFunc(c.filled, stop) // instances are read after the picture is full
 	defer forget()
 	err := c.cache.WaitFor(waiting, func(*cache.CuratorCache) bool { return c.filled.Err() != nil })
 	switch {
+	case c.life.Err() != nil:
+		err = ErrClosed
 	case c.filled.Err() != nil:
 		return nil
 	case ctx.Err() != nil:
 		err = attempt.Interrupted(ctx)
-	case c.life.Err() != nil:
-		err = ErrClosed
 	}
 	return fmt.Errorf("discovery: cache of %s: %w", c.name, err)
 }
 
-// apply takes an event of the picture.
-func (c *ServiceCache[T]) apply(e cache.Event) {
-	parent, _ := framework.SplitPath(e.Path)
-	switch {
-	case e.Type == cache.Initialized:
-		c.full = true
-	case parent != c.cache.Path():
-		return // the service itself, or what is below an instance
-	case e.Type == cache.NodeDeleted:
-		delete(c.byPath, e.Path)
-	default:
-		instance, ok := c.discovery.read(e.Path, e.New.Data)
-		if !ok {
-			delete(c.byPath, e.Path)
-			break
-		}
-		c.byPath[e.Path] = &instance
-	}
-	if !c.full {
+// refresh takes over what has arrived. Only the newest state of each znode is read.
+func (c *ServiceCache[T]) refresh() {
+	arrived, ok := c.arrivals.take()
+	if !ok {
 		return
 	}
-	instances := make([]*ServiceInstance[T], 0, len(c.byPath))
-	for _, path := range slices.Sorted(maps.Keys(c.byPath)) {
-		instances = append(instances, c.byPath[path])
+	before := *c.current.Load()
+	next, differ := before.with(arrived, c.read)
+	c.mu.Lock()
+	if c.life.Err() != nil { // Close has emptied it
+		c.mu.Unlock()
+		return
 	}
-	c.discovery.telemetry.seen(int64(len(instances) - len(*c.current.Swap(&instances))))
-	c.changes.Notify(instances)
-	if e.Type == cache.Initialized && !c.complete() {
-		c.catchUp()
+	c.current.Store(&next)
+	c.arrivals.applied()
+	c.mu.Unlock()
+	c.discovery.telemetry.seen(int64(len(next) - c.told))
+	c.told = len(next)
+	first := c.filled.Err() == nil
+	if first || differ {
+		c.changes.Notify(next)
+	}
+	if first && !c.complete() {
+		c.gaps.Notify(struct{}{})
+	}
+}
+
+// read returns the instance in the data of a znode, nil for none that the filters accept.
+func (c *ServiceCache[T]) read(path string, data []byte) *ServiceInstance[T] {
+	var instance ServiceInstance[T]
+	accepted := true
+	err := attempt.Catch(func() (err error) {
+		instance, err = c.discovery.serializer.Deserialize(data)
+		for i := 0; err == nil && accepted && i < len(c.filters); i++ {
+			accepted = c.filters[i](&instance)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		c.discovery.leaveOut(path, data, err)
+		return nil
+	case !accepted:
+		return nil
+	default:
+		return &instance
 	}
 }
 
@@ -150,7 +183,7 @@ func (c *ServiceCache[T]) apply(e cache.Event) {
 func (c *ServiceCache[T]) complete() (current bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.losses == 0 {
+	if c.losses == 0 && c.life.Err() == nil {
 		c.since = time.Time{}
 	}
 	c.fill()
@@ -162,20 +195,24 @@ func (c *ServiceCache[T]) complete() (current bool) {
 func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 	if s.IsConnected() {
 		if c.isBehind() {
-			c.catchUp()
+			c.gaps.Notify(struct{}{})
 		}
 		return
 	}
-	session := c.discovery.client.Session()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.losses++
 	if c.since.IsZero() {
-		c.since = time.Now()
-		if session != nil { // the server was heard from a while before the loss was noticed
-			c.since = session.Deadline().Add(-session.Timeout())
-		}
+		c.since = c.lastHeard()
 	}
+}
+
+// lastHeard returns when a server was last heard from, which is a while before a loss is noticed.
+func (c *ServiceCache[T]) lastHeard() time.Time {
+	if session := c.discovery.client.Session(); session != nil {
+		return session.Deadline().Add(-session.Timeout())
+	}
+	return time.Now()
 }
 
 // isBehind reports whether the picture is full, and may lack changes.
@@ -196,7 +233,7 @@ func (c *ServiceCache[T]) catchUp() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.losses == losses {
+	if c.losses == losses && c.life.Err() == nil {
 		c.since = time.Time{}
 	}
 }
@@ -205,34 +242,50 @@ func (c *ServiceCache[T]) catchUp() {
 func (c *ServiceCache[T]) Name() string { return c.name }
 
 // Instances returns the instances that this process knows, in the order of
-// their znodes. It sends nothing and allocates nothing. The result must not be
-// changed, and does not change by itself.
-func (c *ServiceCache[T]) Instances() []*ServiceInstance[T] { return *c.current.Load() }
+// their znodes, and none after Close. It sends nothing. The list is the caller's. The
+// instances are shared and must not be changed.
+func (c *ServiceCache[T]) Instances() []*ServiceInstance[T] { return c.current.Load().instances() }
 
-// Age returns how old the instances may be: 0 while the client is connected and
-// follows, otherwise the time since a server was last heard from.
+// Age returns how old the instances may be. It is 0 while the client is connected
+// and this process has read all changes that it has. Otherwise it is the time since a
+// server was last heard from, since the oldest change that is not among the instances
+// yet, or since Close.
 func (c *ServiceCache[T]) Age() time.Duration {
+	connected := c.discovery.client.State().IsConnected()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.since.IsZero() {
-		return 0
+	if !connected && c.since.IsZero() { // connected will be told soon, or never, by a client that is closed
+		c.since = c.lastHeard()
 	}
-	return time.Since(c.since)
+	age := c.arrivals.age()
+	if !c.since.IsZero() {
+		age = max(age, time.Since(c.since))
+	}
+	return age
 }
 
-// OnChange calls fn with all instances whenever they have changed, in order, on
-// a goroutine of its own; see package listen. They must not be changed.
+// OnChange calls fn with all instances whenever they have changed, on a goroutine of
+// its own; see package listen. A listener that is slower than the changes gets the
+// newest instances, and not each state before them. The list is the listener's. The
+// instances are shared and must not be changed.
 func (c *ServiceCache[T]) OnChange(fn func([]*ServiceInstance[T])) *listen.Registration {
-	return c.changes.Add(fn)
+	if fn == nil {
+		return c.changes.Add(nil) // it panics where the caller's mistake shows in the stack
+	}
+	return c.changes.Add(func(e entries[T]) { fn(e.instances()) })
 }
 
-// Close stops following. It leaves no watch and no goroutine. The last known
-// instances stay. A second Close does nothing.
+// Close stops following. It leaves no watch and no goroutine. The instances are
+// unknown then, and [ServiceCache.Wait] fails with [ErrClosed]. A second Close does nothing.
 func (c *ServiceCache[T]) Close() error {
 	c.end(ErrClosed)
 	c.mu.Lock()
 	registrations := c.registrations
 	c.registrations = nil
+	if c.since.IsZero() {
+		c.since = time.Now()
+	}
+	c.current.Store(new(entries[T]))
 	c.mu.Unlock()
 	err := c.cache.Close()
 	for _, registration := range registrations {
@@ -240,7 +293,7 @@ func (c *ServiceCache[T]) Close() error {
 		<-registration.Done()
 	}
 	if registrations != nil { // followed until now
-		c.discovery.telemetry.seen(-int64(len(c.Instances())))
+		c.discovery.telemetry.seen(-int64(c.told))
 	}
 	if errors.Is(err, cache.ErrClosed) {
 		err = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -41,7 +42,14 @@ type ServiceDiscovery[T any] struct {
 
 	mu         sync.Mutex
 	registered map[string]*registration[T] // by the path of the instance, until its znode is gone
+	told       map[string]leaving          // what was logged last of the instances that are left out, by path
 	closed     bool
+}
+
+// leaving is why an instance is left out.
+type leaving struct {
+	sum    uint64 // of its data
+	reason string
 }
 
 // removalTimeout bounds how long Unregister and Close wait for the server to
@@ -93,6 +101,7 @@ func NewServiceDiscovery[T any](client *framework.Framework, path string, serial
 	}
 	return &ServiceDiscovery[T]{
 		client: client, path: path, serializer: serializer, telemetry: measures, registered: map[string]*registration[T]{},
+		told: map[string]leaving{},
 	}, nil
 }
 
@@ -129,7 +138,7 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 	if err != nil {
 		return err
 	}
-	data, err := d.serializer.Serialize(instance)
+	data, err := d.serialize(instance)
 	if err != nil {
 		return err
 	}
@@ -247,7 +256,7 @@ func (d *ServiceDiscovery[T]) update(ctx context.Context, instance ServiceInstan
 	if err := instance.check(); err != nil {
 		return err
 	}
-	data, err := d.serializer.Serialize(instance)
+	data, err := d.serialize(instance)
 	if err != nil {
 		return err
 	}
@@ -413,17 +422,54 @@ func (d *ServiceDiscovery[T]) instances(ctx context.Context, name string) ([]Ser
 }
 
 // read reads the data of a znode. What is no instance, or makes the serializer
-// panic, is logged.
+// panic, is left out.
 func (d *ServiceDiscovery[T]) read(path string, data []byte) (instance ServiceInstance[T], ok bool) {
-	err := attempt.Guard(d.client, func() (err error) {
+	instance, err := d.deserialize(data)
+	if err != nil {
+		d.leaveOut(path, data, err)
+	}
+	return instance, err == nil
+}
+
+func (d *ServiceDiscovery[T]) serialize(instance ServiceInstance[T]) (data []byte, err error) {
+	err = attempt.Catch(func() (err error) {
+		data, err = d.serializer.Serialize(instance)
+		return err
+	})
+	return data, err
+}
+
+func (d *ServiceDiscovery[T]) deserialize(data []byte) (instance ServiceInstance[T], err error) {
+	err = attempt.Catch(func() (err error) {
 		instance, err = d.serializer.Deserialize(data)
 		return err
 	})
-	if err != nil {
-		d.client.Logger().Warn("a znode among the instances of a service cannot be read", logPath, path, "error", err)
-		return instance, false
+	return instance, err
+}
+
+// maxTold bounds the memory of what was logged.
+const maxTold = 10_000
+
+// leaveOut counts an instance that is left out because of its data or of user code. It logs the
+// instance once for each content and reason, however many caches and queries meet it.
+func (d *ServiceDiscovery[T]) leaveOut(path string, data []byte, reason error) {
+	d.telemetry.leftOut()
+	sum := maphash.Bytes(seed, data)
+	d.mu.Lock()
+	told := d.told[path] == leaving{sum, reason.Error()}
+	if len(d.told) >= maxTold {
+		clear(d.told)
 	}
-	return instance, true
+	d.told[path] = leaving{sum, reason.Error()}
+	d.mu.Unlock()
+	if told {
+		return
+	}
+	attributes := []any{logPath, path, "error", reason}
+	if panicked, ok := reason.(*attempt.PanicError); ok { //nolint:errorlint // attempt.Catch returns it unwrapped
+		attributes = append(attributes, "stack", panicked.Stack)
+	}
+	d.client.Logger().Warn("a znode among the instances of a service is left out", attributes...)
 }
 
 // Instance asks the server for an instance by the name of its znode, which is
@@ -438,7 +484,7 @@ func (d *ServiceDiscovery[T]) Instance(ctx context.Context, name, id string) (Se
 	if err != nil {
 		return none, false, fmt.Errorf("discovery: instance %s of %s: %w", id, name, err)
 	}
-	instance, err := d.serializer.Deserialize(data)
+	instance, err := d.deserialize(data)
 	if err != nil {
 		return none, false, fmt.Errorf("discovery: instance %s of %s: %w", id, name, err)
 	}

@@ -524,4 +524,6 @@ func TestBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "a//b")
 	_, err = d.NewProvider("a", discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: -1}})
 	require.ErrorContains(t, err, "no negative values")
+	_, err = d.NewProvider("a", discovery.ProviderConfig[string]{Filters: make([]func(*instance) bool, 1)})
+	require.ErrorContains(t, err, "filter 0 nil")
 }

@@ -23,7 +23,8 @@
 //	instance, err := provider.Instance() // sends nothing, allocates nothing
 //
 // A provider that is cut off goes on with the instances that it knows;
-// [ServiceProvider.Age] says how old they are. An HTTP client uses a
+// [ServiceProvider.Age] says how old they are. When many instances change at once, only the
+// newest list is made: a slow listener misses lists, and no change. An HTTP client uses a
 // [Transport]:
 //
 //	client := &http.Client{Transport: discovery.NewTransport(provider, nil)}
@@ -41,6 +42,12 @@
 //			Class: "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance",
 //		})
 //
+// # Instances that cannot be used
+//
+// An instance of another program costs itself only. If its data cannot be read, or the
+// [Serializer] or a filter panics on it, it is left out until it changes. The log of the client
+// has its path and the reason once for each content, and a metric counts it.
+//
 // # Metrics
 //
 // A client made WithMeterProvider measures its discoveries. Only
@@ -51,9 +58,11 @@
 //	curator.discovery.registrations   updowncounter {instance}
 //	curator.discovery.instances       updowncounter {instance}
 //	curator.discovery.age             gauge s
+//	curator.discovery.left_out        counter {instance}
 //
 // Registrations are the instances that this process keeps registered; instances
-// are those in its caches and providers. The age is [ServiceCache.Age] of the
+// are those in its caches and providers. What is left out is counted each time that a cache or a
+// query meets it. The age is [ServiceCache.Age] of the
 // oldest cache, while there is one. The counters exist from the start.
 //
 // # What is not promised
@@ -67,7 +76,8 @@
 // # Coming from Curator
 //
 //   - DownInstancePolicy, InstanceFilter and the three strategies are in
-//     [ProviderConfig].
+//     [ProviderConfig]. An instance is up again exactly when its timeout ends; Curator looks
+//     every half of the timeout. RoundRobin goes by the order of the znodes.
 //   - DYNAMIC_SEQUENTIAL instances can be updated and unregistered.
 //   - An instance keeps its node over a reconnect of the same session; Curator
 //     deletes it and creates it again.

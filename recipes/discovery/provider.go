@@ -4,19 +4,21 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/gocurator/curator/listen"
 )
 
-// Candidates are the instances that a [Strategy] chooses from.
+// Candidates are the instances that a [Strategy] chooses from: those that are enabled, accepted
+// by the filters, and not down.
 type Candidates interface {
-	// Len returns how many there are, down ones included.
+	// Len returns how many there are.
 	Len() int
 
-	// Up reports whether the instance at an index may be chosen.
+	// Up reports whether the instance at an index may be chosen. It is false for an
+	// instance that has gone down since the choice began.
 	Up(index int) bool
 
 	// Index returns where the instance with an id is, -1 for nowhere.
@@ -26,14 +28,15 @@ type Candidates interface {
 	ID(index int) string
 }
 
-// Strategy chooses an instance. It is called by any number of goroutines.
+// Strategy chooses an instance. It is called by any number of goroutines. When it panics, the
+// instances go by turns; the log has the panic once for each list of instances.
 type Strategy interface {
-	// Choose returns the index of an instance that is up, -1 for none.
+	// Choose returns the index of an instance, -1 for none.
 	Choose(from Candidates) int
 }
 
 // RoundRobin returns a strategy that takes the instances by turns. It is the
-// default.
+// default. The turns of an instance that is down are shared by all others.
 func RoundRobin() Strategy { return new(roundRobin) }
 
 type roundRobin struct{ next atomic.Uint64 }
@@ -42,17 +45,7 @@ func (r *roundRobin) Choose(from Candidates) int {
 	if from.Len() == 0 {
 		return -1
 	}
-	return firstUp(from, int((r.next.Add(1)-1)%uint64(from.Len()))) //nolint:gosec // less than Len
-}
-
-// firstUp returns the first instance that is up, from an index on and around.
-func firstUp(from Candidates, start int) int {
-	for i := range from.Len() {
-		if index := (start + i) % from.Len(); from.Up(index) {
-			return index
-		}
-	}
-	return -1
+	return int((r.next.Add(1) - 1) % uint64(from.Len())) //nolint:gosec // less than Len
 }
 
 // Random returns a strategy that takes each instance with the same probability.
@@ -61,42 +54,67 @@ func Random() Strategy { return random{rand.IntN} }
 type random struct{ intN func(n int) int }
 
 func (r random) Choose(from Candidates) int {
-	chosen, up := -1, 0
-	for i := range from.Len() {
-		if from.Up(i) {
-			if up++; r.intN(up) == 0 {
-				chosen = i
-			}
-		}
+	if from.Len() == 0 {
+		return -1
 	}
-	return chosen
+	return r.intN(from.Len())
 }
 
 // Sticky returns a strategy that stays with one instance for as long as it is
-// there and up. The other strategy chooses it.
+// there, up and unchanged. The other strategy chooses it.
 func Sticky(other Strategy) Strategy { return &sticky{other: other} }
 
 type sticky struct {
 	other Strategy
 
-	mu sync.Mutex
-	id string
+	mu   sync.Mutex
+	held any // the instance, or its id if the candidates do not compare instances; nil for none
+	last int // its index then
+}
+
+// comparing are candidates that compare instances as Java's equals does, by all that they have.
+type comparing interface {
+	at(index int) any
+	find(instance any, hint int) int // -1 for nowhere
 }
 
 func (s *sticky) Choose(from Candidates) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if index := from.Index(s.id); index >= 0 && from.Up(index) {
-		return index
+	instances, ok := from.(comparing)
+	if !ok {
+		instances = comparingIDs{from}
 	}
-	index := s.other.Choose(from)
-	if index >= 0 {
-		s.id = from.ID(index)
+	index := -1
+	if s.held != nil {
+		index = instances.find(s.held, s.last)
+	}
+	if index < 0 {
+		s.held = nil
+		index = s.other.Choose(from)
+	}
+	if index >= 0 && index < from.Len() && (index != s.last || s.held == nil) {
+		s.held, s.last = instances.at(index), index
 	}
 	return index
 }
 
-// DownInstancePolicy says when an instance is not used for a while.
+// comparingIDs compares the candidates of a caller's own.
+type comparingIDs struct{ Candidates }
+
+func (c comparingIDs) at(index int) any { return c.ID(index) }
+
+func (c comparingIDs) find(held any, _ int) int {
+	id, ok := held.(string)
+	if !ok {
+		return -1 // of other candidates
+	}
+	return c.Index(id)
+}
+
+// DownInstancePolicy says when an instance is not used for a while. An instance that changes
+// counts as another one, as in Curator: it is up. One that goes and comes again unchanged is the
+// same, and stays down.
 type DownInstancePolicy struct {
 	// Threshold is the number of errors that makes an instance down. Default: 2.
 	Threshold int
@@ -111,8 +129,8 @@ type ProviderConfig[T any] struct {
 	Strategy Strategy // default: [RoundRobin]
 	Down     DownInstancePolicy
 
-	// Filters must all accept an instance. They are asked when it changes, and not
-	// for each look-up.
+	// Filters must all accept an instance. They are asked once for each change of it, and not
+	// for each look-up. An instance that makes one panic is left out and logged.
 	Filters []func(*ServiceInstance[T]) bool
 }
 
@@ -121,64 +139,13 @@ type ProviderConfig[T any] struct {
 //
 // It is safe for concurrent use.
 type ServiceProvider[T any] struct {
-	cache    *ServiceCache[T]
-	cfg      ProviderConfig[T]
-	current  atomic.Pointer[candidates[T]]
-	follower *listen.Registration
+	cache   *ServiceCache[T]
+	cfg     ProviderConfig[T]
+	byTurns roundRobin // where the strategy panics
+	current atomic.Pointer[candidates[T]]
 
-	mu sync.Mutex // of changes of current
-}
-
-// candidate is an instance and what has been noted about it.
-type candidate[T any] struct {
-	instance *ServiceInstance[T]
-	policy   DownInstancePolicy
-
-	mu     sync.Mutex
-	errors int
-	first  time.Time // of the errors
-	noted  atomic.Bool
-}
-
-// up reports whether the instance may be used.
-func (c *candidate[T]) up() bool {
-	if !c.noted.Load() {
-		return true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.first) >= c.policy.Timeout {
-		c.errors = 0
-		c.noted.Store(false)
-	}
-	return c.errors < c.policy.Threshold
-}
-
-func (c *candidate[T]) note() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.errors == 0 || time.Since(c.first) >= c.policy.Timeout {
-		c.errors, c.first = 0, time.Now()
-	}
-	c.errors++
-	c.noted.Store(true)
-}
-
-// candidates implement [Candidates].
-type candidates[T any] struct {
-	list  []*candidate[T]
-	index map[string]int
-}
-
-func (c *candidates[T]) Len() int            { return len(c.list) }
-func (c *candidates[T]) Up(index int) bool   { return c.list[index].up() }
-func (c *candidates[T]) ID(index int) string { return c.list[index].instance.ID }
-
-func (c *candidates[T]) Index(id string) int {
-	if index, ok := c.index[id]; ok {
-		return index
-	}
-	return -1
+	mu    sync.Mutex // of changes of current
+	noted notes[T]
 }
 
 // NewProvider returns a provider of the instances of a service. It sends
@@ -196,97 +163,116 @@ func (d *ServiceDiscovery[T]) NewProvider(name string, cfg ProviderConfig[T]) (*
 	if cfg.Down.Timeout == 0 {
 		cfg.Down.Timeout = 30 * time.Second
 	}
-	instances, err := d.NewCache(name)
+	instances, err := d.NewCache(name, cfg.Filters...)
 	if err != nil {
 		return nil, err
 	}
-	p := &ServiceProvider[T]{cache: instances, cfg: cfg}
-	p.current.Store(new(candidates[T]))
-	p.follower = instances.OnChange(func([]*ServiceInstance[T]) { p.update() })
+	// Before the filters: they are not asked about instances that are never chosen.
+	instances.filters = slices.Insert(slices.Clone(instances.filters), 0, isEnabled[T])
+	p := &ServiceProvider[T]{cache: instances, cfg: cfg, noted: notes[T]{policy: cfg.Down, byID: map[string][]*note[T]{}}}
+	p.current.Store(&candidates[T]{provider: p, of: instances.current.Load()})
 	return p, nil
 }
 
-// update takes over the instances of the cache. What was noted about those that
-// have not changed stays.
-func (p *ServiceProvider[T]) update() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	before := map[*ServiceInstance[T]]*candidate[T]{}
-	for _, c := range p.current.Load().list {
-		before[c.instance] = c
-	}
-	next := &candidates[T]{index: map[string]int{}}
-	for _, instance := range p.cache.Instances() {
-		if !p.accepts(instance) {
-			continue
-		}
-		known := before[instance]
-		if known == nil {
-			known = &candidate[T]{instance: instance, policy: p.cfg.Down}
-		}
-		next.index[instance.ID] = len(next.list)
-		next.list = append(next.list, known)
-	}
-	p.current.Store(next)
-}
-
-func (p *ServiceProvider[T]) accepts(instance *ServiceInstance[T]) bool {
-	if instance.Disabled {
-		return false
-	}
-	for _, accept := range p.cfg.Filters {
-		if !accept(instance) {
-			return false
-		}
-	}
-	return true
-}
+func isEnabled[T any](instance *ServiceInstance[T]) bool { return !instance.Disabled }
 
 // Start begins to follow the service and blocks until its instances are known;
 // see [ServiceCache.Start].
-func (p *ServiceProvider[T]) Start(ctx context.Context) error {
-	if err := p.cache.Start(ctx); err != nil {
-		return err
-	}
-	p.update()
-	return nil
-}
+func (p *ServiceProvider[T]) Start(ctx context.Context) error { return p.cache.Start(ctx) }
 
 // Instance chooses an instance among those that this process knows. It sends
-// nothing and allocates nothing. It fails with [ErrNoInstance] when there is no
-// instance that is enabled, accepted by the filters and up. The instance must
-// not be changed.
+// nothing, and allocates nothing but for the first call after a change. It fails with
+// [ErrNoInstance] when there is no instance that is enabled, accepted by the filters and up,
+// and with [ErrClosed] after Close. The instance is shared and must not be changed.
 func (p *ServiceProvider[T]) Instance() (*ServiceInstance[T], error) {
-	current := p.current.Load()
-	index := p.cfg.Strategy.Choose(current)
-	if index < 0 || index >= len(current.list) {
-		return nil, fmt.Errorf("discovery: %s: %w: %d known, none is up", p.cache.name, ErrNoInstance, len(current.list))
-	}
-	return current.list[index].instance, nil
+	return p.choose(nil)
 }
 
-// Instances returns all instances that [ServiceProvider.Instance] chooses from,
-// without those that are down.
-func (p *ServiceProvider[T]) Instances() []*ServiceInstance[T] {
-	var up []*ServiceInstance[T]
-	for _, c := range p.current.Load().list {
-		if c.up() {
-			up = append(up, c.instance)
-		}
+// choose chooses among the instances that suit, nil for all.
+func (p *ServiceProvider[T]) choose(suits func(*ServiceInstance[T]) bool) (*ServiceInstance[T], error) {
+	if p.cache.life.Err() != nil {
+		return nil, fmt.Errorf("discovery: %s: provider %w", p.cache.name, ErrClosed)
 	}
-	return up
+	from := p.candidates()
+	chosen := p.ask(from)
+	if chosen != nil && suits != nil && !suits(chosen) { // most calls need not look at all of them
+		from = from.only(suits)
+		chosen = p.ask(from)
+	}
+	if chosen == nil {
+		return nil, fmt.Errorf("discovery: %s: %w: %d known, %d up and suitable", p.cache.name, ErrNoInstance, len(*p.cache.current.Load()), from.Len())
+	}
+	return chosen, nil
+}
+
+// ask returns the instance that the strategy chooses, nil for none.
+func (p *ServiceProvider[T]) ask(from *candidates[T]) (chosen *ServiceInstance[T]) {
+	defer func() {
+		recovered := recover()
+		if recovered == nil {
+			return
+		}
+		if !from.told.Swap(true) {
+			p.cache.discovery.client.Logger().Error("a strategy panicked, and instances go by turns", logPath, p.cache.cache.Path(),
+				"panic", recovered, "stack", string(debug.Stack()))
+		}
+		if index := p.byTurns.Choose(from); index >= 0 {
+			chosen = from.list[index].instance
+		}
+	}()
+	index := p.cfg.Strategy.Choose(from)
+	if index < 0 || index >= len(from.list) {
+		return nil
+	}
+	return from.list[index].instance
+}
+
+// candidates returns the instances that are up.
+func (p *ServiceProvider[T]) candidates() *candidates[T] {
+	if c := p.current.Load(); p.isCurrent(c) {
+		return c
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.current.Load(); p.isCurrent(c) {
+		return c
+	}
+	of := p.cache.current.Load()
+	c := &candidates[T]{provider: p, of: of, list: *of}
+	c.list, c.until = p.noted.withoutDown(c.list)
+	p.current.Store(c)
+	return c
+}
+
+func (p *ServiceProvider[T]) isCurrent(c *candidates[T]) bool {
+	return c.of == p.cache.current.Load() && !c.stale.Load() && (c.until.IsZero() || time.Now().Before(c.until))
+}
+
+// Instances returns all instances that [ServiceProvider.Instance] chooses from, and none after
+// Close. The list is the caller's. The instances are shared and must not be changed.
+func (p *ServiceProvider[T]) Instances() []*ServiceInstance[T] {
+	return p.candidates().list.instances()
 }
 
 // NoteError reports that a call of an instance has failed. The
-// [DownInstancePolicy] decides what follows. It sends nothing: other processes
-// do not learn of it.
+// [DownInstancePolicy] decides what follows. A copy of the instance will do: instances
+// are compared by what they have. It sends nothing: other processes do not learn of it.
 func (p *ServiceProvider[T]) NoteError(instance *ServiceInstance[T]) {
-	for _, c := range p.current.Load().list {
-		if c.instance == instance {
-			c.note()
-			return
-		}
+	if instance == nil {
+		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.noted.add(instance) {
+		p.current.Load().stale.Store(true)
+	}
+}
+
+func (p *ServiceProvider[T]) isDown(instance *ServiceInstance[T]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, down := p.noted.isDown(instance, time.Now())
+	return down
 }
 
 // Age returns how old the known instances may be; see [ServiceCache.Age].
@@ -296,9 +282,4 @@ func (p *ServiceProvider[T]) Age() time.Duration { return p.cache.Age() }
 func (p *ServiceProvider[T]) Name() string { return p.cache.name }
 
 // Close stops following, as [ServiceCache.Close] does.
-func (p *ServiceProvider[T]) Close() error {
-	err := p.cache.Close()
-	p.follower.Remove()
-	<-p.follower.Done()
-	return err
-}
+func (p *ServiceProvider[T]) Close() error { return p.cache.Close() }

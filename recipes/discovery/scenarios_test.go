@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,17 +71,32 @@ func crashedInstance(t *testing.T, server zktest.Backend) {
 	require.Len(t, found, 1)
 }
 
+// noServerOnStart starts a client, a discovery and a provider before there was ever a server.
 func noServerOnStart(t *testing.T, server zktest.Backend) {
 	link := zktest.NewProxy(t, server)
-	client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
 	link.Refuse(true)
 	link.Cut()
-	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+	client, err := framework.New(server.ConnectStringVia(link.Addr()))
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	d := newServices(t, client)
-	registered := make(chan error, 1)
+	p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	registered, started := make(chan error, 1), make(chan error, 1)
 	go func() { registered <- d.Register(withLimit(t), newInstance("a")) }()
+	go func() { started <- p.Start(withLimit(t)) }()
+	require.Eventually(t, func() bool { begun, _ := d.Registered(newInstance("a")); return begun }, limit, time.Millisecond)
+	require.Nil(t, client.Session(), "there was never a server")
+	require.Empty(t, registered)
+	require.Empty(t, started)
+
 	link.Refuse(false)
+
 	require.NoError(t, zktest.Await(t, registered, "the registration"))
+	require.NoError(t, zktest.Await(t, started, "the start of the provider"))
+	awaitIDs(t, p, "a")
 	found, err := d.Instances(withLimit(t), "orders")
 	require.NoError(t, err)
 	require.Len(t, found, 1)

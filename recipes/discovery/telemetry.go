@@ -30,6 +30,7 @@ type telemetry struct {
 	meter         metric.Meter
 	registrations metric.Int64UpDownCounter
 	instances     metric.Int64UpDownCounter
+	unusable      metric.Int64Counter
 	age           metric.Float64ObservableGauge
 
 	mu        sync.Mutex
@@ -46,18 +47,21 @@ func newTelemetry(client *framework.Framework, path string) (*telemetry, error) 
 		t.attributes = metric.WithAttributes(keyPath.String(path))
 	}
 	t.meter = client.MeterProvider().Meter(telemetryScope)
-	var errs [3]error
+	var errs [4]error
 	t.registrations, errs[0] = t.meter.Int64UpDownCounter("curator.discovery.registrations",
 		metric.WithUnit("{instance}"), metric.WithDescription("Instances that this process keeps registered."))
 	t.instances, errs[1] = t.meter.Int64UpDownCounter("curator.discovery.instances",
 		metric.WithUnit("{instance}"), metric.WithDescription("Instances in the caches of services."))
 	t.age, errs[2] = t.meter.Float64ObservableGauge("curator.discovery.age",
 		metric.WithUnit("s"), metric.WithDescription("How old the instances of the oldest cache may be, 0 while connected."))
+	t.unusable, errs[3] = t.meter.Int64Counter("curator.discovery.left_out",
+		metric.WithUnit("{instance}"), metric.WithDescription("Znodes among instances that were left out: not readable, or user code panicked on them."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	t.registered(0)
 	t.seen(0)
+	t.unusable.Add(context.Background(), 0, t.attributes)
 	return t, nil
 }
 
@@ -72,6 +76,13 @@ func (t *telemetry) registered(n int64) {
 func (t *telemetry) seen(n int64) {
 	if t != nil {
 		t.instances.Add(context.Background(), n, t.attributes)
+	}
+}
+
+// leftOut counts a znode that is left out.
+func (t *telemetry) leftOut() {
+	if t != nil {
+		t.unusable.Add(context.Background(), 1, t.attributes)
 	}
 }
 

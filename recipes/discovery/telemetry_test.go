@@ -27,7 +27,7 @@ func measured(t *testing.T, reader metric.Reader) (values map[string]float64, pa
 		for _, m := range scope.Metrics {
 			switch data := m.Data.(type) {
 			case metricdata.Sum[int64]:
-				require.False(t, data.IsMonotonic, m.Name)
+				require.Equal(t, m.Name == "curator.discovery.left_out", data.IsMonotonic, m.Name)
 				for _, point := range data.DataPoints {
 					values[m.Name] += float64(point.Value)
 					path, _ := point.Attributes.Value("curator.path")
@@ -49,12 +49,13 @@ func measured(t *testing.T, reader metric.Reader) (values map[string]float64, pa
 
 func TestMetrics(t *testing.T) {
 	const registrations, instances, age = "curator.discovery.registrations", "curator.discovery.instances", "curator.discovery.age"
+	const leftOut = "curator.discovery.left_out"
 	reader, server := metric.NewManualReader(), zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithPathAttribute(),
 		framework.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
 	d := newServices(t, client)
 	values, _ := measured(t, reader)
-	require.Equal(t, map[string]float64{registrations: 0, instances: 0}, values, "they exist from the start")
+	require.Equal(t, map[string]float64{registrations: 0, instances: 0, leftOut: 0}, values, "they exist from the start")
 	a := register(t, d, newInstance("a"))
 	register(t, d, newInstance("b"))
 	p := newProvider(t, d, discovery.ProviderConfig[string]{})
@@ -63,14 +64,14 @@ func TestMetrics(t *testing.T) {
 	awaitIDs(t, another, "a", "b")
 
 	values, paths := measured(t, reader)
-	require.Equal(t, map[string]float64{registrations: 2, instances: 4, age: 0}, values)
-	require.Equal(t, map[string]string{registrations: "/services", instances: "/services", age: "/services"}, paths)
+	require.Equal(t, map[string]float64{registrations: 2, instances: 4, age: 0, leftOut: 0}, values)
+	require.Equal(t, map[string]string{registrations: "/services", instances: "/services", age: "/services", leftOut: "/services"}, paths)
 
 	require.NoError(t, d.Unregister(a))
 	awaitIDs(t, p, "b")
 	require.NoError(t, another.Close())
 	values, _ = measured(t, reader)
-	require.Equal(t, map[string]float64{registrations: 1, instances: 1, age: 0}, values)
+	require.Equal(t, map[string]float64{registrations: 1, instances: 1, age: 0, leftOut: 0}, values)
 
 	require.NoError(t, server.Stop())
 	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
@@ -81,5 +82,5 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.NoError(t, d.Close())
 	values, _ = measured(t, reader)
-	require.Equal(t, map[string]float64{registrations: 0, instances: 0}, values)
+	require.Equal(t, map[string]float64{registrations: 0, instances: 0, leftOut: 0}, values)
 }

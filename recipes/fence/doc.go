@@ -50,8 +50,48 @@
 // them apart: a goroutine of that process that goes on after its release is not refused.
 //
 // One register belongs to one resource and one lock. Tokens are transaction numbers of a
-// ZooKeeper ensemble. Tokens of another ensemble, or of one that was set up again, cannot be
-// compared with them: reset the stored number by hand after such a move.
+// ZooKeeper ensemble. Tokens of another ensemble cannot be compared with them: reset the
+// stored number by hand after such a move.
+//
+// # When the servers are restored
+//
+// The upper 32 bits of a token are the epoch, the number of the leader that has made the
+// transaction. The lower 32 bits count its transactions. What tokens come after a restore
+// depends on the servers:
+//
+//   - An ensemble begins the epoch after the one in its backup. If the leader has not changed
+//     since the backup, all later tokens are greater than all before, and nothing must be done.
+//   - If the leader has changed since, the ensemble uses an epoch again. Tokens may be lower
+//     than those before, or equal to them.
+//   - A standalone server has no epochs and goes on counting from the backup. So its tokens are
+//     lower at first.
+//   - Servers that come back empty begin again: a standalone server with 1, an ensemble with
+//     the epoch 1.
+//
+// With lower tokens, a receiver refuses all holders until the tokens have passed the stored
+// number. With equal tokens it cannot tell two holders apart, which is unsafe. So the operator
+// must, before the restored servers serve clients:
+//
+//  1. stop every process that may still act for a lease from before the restore, as only the
+//     receiver would refuse it;
+//  2. make the tokens greater than every stored number, or reset the stored numbers.
+//
+// An ensemble gives greater tokens if the files acceptedEpoch and currentEpoch, in the folder
+// version-2 of the data of each stopped server, both have a number that is no less than the
+// upper half of the greatest stored number (that is, the number shifted right by 32 bits).
+// For a standalone server, and where the files cannot be changed, set the stored numbers to 0.
+//
+// # Whom to trust
+//
+// Fencing stops holders that are late, not clients that lie. A receiver believes the token
+// that it is given: a client that sends 9223372036854775807 once has locked all later
+// holders out, until the stored number is reset by hand. So accept tokens only from clients
+// that may take the lock, and authenticate them before the token is looked at.
+//
+// Where other clients can reach the receiver, it checks with ZooKeeper. [Handler.Verify] is
+// asked about each token that is newer than all before it. The tokens of a lock that is held
+// are the Token of its Participants; a fixed limit would not do, as tokens rise with every
+// transaction of the ensemble and have no end that could be known before.
 //
 // # What the receiver has to keep
 //

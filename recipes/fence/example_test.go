@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gocurator/curator/framework"
@@ -110,3 +112,35 @@ type unaware struct{ token int64 }
 
 func (u unaware) Token() int64 { return u.token }
 func (unaware) Err() error     { return nil }
+
+// A receiver that clients from outside can reach asks ZooKeeper whether a new token belongs
+// to the holder of the lock.
+func ExampleHandler_verify() {
+	mutex, closeAll := exampleMutex()
+	defer closeAll()
+	handler := &fence.Handler{
+		Register: &fence.Register{},
+		Next:     http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		Verify: func(ctx context.Context, token int64) (bool, error) {
+			participants, err := mutex.Participants(ctx)
+			isHolder := func(p locks.Participant) bool { return p.Holds && p.Token == token }
+			return slices.ContainsFunc(participants, isHolder), err
+		},
+	}
+
+	ctx := context.Background()
+	lease, err := mutex.Acquire(ctx)
+	check(err)
+	for _, token := range []int64{9223372036854775807, lease.Token()} {
+		request := httptest.NewRequestWithContext(ctx, http.MethodPut, "/report", http.NoBody)
+		request.Header.Set(fence.Header, strconv.FormatInt(token, 10))
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, request)
+		fmt.Println(response.Code)
+	}
+	check(lease.Release(ctx))
+
+	// Output:
+	// 403
+	// 200
+}

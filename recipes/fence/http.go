@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,14 +19,31 @@ const NewestHeader = "Fence-Newest"
 // Next runs in [Register.Do]. Requests with one token run at the same time; requests with a
 // newer token run when the older ones have ended. A request whose context ends during that
 // wait is answered 503 (Service Unavailable).
+//
+// A token is a claim of the client, and the largest one locks all other clients out. Use
+// Verify, or let only clients that you trust reach the handler.
 type Handler struct {
 	Register *Register // of what the requests change
 	Next     http.Handler
+
+	// Verify, if not nil, reports whether a token belongs to the lock. It is asked only for a
+	// token that is newer than all that were accepted, so about once per holder. If it
+	// returns false, the request is answered 403 (Forbidden), and if it fails, 503. The
+	// register has not seen the token then. Verify may be called concurrently.
+	Verify func(ctx context.Context, token int64) (bool, error)
 }
+
+var (
+	errForged     = errors.New("fence: the token belongs to no holder of the lock")
+	errUnverified = errors.New("fence: the token cannot be verified now")
+)
 
 // ServeHTTP forwards the request or rejects it.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token, err := FromHeader(r.Header)
+	if err == nil {
+		err = h.verify(r.Context(), token)
+	}
 	if err == nil {
 		err = h.Register.Do(r.Context(), token, func() error {
 			h.Next.ServeHTTP(w, r)
@@ -42,8 +60,27 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &stale):
 		w.Header().Set(NewestHeader, strconv.FormatInt(stale.Newest, 10))
 		http.Error(w, err.Error(), http.StatusPreconditionFailed)
+	case errors.Is(err, errForged):
+		http.Error(w, err.Error(), http.StatusForbidden)
 	default:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+// verify returns an error if a token is newer than all that were accepted, and is not known
+// to belong to the lock.
+func (h *Handler) verify(ctx context.Context, token int64) error {
+	if h.Verify == nil || token <= h.Register.Newest() {
+		return nil
+	}
+	belongs, err := h.Verify(ctx, token)
+	switch {
+	case err != nil:
+		return errUnverified // the client need not know why
+	case !belongs:
+		return errForged
+	default:
+		return nil
 	}
 }
 

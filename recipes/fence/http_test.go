@@ -183,3 +183,46 @@ func TestWhichLeasesFence(t *testing.T) {
 		require.ErrorIs(t, err, want, "%T", lock)
 	}
 }
+
+// A token from outside that no lock has given out must not lock the holders out.
+func TestHandlerVerifies(t *testing.T) {
+	var register fence.Register
+	var asked []int64
+	down := errors.New("no server answers at 10.0.0.7")
+	s := httptest.NewServer(&fence.Handler{
+		Register: &register,
+		Next:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
+		Verify: func(_ context.Context, token int64) (bool, error) {
+			asked = append(asked, token)
+			if token == 9 {
+				return false, down
+			}
+			return token < 100, nil
+		},
+	})
+	defer s.Close()
+	for _, c := range []struct {
+		token  string
+		status int
+		newest int64
+	}{
+		{"7", http.StatusNoContent, 7},
+		{"7", http.StatusNoContent, 7},
+		{"6", http.StatusPreconditionFailed, 7},
+		{"9223372036854775807", http.StatusForbidden, 7},
+		{"9", http.StatusServiceUnavailable, 7},
+		{"8", http.StatusNoContent, 8},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL, http.NoBody)
+		require.NoError(t, err)
+		request.Header.Set(fence.Header, c.token)
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, errors.Join(err, response.Body.Close()))
+		require.Equal(t, c.status, response.StatusCode, c.token)
+		require.NotContains(t, string(body), "10.0.0.7")
+		require.Equal(t, c.newest, register.Newest(), c.token)
+	}
+	require.Equal(t, []int64{7, math.MaxInt64, 9, 8}, asked, "known and stale tokens need no question")
+}

@@ -7,23 +7,46 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// PurgeOlderThan purges as a run of key does, with another retention.
-func (o *Once) PurgeOlderThan(ctx context.Context, key string, retention time.Duration) error {
+// PurgeOlderThan purges with another retention, which may be negative.
+func (o *Once) PurgeOlderThan(ctx context.Context, retention time.Duration) error {
 	o.cfg.retention = retention
-	return o.purge(ctx, key)
+	return o.Purge(ctx)
+}
+
+// NothingRetained makes every marker old.
+func NothingRetained() OnceOption {
+	return onceOptionFunc(func(c *onceConfig) error {
+		c.retention = -time.Hour
+		return nil
+	})
+}
+
+// NotDue makes the next purge a matter of the far future.
+func (o *Once) NotDue() *Once {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.nextPurge = time.Now().Add(1000 * time.Hour)
+	return o
 }
 
 // ObserveAfter observes as an observer does that has reported a leader with this
 // term.
 func (l *LeaderLatch) ObserveAfter(ctx context.Context, term int64, yield func(*locks.Participant, error) bool) error {
-	o := observer{client: l.client, internals: l.internals, began: true, leads: term, newest: term}
+	o := observer{client: l.client, internals: l.internals, history: l.client.History(), began: true, leads: place{token: term}, newest: term}
 	return o.run(ctx, yield)
 }
 
 // ObserveAgain observes as an observer does that is about to see the leader of this term
 // again, has reported a newer one, and has had its server catch up for that.
 func (l *LeaderLatch) ObserveAgain(ctx context.Context, term, newest int64, yield func(*locks.Participant, error) bool) error {
-	o := observer{client: l.client, internals: l.internals, began: true, leads: term, newest: newest, synced: true}
+	leader, _, err := currentLeader(ctx, l.internals)
+	if err != nil {
+		return err
+	}
+	o := observer{
+		client: l.client, internals: l.internals, history: l.client.History(),
+		began: true, leads: place{leader.Path, term}, newest: newest, synced: true,
+	}
 	return o.run(ctx, yield)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,14 +193,13 @@ func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 
 func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := linked(t, server)
-		plug := unplug(link)
-		zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+		client, connect := unconnected(t, server)
 		latch := newLatch(t, client)
 		changes := changesOf(t, latch)
 		require.NoError(t, latch.Start())
+		require.False(t, latch.HasLeadership())
 
-		plug()
+		connect()
 
 		awaitLeadership(t, latch)
 		require.True(t, zktest.Await(t, changes, "the election").Leader)
@@ -209,15 +209,52 @@ func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 
 func TestCloseWithoutEverAConnection(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := linked(t, server)
-		unplug(link)
-		zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+		client, connect := unconnected(t, server)
 		latch := started(t, client)
 
 		require.NoError(t, latch.Close())
 
 		_, err := latch.Await(withLimit(t))
 		require.ErrorIs(t, err, leader.ErrClosed)
+		connect()
+		stat, err := client.Exists(withLimit(t), election)
+		require.NoError(t, err)
+		require.Nil(t, stat, "nothing was begun that goes on without it")
+	})
+}
+
+// A candidate that has stood in the queue for long does not pay for the failures before that.
+func TestTheNextAttemptAfterALongStandingComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const noAuth = -102
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		rival := started(t, other)
+		awaitLeadership(t, rival)
+		var refuse atomic.Bool
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if refuse.Load() && r.SessionID == client.Session().ID() {
+				return zkserver.FailWith(noAuth)
+			}
+			return zkserver.Pass
+		})
+		refuse.Store(true)
+		latch := started(t, client)
+		time.Sleep(5 * time.Minute) // the pauses are at their longest
+		refuse.Store(false)
+		awaitCandidates(t, other, 2)
+		time.Sleep(5 * time.Minute)
+		refuse.Store(true)
+		require.NoError(t, rival.Close())
+		time.Sleep(time.Millisecond) // for the failure
+
+		refuse.Store(false)
+
+		began := time.Now()
+		for !latch.HasLeadership() {
+			time.Sleep(10 * time.Millisecond)
+			require.Less(t, time.Since(began), time.Second)
+		}
 	})
 }
 

@@ -32,10 +32,18 @@ type observer struct {
 	internals *locks.LockInternals
 	telemetry *telemetry
 	queue     []string // known, in order
+	history   int64    // in which queue and newest count, see framework.Framework.History
 	began     bool     // something was reported
-	leads     int64    // the token of the leader that was reported last, 0 for none
+	leads     place    // of the leader that was reported last
 	newest    int64    // the greatest token that was reported
 	synced    bool     // what is read next is no older than what was reported
+}
+
+// place is a place in the queue. The zero value is none. In another history another candidate
+// may have the same token.
+type place struct {
+	path  string
+	token int64
 }
 
 // observe returns the leaders of an election.
@@ -81,17 +89,20 @@ func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error
 // step reports the leader, if it is another than before, and waits until it may
 // have changed.
 func (o *observer) step(ctx context.Context, yield func(*locks.Participant, error) bool) error {
+	if history := o.client.History(); history != o.history {
+		o.queue, o.newest, o.history = nil, 0, history
+	}
 	leader, watch, err := o.look(ctx)
 	defer func() { watch.Cancel() }()
-	if err != nil {
-		return err
+	if err != nil || o.client.History() != o.history {
+		return err // or look again: the reply may be of either history
 	}
-	var token int64
+	var leads place
 	if leader != nil {
-		token = leader.Token
+		leads = place{leader.Path, leader.Token}
 	}
-	if !o.began || token != o.leads {
-		if token != 0 && token < o.newest && !o.synced {
+	if !o.began || leads != o.leads {
+		if leader != nil && leader.Token < o.newest && !o.synced {
 			// This server may be behind the one that has shown the newer leader.
 			if err := o.client.Sync(ctx, o.internals.Path()); err != nil {
 				return err
@@ -99,7 +110,7 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 			o.queue, o.synced = nil, true
 			return nil
 		}
-		o.began, o.leads, o.newest = true, token, max(token, o.newest)
+		o.began, o.leads, o.newest = true, leads, max(leads.token, o.newest)
 		o.telemetry.saw(leader != nil)
 		if !yield(leader, nil) {
 			return errDone

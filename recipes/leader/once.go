@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,8 +22,9 @@ import (
 //
 // Layout: <path>/run/<key> is the folder of an [locks.InterProcessMutex], and
 // <path>/done/<key> is the persistent marker, whose data is the term of the run
-// in decimal digits. The nearest relative is kazoo's
-// NonBlockingLease, which has a time and no key.
+// in decimal digits. <path>/purge is the folder of the mutex under which one replica
+// at a time deletes old markers. The nearest relative is kazoo's NonBlockingLease,
+// which has a time and no key.
 //
 // It is safe for concurrent use.
 type Once struct {
@@ -34,6 +34,7 @@ type Once struct {
 
 	mu        sync.Mutex
 	nextPurge time.Time
+	purge     *purge // that runs, or nil
 }
 
 // OnceOption is a setting of a [Once].
@@ -67,8 +68,9 @@ func NeverAgain() OnceOption {
 
 // WithRetention sets how long markers are kept, by the clock of the server:
 // until then a key is known to be done. It is at least a minute and must be
-// longer than replicas can disagree on which key is due. Default:
-// [DefaultRetention].
+// longer than replicas can disagree on which key is due. A run deletes the markers
+// that are older in the background, once in a sixteenth of the retention; see
+// [Once.Purge]. Default: [DefaultRetention].
 func WithRetention(d time.Duration) OnceOption {
 	return onceOptionFunc(func(c *onceConfig) error {
 		if d < time.Minute {
@@ -157,7 +159,8 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // marker cannot be confirmed: fn has not run, and if [framework.OutcomeUnknown] is
 // true for the error, the key may be marked, so that fn never runs.
 //
-// The marker does not end with ctx: Do waits for it for up to 30 s.
+// The marker does not end with ctx: Do waits for it for up to 30 s. Do does not wait
+// for the purge of old markers that it may begin.
 func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {
 	if ctx == nil {
 		return false, fmt.Errorf("leader: once %s: %w", o.path, attempt.ErrNilContext)
@@ -176,6 +179,9 @@ func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) erro
 		ran, err = o.run(ctx, key, fn)
 		return err
 	})
+	if ran {
+		o.purgeSometimes()
+	}
 	return ran, err
 }
 
@@ -217,7 +223,6 @@ func (o *Once) mark(ctx context.Context, key string) (bool, error) {
 		_, err := lease.Transact(ctx, framework.CreateOp(o.marker(key), data))
 		switch {
 		case err == nil:
-			o.purgeSometimes(ctx, key)
 			return true, nil
 		case errors.Is(err, framework.ErrNodeExists):
 			return o.isOurs(ctx, key, data)
@@ -246,61 +251,4 @@ func (o *Once) isOurs(ctx context.Context, key string, data []byte) (bool, error
 	}
 	have, err := o.client.Get(ctx, o.marker(key))
 	return err == nil && string(have) == string(data), err
-}
-
-// purgeSometimes deletes old markers, if that has not been done for a while. A
-// failure is logged: the next run tries again, and the marker of this run stands.
-func (o *Once) purgeSometimes(ctx context.Context, key string) {
-	o.mu.Lock()
-	now := time.Now()
-	due := !now.Before(o.nextPurge)
-	if due {
-		o.nextPurge = now.Add(o.cfg.retention / 16)
-	}
-	o.mu.Unlock()
-	if !due {
-		return
-	}
-	if err := o.purge(ctx, key); err != nil {
-		o.client.Logger().Warn("old markers stay until the next run", logPath, o.path, "error", err)
-	}
-}
-
-// purgeBatch is how many markers are looked at with one write.
-const purgeBatch = 256
-
-// purge deletes the markers that are older than the retention. Their age is
-// taken from the marker that was just written, so that only the server's clock
-// counts.
-func (o *Once) purge(ctx context.Context, key string) error {
-	newest, err := o.client.Exists(ctx, o.marker(key))
-	if err != nil || newest == nil {
-		return err
-	}
-	names, err := o.client.Children(ctx, o.folder())
-	if err != nil {
-		return err
-	}
-	oldest := newest.Ctime - o.cfg.retention.Milliseconds()
-	for batch := range slices.Chunk(names, purgeBatch) {
-		stats := make([]framework.Stat, len(batch))
-		reads := make([]framework.Read, len(batch))
-		data := make([][]byte, len(batch))
-		for i, name := range batch {
-			reads[i] = framework.ReadData(o.marker(name), &data[i], framework.StoringStatIn(&stats[i]))
-		}
-		// Another replica may have deleted some of them: those have no stat.
-		if err := o.client.Pipeline(ctx, reads...); err != nil && !errors.Is(err, framework.ErrNoNode) {
-			return err
-		}
-		for i, name := range batch {
-			if name == key || stats[i].Czxid == 0 || stats[i].Ctime >= oldest {
-				continue
-			}
-			if err := o.client.Delete(ctx, o.marker(name), framework.Quietly(), framework.Idempotent()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -194,24 +194,6 @@ func TestTheMarkerOutlivesTheCaller(t *testing.T) {
 	require.True(t, done, "the job was done before its caller left")
 }
 
-func TestOldMarkersAreRemoved(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		for _, key := range []string{"a", "b"} {
-			_, err := newOnce(t, client).Do(withLimit(t), key, func(context.Context) error { return nil })
-			require.NoError(t, err)
-		}
-
-		require.NoError(t, newOnce(t, client).PurgeOlderThan(withLimit(t), "b", -time.Hour))
-
-		for key, stays := range map[string]bool{"a": false, "b": true} {
-			done, err := newOnce(t, client).Done(withLimit(t), key)
-			require.NoError(t, err)
-			require.Equal(t, stays, done, key)
-		}
-	})
-}
-
 func TestBadInputOfOnce(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := leader.NewOnce(client, "jobs")
@@ -233,4 +215,6 @@ func TestBadInputOfOnce(t *testing.T) {
 	//nolint:staticcheck // the nil context is what is refused
 	_, err = once.Do(nil, "a", nothing)
 	require.ErrorContains(t, err, "context nil")
+	//nolint:staticcheck // the nil context is what is refused
+	require.ErrorContains(t, once.Purge(nil), "context nil")
 }

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,18 @@ func linked(tb testing.TB, server zktest.Backend, opts ...framework.Option) (*fr
 	tb.Helper()
 	link := zktest.NewProxy(tb, server.Addr())
 	return zktest.Client(tb, server.ConnectStringVia(link.Addr()), opts...), link
+}
+
+// unconnected returns a client that no server has ever answered, and what connects it.
+func unconnected(tb testing.TB, server zktest.Backend) (client *framework.Framework, connect func()) {
+	tb.Helper()
+	link := zktest.NewProxy(tb, server)
+	link.Refuse(true)
+	client, err := framework.New(server.ConnectStringVia(link.Addr()), framework.WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(tb, err)
+	require.NoError(tb, client.Start())
+	tb.Cleanup(func() { require.NoError(tb, client.Close()) })
+	return client, func() { link.Refuse(false) }
 }
 
 // unplug takes the server away until plug is called.

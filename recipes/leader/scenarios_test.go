@@ -52,7 +52,7 @@ var curatorTests = []scenarios.Scenario{
 	{Curator: "TestLeaderSelector.testRaceAtStateChanged", Tests: []string{"TestATermNeverBeginsAfterItsLoss"}},
 	{Curator: "TestLeaderSelector.testServerDying", Tests: []string{"TestWhatEndsALeadershipInAnOutage"}},
 	{Curator: "TestLeaderSelector.testKillSessionThenCloseShouldElectNewLeader", Tests: []string{"TestAKilledLeaderStandsAgain"}},
-	{Curator: "TestLeaderSelector.testKillServerThenCloseShouldElectNewLeader", Tests: []string{"TestWhatEndsALeadershipInAnOutage"}},
+	{Curator: "TestLeaderSelector.testKillServerThenCloseShouldElectNewLeader", Tests: []string{"TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff"}},
 	{Curator: "TestLeaderSelector.testErrorPolicies", Tests: []string{"TestWhatEndsALeadershipInAnOutage"}},
 	{Curator: "TestLeaderSelectorCluster.testRestart", Tests: []string{"TestTheServersOfALeaderDie"}},
 	{Curator: "TestLeaderSelectorCluster.testLostRestart", Tests: []string{"TestTheServersOfALeaderDie"}},

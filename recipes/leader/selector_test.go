@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,36 +38,65 @@ func runs(ctx context.Context, selector *leader.LeaderSelector) (<-chan term, <-
 	return terms, result
 }
 
+// Each round has the candidates in the order of the first one. A term ends when all others
+// stand in the queue again.
 func TestLeadershipRotates(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, rounds = 5, 3
-		var wg sync.WaitGroup
-		leaders, terms := 0, make([]int, candidates) // unprotected on purpose
+		witness := zktest.Client(t, server)
+		queue, results := make([]<-chan term, candidates), make([]<-chan error, candidates)
+		selectors := make([]*leader.LeaderSelector, candidates)
 		for i := range candidates {
-			selector := newSelector(t, zktest.Client(t, server))
-			wg.Go(func() {
-				err := selector.Run(withLimit(t), func(ctx context.Context) error {
-					if leaders++; leaders != 1 {
-						t.Errorf("%d leaders at once", leaders)
-					}
-					if terms[i]++; terms[i] < rounds {
-						if !selector.Requeue() {
-							t.Error("not requeued")
-						}
-					}
-					if !selector.HasLeadership() {
-						t.Error("it leads and does not know")
-					}
-					leaders--
-					return ctx.Err()
-				})
-				if err != nil {
-					t.Errorf("run: %v", err)
-				}
-			})
+			selectors[i] = newSelector(t, zktest.Client(t, server))
+			queue[i], results[i] = runs(withLimit(t), selectors[i])
+			awaitCandidates(t, witness, i+1) // they come in this order
 		}
-		wg.Wait()
-		require.Equal(t, []int{rounds, rounds, rounds, rounds, rounds}, terms)
+		for round := range rounds {
+			for i := range candidates {
+				term := zktest.Await(t, queue[i], fmt.Sprintf("term %d of candidate %d", round, i))
+				stand := candidates
+				if round == rounds-1 {
+					stand -= i // the first ones have left
+				}
+				awaitCandidates(t, witness, stand)
+				for other := range candidates {
+					require.Equal(t, other == i, selectors[other].HasLeadership(), "candidate %d in the term of %d", other, i)
+				}
+				if round == rounds-1 {
+					term.done <- nil
+					require.NoError(t, zktest.Await(t, results[i], "the end"))
+					continue
+				}
+				require.True(t, selectors[i].Requeue())
+				term.done <- nil
+			}
+		}
+	})
+}
+
+// A leader that is cut off stops, and cannot say so. Another candidate takes over.
+func TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
+		ctx, stop := context.WithCancel(withLimit(t))
+		terms, result := runs(ctx, newSelector(t, client))
+		first := zktest.Await(t, terms, "a term")
+		other := zktest.Client(t, server)
+		next := newSelector(t, other)
+		nextTerms, nextResult := runs(withLimit(t), next)
+		awaitCandidates(t, other, 2)
+
+		unplug(link)
+		zktest.Await(t, first.ctx.Done(), "the end of the term")
+		require.False(t, next.HasLeadership(), "the session of the leader has not ended")
+		stop()
+		first.done <- nil
+		require.Error(t, zktest.Await(t, result, "the end of the run"))
+
+		second := zktest.Await(t, nextTerms, "a term of the other")
+		require.Greater(t, locks.LeaseFrom(second.ctx).Token(), locks.LeaseFrom(first.ctx).Token())
+		second.done <- nil
+		require.NoError(t, zktest.Await(t, nextResult, "the end"))
 	})
 }
 

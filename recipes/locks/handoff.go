@@ -23,6 +23,10 @@ var errHandoffOfMany = errors.New("WithLocalHandoff, expected with an InterProce
 // its own. A loss ends the row, and so does a request to give the lock back
 // ([AttemptRevoke]).
 //
+// A hold of a row begins without a word from the server. If the node was deleted by hand
+// while the link to the server is silent, a hold can begin that another client's hold
+// excludes, and it lasts until the client hears of the deletion.
+//
 // Default: 1, a node for each hold. More than 1 is an error for a lock that several owners
 // may hold at once.
 func WithLocalHandoff(n int) Option {

@@ -68,6 +68,9 @@ func (l *Lease) Err() error {
 // let the resource refuse a token below the greatest it has seen: only this stops a holder
 // that was paused for longer than its session.
 //
+// Servers that come back empty or from a backup may give out tokens again, or lower ones:
+// package fence says what an operator must do then.
+//
 // Leases of one owner that re-entered the lock share a token. So do a writer and the reader
 // that it becomes, which takes the writer's place in the queue.
 func (l *Lease) Token() int64 { return l.hold.node.token }

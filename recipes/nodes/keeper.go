@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type keeper struct {
 	attempted bool           // a creation was sent, so that what stands may be ours
 	stood     bool           // the znode has been ours, so that what replaces it is not left over
 	sessions  map[int64]bool // those that a creation was sent in since the znode was last ours
+	history   int64          // in which the data was written or found, see framework.Framework.History
 }
 
 // run keeps the znode until ctx ends, then removes it.
@@ -116,6 +118,18 @@ func (k *keeper) turn(ctx context.Context) error {
 	clear(k.sessions)
 	k.sessions[stat.EphemeralOwner] = true
 	data, newest, written := k.wanted()
+	history := k.client.History()
+	if written == newest && k.history != history {
+		same, err := k.hasData(ctx, path, data)
+		switch {
+		case err != nil:
+			return err
+		case same:
+			k.history = history
+		default:
+			written = 0
+		}
+	}
 	if written != newest {
 		if err := k.client.Set(ctx, path, data, framework.Idempotent()); err != nil {
 			if errors.Is(err, framework.ErrNoNode) {
@@ -129,12 +143,23 @@ func (k *keeper) turn(ctx context.Context) error {
 			}
 			return err
 		}
+		k.history = history
 		k.stands(path, newest)
 		return nil
 	}
 	k.stands(path, written)
 	k.wait(ctx, watch)
 	return nil
+}
+
+// hasData reports whether the znode is known to have this data: servers that were restored may
+// have older data.
+func (k *keeper) hasData(ctx context.Context, path string, data []byte) (bool, error) {
+	have, err := k.client.Get(ctx, path)
+	if err != nil && mayPass(err) && !errors.Is(err, framework.ErrNoNode) {
+		return false, err
+	}
+	return err == nil && bytes.Equal(have, data), nil
 }
 
 // fits reports whether a znode is of the kind that must be: an ephemeral one
@@ -187,6 +212,7 @@ func (k *keeper) create(ctx context.Context, path string) error {
 	if session := k.client.Session(); session != nil {
 		k.sessions[session.ID()] = true
 	}
+	history := k.client.History()
 	created, err := k.client.Create(ctx, path, data, k.outside(opts)...)
 	k.attempted = true
 	if errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
@@ -195,7 +221,7 @@ func (k *keeper) create(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	k.stood = true
+	k.stood, k.history = true, history
 	k.stands(created, newest)
 	return nil
 }
@@ -247,9 +273,10 @@ func (k *keeper) exchange(ctx context.Context, path string, deletion framework.O
 		k.sessions[session.ID()] = true
 	}
 	k.attempted = true
+	history := k.client.History()
 	_, err := k.client.Transact(ctx, deletion, framework.CreateOp(path, data, k.options(k.kind.plain)...))
 	if err == nil {
-		k.stood = true
+		k.stood, k.history = true, history
 		k.stands(path, newest)
 	}
 	return err

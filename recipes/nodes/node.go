@@ -186,7 +186,8 @@ func (n *PersistentNode) WaitForInitialCreate(ctx context.Context) error {
 // server refuses the write, the data counts all the same: the node writes it
 // when it can, unless the error matches [framework.ErrClosed]: then the client is
 // closed. A write of another client is overwritten; one that comes later stays
-// until the next SetData, or until the znode is created again.
+// until the next SetData, until the znode is created again, or until the servers may have
+// begun again (see [framework.Framework.History]).
 func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	if ctx == nil {
 		return fmt.Errorf("nodes: set data of %s: %w", n.path, attempt.ErrNilContext)

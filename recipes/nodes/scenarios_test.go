@@ -2,6 +2,7 @@ package nodes_test
 
 import (
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -197,12 +198,16 @@ func noWritePermission(t *testing.T, server zktest.Backend) {
 }
 
 func noServerAtStart(t *testing.T, server zktest.Backend) {
-	client, link := behind(t, server)
-	reconnect := disconnect(t, client, link)
+	link := zktest.NewProxy(t, server)
+	link.Refuse(true)
+	client, err := framework.New(server.ConnectStringVia(link.Addr()), framework.WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	node := newNode(t, client, framework.Ephemeral)
 	require.NoError(t, node.Start())
 	require.Empty(t, node.ActualPath())
-	reconnect()
+	link.Refuse(false)
 	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
 	require.Equal(t, path, node.ActualPath())
 }

@@ -108,6 +108,8 @@ type consumer struct {
 	ahead ahead            // the first of names, if it was read together with a look at the list
 	busy  []string         // the locks of those that others consume, since that list
 
+	history int64 // before that list, see framework.Framework.History
+
 	unreadable map[string]struct{} // names of what is no item, which stays
 
 	term *term // nil without a lock path, and before the first item
@@ -180,7 +182,7 @@ func (c *consumer) turn(ctx context.Context, yield func(*Item, error) bool) (lef
 // next returns the name of an item that is due. After a wait it returns "".
 func (c *consumer) next(ctx context.Context) (string, error) {
 	switch {
-	case c.watch == nil, c.isOutdated() && c.untilDue() > 0:
+	case c.watch == nil, c.q.client.History() != c.history, c.isOutdated() && c.untilDue() > 0:
 		return "", c.renew(ctx)
 	case c.isOutdated() && c.q.order.renews && c.tried >= c.q.cfg.minItems:
 		ok, err := c.onlyTook(ctx)
@@ -224,7 +226,7 @@ func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
 	if err != nil || now == nil {
 		return false, err
 	}
-	if now.Czxid != c.stat.Czxid || now.Cversion != c.stat.Cversion+c.taken {
+	if c.q.client.History() != c.history || now.Czxid != c.stat.Czxid || now.Cversion != c.stat.Cversion+c.taken {
 		return false, nil // in another folder the item may be another, too
 	}
 	c.ahead = first
@@ -246,6 +248,11 @@ func (c *consumer) untilDue() time.Duration {
 func (c *consumer) renew(ctx context.Context) error {
 	c.watch.Cancel()
 	c.watch = nil
+	if history := c.q.client.History(); history != c.history {
+		// What has these names may be other items.
+		c.history, c.ahead = history, ahead{}
+		clear(c.unreadable)
+	}
 	names, err := list(ctx, c.q.client, c.q.path, itemPrefix, &c.watch, framework.StoringStatIn(&c.stat))
 	if err != nil {
 		return err

@@ -44,7 +44,13 @@ type SimpleDistributedQueue struct {
 // items that have gone since. Every item that is put after the list comes after them.
 type heads struct {
 	names []string
-	zxid  int64 // of the last change before the list
+	listed
+}
+
+// listed says when a list was read.
+type listed struct {
+	history int64 // see framework.Framework.History
+	zxid    int64 // of the last change before the list
 }
 
 // maxHeads bounds the names that a queue keeps between its calls.
@@ -110,7 +116,7 @@ func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 // them and into is not nil, it sets a watch that ends when the list changes. If the queue is
 // empty, it says so beside [ErrEmpty], which the cause of a context may match as well.
 func (q *SimpleDistributedQueue) first(
-	ctx context.Context, into **framework.Watch, use func(context.Context, string, int64) ([]byte, error),
+	ctx context.Context, into **framework.Watch, use func(context.Context, string, listed) ([]byte, error),
 ) (data []byte, empty bool, err error) {
 	for {
 		known, err := q.known(ctx, into)
@@ -121,7 +127,7 @@ func (q *SimpleDistributedQueue) first(
 			return nil, true, ErrEmpty
 		}
 		for _, name := range known.names {
-			data, err := use(ctx, name, known.zxid)
+			data, err := use(ctx, name, known.listed)
 			if errors.Is(err, errOtherFolder) {
 				q.keep(heads{})
 				break
@@ -129,7 +135,7 @@ func (q *SimpleDistributedQueue) first(
 			if !attempt.Overtaken(err) {
 				return data, false, err
 			}
-			q.forget(name, known.zxid)
+			q.forget(name, known.listed)
 		}
 		// All are gone, or from another folder. Others may have come since they were listed.
 		if into != nil {
@@ -144,7 +150,8 @@ func (q *SimpleDistributedQueue) known(ctx context.Context, into **framework.Wat
 	q.mu.Lock()
 	known := q.heads
 	q.mu.Unlock()
-	if len(known.names) > 0 {
+	history := q.client.History()
+	if len(known.names) > 0 && known.history == history {
 		return known, nil
 	}
 	var stat framework.Stat
@@ -153,7 +160,7 @@ func (q *SimpleDistributedQueue) known(ctx context.Context, into **framework.Wat
 		return heads{}, err
 	}
 	slices.SortFunc(names, compareNumbers)
-	known = heads{make([]string, min(len(names), maxHeads)), stat.Pzxid}
+	known = heads{make([]string, min(len(names), maxHeads)), listed{history, stat.Pzxid}}
 	for i := range known.names {
 		known.names[i] = strings.Clone(names[i]) // a part of the reply would keep all of it in memory
 	}
@@ -167,38 +174,38 @@ func (q *SimpleDistributedQueue) keep(known heads) {
 	q.heads = known
 }
 
-// forget removes an item that has gone, and those before it, from the list of that zxid. It
+// forget removes an item that has gone, and those before it, from the list of that time. It
 // does nothing if another list is known by now.
-func (q *SimpleDistributedQueue) forget(name string, listed int64) {
+func (q *SimpleDistributedQueue) forget(name string, at listed) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if i := slices.Index(q.heads.names, name); i >= 0 && q.heads.zxid == listed {
+	if i := slices.Index(q.heads.names, name); i >= 0 && q.heads.listed == at {
 		q.heads.names = q.heads.names[i+1:]
 	}
 }
 
-// errOtherFolder says that the folder was created again since it was listed, so that its
-// numbers have begun again and the list tells nothing about its order.
+// errOtherFolder says that the folder may have been created again since it was listed, so that
+// its numbers have begun again and the list tells nothing about its order.
 var errOtherFolder = errors.New("the folder is another than the one that was listed")
 
-// read returns an item by its name in the list of that zxid.
-func (q *SimpleDistributedQueue) read(ctx context.Context, name string, listed int64) ([]byte, error) {
+// read returns an item by its name in the list of that time.
+func (q *SimpleDistributedQueue) read(ctx context.Context, name string, at listed) ([]byte, error) {
 	var stat framework.Stat
-	return q.get(ctx, name, listed, &stat)
+	return q.get(ctx, name, at, &stat)
 }
 
-func (q *SimpleDistributedQueue) get(ctx context.Context, name string, listed int64, stat *framework.Stat) ([]byte, error) {
+func (q *SimpleDistributedQueue) get(ctx context.Context, name string, at listed, stat *framework.Stat) ([]byte, error) {
 	data, err := q.client.Get(ctx, framework.JoinPath(q.path, name), framework.StoringStatIn(stat))
-	if err == nil && stat.Czxid > listed {
+	if err == nil && (stat.Czxid > at.zxid || q.client.History() != at.history) {
 		return nil, errOtherFolder
 	}
 	return data, err
 }
 
-// remove removes an item by its name in the list of that zxid, and returns it.
-func (q *SimpleDistributedQueue) remove(ctx context.Context, name string, listed int64) ([]byte, error) {
+// remove removes an item by its name in the list of that time, and returns it.
+func (q *SimpleDistributedQueue) remove(ctx context.Context, name string, at listed) ([]byte, error) {
 	var stat framework.Stat
-	data, err := q.get(ctx, name, listed, &stat)
+	data, err := q.get(ctx, name, at, &stat)
 	if err != nil {
 		return nil, err
 	}
@@ -208,6 +215,6 @@ func (q *SimpleDistributedQueue) remove(ctx context.Context, name string, listed
 		}
 		return nil, err
 	}
-	q.forget(name, listed)
+	q.forget(name, at)
 	return data, nil
 }

@@ -25,7 +25,9 @@ type SharedCount struct{ value *SharedValue } //nolint:revive // Curator's name
 type VersionedCount struct {
 	Count   int32
 	Version int32 // of the znode, the condition of TrySetCount
-	Zxid    int64 // of the transaction that has set it; later counts have a greater Zxid
+	Zxid    int64 // of the transaction that has set it; later counts have a greater Zxid, until servers are restored
+
+	history int64 // as in VersionedValue
 }
 
 // NewSharedCount returns the number at path. If the znode is missing at Start, Start
@@ -79,7 +81,11 @@ func (c *SharedCount) VersionedCount() (VersionedCount, error) {
 	if err != nil {
 		return VersionedCount{}, fmt.Errorf("shared: count %s: %w", c.Path(), err)
 	}
-	return VersionedCount{Count: n, Version: v.Version, Zxid: v.Zxid}, nil
+	return counted(n, v), nil
+}
+
+func counted(n int32, v VersionedValue) VersionedCount {
+	return VersionedCount{Count: n, Version: v.Version, Zxid: v.Zxid, history: v.history}
 }
 
 // OnChange calls fn with each newer number, as [SharedValue.OnChange] does. Data that is not
@@ -91,7 +97,7 @@ func (c *SharedCount) OnChange(fn func(VersionedCount)) *listen.Registration {
 			c.value.client.Logger().Warn("a shared count has data that is not a count", logPath, c.Path(), "error", err)
 			return
 		}
-		fn(VersionedCount{Count: n, Version: v.Version, Zxid: v.Zxid})
+		fn(counted(n, v))
 	})
 }
 
@@ -102,5 +108,7 @@ func (c *SharedCount) SetCount(ctx context.Context, n int32) error {
 
 // TrySetCount is [SharedValue.TrySetValue].
 func (c *SharedCount) TrySetCount(ctx context.Context, previous VersionedCount, n int32) (bool, error) {
-	return c.value.TrySetValue(ctx, VersionedValue{Version: previous.Version, Zxid: previous.Zxid}, encode(n))
+	return c.value.TrySetValue(ctx, VersionedValue{
+		Value: encode(previous.Count), Version: previous.Version, Zxid: previous.Zxid, history: previous.history,
+	}, encode(n))
 }

@@ -14,8 +14,10 @@
 // # What is promised
 //
 // The copy only moves forward, in the order of the transactions that have changed the znode
-// (its mzxid). It may lag behind the server by the delay of an event, and during an outage.
-// A listener is called once for each value that the copy takes. Values that were replaced
+// (its mzxid). If the servers come back empty or from a backup, it takes what they have then;
+// see [framework.Framework.History]. It may lag behind the server by the delay of an event, and during an outage.
+// A listener is called once for each value that the copy takes, and not for an equal value of
+// such servers. Values that were replaced
 // before this process could read them are skipped; the last value never is.
 //
 // A conditional change, such as TrySetValue, is applied at most once. If its reply was lost

@@ -223,10 +223,13 @@ func TestAnOlderValueNeverReplacesANewerOne(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, v.Start(withLimit(t)))
 	t.Cleanup(v.Close)
-	newest := shared.VersionedValue{Value: []byte("new"), Version: 1, Zxid: math.MaxInt64}
+	newest := v.VersionedValue() // of this history
+	newest.Value, newest.Version, newest.Zxid = []byte("new"), 1, math.MaxInt64
 	v.Learn(newest)
 
-	v.Learn(shared.VersionedValue{Value: []byte("old"), Version: 7, Zxid: math.MaxInt64 - 1})
+	old := newest
+	old.Value, old.Version, old.Zxid = []byte("old"), 7, math.MaxInt64-1
+	v.Learn(old)
 
 	require.Equal(t, newest, v.VersionedValue())
 }

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,9 @@ type SharedValue struct { //nolint:revive // Curator's name
 type VersionedValue struct {
 	Value   []byte // must not be changed
 	Version int32  // of the znode, the condition of TrySetValue
-	Zxid    int64  // of the transaction that has set it; later values have a greater Zxid
+	Zxid    int64  // of the transaction that has set it; later values have a greater Zxid, until servers are restored
+
+	history int64 // in which it was read, see framework.Framework.History; 0 if it was made by hand
 }
 
 // NewSharedValue returns the value at path. If the znode is missing at Start, Start creates
@@ -89,9 +92,9 @@ func (v *SharedValue) start(ctx context.Context, check func([]byte) error) error
 	if err := v.usable(true); err != nil {
 		return err
 	}
-	data, stat, err := v.createOrRead(ctx)
+	current, err := v.createOrRead(ctx)
 	if err == nil {
-		err = check(data)
+		err = check(current.Value)
 	}
 	if err != nil {
 		return err
@@ -101,7 +104,7 @@ func (v *SharedValue) start(ctx context.Context, check func([]byte) error) error
 	if err := v.usableLocked(true); err != nil {
 		return err // another goroutine was faster
 	}
-	v.current = versioned(data, stat)
+	v.current = current
 	follow, stop := context.WithCancel(context.Background())
 	v.stop, v.stopped = stop, make(chan struct{})
 	go v.follow(follow)
@@ -109,16 +112,27 @@ func (v *SharedValue) start(ctx context.Context, check func([]byte) error) error
 }
 
 // createOrRead creates the znode if there is none, and reads it.
-func (v *SharedValue) createOrRead(ctx context.Context) ([]byte, *framework.Stat, error) {
+func (v *SharedValue) createOrRead(ctx context.Context) (VersionedValue, error) {
 	for {
 		_, err := v.client.Create(ctx, v.path, v.seed, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
 		if err != nil && !errors.Is(err, framework.ErrNodeExists) {
-			return nil, nil, err
+			return VersionedValue{}, err
 		}
+		value, err := v.read(ctx)
+		if !errors.Is(err, framework.ErrNoNode) { // deleted in between
+			return value, err
+		}
+	}
+}
+
+// read reads the value within one history.
+func (v *SharedValue) read(ctx context.Context) (VersionedValue, error) {
+	for {
+		history := v.client.History()
 		var stat framework.Stat
 		data, err := v.client.Get(ctx, v.path, framework.StoringStatIn(&stat))
-		if !errors.Is(err, framework.ErrNoNode) { // deleted in between
-			return data, &stat, err
+		if err != nil || v.client.History() == history {
+			return versioned(data, &stat, history), err
 		}
 	}
 }
@@ -143,8 +157,8 @@ func (v *SharedValue) usableLocked(starts bool) error {
 	}
 }
 
-func versioned(data []byte, stat *framework.Stat) VersionedValue {
-	return VersionedValue{Value: data, Version: stat.Version, Zxid: stat.Mzxid}
+func versioned(data []byte, stat *framework.Stat, history int64) VersionedValue {
+	return VersionedValue{Value: data, Version: stat.Version, Zxid: stat.Mzxid, history: history}
 }
 
 // follow keeps the copy current until ctx ends or the client is closed.
@@ -170,7 +184,7 @@ func (v *SharedValue) followOnce(ctx context.Context, pause *attempt.Pause) (las
 			v.client.Logger().Warn("a shared value may be out of date", logPath, v.path, "error", err)
 		case err == nil && node.Exists():
 			pause.Reset()
-			v.learn(versioned(node.Data, node.Stat))
+			v.learn(versioned(node.Data, node.Stat, node.History))
 		}
 		// When the znode is deleted the copy keeps the last value.
 	}
@@ -181,10 +195,32 @@ func (v *SharedValue) followOnce(ctx context.Context, pause *attempt.Pause) (las
 func (v *SharedValue) learn(value VersionedValue) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.closed {
+		return
+	}
+	have := v.current
 	// A value that this process has written itself is here before its event.
-	if value.Zxid > v.current.Zxid && !v.closed {
+	isNewer, isNews := value.Zxid > have.Zxid, true
+	if value.history != have.history {
+		isNewer, isNews = value.history > have.history, !bytes.Equal(value.Value, have.Value)
+	}
+	if isNewer {
 		v.current = value
-		v.changes.Notify(value)
+		if isNews {
+			v.changes.Notify(value)
+		}
+	}
+}
+
+// learnOwn takes a value that this process has written. The caller has asked for the history
+// before it wrote.
+func (v *SharedValue) learnOwn(ctx context.Context, data []byte, stat *framework.Stat, history int64) {
+	if v.client.History() == history {
+		v.learn(versioned(slices.Clone(data), stat, history))
+		return
+	}
+	if value, err := v.read(ctx); err == nil { // or follow does it
+		v.learn(value)
 	}
 }
 
@@ -226,11 +262,12 @@ func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
 	if err := v.usable(false); err != nil {
 		return fmt.Errorf("shared: set %s: %w", v.path, err)
 	}
+	history := v.client.History()
 	var stat framework.Stat
 	if err := v.client.Set(ctx, v.path, data, framework.Idempotent(), framework.StoringStatIn(&stat)); err != nil {
 		return fmt.Errorf("shared: set: %w", err)
 	}
-	v.learn(versioned(slices.Clone(data), &stat))
+	v.learnOwn(ctx, data, &stat, history)
 	return nil
 }
 
@@ -251,18 +288,41 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 		return false, err
 	case previous.Version == -1:
 		return false, errors.New("version -1, which is no condition: set the value without one")
-	case previous.Zxid < v.VersionedValue().Zxid:
-		return false, nil // known to be replaced, so there is nothing to ask
 	}
-	var stat framework.Stat
-	err := attempt.Conditional(func() error {
-		return v.client.Set(ctx, v.path, data, framework.WithVersion(previous.Version), framework.StoringStatIn(&stat))
-	})
-	if attempt.Overtaken(err) {
-		return false, nil
+	session, history := v.client.Session(), v.client.History()
+	for isKnown := previous.history == 0 || previous.history == history; ; isKnown = false {
+		if !isKnown {
+			// In another history another value may have this version.
+			now, err := v.read(ctx)
+			if errors.Is(err, framework.ErrNoNode) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			v.learn(now)
+			if now.Version != previous.Version || previous.history != 0 && (now.Zxid != previous.Zxid || !bytes.Equal(now.Value, previous.Value)) {
+				return false, nil
+			}
+			// The order shows that the session has the history of the read.
+			if session, history = v.client.Session(), v.client.History(); history != now.history {
+				continue
+			}
+		} else if known := v.VersionedValue(); known.history == history && previous.Zxid < known.Zxid {
+			return false, nil // known to be replaced, so there is nothing to ask
+		}
+		var stat framework.Stat
+		err := attempt.Conditional(func() error {
+			return v.client.Set(ctx, v.path, data, framework.WithVersion(previous.Version), framework.StoringStatIn(&stat), framework.InSession(session))
+		})
+		switch {
+		case attempt.Overtaken(err):
+			return false, nil
+		case attempt.NotSent(err):
+			continue // the next session may find other servers
+		case err == nil:
+			v.learnOwn(ctx, data, &stat, history)
+		}
+		return err == nil, err
 	}
-	if err == nil {
-		v.learn(versioned(slices.Clone(data), &stat))
-	}
-	return err == nil, err
 }

@@ -7,10 +7,17 @@
 //	service, stat, err := node.Get(ctx)
 //	err = node.Update(ctx, func(s *Service) error { s.Address = "b:80"; return nil })
 //
+// A program that follows its configuration keeps the last good value:
+//
+//	codec := typed.StrictJSON[Config]().Validating(Config.check)
+//	node, err := typed.NewNode(client, "/config", codec)
+//	for state, err := range node.Follow(ctx) { ... state.Value ... }
+//
 // A [Folder] is many znodes whose paths differ in parameters:
 //
 //	services, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[Service]())
-//	node, err := services.Node("search", "1") // /services/search/1
+//	node, err := services.Node("search", "1")   // /services/search/1
+//	values, err := services.Values(ctx, "search") // all of /services/search, in two round trips
 //
 // With a [cache.CuratorCache], views read from memory:
 //

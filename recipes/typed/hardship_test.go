@@ -22,7 +22,9 @@ func TestHardships(t *testing.T) { hardship.Run(t, typedCalls, knownHardships) }
 // TestEveryFaultAtEveryRequest makes every call of the package with every fate of every request.
 func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, typedCalls) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, typedCalls, nil) }
+func TestEveryCallHasHardships(t *testing.T) {
+	hardship.Complete(t, typedCalls, map[string]string{"Node.Follow": "it is Framework.Follow, which has rows, and a codec"})
+}
 
 var typedCalls = []hardship.Call{
 	nodeRow("Get", 1, nil, func(ctx context.Context, n *typed.Node[service]) error {
@@ -45,6 +47,22 @@ var typedCalls = []hardship.Call{
 			require.NoError(s.T, err)
 			return func(ctx context.Context) error {
 				_, err := node.Create(ctx, service{Address: "a:80"})
+				return err
+			}
+		},
+	},
+	nodeRow("Put", 2, framework.OutcomeUnknown, func(ctx context.Context, n *typed.Node[service]) error {
+		return n.Put(ctx, service{Address: "b:80"})
+	}),
+	{
+		Name: "Values", Of: []string{"Folder.Values"}, Requests: 2,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			_, err := s.Theirs.Create(context.Background(), s.Path+"/a", []byte("{}"), framework.CreatingParentsIfNeeded())
+			require.NoError(s.T, err)
+			folder, err := typed.NewFolder(s.Ours, s.Path+"/{id}", typed.JSON[service]())
+			require.NoError(s.T, err)
+			return func(ctx context.Context) error {
+				_, err := folder.Values(ctx)
 				return err
 			}
 		},

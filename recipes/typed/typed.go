@@ -1,13 +1,17 @@
 package typed
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // ErrCodec reports a value that could not be encoded, or data that could not be decoded.
@@ -25,6 +29,44 @@ func JSON[T any]() Codec[T] {
 	return Codec[T]{
 		Encode: func(value T) ([]byte, error) { return json.Marshal(value) },
 		Decode: func(data []byte) (value T, err error) { err = json.Unmarshal(data, &value); return value, err },
+	}
+}
+
+// StrictJSON is [JSON], but refuses data with fields that T does not have, such as misspelt ones. Programs of
+// different releases that share a znode cannot use it when a release adds a field.
+func StrictJSON[T any]() Codec[T] {
+	codec := JSON[T]()
+	codec.Decode = func(data []byte) (value T, err error) {
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&value); err != nil {
+			return value, err
+		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+			return value, errors.New("data after the JSON value, expected one value")
+		}
+		return value, nil
+	}
+	return codec
+}
+
+// Validating returns the codec with a check of each value, before it is written and after it was read. The error of the
+// check comes with [ErrCodec]. A [Node.Follow] keeps the last value that was accepted.
+func (c Codec[T]) Validating(check func(T) error) Codec[T] {
+	return Codec[T]{
+		Encode: func(value T) ([]byte, error) {
+			if err := check(value); err != nil {
+				return nil, err
+			}
+			return c.Encode(value)
+		},
+		Decode: func(data []byte) (T, error) {
+			value, err := c.Decode(data)
+			if err == nil {
+				err = check(value)
+			}
+			return value, err
+		},
 	}
 }
 
@@ -84,6 +126,13 @@ func (n *Node[T]) Set(ctx context.Context, value T, opts ...framework.SetOption)
 	return n.client.Set(ctx, n.path, data, opts...)
 }
 
+// Put creates the znode with a value, or replaces the value of the one that is there. The options are those of a creation, such
+// as [framework.CreatingParentsIfNeeded].
+func (n *Node[T]) Put(ctx context.Context, value T, opts ...framework.CreateOption) error {
+	_, err := n.Create(ctx, value, append(slices.Clip(opts), framework.OrSetData())...)
+	return err
+}
+
 // Delete deletes the znode, as [framework.Framework.Delete] does.
 func (n *Node[T]) Delete(ctx context.Context, opts ...framework.DeleteOption) error {
 	return n.client.Delete(ctx, n.path, opts...)
@@ -102,6 +151,7 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 		return fmt.Errorf("typed: update %s: %w: change nil, expected a function", n.path, framework.ErrInvalidOption)
 	}
 	for {
+		session := n.client.Session()
 		value, stat, err := n.Get(ctx)
 		if err != nil {
 			return err
@@ -109,11 +159,29 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 		if err := change(&value); err != nil {
 			return err
 		}
-		err = n.Set(ctx, value, framework.WithVersion(stat.Version))
-		if !errors.Is(err, framework.ErrBadVersion) {
+		err = n.Set(ctx, value, framework.WithVersion(stat.Version), attempt.InSession(n.client, session))
+		if !errors.Is(err, framework.ErrBadVersion) && !attempt.NotSent(err) {
 			return err
 		}
 	}
+}
+
+// CreateOp is [Node.Create] within a [framework.Framework.Transact].
+func (n *Node[T]) CreateOp(value T, opts ...framework.CreateOption) (framework.Op, error) {
+	data, err := n.codec.Encode(value)
+	if err != nil {
+		return framework.Op{}, n.failed(err)
+	}
+	return framework.CreateOp(n.path, data, opts...), nil
+}
+
+// SetOp is [Node.Set] within a [framework.Framework.Transact].
+func (n *Node[T]) SetOp(value T, opts ...framework.SetOption) (framework.Op, error) {
+	data, err := n.codec.Encode(value)
+	if err != nil {
+		return framework.Op{}, n.failed(err)
+	}
+	return framework.SetDataOp(n.path, data, opts...), nil
 }
 
 func (n *Node[T]) failed(err error) error {

@@ -60,6 +60,7 @@
 //	connections are refused                 Server.Refuse
 //	the network is silent, or slow          Server.Blackhole, Server.Throttle
 //	the process is stopped, starts again    Server.Pause, Server.Stop, Server.Restart
+//	servers come back from a backup, empty  Server.Backup, Server.Restore
 //	a session ends                          Server.KillSession
 //	reads are stale                         Server.FreezeReads: a follower that lags behind
 //	pings are answered, the session expires Server.CutOff: a follower that has lost its leader

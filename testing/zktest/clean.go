@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -25,9 +26,37 @@ const (
 	pollInterval = 10 * time.Millisecond
 )
 
+// lingers is until when sessions may live that no server has confirmed the end of.
+type lingers struct {
+	mu    sync.Mutex
+	until map[testing.TB]time.Time
+}
+
+var lingering = lingers{until: make(map[testing.TB]time.Time)}
+
+func (l *lingers) add(tb testing.TB, timeout time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until[tb] = time.Now().Add(timeout)
+}
+
+// take returns how much longer sessions of a test may live, 0 for none.
+func (l *lingers) take(tb testing.TB) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, found := l.until[tb]
+	if !found {
+		return 0
+	}
+	delete(l.until, tb)
+	return max(0, time.Until(until))
+}
+
 // AssertClean fails the test, but does not end it, if clients have left something at
 // the server: a session, an ephemeral node or a watch. What is on its way out gets up
-// to ten seconds. The server must not be shared with other tests.
+// to ten seconds. If no server has confirmed the end of the session of a [Client], since
+// the test has cut it off, it gets the timeout of that session as well. The server must
+// not be shared with other tests.
 //
 // It is for the end of a test, when all clients are closed. Cleanups run in reverse
 // order, so it comes before the clients:
@@ -37,9 +66,10 @@ const (
 //	client := zktest.Client(t, server)
 func AssertClean(tb testing.TB, server Admin) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), startTimeout)
+	limit := cleanLimit + lingering.take(tb)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), startTimeout+limit)
 	defer cancel()
-	deadline := time.Now().Add(cleanLimit)
+	deadline := time.Now().Add(limit)
 	for {
 		left, err := countsOf(ctx, server)
 		switch {

@@ -155,6 +155,29 @@ func TestAssertCleanWaits(t *testing.T) {
 	})
 }
 
+// TestAssertCleanAfterACutOff: the session of a client that was cut off ends by its timeout.
+// The test does not fail for that, and its log says why it took so long.
+func TestAssertCleanAfterACutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		proxy := zktest.NewProxy(t, server)
+		began := time.Now()
+		tb := &spy{context: t.Context()}
+		_, err := zktest.Client(tb, proxy).Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral))
+		require.NoError(t, err)
+		proxy.CutOff()
+		for _, cleanup := range tb.cleanups {
+			cleanup()
+		}
+		require.Contains(t, tb.log, "no server has confirmed the end of the session")
+
+		zktest.AssertClean(tb, server)
+
+		require.Empty(t, tb.failure)
+		require.Greater(t, time.Since(began), 15*time.Second, "until the session ended")
+	})
+}
+
 // admin answers as it is told to.
 type admin func() (string, error)
 

@@ -129,9 +129,13 @@ func Client[T Target](tb testing.TB, server T, opts ...framework.Option) *framew
 		tb.Fatalf("zktest: connect to %s: %v", connectString, err)
 	}
 	tb.Cleanup(func() {
-		// A test may have made closing the session impossible; the client is closed
-		// all the same, and that is all this is for.
-		_ = client.Close()
+		session := client.Session()
+		if err := client.Close(); err != nil {
+			// A test may have made closing the session impossible. The client is closed all the
+			// same, and the session ends when it times out.
+			tb.Logf("zktest: %v", err)
+			lingering.add(tb, session.Timeout())
+		}
 	})
 	return client
 }

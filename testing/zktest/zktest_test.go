@@ -23,6 +23,7 @@ type spy struct {
 	context  context.Context
 	cleanups []func()
 	failure  string
+	log      string
 }
 
 func (s *spy) Helper()                  {}
@@ -32,6 +33,8 @@ func (s *spy) Cleanup(f func())         { s.cleanups = append(s.cleanups, f) }
 func (s *spy) Fatal(args ...any)                 { s.fail(fmt.Sprint(args...)) }
 func (s *spy) Fatalf(format string, args ...any) { s.fail(fmt.Sprintf(format, args...)) }
 func (s *spy) Errorf(format string, args ...any) { s.failure = fmt.Sprintf(format, args...) }
+
+func (s *spy) Logf(format string, args ...any) { s.log += fmt.Sprintf(format, args...) + "\n" }
 
 func (s *spy) fail(text string) {
 	s.failure = text

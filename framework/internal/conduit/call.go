@@ -57,6 +57,10 @@ type Call struct {
 	// request with others. See joined.go.
 	Joinable bool
 
+	// MaxReply, when it is above the limit of the configuration, is the longest reply in
+	// bytes that this call takes.
+	MaxReply int
+
 	// Session, when not zero, is the only session the request may run in.
 	Session int64
 

@@ -1,9 +1,13 @@
 package conduit_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -209,6 +213,53 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 		after, _ := c.Deadline()
 		require.Equal(t, before, after, "both were sent with the handshake")
 		require.Empty(t, told.told, "the connection goes on")
+	})
+}
+
+// TestACallMayAcceptALongReply alone: the limit stays for the calls around it.
+func TestACallMayAcceptALongReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, told, p := connected(t, newNetwork(t))
+		calls := []*conduit.Call{{Op: 3}, {Op: 12, MaxReply: 80 << 20}, {Op: 3}}
+		done := make(chan error, 1)
+		go func() { done <- c.Do(t.Context(), calls...) }()
+		body := make([]byte, 70<<20) // longer than what is skipped, too
+		body[len(body)-1] = 'x'
+		for i, reply := range [][]byte{make([]byte, 1<<16), body, make([]byte, 1<<16)} {
+			p.reply((<-p.frames).xid, int64(7+i), 0, reply)
+		}
+		require.ErrorIs(t, <-done, conduit.ErrReplyTooLarge)
+		for i, call := range calls {
+			got, err := call.Result()
+			if i != 1 {
+				require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
+				continue
+			}
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(body, got.Body))
+		}
+		require.Empty(t, told.told, "the connection goes on")
+	})
+}
+
+// TestALongReplyTakesMemoryAsItComes: a server may say what it likes of the length.
+func TestALongReplyTakesMemoryAsItComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		call := &conduit.Call{Op: 12, MaxReply: math.MaxInt32}
+		done := make(chan error, 1)
+		go func() { done <- c.Do(t.Context(), call) }()
+		request := <-p.frames
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		frame := binary.BigEndian.AppendUint32(nil, 1<<30)
+		frame = binary.BigEndian.AppendUint32(frame, uint32(request.xid))
+		p.send(append(frame, make([]byte, 1<<10)...))
+		synctest.Wait()
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+		require.Error(t, c.Close(), "the server is in the middle of a frame")
+		require.ErrorIs(t, <-done, conduit.ErrUnanswered)
 	})
 }
 

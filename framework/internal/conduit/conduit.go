@@ -211,6 +211,12 @@ func (c *Conduit) QuorumDeadline() time.Time {
 	return c.lease.quorumDeadline().Add(-c.clock.ahead())
 }
 
+// History returns a number that rises when the servers may not go on from what was seen: when
+// a lease or a session has ended, when a connection begins under another leader, and when a
+// server has hung up instead of answering a handshake. It rises before the first reply that
+// may be of another history. It is never 0.
+func (c *Conduit) History() int64 { return c.seen.history.Load() + 1 }
+
 // CheckVersion returns a [TooOldError] if the server of the newest connection is known to
 // be older than ZooKeeper 3.6. A server cuts the connection when it does not know a
 // request, so the first call on each connection asks for its version. The wait for the

@@ -168,6 +168,7 @@ func (c *conn) fail(reason error) {
 		// First, so that a caller that tries again waits for the next connection.
 		c.owner.cfg.Events.Disconnected(reason)
 	} else {
+		c.owner.seen.refused()
 		reason = fmt.Errorf("handshake with %s: %w", c.to.server, reason)
 		c.owner.lastFailure.Store(&reason)
 	}

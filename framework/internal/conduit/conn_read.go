@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -60,7 +61,7 @@ func (c *conn) next() ([]byte, error) {
 		}
 		return c.receive(frame)
 	case n > c.owner.cfg.MaxReply:
-		return nil, c.discardReply(n)
+		return c.longReply(n)
 	}
 	frame, err := c.readFrame(n)
 	if err != nil {
@@ -85,6 +86,8 @@ func (c *conn) readLength(established bool) (int, error) {
 	switch {
 	case n < 0:
 		tooLarge = ErrProtocol
+	case established && int(n) > limit:
+		limit = max(limit, c.accepted())
 	case established && n < wire.ReplyHeader:
 		return 0, fmt.Errorf("%w: a reply of %d bytes, a header has %d", ErrProtocol, n, wire.ReplyHeader)
 	}
@@ -122,25 +125,44 @@ func (c *conn) readFrame(n int) ([]byte, error) {
 // client. A notification does not, and a credential is answered only once.
 func provesLife(xid int32) bool { return xid != wire.XidNotification && xid != wire.XidAuth }
 
-// discardReply skips a reply that is longer than the limit: only its call fails.
-func (c *conn) discardReply(n int) error {
+// accepted returns the limit that the oldest request has for its reply, 0 for none.
+func (c *conn) accepted() int {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	if request, found := c.pending.first(); found && request.call != nil {
+		return request.call.MaxReply
+	}
+	return 0
+}
+
+// longReply handles a reply that is longer than the limit. Unless its call accepts it, it is
+// skipped, and only its call fails.
+func (c *conn) longReply(n int) ([]byte, error) {
 	head := make([]byte, wire.ReplyHeader)
 	if _, err := io.ReadFull(c.in, head); err != nil {
-		return err
+		return nil, err
 	}
 	xid, reply := decodeHeader(head)
-	tooLarge := fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrReplyTooLarge, n, c.owner.cfg.MaxReply)
 	c.queue.Lock()
 	request, found := c.pending.first()
 	c.queue.Unlock()
-	if !found || request.xid != xid || request.call == nil {
+	ours := found && request.xid == xid && request.call != nil
+	if ours && n <= request.call.MaxReply {
+		frame, err := c.readLong(head, n)
+		if err != nil {
+			return nil, err
+		}
+		return c.receive(frame)
+	}
+	tooLarge := fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrReplyTooLarge, n, max(c.owner.cfg.MaxReply, c.accepted()))
+	if !ours {
 		// Only a reply to a call of ours can be skipped: any other frame may be a watch event.
-		return fmt.Errorf("%w: xid %d: %s", ErrProtocol, xid, tooLarge.Error())
+		return nil, fmt.Errorf("%w: xid %d: %s", ErrProtocol, xid, tooLarge.Error())
 	}
 	for left := n - wire.ReplyHeader; left > 0; {
 		k, err := io.CopyN(io.Discard, c.in, int64(min(left, readPiece)))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		left -= int(k)
 		c.hear()
@@ -148,10 +170,26 @@ func (c *conn) discardReply(n int) error {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
 	if c.failed {
-		return net.ErrClosed
+		return nil, net.ErrClosed
 	}
-	_, err := c.receiveReply(xid, reply, n, fmt.Errorf("%w: %w", ErrUnanswered, tooLarge))
-	return err
+	return c.receiveReply(xid, reply, n, fmt.Errorf("%w: %w", ErrUnanswered, tooLarge))
+}
+
+// readLong reads what follows the header of a long reply. It takes memory as the bytes come,
+// not for what the server says will come.
+func (c *conn) readLong(frame []byte, n int) ([]byte, error) {
+	for len(frame) < n {
+		c.hear()
+		piece := min(n-len(frame), readPiece)
+		frame = slices.Grow(frame, piece)
+		got := frame[len(frame) : len(frame)+piece]
+		if _, err := io.ReadFull(c.in, got); err != nil {
+			return nil, err
+		}
+		frame = frame[:len(frame)+piece]
+	}
+	c.hear()
+	return frame, nil
 }
 
 func decodeHeader(head []byte) (xid int32, reply Reply) {
@@ -226,6 +264,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	c.owner.hosts.spreadOver(h.Timeout / spreadShare)
 	h.Fresh = c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.clock.now())
 	c.behind = c.owner.seen.unproved.Load()
+	c.owner.seen.resumed.Store(true)
 	c.queue.Lock()
 	c.open, c.session, c.granted = true, h.SessionID, h.Timeout
 	c.window = newWindow(h.Timeout)

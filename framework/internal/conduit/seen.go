@@ -14,6 +14,12 @@ type seen struct {
 	// unproved is set while an event has come whose transaction is unknown, and no reply
 	// has followed it. See catchUp.
 	unproved atomic.Bool
+
+	// history rises when the servers may not go on from what was seen.
+	history atomic.Int64
+
+	// resumed is set from the beginning of a connection until a transaction is named on it.
+	resumed atomic.Bool
 }
 
 // event records the transaction of a watch event. Servers name it since ZooKeeper 3.9.
@@ -27,6 +33,12 @@ func (s *seen) event(zxid int64) {
 
 // reply records the transaction that a reply names.
 func (s *seen) reply(zxid int64) {
+	if zxid > 0 && s.resumed.Load() {
+		s.resumed.Store(false)
+		if before := s.newest.Load(); before != 0 && epoch(before) != epoch(zxid) {
+			s.history.Add(1) // before any reply of the connection reaches its caller
+		}
+	}
 	for {
 		newest := s.newest.Load()
 		if zxid <= newest || s.newest.CompareAndSwap(newest, zxid) {
@@ -35,11 +47,21 @@ func (s *seen) reply(zxid int64) {
 	}
 }
 
+// epoch returns the number of the leader that has made a transaction. A restored ensemble
+// elects another one, whose transactions are all newer than those that were lost: by their
+// numbers alone its servers are not behind.
+func epoch(zxid int64) int64 { return zxid >> 32 }
+
 // forget is called when earlier reads no longer count.
 func (s *seen) forget() {
 	s.newest.Store(0)
 	s.unproved.Store(false)
+	s.history.Add(1)
 }
+
+// refused is called when a server has hung up instead of answering a handshake. It may have
+// been behind what was seen, as restored servers are, and need not be behind the next time.
+func (s *seen) refused() { s.history.Add(1) }
 
 // catchUp returns the first request of a connection whose predecessor ended between an
 // event and the next reply. Servers before ZooKeeper 3.9 do not name the transaction of an

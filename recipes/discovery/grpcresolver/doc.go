@@ -10,12 +10,14 @@
 //		grpc.WithTransportCredentials(credentials))
 //
 // The instances of the service orders become the endpoints of the connection.
-// Each registration, update and removal reaches it, without a query.
+// Each registration, update and removal reaches it, without a query. When there are many at
+// once, the connection gets the newest list, and not each list before it.
 //
 // # Attributes
 //
 // Config.Attributes reads the weight and the zone of an instance from its
-// payload. A balancer of the program gets them from [AttributesOf].
+// payload. A balancer of the program gets them from [AttributesOf]. An instance on which
+// Attributes or a filter panics is left out until it changes, and the client's log has it once.
 //
 // # While ZooKeeper is away
 //

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
+	"weak"
 
 	"google.golang.org/grpc/attributes"
 	"google.golang.org/grpc/resolver"
@@ -38,10 +40,12 @@ func AttributesOf(endpoint resolver.Endpoint) (Attributes, bool) {
 
 // Config sets up a [Builder]. The zero value is ready for use.
 type Config[T any] struct {
-	// Attributes reads the attributes of an instance. Nil: there is only the id.
+	// Attributes reads the attributes of an instance, once for each change of it. Nil: there
+	// is only the id. An instance that makes it panic is left out and logged.
 	Attributes func(*discovery.ServiceInstance[T]) Attributes
 
-	// Filters must all accept an instance. They are asked when instances change.
+	// Filters must all accept an instance. They are asked once for each change of it. An
+	// instance that makes one panic is left out and logged.
 	Filters []func(*discovery.ServiceInstance[T]) bool
 
 	// SSLPort makes connections go to the SSL port of an instance. Instances
@@ -66,6 +70,11 @@ func NewBuilder[T any](services *discovery.ServiceDiscovery[T], cfg Config[T]) (
 	if services == nil {
 		return nil, errors.New("grpcresolver: discovery nil, expected one")
 	}
+	for i, filter := range cfg.Filters {
+		if filter == nil {
+			return nil, fmt.Errorf("grpcresolver: filter %d nil, expected a function", i)
+		}
+	}
 	return &Builder[T]{services: services, cfg: cfg, resolvers: map[*serviceResolver[T]]struct{}{}}, nil
 }
 
@@ -77,12 +86,14 @@ func (b *Builder[T]) Build(target resolver.Target, conn resolver.ClientConn, _ r
 	if target.URL.Host != "" {
 		return nil, fmt.Errorf("grpcresolver: target %q, expected zookeeper:///service without a host: the builder has the client", target.String())
 	}
-	cache, err := b.services.NewCache(target.Endpoint())
+	ctx, stop := context.WithCancel(context.Background())
+	r := &serviceResolver[T]{builder: b, conn: conn, stop: stop, stopped: make(chan struct{})}
+	cache, err := b.services.NewCache(target.Endpoint(), r.accept)
 	if err != nil {
+		stop()
 		return nil, fmt.Errorf("grpcresolver: target %q: %w", target.String(), err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	r := &serviceResolver[T]{builder: b, cache: cache, conn: conn, stop: stop, stopped: make(chan struct{})}
+	r.cache = cache
 	r.follower = cache.OnChange(r.update)
 	b.mu.Lock()
 	b.resolvers[r] = struct{}{}
@@ -113,6 +124,9 @@ type serviceResolver[T any] struct {
 	follower *listen.Registration
 	stop     context.CancelFunc
 	stopped  chan struct{} // closed when start has returned
+
+	// The endpoints by a weak pointer to the instance, for as long as it is anywhere.
+	endpoints sync.Map
 }
 
 // start waits until the instances are known, which the follower tells the
@@ -124,17 +138,34 @@ func (r *serviceResolver[T]) start(ctx context.Context) {
 	}
 }
 
-// update tells the connection of all instances. What the connection answers
-// changes nothing: the next update comes with the next change.
+// update tells the connection of all instances, of the newest if there have been several changes
+// since the last call. What the connection answers changes nothing: the next update comes with
+// the next change.
 func (r *serviceResolver[T]) update(instances []*discovery.ServiceInstance[T]) {
-	state := resolver.State{Endpoints: []resolver.Endpoint{}}
+	state := resolver.State{
+		Endpoints: make([]resolver.Endpoint, 0, len(instances)),
+		Addresses: make([]resolver.Address, 0, len(instances)),
+	}
 	for _, instance := range instances {
-		if endpoint, ok := r.endpoint(instance); ok {
-			state.Endpoints = append(state.Endpoints, endpoint)
-			state.Addresses = append(state.Addresses, endpoint.Addresses...)
-		}
+		known, _ := r.endpoints.Load(weak.Make(instance))
+		endpoint := known.(resolver.Endpoint) //nolint:forcetypeassert // accept has stored it
+		state.Endpoints = append(state.Endpoints, endpoint)
+		state.Addresses = append(state.Addresses, endpoint.Addresses...)
 	}
 	_ = r.conn.UpdateState(state)
+}
+
+// accept reports whether an instance has an endpoint, and notes it. The cache calls it once for
+// each change of an instance, and leaves the instance out if a function of the program panics.
+func (r *serviceResolver[T]) accept(instance *discovery.ServiceInstance[T]) bool {
+	endpoint, ok := r.endpoint(instance)
+	if !ok {
+		return false
+	}
+	key := weak.Make(instance)
+	r.endpoints.Store(key, endpoint)
+	runtime.AddCleanup(instance, func(key weak.Pointer[discovery.ServiceInstance[T]]) { r.endpoints.Delete(key) }, key)
+	return true
 }
 
 // endpoint returns the endpoint of an instance, if it has one.

@@ -1,11 +1,19 @@
 package grpcresolver_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
+	"runtime"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,8 +28,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/discovery/grpcresolver"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -267,6 +277,189 @@ func TestEndpointsHaveAttributes(t *testing.T) {
 	require.False(t, ok)
 }
 
+// lines is a log.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+// An instance on which a function of the program panics is left out, and the log of the client has it once.
+func TestOneBadInstance(t *testing.T) {
+	weight := func(i *instance) uint32 { return i.Payload.Weight } // panics without a payload
+	for name, cfg := range map[string]grpcresolver.Config[payload]{
+		"attributes": {Attributes: func(i *instance) grpcresolver.Attributes { return grpcresolver.Attributes{Weight: weight(i)} }},
+		"a filter":   {Filters: []func(*instance) bool{func(i *instance) bool { return weight(i) < 100 }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log lines
+			client := zktest.Client(t, zktest.NewServer(t), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			d := newServices(t, client)
+			good, bad := serve(t, "good"), serve(t, "bad")
+			good.Payload = new(payload)
+			require.NoError(t, d.Register(withLimit(t), good))
+			require.NoError(t, d.Register(withLimit(t), bad))
+			conn := dial(t, newBuilder(t, d, cfg))
+			awaitServers(t, conn, "good")
+			another := serve(t, "another")
+			another.Payload = new(payload)
+			require.NoError(t, d.Register(withLimit(t), another))
+			awaitServers(t, conn, "good", "another")
+
+			bad.Payload = new(payload)
+			require.NoError(t, d.Update(withLimit(t), bad))
+
+			awaitServers(t, conn, "good", "another", "bad")
+			require.NoError(t, d.Close())
+			require.NoError(t, client.Close()) // which writes what is in the queue of the log
+			require.Equal(t, 1, strings.Count(log.all.String(), "curator.path=/services/orders/bad"), log.all.String())
+		})
+	}
+}
+
+// slowConnection takes its time for each state.
+type slowConnection struct {
+	resolver.ClientConn
+
+	states chan int
+	goOn   chan struct{}
+}
+
+func (c slowConnection) UpdateState(s resolver.State) error {
+	c.states <- len(s.Endpoints)
+	<-c.goOn
+	return nil
+}
+
+func TestASlowConnectionGetsTheNewestEndpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		d, writer := newServices(t, zktest.Client(t, server)), zktest.Client(t, server)
+		asked := 0
+		b := newBuilder(t, d, grpcresolver.Config[payload]{Attributes: func(*instance) grpcresolver.Attributes {
+			asked++
+			return grpcresolver.Attributes{}
+		}})
+		conn := slowConnection{states: make(chan int, 100), goOn: make(chan struct{})}
+		r, err := b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{})
+		require.NoError(t, err)
+		defer r.Close()
+		require.Zero(t, <-conn.states)
+		for n := range 50 {
+			create(t, writer, n)
+			synctest.Wait()
+		}
+
+		close(conn.goOn)
+
+		require.Equal(t, 50, <-conn.states)
+		synctest.Wait()
+		require.Empty(t, conn.states, "no state in between is told")
+		require.Equal(t, 50, asked, "once for each instance")
+	})
+}
+
+func create(tb testing.TB, writer *framework.Framework, n int) {
+	tb.Helper()
+	_, err := writer.Create(withLimit(tb), fmt.Sprintf("/services/orders/%05d", n),
+		fmt.Appendf(nil, `{"name":"orders","id":"%05d","address":"127.0.0.1","port":%d}`, n, 1+n), framework.CreatingParentsIfNeeded())
+	require.NoError(tb, err)
+}
+
+// told passes all on to gRPC, and notes the newest state that gRPC has taken.
+type told struct {
+	resolver.Builder
+
+	newest *atomic.Value // of resolver.State
+}
+
+type toldConn struct {
+	resolver.ClientConn
+
+	newest *atomic.Value
+}
+
+func (s told) Build(target resolver.Target, conn resolver.ClientConn, opts resolver.BuildOptions) (resolver.Resolver, error) {
+	return s.Builder.Build(target, toldConn{conn, s.newest}, opts)
+}
+
+func (c toldConn) UpdateState(state resolver.State) error {
+	err := c.ClientConn.UpdateState(state)
+	c.newest.Store(state)
+	return err
+}
+
+// BenchmarkReplacement measures when gRPC knows that all instances of a service are replaced at once,
+// beside a CuratorCache of the same znodes: go test -bench Replacement -benchtime 1x.
+func BenchmarkReplacement(b *testing.B) {
+	for _, n := range []int{1000, 3000, 5000} {
+		b.Run(fmt.Sprintf("instances=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				replacement(b, n)
+			}
+		})
+	}
+}
+
+func replacement(b *testing.B, n int) {
+	b.Helper()
+	server := zktest.NewServer(b)
+	client, writer := zktest.Client(b, server), zktest.Client(b, server)
+	for i := range n {
+		create(b, writer, i)
+	}
+	plain, err := cache.NewCuratorCache(client, "/services/orders")
+	require.NoError(b, err)
+	require.NoError(b, plain.Start())
+	defer func() { require.NoError(b, plain.Close()) }()
+	var newest atomic.Value
+	conn, err := grpc.NewClient("zookeeper:///orders", grpc.WithIdleTimeout(0), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithResolvers(told{newBuilder(b, newServices(b, client), grpcresolver.Config[payload]{}), &newest}))
+	require.NoError(b, err)
+	defer func() { require.NoError(b, conn.Close()) }()
+	conn.Connect()
+	knows := func(first string) bool {
+		state, _ := newest.Load().(resolver.State)
+		if len(state.Endpoints) != n {
+			return false
+		}
+		known, _ := grpcresolver.AttributesOf(state.Endpoints[0])
+		return known.ID == first
+	}
+	require.Eventually(b, func() bool { return knows("00000") }, limit, time.Millisecond)
+	require.NoError(b, plain.Fresh(withLimit(b)))
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+
+	begin := time.Now()
+	const batch = 100
+	for first := 0; first < n; first += batch {
+		var ops []framework.Op
+		for i := first; i < first+batch; i++ {
+			ops = append(ops, framework.DeleteOp(fmt.Sprintf("/services/orders/%05d", i)), framework.CreateOp(fmt.Sprintf("/services/orders/%05d", n+i),
+				fmt.Appendf(nil, `{"name":"orders","id":"%05d","address":"127.0.0.1","port":%d}`, n+i, 1+n+i)))
+		}
+		_, err := writer.Transact(withLimit(b), ops...)
+		require.NoError(b, err)
+	}
+	require.NoError(b, plain.Fresh(withLimit(b)))
+	b.ReportMetric(float64(time.Since(begin).Milliseconds()), "cache-ms")
+	peak := before.HeapAlloc
+	for !knows(fmt.Sprintf("%05d", n)) {
+		runtime.ReadMemStats(&now)
+		peak = max(peak, now.HeapAlloc)
+		time.Sleep(time.Millisecond)
+	}
+	b.ReportMetric(float64(time.Since(begin).Milliseconds()), "grpc-ms")
+	b.ReportMetric(float64((peak-before.HeapAlloc)>>20), "heap-MB")
+}
+
 func TestCloseLeavesNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
@@ -283,6 +476,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	_, err := grpcresolver.NewBuilder[payload](nil, grpcresolver.Config[payload]{})
 	require.ErrorContains(t, err, "discovery nil")
+	_, err = grpcresolver.NewBuilder(newServices(t, zktest.Client(t, zktest.NewServer(t))), grpcresolver.Config[payload]{Filters: make([]func(*instance) bool, 1)})
+	require.ErrorContains(t, err, "filter 0 nil")
 	b := newBuilder(t, newServices(t, zktest.Client(t, zktest.NewServer(t))), grpcresolver.Config[payload]{})
 	for _, bad := range []string{"zookeeper://zk1:2181/orders", "zookeeper:///", "zookeeper:///a//b"} {
 		conn, err := grpc.NewClient(bad, grpc.WithResolvers(b), grpc.WithTransportCredentials(insecure.NewCredentials()))

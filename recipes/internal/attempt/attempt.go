@@ -38,6 +38,21 @@ func Overtaken(err error) bool {
 		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNodeExists))
 }
 
+// InSession binds a write on condition of a version to the session of the read that has shown the
+// version, which is nil before the first. In a later session the servers may be restored ones,
+// where other data has this version. See [framework.Framework.History].
+func InSession(client *framework.Framework, session *framework.Session) framework.SessionOption {
+	if session == nil {
+		session = client.Session() // the read was made in the first one
+	}
+	return framework.InSession(session)
+}
+
+// NotSent reports whether a write was not sent because its session has ended.
+func NotSent(err error) bool {
+	return errors.Is(err, framework.ErrSessionEnded) && !framework.OutcomeUnknown(err)
+}
+
 // Interrupted returns the error of a wait that ctx has ended. It matches the
 // context's error and, where the context was given one, its cause.
 func Interrupted(ctx context.Context) error {

@@ -53,7 +53,7 @@ func TestProgramsOfTheDocumentsAreTested(t *testing.T) {
 func TestNamesOfTheDocumentsExist(t *testing.T) {
 	module := repository(t)
 	declared := declaredNames(t, module)
-	quoted := regexp.MustCompile("`\\*?(framework|locks|leader|cache|atomic|shared|barriers|queues|nodes|discovery|typed|fence|inspect|retry|listen|" +
+	quoted := regexp.MustCompile("`\\*?(framework|locks|leader|cache|atomic|shared|barriers|queues|nodes|discovery|typed|txn|migration|fence|inspect|retry|listen|" +
 		"zktest|zkserver|zkproxy|ensemble|checker)\\.([A-Z]\\w*)[`(.]")
 	names := 0
 	for _, name := range module.files {

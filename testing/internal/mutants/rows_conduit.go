@@ -2,6 +2,26 @@ package main
 
 var conduitMutants = []mutant{
 	{
+		name:     "framework-one-history",
+		property: "Numbers of servers that may have begun again are not compared with what was known.",
+		dir:      "framework",
+		in:       "(*Framework).History",
+		old:      "return f.conduit.History()",
+		new:      "return min(f.conduit.History(), 1)",
+		pkg:      "./recipes",
+		test:     "^TestAViewShowsWhatServersHaveThatBeganAgain$/^(Follow|shared_value|simple_queue)$",
+	},
+	{
+		name:     "framework-write-in-another-session",
+		property: "A write on condition of a version meets no other servers than the read that has shown the version.",
+		dir:      "recipes/internal/attempt",
+		in:       "InSession",
+		old:      "if session == nil {",
+		new:      "{",
+		pkg:      "./recipes",
+		test:     "^TestAChangeIsMadeOfWhatTheServersHave$",
+	},
+	{
 		name:     "framework-request-after-close",
 		property: "A call that comes after the end of the session is refused at once.",
 		dir:      "framework/internal/conduit",

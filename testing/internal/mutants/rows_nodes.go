@@ -77,7 +77,7 @@ var nodesMutants = []mutant{
 		name:     "nodes-panic-ends-the-process",
 		property: "A panic of a retry policy or an ACL provider is reported, and ends no process.",
 		dir:      "recipes/internal/attempt",
-		in:       "Guard",
+		in:       "Catch",
 		old:      "if recovered := recover(); recovered != nil {",
 		new:      "if recovered := any(nil); recovered != nil {",
 		pkg:      "./recipes/nodes",

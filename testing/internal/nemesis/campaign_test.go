@@ -59,7 +59,7 @@ func TestBadFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a fault":                {[]string{"-faults", "N1,N99"}, `nemesis: fault "N99", expected all, none, or some of N1 to N17`},
+		"a fault":                {[]string{"-faults", "N1,N99"}, `nemesis: fault "N99", expected all, none, or some of N1 to N18`},
 		"a workload":             {[]string{"-workload", "mutex,unicorn"}, `nemesis: workload "unicorn", expected some of mutex,`},
 		"a word":                 {[]string{"now"}, `nemesis: "now", expected flags only`},
 		"a flag":                 {[]string{"-loud"}, "flag provided but not defined: -loud"},

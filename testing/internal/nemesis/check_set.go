@@ -22,7 +22,7 @@ func sets(r *roundReport) (found []violation) {
 			n := there[e.Lock][e.Value]
 			switch e.Outcome {
 			case accepted:
-				if n == 0 {
+				if n == 0 && !r.mayBeUndone(e.At) {
 					found = append(found, lostUpdate(r, e, "was accepted and is not there"))
 				}
 			case refused, stale, usurped:

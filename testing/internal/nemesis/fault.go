@@ -8,9 +8,12 @@ import (
 
 // fault is one way to hurt a cluster.
 type fault struct {
-	id   string // N1 to N17; combinations have another one
+	id   string // N1 to N18; combinations have another one
 	name string
 	what part // that it hurts
+
+	// asked says that it comes only if it is asked for by its id, and never together with another.
+	asked bool
 
 	// frames says that it needs clients with a proxy.
 	frames bool
@@ -73,10 +76,11 @@ var faults = []fault{
 	{id: "N14", name: "vandal", what: data, length: between(200*time.Millisecond, 1500*time.Millisecond), strike: vandalise},
 	{id: "N16", name: "logger blocks while the session is lost", what: clients, silent: true, length: sessions(1.5, 2, 3), strike: blockLoggers},
 	{id: "N17", name: "short timeouts", what: clients, length: between(2*time.Second, 5*time.Second), strike: hurry},
+	{id: "N18", name: "servers restored from a backup", what: servers, asked: true, length: between(10*time.Second, 11*time.Second), strike: restoreServers},
 }
 
 // lastFault is the id with the greatest number.
-const lastFault = "N17"
+const lastFault = "N18"
 
 // sessions returns a length of so many session timeouts.
 func sessions(factors ...float64) func(*rand.Rand) time.Duration {

@@ -144,6 +144,11 @@ type faultRecord struct {
 	Guarded bool `json:"guarded,omitempty"`
 	Refused bool `json:"refused,omitempty"`
 
+	// Backup is when a backup began from which all servers were restored, and Down when they had
+	// been killed for that. What was acknowledged in between may be gone.
+	Backup int64 `json:"backup,omitempty"`
+	Down   int64 `json:"down,omitempty"`
+
 	// Voids are the error policies that promise nothing while it lasts, and for a
 	// session timeout after it, to clients of the Servers that may have been cut off. These are named by
 	// their hosts; records of older campaigns do not have them.

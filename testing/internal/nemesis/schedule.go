@@ -42,7 +42,7 @@ type schedule struct {
 func choose(list string) (chosen []fault, pair bool, err error) {
 	switch list {
 	case "all":
-		return faults, true, nil
+		return unasked(), true, nil
 	case "none":
 		return nil, false, nil
 	}
@@ -58,12 +58,17 @@ func choose(list string) (chosen []fault, pair bool, err error) {
 		chosen = append(chosen, faults[i])
 	}
 	if pair && len(chosen) == 0 {
-		chosen = faults
+		chosen = unasked()
 	}
 	if len(possible(chosen)) == 0 {
 		return nil, false, fmt.Errorf("nemesis: fault %s cannot be done here: %s", chosen[0].id, chosen[0].impossible())
 	}
 	return chosen, pair, nil
+}
+
+// unasked are the faults that need not be asked for.
+func unasked() []fault {
+	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.asked })
 }
 
 // kindsOf lists them for the record.
@@ -138,7 +143,11 @@ func (s *schedule) next(c *cluster) []fault {
 	}
 	first := oneOf(s.random, all...)
 	for range 100 {
-		switch second := oneOf(s.random, all...); cmp.Compare(first.what, second.what) {
+		second := oneOf(s.random, all...)
+		if first.asked || second.asked {
+			continue
+		}
+		switch cmp.Compare(first.what, second.what) {
 		case -1:
 			return []fault{first, second}
 		case 1:

@@ -3,8 +3,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.x.discovery.DownInstancePolicy;
+import org.apache.curator.x.discovery.ProviderStrategy;
 import org.apache.curator.x.discovery.ServiceCache;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
@@ -13,6 +16,9 @@ import org.apache.curator.x.discovery.ServiceProvider;
 import org.apache.curator.x.discovery.ServiceType;
 import org.apache.curator.x.discovery.UriSpec;
 import org.apache.curator.x.discovery.details.JsonInstanceSerializer;
+import org.apache.curator.x.discovery.strategies.RandomStrategy;
+import org.apache.curator.x.discovery.strategies.RoundRobinStrategy;
+import org.apache.curator.x.discovery.strategies.StickyStrategy;
 
 /**
  * Curator's x-discovery.
@@ -24,6 +30,11 @@ import org.apache.curator.x.discovery.details.JsonInstanceSerializer;
  * service-list PATH NAME             the instances, nine words each
  * service-await PATH NAME ID PORT    answers when a ServiceCache has the instance; "-": has not
  * service-provide PATH NAME NUMBER   so many ids that a ServiceProvider returns
+ * service-open PATH NAME STRATEGY THRESHOLD TIMEOUT
+ *                                    opens a ServiceProvider with a DownInstancePolicy, in milliseconds
+ * service-choose PATH NAME NUMBER    so many ids that the open one returns; "-" for none
+ * service-up PATH NAME               ID:PORT of all instances that the open one returns
+ * service-note PATH NAME ID          notes an error of one of these
  * service-write COMPATIBLE INSTANCE...   what JsonInstanceSerializer writes
  * service-read COMPATIBLE JSON       the instance that it reads
  *     INSTANCE: name, id, address, port, SSL port, payload, time, type, template of the URI, enabled;
@@ -33,6 +44,9 @@ import org.apache.curator.x.discovery.details.JsonInstanceSerializer;
 final class Services {
     /** By connection and path: it knows what it has registered. */
     private static final Map<String, ServiceDiscovery<String>> DISCOVERIES = new ConcurrentHashMap<>();
+
+    /** Those that are open, by connection, path and name. */
+    private static final Map<String, ServiceProvider<String>> PROVIDERS = new ConcurrentHashMap<>();
 
     private Services() {}
 
@@ -63,9 +77,62 @@ final class Services {
                 return List.of();
             case "service-provide":
                 return provide(discovery(client, args.get(0)), args.get(1), Integer.parseInt(args.get(2)));
+            case "service-open":
+                ServiceProvider<String> opened = discovery(client, args.get(0))
+                        .serviceProviderBuilder()
+                        .serviceName(args.get(1))
+                        .providerStrategy(strategy(args.get(2)))
+                        .downInstancePolicy(new DownInstancePolicy(
+                                Long.parseLong(args.get(4)), TimeUnit.MILLISECONDS, Integer.parseInt(args.get(3))))
+                        .build();
+                opened.start();
+                PROVIDERS.put(key(client, args), opened);
+                return List.of();
+            case "service-choose":
+                return choose(PROVIDERS.get(key(client, args)), Integer.parseInt(args.get(2)));
+            case "service-up":
+                List<String> up = new ArrayList<>();
+                for (ServiceInstance<String> instance : PROVIDERS.get(key(client, args)).getAllInstances()) {
+                    up.add(instance.getId() + ":" + instance.getPort());
+                }
+                return up;
+            case "service-note":
+                ServiceProvider<String> provider = PROVIDERS.get(key(client, args));
+                for (ServiceInstance<String> instance : provider.getAllInstances()) {
+                    if (instance.getId().equals(args.get(2))) {
+                        provider.noteError(instance);
+                    }
+                }
+                return List.of();
             default:
                 throw new IllegalArgumentException("no command " + command);
         }
+    }
+
+    private static String key(CuratorFramework client, List<String> args) {
+        return System.identityHashCode(client) + args.get(0) + "/" + args.get(1);
+    }
+
+    private static ProviderStrategy<String> strategy(String name) {
+        switch (name) {
+            case "round robin":
+                return new RoundRobinStrategy<>();
+            case "random":
+                return new RandomStrategy<>();
+            case "sticky":
+                return new StickyStrategy<>(new RoundRobinStrategy<>());
+            default:
+                throw new IllegalArgumentException("no strategy " + name);
+        }
+    }
+
+    private static List<String> choose(ServiceProvider<String> provider, int number) throws Exception {
+        List<String> ids = new ArrayList<>();
+        while (ids.size() < number) {
+            ServiceInstance<String> instance = provider.getInstance();
+            ids.add(instance == null ? "-" : instance.getId());
+        }
+        return ids;
     }
 
     private static JsonInstanceSerializer<String> serializer(String compatible) {

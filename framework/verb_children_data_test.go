@@ -1,0 +1,77 @@
+package framework_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestChildrenData(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		_, err := client.Create(t.Context(), "/folder", nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		all, err := client.ChildrenData(t.Context(), "/folder", nil)
+		require.NoError(t, err)
+		require.Empty(t, all)
+		for _, name := range []string{"b", "a", "c"} {
+			_, err := client.Create(t.Context(), "/folder/"+name, []byte("data of "+name))
+			require.NoError(t, err)
+		}
+
+		all, err = client.ChildrenData(t.Context(), "/folder", nil)
+		require.NoError(t, err)
+		var seen []string
+		for _, child := range all {
+			stat, err := client.Exists(t.Context(), "/folder/"+child.Name)
+			require.NoError(t, err)
+			require.Equal(t, *stat, child.Stat)
+			seen = append(seen, child.Name+"="+string(child.Data))
+		}
+		require.Equal(t, []string{"a=data of a", "b=data of b", "c=data of c"}, seen)
+
+		some, err := client.ChildrenData(t.Context(), "/folder", func(names []string) []string {
+			slices.Reverse(names)
+			return names[:2]
+		})
+		require.NoError(t, err)
+		require.Equal(t, []framework.Child{all[2], all[1]}, some)
+
+		_, err = client.ChildrenData(t.Context(), "/none", nil)
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		for _, name := range []string{"x/y", "", ".."} {
+			_, err = client.ChildrenData(t.Context(), "/folder", func([]string) []string { return []string{name} })
+			require.ErrorContains(t, err, "/folder", name)
+		}
+	})
+}
+
+// TestChildrenDataInParts: each part is one write, and what vanishes after the list is left out.
+func TestChildrenDataInParts(t *testing.T) {
+	const n = 2500
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	require.NoError(t, other.Mkdirs(t.Context(), "/folder"))
+	ops := make([]framework.BulkOp, n)
+	for i := range ops {
+		ops[i] = framework.BulkCreate(fmt.Sprintf("/folder/%05d", i), nil)
+	}
+	_, err := other.Bulk(t.Context(), ops)
+	require.NoError(t, err)
+	deleted := false
+	all, err := client.ChildrenData(t.Context(), "/folder", func(names []string) []string {
+		require.Len(t, names, n)
+		require.NoError(t, other.Delete(t.Context(), "/folder/01024"))
+		deleted = true
+		return names
+	})
+	require.NoError(t, err)
+	require.True(t, deleted)
+	require.Len(t, all, n-1)
+	require.False(t, slices.ContainsFunc(all, func(c framework.Child) bool { return c.Name == "01024" }))
+}

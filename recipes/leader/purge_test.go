@@ -1,0 +1,209 @@
+package leader_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// doKey runs a key that has nothing to do. It begins no purge.
+func doKey(t *testing.T, once *leader.Once, key string) {
+	t.Helper()
+	_, err := once.NotDue().Do(withLimit(t), key, func(context.Context) error { return nil })
+	require.NoError(t, err)
+}
+
+// createMarkers creates n markers without a run.
+func createMarkers(t *testing.T, client *framework.Framework, n int) {
+	t.Helper()
+	ops := make([]framework.BulkOp, n)
+	for i := range ops {
+		ops[i] = framework.BulkCreate(fmt.Sprintf("/jobs/report/done/key-%d", i), []byte("1"), framework.CreatingParentsIfNeeded())
+	}
+	_, err := client.Bulk(withLimit(t), ops)
+	require.NoError(t, err)
+}
+
+// holdFirstDeletion holds the first transaction that deletes markers.
+func holdFirstDeletion(server *zkserver.Server) (arrived <-chan struct{}, release func()) {
+	held, released := make(chan struct{}), make(chan struct{})
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpMulti {
+			return zkserver.Pass
+		}
+		select {
+		case <-held:
+			return zkserver.Pass
+		default:
+			close(held)
+			return zkserver.HoldUntil(released)
+		}
+	})
+	return held, func() { close(released) }
+}
+
+func childrenOf(t *testing.T, client *framework.Framework, path string) []string {
+	t.Helper()
+	names, err := client.Children(withLimit(t), path, framework.WithReplyLimit(1<<20))
+	require.NoError(t, err)
+	return names
+}
+
+func TestOldMarkersAreRemoved(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		once := newOnce(t, client)
+		doKey(t, once, "a")
+		doKey(t, once, "b")
+
+		require.NoError(t, once.PurgeOlderThan(withLimit(t), time.Hour))
+		require.Len(t, childrenOf(t, client, "/jobs/report/done"), 2, "they are not that old")
+		require.NoError(t, once.PurgeOlderThan(withLimit(t), -time.Hour))
+
+		require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
+		require.Empty(t, childrenOf(t, client, "/jobs/report/purge"), "the lock is released")
+	})
+}
+
+// The client is in a bubble, 25 years behind the server: by its clock no marker would be old.
+func TestTheAgeOfAMarkerIsTakenFromTheServersClock(t *testing.T) {
+	server := zktest.NewServer(t)
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, server)
+		once := newOnce(t, client)
+		doKey(t, once, "a")
+
+		require.NoError(t, once.PurgeOlderThan(withLimit(t), -time.Hour))
+
+		require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
+	})
+}
+
+// A run begins the purge and does not wait for it.
+func TestARunDoesNotWaitForThePurge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		doKey(t, newOnce(t, client), "old")
+		time.Sleep(2 * time.Minute)
+		release := make(chan struct{})
+		server.Intercept(zkserver.Nth(1, zkserver.OpMulti, zkserver.Pass)) // the marker
+		server.Intercept(zkserver.Nth(2, zkserver.OpMulti, zkserver.HoldUntil(release)))
+		once := newOnce(t, client, leader.WithRetention(time.Minute))
+
+		ran, err := once.Do(withLimit(t), "a", func(context.Context) error { return nil })
+
+		require.NoError(t, err)
+		require.True(t, ran)
+		synctest.Wait()
+		close(release)
+		require.NoError(t, once.Purge(withLimit(t)), "the one that has begun")
+		require.Equal(t, []string{"a"}, childrenOf(t, client, "/jobs/report/done"))
+	})
+}
+
+// One transaction deletes many markers, so that a round trip is paid for all of them. The
+// names do not fit one request of this client.
+func TestAPurgeDeletesInBatches(t *testing.T) {
+	for limit, most := range map[int]int64{framework.DefaultMaxRequestSize: 20, 2000: 160} {
+		server := zktest.NewServer(t)
+		client := zktest.Client(t, server, framework.WithMaxRequestSize(limit))
+		createMarkers(t, client, 2000)
+		var deletions atomic.Int64
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpMulti || r.Op == zkserver.OpDelete {
+				deletions.Add(1)
+			}
+			return zkserver.Pass
+		})
+
+		require.NoError(t, newOnce(t, client).PurgeOlderThan(withLimit(t), -time.Hour))
+
+		require.LessOrEqual(t, deletions.Load(), most+1, "and one for the lock")
+		require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
+	}
+}
+
+// The list of the markers has outgrown the client's limit for replies.
+func TestAPurgeOfAListThatIsTooLong(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithMaxReplySize(1024))
+	createMarkers(t, client, 300)
+	_, err := client.Children(withLimit(t), "/jobs/report/done")
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+
+	require.NoError(t, newOnce(t, client).PurgeOlderThan(withLimit(t), -time.Hour))
+
+	require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
+}
+
+// What cannot be deleted, or has gone meanwhile, keeps nothing else from being deleted.
+func TestAPurgeGoesPastWhatItCannotDelete(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	createMarkers(t, client, 10)
+	create := func(path string) {
+		_, err := client.Create(withLimit(t), path, nil)
+		require.NoError(t, err)
+	}
+	create("/jobs/report/done/key-3/child")
+	arrived, release := holdFirstDeletion(server)
+	result := make(chan error, 1)
+	once := newOnce(t, zktest.Client(t, server))
+	go func() { result <- once.PurgeOlderThan(t.Context(), -time.Hour) }()
+	zktest.Await(t, arrived, "the deletion")
+	create("/jobs/report/done/key-4/child")
+	require.NoError(t, client.Delete(withLimit(t), "/jobs/report/done/key-5"))
+	release()
+
+	require.NoError(t, zktest.Await(t, result, "the purge"))
+	require.ElementsMatch(t, []string{"key-3", "key-4"}, childrenOf(t, client, "/jobs/report/done"))
+}
+
+// Without containers no server deletes the folders of the locks.
+func TestAPurgeDeletesTheFoldersOfLocks(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t), framework.WithoutContainerParents())
+	once := newOnce(t, client)
+	doKey(t, once, "a")
+	require.Equal(t, []string{"a"}, childrenOf(t, client, "/jobs/report/run"))
+	ran, err := once.Do(withLimit(t), "b", func(ctx context.Context) error {
+		defer once.NotDue()
+		return once.PurgeOlderThan(ctx, -time.Hour) // its own lock is held
+	})
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.Equal(t, []string{"b"}, childrenOf(t, client, "/jobs/report/run"))
+	require.Equal(t, []string{"b"}, childrenOf(t, client, "/jobs/report/done"))
+}
+
+// A purger that has lost its lock does not delete a marker that was written since it looked.
+func TestOnePurgerAtATime(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	createMarkers(t, client, 1)
+	arrived, release := holdFirstDeletion(server)
+	result := make(chan error, 1)
+	once := newOnce(t, client)
+	go func() { result <- once.PurgeOlderThan(t.Context(), -time.Hour) }()
+	zktest.Await(t, arrived, "the deletion")
+
+	require.NoError(t, newOnce(t, other).PurgeOlderThan(withLimit(t), -time.Hour), "another one purges")
+	require.Len(t, childrenOf(t, other, "/jobs/report/done"), 1)
+	lock := childrenOf(t, other, "/jobs/report/purge")
+	require.Len(t, lock, 1)
+	require.NoError(t, other.Delete(withLimit(t), "/jobs/report/purge/"+lock[0]))
+	release()
+
+	require.Error(t, zktest.Await(t, result, "the purge"))
+	require.Len(t, childrenOf(t, other, "/jobs/report/done"), 1)
+}

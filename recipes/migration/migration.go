@@ -1,0 +1,204 @@
+package migration
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
+)
+
+// metaPrefix is the beginning of the names of the znodes that record migrations, as in Curator.
+const metaPrefix = "meta-"
+
+// ErrChanged reports that the migrations that have run are not the first of the set: one was changed, or this
+// program is older than the ensemble's znodes. Nothing was written.
+var ErrChanged = errors.New("the set differs from what has run")
+
+// Operation is one operation of a migration, made by [Create], [SetData] or [Delete].
+type Operation struct {
+	kind string
+	path string
+	data []byte
+}
+
+// Create creates a persistent znode. Its parent must exist.
+func Create(path string, data []byte) Operation {
+	return Operation{"create", path, bytes.Clone(data)}
+}
+
+// SetData sets the data of a znode that exists.
+func SetData(path string, data []byte) Operation {
+	return Operation{"set", path, bytes.Clone(data)}
+}
+
+// Delete deletes a znode that exists and has no children.
+func Delete(path string) Operation { return Operation{"delete", path, nil} }
+
+// Migration is a list of operations that run together, in order.
+type Migration []Operation
+
+// Set is a list of migrations that run in order, each once.
+type Set struct {
+	ID           string // names the lock; one part of a path
+	MetadataPath string // of the znodes that record what has run; no other set may use it
+	Migrations   []Migration
+}
+
+// Manager runs sets of migrations. It is safe for concurrent use.
+type Manager struct {
+	client   *framework.Framework
+	lockPath string
+}
+
+// NewManager returns a manager whose locks are below lockPath. It sends nothing.
+func NewManager(client *framework.Framework, lockPath string) (*Manager, error) {
+	if client == nil {
+		return nil, fmt.Errorf("migration: %w: client nil, expected a framework client", framework.ErrInvalidOption)
+	}
+	if err := framework.ValidatePath(lockPath); err != nil {
+		return nil, fmt.Errorf("migration: %w", err)
+	}
+	return &Manager{client: client, lockPath: lockPath}, nil
+}
+
+// Migrate applies the migrations of the set that have not run yet, all of them or none. It waits for other processes that
+// run the set. It returns nil if nothing is left to do. It returns [ErrChanged] if what has run is not the beginning of the
+// set. If an operation cannot be applied, the error names its path. If [framework.OutcomeUnknown] is true for the error, the
+// migrations may have been applied; the next Migrate finds out.
+func (m *Manager) Migrate(ctx context.Context, set Set) error {
+	if err := m.migrate(ctx, set); err != nil {
+		return fmt.Errorf("migration: set %q: %w", set.ID, err)
+	}
+	return nil
+}
+
+func (m *Manager) migrate(ctx context.Context, set Set) error {
+	if err := set.check(); err != nil {
+		return err
+	}
+	lock, err := locks.NewInterProcessSemaphoreMutex(m.client, framework.JoinPath(m.lockPath, set.ID))
+	if err != nil {
+		return err
+	}
+	return retry.Do(ctx, m.client.RetryPolicy(), func(ctx context.Context) error {
+		err := lock.Do(ctx, func(ctx context.Context) error { return m.apply(ctx, locks.LeaseFrom(ctx), set) })
+		// With the lock a connection is lost, too. The transaction depends on the lock, so it can no longer be applied once
+		// the lock is held again. The records tell then whether it was.
+		if err == nil || errors.As(err, new(*locks.LostError)) || framework.OutcomeUnknown(err) && framework.Retryable(err) {
+			return err
+		}
+		return backoff.Permanent(err)
+	})
+}
+
+// apply applies what has not run, under the lock.
+func (m *Manager) apply(ctx context.Context, lease *locks.Lease, set Set) error {
+	ran, err := m.hashes(ctx, set.MetadataPath)
+	if err != nil {
+		return err
+	}
+	if len(ran) > len(set.Migrations) {
+		return fmt.Errorf("%w: %d migrations have run, expected at most the %d of this set", ErrChanged, len(ran), len(set.Migrations))
+	}
+	for i, hash := range ran {
+		if !bytes.Equal(hash, set.Migrations[i].hash()) {
+			return fmt.Errorf("%w: migration %d has another hash than the one that ran", ErrChanged, i)
+		}
+	}
+	left := set.Migrations[len(ran):]
+	if len(left) == 0 {
+		return nil
+	}
+	if err := m.client.CreateContainers(ctx, set.MetadataPath); err != nil {
+		return err
+	}
+	var ops []framework.Op
+	for _, migration := range left {
+		for _, o := range migration {
+			ops = append(ops, o.op())
+		}
+		ops = append(ops, framework.CreateOp(framework.JoinPath(set.MetadataPath, metaPrefix), migration.hash(),
+			framework.WithMode(framework.PersistentSequential)))
+	}
+	_, err = lease.Transact(ctx, ops...)
+	return err
+}
+
+// hashes returns what has run, in order.
+func (m *Manager) hashes(ctx context.Context, path string) ([][]byte, error) {
+	names, err := m.client.Children(ctx, path)
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	hashes := make([][]byte, len(names))
+	reads := make([]framework.Read, len(names))
+	for i, name := range names {
+		if !strings.HasPrefix(name, metaPrefix) {
+			return nil, fmt.Errorf("%s: child %q, expected only %s and a number: the path belongs to something else", path, name, metaPrefix)
+		}
+		reads[i] = framework.ReadData(framework.JoinPath(path, name), &hashes[i])
+	}
+	return hashes, m.client.Pipeline(ctx, reads...)
+}
+
+func (s Set) check() error {
+	if s.ID == "" || strings.Contains(s.ID, "/") {
+		return fmt.Errorf("%w: ID %q, expected a name without a slash", framework.ErrInvalidOption, s.ID)
+	}
+	if err := framework.ValidatePath(s.MetadataPath); err != nil {
+		return fmt.Errorf("metadata path: %w", err)
+	}
+	if len(s.Migrations) == 0 {
+		return fmt.Errorf("%w: no migrations, expected at least one", framework.ErrInvalidOption)
+	}
+	for i, migration := range s.Migrations {
+		for n, o := range migration {
+			if o.kind == "" {
+				return fmt.Errorf("%w: operation %d of migration %d is the zero Operation, expected one of Create, SetData or Delete",
+					framework.ErrInvalidOption, n, i)
+			}
+			if err := framework.ValidatePath(o.path); err != nil {
+				return fmt.Errorf("operation %d of migration %d: %w", n, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (o Operation) op() framework.Op {
+	switch o.kind {
+	case "create":
+		return framework.CreateOp(o.path, o.data)
+	case "set":
+		return framework.SetDataOp(o.path, o.data)
+	default:
+		return framework.DeleteOp(o.path)
+	}
+}
+
+// hash is the SHA-256 of the operations, each as kind, path and data, with their lengths before them.
+func (m Migration) hash() []byte {
+	digest := sha256.New()
+	for _, o := range m {
+		for _, part := range [][]byte{[]byte(o.kind), []byte(o.path), o.data} {
+			// A hash returns no error.
+			_, _ = digest.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+			_, _ = digest.Write(part)
+		}
+	}
+	return digest.Sum(nil)
+}

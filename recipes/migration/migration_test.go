@@ -1,0 +1,201 @@
+package migration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/recipes/migration"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 2 * time.Minute
+
+// withLimit returns a context that ends with the test, or at the limit.
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func newManager(tb testing.TB, client *framework.Framework) *migration.Manager {
+	tb.Helper()
+	m, err := migration.NewManager(client, "/locks")
+	require.NoError(tb, err)
+	return m
+}
+
+// set is a set of as many releases.
+func set(releases int) migration.Set {
+	return migration.Set{ID: "app", MetadataPath: "/meta/app", Migrations: []migration.Migration{
+		{migration.Create("/app", nil), migration.Create("/app/config", []byte("1"))},
+		{migration.SetData("/app/config", []byte("2"))},
+		{migration.Delete("/app/config"), migration.Create("/app/settings", []byte("3"))},
+	}[:releases]}
+}
+
+// state is the data below /app, and how many migrations are recorded.
+func state(tb testing.TB, client *framework.Framework) string {
+	tb.Helper()
+	names, err := client.Children(withLimit(tb), "/app")
+	if errors.Is(err, framework.ErrNoNode) {
+		return "none"
+	}
+	require.NoError(tb, err)
+	var out []string
+	for _, name := range names {
+		data, err := client.Get(withLimit(tb), "/app/"+name)
+		require.NoError(tb, err)
+		out = append(out, name+"="+string(data))
+	}
+	ran, err := client.Children(withLimit(tb), "/meta/app")
+	require.NoError(tb, err)
+	return strings.Join(out, ",") + fmt.Sprintf(" after %d", len(ran))
+}
+
+func TestEachReleaseAppliesWhatIsNew(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		m := newManager(t, client)
+		for releases, want := range []string{"config=1 after 1", "config=2 after 2", "settings=3 after 3"} {
+			for range 2 {
+				require.NoError(t, m.Migrate(withLimit(t), set(releases+1)))
+				require.Equal(t, want, state(t, client))
+			}
+		}
+		data, err := client.Get(withLimit(t), "/meta/app/meta-0000000002")
+		require.NoError(t, err)
+		require.Len(t, data, 32, "a SHA-256 in a znode that is named as Curator names it")
+		err = m.Migrate(withLimit(t), set(2))
+		require.ErrorIs(t, err, migration.ErrChanged)
+		require.ErrorContains(t, err, "3 migrations have run, expected at most the 2 of this set")
+	})
+}
+
+func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
+	server := zktest.NewServer(t)
+	ended := make(chan error, 5)
+	for range cap(ended) {
+		m := newManager(t, zktest.Client(t, server))
+		go func() { ended <- m.Migrate(withLimit(t), set(3)) }()
+	}
+	for range cap(ended) {
+		require.NoError(t, zktest.Await(t, ended, "a replica"))
+	}
+	require.Equal(t, "settings=3 after 3", state(t, zktest.Client(t, server)))
+}
+
+func TestAMigrationThatHasRunMustNotChange(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	m := newManager(t, client)
+	require.NoError(t, m.Migrate(withLimit(t), set(1)))
+	for name, changed := range map[string]migration.Migration{
+		"data":              {migration.Create("/app", nil), migration.Create("/app/config", []byte("x"))},
+		"path":              {migration.Create("/app", nil), migration.Create("/app/confi", []byte("g1"))},
+		"kind":              {migration.Create("/app", nil), migration.SetData("/app/config", []byte("1"))},
+		"order":             {migration.Create("/app/config", []byte("1")), migration.Create("/app", nil)},
+		"an operation less": {migration.Create("/app", nil)},
+	} {
+		s := set(2)
+		s.Migrations[0] = changed
+		err := m.Migrate(withLimit(t), s)
+		require.ErrorIs(t, err, migration.ErrChanged, name)
+		require.ErrorContains(t, err, "migration 0", name)
+	}
+	require.Equal(t, "config=1 after 1", state(t, client))
+}
+
+func TestASetThatFailsAppliesNothing(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	m := newManager(t, client)
+	s := set(3)
+	s.Migrations[2] = migration.Migration{migration.Delete("/app/none")}
+
+	err := m.Migrate(withLimit(t), s)
+
+	require.ErrorIs(t, err, framework.ErrNoNode)
+	require.ErrorContains(t, err, "/app/none")
+	require.Equal(t, "none", state(t, client))
+	require.NoError(t, m.Migrate(withLimit(t), set(3)), "it is mended, and runs whole")
+}
+
+// TestALostReplyIsSettled: the lock is held, so the records tell whether the transaction was applied.
+func TestALostReplyIsSettled(t *testing.T) {
+	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
+		server := zktest.NewServer(t)
+		client := zktest.Client(t, server)
+		lost := false
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpMulti && !lost {
+				lost = true
+				return fault
+			}
+			return zkserver.Pass
+		})
+		require.NoError(t, newManager(t, client).Migrate(withLimit(t), set(2)))
+		require.True(t, lost)
+		require.Equal(t, "config=2 after 2", state(t, client))
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := migration.NewManager(nil, "/locks")
+	require.ErrorContains(t, err, "client nil")
+	_, err = migration.NewManager(client, "locks")
+	require.ErrorIs(t, err, framework.ErrInvalidPath)
+	m := newManager(t, client)
+	for want, change := range map[string]func(*migration.Set){
+		`ID "a/b", expected a name`:          func(s *migration.Set) { s.ID = "a/b" },
+		`ID "", expected a name`:             func(s *migration.Set) { s.ID = "" },
+		"metadata path":                      func(s *migration.Set) { s.MetadataPath = "x" },
+		"no migrations, expected":            func(s *migration.Set) { s.Migrations = nil },
+		"operation 0 of migration 1 is":      func(s *migration.Set) { s.Migrations[1] = migration.Migration{{}} },
+		"operation 0 of migration 1: ":       func(s *migration.Set) { s.Migrations[1] = migration.Migration{migration.Delete("y")} },
+		"the path belongs to something else": func(s *migration.Set) { s.MetadataPath = "/taken" },
+	} {
+		_, err := client.Create(withLimit(t), "/taken/x", nil, framework.CreatingParentsIfNeeded(), framework.OrSetData())
+		require.NoError(t, err)
+		s := set(2)
+		change(&s)
+		require.ErrorContains(t, m.Migrate(withLimit(t), s), want)
+	}
+	require.Equal(t, "none", state(t, client))
+}
+
+// TestHardships migrates where life is hard.
+func TestHardships(t *testing.T) { hardship.Run(t, migrationCalls, nil) }
+
+// TestEveryFaultAtEveryRequest migrates with every fate of every request.
+func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, migrationCalls) }
+
+func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, migrationCalls, nil) }
+
+var migrationCalls = []hardship.Call{{
+	Name: "Migrate", Of: []string{"Manager.Migrate"}, Requests: 19, May: framework.OutcomeUnknown,
+	Prepare: func(s *hardship.Stage) func(context.Context) error {
+		_, err := s.Theirs.Create(context.Background(), s.Path, nil)
+		require.NoError(s.T, err)
+		require.NoError(s.T, s.Theirs.CreateContainers(context.Background(), s.Path+"/meta"))
+		m, err := migration.NewManager(s.Ours, s.Path+"/locks")
+		require.NoError(s.T, err)
+		return func(ctx context.Context) error {
+			return m.Migrate(ctx, migration.Set{ID: "x", MetadataPath: s.Path + "/meta", Migrations: []migration.Migration{
+				{migration.SetData(s.Path, []byte("1"))},
+			}})
+		}
+	},
+}}

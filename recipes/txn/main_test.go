@@ -1,0 +1,52 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// limit bounds what a test waits for, generously: a test that needs it has failed.
+const limit = 2 * time.Minute
+
+// withLimit returns a context that ends with the test, or at the limit.
+func withLimit(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// put creates znodes, pairs of a path and its data.
+func put(tb testing.TB, client *framework.Framework, pairs ...string) {
+	tb.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		_, err := client.Create(withLimit(tb), pairs[i], []byte(pairs[i+1]), framework.CreatingParentsIfNeeded())
+		require.NoError(tb, err)
+	}
+}
+
+// data returns the data of a znode, or "none".
+func data(tb testing.TB, client *framework.Framework, path string) string {
+	tb.Helper()
+	got, err := client.Get(withLimit(tb), path)
+	if errors.Is(err, framework.ErrNoNode) {
+		return "none"
+	}
+	require.NoError(tb, err)
+	return string(got)
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	require.NoError(tb, err)
+}

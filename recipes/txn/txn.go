@@ -1,0 +1,162 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
+)
+
+// ErrConflict reports that other clients have changed what the transaction had read, each
+// time until the retry policy gave up. Nothing was written.
+var ErrConflict = errors.New("conflict: what the transaction has read was changed")
+
+// errEnded reports the use of a Tx after its function has returned.
+var errEnded = errors.New("txn: the transaction has ended, expected calls within the function only")
+
+// Option is an option of [Do].
+type Option func(*config) error
+
+type config struct {
+	lease        *locks.Lease
+	versionsOnly bool
+}
+
+// With makes the transaction succeed only while the lease is held: its lock node must exist when the
+// server applies the transaction. The client of [Do] must name paths as the client of the lock does.
+func With(lease *locks.Lease) Option {
+	return func(c *config) error {
+		if lease == nil {
+			return fmt.Errorf("%w: With(nil), expected a lease that is held", framework.ErrInvalidOption)
+		}
+		c.lease = lease
+		return nil
+	}
+}
+
+// VersionsOnly makes the transaction check znodes that exist by their versions alone. It spares two
+// operations for each folder, and transactions on different znodes of a folder no longer conflict. A znode
+// that is deleted and created again may be taken for the old one if both have the same version.
+func VersionsOnly() Option {
+	return func(c *config) error {
+		c.versionsOnly = true
+		return nil
+	}
+}
+
+// Do calls fn and then applies, as one transaction, what fn has written with its Tx. If other clients
+// have changed what fn has read, Do applies nothing and calls fn again, as often as the retry policy of
+// the client allows. Then Do returns [ErrConflict].
+//
+// An error of fn ends the transaction and is returned; nothing is applied. The context bounds the whole
+// call. See the package documentation for what fn must not do.
+func Do(ctx context.Context, client *framework.Framework, fn func(tx *Tx) error, opts ...Option) error {
+	var cfg config
+	if err := cfg.apply(ctx, client, fn, opts); err != nil {
+		return fmt.Errorf("txn: %w", err)
+	}
+	t, err := newTelemetry(client)
+	if err != nil {
+		return fmt.Errorf("txn: %w", err)
+	}
+	// The policy receives the conflict itself, so that it can decide by it.
+	err = retry.Do(ctx, client.RetryPolicy(), func(ctx context.Context) error {
+		err := try(ctx, client, fn, cfg)
+		switch err.(type) { //nolint:errorlint // an error of fn may wrap the conflict of another transaction
+		case nil:
+			t.committed()
+			return nil
+		case *conflictError:
+			t.conflicted()
+			return err
+		default:
+			return backoff.Permanent(err)
+		}
+	})
+	var own *userError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &own):
+		return own.error // the caller's own error needs no words of ours
+	default:
+		return fmt.Errorf("txn: %w", err)
+	}
+}
+
+func (c *config) apply(ctx context.Context, client *framework.Framework, fn func(*Tx) error, opts []Option) error {
+	switch {
+	case ctx == nil:
+		return fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
+	case client == nil:
+		return fmt.Errorf("%w: client nil, expected a started framework client", framework.ErrInvalidOption)
+	case fn == nil:
+		return fmt.Errorf("%w: function nil, expected one that reads and writes with its Tx", framework.ErrInvalidOption)
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return fmt.Errorf("%w: option nil, expected With or VersionsOnly", framework.ErrInvalidOption)
+		}
+		if err := opt(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conflictError is a conflict over one znode.
+type conflictError struct {
+	path  string
+	cause error
+}
+
+func conflict(path string, cause error) *conflictError { return &conflictError{path, cause} }
+
+func (e *conflictError) Error() string {
+	return fmt.Sprintf("%v: %s (%v)", ErrConflict, e.path, e.cause)
+}
+
+func (e *conflictError) Is(target error) bool { return target == ErrConflict }
+
+func (e *conflictError) Unwrap() error { return e.cause }
+
+// userError is an error that the function has returned.
+type userError struct{ error }
+
+func (e *userError) Unwrap() error { return e.error }
+
+// try runs the function once, and commits.
+func try(ctx context.Context, client *framework.Framework, fn func(*Tx) error, cfg config) error {
+	tx := &Tx{
+		ctx: ctx, client: client, cfg: cfg, history: client.History(),
+		nodes: make(map[string]node), folders: make(map[string]folder), lists: make(map[string][]string), writes: make(map[string]write),
+	}
+	err := tx.run(fn)
+	switch {
+	case tx.conflict != nil:
+		return tx.conflict // met by a read, whatever the function has made of it
+	case client.History() != tx.history:
+		return conflict("/", errBegunAgain) // versions of other servers would be compared
+	case err != nil:
+		var met *conflictError
+		if errors.As(tx.verify(), &met) {
+			return met
+		}
+		return &userError{err}
+	case len(tx.writes) == 0 && cfg.lease == nil:
+		return tx.verify()
+	default:
+		return tx.commit()
+	}
+}
+
+// run calls the function. Its Tx is of no use afterwards, even after a panic.
+func (tx *Tx) run(fn func(*Tx) error) error {
+	defer func() { tx.ended = true }()
+	return fn(tx)
+}
