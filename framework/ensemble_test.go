@@ -311,18 +311,21 @@ func TestATrackerThatMayNotRead(t *testing.T) {
 	require.Eventually(t, func() bool { return server.Stats().Watches == 1 }, patience, time.Millisecond)
 }
 
-// TestATrackerOfABusyServer reads again on the same connection.
+// TestATrackerOfABusyServer reads again on the same connection, and so after an error inside
+// the server.
 func TestATrackerOfABusyServer(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		const throttled = -127
-		defer n.server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(throttled)))()
-		n.client(t, framework.WithEnsembleTracker())
-		synctest.Wait()
-		require.Zero(t, n.server.Stats().Watches)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Equal(t, 1, n.server.Stats().Watches)
-	})
+	const throttled, systemError = -127, -1
+	for _, code := range []int32{throttled, systemError} {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			defer n.server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(code)))()
+			n.client(t, framework.WithEnsembleTracker())
+			synctest.Wait()
+			require.Zero(t, n.server.Stats().Watches)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Equal(t, 1, n.server.Stats().Watches)
+		})
+	}
 }
 
 // TestAHostNameWithoutADialer is looked up by the client itself.

@@ -50,11 +50,11 @@ func (f *Framework) trackEnsemble() {
 }
 
 // awaitNextRead waits after a read that has failed: for the next connection, or for a moment if
-// the server was only too busy.
+// the server was too busy, or had an error inside.
 func (f *Framework) awaitNextRead(linked context.Context, err error) {
 	var rested <-chan time.Time
 	switch {
-	case Retryable(err):
+	case Retryable(err), refusedForNow(err):
 		rested = time.After(followPause)
 	case linked.Err() == nil:
 		f.cfg.log.Warn("the ensemble's configuration cannot be followed on this connection", "error", err)

@@ -252,11 +252,18 @@ func Retryable(err error) bool {
 	}
 }
 
+// refusedForNow reports whether a server has refused a request for a reason that may end
+// without an event: a quota, or an error inside the server.
+func refusedForNow(err error) bool {
+	var code ServerError
+	return errors.As(err, &code) && code != errUnimplemented && !errors.Is(err, ErrUnsupported)
+}
+
 // mayPass reports whether a deletion that failed with this error may succeed later. Missing
 // permissions count: they may be granted again, and until then only this client knows that
 // the znode has to go.
 func mayPass(err error) bool {
-	return Retryable(err) || errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoAuth) && !errors.Is(err, errUnsearchable)
+	return Retryable(err) || refusedForNow(err) || errors.Is(err, ErrNoAuth) && !errors.Is(err, errUnsearchable)
 }
 
 // OutcomeUnknown reports whether the write that failed may have been applied: it was sent,

@@ -63,7 +63,7 @@ func (DecompressedOption) applyFollow(c *followConfig) error { c.decompressed = 
 // The loop must not change the data.
 //
 // An error comes with the last known state, which may be out of date. After a [Retryable]
-// error, or [ErrCompression], the sequence continues: the next pair without an error is
+// error, a [ServerError] or [ErrCompression], the sequence continues: the next pair without an error is
 // current, even if its state equals the previous one. Any other error ends the sequence:
 // the end of the context, with its cause, [ErrClosed], [ErrAuthFailed], [ErrNoAuth], an
 // invalid path or option. So a loop may return at the first error, or continue after each.
@@ -220,7 +220,7 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 		default:
 			doubtful, readable = true, false
 			// The loop decides first; only then does an error end the sequence.
-			if !yield(last, followError(path, err)) || !Retryable(err) {
+			if !yield(last, followError(path, err)) || !Retryable(err) && !refusedForNow(err) {
 				return
 			}
 			w.wait(ctx, time.After(followPause))

@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strconv"
 	"testing"
@@ -301,38 +302,40 @@ func TestFollowReportsDamagedData(t *testing.T) {
 // While reads fail the error comes again and again, with the last state. The first pair after
 // that is current, even though nothing has changed.
 func TestFollowReportsReadsThatFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		f := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
-		mustCreate(t, f, "/node")
-		require.NoError(t, f.Set(t.Context(), "/node", []byte("known")))
-		loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return f.Follow(ctx, "/node") })
-		requireData(t, loop, "known")
+	const throttled, systemError = -127, -1
+	for _, code := range []int32{throttled, systemError} {
+		inBubble(t, fmt.Sprint(code), func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			f := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
+			mustCreate(t, f, "/node")
+			require.NoError(t, f.Set(t.Context(), "/node", []byte("known")))
+			loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return f.Follow(ctx, "/node") })
+			requireData(t, loop, "known")
 
-		const throttled = -127
-		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpGetData {
-				return zkserver.FailWith(throttled)
+			remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == zkserver.OpGetData {
+					return zkserver.FailWith(code)
+				}
+				return zkserver.Pass
+			})
+			server.Cut(f.Session().ID(), 1) // a reason to read again
+			for range 3 {
+				began := time.Now()
+				got := loop.next()
+				require.ErrorAs(t, got.err, new(framework.ServerError))
+				require.Equal(t, "known", string(got.state.Data))
+				require.LessOrEqual(t, time.Since(began), 5*time.Second)
 			}
-			return zkserver.Pass
-		})
-		server.Cut(f.Session().ID(), 1) // a reason to read again
-		for range 3 {
-			began := time.Now()
+			remove()
 			got := loop.next()
-			require.True(t, framework.Retryable(got.err), "%v", got.err)
+			if got.err != nil { // read before the end of the trouble
+				got = loop.next()
+			}
+			require.NoError(t, got.err)
 			require.Equal(t, "known", string(got.state.Data))
-			require.LessOrEqual(t, time.Since(began), 5*time.Second)
-		}
-		remove()
-		got := loop.next()
-		if got.err != nil { // read before the end of the trouble
-			got = loop.next()
-		}
-		require.NoError(t, got.err)
-		require.Equal(t, "known", string(got.state.Data))
-		loop.stop()
-	})
+			loop.stop()
+		})
+	}
 }
 
 func TestFollowChildren(t *testing.T) {

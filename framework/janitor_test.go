@@ -57,6 +57,21 @@ func TestRefusedCleanupsKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
+func TestACleanupIsRepeatedAfterAnErrorInsideTheServer(t *testing.T) {
+	const systemError = -1
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		mustCreate(t, f, "/node")
+		n.server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.FailWith(systemError)))
+		require.NoError(t, f.Delete(t.Context(), "/node", framework.InBackground()))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stat, err := f.Exists(t.Context(), "/node")
+		require.NoError(t, err)
+		require.Nil(t, stat)
+	})
+}
+
 // TestCleanupsRunTogether: deletions in the background do not wait for each other's
 // round trips.
 func TestCleanupsRunTogether(t *testing.T) {

@@ -20,6 +20,9 @@ type IdempotentOption struct{}
 //   - a set [WithVersion] n of a znode that has version n+1 and the same data;
 //   - a delete of a znode that does not exist.
 //
+// The comparison needs permission to read the znode: without it the call fails with
+// [ErrNoAuth].
+//
 // Idempotent does not check which client made the change. Between two tries of one call
 // other clients may read, change or delete the value of the first try, and the second try
 // writes it again. Use it for values that every client would write alike, or that have one

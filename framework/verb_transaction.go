@@ -48,7 +48,8 @@ func (c *deleteConfig) isOneRequest() bool {
 var opCreateInTransaction = operation{wire.OpCreate, "create", true}
 
 // CreateOp is [Framework.Create] within a transaction. The options that need more
-// than one request, or a Stat, are refused.
+// than one request, or a Stat, are refused. Without permission to create, it fails with
+// [ErrNoAuth] even if the znode exists: a transaction does not look.
 func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	op := Op{operation: opCreate, path: path}
 	var cfg createConfig

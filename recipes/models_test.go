@@ -27,7 +27,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
 
 // input is what a call of a recipe asks for, and output what it has answered.
 type input struct {

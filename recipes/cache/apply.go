@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // smallData is the size in bytes up to which an event's data is copied out of its reply.
@@ -18,6 +19,13 @@ func (e *engine) apply(v *visit) {
 	}
 	n, stat, err := v.n, v.newest(), v.refusal()
 	switch {
+	case attempt.RefusedForNow(err):
+		if e.paused == nil { // not for each znode of a batch
+			e.log.Warn("cache cannot read", logPath, n.path, logError, err)
+		}
+		e.paused = after(pause)
+		e.add(n, v.then(v.task.work))
+		return
 	case err != nil:
 		e.telemetry.unreadable()
 		e.log.Warn("cache cannot read a znode", logPath, n.path, logError, err)

@@ -108,3 +108,28 @@ func TestFreshWaitsForReadsThatFollow(t *testing.T) {
 		require.NoError(t, c.Close())
 	})
 }
+
+// After an error inside the server no event says that the znode can be read again.
+func TestAnErrorInsideTheServerIsNoStateOfAZnode(t *testing.T) {
+	const systemError = -1
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		client := zktest.Client(t, server)
+		create(t, client, "/tree", "old")
+		c := started(t, client, "/tree")
+		heard := listenTo(c)
+		failures := 0
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if failures == 3 || r.Op != zkserver.OpGetData && r.Op != zkserver.OpMultiRead {
+				return zkserver.Pass
+			}
+			failures++
+			return zkserver.FailWith(systemError)
+		})
+		set(t, client, "/tree", "new")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, map[string]string{"/tree": "new"}, picture(c))
+		require.Equal(t, 3, failures)
+		heard.expect(t, "NODE_CHANGED /tree -old +new")
+	})
+}

@@ -34,6 +34,6 @@ var (
 func mayPass(err error) bool {
 	var lost *locks.LostError
 	var panicked *attempt.PanicError
-	return framework.Retryable(err) || errors.As(err, &lost) || errors.As(err, &panicked) ||
-		errors.Is(err, framework.ErrSessionEnded) || errors.Is(err, framework.ErrNotReadOnly)
+	return framework.Retryable(err) || attempt.RefusedForNow(err) || errors.As(err, &lost) || errors.As(err, &panicked) ||
+		errors.Is(err, framework.ErrSessionEnded)
 }

@@ -192,6 +192,31 @@ func TestAnObserverSyncsBeforeEachOlderLeader(t *testing.T) {
 }
 
 // A sync that has failed has brought no server up to date.
+func TestAnObserverGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
+	const systemError = -1
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		watcher := zktest.Client(t, server)
+		awaitLeadership(t, started(t, zktest.Client(t, server), leader.WithID("a")))
+		ctx, cancel := context.WithCancel(t.Context())
+		failures := 0
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if failures == 3 || r.Op != zkserver.OpGetChildren2 {
+				return zkserver.Pass
+			}
+			failures++
+			return zkserver.FailWith(systemError)
+		})
+
+		seen := zktest.Await(t, observed(ctx, t, newLatch(t, watcher)), "the leader")
+
+		cancel()
+		require.NoError(t, seen.err)
+		require.Equal(t, "a", seen.leader.Identity)
+		require.Equal(t, 3, failures)
+	})
+}
+
 func TestAnObserverSyncsUntilItSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())

@@ -20,6 +20,7 @@ type keeper struct {
 	attempted bool           // a creation was sent, so that what stands may be ours
 	stood     bool           // the znode has been ours, so that what replaces it is not left over
 	sessions  map[int64]bool // those that a creation was sent in since the znode was last ours
+	pause     attempt.Pause  // since the znode stood with the newest data
 	history   int64          // in which the data was written or found, see framework.Framework.History
 }
 
@@ -46,35 +47,36 @@ func (k *keeper) run(ctx context.Context, stopped chan<- struct{}) {
 
 // keep keeps the znode until ctx ends or the client is closed.
 func (k *keeper) keep(ctx context.Context) {
-	var pause attempt.Pause
 	for ctx.Err() == nil {
 		switch err := attempt.Guard(k.client, func() error { return k.turn(ctx) }); {
 		case err == nil:
-			pause.Reset()
+			if k.Err() == nil {
+				k.pause.Reset()
+			}
 		case errors.Is(err, framework.ErrClosed):
 			k.fail(err)
 			return // the client will never have a session again
 		case ctx.Err() != nil:
 		case mayPass(err):
 			k.fail(err)
-			attempt.Sleep(ctx, pause.Next())
+			attempt.Sleep(ctx, k.pause.Next())
 		default:
 			// The cause of a refusal, such as a quota, may end without an event.
 			k.fail(err)
-			k.rest(ctx, err, &pause)
+			k.rest(ctx, err, nil)
 		}
 	}
 }
 
 // rest waits after a refusal: for a reason to look at the znode again, or for a pause. As in
 // Curator, a missing permission is not tried again, and data that is too large stays so.
-func (k *keeper) rest(ctx context.Context, refused error, pause *attempt.Pause) {
+func (k *keeper) rest(ctx context.Context, refused error, watch *framework.Watch) {
 	if !errors.Is(refused, framework.ErrTooLarge) && !errors.Is(refused, framework.ErrNoAuth) {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, pause.Next())
+		ctx, stop = context.WithTimeout(ctx, k.pause.Next())
 		defer stop()
 	}
-	k.wait(ctx, nil)
+	k.wait(ctx, watch)
 }
 
 // wait blocks until there is a reason to look at the znode again.
@@ -140,7 +142,7 @@ func (k *keeper) turn(ctx context.Context) error {
 			k.stands(path, written)
 			if !mayPass(err) {
 				k.fail(err)
-				k.wait(ctx, watch) // the znode must be kept even with older data
+				k.rest(ctx, err, watch) // the znode must be kept even with older data
 				return nil
 			}
 			return err

@@ -268,6 +268,32 @@ func TestARefusedCreationIsTriedAgainAfterAPause(t *testing.T) {
 	}
 }
 
+func TestARefusedWriteIsTriedAgainAfterAPause(t *testing.T) {
+	const quotaExceeded = -125
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		node := started(t, client, framework.Ephemeral)
+		changes := changesOf(t, node)
+		began, left := time.Now(), 5
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if left == 0 || r.Op != zkserver.OpSetData {
+				return zkserver.Pass
+			}
+			left--
+			return zkserver.FailWith(quotaExceeded)
+		})
+
+		err := node.SetData(t.Context(), []byte("second"))
+
+		require.ErrorContains(t, err, "quota")
+		require.Error(t, zktest.Await(t, changes, "the refusal").Err)
+		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the end of the trouble"))
+		require.GreaterOrEqual(t, time.Since(began), 3*time.Second, "each pause is twice the one before")
+		data, err := client.Get(t.Context(), path)
+		require.NoError(t, err)
+		require.Equal(t, "second", string(data))
+	})
+}
+
 func TestAMissingPermissionToCreateIsReportedOnce(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		protectedFolder(t, client, zk.PermRead|zk.PermAdmin)

@@ -205,7 +205,7 @@ func (t *term) settle(ctx context.Context, work func(context.Context) error) boo
 			return true
 		case ctx.Err() != nil:
 			return false
-		case !t.inDoubt && !mayPass(ctx, err):
+		case !t.inDoubt && !mayPass(ctx, err) && !attempt.RefusedForNow(err):
 			t.client.Logger().Error("an item stays locked until the session ends", "error", err)
 			return true
 		}

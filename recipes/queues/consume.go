@@ -143,7 +143,7 @@ func (c *consumer) run(ctx context.Context, yield func(*Item, error) bool) error
 				c.pause(ctx)
 			}
 			continue
-		case !mayPass(ctx, err) && !errors.Is(err, framework.ErrSessionEnded) && !errors.Is(err, errOver):
+		case !mayPass(ctx, err) && !attempt.RefusedForNow(err) && !errors.Is(err, framework.ErrSessionEnded) && !errors.Is(err, errOver):
 			return err
 		}
 		c.q.client.Logger().Warn("a consumer is interrupted", logPath, c.q.path, "error", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -318,6 +319,44 @@ func TestAnItemThatMayBeLostIsInTheLog(t *testing.T) {
 
 // The lease of a session ends while no server runs, but when they run again they go on with the
 // session, and so with the locks in it. A consumer gives them back nevertheless.
+func TestAConsumerGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
+	const systemError = -1
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			opts []queues.Option
+			op   zkserver.OpCode
+			nth  []int
+		}{
+			{nil, zkserver.OpGetChildren2, []int{1}},
+			{nil, zkserver.OpGetData, []int{1}},
+			{[]queues.Option{withLock}, zkserver.OpMulti, []int{1, 2}}, // to lock the item, and to finish it
+			{[]queues.Option{withLock}, zkserver.OpMulti, []int{2, 3}}, // and to unlock it
+		} {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client := zktest.Client(t, server)
+			q := newQueue(t, client, c.opts...)
+			require.NoError(t, q.Put(t.Context(), []byte("a")))
+			seen := 0
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != c.op {
+					return zkserver.Pass
+				}
+				if seen++; slices.Contains(c.nth, seen) {
+					return zkserver.FailWith(systemError)
+				}
+				return zkserver.Pass
+			})
+			stop := start(t, q, func(context.Context, []byte) error { return nil })
+			awaitNames(t, client, path, 0)
+			synctest.Wait()
+			if c.opts != nil {
+				require.Len(t, awaitNames(t, client, lockPath, 1), 1, "the witness of the consumer")
+			}
+			stop()
+		}
+	})
+}
+
 func TestAConsumerWhoseServersRestartLeavesNoLock(t *testing.T) {
 	const outage = 5 * time.Minute  // longer than any request waits for a connection
 	for _, k := range []int{1, 2} { // to lock the item, and to finish it

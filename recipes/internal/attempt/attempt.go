@@ -53,6 +53,12 @@ func NotSent(err error) bool {
 	return errors.Is(err, framework.ErrSessionEnded) && !framework.OutcomeUnknown(err)
 }
 
+// RefusedForNow reports whether a server has refused a request for a reason that may end without
+// an event: a quota, or an error inside the server. The retry policy does not repeat such a request.
+func RefusedForNow(err error) bool {
+	return errors.As(err, new(framework.ServerError)) && !errors.Is(err, framework.ErrUnsupported)
+}
+
 // Interrupted returns the error of a wait that ctx has ended. It matches the
 // context's error and, where the context was given one, its cause.
 func Interrupted(ctx context.Context) error {
