@@ -268,9 +268,9 @@ func TestRecipesUseWhatAnAdministratorHasMade(t *testing.T) {
 	readOnly := zk.WorldACL(zk.PermRead | zk.PermDelete | zk.PermAdmin)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		admin, client := zktest.Client(t, server), zktest.Client(t, server)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
 		for _, c := range tenants {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
 			require.NoError(t, admin.Mkdirs(ctx, "/team/app"))
 			for _, made := range slices.Concat(c.open, c.readOnly) {
 				name, data, _ := strings.Cut(made, "=")

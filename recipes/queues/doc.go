@@ -48,10 +48,11 @@
 // [framework.WithErrorPolicy].
 //
 // While a consumer has a locked item, the item has an ephemeral child. So a consumer needs the
-// permissions to create and delete below the items, and the item cannot be deleted by others.
+// permissions to create and delete below the items and below the lock path, and the item cannot be
+// deleted by others.
 //
-// An item that cannot be read, because it is too long, forbidden or damaged, is left out: the log
-// says so once, and the consumer looks at it again when it changes.
+// An item that cannot be read, because it is too long, forbidden or damaged, is left out. The log
+// says so. The consumer looks at it again when its data changes, and when it goes on after an outage.
 //
 // A failed item is put back in one transaction, with the priority, the time or
 // the id that it has. Of several items in one znode, those that were consumed
@@ -72,8 +73,8 @@
 //     keeps producers from that, if all use it.
 //   - A consumer of a [DistributedQueue] reads the list once for all items that
 //     are in it. One of a [DistributedPriorityQueue] or a [DistributedDelayQueue]
-//     reads it again for the next item whenever another client has changed it, and
-//     with [WithLockPath] for each item. [WithMinItemsBeforeRefresh] makes that rarer.
+//     reads it again for the next item whenever another client has changed it.
+//     [WithMinItemsBeforeRefresh] makes that rarer.
 //   - Every change of a queue wakes all consumers that wait.
 //   - Each item costs writes that a majority of the servers puts on disk: one to
 //     put it, one to consume it, or two with locks. These compete with the locks
