@@ -107,14 +107,34 @@ func followError(path string, err error) error {
 // starts again when a znode is deleted and recreated. No znode has zeros.
 type revision struct{ history, czxid, zxid int64 }
 
-// isSameNode reports whether two states of different histories are the same.
-func isSameNode(a, b Node) bool { return bytes.Equal(a.Data, b.Data) && isSameStat(a.Stat, b.Stat) }
-
-func isSameFolder(a, b Folder) bool {
-	return slices.Equal(a.Names, b.Names) && isSameStat(a.Stat, b.Stat)
+// isSameNode reports whether two states of different histories are the same. What changes with the
+// children does not count.
+func isSameNode(a, b Node) bool {
+	return bytes.Equal(a.Data, b.Data) && isSameStat(a.Stat, b.Stat, func(s *Stat) {
+		s.Pzxid, s.Cversion, s.NumChildren = 0, 0, 0
+	})
 }
 
-func isSameStat(a, b *Stat) bool { return a == b || a != nil && b != nil && *a == *b }
+// isSameFolder is isSameNode for children. What changes with the data does not count.
+func isSameFolder(a, b Folder) bool {
+	return slices.Equal(a.Names, b.Names) && isSameStat(a.Stat, b.Stat, func(s *Stat) {
+		s.Mzxid, s.Mtime, s.Version, s.DataLength = 0, 0, 0, 0
+	})
+}
+
+// isSameStat reports whether two Stats are the same but for what without clears. A change of
+// the access control list is not told either.
+func isSameStat(a, b *Stat, without func(*Stat)) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	for _, s := range []*Stat{&x, &y} {
+		without(s)
+		s.Aversion = 0
+	}
+	return x == y
+}
 
 // readNode reads the data of a znode. When into is not nil it sets a one-shot watch first,
 // which also sees the creation of a znode that is not there.

@@ -159,6 +159,23 @@ func (g *gardener) mark(ctx context.Context, folder string) error {
 	return err
 }
 
+// create creates a node, and its parents with data of their own. No two states have the same data: after a session or
+// an election, caches tell no listener of a state with the same data.
+func (g *gardener) create(ctx context.Context, path string, data []byte, stat *framework.Stat) error {
+	_, err := g.client.framework.Create(ctx, path, data, framework.StoringStatIn(stat))
+	if !errors.Is(err, framework.ErrNoNode) {
+		return err
+	}
+	g.written++
+	parent, _ := framework.SplitPath(path)
+	err = g.create(ctx, parent, leaf{By: g.name, N: g.written}.data(), stat)
+	if err != nil && !errors.Is(err, framework.ErrNodeExists) {
+		return err
+	}
+	_, err = g.client.framework.Create(ctx, path, data, framework.StoringStatIn(stat))
+	return err
+}
+
 // change makes one change, which may fail for what is there or not.
 func (g *gardener) change(ctx context.Context) {
 	client, path := g.client.framework, g.tree()+treePaths[g.random.IntN(len(treePaths))]
@@ -168,7 +185,7 @@ func (g *gardener) change(ctx context.Context) {
 	var err error
 	switch g.random.IntN(12) {
 	case 0, 1, 2, 3:
-		_, err = client.Create(ctx, path, data, framework.CreatingParentsIfNeeded(), framework.StoringStatIn(&stat))
+		err = g.create(ctx, path, data, &stat)
 	case 4, 5, 6, 7:
 		err = client.Set(ctx, path, data, framework.StoringStatIn(&stat))
 	case 8, 9:
