@@ -11,7 +11,8 @@ import (
 
 // Participants returns the contenders in the order of the queue. It takes one round trip
 // for the list and one for each 256 contenders, and no lock, so it can be called often.
-// Contenders that leave during the call are left out. A lock that was never used has none.
+// Contenders that leave during the call are left out. One whose data this client cannot read, because it is too long or
+// forbidden, has no identity, and perhaps no session and token. A lock that was never used has none.
 func (l *LockInternals) Participants(ctx context.Context) ([]Participant, error) {
 	return l.participants(ctx, func(string) *LockInternals { return l })
 }
@@ -72,14 +73,17 @@ type contender struct {
 	position int
 	data     []byte
 	stat     framework.Stat
+
+	forbidden bool // it is there, and nothing else is known
 }
 
 func (c *contender) path() string { return framework.JoinPath(c.l.path, c.name) }
 
-func (c *contender) isRead() bool { return c.stat.Czxid != 0 }
+func (c *contender) isRead() bool { return c.stat.Czxid != 0 || c.forbidden }
 
 // readAll reads the nodes of the contenders that are still there. When one is gone, the
-// pipeline fails, but it may have read the others.
+// pipeline fails, but it may have read the others. A node whose data cannot be read is a
+// contender all the same, without an identity.
 func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) error {
 	unread := slices.Clone(contenders)
 	for len(unread) > 0 {
@@ -88,11 +92,30 @@ func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) er
 			reads[i] = framework.ReadData(c.path(), &c.data, framework.StoringStatIn(&c.stat))
 		}
 		err := l.client.Pipeline(ctx, reads...)
-		var gone *framework.OpError
-		if err == nil || !errors.Is(err, framework.ErrNoNode) || !errors.As(err, &gone) {
+		var failed *framework.OpError
+		if err == nil || !errors.As(err, &failed) {
 			return err
 		}
-		unread = slices.DeleteFunc(unread, func(c *contender) bool { return c.isRead() || c.path() == gone.Path })
+		at := slices.IndexFunc(unread, func(c *contender) bool { return c.path() == failed.Path })
+		switch {
+		case at < 0:
+			return err
+		case errors.Is(err, framework.ErrNoNode):
+		case errors.Is(err, framework.ErrNoAuth), errors.Is(err, framework.ErrTooLarge):
+			// Some servers tell the Stat of what may not be read, others refuse it.
+			stat, err := l.client.Exists(ctx, failed.Path)
+			switch {
+			case errors.Is(err, framework.ErrNoAuth):
+				unread[at].forbidden = true
+			case err != nil:
+				return err
+			case stat != nil:
+				unread[at].stat = *stat
+			}
+		default:
+			return err
+		}
+		unread = slices.DeleteFunc(unread, func(c *contender) bool { return c.isRead() || c.path() == failed.Path })
 	}
 	return nil
 }

@@ -252,3 +252,30 @@ type everywhere []framework.ACL
 
 func (e everywhere) DefaultACL() []framework.ACL         { return e }
 func (e everywhere) ACLForPath(_ string) []framework.ACL { return e }
+
+// TestParticipantsThatCannotBeRead: a node that is too long or forbidden keeps its place, and costs no other participant.
+func TestParticipantsThatCannotBeRead(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString(), framework.WithMaxReplySize(4<<10))
+		other := zktest.Client(t, server.ConnectString())
+		mutex := newMutex(t, client, "/locks/who")
+		acquire(t, mutex)
+		for data, acl := range map[string][]framework.ACL{
+			strings.Repeat("x", 8<<10): zk.WorldACL(zk.PermAll), "secret": zk.WorldACL(zk.PermAll &^ zk.PermRead),
+		} {
+			_, err := other.Create(t.Context(), "/locks/who/by-hand-lock-", []byte(data),
+				framework.WithMode(framework.EphemeralSequential), framework.WithACL(acl...))
+			require.NoError(t, err)
+		}
+		acquireLater(cancelled(t), newMutex(t, other, "/locks/who"))
+		awaitQueue(t, newMutex(t, other, "/locks/who"), 4)
+
+		participants, err := mutex.Participants(t.Context())
+		require.NoError(t, err)
+		require.Len(t, participants, 4)
+		for i, p := range participants {
+			require.Equal(t, i, p.Position)
+			require.Equal(t, i == 1 || i == 2, p.Identity == "", p.Path)
+		}
+	})
+}
