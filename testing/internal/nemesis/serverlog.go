@@ -36,6 +36,7 @@ const (
 	txnCreate2         = 15
 	txnDeleteContainer = 20
 	txnCloseSession    = -11
+	txnError           = -1 // an operation that was refused
 )
 
 // readServerLog reads the files of one server.

@@ -173,9 +173,17 @@ func (r *replayer) apply(t transaction) error {
 			r.write(node, t, logWrite{deleted: true})
 		}
 	case txnMulti:
+		var parts []transaction
 		for range in.int() {
 			part := t
 			part.kind, part.record = in.int(), in.buffer()
+			parts = append(parts, part)
+		}
+		// Of a transaction that was refused the log has the operations before the refused one as if they had been applied.
+		if slices.ContainsFunc(parts, func(part transaction) bool { return part.kind == txnError }) {
+			return in.err
+		}
+		for _, part := range parts {
 			if in.err == nil {
 				in.err = r.apply(part)
 			}

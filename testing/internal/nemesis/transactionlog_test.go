@@ -73,7 +73,12 @@ func saveLog(t *testing.T, folder string, entries []entry) {
 
 func TestTransactionLog(t *testing.T) {
 	t.Parallel()
+	// A refused transaction has what came before the refusal as if it had been applied.
+	var refused bytes.Buffer
+	before := entry{transaction{session: 2, zxid: 9, kind: txnCreate2}, "/l/refused"}
+	put(&refused, int32(2), before.kind, before.body(), int32(txnError), "")
 	entries := []entry{
+		{transaction{session: 2, zxid: 9, kind: txnMulti, record: refused.Bytes()}, ""},
 		{transaction{session: 1, zxid: 10, kind: txnCreate}, "/l/a"},
 		{transaction{session: 2, zxid: 11, kind: txnMulti}, "/l/b"},
 		{transaction{session: 3, zxid: 12, kind: txnDelete, time: 500}, "/l/a"},
@@ -83,7 +88,7 @@ func TestTransactionLog(t *testing.T) {
 	folder := t.TempDir()
 	saveLog(t, filepath.Join(folder, "1"), entries)
 	saveLog(t, filepath.Join(folder, "2"), entries)
-	saveLog(t, filepath.Join(folder, "3"), append(entries[:3:3], entry{transaction{session: 9, zxid: 20, kind: txnCreate}, "/l/never"}))
+	saveLog(t, filepath.Join(folder, "3"), append(entries[:4:4], entry{transaction{session: 9, zxid: 20, kind: txnCreate}, "/l/never"}))
 	l, err := readTransactionLog(folder)
 	require.NoError(t, err)
 	require.Equal(t, []*lockNode{
@@ -93,7 +98,7 @@ func TestTransactionLog(t *testing.T) {
 	}, l.all)
 
 	// Servers that have diverged log different things under one number. That of the majority counts.
-	saveLog(t, filepath.Join(folder, "1"), append(entries[:4:4], entry{transaction{session: 3, zxid: 14, kind: txnCreate2}, "/l/d"}))
+	saveLog(t, filepath.Join(folder, "1"), append(entries[:5:5], entry{transaction{session: 3, zxid: 14, kind: txnCreate2}, "/l/d"}))
 	l, err = readTransactionLog(folder)
 	require.NoError(t, err)
 	require.Len(t, l.all, 2)
