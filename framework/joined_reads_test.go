@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -479,6 +480,7 @@ func TestReadsDoNotWaitForTheVersion(t *testing.T) {
 			cancel()
 			require.NoError(t, err)
 		}
+		synctest.Wait() // the question is on a goroutine of its own
 		require.EqualValues(t, 2, dials.Load(), "the server was asked")
 
 		_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)

@@ -151,7 +151,9 @@ func TestWithoutSASLWhereItIsDemanded(t *testing.T) {
 		_, err := f.Get(t.Context(), "/")
 		require.ErrorIs(t, err, framework.ErrAuthFailed)
 		require.ErrorContains(t, err, "SASL")
-		require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrAuthFailed)
+		require.Eventually(t, func() bool { // the call is told first, then the client ends
+			return errors.Is(f.BlockUntilConnected(t.Context()), framework.ErrAuthFailed)
+		}, patience, time.Millisecond)
 	})
 }
 
