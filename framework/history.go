@@ -20,13 +20,13 @@ package framework
 // reconnecting client names the newest transaction that it has seen, and a server that is behind
 // refuses the client. But restored servers can get past that transaction: under a leader of their
 // own, or by the writes of other clients. So the number also rises when the first reply of a
-// connection names a transaction of another leader than before, and when a server has hung up on
-// the client instead of answering its handshake. In most of these cases nothing was lost, which a
+// connection names a transaction of another leader than before. It rises as well when a server has
+// hung up on the client instead of answering its handshake. In most of these cases nothing was lost, which a
 // comparison of the data shows.
 //
-// One case shows no sign: the servers come back within the session timeout, from a backup that has
-// the session, and reach the newest transaction that the client has seen before the client tries to
-// reconnect, under a leader with the same number or as a standalone server.
+// One case shows no sign. The servers come back within the session timeout, from a backup that has
+// the session. Their leader has the same number as before, or there is a single server. And they
+// reach the newest transaction that the client has seen before the client tries to reconnect.
 //
 // The number changes with connections only. Each new connection ends the one-shot watches, and
 // brings an [EventResync] to persistent ones. So code that reads again then, and compares by this

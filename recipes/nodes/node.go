@@ -360,8 +360,8 @@ func (n *PersistentNode) name() string {
 // the client has been without a connection for two seconds: during an outage it
 // returns at once. Then its error matches [framework.ErrCleanupPending], and the
 // removal goes on in the background until it succeeds or the client is closed. An
-// ephemeral znode ends with its session at the latest. When the server refuses the removal, Close returns its error, and the next
-// Close tries again.
+// ephemeral znode ends with its session at the latest. When the server refuses the
+// removal, Close returns its error, and the next Close tries again.
 func (n *PersistentNode) Close() error {
 	n.mu.Lock()
 	if !n.closed {
