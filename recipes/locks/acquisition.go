@@ -10,11 +10,12 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/line"
 	"github.com/gocurator/curator/retry"
 )
 
 // acquisition is one call to acquire whose node stands in the queue. What it knows about
-// the queue it shares with the other acquisitions of the client; see [folder].
+// the queue it shares with the other acquisitions of the client; see package line.
 type acquisition struct {
 	entry
 
@@ -24,12 +25,14 @@ type acquisition struct {
 	node      LockNode
 	name      string
 	self      *member
-	folder    *folder
+	place     *line.Place
 	max       maximum
 
-	minList  uint64 // the oldest list that may be used; see requireNewList
-	usedList uint64 // the list that the contenders last known are from
-	ownList  uint64 // the oldest list that must have our node
+	outdated bool            // what is known must not be used: list first
+	listed   []string        // the contenders by the last list, if the queue does not shrink; nil before
+	since    uint64          // the tick that the next list must be later than
+	usedTick uint64          // before that list was sent
+	link     context.Context // the connection over which the place is known; see linkOf
 
 	began time.Time // when the first wait began; zero before
 
@@ -159,21 +162,21 @@ func (a *acquisition) hasWaited() bool { return !a.waitedSince().IsZero() }
 // enterOnce creates one node and takes it through the queue. If it fails in any way, it
 // deletes the node. It returns the acquisition that had the node, if any.
 func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisition, error) {
-	folder := l.openFolder()
-	defer folder.close()
-	var t *trial
-	defer func() { folder.withdraw(t) }() // if it has not become an acquisition
+	defer l.line.Enter()()
+	var t *line.Try
+	defer func() { l.line.Withdraw(t) }() // if it has not become an acquisition
 	var err error
 	if e.wait {
 		err = l.client.BlockUntilConnected(ctx)
 	} else {
-		t, err = l.lookFirst(ctx, folder, e.driver)
+		t, err = l.lookFirst(ctx, e.driver)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	session := l.client.Session()
-	node, list, err := l.create(ctx, folder, session, e)
+	tick, link := l.line.Tick(), linkOf(l.client)
+	node, err := l.create(ctx, session, e)
 	if err != nil {
 		// The session has ended between the look at it and the create.
 		if errors.Is(err, framework.ErrSessionEnded) {
@@ -181,14 +184,16 @@ func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisi
 		}
 		return nil, nil, err
 	}
-	a := l.newAcquisition(session, node, e, folder.join(session, node.Path, l.cfg.data, t))
+	a := l.newAcquisition(session, node, e, tick)
+	a.link = link
+	l.line.Withdraw(t)
 	returned := false
 	defer func() {
 		if !returned { // the driver has panicked: the node must not stand in the way of others
 			_ = a.leave(ctx, nil) // the panic is the error
 		}
 	}()
-	h, err := a.internalLockLoop(ctx, list)
+	h, err := a.internalLockLoop(ctx)
 	returned = true
 	if !e.wait {
 		l.noteTry(err)
@@ -199,39 +204,47 @@ func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisi
 	return h, a, nil
 }
 
-// create has the driver create the node. The list is for the names that a driver may read
-// in the same round trip.
-func (l *LockInternals) create(ctx context.Context, f *folder, session *framework.Session, e entry) (LockNode, *listing, error) {
-	list := f.begin(l.client)
-	if driver, ok := e.driver.(newcomerDriver); ok && driver.standsLast() && e.wait && f.isCrowded() {
-		// It will wait in any case, so a list shared by all newcomers is enough.
-		node, err := driver.createsWithoutList(ctx, l.client, session, l.basePath, l.cfg.data)
-		return node, list, err
+// crowd is the number of acquisitions of this client in one queue from which on a newcomer
+// does not list the folder with its create: it will wait for one of them in any case. One
+// that waits counts as two.
+const crowd = 32
+
+// create has the driver create the node. The driver may list the folder in the same round trip.
+func (l *LockInternals) create(ctx context.Context, session *framework.Session, e entry) (LockNode, error) {
+	driver, ok := e.driver.(newcomerDriver)
+	if ok && driver.standsLast() && (l.line.Alone() || e.wait && l.line.Crowd() >= crowd) {
+		return driver.createsWithoutList(ctx, l.client, session, l.basePath, l.cfg.data)
 	}
-	node, err := e.driver.CreatesTheLock(ctx, l.client, session, l.basePath, l.cfg.data)
-	return node, list, err
+	return e.driver.CreatesTheLock(ctx, l.client, session, l.basePath, l.cfg.data)
 }
 
 // newAcquisition returns the acquisition of a new node.
-func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode, e entry, self *member) *acquisition {
+func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode, e entry, tick uint64) *acquisition {
+	_, name := framework.SplitPath(node.Path)
+	self := &member{session: session, proves: l.hears(l.driver, name)}
 	a := &acquisition{
-		l: l, session: session, node: node, self: self, folder: self.folder, name: self.name, entry: e,
-		ownDue: time.Now().Add(ownDelay),
+		l: l, session: session, node: node, self: self, name: name, entry: e, ownDue: time.Now().Add(ownDelay), usedTick: tick,
 	}
-	a.ownList = a.folder.nextList()
 	a.shrinking, _ = e.driver.(ShrinkingQueue)
+	_, numbered := e.driver.(newcomerDriver)
+	self.place = l.line.Join(name, line.Newcomer{
+		Place: line.Place{Owner: self, Data: string(l.cfg.data)}, Czxid: node.Stat.Czxid,
+		Moved: numbered && !standsLast(e.driver), Began: tick, List: node.Children,
+	})
+	a.place, a.since = self.place, l.line.Tick()
+	if a.shrinking == nil && node.Children != nil {
+		a.listed = l.sorted(node.Children)
+	}
+	a.node.Children = nil // or each waiter would keep a list of all names in memory
 	return a
 }
 
-// learn uses the names that the driver has read together with the create, if it has.
-func (a *acquisition) learn(list *listing) {
-	if a.node.Children == nil {
-		a.requireNewList()
-		return
+// linkOf returns a context that ends with the connection. Each connection has its own.
+func linkOf(client *framework.Framework) context.Context {
+	if session := client.Session(); session != nil {
+		return session.Context(framework.StandardErrorPolicy)
 	}
-	a.folder.learn(list, a.node.Children)
-	a.minList = list.number
-	a.node.Children = nil // or each waiter would keep a list of all names in memory
+	return context.Background()
 }
 
 // close cancels the watches, except the one on our own node, which the hold takes over.
@@ -241,27 +254,44 @@ func (a *acquisition) close() {
 }
 
 // requireNewList makes the next look use a list that is sent after this moment.
-func (a *acquisition) requireNewList() { a.minList = a.folder.nextList() }
+func (a *acquisition) requireNewList() { a.outdated, a.since = true, a.l.line.Tick() }
 
 // known returns the contenders to ask the driver about, or false if they must be listed
 // first. For a shrinking queue these are the contenders up to ours, otherwise all.
 func (a *acquisition) known() ([]string, bool) {
-	contenders, by := a.folder.contenders(a.l.queue, a.minList)
-	known := by > 0
-	// Another acquisition may have learned a list that was sent before our node was created.
-	if known && a.minList < a.ownList && !slices.Contains(contenders, a.name) {
-		a.requireNewList()
-		return nil, false
-	}
-	a.usedList = by
-	if known && a.shrinking != nil {
-		i, found := slices.BinarySearchFunc(contenders, a.name, a.driver.Compare)
-		if found {
-			i++
+	// On another connection the watches that would report changes are gone.
+	if link := linkOf(a.l.client); a.link.Err() != nil || a.link != link {
+		if a.shrinking == nil || link.Err() != nil || !a.l.line.Seen(link) {
+			a.outdated = true
 		}
-		contenders = contenders[:i:i]
+		a.link = link
 	}
-	return contenders, known
+	switch {
+	case a.outdated:
+		return nil, false
+	case a.shrinking == nil:
+		return a.listed, a.listed != nil
+	default:
+		return a.place.Before()
+	}
+}
+
+// list lists the folder, or shares a list that is sent after this moment.
+func (a *acquisition) list(ctx context.Context) error {
+	tick, link := a.since, linkOf(a.l.client)
+	contenders, err := a.l.list(ctx, a.since)
+	if errors.Is(err, framework.ErrNoNode) {
+		return nodeGone(err)
+	}
+	if err != nil {
+		return err
+	}
+	a.outdated, a.usedTick, a.link = false, tick, link
+	a.l.line.Saw(link)
+	if a.shrinking == nil {
+		a.listed = contenders
+	}
+	return nil
 }
 
 // look asks the driver about the contenders that are known, and lists them first if none
@@ -275,13 +305,13 @@ func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, err
 		switch {
 		case known:
 			result, decided, err = a.lookAt(ctx, contenders, listed)
-		case !listed && a.folder.isCrowded():
+		case !listed:
 			result, contenders, decided, err = a.lookAtOwn(ctx)
 		}
 		if decided || err != nil {
 			return result, contenders, err
 		}
-		if err := a.folder.list(ctx, a.l.queue, a.minList); err != nil {
+		if err := a.list(ctx); err != nil {
 			return PredicateResults{}, nil, err
 		}
 	}
@@ -296,10 +326,12 @@ func (a *acquisition) lookAt(ctx context.Context, contenders []string, listed bo
 	case errors.Is(err, errOlderThanAHold): // whose acquirer has seen a newer list
 		a.requireNewList()
 		return result, false, nil
+	case err == nil && a.outdated: // the connection was lost
+		return result, false, nil
 	case err != nil || result.GetsTheLock || !a.heedsForeign(result):
 		return result, true, err
 	}
-	if own := a.ownAhead(contenders); own != "" {
+	if own := a.ownAhead(); own != "" {
 		return PredicateResults{PathsToWatch: []string{own}}, true, nil
 	}
 	if !listed && a.isOutdated() {
@@ -315,7 +347,7 @@ func (a *acquisition) lookAtOwn(ctx context.Context) (result PredicateResults, c
 	if err := a.stands(ctx); err != nil {
 		return PredicateResults{}, nil, false, err
 	}
-	own := a.ownAhead(nil)
+	own := a.ownAhead()
 	if own == "" {
 		return PredicateResults{}, nil, false, nil
 	}
@@ -330,44 +362,27 @@ func (a *acquisition) heedsForeign(result PredicateResults) bool {
 	return a.shrinking == nil || slices.ContainsFunc(result.PathsToWatch, func(name string) bool { return a.companion(name) == nil })
 }
 
-// sample is how many other acquisitions of this process, and near how many contenders before
-// ours, a search for one of our own ahead looks at.
-const (
-	sample = 8
-	near   = 32
-)
-
-// ownAhead returns an acquisition of this process that stands before ours and that ours must
-// wait for, the last one it finds, or "". Drivers of other packages are not asked about a
-// part of the queue, and the departure of a contender whose place may be taken says too little.
-func (a *acquisition) ownAhead(contenders []string) string {
-	order := a.order()
-	if _, ok := a.driver.(newcomerDriver); !ok || a.shrinking == nil || order == nil || order.marks {
+// ownAhead returns the nearest acquisition of this process that stands before ours, if it
+// alone keeps ours out and will report that it leaves, or "". Drivers of other packages are
+// not asked about a part of the queue, and the departure of a contender whose place may be
+// taken says too little.
+func (a *acquisition) ownAhead() string {
+	if _, ok := a.driver.(newcomerDriver); !ok || a.shrinking == nil || marks(a.driver) {
 		return ""
 	}
-	some := a.folder.some(sample)
-	if len(some) < 2 { // ours is alone
+	p := a.l.line.Previous(a.name)
+	for p != nil && !a.willReport(p.Name()) {
+		p = a.l.line.Previous(p.Name())
+	}
+	if p == nil {
 		return ""
 	}
-	before := slices.DeleteFunc(some, func(name string) bool {
-		return !a.driver.Contends(name) || a.driver.Compare(name, a.name) >= 0
-	})
-	slices.SortFunc(before, a.driver.Compare)
-	if ours := slices.Index(contenders, a.name); ours > 0 {
-		before = append(before, contenders[max(ours-near, 0):ours]...)
+	// As the queue shrinks, a contender that keeps ours out alone does so among others.
+	result, err := a.driver.GetsTheLock([]string{p.Name(), a.name}, a.name, a.max.n)
+	if err != nil || result.GetsTheLock {
+		return ""
 	}
-	for _, name := range slices.Backward(before) {
-		if !a.willReport(name) {
-			continue
-		}
-		// As the queue shrinks, a contender that keeps ours out alone does so among others.
-		result, err := a.driver.GetsTheLock([]string{name, a.name}, a.name, a.max.n)
-		if err != nil || result.GetsTheLock {
-			return ""
-		}
-		return name
-	}
-	return ""
+	return p.Name()
 }
 
 // willReport reports whether the name is an acquisition of this process that will report
@@ -382,12 +397,10 @@ func (a *acquisition) isOutdated() bool {
 	if a.shrinking == nil {
 		return false
 	}
-	return slices.ContainsFunc(a.folder.unsure(a.order()), func(name string) bool {
+	return slices.ContainsFunc(a.l.line.Unsure(), func(name string) bool {
 		return a.awaited[name] == nil && a.driver.Compare(name, a.name) < 0
 	})
 }
-
-func (a *acquisition) order() *order { return a.folder.orderOf(a.l.queue) }
 
 // companion returns the acquisition of this process with that name, or nil. It returns nil
 // too when an in-process release of that acquisition would not prove that its place is free.
@@ -395,8 +408,8 @@ func (a *acquisition) companion(name string) *member {
 	if a.shrinking == nil {
 		return nil
 	}
-	m := a.folder.member(name)
-	if m == nil || m == a.self || m.unproven.Load() || !a.order().hears(name) {
+	m := ownerOf(a.l.line.Place(name))
+	if m == nil || m == a.self || m.unproven.Load() || !a.l.hears(a.driver, name) {
 		return nil
 	}
 	return m
@@ -450,9 +463,9 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 	}
 	var newer bool
 	err := checkHolders(a.driver, contenders, a.name, a.max.n, func(name string) bool {
-		m := a.folder.member(name)
+		m := ownerOf(a.l.line.Place(name))
 		holds := m != nil && m.granted.isSet() && !m.over.hasEnded()
-		newer = holds && m.firstList.Load() > a.usedList
+		newer = holds && m.tick.Load() > a.usedTick
 		return holds
 	})
 	if err != nil && newer {
@@ -475,24 +488,26 @@ func (a *acquisition) gone(name string) {
 		a.requireNewList()
 		return
 	}
-	a.folder.remove(a.order(), name)
+	a.l.line.Left(name)
 }
 
 // refusal returns the error of an acquisition that stands behind others. The cause is the
 // end of its context, nil for a try.
 func (a *acquisition) refusal(cause error) error {
-	contenders := a.folder.lastKnown(a.l.queue)
-	if i := slices.Index(contenders, a.name); i >= 0 {
-		contenders = contenders[:i]
+	ahead := a.listed
+	if a.shrinking != nil {
+		ahead = a.place.Known()
+	} else if i := slices.Index(ahead, a.name); i >= 0 {
+		ahead = ahead[:i]
 	}
-	if len(contenders) == 0 { // it waits for one of this process, and no list has ours; see look
-		contenders = slices.Collect(maps.Keys(a.awaited))
+	if len(ahead) == 0 {
+		ahead = slices.Collect(maps.Keys(a.awaited))
 	}
-	return a.l.notAcquired(a.folder, contenders, cause)
+	return a.l.notAcquired(ahead, cause)
 }
 
 // internalLockLoop looks and waits until the node has the lock.
-func (a *acquisition) internalLockLoop(ctx context.Context, list *listing) (*hold, error) {
+func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 	// A node of another session would outlive ours, or vanish before it (CURATOR-604).
 	if owner := a.node.Stat.EphemeralOwner; owner != a.session.ID() && !a.node.Persistent {
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
@@ -504,7 +519,6 @@ func (a *acquisition) internalLockLoop(ctx context.Context, list *listing) (*hol
 		defer done()
 	}
 	defer a.close()
-	a.learn(list)
 	for {
 		h, err := a.step(ctx)
 		switch {
@@ -566,7 +580,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 		release()
 		return nil, nil
 	}
-	a.self.firstList.Store(a.folder.nextList())
+	a.self.tick.Store(a.l.line.Tick())
 	a.self.granted.set()
 	return newHold(held, release, a), nil
 }
@@ -574,7 +588,6 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 // leave deletes the node after a failure, and returns the failure.
 func (a *acquisition) leave(ctx context.Context, cause error) error {
 	a.self.letGo() // first, as waiters of this process need not wait for the deletion
-	defer a.self.part()
 	defer a.own.Cancel()
 	ctx, done := patient(ctx, a.session)
 	defer done()

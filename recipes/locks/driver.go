@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
 
 // LockInternalsDriver is what makes one recipe differ from another: how a node is created,
@@ -31,7 +32,9 @@ type LockInternalsDriver interface {
 	// acquisition then starts again. A decision that cannot be right fails the acquisition:
 	// waiting for ours, for a name that is not among the contenders, or for one name twice;
 	// or letting ours in before a holder of this process that would then no longer have
-	// the lock.
+	// the lock. (The last is no error if the queue is not itself a lock, such as a waiting
+	// room in front of a mutex. The driver of one has a method Overtakes() bool that
+	// returns true.)
 	GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error)
 }
 
@@ -48,24 +51,6 @@ type ShrinkingQueue interface {
 	// Shrinks reports whether the departure of the contender with this name proves that
 	// its place is free, and that no other contender has taken it.
 	Shrinks(name string) bool
-}
-
-// MarkingQueue is an optional interface of a [ShrinkingQueue] in which a contender may take
-// the place of one that leaves, as a writer does that becomes a reader. If the driver marks
-// the contenders of this client whose place was taken, an in-process release of an unmarked
-// contender proves that its place is free, whatever Shrinks says.
-type MarkingQueue interface {
-	// Marks reports whether the driver marks the contenders of this client whose place was
-	// taken.
-	Marks() bool
-}
-
-// OvertakingQueue is an optional interface of a driver whose queue is not itself a lock, such
-// as a waiting room in front of a mutex. Only in such a queue may a newcomer be admitted ahead
-// of a holder that would no longer have the lock by the same list; elsewhere that is an error.
-type OvertakingQueue interface {
-	// Overtakes reports whether the queue is of this kind.
-	Overtakes() bool
 }
 
 // LockNode is the znode of one acquisition.
@@ -151,6 +136,8 @@ var ofContenders = []framework.CreateOption{
 // newcomerDriver is a driver that knows where a newcomer stands. If that is behind all
 // others, an acquisition that is certain to wait can be created without a list.
 type newcomerDriver interface {
+	orderedDriver
+
 	standsLast() bool
 	createsWithoutList(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
 }
@@ -179,6 +166,14 @@ type queueDriver struct {
 func newQueueDriver(lockName string) queueDriver {
 	return queueDriver{StandardLockInternalsDriver: StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: lockName}}}
 }
+
+func (d queueDriver) order() line.Sorter { return numbered{d.StandardLockInternalsSorter} }
+
+// numbered is the order of the numbers that the server appends.
+type numbered struct{ StandardLockInternalsSorter }
+
+// Number returns the number of a name.
+func (s numbered) Number(name string) (int32, bool) { return s.Sequence(name) }
 
 // Shrinks is true: a newcomer stands behind all others.
 func (queueDriver) Shrinks(string) bool { return true }

@@ -20,10 +20,14 @@ func checkNames(contenders []string, ours string, names []string) error {
 	return nil
 }
 
+// overtakingQueue is a driver whose queue is not itself a lock, such as a waiting room in front
+// of a mutex; see [LockInternalsDriver].
+type overtakingQueue interface{ Overtakes() bool }
+
 // checkHolders returns an error if a driver has let ours in before a contender that holds
 // the lock and would not be let in now.
 func checkHolders(driver LockInternalsDriver, contenders []string, ours string, maxLeases int, holds func(name string) bool) error {
-	if overtaking, ok := driver.(OvertakingQueue); ok && overtaking.Overtakes() {
+	if overtaking, ok := driver.(overtakingQueue); ok && overtaking.Overtakes() {
 		return nil
 	}
 	behind := contenders[slices.Index(contenders, ours)+1:]

@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
 
 // member is one acquisition of this process, from the creation of its node to the node's
 // deletion, as the contenders behind it see it. Contenders of the same process learn of its
 // end in memory, before its node is deleted, and need not ask the server.
 type member struct {
-	folder  *folder
-	name    string
-	data    []byte // of its node
+	place   *line.Place
 	session *framework.Session
+	proves  bool // its end proves that its place is free, unless unproven is set
 
 	over signal // ends when it has released or lost the lock, or given up
 
@@ -23,9 +23,9 @@ type member struct {
 	// behind it then ask the server.
 	unproven atomic.Bool
 
-	granted   moment        // unset while it waits
-	firstList atomic.Uint64 // that began after it was granted; set before granted
-	warned    atomic.Bool   // the log says that this process waits for its own hold
+	granted moment        // unset while it waits
+	tick    atomic.Uint64 // of its grant; set before granted
+	warned  atomic.Bool   // the log says that this process waits for its own hold
 }
 
 // proofAge bounds the age of the newest acknowledged request when a lock is handed on in
@@ -49,23 +49,15 @@ func (m *member) letGo() {
 	if !heardLately(m.session) {
 		m.unproven.Store(true)
 	}
-	m.folder.drop(m) // first: a waiter that wakes up must not find m in the queue
+	// First: a waiter that wakes up must not find m in the queue.
+	m.place.Leave(m.proves && !m.unproven.Load())
 	m.over.end(nil)
 }
 
-// hasLetGo reports whether m has left and its place is free.
-func (m *member) hasLetGo() bool {
-	// The order matters: a member is marked unproven before it lets go.
-	return m.over.hasEnded() && !m.unproven.Load()
-}
-
-// part forgets a member that has let go and whose node is deleted or about to be. From now
-// on an acquisition that finds its name in a list asks the server.
-func (m *member) part() {
-	defer m.folder.forget()
-	m.folder.mu.Lock()
-	defer m.folder.mu.Unlock()
-	if m.folder.members.get(m.name) == m { // a driver without protection may use a name again
-		m.folder.members.remove(m.name)
+// ownerOf returns the acquisition at a place, or nil if there is no place.
+func ownerOf(p *line.Place) *member {
+	if p == nil {
+		return nil
 	}
+	return p.Owner.(*member)
 }

@@ -2,6 +2,8 @@ package locks
 
 import (
 	"fmt"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // NotAcquiredError says which contenders kept an acquisition from the lock. It matches
@@ -13,22 +15,41 @@ type NotAcquiredError struct {
 	// process instead.
 	Position int
 
-	ahead    []string // names of contenders
-	describe func(names []string) []Participant
-	local    bool  // goroutines of this process were in the way
-	cause    error // nil for a try
+	path       string // of the lock
+	lockName   string
+	ahead      []string // names of contenders
+	identities []string // of the first contenders ahead, "" if it was not known
+	local      bool     // goroutines of this process were in the way
+	cause      error    // nil for a try
 }
 
 // Ahead returns the contenders that were known to stand before this acquisition, in the
 // order of the queue: the first one holds the lock, or is about to. Ahead makes no request,
 // so only Path, LockName, Position and Sequence are always set. Identity, Host, PID and
-// Label are set for contenders of this client and for contenders that its waiters have
-// read. [LockInternals.Participants] returns everything.
+// Label are set for contenders of this client and for contenders that its waiters had
+// read, among the first hundred. [LockInternals.Participants] returns everything.
 func (e *NotAcquiredError) Ahead() []Participant {
-	if len(e.ahead) == 0 {
-		return nil
+	var participants []Participant
+	for i := range e.ahead {
+		participants = append(participants, e.participant(i))
 	}
-	return e.describe(e.ahead)
+	return participants
+}
+
+// identified is how many contenders ahead an error describes. A crowd of waiters that give up
+// together would take much memory with more.
+const identified = 100
+
+// participant returns a contender ahead, as far as it was known without a request.
+func (e *NotAcquiredError) participant(position int) Participant {
+	name := e.ahead[position]
+	p := Participant{Path: framework.JoinPath(e.path, name), LockName: e.lockName, Position: position}
+	p.Sequence, _ = trailingNumber(name)
+	if position < len(e.identities) {
+		p.Identity = e.identities[position]
+		p.Host, p.PID, p.Label = parseIdentity(p.Identity)
+	}
+	return p
 }
 
 func (e *NotAcquiredError) Error() string {
@@ -47,7 +68,7 @@ func (e *NotAcquiredError) inTheWay() string {
 	case len(e.ahead) == 0: // a maximum of 0
 		return "no contender is let in, as while a semaphore is paused"
 	}
-	first := e.describe(e.ahead[:1])[0]
+	first := e.participant(0)
 	text := fmt.Sprintf("%d ahead in the queue, the first is %s", e.Position, first.Path)
 	if first.Host != "" {
 		text += fmt.Sprintf(" (%s)", first.Identity)

@@ -26,9 +26,9 @@ func (m *member) warn(logger *slog.Logger, path string, began time.Time) {
 	if m.warned.Swap(true) {
 		return
 	}
-	_, _, label := parseIdentity(string(m.data))
+	_, _, label := parseIdentity(m.place.Data)
 	logger.Warn("waiting for a lock that this process holds itself: to re-enter it, "+
 		"acquire it with the context of its lease",
-		string(keyPath), path, "holder", framework.JoinPath(path, m.name), "label", label,
+		string(keyPath), path, "holder", framework.JoinPath(path, m.place.Name()), "label", label,
 		"waiting", time.Since(began).Round(time.Second), "held", m.granted.ago().Round(time.Second))
 }

@@ -78,7 +78,7 @@ func (a *acquisition) andMore(contenders, names []string) []string {
 	if a.shrinking == nil || ours < 1 {
 		return names
 	}
-	if ours <= few && ours*notified <= a.folder.size(a.order()) {
+	if ours <= few && ours*notified <= a.l.line.Len() {
 		more := slices.DeleteFunc(slices.Clone(contenders[:ours]), func(name string) bool {
 			return a.companion(name) != nil || slices.Contains(names, name)
 		})
@@ -87,7 +87,7 @@ func (a *acquisition) andMore(contenders, names []string) []string {
 	if len(names) != 1 || contenders[ours-1] != names[0] {
 		return names
 	}
-	if a.companion(names[0]) != nil && !a.order().marks {
+	if a.companion(names[0]) != nil && !marks(a.driver) {
 		return names // before it leaves as the holder, all before it have left
 	}
 	result, err := a.driver.GetsTheLock(contenders, names[0], a.max.n)
@@ -159,7 +159,7 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 			a.gone(name)
 			a.poke() // do not sleep: nothing else would wake us for it
 		} else {
-			a.folder.noteRead(name, data[i])
+			a.l.line.NoteData(name, data[i])
 		}
 	}
 	if absent { // checked last, when the watches are in awaited and close can cancel them
@@ -201,19 +201,23 @@ func (a *acquisition) unwatched() []string {
 func (a *acquisition) unread(names []string) []string {
 	var unread []string
 	for _, name := range names {
-		if p := a.awaited[name]; p.local == nil && !p.read && !a.folder.hasRead(name) {
+		if p := a.awaited[name]; p.local == nil && !p.read && !a.hasRead(name) {
 			unread = append(unread, name)
 		}
 	}
 	return unread
 }
 
+// hasRead reports whether this client has read the contender's node, and so may read it.
+func (a *acquisition) hasRead(name string) bool {
+	_, known := a.l.line.Data(name)
+	return known
+}
+
 // collect applies the news about awaited contenders to what is known of the queue.
 func (a *acquisition) collect() {
 	for name, p := range a.awaited {
 		switch {
-		case p.local != nil && p.local.hasLetGo():
-			a.folder.remove(a.order(), name)
 		case p.local != nil || !fired(p.watch):
 		case p.watch.Event().Err != nil:
 			delete(a.awaited, name) // the watch has gone with its connection
@@ -243,7 +247,7 @@ func (a *acquisition) heedOwn() error {
 }
 
 // interrupted notes that watches have gone with their connection. The names are listed
-// again over the next connection; see folder.contenders.
+// again over the next connection.
 func (a *acquisition) interrupted() {
 	if !a.suspended {
 		a.suspended = true
@@ -263,14 +267,13 @@ func (a *acquisition) awaitFolder(ctx context.Context) error {
 			return err
 		}
 	}
-	list := a.folder.begin(a.l.client)
+	tick, link := a.l.line.Tick(), linkOf(a.l.client)
 	names, err := a.l.client.Children(ctx, a.l.path, framework.Watched(&a.changes))
 	if errors.Is(err, framework.ErrNoNode) {
 		return nodeGone(err)
 	}
 	if err == nil {
-		a.folder.learn(list, names)
-		a.minList = list.number
+		a.listed, a.outdated, a.usedTick, a.link = a.l.sorted(names), false, tick, link
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
 
 // queue is the queue of one lock: where its nodes are, how they are ordered, and how many
@@ -18,7 +20,7 @@ type queue struct {
 	lockName  string // the part of a node's name before the number
 	basePath  string // path and lockName, as the driver gets it
 	maxLeases MaxLeases
-	orderKey  orderKey // equal for locks that share what is known of the queue
+	line      *line.Line
 }
 
 func newQueue(client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases MaxLeases) *queue {
@@ -26,23 +28,75 @@ func newQueue(client *framework.Framework, driver LockInternalsDriver, path, loc
 		client: client, driver: driver, path: path, fullPath: client.FullPath(path),
 		lockName: lockName, basePath: framework.JoinPath(path, lockName), maxLeases: maxLeases,
 	}
-	q.orderKey = q.newOrderKey()
+	q.line = q.newLine()
 	return q
 }
 
-// orderKey distinguishes the locks of one folder that sort the names, or conclude from the
-// departure of a contender, in different ways.
-type orderKey struct {
-	driver any // a LockInternalsDriver, or the queue of one that cannot be compared
-	fixed  bool
+// lineKey distinguishes the locks that know of each other's contenders.
+type lineKey struct {
+	client *framework.Framework // without namespace
+	path   string               // at the server
+	sorter any                  // equal for locks that sort the names in the same way
+	fixed  bool                 // the maximum; see queue.hears
 }
 
-func (q *queue) newOrderKey() orderKey {
-	if !reflect.ValueOf(q.driver).Comparable() {
-		return orderKey{driver: q} // it shares an order with no other
-	}
+// orderedDriver is a driver of this package. Several of them may sort the names in one way.
+type orderedDriver interface{ order() line.Sorter }
+
+// newLine returns what the client knows of the contenders.
+func (q *queue) newLine() *line.Line {
 	_, fixed := q.maxLeases.(FixedLeases)
-	return orderKey{q.driver, fixed}
+	key := lineKey{client: q.client.WithoutNamespace(), path: q.fullPath, fixed: fixed}
+	if driver, ok := q.driver.(orderedDriver); ok {
+		key.sorter = driver.order()
+		return line.Of(key, driver.order())
+	}
+	if !reflect.ValueOf(q.driver).Comparable() {
+		return line.New(q.driver) // shared by no other lock
+	}
+	key.sorter = q.driver
+	return line.Of(key, q.driver)
+}
+
+// hears reports whether the release of an acquisition of this process with that name proves
+// that its place is free. If the maximum may change only the server's events count: they come
+// in order with the news of another maximum.
+func (q *queue) hears(driver LockInternalsDriver, name string) bool {
+	shrinking, ok := driver.(ShrinkingQueue)
+	if _, fixed := q.maxLeases.(FixedLeases); !ok || !fixed {
+		return false
+	}
+	return marks(driver) || shrinking.Shrinks(name)
+}
+
+// markingQueue is a [ShrinkingQueue] in which a contender may take the place of one that
+// leaves, and that marks the contenders of this process whose place was taken; see
+// member.unproven.
+type markingQueue interface{ marks() bool }
+
+func marks(driver LockInternalsDriver) bool {
+	marking, ok := driver.(markingQueue)
+	return ok && marking.marks()
+}
+
+// list returns the contenders of a list that is sent after a tick, in the client's context: other acquisitions share the list.
+func (q *queue) list(ctx context.Context, after uint64) ([]string, error) {
+	ready := func() {
+		if !q.client.State().IsConnected() {
+			// A cheap request waits as long as any verb does. If it fails so will the list.
+			_ = attempt.Guard(q.client, func() error {
+				_, err := q.client.Exists(context.Background(), q.path)
+				return err
+			})
+		}
+	}
+	return q.line.List(ctx, after, ready, func() (names []string, err error) {
+		err = attempt.Guard(q.client, func() (err error) {
+			names, err = q.client.Children(context.Background(), q.path)
+			return err
+		})
+		return names, err
+	})
 }
 
 // sorted returns the contenders among the children, in the order of the queue. It does not

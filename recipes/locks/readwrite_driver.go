@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
 
 // Curator's names for the nodes of the two sides. They have the same length, as Java
@@ -49,6 +50,22 @@ func (q readWriteQueue) Compare(a, b string) int {
 	}
 }
 
+func (readWriteQueue) order() line.Sorter { return readWriteOrder{} }
+
+// readWriteOrder is the order of both sides.
+type readWriteOrder struct{ readWriteQueue }
+
+// Number returns the number of a name.
+func (readWriteOrder) Number(name string) (int32, bool) {
+	if n, ok := writeSorter.Sequence(name); ok {
+		return n, true
+	}
+	return readSorter.Sequence(name)
+}
+
+// Reuses is true for a reader: it may have the number of the writer that it was.
+func (readWriteOrder) Reuses(name string) bool { return readSorter.Contends(name) }
+
 func (readWriteQueue) sequence(name string) (n int32, isWriter bool) {
 	if n, isWriter = writeSorter.Sequence(name); !isWriter {
 		n, _ = readSorter.Sequence(name)
@@ -66,8 +83,8 @@ func (readWriteQueue) CreatesTheLock(
 // writeDriver lets in the first in the queue.
 type writeDriver struct{ readWriteQueue }
 
-// Marks is true: see downgradeDriver.CreatesTheLock.
-func (writeDriver) Marks() bool { return true }
+// marks is true: see downgradeDriver.CreatesTheLock.
+func (writeDriver) marks() bool { return true }
 
 // Shrinks is false for a writer: it may have become a reader in the same place.
 func (writeDriver) Shrinks(name string) bool { return !writeSorter.Contends(name) }

@@ -9,9 +9,13 @@ import (
 )
 
 // notAcquired returns the error of an acquisition behind these contenders.
-func (q *queue) notAcquired(f *folder, ahead []string, cause error) error {
-	describe := func(names []string) []Participant { return q.describe(f, names) }
-	return &NotAcquiredError{Position: len(ahead), ahead: ahead, describe: describe, cause: cause}
+func (q *queue) notAcquired(ahead []string, cause error) error {
+	e := &NotAcquiredError{Position: len(ahead), path: q.path, lockName: q.lockName, ahead: ahead, cause: cause}
+	for _, name := range ahead[:min(len(ahead), identified)] {
+		data, _ := q.line.Data(name)
+		e.identities = append(e.identities, data)
+	}
+	return e
 }
 
 // acquireError returns the error of an acquisition with the prefix that all of them have.
@@ -34,18 +38,4 @@ func (q *queue) whyNot(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", end, err)
 	}
 	return err
-}
-
-// describe returns the contenders ahead as participants, as far as they are known without a
-// request.
-func (q *queue) describe(f *folder, contenders []string) []Participant {
-	participants := make([]Participant, len(contenders))
-	for i, name := range contenders {
-		p := Participant{Path: framework.JoinPath(q.path, name), LockName: q.lockName, Position: i}
-		p.Sequence, _ = trailingNumber(name)
-		p.Identity = f.identityOf(name)
-		p.Host, p.PID, p.Label = parseIdentity(p.Identity)
-		participants[i] = p
-	}
-	return participants
 }

@@ -207,9 +207,7 @@ func (s *InterProcessSemaphoreV2) try(ctx context.Context, span *acquireSpan) ([
 
 // inTheWay returns the error of a try behind these contenders.
 func (l *LockInternals) inTheWay(contenders []string) error {
-	folder := l.openFolder()
-	defer folder.close()
-	return l.notAcquired(folder, contenders, nil)
+	return l.notAcquired(contenders, nil)
 }
 
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its

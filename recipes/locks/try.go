@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
 
 // tryMemory is how long a failed try makes the next one look before it creates a node.
@@ -17,7 +18,7 @@ const tryMemory = 10 * time.Second
 // that cannot get the lock would be in the way of other tries. When contenders may be there
 // lookFirst asks for a list, a read instead of two writes. It returns the announced trial if
 // the try may create its node.
-func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInternalsDriver) (*trial, error) {
+func (l *LockInternals) lookFirst(ctx context.Context, driver LockInternalsDriver) (*line.Try, error) {
 	connected := l.client.State().IsConnected() && l.client.Session() != nil
 	if !standsLast(driver) && connected {
 		return nil, nil //nolint:nilnil // without an order a newcomer's place is not known
@@ -38,27 +39,27 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInt
 	// After a success the lock is expected to be free: skip the list unless this client
 	// itself has contenders in the way.
 	if !l.failed.within(tryMemory) {
-		if t, _ := l.announce(f, nil, maxLeases); t != nil {
+		if t, _ := l.announce(nil, maxLeases); t != nil {
 			return t, nil
 		}
 	}
 	for {
-		contenders, err := l.listed(ctx, f)
+		contenders, err := l.listed(ctx)
 		if err != nil {
 			return nil, err
 		}
-		t, before := l.announce(f, contenders, maxLeases)
+		t, before := l.announce(contenders, maxLeases)
 		switch {
 		case t != nil:
 			return t, nil
-		case len(before) == 0 || !l.admits(f, contenders, nil, maxLeases):
+		case len(before) == 0 || !l.admits(contenders, nil, maxLeases):
 			l.failed.set()
-			return nil, l.notAcquired(f, contenders, nil)
+			return nil, l.notAcquired(contenders, nil)
 		}
 		// Only tries before ours are in the way. Their nodes may be in the list already and count
 		// twice, or not come to be at all.
 		select {
-		case <-before[0].over:
+		case <-before[0].Over:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -67,15 +68,15 @@ func (l *LockInternals) lookFirst(ctx context.Context, f *folder, driver LockInt
 
 // announce announces a try that may get the lock behind the contenders and the tries that were announced
 // before it. It returns nil if the try may not, and those before.
-func (l *LockInternals) announce(f *folder, contenders []string, maxLeases int) (admitted *trial, before []*trial) {
-	t := newTrial(l.lockName)
-	before = f.announce(t)
+func (l *LockInternals) announce(contenders []string, maxLeases int) (admitted *line.Try, before []*line.Try) {
+	t := line.NewTry(l.lockName)
+	before = l.line.Announce(t)
 	defer func() {
 		if admitted == nil { // or the driver has panicked
-			f.withdraw(t)
+			l.line.Withdraw(t)
 		}
 	}()
-	if l.admits(f, contenders, before, maxLeases) {
+	if l.admits(contenders, before, maxLeases) {
 		return t, before
 	}
 	return nil, before
@@ -92,20 +93,9 @@ func (l *LockInternals) noteTry(err error) {
 }
 
 // listed returns the contenders of a list that is sent after this moment.
-func (l *LockInternals) listed(ctx context.Context, f *folder) ([]string, error) {
-	for {
-		number := f.nextList()
-		err := f.list(ctx, l.queue, number)
-		if errors.Is(err, framework.ErrNoNode) {
-			return nil, nil // no folder, no contenders
-		}
-		if err != nil {
-			return nil, err
-		}
-		if contenders, by := f.contenders(l.queue, number); by > 0 {
-			return contenders, nil
-		}
-	}
+func (l *LockInternals) listed(ctx context.Context) ([]string, error) {
+	contenders, err := l.list(ctx, l.line.Tick())
+	return contenders, absent(err) // no folder, no contenders
 }
 
 // overtaken returns the error of an acquisition whose context has ended. An acquisition that
@@ -116,14 +106,20 @@ func (l *LockInternals) overtaken(ctx context.Context, e entry, err error) error
 	if errors.Is(err, ErrNotAcquired) || !fixed || !standsLast(e.driver) {
 		return err
 	}
-	folder := l.openFolder()
-	defer folder.close()
-	contenders := slices.DeleteFunc(folder.alive(), func(name string) bool { return !l.driver.Contends(name) })
-	slices.SortFunc(contenders, l.driver.Compare)
-	if l.admits(folder, contenders, nil, int(maxLeases)) {
+	contenders := l.alive()
+	if l.admits(contenders, nil, int(maxLeases)) {
 		return err
 	}
-	return l.notAcquired(folder, contenders, ended(ctx))
+	return l.notAcquired(contenders, ended(ctx))
+}
+
+// alive returns the names of the acquisitions of this process that hold the lock or wait.
+func (l *LockInternals) alive() []string {
+	var names []string
+	for _, p := range l.line.Own() {
+		names = append(names, p.Name())
+	}
+	return names
 }
 
 // standsLast reports whether a newcomer stands behind all contenders.
@@ -136,10 +132,10 @@ func standsLast(driver LockInternalsDriver) bool {
 // admits reports whether a newcomer may get the lock behind these contenders, the
 // acquisitions of this process and the tries before it. It is true when that cannot be
 // known, as when names do not end with the server's number.
-func (l *LockInternals) admits(f *folder, contenders []string, before []*trial, maxLeases int) bool {
+func (l *LockInternals) admits(contenders []string, before []*line.Try, maxLeases int) bool {
 	queue := slices.Clone(contenders)
-	for _, name := range f.alive() {
-		if l.driver.Contends(name) && !slices.Contains(contenders, name) {
+	for _, name := range l.alive() {
+		if !slices.Contains(contenders, name) {
 			queue = append(queue, name)
 		}
 	}
@@ -152,9 +148,9 @@ func (l *LockInternals) admits(f *folder, contenders []string, before []*trial, 
 		}
 	}
 	// Make up the names that the server would give to the tries before ours, and to ours.
-	for _, t := range append(before, &trial{lockName: l.lockName}) {
+	for _, t := range append(before, &line.Try{LockName: l.lockName}) {
 		number++
-		queue = append(queue, fmt.Sprintf("%s%010d", t.lockName, number))
+		queue = append(queue, fmt.Sprintf("%s%010d", t.LockName, number))
 	}
 	ours := queue[len(queue)-1]
 	if number <= 0 && len(queue) > 1 || !l.driver.Contends(ours) || !slices.IsSortedFunc(queue, l.driver.Compare) {

@@ -24,7 +24,7 @@ import (
 //     in one contender at least and maxLeases at most; for a contender that is not listed
 //     the error matches [framework.ErrNoNode];
 //   - a newcomer takes the lock from no holder, unless the driver is a
-//     [locks.OvertakingQueue];
+//     a waiting room; see [locks.LockInternalsDriver];
 //   - in a [locks.ShrinkingQueue] newcomers stand behind all others, and the contenders up
 //     to ours are enough for the decision;
 //   - when goroutines of two clients contend, no more than maxLeases hold the lock at once,
@@ -147,7 +147,7 @@ func (c *check) queue(contenders []string, newcomer string) {
 	if _, shrinks := c.driver.(locks.ShrinkingQueue); shrinks && with[len(with)-1] != newcomer {
 		c.problemf("is a ShrinkingQueue, and a newcomer stands before others")
 	}
-	if o, ok := c.driver.(locks.OvertakingQueue); ok && o.Overtakes() {
+	if o, ok := c.driver.(overtakingQueue); ok && o.Overtakes() {
 		return
 	}
 	now := c.admitted(with)
@@ -199,7 +199,7 @@ func (c *check) admitted(contenders []string) (names []string) {
 func (c *check) contention(ctx context.Context, clients []*framework.Framework) {
 	const path, workers, turns = "/contention", 5, 10
 	overtakes := false
-	if o, ok := c.driver.(locks.OvertakingQueue); ok {
+	if o, ok := c.driver.(overtakingQueue); ok {
 		overtakes = o.Overtakes()
 	}
 	var mu sync.Mutex
@@ -247,3 +247,6 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 		c.problemf("after all turns %d nodes are left, error %v", len(left), err)
 	}
 }
+
+// overtakingQueue is a driver whose queue is not itself a lock; see [locks.LockInternalsDriver].
+type overtakingQueue interface{ Overtakes() bool }
