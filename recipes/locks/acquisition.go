@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -30,8 +31,7 @@ type acquisition struct {
 
 	outdated bool            // what is known must not be used: list first
 	listed   []string        // the contenders by the last list, if the queue does not shrink; nil before
-	since    uint64          // the tick that the next list must be later than
-	usedTick uint64          // before that list was sent
+	grants   uint64          // of this process, before the last list was sent
 	link     context.Context // the connection over which the place is known; see linkOf
 
 	began time.Time // when the first wait began; zero before
@@ -175,7 +175,7 @@ func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisi
 		return nil, nil, err
 	}
 	session := l.client.Session()
-	tick, link := l.line.Tick(), linkOf(l.client)
+	before := l.moment()
 	node, err := l.create(ctx, session, e)
 	if err != nil {
 		// The session has ended between the look at it and the create.
@@ -184,15 +184,15 @@ func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisi
 		}
 		return nil, nil, err
 	}
-	a := l.newAcquisition(session, node, e, tick)
-	a.link = link
-	l.line.Withdraw(t)
+	a := l.newAcquisition(session, node, e, before)
 	returned := false
 	defer func() {
 		if !returned { // the driver has panicked: the node must not stand in the way of others
 			_ = a.leave(ctx, nil) // the panic is the error
 		}
 	}()
+	a.join(before)
+	l.line.Withdraw(t)
 	h, err := a.internalLockLoop(ctx)
 	returned = true
 	if !e.wait {
@@ -219,25 +219,52 @@ func (l *LockInternals) create(ctx context.Context, session *framework.Session, 
 }
 
 // newAcquisition returns the acquisition of a new node.
-func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode, e entry, tick uint64) *acquisition {
+func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode, e entry, before instant) *acquisition {
 	_, name := framework.SplitPath(node.Path)
 	self := &member{session: session, proves: l.hears(l.driver, name)}
 	a := &acquisition{
-		l: l, session: session, node: node, self: self, name: name, entry: e, ownDue: time.Now().Add(ownDelay), usedTick: tick,
+		l: l, session: session, node: node, self: self, name: name, entry: e, ownDue: time.Now().Add(ownDelay),
+		grants: before.grants, link: before.link,
 	}
 	a.shrinking, _ = e.driver.(ShrinkingQueue)
-	_, numbered := e.driver.(newcomerDriver)
-	self.place = l.line.Join(name, line.Newcomer{
-		Place: line.Place{Owner: self, Data: string(l.cfg.data)}, Czxid: node.Stat.Czxid,
-		Moved: numbered && !standsLast(e.driver), Began: tick, List: node.Children,
-	})
-	a.place, a.since = self.place, l.line.Tick()
-	if a.shrinking == nil && node.Children != nil {
-		a.listed = l.sorted(node.Children)
-	}
-	a.node.Children = nil // or each waiter would keep a list of all names in memory
 	return a
 }
+
+// join takes a place in the line.
+func (a *acquisition) join(before instant) {
+	_, numbered := a.driver.(newcomerDriver)
+	a.self.place = a.l.line.Join(line.Node{
+		Name: a.name, Czxid: a.node.Stat.Czxid, History: a.l.unchanged(before), Moved: numbered && !standsLast(a.driver),
+		List: a.node.Children, Link: before.link, Data: string(a.l.cfg.data), Owner: a.self,
+	})
+	a.place = a.self.place
+	if a.shrinking == nil && a.node.Children != nil {
+		a.listed = a.l.sorted(a.node.Children)
+	}
+	a.node.Children = nil // or each waiter would keep a list of all names in memory
+}
+
+// instant is what to know about the moment before a request, to judge its answer.
+type instant struct {
+	history int64
+	link    context.Context // see linkOf
+	grants  uint64
+}
+
+func (q *queue) moment() instant {
+	return instant{q.client.History(), linkOf(q.client), grants.Load()}
+}
+
+// unchanged returns the history of an answer, or 0 if it may be of either of two.
+func (q *queue) unchanged(before instant) int64 {
+	if history := q.client.History(); history == before.history {
+		return history
+	}
+	return 0
+}
+
+// grants counts the holds of this process.
+var grants atomic.Uint64
 
 // linkOf returns a context that ends with the connection. Each connection has its own.
 func linkOf(client *framework.Framework) context.Context {
@@ -254,20 +281,18 @@ func (a *acquisition) close() {
 }
 
 // requireNewList makes the next look use a list that is sent after this moment.
-func (a *acquisition) requireNewList() { a.outdated, a.since = true, a.l.line.Tick() }
+func (a *acquisition) requireNewList() { a.outdated = true }
 
 // known returns the contenders to ask the driver about, or false if they must be listed
 // first. For a shrinking queue these are the contenders up to ours, otherwise all.
 func (a *acquisition) known() ([]string, bool) {
-	// On another connection the watches that would report changes are gone.
-	if link := linkOf(a.l.client); a.link.Err() != nil || a.link != link {
-		if a.shrinking == nil || link.Err() != nil || !a.l.line.Seen(link) {
-			a.outdated = true
-		}
+	// Over another connection the watches that would report changes are gone.
+	link := linkOf(a.l.client)
+	if a.shrinking != nil && a.l.line.Seen(link) {
 		a.link = link
 	}
 	switch {
-	case a.outdated:
+	case a.outdated || a.link.Err() != nil || a.link != link:
 		return nil, false
 	case a.shrinking == nil:
 		return a.listed, a.listed != nil
@@ -276,20 +301,27 @@ func (a *acquisition) known() ([]string, bool) {
 	}
 }
 
-// list lists the folder, or shares a list that is sent after this moment.
-func (a *acquisition) list(ctx context.Context) error {
-	tick, link := a.since, linkOf(a.l.client)
-	contenders, err := a.l.list(ctx, a.since)
+// list lists the folder, or shares a list that is under way. A fresh one is sent after this
+// moment.
+func (a *acquisition) list(ctx context.Context, fresh bool) error {
+	before := a.l.moment()
+	contenders, err := a.l.line.List(ctx, fresh, a.l)
 	if errors.Is(err, framework.ErrNoNode) {
 		return nodeGone(err)
 	}
 	if err != nil {
 		return err
 	}
-	a.outdated, a.usedTick, a.link = false, tick, link
-	a.l.line.Saw(link)
+	if fresh {
+		a.outdated, a.grants = false, before.grants
+	}
 	if a.shrinking == nil {
-		a.listed = contenders
+		a.listed, a.link = contenders, before.link
+		return nil
+	}
+	// A list that was sent after our node was created shows it, if it exists.
+	if _, known := a.place.Before(); fresh && !known {
+		return errOwnNodeGone
 	}
 	return nil
 }
@@ -297,21 +329,22 @@ func (a *acquisition) list(ctx context.Context) error {
 // look asks the driver about the contenders that are known, and lists them first if none
 // are. It returns the decision with the contenders that it is about.
 func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, error) {
-	for listed := false; ; listed = true {
+	for lists := 0; ; lists++ {
 		contenders, known := a.known()
 		var result PredicateResults
 		var decided bool
 		var err error
 		switch {
 		case known:
-			result, decided, err = a.lookAt(ctx, contenders, listed)
-		case !listed:
+			result, decided, err = a.lookAt(ctx, contenders, lists > 0)
+		case lists == 0:
 			result, contenders, decided, err = a.lookAtOwn(ctx)
 		}
 		if decided || err != nil {
 			return result, contenders, err
 		}
-		if err := a.list(ctx); err != nil {
+		// The first list may have been sent before our node was created.
+		if err := a.list(ctx, lists > 0 || a.outdated || a.shrinking == nil); err != nil {
 			return PredicateResults{}, nil, err
 		}
 	}
@@ -465,7 +498,7 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 	err := checkHolders(a.driver, contenders, a.name, a.max.n, func(name string) bool {
 		m := ownerOf(a.l.line.Place(name))
 		holds := m != nil && m.granted.isSet() && !m.over.hasEnded()
-		newer = holds && m.tick.Load() > a.usedTick
+		newer = holds && m.grant.Load() > a.grants
 		return holds
 	})
 	if err != nil && newer {
@@ -580,7 +613,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 		release()
 		return nil, nil
 	}
-	a.self.tick.Store(a.l.line.Tick())
+	a.self.grant.Store(grants.Add(1))
 	a.self.granted.set()
 	return newHold(held, release, a), nil
 }

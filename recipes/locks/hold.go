@@ -242,7 +242,6 @@ func (h *hold) abandon() {
 	h.l.telemetry.lost(h.since, cause)
 	h.letGo()
 	h.self.letGo()
-	h.l.line.Doubt()
 	h.l.handoff.pass()
 	h.unwatch()
 	if !errors.Is(cause, framework.ErrClosed) && !errors.Is(cause, framework.ErrAuthFailed) {
@@ -326,7 +325,6 @@ func (h *hold) leave(ctx context.Context) error {
 	h.stopWork()
 	err := h.l.client.Delete(ctx, h.node.path, framework.Guaranteed())
 	if err != nil {
-		h.l.line.Doubt() // a node that is not found may have gone with its folder
 	}
 	// After the deletion, which has ended the watch for the price of a notification: to remove
 	// it before would be a request more.

@@ -24,7 +24,7 @@ type member struct {
 	unproven atomic.Bool
 
 	granted moment        // unset while it waits
-	tick    atomic.Uint64 // of its grant; set before granted
+	grant   atomic.Uint64 // the number of its grant; set before granted
 	warned  atomic.Bool   // the log says that this process waits for its own hold
 }
 
@@ -50,7 +50,9 @@ func (m *member) letGo() {
 		m.unproven.Store(true)
 	}
 	// First: a waiter that wakes up must not find m in the queue.
-	m.place.Leave(m.proves && !m.unproven.Load())
+	if m.place != nil { // nil after a panic of the driver
+		m.place.Leave(m.proves && !m.unproven.Load())
+	}
 	m.over.end(nil)
 }
 

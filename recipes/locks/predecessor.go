@@ -267,13 +267,13 @@ func (a *acquisition) awaitFolder(ctx context.Context) error {
 			return err
 		}
 	}
-	tick, link := a.l.line.Tick(), linkOf(a.l.client)
+	before := a.l.moment()
 	names, err := a.l.client.Children(ctx, a.l.path, framework.Watched(&a.changes))
 	if errors.Is(err, framework.ErrNoNode) {
 		return nodeGone(err)
 	}
 	if err == nil {
-		a.listed, a.outdated, a.usedTick, a.link = a.l.sorted(names), false, tick, link
+		a.listed, a.outdated, a.grants, a.link = a.l.sorted(names), false, before.grants, before.link
 	}
 	return err
 }

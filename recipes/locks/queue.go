@@ -79,24 +79,28 @@ func marks(driver LockInternalsDriver) bool {
 	return ok && marking.marks()
 }
 
-// list returns the contenders of a list that is sent after a tick, in the client's context: other acquisitions share the list.
-func (q *queue) list(ctx context.Context, after uint64) ([]string, error) {
-	ready := func() {
-		if !q.client.State().IsConnected() {
-			// A cheap request waits as long as any verb does. If it fails so will the list.
-			_ = attempt.Guard(q.client, func() error {
-				_, err := q.client.Exists(context.Background(), q.path)
-				return err
-			})
-		}
+// Ready waits until a list can be sent; see [line.Lister].
+func (q *queue) Ready() error {
+	if q.client.State().IsConnected() {
+		return nil
 	}
-	return q.line.List(ctx, after, ready, func() (names []string, err error) {
-		err = attempt.Guard(q.client, func() (err error) {
-			names, err = q.client.Children(context.Background(), q.path)
-			return err
-		})
-		return names, err
+	// A cheap request waits as long as any verb does.
+	return attempt.Guard(q.client, func() error {
+		_, err := q.client.Exists(context.Background(), q.path)
+		return err
 	})
+}
+
+// List lists the folder, in the client's context: acquisitions share the answer.
+func (q *queue) List() (answer line.List, err error) {
+	err = attempt.Guard(q.client, func() (err error) {
+		var stat framework.Stat
+		before := q.moment()
+		answer.Names, err = q.client.Children(context.Background(), q.path, framework.StoringStatIn(&stat))
+		answer.Pzxid, answer.History, answer.Link = stat.Pzxid, q.unchanged(before), before.link
+		return err
+	})
+	return answer, err
 }
 
 // sorted returns the contenders among the children, in the order of the queue. It does not

@@ -63,9 +63,6 @@ func (readWriteOrder) Number(name string) (int32, bool) {
 	return readSorter.Sequence(name)
 }
 
-// Reuses is true for a reader: it may have the number of the writer that it was.
-func (readWriteOrder) Reuses(name string) bool { return readSorter.Contends(name) }
-
 func (readWriteQueue) sequence(name string) (n int32, isWriter bool) {
 	if n, isWriter = writeSorter.Sequence(name); !isWriter {
 		n, _ = readSorter.Sequence(name)

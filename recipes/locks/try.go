@@ -94,7 +94,7 @@ func (l *LockInternals) noteTry(err error) {
 
 // listed returns the contenders of a list that is sent after this moment.
 func (l *LockInternals) listed(ctx context.Context) ([]string, error) {
-	contenders, err := l.list(ctx, l.line.Tick())
+	contenders, err := l.line.List(ctx, true, l)
 	return contenders, absent(err) // no folder, no contenders
 }
 

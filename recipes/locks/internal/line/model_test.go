@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package line_test
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,182 +35,216 @@ func (s byNumber) Compare(a, b string) int {
 	return cmp.Or(cmp.Compare(x, y), strings.Compare(a, b))
 }
 
+// numberless is byNumber for a line that does not know the numbers.
+type numberless struct{}
+
+func (numberless) Contends(name string) bool { return byNumber{}.Contends(name) }
+func (numberless) Compare(a, b string) int   { return byNumber{}.Compare(a, b) }
+
 // server is a folder at a server.
 type server struct {
+	history int64
+	link    int // of the client; a restored server has none with it
 	zxid    int64
+	pzxid   int64
 	names   []string
 	next    int
-	created int
+	created int // in all histories: names never come again
 }
 
 func (s *server) create(owner string) (name string, czxid int64) {
 	s.zxid++
+	s.pzxid = s.zxid
 	name = fmt.Sprintf("%s%d-n%010d", owner, s.created, s.next)
 	s.created++
 	s.next++
-	s.names = append(s.names, name)
+	s.names = append(slices.Clone(s.names), name)
 	return name, s.zxid
 }
 
 func (s *server) delete(name string) {
 	if i := slices.Index(s.names, name); i >= 0 {
 		s.zxid++
+		s.pzxid = s.zxid
 		s.names = slices.Delete(slices.Clone(s.names), i, i+1)
 	}
 }
 
-// answer is a list that was sent and has not been learned.
-type answer struct {
-	arrives chan struct{}
-	taken   chan struct{}
+// slowLister sends the list that is asked for next, and holds its answer back. Others fail.
+type slowLister struct {
+	server *server
+	next   *lateness
 }
 
-// TestModel drives a line and a folder at a server through random histories. A place is
-// never first by what is known while a foreign node before it exists, unless its own node is
-// gone.
+func (*slowLister) Ready() error { return nil }
+
+func (s *slowLister) List() (line.List, error) {
+	late := s.next
+	if late == nil {
+		return line.List{}, context.Canceled
+	}
+	s.next = nil
+	answer := line.List{Names: s.server.names, Pzxid: s.server.pzxid, History: s.server.history, Link: s.server.link}
+	close(late.sent)
+	<-late.arrives
+	return answer, nil
+}
+
+// lateness is a node or, with channels, a list that the line learns later.
+type lateness struct {
+	node                 line.Node
+	sent, arrives, taken chan struct{}
+}
+
+// model is one run of a line beside a folder.
+type model struct {
+	server    *server
+	backup    server
+	line      *line.Line
+	lister    *slowLister
+	places    map[string]*line.Place
+	links     map[string]int // over which the nodes were created
+	histories map[string]int64
+	over      map[string]bool // our own nodes whose places have left with proof
+	late      []lateness
+}
+
+// TestModel drives a line and a folder at a server through random histories. A place is never
+// first by what is known while a contender before it exists, unless its own node is gone, or
+// what is known is of another connection.
 func TestModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := &server{zxid: 1 << 32}
-		l := line.New(byNumber{})
-		places := make(map[string]*line.Place)
-		var pending []newcomer
-		var lists []answer
-		ctx, cancel := context.WithCancel(context.Background())
-		defer func() {
-			for _, a := range lists {
-				close(a.arrives)
-				<-a.taken
-			}
-			cancel()
-		}()
-		pick := func(names []string) string {
-			slices.Sort(names)
-			return rapid.SampledFrom(names).Draw(t, "name")
+	for name, sorter := range map[string]line.Sorter{"numbers": byNumber{}, "lists only": numberless{}} {
+		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { runModel(t, sorter) }) })
+	}
+}
+
+func runModel(t *rapid.T, sorter line.Sorter) {
+	m := &model{
+		server: &server{history: 1, zxid: 1 << 32, pzxid: 1 << 32},
+		line:   line.New(sorter), places: map[string]*line.Place{}, links: map[string]int{}, histories: map[string]int64{}, over: map[string]bool{},
+	}
+	m.backup, m.lister = *m.server, &slowLister{server: m.server}
+	defer func() {
+		for len(m.late) > 0 {
+			m.arrive(0)
 		}
-		ours := func() (names []string) {
-			for name := range places {
-				names = append(names, name)
-			}
-			return names
+	}()
+	foreign := func() []string {
+		return slices.DeleteFunc(slices.Clone(m.server.names), func(name string) bool { return name[0] != 'f' })
+	}
+	pick := func(t *rapid.T, names []string) string {
+		if len(names) == 0 {
+			t.Skip()
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"foreign create": func(*rapid.T) { s.create("f") },
-			"foreign delete": func(t *rapid.T) {
-				var foreign []string
-				for _, name := range s.names {
-					if name[0] == 'f' {
-						foreign = append(foreign, name)
-					}
-				}
-				if len(foreign) == 0 {
-					t.Skip()
-				}
-				name := pick(foreign)
-				s.delete(name)
-				if rapid.Bool().Draw(t, "reported") {
-					l.Left(name)
-				}
-			},
-			"other transaction": func(*rapid.T) { s.zxid++ },
-			"epoch":             func(*rapid.T) { s.zxid = (s.zxid>>32+1)<<32 + rapid.Int64Range(0, 8).Draw(t, "transactions") },
-			"folder made anew": func(t *rapid.T) {
-				if len(s.names) > 0 {
-					t.Skip()
-				}
-				s.zxid += 2
-				s.next = 0
-			},
-			"deleted by hand": func(t *rapid.T) {
-				if len(s.names) == 0 {
-					t.Skip()
-				}
-				s.delete(pick(slices.Clone(s.names)))
-			},
-			"create": func(t *rapid.T) {
-				alone := l.Alone() || rapid.Bool().Draw(t, "alone")
-				began := l.Tick()
-				name, czxid := s.create("o")
-				n := newcomer{name: name, n: line.Newcomer{Czxid: czxid, Began: began}}
-				if !alone {
-					n.n.List = slices.Clone(s.names)
-				}
-				pending = append(pending, n)
-			},
-			"join": func(t *rapid.T) {
-				if len(pending) == 0 {
-					t.Skip()
-				}
-				i := rapid.IntRange(0, len(pending)-1).Draw(t, "which")
-				n := pending[i]
-				pending = slices.Delete(pending, i, i+1)
-				places[n.name] = l.Join(n.name, n.n)
-			},
-			"leave": func(t *rapid.T) {
-				if len(places) == 0 {
-					t.Skip()
-				}
-				name := pick(ours())
-				proof := rapid.Bool().Draw(t, "proof")
-				gone := !slices.Contains(s.names, name)
-				places[name].Leave(proof)
-				delete(places, name)
-				if proof || rapid.Bool().Draw(t, "deleted") {
-					s.delete(name)
-				}
-				if gone {
-					l.Doubt()
-				}
-			},
-			"list": func(t *rapid.T) {
-				if len(lists) > 0 {
-					t.Skip()
-				}
-				a := answer{make(chan struct{}), make(chan struct{})}
-				sent := make(chan struct{})
-				go func() {
-					defer close(a.taken)
-					asked := false
-					_, _ = l.List(ctx, l.Tick(), func() {}, func() ([]string, error) { // an error is no news
-						if asked { // the first answer was of another folder
-							return nil, context.Canceled
-						}
-						asked = true
-						names := slices.Clone(s.names)
-						close(sent)
-						<-a.arrives
-						return names, nil
-					})
-				}()
-				<-sent
-				lists = append(lists, a)
-			},
-			"answer": func(t *rapid.T) {
-				if len(lists) == 0 {
-					t.Skip()
-				}
-				a := lists[0]
-				lists = nil
-				close(a.arrives)
-				<-a.taken
-			},
-			"": func(t *rapid.T) {
-				for name, p := range places {
-					before, known := p.Before()
-					if !known || !slices.Contains(s.names, name) || !slices.Contains(before, name) {
-						continue
-					}
-					for _, other := range s.names {
-						if other[0] == 'f' && (byNumber{}).Compare(other, name) < 0 {
-							require.Contains(t, before, other, "before %s", name)
-						}
-					}
-				}
-			},
-		})
+		slices.Sort(names)
+		return rapid.SampledFrom(names).Draw(t, "name")
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"foreign nodes are created": func(t *rapid.T) { m.fill(rapid.IntRange(1, 3).Draw(t, "nodes")) },
+		"a foreign node is deleted": func(t *rapid.T) {
+			name := pick(t, foreign())
+			m.server.delete(name)
+			if rapid.Bool().Draw(t, "reported") {
+				m.line.Left(name)
+			}
+		},
+		"a node is deleted by hand": func(t *rapid.T) { m.server.delete(pick(t, slices.Clone(m.server.names))) },
+		"another transaction":       func(*rapid.T) { m.server.zxid++ },
+		"a new epoch": func(t *rapid.T) {
+			m.server.zxid = (m.server.zxid>>32+1)<<32 + rapid.Int64Range(0, 8).Draw(t, "transactions")
+		},
+		"the folder is created again": func(t *rapid.T) {
+			for _, name := range m.server.names {
+				m.server.delete(name)
+			}
+			m.server.zxid += 2
+			m.server.pzxid, m.server.next = m.server.zxid, 0
+			m.fill(rapid.IntRange(0, 3).Draw(t, "nodes"))
+		},
+		"a backup is made": func(*rapid.T) { m.backup = *m.server },
+		"the backup is restored": func(*rapid.T) {
+			before := *m.server
+			*m.server = m.backup
+			m.server.history, m.server.link, m.server.created = before.history+1, before.link+1, before.created
+		},
+		"another connection": func(*rapid.T) { m.server.link++ },
+		"create": func(t *rapid.T) {
+			alone := m.line.Alone() || rapid.Bool().Draw(t, "alone")
+			n := line.Node{History: m.server.history, Link: m.server.link}
+			n.Name, n.Czxid = m.server.create("o")
+			m.links[n.Name], m.histories[n.Name] = m.server.link, m.server.history
+			if !alone {
+				n.List = m.server.names
+			}
+			m.late = append(m.late, lateness{node: n})
+		},
+		"list": func(t *rapid.T) {
+			if slices.ContainsFunc(m.late, func(l lateness) bool { return l.sent != nil }) {
+				t.Skip() // one is under way at a time
+			}
+			late := lateness{sent: make(chan struct{}), arrives: make(chan struct{}), taken: make(chan struct{})}
+			m.lister.next = &late
+			go func() {
+				defer close(late.taken)
+				_, _ = m.line.List(context.Background(), true, m.lister) // an error is no news
+			}()
+			<-late.sent
+			m.late = append(m.late, late)
+		},
+		"an answer arrives": func(t *rapid.T) {
+			if len(m.late) == 0 {
+				t.Skip()
+			}
+			m.arrive(rapid.IntRange(0, len(m.late)-1).Draw(t, "which"))
+		},
+		"leave": func(t *rapid.T) {
+			name := pick(t, slices.Collect(maps.Keys(m.places)))
+			proof := rapid.Bool().Draw(t, "proof")
+			m.places[name].Leave(proof)
+			delete(m.places, name)
+			m.over[name] = proof
+			if rapid.Bool().Draw(t, "deleted") {
+				m.server.delete(name)
+			}
+		},
+		"": m.check,
 	})
 }
 
-type newcomer struct {
-	name string
-	n    line.Newcomer
+// fill has other clients create nodes.
+func (m *model) fill(nodes int) {
+	for range nodes {
+		m.server.create("f")
+	}
+}
+
+// arrive has the line learn the answer to a request.
+func (m *model) arrive(i int) {
+	late := m.late[i]
+	m.late = slices.Delete(m.late, i, i+1)
+	if late.sent != nil {
+		close(late.arrives)
+		<-late.taken
+		return
+	}
+	m.places[late.node.Name] = m.line.Join(late.node)
+}
+
+func (m *model) check(t *rapid.T) {
+	for name, p := range m.places {
+		before, known := p.Before()
+		connected := m.links[name] == m.server.link || m.line.Seen(m.server.link)
+		if !known || !connected || !slices.Contains(m.server.names, name) {
+			continue
+		}
+		if !slices.Contains(before, name) {
+			require.NotEqual(t, m.server.history, m.histories[name], "%s is taken for gone", name)
+			continue
+		}
+		for _, other := range m.server.names {
+			if !m.over[other] && (byNumber{}).Compare(other, name) < 0 {
+				require.Contains(t, before, other, "before %s", name)
+			}
+		}
+	}
 }
