@@ -221,10 +221,12 @@ func (l *LockInternals) create(ctx context.Context, session *framework.Session, 
 // newAcquisition returns the acquisition of a new node.
 func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode, e entry, before instant) *acquisition {
 	_, name := framework.SplitPath(node.Path)
-	self := &member{session: session, proves: l.hears(l.driver, name)}
+	place := l.line.NewPlace(name)
+	self := &member{place: place, session: session, proves: l.hears(l.driver, name)}
+	place.Owner, place.Data = self, string(l.cfg.data)
 	a := &acquisition{
 		l: l, session: session, node: node, self: self, name: name, entry: e, ownDue: time.Now().Add(ownDelay),
-		grants: before.grants, link: before.link,
+		grants: before.grants, link: before.link, place: place,
 	}
 	a.shrinking, _ = e.driver.(ShrinkingQueue)
 	return a
@@ -233,11 +235,10 @@ func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode
 // join takes a place in the line.
 func (a *acquisition) join(before instant) {
 	_, numbered := a.driver.(newcomerDriver)
-	a.self.place = a.l.line.Join(line.Node{
-		Name: a.name, Czxid: a.node.Stat.Czxid, History: a.l.unchanged(before), Moved: numbered && !standsLast(a.driver),
-		List: a.node.Children, Link: before.link, Data: string(a.l.cfg.data), Owner: a.self,
+	a.place.Join(line.Node{
+		Czxid: a.node.Stat.Czxid, History: a.l.unchanged(before), Moved: numbered && !standsLast(a.driver),
+		List: a.node.Children, Link: before.link,
 	})
-	a.place = a.self.place
 	if a.shrinking == nil && a.node.Children != nil {
 		a.listed = a.l.sorted(a.node.Children)
 	}
@@ -422,7 +423,7 @@ func (a *acquisition) ownAhead() string {
 // that it leaves.
 func (a *acquisition) willReport(name string) bool {
 	m := a.companion(name)
-	return m != nil && !m.over.hasEnded()
+	return m != nil && !m.place.Over()
 }
 
 // isOutdated reports whether a contender ahead may have left unnoticed.
@@ -497,7 +498,7 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 	var newer bool
 	err := checkHolders(a.driver, contenders, a.name, a.max.n, func(name string) bool {
 		m := ownerOf(a.l.line.Place(name))
-		holds := m != nil && m.granted.isSet() && !m.over.hasEnded()
+		holds := m != nil && m.granted.isSet() && !m.place.Over()
 		newer = holds && m.grant.Load() > a.grants
 		return holds
 	})
@@ -514,7 +515,7 @@ var errOlderThanAHold = errors.New("locks: the list is older than a hold")
 
 // gone removes a contender whose node has been deleted.
 func (a *acquisition) gone(name string) {
-	a.awaited[name].cancel()
+	a.forget(a.awaited[name])
 	delete(a.awaited, name)
 	// Another contender may have taken its place: only a new list shows that.
 	if a.shrinking == nil || !a.shrinking.Shrinks(name) {

@@ -19,13 +19,12 @@ import (
 // Its context is a child of the session's, and the watch on the node ends it on the
 // goroutine that receives from the server. So the contexts of all its leases end in the
 // call in which the client learns of the reason. A hold has a goroutine only while there is
-// something to find out or to clean up, and contexts only if a caller asks for them: a
-// client may hold thousands of locks.
+// something to find out or to clean up, as a client may hold thousands of locks.
 type hold struct {
 	l       *LockInternals
 	session *framework.Session
-	roster  *roster // of the context of the session that ends the hold
-	letGo   func()  // ends the use of the session by this hold
+	parent  context.Context // of the session, which ends the hold
+	letGo   func()          // ends the use of the session by this hold
 	node    heldNode
 	self    *member   // what the contenders behind it see
 	row     int       // the number of holds that the node has served, with this one
@@ -33,8 +32,11 @@ type hold struct {
 	since   time.Time
 	lost    atomic.Bool // lost, and its node left to the background
 
-	ended   signal // by its release or loss; the end of the session's context need not be in it
-	revoked signal // ends when a client has asked for the lock
+	ctx     context.Context // ends with the hold, by its release or loss
+	end     context.CancelCauseFunc
+	keep    func() bool     // keeps abandon from following the end; false if it has begun
+	revoked context.Context // ends when a client has asked for the lock
+	revoke  context.CancelFunc
 
 	mu        sync.Mutex
 	leases    int                // not released yet; at 0 the hold is being released
@@ -54,7 +56,7 @@ type heldNode struct {
 
 func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
 	h := &hold{
-		l: a.l, session: a.session, roster: rosterOf(parent), letGo: letGo, self: a.self, row: 1,
+		l: a.l, session: a.session, parent: parent, letGo: letGo, self: a.self, row: 1,
 		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()}, own: a.own,
 	}
 	h.ownDue = time.Now().Add(holdDelay)
@@ -84,12 +86,12 @@ func (h *hold) successor() *hold {
 	h.work.Wait()
 	limit.Stop()
 	s := &hold{
-		l: h.l, session: h.session, roster: h.roster, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1,
+		l: h.l, session: h.session, parent: h.parent, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1,
 		own: h.own, ownDue: h.ownDue,
 	}
 	s.begin()
-	if h.revoked.hasEnded() {
-		s.revoked.end(nil) // the request is for the holder of the node
+	if h.revoked.Err() != nil {
+		s.revoke() // the request is for the holder of the node
 	}
 	s.watchOrExamine()
 	return s
@@ -98,29 +100,27 @@ func (h *hold) successor() *hold {
 // begin makes the hold end with the session. From here on it may be lost at any time.
 func (h *hold) begin() {
 	h.since, h.leases = time.Now(), 1
-	h.roster.add(h)
+	h.revoked, h.revoke = context.WithCancel(context.Background())
+	h.ctx, h.end = context.WithCancelCause(h.parent)
+	h.keep = context.AfterFunc(h.ctx, h.abandon)
 }
-
-// context returns a context that ends with the hold.
-func (h *hold) context() context.Context { return h.ended.within(h.roster.parent) }
 
 // cause returns how the hold has ended, or nil.
-func (h *hold) cause() error {
-	if err := h.ended.cause(); err != nil {
-		return err
-	}
-	return context.Cause(h.roster.parent)
-}
+func (h *hold) cause() error { return context.Cause(h.ctx) }
 
-// conclude ends the hold's own signal.
-func (h *hold) conclude(cause error) { h.ended.end(cause) }
-
-// lose ends the hold, unless it has ended, and leaves the rest to another goroutine: this one
+// lose ends the hold, unless it has ended. The rest follows on another goroutine, as this one
 // may be the receiving one, which must not wait.
-func (h *hold) lose(cause error) {
-	if h.roster.end(h, cause) {
-		go h.abandon()
+func (h *hold) lose(cause error) { h.end(cause) }
+
+// release ends the hold by its release. It reports false if the hold is lost.
+func (h *hold) release() bool {
+	kept := h.keep()
+	h.end(ErrReleased)
+	released := h.cause() == ErrReleased //nolint:errorlint // the cause is this very error
+	if kept && !released {
+		go h.abandon() // it was lost between the two calls
 	}
+	return released
 }
 
 // watchOrExamine heeds the watch on the node that a new hold has taken over, or sets one
@@ -237,7 +237,6 @@ const (
 // has ended: then it goes with the session, or is one of [LockNode.Persistent] and stays.
 func (h *hold) abandon() {
 	cause := h.cause()
-	h.conclude(cause) // for good: the context of the session may end with another cause later
 	h.lost.Store(true)
 	h.l.telemetry.lost(h.since, cause)
 	h.letGo()
@@ -312,7 +311,7 @@ func (h *hold) leave(ctx context.Context) error {
 	if !last {
 		return lost
 	}
-	if !h.roster.end(h, ErrReleased) {
+	if !h.release() {
 		return h.cause() // lost: abandon does the rest
 	}
 	if h.l.handoff != nil && h.l.handoff.next(h) {
@@ -324,8 +323,6 @@ func (h *hold) leave(ctx context.Context) error {
 	h.l.handoff.pass()
 	h.stopWork()
 	err := h.l.client.Delete(ctx, h.node.path, framework.Guaranteed())
-	if err != nil {
-	}
 	// After the deletion, which has ended the watch for the price of a notification: to remove
 	// it before would be a request more.
 	h.own.Cancel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
@@ -18,11 +19,14 @@ import (
 type Lease struct {
 	hold     *hold
 	via      *LockInternals              // the lock it was acquired with, which names paths in its namespace
-	ended    signal                      // by its release; how the hold has ended need not be in it
 	derived  atomic.Pointer[derivations] // nil before the first; separate, as its callbacks must not keep the lease alive
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 	unlisten func() // removes the revocation listener
+
+	mu    sync.Mutex
+	ctx   context.Context // ends with the lease; nil before it is needed
+	cease context.CancelCauseFunc
 }
 
 // newLease returns a lease of the hold that was acquired with the lock via.
@@ -41,12 +45,20 @@ func reportLeak(h *hold) {
 }
 
 // context returns a context that ends with the lease.
-func (l *Lease) context() context.Context { return l.ended.within(l.hold.context()) }
+func (l *Lease) context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cease = context.WithCancelCause(l.hold.ctx)
+	}
+	return l.ctx
+}
 
 // end ends the lease, unless the hold has ended and the lease with it.
 func (l *Lease) end() {
 	if l.hold.cause() == nil {
-		l.ended.end(ErrReleased)
+		l.context()
+		l.cease(ErrReleased)
 	}
 }
 
@@ -56,8 +68,11 @@ func (l *Lease) Done() <-chan struct{} { return l.context().Done() }
 // Err returns nil while the lease is valid, a [*LostError] when it was lost, and
 // [ErrReleased] once it has been released. When it returns an error, Done is closed.
 func (l *Lease) Err() error {
-	if err := l.ended.cause(); err != nil {
-		return err
+	l.mu.Lock()
+	ctx := l.ctx
+	l.mu.Unlock()
+	if ctx != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return l.hold.err()
 }

@@ -16,8 +16,6 @@ type member struct {
 	session *framework.Session
 	proves  bool // its end proves that its place is free, unless unproven is set
 
-	over signal // ends when it has released or lost the lock, or given up
-
 	// unproven says that the end of this member does not prove that its place is free:
 	// another node has taken the place, or no server has answered lately. The contenders
 	// behind it then ask the server.
@@ -43,17 +41,10 @@ func heardLately(s *framework.Session) bool {
 
 // letGo tells the contenders behind m that m neither holds the lock nor will.
 func (m *member) letGo() {
-	if m.over.hasEnded() {
-		return
-	}
 	if !heardLately(m.session) {
 		m.unproven.Store(true)
 	}
-	// First: a waiter that wakes up must not find m in the queue.
-	if m.place != nil { // nil after a panic of the driver
-		m.place.Leave(m.proves && !m.unproven.Load())
-	}
-	m.over.end(nil)
+	m.place.Leave(m.proves && !m.unproven.Load())
 }
 
 // ownerOf returns the acquisition at a place, or nil if there is no place.

@@ -25,15 +25,15 @@ const (
 type predecessor struct {
 	watch *framework.Watch
 	local *member
-	stop  func() bool // withdraws the callback at local
-	read  bool        // the server lets us read its node
-	asked uint64      // when it was asked for, in a.asked
+	read  bool   // the server lets us read its node
+	asked uint64 // when it was asked for, in a.asked
 }
 
-func (p *predecessor) cancel() {
+// forget stops waiting for a contender.
+func (a *acquisition) forget(p *predecessor) {
 	p.watch.Cancel()
-	if p.stop != nil {
-		p.stop()
+	if p.local != nil {
+		p.local.place.Unwake(a.wake)
 	}
 }
 
@@ -109,17 +109,17 @@ func (a *acquisition) awaitOnly(names []string) {
 			p.asked = a.asked
 			continue
 		} else if p != nil {
-			p.cancel() // its release proves nothing any more, so the server is asked
+			a.forget(p) // its release proves nothing any more, so the server is asked
 		}
 		p := &predecessor{local: local, asked: a.asked}
 		if local != nil {
-			p.stop = context.AfterFunc(local.over.context(), a.poke)
+			local.place.Wake(a.wake)
 		}
 		a.awaited[strings.Clone(name)] = p // a part of the reply would keep all of it in memory
 	}
 	for name, p := range a.awaited {
 		if p.asked != a.asked {
-			p.cancel()
+			a.forget(p)
 			delete(a.awaited, name)
 		}
 	}

@@ -70,7 +70,7 @@ func WithRevocationListener(fn func(*Lease)) Option {
 //
 // A request that is made while the owner is not connected arrives with the next connection.
 // The end of the lease does not close the channel.
-func (l *Lease) Revoked() <-chan struct{} { return l.hold.revoked.context().Done() }
+func (l *Lease) Revoked() <-chan struct{} { return l.hold.revoked.Done() }
 
 // RevocationRequested reports whether a client has asked this contender to give the lock
 // back; see [AttemptRevoke]. The request has replaced the contender's Identity.
@@ -79,7 +79,7 @@ func (p Participant) RevocationRequested() bool { return p.Identity == revokeMes
 // heed looks for a request in the node's data.
 func (h *hold) heed(data []byte) {
 	if bytes.Equal(data, []byte(revokeMessage)) {
-		h.revoked.end(nil)
+		h.revoke()
 	}
 }
 
@@ -92,7 +92,7 @@ func (l *Lease) listen() {
 		return
 	}
 	var asked context.Context
-	asked, l.unlisten = context.WithCancel(l.hold.revoked.context())
+	asked, l.unlisten = context.WithCancel(l.hold.revoked)
 	// A lease that its caller has dropped is still for the listener, who may release it.
 	context.AfterFunc(asked, func() {
 		if !l.released.Load() && l.Err() == nil {

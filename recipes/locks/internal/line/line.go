@@ -50,19 +50,16 @@ type serial struct {
 // New returns a line that shares nothing.
 func New(sorter Sorter) *Line { return &Line{sorter: sorter} }
 
-// Node is a node that this client has created.
+// Node is what this client knows of a node that it has created.
 type Node struct {
-	Name    string
 	Czxid   int64
 	History int64    // of its creation; 0 if it is not known
 	Moved   bool     // the number is not its own, but that of a node whose place it takes
 	List    []string // all names in the folder, read after the creation; nil if they were not
 	Link    any      // the connection of List
-	Data    string
-	Owner   any
 }
 
-// Place is a contender of this client.
+// Place is a contender of this client, from before it joins a line until it leaves.
 type Place struct {
 	Owner any
 	Data  string // of its node
@@ -70,26 +67,23 @@ type Place struct {
 	line  *Line
 	name  string
 	czxid int64
+	over  bool                         // it has left
+	wakes map[chan<- struct{}]struct{} // each gets a value when it leaves
 }
 
 // Name returns the name of the contender's node.
 func (p *Place) Name() string { return p.name }
 
-// Join adds a place for a new node of this client. It adds none if the sorter panics.
-func (l *Line) Join(n Node) *Place {
-	p := &Place{Owner: n.Owner, Data: n.Data, line: l, name: n.Name, czxid: n.Czxid}
-	joined := false
-	defer func() {
-		if !joined {
-			p.Leave(false)
-		}
-	}()
+// NewPlace returns a place for the node with this name, which has not joined the line.
+func (l *Line) NewPlace(name string) *Place { return &Place{line: l, name: name} }
+
+// Join adds the place of a new node. The caller lets it leave, even if the sorter panics.
+func (p *Place) Join(n Node) {
+	p.czxid = n.Czxid
 	// The place comes first, as other acquisitions of this client may find its name in lists.
-	if l.enter(p, n) && n.List != nil {
-		l.learnFrom(n)
+	if p.line.enter(p, n) && n.List != nil {
+		p.line.learnFrom(n)
 	}
-	joined = true
-	return p
 }
 
 // learnFrom learns the list that was read after the creation of a node.
@@ -238,6 +232,45 @@ func (p *Place) Known() []string {
 	return names
 }
 
+// Wake has a value sent to a channel when the place leaves, at once if it has left, unless the
+// channel is full.
+func (p *Place) Wake(wake chan<- struct{}) {
+	l := p.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case p.over:
+		poke(wake)
+	case p.wakes == nil:
+		p.wakes = map[chan<- struct{}]struct{}{wake: {}}
+	default:
+		p.wakes[wake] = struct{}{}
+	}
+}
+
+// Unwake takes back a call of Wake.
+func (p *Place) Unwake(wake chan<- struct{}) {
+	l := p.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(p.wakes, wake)
+}
+
+func poke(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// Over reports whether the place has left.
+func (p *Place) Over() bool {
+	l := p.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return p.over
+}
+
 // Leave removes the place. With proof its contender is known to be over. Otherwise the name
 // stays, as the name of another client's contender does.
 func (p *Place) Leave(proof bool) {
@@ -253,6 +286,11 @@ func (p *Place) Leave(proof bool) {
 		}
 	}
 	l.settle()
+	// Last: a waiter that wakes up must not find the place.
+	for wake := range p.wakes {
+		poke(wake)
+	}
+	p.over, p.wakes = true, nil
 }
 
 // maxLeft is how many of our own contenders that have left a line remembers.
@@ -335,7 +373,8 @@ func (l *Line) Previous(name string) *Place {
 	return nil
 }
 
-// Enter counts an acquisition that has begun. The function that it returns ends it.
+// Enter counts an acquisition that has begun. The function that it returns ends it. With the
+// last one go the names of other clients' contenders, as a lock may be held for long.
 func (l *Line) Enter() (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -343,7 +382,9 @@ func (l *Line) Enter() (leave func()) {
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.users--
+		if l.users--; l.users == 0 && len(l.names) > len(l.own) {
+			l.forget()
+		}
 	}
 }
 

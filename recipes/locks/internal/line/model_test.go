@@ -92,6 +92,7 @@ func (s *slowLister) List() (line.List, error) {
 
 // lateness is a node or, with channels, a list that the line learns later.
 type lateness struct {
+	name                 string
 	node                 line.Node
 	sent, arrives, taken chan struct{}
 }
@@ -171,12 +172,13 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 		"create": func(t *rapid.T) {
 			alone := m.line.Alone() || rapid.Bool().Draw(t, "alone")
 			n := line.Node{History: m.server.history, Link: m.server.link}
-			n.Name, n.Czxid = m.server.create("o")
-			m.links[n.Name], m.histories[n.Name] = m.server.link, m.server.history
+			name, czxid := m.server.create("o")
+			n.Czxid = czxid
+			m.links[name], m.histories[name] = m.server.link, m.server.history
 			if !alone {
 				n.List = m.server.names
 			}
-			m.late = append(m.late, lateness{node: n})
+			m.late = append(m.late, lateness{name: name, node: n})
 		},
 		"list": func(t *rapid.T) {
 			if slices.ContainsFunc(m.late, func(l lateness) bool { return l.sent != nil }) {
@@ -227,7 +229,7 @@ func (m *model) arrive(i int) {
 		<-late.taken
 		return
 	}
-	m.places[late.node.Name] = m.line.Join(late.node)
+	m.places[late.name] = join(m.line, late.name, late.node)
 }
 
 func (m *model) check(t *rapid.T) {

@@ -1,0 +1,68 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// How long to wait for what happens on another goroutine, and the pause between two looks.
+const soon, often = 30 * time.Second, 5 * time.Millisecond
+
+// errEndedSession is the cause of a context of a session.
+var errEndedSession = errors.New("reason")
+
+// heldIn returns a hold of the lease's node in a context that may have ended.
+func heldIn(ctx context.Context, lease *Lease) *hold {
+	held := lease.hold
+	h := &hold{l: held.l, session: held.session, parent: ctx, letGo: func() {}, node: held.node, self: held.self}
+	h.begin()
+	return h
+}
+
+// TestAHoldThatBeginsAfterTheEndIsAbandoned: the context of the session may end between the
+// grant and the hold.
+func TestAHoldThatBeginsAfterTheEndIsAbandoned(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	mutex, err := NewInterProcessMutex(client, "/lock")
+	require.NoError(t, err)
+	lease, err := mutex.Acquire(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errEndedSession)
+	late := heldIn(ctx, lease)
+	require.Equal(t, errEndedSession, late.cause())
+	require.Eventually(t, func() bool {
+		stat, err := client.Exists(t.Context(), lease.Path())
+		return err == nil && stat == nil
+	}, soon, often, "its node is deleted")
+	require.False(t, late.release(), "it is lost")
+	require.Error(t, lease.Release(t.Context()), "it has no node any more")
+}
+
+// TestAHoldEndsOnce: by its release or by its loss, whichever comes first.
+func TestAHoldEndsOnce(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	mutex, err := NewInterProcessMutex(client, "/lock")
+	require.NoError(t, err)
+	lease, err := mutex.Acquire(t.Context())
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancelCause(context.Background())
+	released := heldIn(ctx, lease)
+	require.True(t, released.release())
+	cancel(errEndedSession)
+	require.Equal(t, ErrReleased, released.cause(), "it has been released before")
+
+	lost := heldIn(context.Background(), lease)
+	lost.lose(errEndedSession)
+	require.False(t, lost.release())
+	require.Equal(t, errEndedSession, lost.cause())
+	require.Eventually(t, func() bool { return lost.lost.Load() }, soon, often, "it is abandoned")
+	require.Error(t, lease.Release(t.Context()), "its node is deleted")
+}
