@@ -4,6 +4,8 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -130,3 +132,102 @@ func (q *queue) currentMax(ctx context.Context) (int, error) {
 	n, _, err := q.maxLeases.MaxLeases(ctx)
 	return max(n, 0), err
 }
+
+// instant is what to know about the moment before a request, to judge its answer.
+type instant struct {
+	history int64
+	link    context.Context // see linkOf
+	grants  uint64
+}
+
+func (q *queue) moment() instant {
+	return instant{q.client.History(), linkOf(q.client), grants.Load()}
+}
+
+// unchanged returns the history of an answer, or 0 if it may be of either of two.
+func (q *queue) unchanged(before instant) int64 {
+	if history := q.client.History(); history == before.history {
+		return history
+	}
+	return 0
+}
+
+// grants counts the holds of this process.
+var grants atomic.Uint64
+
+// linkOf returns a context that ends with the connection. Each connection has its own.
+func linkOf(client *framework.Framework) context.Context {
+	if session := client.Session(); session != nil {
+		return session.Context(framework.StandardErrorPolicy)
+	}
+	return context.Background()
+}
+
+// member is one acquisition of this process, from the creation of its node to the node's
+// deletion, as the contenders behind it see it. Contenders of the same process learn of its
+// end in memory, before its node is deleted, and need not ask the server.
+type member struct {
+	place   *line.Place
+	session *framework.Session
+	proves  bool // its end proves that its place is free, unless unproven is set
+
+	// unproven says that the end of this member does not prove that its place is free:
+	// another node has taken the place, or no server has answered lately. The contenders
+	// behind it then ask the server.
+	unproven atomic.Bool
+
+	granted moment        // unset while it waits
+	grant   atomic.Uint64 // the number of its grant; set before granted
+	warned  atomic.Bool   // the log says that this process waits for its own hold
+}
+
+// proofAge bounds the age of the newest acknowledged request when a lock is handed on in
+// memory. On a silent link both nodes may have been deleted long ago, and another client
+// may hold the lock.
+const proofAge = 100 * time.Millisecond
+
+// heardLately reports whether a server has acknowledged a request of the session that
+// was sent within proofAge.
+func heardLately(s *framework.Session) bool {
+	timeout := s.Timeout()
+	sent := s.Deadline().Add(timeout/100 - timeout) // see Session.Deadline
+	return time.Since(sent) <= proofAge
+}
+
+// letGo tells the contenders behind m that m neither holds the lock nor will.
+func (m *member) letGo() {
+	if !heardLately(m.session) {
+		m.unproven.Store(true)
+	}
+	m.place.Leave(m.proves && !m.unproven.Load())
+}
+
+// ownerOf returns the acquisition at a place, or nil if there is no place.
+func ownerOf(p *line.Place) *member {
+	if p == nil {
+		return nil
+	}
+	return p.Owner.(*member)
+}
+
+// epoch is what moments count from.
+var epoch = time.Now()
+
+// moment is a time that may be unset. It is safe for concurrent use.
+type moment struct{ at atomic.Int64 } // nanoseconds since epoch, or 0 while it is unset
+
+func (m *moment) set() { m.at.Store(max(int64(time.Since(epoch)), 1)) }
+
+func (m *moment) clear() { m.at.Store(0) }
+
+func (m *moment) isSet() bool { return m.at.Load() != 0 }
+
+// ago returns how long ago the moment was, or 0 if it is not set.
+func (m *moment) ago() time.Duration {
+	if at := m.at.Load(); at != 0 {
+		return time.Since(epoch) - time.Duration(at)
+	}
+	return 0
+}
+
+func (m *moment) within(d time.Duration) bool { return m.isSet() && m.ago() <= d }

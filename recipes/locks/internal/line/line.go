@@ -37,7 +37,8 @@ type Line struct {
 	link    any               // the connection of the newest list
 	data    map[string]string // of contenders of other clients that were read
 	tries   []*Try
-	users   int
+	joining int // places that have not joined
+	waiting int // places that are not granted, those with them
 	lists   lists
 }
 
@@ -52,6 +53,7 @@ func New(sorter Sorter) *Line { return &Line{sorter: sorter} }
 
 // Node is what this client knows of a node that it has created.
 type Node struct {
+	Name    string
 	Czxid   int64
 	History int64    // of its creation; 0 if it is not known
 	Moved   bool     // the number is not its own, but that of a node whose place it takes
@@ -64,22 +66,33 @@ type Place struct {
 	Owner any
 	Data  string // of its node
 
-	line  *Line
-	name  string
-	czxid int64
-	over  bool                         // it has left
-	wakes map[chan<- struct{}]struct{} // each gets a value when it leaves
+	line    *Line
+	name    string
+	czxid   int64
+	history int64
+	moved   bool
+	joined  bool
+	granted bool
+	over    bool                         // it has left
+	wakes   map[chan<- struct{}]struct{} // each gets a value when it leaves
 }
 
 // Name returns the name of the contender's node.
 func (p *Place) Name() string { return p.name }
 
-// NewPlace returns a place for the node with this name, which has not joined the line.
-func (l *Line) NewPlace(name string) *Place { return &Place{line: l, name: name} }
+// NewPlace returns a place for a node that is about to be created. The caller lets it leave in
+// any case.
+func (l *Line) NewPlace() *Place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.joining++
+	l.waiting++
+	return &Place{line: l}
+}
 
-// Join adds the place of a new node. The caller lets it leave, even if the sorter panics.
+// Join adds the place to the line, as its node was created.
 func (p *Place) Join(n Node) {
-	p.czxid = n.Czxid
+	p.name, p.czxid, p.history, p.moved = n.Name, n.Czxid, n.History, n.Moved
 	// The place comes first, as other acquisitions of this client may find its name in lists.
 	if p.line.enter(p, n) && n.List != nil {
 		p.line.learnFrom(n)
@@ -101,6 +114,8 @@ func (l *Line) learnFrom(n Node) {
 func (l *Line) enter(p *Place, n Node) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.joining--
+	p.joined = true
 	current := l.heed(n.History)
 	i, known := l.find(l.names, p.name)
 	if current && !known && p.czxid <= l.horizon {
@@ -118,38 +133,53 @@ func (l *Line) enter(p *Place, n Node) bool {
 	if !current {
 		return false
 	}
-	number, numbered := l.number(p.name)
-	neighbour := numbered && !n.Moved && l.isNeighbour(number, p.czxid)
-	switch {
-	case neighbour:
-		l.misses = max(l.misses-1, 0)
-	case n.List == nil || l.misses > 0 || l.last.known:
-		l.misses = neighbours
-	}
-	if neighbour {
-		l.horizon, l.last.number = p.czxid, number
-	}
+	l.advance(at)
 	return true
 }
 
-// isNeighbour reports whether a new node has the next number after the last one, in the same
+// advance moves the horizon to the place with this index, and on to those behind it, as long
+// as each is the neighbour of the one before.
+func (l *Line) advance(first int) {
+	for _, p := range l.own[first:] {
+		number, numbered := l.number(p.name)
+		if !numbered || p.moved || p.history != l.history || !l.isNeighbour(number, p.czxid) {
+			return
+		}
+		l.horizon, l.last.number = p.czxid, number
+		l.misses = max(l.misses-1, 0)
+	}
+}
+
+// isNeighbour reports whether a node has the next number after the last one, in the same
 // folder.
 func (l *Line) isNeighbour(number int32, czxid int64) bool {
 	after := czxid - l.horizon // at least the number of transactions between the two
 	return l.last.known && number == l.last.number+1 && after > 0 && after < int64(number)+2
 }
 
-// neighbours is how many neighbours in a row follow a miss before a node is created without
-// a list again. A list that leaves with the creation costs the server work. One that turns
-// out to be needed afterwards costs a round trip.
+// neighbours is how many neighbours follow a miss before a node is created without a list
+// again. A list that leaves with the creation costs the server work. One that turns out to
+// be needed afterwards, which is a miss, costs a round trip.
 const neighbours = 2
 
-// Alone reports whether the next node is likely to be a neighbour, so that a list together
-// with its creation would say nothing new.
-func (l *Line) Alone() bool {
+// Alone reports whether the node of the place, which has not joined, is likely to be a
+// neighbour. Then a list together with its creation would say nothing new.
+func (p *Place) Alone() bool {
+	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last.known && len(l.names) == len(l.own) && l.misses == 0
+	// A name that is no place's may be that of a node of ours whose place is about to join.
+	return l.last.known && len(l.names)-len(l.own) < l.joining && l.misses == 0
+}
+
+// Granted says that the contender does not wait any more, and holds.
+func (p *Place) Granted() {
+	l := p.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.granted = true
+	l.waiting--
+	l.settle()
 }
 
 // heed forgets what was known of an older history. It reports whether the line is of this one.
@@ -198,6 +228,9 @@ func (l *Line) learn(listed []string, zxid int64, link any) {
 	l.names, l.horizon, l.last, l.unsure, l.link = names, zxid, serial{}, 0, link
 	if n := len(listed); n > 0 {
 		l.last.number, l.last.known = l.number(listed[n-1])
+	}
+	if i := slices.IndexFunc(l.own, func(p *Place) bool { return p.czxid > zxid }); i >= 0 {
+		l.advance(i) // created after the list
 	}
 	for name := range l.data {
 		if !l.contains(names, name) {
@@ -277,6 +310,15 @@ func (p *Place) Leave(proof bool) {
 	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if p.over {
+		return
+	}
+	if !p.joined {
+		l.joining--
+	}
+	if !p.granted {
+		l.waiting--
+	}
 	if i := slices.Index(l.own, p); i >= 0 {
 		l.own = slices.Delete(l.own, i, i+1)
 		if proof {
@@ -296,12 +338,12 @@ func (p *Place) Leave(proof bool) {
 // maxLeft is how many of our own contenders that have left a line remembers.
 const maxLeft = 64
 
-// settle drops what no place needs.
+// settle drops what no place needs. A lock may be held for long while others wait for it.
 func (l *Line) settle() {
 	switch {
-	case len(l.own) > 0:
-	case len(l.names) > 0:
-		l.forget() // the next node is listed together with other contenders in any case
+	case l.waiting > 0:
+	case len(l.names) > len(l.own):
+		l.forget() // the next node is created together with a list in any case
 	default:
 		l.left = nil
 	}
@@ -373,27 +415,11 @@ func (l *Line) Previous(name string) *Place {
 	return nil
 }
 
-// Enter counts an acquisition that has begun. The function that it returns ends it. With the
-// last one go the names of other clients' contenders, as a lock may be held for long.
-func (l *Line) Enter() (leave func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.users++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.users--; l.users == 0 && len(l.names) > len(l.own) {
-			l.forget()
-		}
-	}
-}
-
-// Crowd returns the number of acquisitions that have begun, and of places. An acquisition
-// that waits at its place counts as two.
+// Crowd returns the number of places, with those that have not joined yet.
 func (l *Line) Crowd() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.users + len(l.own)
+	return l.joining + len(l.own)
 }
 
 // Seen reports whether the newest list was made over this connection.

@@ -72,10 +72,11 @@ func (l *Line) List(ctx context.Context, fresh bool, lister Lister) ([]string, e
 	}
 }
 
-// await returns a list that has not been answered.
+// await returns a list that has not been answered. That one is needed counts as a miss.
 func (l *Line) await(fresh bool, lister Lister) *list {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.misses = neighbours
 	if l.lists.sent != nil && !fresh {
 		return l.lists.sent
 	}

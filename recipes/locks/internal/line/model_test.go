@@ -170,7 +170,7 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 		},
 		"another connection": func(*rapid.T) { m.server.link++ },
 		"create": func(t *rapid.T) {
-			alone := m.line.Alone() || rapid.Bool().Draw(t, "alone")
+			alone := alone(m.line) || rapid.Bool().Draw(t, "alone")
 			n := line.Node{History: m.server.history, Link: m.server.link}
 			name, czxid := m.server.create("o")
 			n.Czxid = czxid

@@ -21,14 +21,21 @@ func afterATurn(t *testing.T) *line.Line {
 	first := join(l, "o-n0000000004", line.Node{Czxid: zxid, History: 1, List: []string{"o-n0000000004"}})
 	requireKnown(t, first, true)
 	first.Leave(true)
-	require.True(t, l.Alone())
+	require.True(t, alone(l))
 	return l
 }
 
 func join(l *line.Line, name string, n line.Node) *line.Place {
-	p := l.NewPlace(name)
+	p := l.NewPlace()
+	n.Name = name
 	p.Join(n)
 	return p
+}
+
+func alone(l *line.Line) bool {
+	p := l.NewPlace()
+	defer p.Leave(false)
+	return p.Alone()
 }
 
 func requireKnown(t *testing.T, p *line.Place, want bool) {
@@ -107,14 +114,13 @@ func TestOurOwnThatHaveLeft(t *testing.T) {
 	require.Equal(t, []string{"q-n0000000004", "r-n0000000005"}, before)
 }
 
-// TestALineWithoutAcquisitions keeps no names of other clients' contenders: a lock may be held
+// TestALineWithoutWaiters keeps no names of other clients' contenders: a lock may be held
 // for long in a long queue.
-func TestALineWithoutAcquisitions(t *testing.T) {
+func TestALineWithoutWaiters(t *testing.T) {
 	l := line.New(byNumber{})
-	leave := l.Enter()
 	held := join(l, "p-n0000000003", line.Node{Czxid: 13, History: 1, List: []string{"p-n0000000003", "f-n0000000004"}})
 	require.Equal(t, 2, l.Len())
-	leave()
+	held.Granted()
 	require.Equal(t, 1, l.Len())
 	next := join(l, "q-n0000000005", line.Node{Czxid: 15, History: 1})
 	requireKnown(t, next, false)
