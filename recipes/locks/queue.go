@@ -207,7 +207,8 @@ func ownerOf(p *line.Place) *member {
 	if p == nil {
 		return nil
 	}
-	return p.Owner.(*member)
+	m, _ := p.Owner.(*member)
+	return m
 }
 
 // epoch is what moments count from.

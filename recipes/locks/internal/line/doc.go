@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 // Package line knows which contenders in a folder are before which, with as few lists of the
 // folder as possible. It knows names, sequence numbers and transactions. It knows no lock.
 //
@@ -16,10 +14,10 @@
 //
 // The horizon has two sources.
 //
-//   - A list. It is a snapshot of the folder, and the folder's Pzxid says of which
-//     transaction. It does not matter which caller sent it, or when. A list that is older
-//     than the horizon says nothing new. A name that a newer list lacks has left. If it is
-//     the name of our own node, the node is gone.
+//   - A list. It shows the folder as of its last change, whose transaction is its Pzxid. It
+//     does not matter which caller sent it, or when. A list that is older than the horizon
+//     says nothing new. A name that a newer list lacks has left. If it is the name of our
+//     own node, the node is gone.
 //   - A neighbour. Say m is the greatest number up to the horizon. Then the node with number
 //     m+1 moves the horizon to its own creation, without a list: the server created no
 //     sequential node between the two.

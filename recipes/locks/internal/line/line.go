@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 package line
 
 import (
@@ -10,13 +8,17 @@ import (
 
 // Sorter says which names contend, and in which order.
 type Sorter interface {
+	// Contends reports whether the node with this name is a contender.
 	Contends(name string) bool
+
+	// Compare orders two contenders: negative when a is before b.
 	Compare(a, b string) int
 }
 
 // Numberer is an optional interface of a [Sorter] that orders names by the numbers that the
 // server has appended to them. Without it a line learns from lists only.
 type Numberer interface {
+	// Number returns the number of a contender.
 	Number(name string) (int32, bool)
 }
 
@@ -56,7 +58,7 @@ type Node struct {
 	Name    string
 	Czxid   int64
 	History int64    // of its creation; 0 if it is not known
-	Moved   bool     // the number is not its own, but that of a node whose place it takes
+	Moved   bool     // it takes the place of another node, and has its number
 	List    []string // all names in the folder, read after the creation; nil if they were not
 	Link    any      // the connection of List
 }
@@ -168,7 +170,7 @@ func (p *Place) Alone() bool {
 	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A name that is no place's may be that of a node of ours whose place is about to join.
+	// A name without a place may belong to a node of ours whose place is about to join.
 	return l.last.known && len(l.names)-len(l.own) < l.joining && l.misses == 0
 }
 

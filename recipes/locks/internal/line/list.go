@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 package line
 
 import (
@@ -15,7 +13,7 @@ import (
 type List struct {
 	Names   []string
 	Pzxid   int64 // of the folder
-	History int64 // of the servers; 0 if it has changed meanwhile
+	History int64 // of the servers; 0 if it may be either of two
 	Link    any   // the connection
 }
 
