@@ -173,7 +173,7 @@ func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisi
 		return nil, nil, err
 	}
 	session := l.client.Session()
-	before, place := l.moment(), l.line.NewPlace()
+	before, place := l.instant(), l.line.NewPlace()
 	joined := false
 	defer func() {
 		if !joined { // even if the driver has panicked
@@ -225,7 +225,7 @@ func (l *LockInternals) create(ctx context.Context, session *framework.Session, 
 // newAcquisition returns the acquisition of a new node.
 func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode, e entry, before instant, place *line.Place) *acquisition {
 	_, name := framework.SplitPath(node.Path)
-	self := &member{place: place, session: session, proves: l.hears(l.driver, name)}
+	self := &member{place: place, session: session, proves: l.localReleaseProves(l.driver, name)}
 	place.Owner, place.Data = self, string(l.cfg.data)
 	a := &acquisition{
 		l: l, session: session, node: node, self: self, name: name, entry: e, ownDue: time.Now().Add(ownDelay),
@@ -357,7 +357,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 
 // leave deletes the node after a failure, and returns the failure.
 func (a *acquisition) leave(ctx context.Context, cause error) error {
-	a.self.letGo() // first, as waiters of this process need not wait for the deletion
+	a.self.leave() // first, as waiters of this process need not wait for the deletion
 	defer a.own.Cancel()
 	ctx, done := patient(ctx, a.session)
 	defer done()

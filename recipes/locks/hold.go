@@ -24,7 +24,7 @@ type hold struct {
 	l       *LockInternals
 	session *framework.Session
 	parent  context.Context // of the session, which ends the hold
-	letGo   func()          // ends the use of the session by this hold
+	endUse  func()          // ends the use of the session by this hold
 	node    heldNode
 	self    *member   // what the contenders behind it see
 	row     int       // the number of holds that the node has served, with this one
@@ -54,16 +54,16 @@ type heldNode struct {
 	token int64
 }
 
-func newHold(parent context.Context, letGo func(), a *acquisition) *hold {
+func newHold(parent context.Context, endUse func(), a *acquisition) *hold {
 	h := &hold{
-		l: a.l, session: a.session, parent: parent, letGo: letGo, self: a.self, row: 1,
+		l: a.l, session: a.session, parent: parent, endUse: endUse, self: a.self, row: 1,
 		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()}, own: a.own,
 	}
 	h.ownDue = time.Now().Add(holdDelay)
 	h.grantedTo(a.span)
 	h.begin()
 	if a.own != nil {
-		h.heed(a.data)
+		h.noteRequest(a.data)
 	}
 	h.watchOrExamine()
 	return h
@@ -86,7 +86,7 @@ func (h *hold) successor() *hold {
 	h.work.Wait()
 	limit.Stop()
 	s := &hold{
-		l: h.l, session: h.session, parent: h.parent, letGo: h.letGo, node: h.node, self: h.self, row: h.row + 1,
+		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, node: h.node, self: h.self, row: h.row + 1,
 		own: h.own, ownDue: h.ownDue,
 	}
 	s.begin()
@@ -208,7 +208,7 @@ func (h *hold) examine(ctx context.Context) {
 			h.lose(errNodeDeleted)
 			return
 		case err == nil:
-			h.heed(data)
+			h.noteRequest(data)
 			h.watch(own)
 			return
 		}
@@ -239,8 +239,8 @@ func (h *hold) abandon() {
 	cause := h.cause()
 	h.lost.Store(true)
 	h.l.telemetry.lost(h.since, cause)
-	h.letGo()
-	h.self.letGo()
+	h.endUse()
+	h.self.leave()
 	h.l.handoff.pass()
 	h.unwatch()
 	if !errors.Is(cause, framework.ErrClosed) && !errors.Is(cause, framework.ErrAuthFailed) {
@@ -318,8 +318,8 @@ func (h *hold) leave(ctx context.Context) error {
 		h.l.telemetry.released(ctx, h.since)
 		return nil
 	}
-	h.letGo()
-	h.self.letGo()
+	h.endUse()
+	h.self.leave()
 	h.l.handoff.pass()
 	h.stopWork()
 	err := h.l.client.Delete(ctx, h.node.path, framework.Guaranteed())

@@ -20,7 +20,7 @@ var errEndedSession = errors.New("reason")
 // heldIn returns a hold of the lease's node in a context that may have ended.
 func heldIn(ctx context.Context, lease *Lease) *hold {
 	held := lease.hold
-	h := &hold{l: held.l, session: held.session, parent: ctx, letGo: func() {}, node: held.node, self: held.self}
+	h := &hold{l: held.l, session: held.session, parent: ctx, endUse: func() {}, node: held.node, self: held.self}
 	h.begin()
 	return h
 }

@@ -24,7 +24,7 @@ type LockInternals struct {
 	owner     any  // the ownerKey of its holds
 	reenters  bool // whether ownership in a context counts
 	cfg       settings
-	failed    *moment // the last failed try; unset if one has succeeded since
+	failed    *atomicTime // the last failed try; unset if one has succeeded since
 	telemetry *telemetry
 	handoff   *handoff // nil if every hold has a node of its own
 }
@@ -97,7 +97,7 @@ func newInternals(s spec) (*LockInternals, error) {
 	q := newQueue(s.client, s.driver, s.path, s.lockName, s.maxLeases)
 	l := &LockInternals{
 		queue: q, owner: ownerKey{s.client.WithoutNamespace(), s.client.FullPath(q.basePath)},
-		reenters: s.reenters, cfg: cfg.settings, failed: new(moment),
+		reenters: s.reenters, cfg: cfg.settings, failed: new(atomicTime),
 	}
 	if !cfg.unobserved {
 		if l.telemetry, err = newTelemetry(s.client, cfg.recipe, s.path); err != nil {

@@ -39,7 +39,7 @@ type lineKey struct {
 	client *framework.Framework // without namespace
 	path   string               // at the server
 	sorter any                  // equal for locks that sort the names in the same way
-	fixed  bool                 // the maximum; see queue.hears
+	fixed  bool                 // the maximum; see queue.localReleaseProves
 }
 
 // orderedDriver is a driver of this package. Several of them may sort the names in one way.
@@ -60,10 +60,10 @@ func (q *queue) newLine() *line.Line {
 	return line.Of(key, q.driver)
 }
 
-// hears reports whether the release of an acquisition of this process with that name proves
+// localReleaseProves reports whether the release of an acquisition of this process proves
 // that its place is free. If the maximum may change only the server's events count: they come
 // in order with the news of another maximum.
-func (q *queue) hears(driver LockInternalsDriver, name string) bool {
+func (q *queue) localReleaseProves(driver LockInternalsDriver, name string) bool {
 	shrinking, ok := driver.(ShrinkingQueue)
 	if _, fixed := q.maxLeases.(FixedLeases); !ok || !fixed {
 		return false
@@ -97,7 +97,7 @@ func (q *queue) Ready() error {
 func (q *queue) List() (answer line.List, err error) {
 	err = attempt.Guard(q.client, func() (err error) {
 		var stat framework.Stat
-		before := q.moment()
+		before := q.instant()
 		answer.Names, err = q.client.Children(context.Background(), q.path, framework.StoringStatIn(&stat))
 		answer.Pzxid, answer.History, answer.Link = stat.Pzxid, q.unchanged(before), before.link
 		return err
@@ -140,7 +140,7 @@ type instant struct {
 	grants  uint64
 }
 
-func (q *queue) moment() instant {
+func (q *queue) instant() instant {
 	return instant{q.client.History(), linkOf(q.client), grants.Load()}
 }
 
@@ -171,12 +171,11 @@ type member struct {
 	session *framework.Session
 	proves  bool // its end proves that its place is free, unless unproven is set
 
-	// unproven says that the end of this member does not prove that its place is free:
-	// another node has taken the place, or no server has answered lately. The contenders
-	// behind it then ask the server.
+	// unproven makes waiters confirm the end of this member with the server: another node
+	// has taken its place, or no server has answered lately.
 	unproven atomic.Bool
 
-	granted moment        // unset while it waits
+	granted atomicTime    // unset while it waits
 	grant   atomic.Uint64 // the number of its grant; set before granted
 	warned  atomic.Bool   // the log says that this process waits for its own hold
 }
@@ -194,8 +193,8 @@ func heardLately(s *framework.Session) bool {
 	return time.Since(sent) <= proofAge
 }
 
-// letGo tells the contenders behind m that m neither holds the lock nor will.
-func (m *member) letGo() {
+// leave tells the contenders behind m that m neither holds the lock nor will.
+func (m *member) leave() {
 	if !heardLately(m.session) {
 		m.unproven.Store(true)
 	}
@@ -211,24 +210,24 @@ func ownerOf(p *line.Place) *member {
 	return m
 }
 
-// epoch is what moments count from.
+// epoch is the zero of every atomicTime.
 var epoch = time.Now()
 
-// moment is a time that may be unset. It is safe for concurrent use.
-type moment struct{ at atomic.Int64 } // nanoseconds since epoch, or 0 while it is unset
+// atomicTime is a time that may be unset. It is safe for concurrent use.
+type atomicTime struct{ at atomic.Int64 } // nanoseconds since epoch, or 0 while it is unset
 
-func (m *moment) set() { m.at.Store(max(int64(time.Since(epoch)), 1)) }
+func (m *atomicTime) set() { m.at.Store(max(int64(time.Since(epoch)), 1)) }
 
-func (m *moment) clear() { m.at.Store(0) }
+func (m *atomicTime) clear() { m.at.Store(0) }
 
-func (m *moment) isSet() bool { return m.at.Load() != 0 }
+func (m *atomicTime) isSet() bool { return m.at.Load() != 0 }
 
 // ago returns how long ago the moment was, or 0 if it is not set.
-func (m *moment) ago() time.Duration {
+func (m *atomicTime) ago() time.Duration {
 	if at := m.at.Load(); at != 0 {
 		return time.Since(epoch) - time.Duration(at)
 	}
 	return 0
 }
 
-func (m *moment) within(d time.Duration) bool { return m.isSet() && m.ago() <= d }
+func (m *atomicTime) within(d time.Duration) bool { return m.isSet() && m.ago() <= d }

@@ -76,8 +76,8 @@ func (l *Lease) Revoked() <-chan struct{} { return l.hold.revoked.Done() }
 // back; see [AttemptRevoke]. The request has replaced the contender's Identity.
 func (p Participant) RevocationRequested() bool { return p.Identity == revokeMessage }
 
-// heed looks for a request in the node's data.
-func (h *hold) heed(data []byte) {
+// noteRequest looks for a request in the node's data.
+func (h *hold) noteRequest(data []byte) {
 	if bytes.Equal(data, []byte(revokeMessage)) {
 		h.revoke()
 	}

@@ -39,7 +39,7 @@ func (a *acquisition) known() ([]string, bool) {
 // list lists the folder, or shares a list that is under way. A fresh one is sent after this
 // moment.
 func (a *acquisition) list(ctx context.Context, fresh bool) error {
-	before := a.l.moment()
+	before := a.l.instant()
 	contenders, err := a.l.line.List(ctx, fresh, a.l)
 	if errors.Is(err, framework.ErrNoNode) {
 		return nodeGone(err)
@@ -96,7 +96,7 @@ func (a *acquisition) lookAt(ctx context.Context, contenders []string, listed bo
 		return result, false, nil
 	case err == nil && a.outdated: // the connection was lost
 		return result, false, nil
-	case err != nil || result.GetsTheLock || !a.heedsForeign(result):
+	case err != nil || result.GetsTheLock || !a.waitsForAnotherClient(result):
 		return result, true, err
 	}
 	if own := a.ownAhead(); own != "" {
@@ -112,7 +112,7 @@ func (a *acquisition) lookAt(ctx context.Context, contenders []string, listed bo
 // lookAtOwn waits for an acquisition of this process, before any contender is known. It
 // decides nothing if none stands before ours.
 func (a *acquisition) lookAtOwn(ctx context.Context) (result PredicateResults, contenders []string, decided bool, err error) {
-	if err := a.stands(ctx); err != nil {
+	if err := a.checkOwnNode(ctx); err != nil {
 		return PredicateResults{}, nil, false, err
 	}
 	own := a.ownAhead()
@@ -124,9 +124,9 @@ func (a *acquisition) lookAtOwn(ctx context.Context) (result PredicateResults, c
 	return PredicateResults{PathsToWatch: []string{own}}, []string{own, a.name}, true, nil
 }
 
-// heedsForeign reports whether the driver waits for a contender of another process.
+// waitsForAnotherClient reports whether the driver waits for a contender of another process.
 // Acquisitions of this process always report that they leave.
-func (a *acquisition) heedsForeign(result PredicateResults) bool {
+func (a *acquisition) waitsForAnotherClient(result PredicateResults) bool {
 	return a.shrinking == nil || slices.ContainsFunc(result.PathsToWatch, func(name string) bool { return a.companion(name) == nil })
 }
 
@@ -177,15 +177,15 @@ func (a *acquisition) companion(name string) *member {
 		return nil
 	}
 	m := ownerOf(a.l.line.Place(name))
-	if m == nil || m == a.self || m.unproven.Load() || !a.l.hears(a.driver, name) {
+	if m == nil || m == a.self || m.unproven.Load() || !a.l.localReleaseProves(a.driver, name) {
 		return nil
 	}
 	return m
 }
 
-// stands reads the maximum, and returns an error if our node is known to be gone. It is called
+// checkOwnNode reads the maximum, and returns an error if our node is known to be gone. It is called
 // after the contenders were read.
-func (a *acquisition) stands(ctx context.Context) error {
+func (a *acquisition) checkOwnNode(ctx context.Context) error {
 	// The maximum is read after the list. Since then contenders may have left, but none
 	// has come before ours, so both together are an answer as of this moment.
 	if err := a.max.read(ctx, a.l.maxLeases, a.wants); err != nil {
@@ -196,12 +196,12 @@ func (a *acquisition) stands(ctx context.Context) error {
 	}
 	// If another goroutine has removed a contender for its deletion, an earlier deletion of
 	// our node has been delivered by now.
-	return a.heedOwn()
+	return a.checkOwnWatch()
 }
 
 // decide asks the driver and checks its answer.
 func (a *acquisition) decide(ctx context.Context, contenders []string) (PredicateResults, error) {
-	if err := a.stands(ctx); err != nil {
+	if err := a.checkOwnNode(ctx); err != nil {
 		return PredicateResults{}, err
 	}
 	result, err := a.driver.GetsTheLock(contenders, a.name, a.max.n)

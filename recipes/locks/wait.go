@@ -57,39 +57,37 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 	return err
 }
 
-// notified is how many names in a list are worth one notification. It is a compromise: for the
-// processor of a server that is far more names, for the network one or two.
-const notified = 16
+// namesPerNotification is how many names in a list cost as much as one notification. For the
+// processor of a server it is far more, for the network one or two.
+const namesPerNotification = 16
 
-// few is the most contenders that may stand before a waiter that awaits all of them, as each
-// departure wakes all its waiters.
-const few = 64
+// maxAwaited bounds the contenders that one waiter watches. Each departure wakes all waiters
+// that watch it.
+const maxAwaited = 64
 
-// andMore returns the names to wait for, with contenders whose departure we want to know of
-// before it is our turn. So when our predecessor leaves, we know already whether another
-// contender stands before us, and take the lock without a new list.
+// andMore returns the names to wait for, and more contenders whose departure makes a list
+// before our turn unnecessary.
 //
-// If few stand before us in a long queue, we wait for all of them, except for acquisitions of
-// this process, whose departure it knows of anyway. Otherwise, when the only name is the
-// contender right before ours, we add the contender that this one waits for: that is the time
-// for a new list. Other waiters of the same contender, such as readers behind one writer, enter
-// together and need no such preparation.
+// If few stand before us in a long queue, we wait for all of them. Otherwise, when the only
+// name is the contender right before ours, we also wait for the contender that it waits for.
+// When that one leaves, it is time for a new list, while our predecessor works. Waiters that
+// share a predecessor, such as readers behind one writer, enter together and need no list.
 func (a *acquisition) andMore(contenders, names []string) []string {
 	ours := slices.Index(contenders, a.name)
 	if a.shrinking == nil || ours < 1 {
 		return names
 	}
-	if ours <= few && ours*notified <= a.l.line.Len() {
+	if ours <= maxAwaited && ours*namesPerNotification <= a.l.line.Len() {
 		more := slices.DeleteFunc(slices.Clone(contenders[:ours]), func(name string) bool {
 			return a.companion(name) != nil || slices.Contains(names, name)
 		})
-		return append(more, names...) // contenders lacks a name that is about to leave; see member.letGo
+		return append(more, names...) // one of our own that has just left is not among the contenders
 	}
 	if len(names) != 1 || contenders[ours-1] != names[0] {
 		return names
 	}
 	if a.companion(names[0]) != nil && !marks(a.driver) {
-		return names // before it leaves as the holder, all before it have left
+		return names // a holder of our own leaves after all contenders before it
 	}
 	result, err := a.driver.GetsTheLock(contenders, names[0], a.max.n)
 	if err != nil || len(result.PathsToWatch) != 1 {
@@ -110,7 +108,7 @@ func (a *acquisition) awaitOnly(names []string) {
 			p.asked = a.asked
 			continue
 		} else if p != nil {
-			a.forget(p) // its release proves nothing any more, so the server is asked
+			a.forget(p) // its release proves nothing any more: ask the server
 		}
 		p := &predecessor{local: local, asked: a.asked}
 		if local != nil {
@@ -231,8 +229,8 @@ func (a *acquisition) collect() {
 	}
 }
 
-// heedOwn returns an error if the watch on our own node has reported its deletion.
-func (a *acquisition) heedOwn() error {
+// checkOwnWatch returns an error if the watch on our own node has reported its deletion.
+func (a *acquisition) checkOwnWatch() error {
 	if !fired(a.own) {
 		return nil
 	}
@@ -268,7 +266,7 @@ func (a *acquisition) awaitFolder(ctx context.Context) error {
 			return err
 		}
 	}
-	before := a.l.moment()
+	before := a.l.instant()
 	names, err := a.l.client.Children(ctx, a.l.path, framework.Watched(&a.changes))
 	if errors.Is(err, framework.ErrNoNode) {
 		return nodeGone(err)
