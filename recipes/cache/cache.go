@@ -11,7 +11,7 @@ import (
 	"github.com/gocurator/curator/listen"
 )
 
-// CuratorCache is a picture in memory of a znode and all below it. The package documentation
+// CuratorCache is a picture in memory of a znode and what is below it. The package documentation
 // has the contract. All methods are safe for concurrent use.
 type CuratorCache struct {
 	client  *framework.Framework
@@ -27,8 +27,8 @@ type CuratorCache struct {
 	err    error // why done is closed
 }
 
-// NewCuratorCache returns a cache of a znode and all below it. Nothing is sent before
-// [CuratorCache.Start]. The znode need not exist.
+// NewCuratorCache returns a cache of a znode and all below it, or of the part that options such
+// as [WithMaxDepth] select. Nothing is sent before [CuratorCache.Start]. The znode need not exist.
 func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (*CuratorCache, error) {
 	if client == nil {
 		return nil, fmt.Errorf("cache: %w: client nil, expected a *framework.Framework", framework.ErrInvalidOption)
