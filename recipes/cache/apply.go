@@ -42,7 +42,7 @@ func (e *engine) apply(v *visit) {
 		e.gone(v)
 		return
 	}
-	if v.task.work&compare != 0 && (v.stat != nil || v.has(readData)) { // and not a list alone
+	if v.task.work&compare != 0 && !e.isListedOnly(n.path) && (v.stat != nil || v.has(readData)) { // and not a list alone
 		e.tally.all++
 		if !e.picture.shows(n.path, stat) {
 			e.tally.changed++
@@ -52,7 +52,7 @@ func (e *engine) apply(v *visit) {
 		e.put(v)
 		e.size = max(1, (15*e.size+len(v.data))/16)
 	}
-	if !e.picture.shows(n.path, stat) && !e.oversized.isData(n.path, stat.Mzxid) {
+	if !e.isListedOnly(n.path) && !e.picture.shows(n.path, stat) && !e.oversized.isData(n.path, stat.Mzxid) {
 		e.add(n, v.then(readData))
 	}
 	e.visitChildren(v, stat)

@@ -11,7 +11,7 @@ import (
 	"github.com/gocurator/curator/listen"
 )
 
-// CuratorCache is a picture in memory of a znode and all below it. The package documentation
+// CuratorCache is a picture in memory of a znode and what is below it. The package documentation
 // has the contract. All methods are safe for concurrent use.
 type CuratorCache struct {
 	client  *framework.Framework
@@ -27,8 +27,8 @@ type CuratorCache struct {
 	err    error // why done is closed
 }
 
-// NewCuratorCache returns a cache of a znode and all below it. Nothing is sent before
-// [CuratorCache.Start]. The znode need not exist.
+// NewCuratorCache returns a cache of a znode and all below it, or of the part that options such
+// as [WithMaxDepth] select. Nothing is sent before [CuratorCache.Start]. The znode need not exist.
 func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (*CuratorCache, error) {
 	if client == nil {
 		return nil, fmt.Errorf("cache: %w: client nil, expected a *framework.Framework", framework.ErrInvalidOption)
@@ -36,7 +36,7 @@ func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (
 	if err := framework.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	cfg := config{inflated: DefaultMaxDecompressedSize}
+	cfg := config{limits: newLimits(path, client.Logger()), inflated: DefaultMaxDecompressedSize}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, fmt.Errorf("cache: %w: option nil, expected one such as SingleNodeCache", framework.ErrInvalidOption)
@@ -44,6 +44,9 @@ func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (
 		if err := opt(&cfg); err != nil {
 			return nil, fmt.Errorf("cache: %w", err)
 		}
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
 	}
 	if cfg.storage == nil {
 		cfg.storage = NewStandardStorage()
@@ -80,7 +83,7 @@ func (c *CuratorCache) Start() error {
 // follow runs an engine until the cache or the client is closed.
 func (c *CuratorCache) follow(ctx context.Context) {
 	e := &engine{
-		client: c.client, path: c.path, single: c.cfg.single,
+		client: c.client, path: c.path, limits: c.cfg.limits,
 		log: c.client.Logger(), picture: c.picture, inbox: c.inbox, telemetry: c.picture.telemetry,
 		nodes: make(map[string]*node), oversized: make(oversized), progress: newProgress(), size: 1,
 	}
@@ -151,6 +154,17 @@ func (c *CuratorCache) Stream() iter.Seq2[string, *ChildData] {
 			if !yield(data.Path, data) {
 				return
 			}
+		}
+	}
+}
+
+// Children iterates over the children of a path in the picture, by name, as they are when the
+// loop begins, in no particular order. It takes time for these children only, however large the
+// picture is. The path itself need not be in the picture. Curator calls this getCurrentChildren.
+func (c *CuratorCache) Children(path string) iter.Seq2[string, *ChildData] {
+	return func(yield func(string, *ChildData) bool) {
+		if framework.ValidatePath(path) == nil {
+			c.picture.children(asParent(path))(yield)
 		}
 	}
 }

@@ -19,8 +19,18 @@
 //	data, found := c.Get("/services/a")
 //	for path, data := range c.Stream() { ... } // as it is at this moment
 //
-// [SingleNodeCache] keeps the znode alone, and [CompressedData] decompresses. [DoNotClearOnClose]
-// keeps the picture when the cache is closed. [WithStorage] uses the caller's storage.
+// [CompressedData] decompresses. [DoNotClearOnClose] keeps the picture when the cache is closed.
+// [WithStorage] uses the caller's storage.
+//
+// # Keep a part of a tree
+//
+//	c, err := cache.NewCuratorCache(client, "/services", cache.WithMaxDepth(2))
+//	...
+//	for name, data := range c.Children("/services/search") { ... } // costs as much as these children
+//
+// [SingleNodeCache] keeps the znode alone, [WithChildrenOnly] its children, and [WithMaxDepth]
+// some levels. [WithSelector] asks functions which znodes to keep and which to go into. What is
+// not kept is not read, except that a cache lists the znode whose children it keeps.
 //
 // # Listen to changes
 //
@@ -76,6 +86,11 @@
 // them share a request; see [framework.Framework.Pipeline]. An event costs a
 // read; on a server with one-shot watches, one of a znode that may not be read costs up to three.
 //
+// The persistent watch of a cache with limits covers the whole subtree all the same, unless the
+// cache keeps a single znode. So the server sends events of what is not kept, some 70 bytes each.
+// They cost no request. Where deep znodes change often, [framework.Framework.FollowChildren] or
+// several caches of single znodes may cost less.
+//
 // After a reconnect the cache reads all data again if that has up to 256 bytes on average. Of
 // longer data it compares the Stat of each znode, one small request each, and reads only what has
 // changed. While most comparisons find a change, it asks for the data at once, so each znode
@@ -117,5 +132,10 @@
 //	CuratorCacheListener.builder                For, WithPathFilter, AfterInitialized
 //	exceptionHandler                            the client's log
 //	none                                        WaitFor, Fresh
-//	NodeCache, PathChildrenCache, TreeCache     CuratorCache, and Framework.Follow, FollowChildren
+//	NodeCache                                   SingleNodeCache, Framework.Follow
+//	PathChildrenCache                           WithChildrenOnly, Framework.FollowChildren
+//	TreeCache, setMaxDepth, setSelector         CuratorCache, WithMaxDepth, WithSelector
+//	getCurrentChildren                          Children
+//
+// MIGRATING.md of the recipes has each option of these three.
 package cache

@@ -15,7 +15,7 @@ import (
 type engine struct {
 	client    *framework.Framework
 	path      string
-	single    bool
+	limits    limits
 	log       *slog.Logger
 	picture   *picture
 	inbox     *inbox
@@ -78,6 +78,9 @@ func (e *engine) add(n *node, t task) {
 	n.queued = merged
 }
 
+// isListedOnly reports whether a path is visited for its children alone.
+func (e *engine) isListedOnly(path string) bool { return e.limits.childrenOnly && path == e.path }
+
 // take makes the queued work of a node the one that is under way.
 func (e *engine) take(n *node) task {
 	t := n.queued
@@ -86,7 +89,7 @@ func (e *engine) take(n *node) task {
 		t.work |= readData
 	}
 	t.work = e.oversized.without(t.work, n.path)
-	if e.single {
+	if t.work&list != 0 && !e.limits.lists(n.path) {
 		t.work &^= list
 	}
 	n.flying, n.queued = n.queued, task{}

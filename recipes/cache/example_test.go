@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -44,6 +45,51 @@ func Example() {
 	fmt.Println(string(data.Data), found, services.Size())
 	// Output:
 	// 10.0.0.1:80 true 2
+}
+
+// Keep two levels of a tree, without what is temporary.
+func ExampleWithSelector() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx := context.Background()
+	for _, path := range []string{"/services/search/node-1/metrics", "/services/search/node-2", "/services/tmp-17/node-1"} {
+		_, err := client.Create(ctx, path, nil, framework.CreatingParentsIfNeeded())
+		check(err)
+	}
+	c, err := cache.NewCuratorCache(client, "/services", cache.WithMaxDepth(2), cache.WithSelector(cache.TreeCacheSelector{
+		AcceptChild: func(path string) bool { return !strings.HasPrefix(path, "/services/tmp-") },
+	}))
+	check(err)
+	defer c.Close() // the error is always nil
+	check(c.Start())
+	check(c.Fresh(ctx))
+	fmt.Println(c.Size(), "znodes")
+	for name := range c.Children("/services/search") {
+		fmt.Println(name)
+	}
+	// Unordered output:
+	// 4 znodes
+	// node-1
+	// node-2
+}
+
+// Keep the members of a group, as Curator's PathChildrenCache does.
+func ExampleWithChildrenOnly() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx := context.Background()
+	_, err := client.Create(ctx, "/workers/a", []byte("10.0.0.1"), framework.CreatingParentsIfNeeded())
+	check(err)
+	c, err := cache.NewCuratorCache(client, "/workers", cache.WithChildrenOnly())
+	check(err)
+	defer c.Close() // the error is always nil
+	check(c.Start())
+	check(c.Fresh(ctx))
+	for name, data := range c.Children("/workers") {
+		fmt.Println(name, string(data.Data))
+	}
+	// Output:
+	// a 10.0.0.1
 }
 
 func ExampleCuratorCache_Listen() {

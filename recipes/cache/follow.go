@@ -15,6 +15,7 @@ import (
 func (e *engine) run(ctx context.Context) error {
 	defer e.telemetry.ended()
 	defer e.release()
+	e.prune()
 	if err := e.arm(ctx); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (e *engine) arm(ctx context.Context) error {
 	e.progress.hold() // no caller of Fresh may pass before the sweep
 	e.unwatch()
 	mode := framework.WatchPersistentRecursive
-	if e.single {
+	if e.limits.depth == 0 {
 		mode = framework.WatchPersistent
 	}
 	for failed := false; ; failed = true {
@@ -149,13 +150,21 @@ func (e *engine) drain() {
 		case m.resync:
 			e.paused = nil // the connection is back
 			e.beginSweep()
-		case e.mayRead(m.path):
-			e.add(e.node(m.path), task{work: readData, era: e.progress.era})
-			// The list of a folder that was too large may be shorter now.
-			if parent, _ := framework.SplitPath(m.path); e.oversized.hasList(parent) {
-				e.add(e.node(parent), task{work: compare, era: e.progress.era})
-			}
+		default:
+			e.changed(m.path)
 		}
+	}
+}
+
+// changed deals with an event of a path. A recursive watch reports what the cache does not keep,
+// too.
+func (e *engine) changed(path string) {
+	if e.limits.keeps(path) && e.mayRead(path) {
+		e.add(e.node(path), task{work: readData, era: e.progress.era})
+	}
+	// The list of a folder that was too large may be shorter now.
+	if parent, _ := framework.SplitPath(path); e.oversized.hasList(parent) {
+		e.add(e.node(parent), task{work: compare, era: e.progress.era})
 	}
 }
 
@@ -179,6 +188,8 @@ func (e *engine) watchEnded(w *framework.Watch) {
 	era := e.progress.era
 	switch ofData, ofChildren := n.armed.forget(w); {
 	case ofData && event.Type == zk.EventNotWatching: // the connection was lost
+		e.add(n, task{work: compare, era: era})
+	case ofData && e.isListedOnly(n.path):
 		e.add(n, task{work: compare, era: era})
 	case ofData:
 		e.add(n, task{work: readData, era: era})

@@ -26,19 +26,22 @@ func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, cacheCa
 
 func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, cacheCalls(), nil) }
 
-// cacheCalls are the calls of the package, with persistent watches and with one-shot watches.
+// cacheCalls are the calls of the package, with persistent watches and with one-shot watches, with
+// limits and without.
 func cacheCalls() []hardship.Call {
 	var calls []hardship.Call
 	for _, k := range []struct {
 		name     string
-		oneShot  bool
+		kind     kind
 		requests [3]int
 	}{
-		{"", false, [3]int{2, 1, 6}},
-		{" on one-shot watches", true, [3]int{2, 1, 9}},
+		{"", kind{}, [3]int{2, 1, 6}},
+		{" on one-shot watches", kind{oneShot: true}, [3]int{2, 1, 9}},
+		{" of children only", kind{limited: true}, [3]int{2, 1, 5}},
+		{" of children only on one-shot watches", kind{oneShot: true, limited: true}, [3]int{2, 1, 7}},
 	} {
 		with := func(prepare func(*scene) func(context.Context) error) func(*hardship.Stage) func(context.Context) error {
-			return func(s *hardship.Stage) func(context.Context) error { return prepare(newScene(s, k.oneShot)) }
+			return func(s *hardship.Stage) func(context.Context) error { return prepare(newScene(s, k.kind)) }
 		}
 		calls = append(calls,
 			hardship.Call{Name: "Fresh after a change" + k.name, Of: []string{"CuratorCache.Fresh"}, Requests: k.requests[0], Prepare: with((*scene).freshAfterAChange)},
@@ -49,18 +52,37 @@ func cacheCalls() []hardship.Call {
 	return calls
 }
 
+// kind is a kind of cache.
+type kind struct{ oneShot, limited bool }
+
 // scene is a tree on a stage.
 type scene struct {
 	*hardship.Stage
+	kind
 
-	oneShot bool
-	writes  atomic.Int32
+	writes atomic.Int32
 }
 
-func newScene(s *hardship.Stage, oneShot bool) *scene {
-	_, err := s.Theirs.Create(context.Background(), s.Path+"/a", nil, framework.CreatingParentsIfNeeded())
-	require.NoError(s.T, err)
-	return &scene{Stage: s, oneShot: oneShot}
+func newScene(s *hardship.Stage, k kind) *scene {
+	paths := []string{"/a"}
+	if k.limited { // and some that the cache leaves out
+		paths = []string{"/a", "/a/x", "/b", "/b/x"}
+	}
+	for _, path := range paths {
+		_, err := s.Theirs.Create(context.Background(), s.Path+path, nil, framework.CreatingParentsIfNeeded())
+		require.NoError(s.T, err)
+	}
+	return &scene{Stage: s, kind: k}
+}
+
+// newCache returns a cache of this kind and how many znodes it finds.
+func (s *scene) newCache() (c *cache.CuratorCache, znodes int, err error) {
+	if !s.limited {
+		c, err = cache.NewCuratorCache(s.Ours, s.Path)
+		return c, 2, err
+	}
+	c, err = cache.NewCuratorCache(s.Ours, s.Path, cache.WithChildrenOnly(), cache.WithSelector(skips))
+	return c, 1, err
 }
 
 // refuseWatches has the server refuse persistent watches until the returned function runs.
@@ -81,7 +103,7 @@ func (s *scene) refuseWatches() (allow func()) {
 // cache must become equal to the tree; it is closed then.
 func (s *scene) following() *cache.CuratorCache {
 	allow := s.refuseWatches()
-	c, err := cache.NewCuratorCache(s.Ours, s.Path)
+	c, _, err := s.newCache()
 	require.NoError(s.T, err)
 	require.NoError(s.T, c.Start())
 	require.NoError(s.T, c.Fresh(context.Background()))
@@ -138,7 +160,7 @@ func (s *scene) fill() func(context.Context) error {
 	allow := s.refuseWatches()
 	s.End = func(error) { allow() }
 	return func(ctx context.Context) error {
-		c, err := cache.NewCuratorCache(s.Ours, s.Path)
+		c, znodes, err := s.newCache()
 		if err != nil {
 			return err
 		}
@@ -146,8 +168,8 @@ func (s *scene) fill() func(context.Context) error {
 		if err == nil {
 			err = c.Fresh(ctx)
 		}
-		if size := c.Size(); err == nil && size != 2 && !s.Refused {
-			err = fmt.Errorf("%d znodes in the picture, expected 2", size)
+		if size := c.Size(); err == nil && size != znodes && !s.Refused {
+			err = fmt.Errorf("%d znodes in the picture, expected %d", size, znodes)
 		}
 		return errors.Join(err, c.Close())
 	}

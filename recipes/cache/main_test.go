@@ -147,10 +147,11 @@ func remove(tb testing.TB, client *framework.Framework, path string) {
 // or when it is known what has come.
 type record struct {
 	events chan cache.Event
+	shown  map[string]string // that replay has made of them
 }
 
 func listenTo(c *cache.CuratorCache, opts ...cache.ListenOption) *record {
-	r := &record{make(chan cache.Event, 1<<16)}
+	r := &record{make(chan cache.Event, 1<<16), map[string]string{}}
 	c.Listen(func(e cache.Event) { r.events <- e }, opts...)
 	return r
 }

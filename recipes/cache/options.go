@@ -10,17 +10,70 @@ import (
 type Option func(*config) error
 
 type config struct {
-	single     bool
+	limits     limits
+	depthBy    string // the option that set the depth
 	compressed bool
 	inflated   int // bytes
 	keep       bool
 	storage    CuratorCacheStorage
 }
 
+// validate checks the options together.
+func (c *config) validate() error {
+	if c.limits.depth == 0 && c.limits.selector.isSet() {
+		return fmt.Errorf("%w: WithSelector beside %s, expected a depth of 1 or more: the selector would never be asked",
+			framework.ErrInvalidOption, c.depthBy)
+	}
+	return nil
+}
+
+// limitDepth sets the depth for one of the options that do.
+func (c *config) limitDepth(option string, depth int) error {
+	if c.depthBy != "" && c.depthBy != option {
+		return fmt.Errorf("%w: %s beside %s, expected one of them: each sets how deep the cache goes",
+			framework.ErrInvalidOption, option, c.depthBy)
+	}
+	c.depthBy, c.limits.depth = option, depth
+	return nil
+}
+
 // SingleNodeCache keeps the znode itself and nothing below it. It is Curator's
 // SINGLE_NODE_CACHE.
 func SingleNodeCache() Option {
-	return func(c *config) error { c.single = true; return nil }
+	return func(c *config) error { return c.limitDepth("SingleNodeCache", 0) }
+}
+
+// WithMaxDepth keeps the znode and at most n levels below it: with 1 its children, with 2
+// their children too. What is deeper is not read. With 0 it is [SingleNodeCache]. It is
+// TreeCache's setMaxDepth of Curator. Default: all levels.
+func WithMaxDepth(n int) Option {
+	return func(c *config) error {
+		if n < 0 {
+			return fmt.Errorf("%w: WithMaxDepth(%d), expected 0 or more levels", framework.ErrInvalidOption, n)
+		}
+		return c.limitDepth(fmt.Sprintf("WithMaxDepth(%d)", n), n)
+	}
+}
+
+// WithChildrenOnly keeps the children of the znode, without the znode itself and without what is
+// below them. Neither is read. It is Curator's PathChildrenCache.
+func WithChildrenOnly() Option {
+	return func(c *config) error {
+		c.limits.childrenOnly = true
+		return c.limitDepth("WithChildrenOnly", 1)
+	}
+}
+
+// WithSelector keeps only what the selector selects. Nothing else is read. It is TreeCache's
+// setSelector of Curator. Default: all znodes.
+func WithSelector(selector TreeCacheSelector) Option {
+	return func(c *config) error {
+		if !selector.isSet() {
+			return fmt.Errorf("%w: WithSelector without TraverseChildren and AcceptChild, expected one function or both", framework.ErrInvalidOption)
+		}
+		c.limits.selector = selector
+		return nil
+	}
 }
 
 // CompressedData decompresses data as [framework.Decompressed] does. A znode whose data cannot

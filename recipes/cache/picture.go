@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"iter"
 	"log/slog"
 	"runtime/debug"
 	"sync"
@@ -48,6 +49,24 @@ func newPicture(path string, log *slog.Logger, storage CuratorCacheStorage, tele
 
 // has reports whether the picture has a path.
 func (p *picture) has(path string) bool { return p.known.record(path) != nil }
+
+// children iterates over the children of a folder, as cut returns it.
+func (p *picture) children(parent string) iter.Seq2[string, *ChildData] {
+	return func(yield func(string, *ChildData) bool) {
+		for _, r := range p.known.children(parent) {
+			name := string(r.name())
+			var data *ChildData
+			if path := parent + name; p.isCallers() {
+				data, _ = p.storage.Get(path)
+			} else {
+				data = p.known.childData(path, r)
+			}
+			if data != nil && !yield(name, data) {
+				return
+			}
+		}
+	}
+}
 
 // shows reports whether the picture has the state that a Stat of the same history describes. A
 // version would not do: a znode that was deleted and created again has the same one.

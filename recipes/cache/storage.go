@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -210,6 +211,19 @@ func (s *standardStorage) names(parent string) []string {
 		names = append(names, string(r.name()))
 	}
 	return names
+}
+
+// children returns the records of the children of a folder. The root of the tree is stored as a
+// child of itself, without a name.
+func (s *standardStorage) children(parent string) []record {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	f := s.folders[parent]
+	if f == nil {
+		return nil
+	}
+	records := f.appendRecords(make([]record, 0, f.used))
+	return slices.DeleteFunc(records, func(r record) bool { return len(r.name()) == 0 })
 }
 
 // isParent reports whether a path has children.

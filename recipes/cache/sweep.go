@@ -14,6 +14,16 @@ import (
 // If the servers may have begun again, the sweep reads data instead of comparing Stats: see
 // [framework.Framework.History].
 
+// prune removes what the limits leave out from a storage that another cache has filled.
+func (e *engine) prune() {
+	w := walk{ofPicture: true, parents: e.picture.known.parents()}
+	for path, found := w.next(e.picture.known); found; path, found = w.next(e.picture.known) {
+		if !e.limits.keeps(path) {
+			e.picture.remove(path)
+		}
+	}
+}
+
 // walk is paths to be visited when the window has room for them. It counts as a task until its
 // end.
 type walk struct {
@@ -81,7 +91,7 @@ func (e *engine) explore() {
 			e.walks = slices.Delete(e.walks, last, last+1)
 			continue
 		}
-		if e.needsVisit(path, w) && e.mayRead(path) {
+		if e.needsVisit(path, w) && (w.ofPicture || e.limits.keepsChild(path)) && e.mayRead(path) {
 			e.visit(path, w.task)
 			return
 		}
@@ -116,7 +126,10 @@ func (e *engine) needsVisit(path string, w *walk) bool {
 // visit adds the work of a walk for a path.
 func (e *engine) visit(path string, t task) {
 	t.work = readData
-	if e.picture.has(path) && e.next == e.history {
+	switch {
+	case e.isListedOnly(path):
+		t.work = compare | list
+	case e.picture.has(path) && e.next == e.history:
 		t.work = compare
 	}
 	// A list in the same batch saves the round trip after the Stat has shown children.
@@ -132,9 +145,6 @@ func (e *engine) visitChildren(v *visit, stat *framework.Stat) {
 		e.begin(walk{task: v.then(0), parent: asParent(v.n.path), names: v.names})
 		return
 	}
-	if e.single {
-		return
-	}
 	if e.oversized.hasList(v.n.path) {
 		if !e.oversized.isList(v.n.path, stat.NumChildren) {
 			e.picture.unlisted.Store(e.oversized.lists())
@@ -143,7 +153,8 @@ func (e *engine) visitChildren(v *visit, stat *framework.Stat) {
 		return
 	}
 	// Outside of a sweep each new child has an event of its own, unless watches are one-shot.
-	if e.oneShot && v.n.armed.children() == nil || e.progress.isOfSweep(v.task) && stat.NumChildren > 0 {
+	wanted := e.oneShot && v.n.armed.children() == nil || e.progress.isOfSweep(v.task) && stat.NumChildren > 0
+	if wanted && e.limits.lists(v.n.path) {
 		e.add(v.n, v.then(list))
 	}
 }

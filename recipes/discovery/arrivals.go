@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
 )
 
@@ -13,8 +12,7 @@ import (
 // each instance until the cache has read it, and nothing longer. As the storage, it has all that
 // the picture has when Fresh returns, unlike a listener.
 type arrivals struct {
-	parent string // of the instances
-	wake   func() // must not block
+	wake func() // must not block
 
 	mu      sync.Mutex
 	pending map[string]arrival // by path
@@ -42,9 +40,6 @@ func (a *arrivals) Remove(path string) *cache.ChildData {
 }
 
 func (a *arrivals) add(path string, state arrival) {
-	if parent, _ := framework.SplitPath(path); parent != a.parent {
-		return // the service itself, or what is below an instance
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pending[path] = state

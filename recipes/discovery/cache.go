@@ -65,8 +65,8 @@ func (d *ServiceDiscovery[T]) NewCache(name string, filters ...func(*ServiceInst
 		work: listen.New[struct{}](listen.Latest(), onPanic), gaps: listen.New[struct{}](listen.Latest(), onPanic),
 		changes: listen.New[entries[T]](listen.Latest(), onPanic),
 	}
-	c.arrivals = arrivals{parent: path, wake: func() { c.work.Notify(struct{}{}) }, pending: map[string]arrival{}}
-	picture, err := cache.NewCuratorCache(d.client, path, cache.WithStorage(&c.arrivals))
+	c.arrivals = arrivals{wake: func() { c.work.Notify(struct{}{}) }, pending: map[string]arrival{}}
+	picture, err := cache.NewCuratorCache(d.client, path, cache.WithChildrenOnly(), cache.WithStorage(&c.arrivals))
 	if err != nil {
 		return nil, fmt.Errorf("discovery: service %q: %w", name, err)
 	}

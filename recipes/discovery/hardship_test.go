@@ -261,9 +261,9 @@ func hardshipCalls() []hardship.Call {
 				return found, err
 			}),
 		},
-		{Name: "Start and Wait of a cache", Of: []string{"ServiceCache.Start", "ServiceCache.Wait"}, Requests: 5, Prepare: following(openCache)},
+		{Name: "Start and Wait of a cache", Of: []string{"ServiceCache.Start", "ServiceCache.Wait"}, Requests: 4, Prepare: following(openCache)},
 		{Name: "Close of a cache", Of: []string{"ServiceCache.Close"}, Requests: 1, Prepare: unfollowing(openCache)},
-		{Name: "Start of a provider", Of: []string{"ServiceProvider.Start"}, Requests: 5, Prepare: following(openProvider)},
+		{Name: "Start of a provider", Of: []string{"ServiceProvider.Start"}, Requests: 4, Prepare: following(openProvider)},
 		{Name: "Close of a provider", Of: []string{"ServiceProvider.Close"}, Requests: 1, Prepare: unfollowing(openProvider)},
 	}
 }

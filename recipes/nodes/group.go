@@ -47,7 +47,7 @@ func NewGroupMember(client *framework.Framework, path, id string, data []byte, o
 	if node.cfg.protected || node.cfg.ttl != 0 {
 		return nil, fmt.Errorf("nodes: group %s: WithProtection or WithTTL, expected no such option: a member is named after its id", path)
 	}
-	view, err := cache.NewCuratorCache(client, path)
+	view, err := cache.NewCuratorCache(client, path, cache.WithChildrenOnly())
 	if err != nil {
 		return nil, fmt.Errorf("nodes: group: %w", err)
 	}
@@ -104,17 +104,11 @@ func (g *GroupMember) Members() map[string][]byte {
 
 // others yields the members in the picture of the cache.
 func (g *GroupMember) others(yield func(string, []byte) bool) {
-	for path, node := range g.cache.Stream() {
-		if id, ok := g.member(path); ok && !yield(id, node.Data) {
+	for id, node := range g.cache.Children(g.cache.Path()) {
+		if !yield(id, node.Data) {
 			return
 		}
 	}
-}
-
-// member returns the id in the path of a member. Other znodes are none.
-func (g *GroupMember) member(path string) (id string, ok bool) {
-	parent, id := framework.SplitPath(path)
-	return id, parent == g.cache.Path() && path != g.cache.Path()
 }
 
 // WaitFor blocks until accept returns true for the members, which it is asked
@@ -141,8 +135,8 @@ type MemberChange struct {
 // the others, as the server has it.
 func (g *GroupMember) OnChange(fn func(MemberChange)) *listen.Registration {
 	return g.cache.Listen(func(e cache.Event) {
-		switch id, ok := g.member(e.Path); {
-		case !ok:
+		_, id := framework.SplitPath(e.Path)
+		switch {
 		case e.Type == cache.NodeDeleted:
 			fn(MemberChange{Member: Member{ID: id, Data: e.Old.Data}, Left: true})
 		case e.Type == cache.NodeCreated, e.Type == cache.NodeChanged && !bytes.Equal(e.Old.Data, e.New.Data):

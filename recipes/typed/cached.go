@@ -37,7 +37,9 @@ func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
 }
 
 // Cached iterates over the znodes of the folder in the picture of a cache, in no particular
-// order. It takes the picture when the loop begins. The error is [ErrCodec] for a
+// order. It takes the children of a znode from the picture when the loop comes to them, and looks
+// at no others, however large the picture is. A znode whose name a parameter stands for must be in
+// the picture, or what is below it is left out. The error is [ErrCodec] for a
 // znode whose data the codec does not understand; the loop may go on. When the cache is closed
 // and its picture empty, the only error is [cache.ErrClosed]. Cached sends nothing.
 func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], error] {
@@ -50,21 +52,39 @@ func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], erro
 			yield(nil, fmt.Errorf("typed: the cache of %s: %w", c.Path(), err))
 			return
 		}
-		for path, data := range c.Stream() {
-			parameters, ok := f.parameters(path)
-			if !ok {
-				continue // a folder above the znodes, or something below them
-			}
-			node := &CachedNode[T]{Path: path, Parameters: parameters, Stat: data.Stat}
+		root := framework.PathNames(c.Path())
+		if !f.fits(root) {
+			return
+		}
+		f.walk(c, c.Path(), len(root), func(data *cache.ChildData) bool {
+			parameters, _ := f.parameters(data.Path)
+			node := &CachedNode[T]{Path: data.Path, Parameters: parameters, Stat: data.Stat}
 			var err error
 			if node.Value, err = f.codec.Decode(data.Data); err != nil {
-				err = fmt.Errorf("typed: %s: %w: %w", path, ErrCodec, err)
+				err = fmt.Errorf("typed: %s: %w: %w", data.Path, ErrCodec, err)
 			}
-			if !yield(node, err) {
-				return
-			}
+			return yield(node, err)
+		})
+	}
+}
+
+// walk calls yield for the znodes of the folder at a path and below it, and reports whether all
+// calls returned true. The path fits as many names of the form.
+func (f *Folder[T]) walk(c *cache.CuratorCache, path string, names int, yield func(*cache.ChildData) bool) bool {
+	if names == len(f.form) { // the path of the cache
+		data, found := c.Get(path)
+		return !found || yield(data)
+	}
+	if name := f.form[names]; !isParameter(name) {
+		return f.walk(c, framework.JoinPath(path, name), names+1, yield)
+	}
+	isLast := names+1 == len(f.form)
+	for _, child := range c.Children(path) {
+		if isLast && !yield(child) || !isLast && !f.walk(c, child.Path, names+1, yield) {
+			return false
 		}
 	}
+	return true
 }
 
 // CachedNode is a znode of a [Folder] in the picture of a cache.
@@ -78,16 +98,23 @@ type CachedNode[T any] struct {
 // parameters returns the values of the parameters in a path of the form.
 func (f *Folder[T]) parameters(path string) (values []string, ok bool) {
 	names := framework.PathNames(path)
-	if len(names) != len(f.form) {
+	if len(names) != len(f.form) || !f.fits(names) {
 		return nil, false
 	}
 	for i, name := range names {
-		switch {
-		case isParameter(f.form[i]):
+		if isParameter(f.form[i]) {
 			values = append(values, name)
-		case name != f.form[i]:
-			return nil, false
 		}
 	}
 	return values, true
+}
+
+// fits reports whether a path with these names fits the form, or its beginning.
+func (f *Folder[T]) fits(names []string) bool {
+	for i, name := range names {
+		if i >= len(f.form) || !isParameter(f.form[i]) && name != f.form[i] {
+			return false
+		}
+	}
+	return true
 }

@@ -1,6 +1,9 @@
 package zkserver
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // freeze is what the clients of one session, or of all (id 0), see of the tree until the freeze is lifted.
 type freeze struct {
@@ -85,6 +88,57 @@ func (s *Server) watchChildren(c *conn, path string) {
 	if f := s.frozen(c); f != nil {
 		s.watchLate(c, lateWatch{path: path, zxid: f.tree.zxid, children: true})
 	}
+}
+
+// watchStaying sets a watch that stays. For a client whose reads are frozen, the changes since the freeze come after
+// the watch, so their events wait for the thaw.
+func (s *Server) watchStaying(c *conn, path string, mode watchMode) {
+	isNew := !s.watches.data.has(path, c, mode)
+	s.watches.addPersistent(path, c, mode)
+	f := s.frozen(c)
+	if f == nil || !isNew {
+		return
+	}
+	if mode == watchPersistent {
+		before, now := f.tree.lookup(path), s.tree.lookup(path)
+		s.notifyChange(c, path, before, now)
+		if before != nil && now != nil && before.czxid == now.czxid && before.pzxid != now.pzxid {
+			s.notify(c, event{kind: eventChildrenChanged, path: path, acl: now.acl})
+		}
+		return
+	}
+	for _, path := range f.tree.pathsBelow(path, s.tree) {
+		s.notifyChange(c, path, f.tree.lookup(path), s.tree.lookup(path))
+	}
+}
+
+// notifyChange sends the events by which a node, or nil for none, has become another one.
+func (s *Server) notifyChange(c *conn, path string, before, now *node) {
+	isOther := before == nil || now == nil || before.czxid != now.czxid
+	if before != nil && isOther {
+		s.notify(c, event{kind: eventDeleted, path: path, acl: before.acl})
+	}
+	switch {
+	case now == nil:
+	case isOther:
+		s.notify(c, event{kind: eventCreated, path: path, acl: now.acl})
+	case before.mzxid != now.mzxid:
+		s.notify(c, event{kind: eventDataChanged, path: path, acl: now.acl})
+	}
+}
+
+// pathsBelow returns a path and all below it that either tree has, parents first.
+func (t *tree) pathsBelow(root string, other *tree) []string {
+	var all []string
+	for _, nodes := range []map[string]*node{t.nodes, other.nodes} {
+		for path := range nodes {
+			if path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/") {
+				all = append(all, path)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (s *Server) watchLate(c *conn, w lateWatch) {

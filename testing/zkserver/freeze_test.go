@@ -112,3 +112,30 @@ func TestFreezeCopiesDeeply(t *testing.T) {
 	thawed := c.must(t, 22, multiOf(4, body{}.str("/e").flag(false), 8, body{}.str("/").flag(false)))
 	require.Contains(t, results(&stage{}, &thawed.fields), `data "one"`)
 }
+
+// A watch that stays, set on frozen data, reports what has happened since the freeze when that is over.
+func TestFrozenPersistentWatchesComeLate(t *testing.T) {
+	srv := start(t)
+	frozen, writer := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
+	for _, p := range []string{"/tree", "/tree/data", "/tree/gone", "/tree/again", "/tree/same", "/treeless", "/node"} {
+		writer.must(t, 1, createBody(p, "", 0))
+	}
+	thaw := srv.FreezeReads(frozen.session)
+	writer.must(t, 5, body{}.str("/tree/data").str("x").int(-1))
+	writer.must(t, 2, body{}.str("/tree/gone").int(-1))
+	writer.must(t, 2, body{}.str("/tree/again").int(-1))
+	writer.must(t, 1, createBody("/tree/again", "", 0))
+	writer.must(t, 1, createBody("/tree/new", "", 0))
+	writer.must(t, 5, body{}.str("/treeless").str("x").int(-1))
+	writer.must(t, 1, createBody("/node/child", "", 0))
+	frozen.must(t, 106, body{}.str("/tree").int(1))
+	frozen.must(t, 106, body{}.str("/tree").int(1))
+	frozen.must(t, 106, body{}.str("/node").int(0))
+	writer.must(t, 5, body{}.str("/tree/data").str("y").int(-1))
+
+	require.Empty(t, frozen.events(t))
+	thaw()
+	require.ElementsMatch(t, []rawEvent{
+		{2, "/tree/again"}, {1, "/tree/again"}, {3, "/tree/data"}, {3, "/tree/data"}, {2, "/tree/gone"}, {1, "/tree/new"}, {4, "/node"},
+	}, frozen.events(t))
+}

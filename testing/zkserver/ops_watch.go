@@ -14,9 +14,9 @@ func (x *call) addWatch() code {
 	}
 	switch mode {
 	case addPersistent:
-		x.s.watches.addPersistent(path, x.c, watchPersistent)
+		x.s.watchStaying(x.c, path, watchPersistent)
 	case addRecursive:
-		x.s.watches.addPersistent(path, x.c, watchRecursive)
+		x.s.watchStaying(x.c, path, watchRecursive)
 	default:
 		return codeMarshalling
 	}
@@ -97,10 +97,10 @@ func (x *call) setWatches() code {
 		x.rewatch(path, eventChildrenChanged, func(n *node) bool { return n.pzxid > seen })
 	}
 	for _, path := range persistent {
-		x.s.watches.addPersistent(path, x.c, watchPersistent)
+		x.s.watchStaying(x.c, path, watchPersistent)
 	}
 	for _, path := range recursive {
-		x.s.watches.addPersistent(path, x.c, watchRecursive)
+		x.s.watchStaying(x.c, path, watchRecursive)
 	}
 	return codeOK
 }

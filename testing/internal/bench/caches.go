@@ -42,6 +42,9 @@ type cacheResult struct {
 	Cut0    cutResult `json:"cut_0,omitzero"`
 	Cut100  cutResult `json:"cut_100,omitzero"`
 	CutEach cutResult `json:"cut_each,omitzero"`
+
+	// Of a cache of folders: the znodes in them, which it does not keep.
+	Below belowResult `json:"below,omitzero"`
 }
 
 // changeResult is what came of changes that were told as they were made.
@@ -121,41 +124,56 @@ type caching struct {
 	at       servers
 	load     load
 	tree     *tree
+	kept     int // nodes of the tree that the follower keeps
 	way      *relay
 	writers  []*framework.Framework
 	follower treeFollower
 	result   *cacheResult
 }
 
-// runCaches runs a follower through all that is measured: the first fill, changes by one writer
-// and by several, and cuts during which nothing changes, a little, and everything. A follower
-// that fills only is given back after that.
-func runCaches(
-	ctx context.Context, at servers, l load, fillOnly bool, follow func(connect, root, warm string) (treeFollower, error),
-) (r result, err error) {
-	t, err := plant(ctx, at, l.Nodes)
+// followFunc connects a follower of the tree at root. Warm is a smaller one.
+type followFunc func(connect, root, warm string) (treeFollower, error)
+
+// newCaching plants a tree and connects writers and a follower of all of it. The caller closes what
+// is open also after an error.
+func newCaching(
+	ctx context.Context, at servers, l load, perFolder int, into *cacheResult, follow followFunc,
+) (c *caching, open closers, err error) {
+	t, err := plant(ctx, at, l.Nodes, perFolder)
 	if err != nil {
-		return result{}, err
+		return nil, nil, err
 	}
-	c := &caching{at: at, load: l, tree: t, result: &r.Cache}
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
+	c = &caching{at: at, load: l, tree: t, kept: len(t.paths), result: into}
 	if c.way, err = newRelay(ctx, at.ensemble.Server(0).Addr()); err != nil {
-		return result{}, err
+		return nil, nil, err
 	}
 	open = append(open, c.way.close)
 	for range manyWriters {
 		w, err := connectQuietly(ctx, at.zookeeper)
 		if err != nil {
-			return result{}, err
+			return nil, open, err
 		}
 		open, c.writers = append(open, w.Close), append(c.writers, w)
 	}
 	// All go the way that can be cut, as it takes time too.
 	if c.follower, err = follow(c.way.addr(), t.root, t.warm); err != nil {
+		return nil, open, err
+	}
+	return c, append(open, func() error { return c.follower.close() }), nil
+}
+
+// runCaches runs a follower through all that is measured: the first fill, changes by one writer
+// and by several, and cuts during which nothing changes, a little, and everything. A follower
+// that fills only is given back after that.
+func runCaches(
+	ctx context.Context, at servers, l load, fillOnly bool, follow followFunc,
+) (r result, err error) {
+	c, open, err := newCaching(ctx, at, l, nodesPerFolder, &r.Cache, follow)
+	defer func() { err = errors.Join(err, open.close()) }()
+	if err != nil {
 		return result{}, err
 	}
-	open = append(open, func() error { return c.follower.close() })
+	t := c.tree
 	if err := c.fill(ctx, &r); err != nil || fillOnly {
 		return r, err
 	}
@@ -190,8 +208,8 @@ func (c *caching) fill(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	if f.Nodes != len(c.tree.paths) {
-		return fmt.Errorf("%d nodes in the picture, expected %d", f.Nodes, len(c.tree.paths))
+	if f.Nodes != c.kept {
+		return fmt.Errorf("%d nodes in the picture, expected %d", f.Nodes, c.kept)
 	}
 	n := float64(f.Nodes)
 	r.All, r.Turns, r.Seconds = f.Nodes, f.Nodes, f.Seconds
@@ -330,30 +348,30 @@ type tree struct {
 }
 
 // plant creates the tree, and one to warm up with, unless they are there.
-func plant(ctx context.Context, at servers, nodes int) (_ *tree, err error) {
+func plant(ctx context.Context, at servers, nodes, perFolder int) (_ *tree, err error) {
 	client, err := connectQuietly(ctx, at.zookeeper)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	small, err := plantOne(ctx, client, fmt.Sprintf("/bench-warm-%d", nodes), max(nodes/10, 1))
+	small, err := plantOne(ctx, client, fmt.Sprintf("/bench-warm-%d-%d", nodes, perFolder), max(nodes/10, 1), perFolder)
 	if err != nil {
 		return nil, err
 	}
-	t, err := plantOne(ctx, client, fmt.Sprintf("/bench-tree-%d", nodes), nodes)
+	t, err := plantOne(ctx, client, fmt.Sprintf("/bench-tree-%d-%d", nodes, perFolder), nodes, perFolder)
 	if err == nil {
 		t.warm = small.root
 	}
 	return t, err
 }
 
-func plantOne(ctx context.Context, client *framework.Framework, root string, nodes int) (*tree, error) {
+func plantOne(ctx context.Context, client *framework.Framework, root string, nodes, perFolder int) (*tree, error) {
 	t := &tree{root: root, paths: []string{root}}
-	for i := 0; i < nodes; i += nodesPerFolder {
-		t.paths = append(t.paths, fmt.Sprintf("%s/folder-%03d", root, i/nodesPerFolder))
+	for i := 0; i < nodes; i += perFolder {
+		t.paths = append(t.paths, fmt.Sprintf("%s/folder-%03d", root, i/perFolder))
 	}
 	for i := range nodes {
-		t.leaves = append(t.leaves, fmt.Sprintf("%s/folder-%03d/node-%06d", root, i/nodesPerFolder, i))
+		t.leaves = append(t.leaves, fmt.Sprintf("%s/folder-%03d/node-%06d", root, i/perFolder, i))
 	}
 	t.paths = append(t.paths, t.leaves...)
 	stat, err := client.Exists(ctx, t.paths[len(t.paths)-1])

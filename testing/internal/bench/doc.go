@@ -45,6 +45,9 @@
 //	caches   the first fill, changes by one writer and by eight, and cuts of the connection
 //	         during which nothing changes, 100 znodes do, or all do
 //
+//	children  caches of the folders alone, a hundred znodes in each: the first fill, a cut during which
+//	          nothing changes, and a change of each znode that is not kept
+//
 // A fill lasts from the start of the cache until its listener knows that the picture is full;
 // raw-reads reads the same paths with the same window and keeps nothing. The lag of an event runs
 // from before the write to the listener. After a cut the time runs from the moment at which the way

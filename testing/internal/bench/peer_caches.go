@@ -55,13 +55,13 @@ type selfFollower struct {
 	ready bool
 }
 
-func newSelfFollower(ctx context.Context, connect, root string) (*selfFollower, error) {
+func newSelfFollower(ctx context.Context, connect, root string, opts ...cache.Option) (*selfFollower, error) {
 	client, err := connectQuietly(ctx, connect)
 	if err != nil {
 		return nil, err
 	}
 	f := &selfFollower{client: client, root: root, more: make(chan struct{})}
-	f.cache, err = cache.NewCuratorCache(client, root)
+	f.cache, err = cache.NewCuratorCache(client, root, opts...)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
@@ -207,7 +207,7 @@ const (
 )
 
 func (r *rawReader) fill(ctx context.Context) (f filled, err error) {
-	t, err := plantOne(ctx, r.client, r.tree, r.nodes)
+	t, err := plantOne(ctx, r.client, r.tree, r.nodes, nodesPerFolder)
 	if err != nil {
 		return filled{}, err
 	}

@@ -45,7 +45,8 @@ const (
 	electionKilled = "election-killed"
 	electorate     = "electorate"
 
-	caches = "caches"
+	caches   = "caches"
+	children = "children"
 
 	counter       = "counter"
 	doubleBarrier = "double-barrier"
@@ -88,6 +89,8 @@ var peers = []peer{
 	{"curator-cache", zookeeper, []string{caches}, runJavaCache, javaMissing},
 	{"kazoo-cache", zookeeper, []string{caches}, runPythonCache, pythonMissing},
 	{"raw-reads", zookeeper, []string{caches}, runRawReads, nil},
+	{"self-children", zookeeper, []string{children}, runSelfChildren, nil},
+	{"curator-children", zookeeper, []string{children}, runJavaChildren, javaMissing},
 	{"etcd-election", etcd, []string{election, electionKilled}, runEtcdElection, etcdMissing},
 	{"self-values", zookeeper, valueKinds, runValues, nil},
 	{"curator-values", zookeeper, valueKinds, runJavaValues, javaMissing},

@@ -6,13 +6,15 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
-// relay is a way to a server that can be cut. It copies bytes and does not look at them.
+// relay is a way to a server that can be cut. It copies bytes, counts them and does not look at them.
 type relay struct {
-	server   string
-	listener net.Listener
-	ended    sync.WaitGroup
+	there, back atomic.Int64 // bytes to the server and to the client
+	server      string
+	listener    net.Listener
+	ended       sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool              // to connections
@@ -49,9 +51,12 @@ func (r *relay) carry(client net.Conn) {
 		return
 	}
 	var ways sync.WaitGroup
-	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
+	for _, way := range []struct {
+		from, to net.Conn
+		carried  *atomic.Int64
+	}{{client, server, &r.there}, {server, client, &r.back}} {
 		ways.Go(func() {
-			_, _ = io.Copy(to, from) // that it ends is all that matters
+			_, _ = io.Copy(counting{way.to, way.carried}, way.from) // that it ends is all that matters
 			closeAll(client, server)
 		})
 	}
@@ -60,6 +65,18 @@ func (r *relay) carry(client net.Conn) {
 	defer r.mu.Unlock()
 	delete(r.conns, client)
 	delete(r.conns, server)
+}
+
+// counting counts what is written.
+type counting struct {
+	io.Writer
+	carried *atomic.Int64
+}
+
+func (c counting) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.carried.Add(int64(n))
+	return n, err
 }
 
 // enter notes the connections, unless the way is cut.

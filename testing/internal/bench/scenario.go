@@ -60,6 +60,7 @@ var scenarios = append([]scenario{
 	{electionKilled, load{Clients: 8, Goroutines: 1, Change: byDying}, changeMetrics[:2]}, // waiting for candidates to come back takes requests, too
 	{electorate, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, handMedian, changeRequests, woken}},
 	{caches, load{Clients: 1, Goroutines: 1}, cacheMetrics},
+	{children, load{Clients: 1, Goroutines: 1}, childrenMetrics},
 	{counter, load{Clients: 8, Goroutines: 1, Leases: 8}, []metric{turnsPerSecond, turnMedian, requests, clientCPU}},
 	{counter, load{Clients: 1, Goroutines: 64, Leases: 64}, []metric{turnsPerSecond, turnMedian, requests, clientCPU}},
 	{doubleBarrier, load{Clients: 10, Goroutines: 10}, roundMetrics},
@@ -94,7 +95,7 @@ func selectScenarios(kinds string, duration time.Duration, nodes int) ([]scenari
 	for _, s := range scenarios {
 		if kinds == "" || slices.Contains(strings.Split(kinds, ","), s.kind) {
 			s.load.Duration, s.load.Kind = duration, s.kind
-			if s.kind == caches {
+			if s.kind == caches || s.kind == children {
 				s.load.Nodes = nodes
 			}
 			chosen = append(chosen, s)

@@ -38,7 +38,8 @@
 //
 // Each side reads what the other writes: compressed data, nodes with a time to live,
 // containers, access control lists, transactions, namespaces and chroots. Each side finds
-// the protected nodes that the other has created.
+// the protected nodes that the other has created. A CuratorCache with limits keeps the znodes
+// that Curator's TreeCache and PathChildrenCache keep.
 //
 // kazoo's Lock and Semaphore contend with locks of ours that are made for them, a thousand
 // holds of each. Every other difference of kazoo has its own test. All of kazoo's recipes

@@ -43,7 +43,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * downgrade NAME FOLDER TURNS        NAME of a read-write
  * </pre>
  *
- * What has nothing to do with locks is in {@link Data}, {@link Values} and {@link Services}.
+ * What has nothing to do with locks is in {@link Data}, {@link Values}, {@link Services} and {@link Caches}.
  */
 final class Actor {
     /** What does not wait for the commands before it. */

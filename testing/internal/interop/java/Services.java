@@ -105,7 +105,7 @@ final class Services {
                 }
                 return List.of();
             default:
-                throw new IllegalArgumentException("no command " + command);
+                return Caches.obey(client, command, args);
         }
     }
 
