@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,22 +40,24 @@ func wrongPictures(r *roundReport, spec lockSpec) (found []violation) {
 			switch e.Kind {
 			case pictured:
 				p, err := decode[treePicture](e)
-				add(noneStale, append(err, texts(p.wrong(r.log.trees))...))
+				add(noneStale, append(err, texts(p.wrongIn(r, e.At))...))
 			case told:
 				if streams[e.Owner] == nil {
-					streams[e.Owner] = newStream(r.log.trees)
+					streams[e.Owner] = newStream(r.eras)
 				}
 				sightings, err := decode[[]sighting](e)
 				add(noneReordered, err)
 				for _, s := range sightings {
+					streams[e.Owner].enter(r.eraAt(cmp.Or(s.At, e.At)))
 					add(noneReordered, streams[e.Owner].tell(s))
 				}
 			case concluded:
 				p, err := decode[treePicture](e)
 				if streams[e.Owner] != nil {
-					p.Nodes = slices.Collect(maps.Values(streams[e.Owner].states))
+					streams[e.Owner].enter(r.eraAt(e.At))
+					p.Nodes = streams[e.Owner].conclude()
 				}
-				add(noneMissed, append(err, texts(p.wrong(r.log.trees))...))
+				add(noneMissed, append(err, texts(p.wrongIn(r, e.At))...))
 			default: // is not about a tree
 			}
 		}
@@ -78,6 +81,19 @@ func texts(all []mismatch) (texts []string) {
 		texts = append(texts, m.what)
 	}
 	return texts
+}
+
+// wrongIn is wrong by the log of the era of a moment. A picture that is newer than something from before a restore is
+// newer than the backup.
+func (p *treePicture) wrongIn(r *roundReport, at int64) []mismatch {
+	i, since := r.eraAt(at), p.Since
+	defer func() { p.Since = since }()
+	for _, before := range r.eras[:i] {
+		if p.Since > r.eras[i].base && p.Since <= before.log.newest {
+			p.Since = r.eras[i].base
+		}
+	}
+	return p.wrong(r.eras[i].log.trees)
 }
 
 // wrong returns the paths that are not as they were at the servers at or after the transaction
@@ -111,14 +127,54 @@ func (s sighting) String() string {
 
 // stream is what one follower was told, replayed.
 type stream struct {
-	log      treeLog
+	eras     []era
+	era      int
+	log      treeLog // of the era
 	states   map[string]sighting
-	places   map[string]int // of the last state of each path in its log
-	troubled bool           // the next state may be the last one again
+	places   map[string]int  // of the last state of each path in its log
+	undone   map[string]bool // paths whose last state a restore has undone, so that the next may be of the backup
+	troubled bool            // the next state may be the last one again
 }
 
-func newStream(log treeLog) *stream {
-	return &stream{log: log, states: make(map[string]sighting), places: make(map[string]int)}
+func newStream(eras []era) *stream {
+	return &stream{eras: eras, log: eras[0].log.trees, states: make(map[string]sighting), places: make(map[string]int), undone: make(map[string]bool)}
+}
+
+// enter goes on in an era. A restore takes each path back to its state in the backup. The follower is told of that,
+// unless it has been told of that state last.
+func (s *stream) enter(era int) {
+	for s.era < era {
+		s.era++
+		s.log = s.eras[s.era].log.trees
+		for path := range s.places {
+			at := s.log[path].at(s.eras[s.era].base)
+			state, there := s.states[path]
+			s.places[path], s.undone[path] = at, !s.log[path].is(at, state, there)
+		}
+	}
+}
+
+// replaces reports whether the last state that was told is the one that news replaces, by its transaction. A call that went
+// on over a restore may have written the data of an undone state again, which caches tell no listener.
+func (s *stream) replaces(path string, old int64) bool {
+	before := s.states[path]
+	again := func(c treeChange) bool { return c.zxid == old && !c.deleted && c.data == before.Data }
+	return before.Mzxid == old || s.undone[path] && slices.ContainsFunc(s.log[path], again)
+}
+
+// conclude returns the states in the end. An undone state whose data was written again is the later one.
+func (s *stream) conclude() (states []sighting) {
+	for path, state := range s.states {
+		if s.undone[path] {
+			for i, c := range s.log[path][max(s.places[path], 0):] {
+				if !c.deleted && c.data == state.Data {
+					state.Mzxid, state.Czxid = c.zxid, s.log[path].creation(max(s.places[path], 0)+i)
+				}
+			}
+		}
+		states = append(states, state)
+	}
+	return states
 }
 
 // tell replays a sighting, and says what is wrong with it: it does not fit to what was told
@@ -137,7 +193,7 @@ func (s *stream) tell(news sighting) (wrong []string) {
 			say("and has it as %v", before)
 		}
 	case sawChanged, sawDeleted:
-		if !there || before.Mzxid != news.Old {
+		if !there || !s.replaces(news.Path, news.Old) {
 			say("which was %#x, and has it as %v", news.Old, before)
 		}
 	case sawState:
@@ -158,6 +214,7 @@ func (s *stream) tell(news sighting) (wrong []string) {
 		say("%s", what)
 	} else {
 		s.places[news.Path] = place
+		delete(s.undone, news.Path)
 	}
 	return wrong
 }
@@ -167,8 +224,13 @@ func (s *stream) tell(news sighting) (wrong []string) {
 func (s *stream) next(news sighting, there bool) (place int, wrong string) {
 	log := s.log[news.Path]
 	last, told := s.places[news.Path]
-	if !told {
+	switch {
+	case !told:
 		last = -1
+	case s.undone[news.Path] && news.Mzxid == 0 && log.absent(last):
+		return last, ""
+	case s.undone[news.Path]:
+		last-- // the state in the backup is news
 	}
 	if news.Mzxid == 0 {
 		switch {

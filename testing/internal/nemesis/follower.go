@@ -31,6 +31,7 @@ type sighting struct {
 	Mzxid int64        `json:"mzxid,omitempty"` // 0: there is no node
 	Old   int64        `json:"old,omitempty"`   // mzxid of the state that this one replaces, as far as the follower says
 	Data  string       `json:"data,omitempty"`
+	At    int64        `json:"at,omitempty"` // when it was told
 }
 
 // sightingKind is what a follower calls a sighting.
@@ -102,6 +103,7 @@ func newNews(id, root string, deep bool) *news {
 
 // tell is called by the follower.
 func (n *news) tell(s sighting) {
+	s.At = monotonic()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unsaved, n.newest = append(n.unsaved, s), max(n.newest, s.Mzxid)

@@ -58,7 +58,7 @@ type gardener struct {
 	leaves  *typed.Folder[leaf]
 	seen    int64 // the newest transaction of its own that it knows
 	written int
-	joined  bool
+	joined  int64 // the session in which it has marked that it changes the tree; 0 is none
 	started int
 	caches  []*followedCache
 	loop    *followedNode
@@ -140,13 +140,17 @@ func (g *gardener) turn(ctx context.Context) {
 	}
 }
 
-// join adds this worker to those that the last turn waits for.
+// join adds this worker to those that the last turn waits for. Restored servers may have forgotten it, and have ended
+// its session.
 func (g *gardener) join(ctx context.Context) error {
-	if g.joined {
+	session := g.session()
+	if session != 0 && g.joined == session {
 		return nil
 	}
 	err := g.mark(ctx, writersFolder)
-	g.joined = err == nil
+	if err == nil {
+		g.joined = session
+	}
 	return err
 }
 
