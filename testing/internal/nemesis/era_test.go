@@ -446,7 +446,8 @@ func TestPicturesAroundARestore(t *testing.T) {
 		"told of a deletion that is undone":             {[]sighting{created, sawAt(40, sawDeleted, 0, 0, 1), sawAt(75, sawCreated, 1, 2, 0), sawAt(80, sawChanged, 1, 6, 2)}, 6, "", ""},
 		"told the state of the backup again":            {[]sighting{created, sawAt(40, sawChanged, 1, 2, 1), sawAt(75, sawChanged, 1, 2, 2)}, 6, noneReordered, "older than what was told before, or the same"},
 		"told a state from before the backup":           {[]sighting{created, since, sawAt(75, sawChanged, 1, 1, 3)}, 6, noneReordered, "older than what was told before"},
-		"told an undone state after the restore":        {[]sighting{created, sawAt(75, sawChanged, 1, 3, 1)}, 6, noneReordered, "which it never was"},
+		"told what is undone late":                      {[]sighting{created, sawAt(75, sawChanged, 1, 3, 1), sawAt(80, sawChanged, 1, 6, 3)}, 6, "", ""},
+		"told an undone state after the backup's":       {[]sighting{created, since, sawAt(75, sawChanged, 1, 2, 3), sawAt(76, sawChanged, 1, 3, 2)}, 6, noneReordered, "which it never was"},
 		"told a state of the restored servers too soon": {[]sighting{created, sawAt(40, sawChanged, 1, 6, 1)}, 6, noneReordered, "which it never was"},
 		"not told what came after":                      {[]sighting{created, since}, 6, noneMissed, "tree/a as 0x3 of 0x1"},
 	} {
@@ -507,11 +508,16 @@ func TestFreshPicturesAroundARestore(t *testing.T) {
 		"after it, newer":               {75, 3, 6, ""},
 		"after it, older than its past": {75, 3, 1, "which is not its state at 0x2"},
 		"after it, older":               {75, 6, 2, "which is not its state at 0x6"},
+		"over it, undone":               {-75, 3, 3, ""},
+		"over it, of the backup":        {-75, 3, 2, ""},
+		"over it, older":                {-75, 3, 1, "which is not its state at 0x3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			picture := followed(t, pictured, "a", treePicture{Root: nodeA, Since: c.since, Nodes: []sighting{there(nodeA, 1, c.has)}})
-			picture.At = at(c.ms)
+			if picture.At = at(c.ms); c.ms < 0 { // it was called before
+				picture.Called, picture.At = at(45), at(-c.ms)
+			}
 			p := only(cacheSpec, nil, []event{picture})
 			p.tree("+"+nodeA, "="+nodeA, "="+nodeA)
 			p.restore(2, 30, 50)

@@ -131,7 +131,7 @@ func (n *news) writeDown(w *worker) {
 	n.unsaved = nil
 	n.mu.Unlock()
 	if len(unsaved) > 0 {
-		w.record(told, n.id, unsaved)
+		w.record(told, 0, n.id, unsaved)
 	}
 }
 
@@ -155,14 +155,14 @@ func (n *news) conclude(ctx context.Context, g *gardener, states []sighting) {
 			}
 		}
 		n.writeDown(g.worker)
-		g.record(concluded, n.id, treePicture{Root: n.root, Deep: n.deep, Since: g.seen})
+		g.record(concluded, 0, n.id, treePicture{Root: n.root, Deep: n.deep, Since: g.seen})
 		return
 	}
 }
 
-// record adds an event of a follower.
-func (w *worker) record(kind eventKind, follower string, value any) {
-	e := event{Kind: kind, Lock: w.spec.Name, Owner: follower}
+// record adds an event of a follower. A picture has the time of the call that made it fresh.
+func (w *worker) record(kind eventKind, called int64, follower string, value any) {
+	e := event{Kind: kind, Called: called, Lock: w.spec.Name, Owner: follower}
 	text, err := json.Marshal(value)
 	if err != nil {
 		e.Error = err.Error()
