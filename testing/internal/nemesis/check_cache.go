@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,22 +40,22 @@ func wrongPictures(r *roundReport, spec lockSpec) (found []violation) {
 			switch e.Kind {
 			case pictured:
 				p, err := decode[treePicture](e)
-				add(noneStale, append(err, texts(p.wrong(r.log.trees))...))
+				add(noneStale, append(err, texts(p.wrongIn(r, e.Called, e.At))...))
 			case told:
 				if streams[e.Owner] == nil {
-					streams[e.Owner] = newStream(r.log.trees)
+					streams[e.Owner] = newStream(r.eras)
 				}
 				sightings, err := decode[[]sighting](e)
 				add(noneReordered, err)
 				for _, s := range sightings {
-					add(noneReordered, streams[e.Owner].tell(s))
+					add(noneReordered, streams[e.Owner].tell(s, r.eraAt(cmp.Or(s.At, e.At))))
 				}
 			case concluded:
 				p, err := decode[treePicture](e)
 				if streams[e.Owner] != nil {
-					p.Nodes = slices.Collect(maps.Values(streams[e.Owner].states))
+					p.Nodes = streams[e.Owner].conclude(r.eraAt(e.At))
 				}
-				add(noneMissed, append(err, texts(p.wrong(r.log.trees))...))
+				add(noneMissed, append(err, texts(p.wrongIn(r, 0, e.At))...))
 			default: // is not about a tree
 			}
 		}
@@ -78,6 +79,30 @@ func texts(all []mismatch) (texts []string) {
 		texts = append(texts, m.what)
 	}
 	return texts
+}
+
+// wrongIn is wrong by the log of the era of a moment. A call that began in an earlier era has promised what was there
+// then: by the end of the call, a path has its state of then or a later one, and a restore may have come in between.
+func (p *treePicture) wrongIn(r *roundReport, called, at int64) (all []mismatch) {
+	first := r.eraAt(cmp.Or(called, at))
+	for i := first; i <= r.eraAt(at); i++ {
+		own := *p
+		for _, before := range r.eras[:i] {
+			// What is newer than something from before a restore is newer than the backup.
+			if own.Since > r.eras[i].base && own.Since <= before.log.newest {
+				own.Since = r.eras[i].base
+			}
+		}
+		wrong := own.wrong(r.eras[i].log.trees)
+		if i == first {
+			all = wrong
+			continue
+		}
+		all = slices.DeleteFunc(all, func(m mismatch) bool {
+			return !slices.ContainsFunc(wrong, func(other mismatch) bool { return other.path == m.path })
+		})
+	}
+	return all
 }
 
 // wrong returns the paths that are not as they were at the servers at or after the transaction
@@ -111,70 +136,145 @@ func (s sighting) String() string {
 
 // stream is what one follower was told, replayed.
 type stream struct {
-	log      treeLog
-	states   map[string]sighting
-	places   map[string]int // of the last state of each path in its log
-	troubled bool           // the next state may be the last one again
+	eras     []era
+	paths    map[string]*toldPath
+	troubled bool // the next state may be the last one again
 }
 
-func newStream(log treeLog) *stream {
-	return &stream{log: log, states: make(map[string]sighting), places: make(map[string]int)}
+// toldPath is what a follower was told of a path last.
+type toldPath struct {
+	state sighting
+	there bool
+	place int // of the state in the log of its era; -1 is before all
+	era   int
+	told  bool
+
+	// undone says that a restore has undone the state since. The place is the one of the state in the backup then.
+	undone bool
 }
 
-// tell replays a sighting, and says what is wrong with it: it does not fit to what was told
-// before, or the path had no such state after the last one.
-func (s *stream) tell(news sighting) (wrong []string) {
-	say := func(format string, args ...any) {
-		wrong = append(wrong, fmt.Sprintf("was told that %s is %s, %v, ", news.Path, news.Kind, news)+fmt.Sprintf(format, args...))
+func newStream(eras []era) *stream { return &stream{eras: eras, paths: make(map[string]*toldPath)} }
+
+// logOf is the log of a path in the era that it has reached.
+func (s *stream) logOf(path string) treePath { return s.eras[s.paths[path].era].log.trees[path] }
+
+// enter goes on with a path in the next era. A restore has taken it back to its state in the backup. The follower is
+// told of that, unless it has been told of that state last.
+func (s *stream) enter(path string) {
+	t := s.paths[path]
+	t.era++
+	if t.told {
+		log := s.logOf(path)
+		t.place = log.at(s.eras[t.era].base)
+		t.undone = !log.is(t.place, t.state, t.there)
 	}
-	before, there := s.states[news.Path]
-	switch news.Kind {
-	case sawTrouble:
+}
+
+// conclude returns the states in the end, in the last era. An undone state whose data was written again is the later one.
+func (s *stream) conclude(era int) (states []sighting) {
+	for path, t := range s.paths {
+		for t.era < era {
+			s.enter(path)
+		}
+		if !t.there {
+			continue
+		}
+		state, log := t.state, s.logOf(path)
+		for i := max(t.place, 0); t.undone && i < len(log); i++ {
+			if !log[i].deleted && log[i].data == t.state.Data {
+				state.Mzxid, state.Czxid = log[i].zxid, log.creation(i)
+			}
+		}
+		states = append(states, state)
+	}
+	return states
+}
+
+// tell replays a sighting of an era, or of an earlier one that the follower was told of late. It says what is wrong with
+// it: it does not fit to what was told before, or the path had no such state after the last one.
+func (s *stream) tell(news sighting, era int) (wrong []string) {
+	if news.Kind == sawTrouble {
 		s.troubled = true
 		return nil
-	case sawCreated:
-		if there {
-			say("and has it as %v", before)
-		}
-	case sawChanged, sawDeleted:
-		if !there || before.Mzxid != news.Old {
-			say("which was %#x, and has it as %v", news.Old, before)
-		}
-	case sawState:
-		_, told := s.places[news.Path]
-		again := told && s.troubled && before.Mzxid == news.Mzxid
+	}
+	t := s.paths[news.Path]
+	if t == nil {
+		t = &toldPath{place: -1}
+		s.paths[news.Path] = t
+	}
+	place, again, wrong := s.try(t, news)
+	for wrong != nil && t.era < era {
+		s.enter(news.Path)
+		place, again, wrong = s.try(t, news)
+	}
+	if news.Kind == sawState {
 		s.troubled = false
-		if again {
-			return nil
-		}
-	default:
-		say("which is no news")
 	}
-	s.states[news.Path] = news
-	if news.Mzxid == 0 {
-		delete(s.states, news.Path)
+	if again {
+		return nil
 	}
-	if place, what := s.next(news, there); what != "" {
-		say("%s", what)
-	} else {
-		s.places[news.Path] = place
+	t.state, t.there = news, news.Mzxid != 0
+	if place != nowhere {
+		t.place, t.told, t.undone = place, true, false
 	}
 	return wrong
 }
 
+// nowhere is no place in a log.
+const nowhere = -2
+
+// try says what is wrong with a sighting in the era that its path has reached, and which place it has. Or it is the last
+// state again, which a follower in trouble may be told.
+func (s *stream) try(t *toldPath, news sighting) (place int, again bool, wrong []string) {
+	say := func(format string, args ...any) {
+		wrong = append(wrong, fmt.Sprintf("was told that %s is %s, %v, ", news.Path, news.Kind, news)+fmt.Sprintf(format, args...))
+	}
+	switch news.Kind {
+	case sawCreated:
+		if t.there {
+			say("and has it as %v", t.state)
+		}
+	case sawChanged, sawDeleted:
+		if !t.there || !t.isBefore(news.Old, s.logOf(news.Path)) {
+			say("which was %#x, and has it as %v", news.Old, t.state)
+		}
+	case sawState:
+		if t.told && s.troubled && t.state.Mzxid == news.Mzxid {
+			return t.place, true, nil
+		}
+	default:
+		say("which is no news")
+	}
+	place, what := t.next(news, s.logOf(news.Path))
+	if what != "" {
+		say("%s", what)
+		place = nowhere
+	}
+	return place, false, wrong
+}
+
+// isBefore reports whether the last state that was told is the one of this transaction, which news replaces. A call that
+// went on over a restore may have written the data of an undone state again, which caches tell no listener.
+func (t *toldPath) isBefore(old int64, log treePath) bool {
+	again := func(c treeChange) bool { return c.zxid == old && !c.deleted && c.data == t.state.Data }
+	return t.state.Mzxid == old || t.undone && slices.ContainsFunc(log, again)
+}
+
 // next returns the place of a state in the log of its path. It must be behind the place of the
 // state before.
-func (s *stream) next(news sighting, there bool) (place int, wrong string) {
-	log := s.log[news.Path]
-	last, told := s.places[news.Path]
-	if !told {
-		last = -1
+func (t *toldPath) next(news sighting, log treePath) (place int, wrong string) {
+	last := t.place
+	switch {
+	case t.undone && news.Mzxid == 0 && log.absent(last):
+		return last, ""
+	case t.undone:
+		last-- // the state in the backup is news
 	}
 	if news.Mzxid == 0 {
 		switch {
-		case there:
+		case t.there:
 			place = log.gone(last + 1)
-		case !told:
+		case !t.told:
 			return -1, "" // there was no node yet, or no more
 		default:
 			return last, "and was told so before"

@@ -106,28 +106,45 @@ func outlivers(r *roundReport, spec lockSpec, folder string) (found []violation)
 		return nil
 	}
 	terms, clients := termsOf(r, spec, folder), r.clientsOfSessions()
-	for _, n := range r.log.all {
-		if path.Dir(n.path) != folder {
-			continue
-		}
-		ended := n.ended
-		if n.deleted == 0 {
-			ended = forever
-		}
-		within := func(t term) bool { return n.created >= t.from-1 && ended <= t.to+1 } // both are cut off
-		asked := false
-		for client, own := range terms {
-			if of, known := clients[n.session]; !known || of == client {
-				asked = asked || slices.ContainsFunc(own[n.path], within)
+	for i, e := range r.eras {
+		for _, n := range e.log.all {
+			if path.Dir(n.path) == folder && !r.isOver(i, n) && !inTerm(n, r.endIn(i, n), terms, clients) {
+				found = append(found, violation{promise: noGhost, round: r, what: fmt.Sprintf(
+					"%s: %s of session %#x, created by %#x, was there before its process had asked for it, or after its end",
+					spec.Name, n.path, n.session, n.czxid)})
 			}
-		}
-		if !asked {
-			found = append(found, violation{promise: noGhost, round: r, what: fmt.Sprintf(
-				"%s: %s of session %#x, created by %#x, was there before its process had asked for it, or after its end",
-				spec.Name, n.path, n.session, n.czxid)})
 		}
 	}
 	return found
+}
+
+// isOver reports whether the log of the era before has judged a node already: a backup had it, and it was gone when
+// clients could reach the restored servers, which have ended its session.
+func (r *roundReport) isOver(era int, n *lockNode) bool {
+	return era > 0 && n.czxid <= r.eras[era].base && n.deleted != 0 && n.ended <= r.wall(r.eras[era-1].until)+1
+}
+
+// endIn is when a node was gone by the log of an era. What was never deleted was there until the servers were killed.
+func (r *roundReport) endIn(era int, n *lockNode) int64 {
+	switch {
+	case n.deleted != 0:
+		return n.ended
+	case era < len(r.eras)-1:
+		return r.wall(r.eras[era].down)
+	default:
+		return forever
+	}
+}
+
+// inTerm reports whether a node that has ended then was there within a term of its process.
+func inTerm(n *lockNode, ended int64, terms map[string]map[string][]term, clients map[int64]string) bool {
+	for client, own := range terms {
+		within := func(t term) bool { return n.created >= t.from-1 && ended <= t.to+1 } // both are cut off
+		if of, known := clients[n.session]; (!known || of == client) && slices.ContainsFunc(own[n.path], within) {
+			return true
+		}
+	}
+	return false
 }
 
 // clientsOfSessions are the processes that had the sessions.

@@ -19,12 +19,16 @@ func serverTokens(r *roundReport) (found []violation) {
 	if r.log == nil {
 		return nil
 	}
-	byCzxid := make(map[int64][]*lockNode) // one transaction can create several
-	for _, n := range r.log.all {
-		byCzxid[n.czxid] = append(byCzxid[n.czxid], n)
+	byCzxid := make(map[*transactionLog]map[int64][]*lockNode) // one transaction can create several
+	for _, e := range r.eras {
+		byCzxid[e.log] = make(map[int64][]*lockNode)
+		for _, n := range e.log.all {
+			byCzxid[e.log][n.czxid] = append(byCzxid[e.log][n.czxid], n)
+		}
 	}
 	for _, h := range r.holds {
-		if what := wrongNode(h, r.log.nodes[h.node], byCzxid[h.token]); what != "" {
+		log := r.logAt(h.acquired)
+		if what := wrongNode(h, log.nodes[h.node], byCzxid[log][h.token]); what != "" {
 			found = append(found, violation{promise: risingTokens, round: r, at: h.acquired, holds: []*hold{h}, what: what})
 		}
 	}
@@ -63,12 +67,13 @@ func serverOrder(r *roundReport) (found []violation) {
 		return nil
 	}
 	for _, h := range r.holds {
-		own := r.log.nodes[h.node]
+		log := r.logAt(h.acquired)
+		own := log.nodes[h.node]
 		if own == nil {
 			continue
 		}
 		granted := r.wall(h.acquired + clockTolerance)
-		others := slices.DeleteFunc(r.log.queues[path.Dir(h.node)].ahead(h.token, granted), func(ahead *lockNode) bool {
+		others := slices.DeleteFunc(log.queues[path.Dir(h.node)].ahead(h.token, granted), func(ahead *lockNode) bool {
 			return ahead.session == own.session || !excludes(ahead.path, h)
 		})
 		if len(others) < max(h.spec.Permits, 1) {

@@ -22,7 +22,8 @@ func sets(r *roundReport) (found []violation) {
 			n := there[e.Lock][e.Value]
 			switch e.Outcome {
 			case accepted:
-				if n == 0 && !r.mayBeUndone(e.At) {
+				written := func(log *transactionLog) bool { _, there := log.sets.appended[e.Value]; return there }
+				if n == 0 && !r.tookBack(e.At, written) {
 					found = append(found, lostUpdate(r, e, "was accepted and is not there"))
 				}
 			case refused, stale, usurped:

@@ -97,4 +97,8 @@
 // and was cut off the logs of the others. In a void round only observations that need no
 // server are judged, nothing in it counts for the floors, and another round takes its place.
 // In any other round no fault of the servers excuses anything.
+//
+// Servers that are restored from a backup lose what was acknowledged since, as they must. Each
+// era between two restores is judged by the log that the servers had in it. What is in the log
+// of an era, and not in the next one, may be gone or be done again. Nothing else may (era.go).
 package main

@@ -12,8 +12,8 @@ type fault struct {
 	name string
 	what part // that it hurts
 
-	// asked says that it comes only if it is asked for by its id, and never together with another.
-	asked bool
+	// alone says that it never comes together with another one.
+	alone bool
 
 	// frames says that it needs clients with a proxy.
 	frames bool
@@ -76,7 +76,7 @@ var faults = []fault{
 	{id: "N14", name: "vandal", what: data, length: between(200*time.Millisecond, 1500*time.Millisecond), strike: vandalise},
 	{id: "N16", name: "logger blocks while the session is lost", what: clients, silent: true, length: sessions(1.5, 2, 3), strike: blockLoggers},
 	{id: "N17", name: "short timeouts", what: clients, length: between(2*time.Second, 5*time.Second), strike: hurry},
-	{id: "N18", name: "servers restored from a backup", what: servers, asked: true, length: between(10*time.Second, 11*time.Second), strike: restoreServers},
+	{id: "N18", name: "servers restored from a backup", what: servers, alone: true, length: between(10*time.Second, 11*time.Second), strike: restoreServers},
 }
 
 // lastFault is the id with the greatest number.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gocurator/curator/testing/ensemble"
@@ -18,7 +19,8 @@ import (
 // What was acknowledged since the backup is gone then.
 //
 // It is done as an operator must do it: no client gets in before the sessions of the backup
-// have ended. Otherwise a session would go on with ephemeral nodes that its client had deleted.
+// have ended, and the restored servers keep the epochs of those before. Otherwise a session would go on with
+// ephemeral nodes that its client had deleted, and tokens would come again.
 func restoreServers(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	s := oneOf(random, c.ensemble.Servers()...)
 	record.Detail = fmt.Sprintf("all, as %v was", s)
@@ -55,18 +57,50 @@ func (c *cluster) restore(ctx context.Context, backup string, record *faultRecor
 		}
 	}
 	record.Down = monotonic()
-	for _, s := range c.ensemble.Servers() {
-		if err := os.RemoveAll(historyOf(s)); err != nil {
-			return fmt.Errorf("nemesis: restore %v: %w", s, err)
-		}
-		if err := os.CopyFS(historyOf(s), os.DirFS(backup)); err != nil {
-			return fmt.Errorf("nemesis: restore %v: %w", s, err)
-		}
-	}
-	if err := c.ensemble.Restart(ctx); err != nil {
+	logs := "log-" + strconv.FormatInt(record.Start, 10)
+	if err := c.copyLogs(logs); err != nil {
 		return err
 	}
-	return c.awaitEndOfSessions(ctx)
+	record.Log = logs
+	newest, err := c.newestEpochs()
+	if err != nil {
+		return err
+	}
+	for _, s := range c.ensemble.Servers() {
+		err := errors.Join(os.RemoveAll(historyOf(s)), os.CopyFS(historyOf(s), os.DirFS(backup)))
+		for name, epoch := range newest {
+			err = errors.Join(err, os.WriteFile(filepath.Join(historyOf(s), name), []byte(strconv.FormatInt(epoch, 10)), 0o600))
+		}
+		if err != nil {
+			return fmt.Errorf("nemesis: restore %v: %w", s, err)
+		}
+	}
+	err = c.ensemble.Restart(ctx)
+	if err == nil {
+		err = c.awaitEndOfSessions(ctx)
+	}
+	record.Up = monotonic()
+	return errors.Join(err, os.RemoveAll(backup))
+}
+
+// newestEpochs are the greatest numbers that any server has in the files of its epochs. Restored servers that have
+// them give greater numbers to their transactions than all before; see package fence.
+func (c *cluster) newestEpochs() (map[string]int64, error) {
+	newest := map[string]int64{"acceptedEpoch": 0, "currentEpoch": 0}
+	for _, s := range c.ensemble.Servers() {
+		for name := range newest {
+			text, err := os.ReadFile(filepath.Join(historyOf(s), name))
+			if err != nil {
+				return nil, fmt.Errorf("nemesis: epoch of %v: %w", s, err)
+			}
+			epoch, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("nemesis: epoch of %v: %w", s, err)
+			}
+			newest[name] = max(newest[name], epoch)
+		}
+	}
+	return newest, nil
 }
 
 // awaitEndOfSessions waits until the servers have no sessions but the administrator's.
@@ -94,15 +128,4 @@ func (c *cluster) awaitEndOfSessions(ctx context.Context) error {
 			return fmt.Errorf("nemesis: the restored servers still have %d sessions: %w", slices.Max(counts), ctx.Err())
 		}
 	}
-}
-
-// restored reports whether the servers were restored from a backup in a round.
-func (r *roundReport) restored() bool {
-	return slices.ContainsFunc(r.record.Faults, func(f faultRecord) bool { return f.Backup != 0 })
-}
-
-// mayBeUndone reports whether a restore may have undone what was acknowledged at this moment. What
-// the client has heard before the backup began, or from the servers that came up after it, must be there.
-func (r *roundReport) mayBeUndone(at int64) bool {
-	return slices.ContainsFunc(r.record.Faults, func(f faultRecord) bool { return f.Backup != 0 && f.Backup <= at && at <= f.Down })
 }

@@ -171,7 +171,7 @@ func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
 		share := inProportion(duration, shortCampaign)
 		return append([]floor{
 			{"acquisitions", share(3000), t.acquisitions},
-			{"faults", share(12), t.faults},
+			{"faults", share(10), t.faults},
 			{"kinds", min(share(5), 5, possible), t.kinds()},
 			{"expirations", share(5), t.expirations},
 			{"lost_while_held", share(3), t.lostWhileHeld},
@@ -180,7 +180,7 @@ func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
 	share := inProportion(duration, longCampaign)
 	all := []floor{
 		{"acquisitions", share(100_000), t.acquisitions},
-		{"faults", share(250), t.faults},
+		{"faults", share(220), t.faults},
 		{"kinds", possible, t.kinds()},
 		{"expirations", share(80), t.expirations},
 		{"lost_while_held", share(40), t.lostWhileHeld},
@@ -189,7 +189,7 @@ func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
 	}
 	if duration >= nightCampaign {
 		share := inProportion(duration, nightCampaign)
-		all[0].Want, all[1].Want = share(1_500_000), share(4000)
+		all[0].Want, all[1].Want = share(1_500_000), share(3500)
 	}
 	for _, kind := range kinds {
 		if kind.Cannot == "" {

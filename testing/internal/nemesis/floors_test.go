@@ -52,7 +52,7 @@ func TestFloorsOfANight(t *testing.T) {
 	t.Parallel()
 	all := new(totals).floors(8*time.Hour, someKinds)
 	require.Equal(t, floor{"acquisitions", 1_500_000, 0}, all[0])
-	require.Equal(t, floor{"faults", 4000, 0}, all[1])
+	require.Equal(t, floor{"faults", 3500, 0}, all[1])
 	require.Equal(t, floor{"expirations", 1280, 0}, all[3])
 }
 

@@ -31,6 +31,7 @@ type sighting struct {
 	Mzxid int64        `json:"mzxid,omitempty"` // 0: there is no node
 	Old   int64        `json:"old,omitempty"`   // mzxid of the state that this one replaces, as far as the follower says
 	Data  string       `json:"data,omitempty"`
+	At    int64        `json:"at,omitempty"` // when it was told
 }
 
 // sightingKind is what a follower calls a sighting.
@@ -102,6 +103,7 @@ func newNews(id, root string, deep bool) *news {
 
 // tell is called by the follower.
 func (n *news) tell(s sighting) {
+	s.At = monotonic()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unsaved, n.newest = append(n.unsaved, s), max(n.newest, s.Mzxid)
@@ -129,7 +131,7 @@ func (n *news) writeDown(w *worker) {
 	n.unsaved = nil
 	n.mu.Unlock()
 	if len(unsaved) > 0 {
-		w.record(told, n.id, unsaved)
+		w.record(told, 0, n.id, unsaved)
 	}
 }
 
@@ -153,14 +155,14 @@ func (n *news) conclude(ctx context.Context, g *gardener, states []sighting) {
 			}
 		}
 		n.writeDown(g.worker)
-		g.record(concluded, n.id, treePicture{Root: n.root, Deep: n.deep, Since: g.seen})
+		g.record(concluded, 0, n.id, treePicture{Root: n.root, Deep: n.deep, Since: g.seen})
 		return
 	}
 }
 
-// record adds an event of a follower.
-func (w *worker) record(kind eventKind, follower string, value any) {
-	e := event{Kind: kind, Lock: w.spec.Name, Owner: follower}
+// record adds an event of a follower. A picture has the time of the call that made it fresh.
+func (w *worker) record(kind eventKind, called int64, follower string, value any) {
+	e := event{Kind: kind, Called: called, Lock: w.spec.Name, Owner: follower}
 	text, err := json.Marshal(value)
 	if err != nil {
 		e.Error = err.Error()

@@ -144,10 +144,13 @@ type faultRecord struct {
 	Guarded bool `json:"guarded,omitempty"`
 	Refused bool `json:"refused,omitempty"`
 
-	// Backup is when a backup began from which all servers were restored, and Down when they had
-	// been killed for that. What was acknowledged in between may be gone.
-	Backup int64 `json:"backup,omitempty"`
-	Down   int64 `json:"down,omitempty"`
+	// Backup is when a backup began from which all servers were restored, Down when they had been killed for
+	// that, and Up when clients could reach the restored servers. Log is the folder of the logs that they had at
+	// Down. What was acknowledged between Backup and Down, and is in these logs only, is gone.
+	Backup int64  `json:"backup,omitempty"`
+	Down   int64  `json:"down,omitempty"`
+	Up     int64  `json:"up,omitempty"`
+	Log    string `json:"log,omitempty"`
 
 	// Voids are the error policies that promise nothing while it lasts, and for a
 	// session timeout after it, to clients of the Servers that may have been cut off. These are named by
@@ -183,7 +186,7 @@ func (r *roundReport) endFromOutside() {
 // what the lock promises to its holder.
 func (r *roundReport) mayEnd(f faultRecord, h *hold) bool {
 	switch {
-	case slices.Contains(f.Nodes, h.node) && !r.deletedByOwner(h.node), slices.Contains(f.Sessions, h.session):
+	case slices.Contains(f.Nodes, h.node) && !r.deletedByOwner(h), slices.Contains(f.Sessions, h.session):
 		return true
 	case slices.Contains(f.Voids, h.spec.Policy) && r.mayReach(h.client, f.Servers, f.Start, f.End):
 		return true
@@ -194,12 +197,12 @@ func (r *roundReport) mayEnd(f faultRecord, h *hold) bool {
 	}
 }
 
-// deletedByOwner reports whether, by the log, a node was deleted by the session that had created it. Then
-// no other session has succeeded, even if it tried.
-func (r *roundReport) deletedByOwner(node string) bool {
+// deletedByOwner reports whether, by the log, the node of a hold was deleted by the session that had created it.
+// Then no other session has succeeded, even if it tried.
+func (r *roundReport) deletedByOwner(h *hold) bool {
 	if r.log == nil {
 		return false
 	}
-	n := r.log.nodes[node]
+	n := r.logAt(h.acquired).nodes[h.node]
 	return n != nil && n.deleted != 0 && n.by == n.session
 }

@@ -23,6 +23,7 @@ type roundReport struct {
 	holds  []*hold            // in the order of acquisition
 	locks  map[string][]*hold // the same by lock
 	log    *transactionLog    // what the servers have committed; nil if their clock is not known either
+	eras   []era              // from restore to restore; the last has this log. There is none without a log
 
 	links map[string][]link // the connections of each client; older records have none
 }
@@ -84,15 +85,11 @@ func loadRound(folder string, record roundRecord) (*roundReport, error) {
 	for _, h := range r.holds {
 		r.locks[h.lock] = append(r.locks[h.lock], h)
 	}
-	if r.log, err = readTransactionLog(filepath.Join(folder, "log")); err != nil {
+	if err := r.readLogs(); err != nil {
 		return nil, err
 	}
 	if r.log == nil && record.WallOffset != 0 {
 		return nil, fmt.Errorf("nemesis: %s has no log, the servers' transactions", folder)
-	}
-	if r.restored() {
-		// The logs have the transactions of one of the histories only. What the clients know decides alone.
-		r.log = nil
 	}
 	r.completeSessions()
 	r.endFromOutside()
@@ -106,7 +103,7 @@ func (r *roundReport) completeSessions() {
 		return
 	}
 	for _, h := range r.holds {
-		if n := r.log.nodes[h.node]; h.session == 0 && n != nil {
+		if n := r.logAt(h.acquired).nodes[h.node]; h.session == 0 && n != nil {
 			h.session = n.session
 		}
 	}

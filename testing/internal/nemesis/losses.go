@@ -63,7 +63,7 @@ func (r *roundReport) undone() (nodes []string) {
 			if e.Kind != deleted {
 				continue
 			}
-			if n := r.log.nodes[e.Node]; n != nil && n.czxid < e.Zxid && (n.deleted == 0 || n.deleted > e.Zxid) {
+			if n := r.logAt(e.At).nodes[e.Node]; n != nil && n.czxid < e.Zxid && (n.deleted == 0 || n.deleted > e.Zxid) {
 				nodes = append(nodes, e.Node)
 			}
 		}
@@ -96,11 +96,14 @@ func (r *roundReport) forgotten() (values []string) {
 
 // overlooked are the nodes that a majority has in its logs, and that a later leader did not have: it deleted
 // their folder, or counted its children without them.
-func (r *roundReport) overlooked() []string {
+func (r *roundReport) overlooked() (nodes []string) {
 	if r.log == nil {
 		return nil
 	}
-	return r.log.overlooked
+	for _, e := range r.eras {
+		nodes = append(nodes, e.log.overlooked...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(nodes))) // what the backup had is in several logs
 }
 
 // cutOff are the nodes of holds that only a minority of the servers has in its logs.
@@ -109,7 +112,7 @@ func (r *roundReport) cutOff() (nodes []string) {
 		return nil
 	}
 	for _, h := range r.holds {
-		if r.log.nodes[h.node] == nil && r.log.minority[h.node] {
+		if log := r.logAt(h.acquired); log.nodes[h.node] == nil && log.minority[h.node] {
 			nodes = append(nodes, h.node)
 		}
 	}

@@ -214,7 +214,7 @@ func TestMoreRounds(t *testing.T) {
 	}{
 		"enough":                  {setups: []setup{first}, want: []setup{first}},
 		"void":                    {setups: []setup{first, second}, void: true, want: []setup{first, second, {seed: 9, tls: true}}, told: "in its place"},
-		"too little":              {setups: []setup{first}, duration: shortCampaign, want: []setup{first, {seed: 8, tls: true}}, told: "faults 1 of 12, "},
+		"too little":              {setups: []setup{first}, duration: shortCampaign, want: []setup{first, {seed: 8, tls: true}}, told: "faults 1 of 10, "},
 		"too little, a soak":      {setups: []setup{first}, duration: shortCampaign, soak: true, want: []setup{first}},
 		"there are others anyway": {setups: []setup{first, second}, duration: shortCampaign, want: []setup{first, second}},
 	} {
@@ -243,7 +243,7 @@ func TestMoreRounds(t *testing.T) {
 func TestRoundsMakeUpForOthers(t *testing.T) {
 	t.Parallel()
 	p, happened := goodPlan(), newTotals()
-	p.record.Duration = int64(shortCampaign / 6) // for which two faults are enough
+	p.record.Duration = int64(shortCampaign / 5) // for which two faults are enough
 	folder := filepath.Join(p.save(t), p.round().Folder)
 	happened.acquisitions, happened.expirations, happened.lostWhileHeld, happened.registerWrites, happened.setUpdates = 1e6, 1e6, 1e6, 1e6, 1e6
 	for _, spec := range p.round().Locks {

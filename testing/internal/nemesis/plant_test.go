@@ -48,6 +48,8 @@ type plan struct {
 	events    map[string][]event
 	committed []entry // of the transaction log
 	alone     []entry // that one server has besides
+
+	undone map[string][]entry // the log of before each restore, by its folder
 }
 
 // add adds events to the history of a client.
@@ -108,6 +110,20 @@ func (p *plan) commit(kind int32, session, zxid, ms int64, path string) {
 	p.committed = append(p.committed, entry{transaction{session: session, zxid: zxid, time: wall, kind: kind}, path})
 }
 
+// restore kills the servers at a moment, and restores them from a backup that has the transactions up to a zxid. What
+// is committed later is of the next era. Clients reach it 20 ms after the servers were killed.
+func (p *plan) restore(base, backup, down int64) {
+	folder := fmt.Sprintf("log-%d", down)
+	if p.undone == nil {
+		p.undone = make(map[string][]entry)
+	}
+	p.undone[folder] = slices.Clone(p.committed)
+	p.committed = slices.DeleteFunc(p.committed, func(e entry) bool { return e.zxid > base })
+	p.round().Faults = append(p.round().Faults, faultRecord{
+		Fault: "N18", Start: at(backup), End: at(down + 21), Backup: at(backup), Down: at(down), Up: at(down + 20), Log: folder,
+	})
+}
+
 // only is a plan with these locks and histories and no server's log.
 func only(lock lockSpec, faults []faultRecord, histories ...[]event) *plan {
 	p := goodPlan()
@@ -143,6 +159,11 @@ func (p *plan) save(t *testing.T) string {
 	}
 	if p.committed == nil {
 		return folder
+	}
+	for folder, entries := range p.undone {
+		for _, server := range []string{"1", "2", "3"} {
+			saveLog(t, filepath.Join(round, folder, server), entries)
+		}
 	}
 	for _, server := range []string{"1", "2"} {
 		saveLog(t, filepath.Join(round, "log", server), p.committed)

@@ -93,7 +93,7 @@ func (r *round) end(ctx context.Context) error {
 	errs = append(errs, err, c.endClients())
 	r.record.After, err = r.settle(ctx)
 	r.record.End = monotonic()
-	return errors.Join(append(errs, err, r.copyLogs())...)
+	return errors.Join(append(errs, err, c.copyLogs("log"))...)
 }
 
 // readSets reads what the holders have written.
@@ -205,19 +205,19 @@ func (r *round) lockNodes(ctx context.Context, phantoms []string) (paths []strin
 	return paths, nil
 }
 
-// copyLogs copies the transaction logs of all servers beside the histories.
-func (r *round) copyLogs() error {
-	for _, s := range r.cluster.ensemble.Servers() {
+// copyLogs copies the transaction logs of all servers into a folder beside the histories.
+func (c *cluster) copyLogs(folder string) error {
+	for _, s := range c.ensemble.Servers() {
 		files, err := filepath.Glob(filepath.Join(s.DataDir(), "version-2", "log.*"))
 		if err != nil {
 			return fmt.Errorf("nemesis: %w", err)
 		}
 		// What the server itself has to say is for people.
-		if err := copyLog(s.LogFile(), filepath.Join(r.cluster.folder, "log", strconv.Itoa(s.ID()))); err != nil {
+		if err := copyLog(s.LogFile(), filepath.Join(c.folder, folder, strconv.Itoa(s.ID()))); err != nil {
 			return fmt.Errorf("nemesis: output of %v: %w", s, err)
 		}
 		for _, file := range files {
-			if err := copyLog(file, filepath.Join(r.cluster.folder, "log", strconv.Itoa(s.ID()))); err != nil {
+			if err := copyLog(file, filepath.Join(c.folder, folder, strconv.Itoa(s.ID()))); err != nil {
 				return fmt.Errorf("nemesis: log of %v: %w", s, err)
 			}
 		}

@@ -42,7 +42,7 @@ type schedule struct {
 func choose(list string) (chosen []fault, pair bool, err error) {
 	switch list {
 	case "all":
-		return unasked(), true, nil
+		return faults, true, nil
 	case "none":
 		return nil, false, nil
 	}
@@ -58,17 +58,12 @@ func choose(list string) (chosen []fault, pair bool, err error) {
 		chosen = append(chosen, faults[i])
 	}
 	if pair && len(chosen) == 0 {
-		chosen = unasked()
+		chosen = faults
 	}
 	if len(possible(chosen)) == 0 {
 		return nil, false, fmt.Errorf("nemesis: fault %s cannot be done here: %s", chosen[0].id, chosen[0].impossible())
 	}
 	return chosen, pair, nil
-}
-
-// unasked are the faults that need not be asked for.
-func unasked() []fault {
-	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.asked })
 }
 
 // kindsOf lists them for the record.
@@ -141,12 +136,13 @@ func (s *schedule) next(c *cluster) []fault {
 	if i < len(all) {
 		return all[i : i+1]
 	}
-	first := oneOf(s.random, all...)
+	partners := slices.DeleteFunc(slices.Clone(all), func(f fault) bool { return f.alone })
+	if len(partners) == 0 {
+		return all[:1]
+	}
+	first := oneOf(s.random, partners...)
 	for range 100 {
-		second := oneOf(s.random, all...)
-		if first.asked || second.asked {
-			continue
-		}
+		second := oneOf(s.random, partners...)
 		switch cmp.Compare(first.what, second.what) {
 		case -1:
 			return []fault{first, second}

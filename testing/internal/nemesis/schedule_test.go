@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -135,4 +136,23 @@ func TestUnready(t *testing.T) {
 	r.unready(errors.New("server 1 starts"))
 	r.unready(errors.New("server 3 starts"))
 	require.Equal(t, "server 2, not all servers in sync before", r.Detail)
+}
+
+// A fault that hurts everything comes by itself, and never beside another one.
+func TestAFaultThatComesAlone(t *testing.T) {
+	t.Parallel()
+	isRestore := func(f fault) bool { return f.id == "N18" }
+	for list, want := range map[string]bool{"all": true, "N15": true, "N1,N18": true, "N18,N15": true, "N1": false} {
+		chosen, pair, err := choose(list)
+		require.NoError(t, err)
+		require.Equal(t, want, slices.ContainsFunc(chosen, isRestore), list)
+		s := schedule{random: rand.New(rand.NewPCG(1, 2)), chosen: chosen, pair: pair}
+		came := false
+		for range 1000 {
+			next := s.next(&cluster{setup: setup{frames: 1}})
+			came = came || isRestore(next[0])
+			require.False(t, len(next) > 1 && slices.ContainsFunc(next, isRestore), list)
+		}
+		require.Equal(t, want, came, list)
+	}
 }

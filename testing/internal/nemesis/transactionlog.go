@@ -28,6 +28,9 @@ type transactionLog struct {
 
 	// few is the transactions that no majority has. It is nil in itself.
 	few *transactionLog
+
+	ids    map[identity]bool // of all transactions that any server has
+	newest int64             // of them
 }
 
 // logWrite is a change of a persistent node.
@@ -66,7 +69,7 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 	}
 	servers := slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Type().IsRegular() }) // such as what they printed
 	seen := make(map[identity]int)                                                                  // by how many servers
-	byID := make(map[identity]transaction)
+	byID, ids, newest := make(map[identity]transaction), make(map[identity]bool), int64(0)
 	for _, server := range servers {
 		own, err := readServerLog(filepath.Join(folder, server.Name()))
 		if err != nil {
@@ -74,7 +77,7 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 		}
 		for id, t := range own {
 			seen[id]++
-			byID[id] = t
+			byID[id], ids[id], newest = t, true, max(newest, id.zxid)
 		}
 	}
 	var committed, others []transaction
@@ -100,7 +103,7 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 		l.minority[node] = true
 	}
 	l.trees.addDoubted(few.trees)
-	l.few = few
+	l.few, l.ids, l.newest = few, ids, newest
 	return l, nil
 }
 

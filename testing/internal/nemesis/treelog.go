@@ -61,6 +61,24 @@ func (p treePath) find(s sighting) int {
 	return slices.IndexFunc(p, func(c treeChange) bool { return c.zxid == s.Mzxid && !c.deleted && c.data == s.Data })
 }
 
+// absent reports whether a change leaves no node. Before all changes, at -1, there was none.
+func (p treePath) absent(i int) bool { return i < 0 || p.gone(i) == i }
+
+// is reports whether a change has made this state, or has left no node.
+func (p treePath) is(i int, s sighting, there bool) bool {
+	if !there {
+		return p.absent(i)
+	}
+	return i >= 0 && !p[i].deleted && p[i].zxid == s.Mzxid && p[i].data == s.Data
+}
+
+// creation is the transaction that has created the node of a state.
+func (p treePath) creation(state int) int64 {
+	for ; state > 0 && !p[state].created; state-- {
+	}
+	return p[state].zxid
+}
+
 // createdBy reports whether a state can be of a node that was created by this transaction.
 func (p treePath) createdBy(state int, czxid int64) bool {
 	for i := state; i >= 0; i-- {

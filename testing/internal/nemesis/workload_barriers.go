@@ -108,7 +108,7 @@ type opening struct {
 	peak   int   // how many members there were at one time when it was created, at most; -1 if that is not known
 }
 
-// meeting is what the servers have of one barrier.
+// meeting is what the servers have of one barrier in an era.
 type meeting struct {
 	round    *roundReport
 	queue    *queue
@@ -118,14 +118,14 @@ type meeting struct {
 	sessions map[int64]string
 }
 
-func newMeeting(r *roundReport, spec lockSpec) *meeting {
+func newMeeting(r *roundReport, log *transactionLog, spec lockSpec) *meeting {
 	const ready = "/ready"
-	m := &meeting{round: r, few: r.log.few.writes[spec.path()+ready], sessions: r.sessions()}
-	if m.queue = r.log.queues[spec.path()]; m.queue == nil {
+	m := &meeting{round: r, few: log.few.writes[spec.path()+ready], sessions: r.sessions()}
+	if m.queue = log.queues[spec.path()]; m.queue == nil {
 		m.queue = &queue{}
 	}
 	m.members = m.queue.nodes
-	for _, w := range r.log.writes[spec.path()+ready] {
+	for _, w := range log.writes[spec.path()+ready] {
 		switch {
 		case !w.deleted:
 			m.openings = append(m.openings, opening{logWrite: w, closed: math.MaxInt64, ended: math.MaxInt64, peak: m.peak(w)})
@@ -213,27 +213,32 @@ func (m *meeting) hasOlder(opened, moment int64) bool {
 // barrierLeaks finds members that the servers' log contradicts: they have passed
 // a barrier that nothing had opened for them, or that was opened before enough
 // members were there; or they have left while a member of their round was there.
+// A restore ends the sessions of all members, so nothing is left of a round that was there before.
 func barrierLeaks(r *roundReport, spec lockSpec) (found []violation) {
 	if r.log == nil || r.record.WallOffset == 0 {
 		return nil
 	}
-	m := newMeeting(r, spec)
 	add := func(at int64, format string, args ...any) {
 		found = append(found, violation{promise: noBarrierLeak, round: r, at: at, what: spec.Name + ": " + fmt.Sprintf(format, args...)})
 	}
-	for _, o := range m.openings {
-		if o.peak >= 0 && o.peak < barrierMembers {
-			add(0, "the opening %#x was made by one of %d members, expected %d", o.zxid, o.peak, barrierMembers)
+	var meetings []*meeting
+	for _, e := range r.eras {
+		m := newMeeting(r, e.log, spec)
+		meetings = append(meetings, m)
+		for _, o := range m.openings {
+			if o.zxid > e.base && o.peak >= 0 && o.peak < barrierMembers {
+				add(0, "the opening %#x was made by one of %d members, expected %d", o.zxid, o.peak, barrierMembers)
+			}
 		}
 	}
 	for _, events := range r.events {
 		passages := make(map[string]passage) // by call
 		for _, e := range events {
-			until := r.wall(e.At + clockTolerance)
+			until, m := r.wall(e.At+clockTolerance), meetings[r.eraAt(e.At)]
 			switch {
 			case e.Lock != spec.Name:
 			case e.Kind == entered:
-				p := passage{member: m.memberOf(e), until: until}
+				p := passage{meeting: m, member: m.memberOf(e), until: until}
 				if p.member == nil {
 					continue // its session is not known
 				}
@@ -241,7 +246,7 @@ func barrierLeaks(r *roundReport, spec lockSpec) (found []violation) {
 					add(e.At, "%s has passed by %s, and nothing had opened the barrier", e.Client, p.member.path)
 				}
 				passages[e.Owner] = p
-			case e.Kind == left && passages[e.Owner].by != nil:
+			case e.Kind == left && passages[e.Owner].by != nil && passages[e.Owner].meeting == m:
 				if other := m.stays(passages[e.Owner], until); other != nil {
 					add(e.At, "%s has left while %s of session %#x was there, which is of its round", e.Client, other.path, other.session)
 				}
@@ -253,9 +258,10 @@ func barrierLeaks(r *roundReport, spec lockSpec) (found []violation) {
 
 // passage is how a member has passed.
 type passage struct {
-	member *lockNode
-	by     *opening
-	until  int64 // when it had
+	meeting *meeting
+	member  *lockNode
+	by      *opening
+	until   int64 // when it had
 }
 
 // stays is a member of the same round that was still there at a moment after p's

@@ -58,7 +58,7 @@ type gardener struct {
 	leaves  *typed.Folder[leaf]
 	seen    int64 // the newest transaction of its own that it knows
 	written int
-	joined  bool
+	joined  int64 // the session in which it has marked that it changes the tree; 0 is none
 	started int
 	caches  []*followedCache
 	loop    *followedNode
@@ -140,13 +140,17 @@ func (g *gardener) turn(ctx context.Context) {
 	}
 }
 
-// join adds this worker to those that the last turn waits for.
+// join adds this worker to those that the last turn waits for. Restored servers may have forgotten it, and have ended
+// its session.
 func (g *gardener) join(ctx context.Context) error {
-	if g.joined {
+	session := g.session()
+	if session != 0 && g.joined == session {
 		return nil
 	}
 	err := g.mark(ctx, writersFolder)
-	g.joined = err == nil
+	if err == nil {
+		g.joined = session
+	}
 	return err
 }
 
@@ -287,17 +291,17 @@ func (g *gardener) read(ctx context.Context) ([]sighting, error) {
 			tree = append(tree, sightingOf(g.tree()+path, &stats[i], data[i]))
 		}
 	}
-	g.record(pictured, treeItself, treePicture{Root: g.tree(), Deep: true, Since: g.seen, Nodes: tree})
+	g.record(pictured, 0, treeItself, treePicture{Root: g.tree(), Deep: true, Since: g.seen, Nodes: tree})
 	return tree, nil
 }
 
 // look makes the picture of a cache fresh and records it, as it is and through typed views.
 func (g *gardener) look(ctx context.Context, c *followedCache) error {
-	since := g.heard()
+	since, called := g.heard(), monotonic()
 	if err := c.cache.Fresh(ctx); err != nil {
 		return err
 	}
-	g.record(pictured, c.told.id, treePicture{Root: c.told.root, Deep: true, Since: since, Nodes: statesOf(c.cache)})
+	g.record(pictured, called, c.told.id, treePicture{Root: c.told.root, Deep: true, Since: since, Nodes: statesOf(c.cache)})
 	views := treePicture{Root: g.tree() + "/*/*", Since: since}
 	for view, err := range g.leaves.Cached(c.cache) {
 		var data []byte // a parent that was created on the way to a node has none
@@ -307,7 +311,7 @@ func (g *gardener) look(ctx context.Context, c *followedCache) error {
 		views.Nodes = append(views.Nodes, sightingOf(view.Path, &view.Stat, data))
 	}
 	if c.told.root == g.tree() {
-		g.record(pictured, c.told.id+" typed", views)
+		g.record(pictured, called, c.told.id+" typed", views)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -194,10 +195,11 @@ func markedOutcome(err error) outcome {
 
 // keyRuns are the runs of one key, in the order in which they began.
 type keyRuns struct {
-	key      string
-	holds    []*hold
-	accepted []event
-	failed   map[string]bool // holds whose job has failed
+	key       string
+	holds     []*hold
+	accepted  []event
+	succeeded map[string]bool // holds whose run has been marked
+	failed    map[string]bool // holds whose job has failed
 }
 
 // runsOf are the runs of all keys of a recipe.
@@ -205,7 +207,7 @@ func runsOf(r *roundReport, spec lockSpec) map[string]*keyRuns {
 	all := make(map[string]*keyRuns)
 	for lock, holds := range r.locks {
 		if name, key, _ := strings.Cut(lock, "#"); name == spec.Name {
-			all[lock] = &keyRuns{key: key, holds: holds, failed: make(map[string]bool)}
+			all[lock] = &keyRuns{key: key, holds: holds, succeeded: make(map[string]bool), failed: make(map[string]bool)}
 		}
 	}
 	for _, events := range r.events {
@@ -215,6 +217,7 @@ func runsOf(r *roundReport, spec lockSpec) map[string]*keyRuns {
 			case e.Kind != ran || runs == nil:
 			case e.Outcome == accepted:
 				runs.accepted = append(runs.accepted, e)
+				runs.succeeded[e.Hold] = true
 			case e.Outcome == refused:
 				runs.failed[e.Hold] = true
 			}
@@ -223,31 +226,60 @@ func runsOf(r *roundReport, spec lockSpec) map[string]*keyRuns {
 	return all
 }
 
+// markerOf is where a key is marked.
+func markerOf(spec lockSpec, key string) string { return spec.path() + "/done/" + key }
+
+// apart cuts the runs of a key where a restore has taken its marker back: the key may be run again then.
+func (k *keyRuns) apart(r *roundReport, spec lockSpec) (parts []*keyRuns) {
+	from, rest := int64(0), *k
+	for i, e := range r.eras {
+		undone := func(w logWrite) bool { return i+1 < len(r.eras) && w.zxid > r.eras[i+1].base }
+		if !slices.ContainsFunc(e.log.writes[markerOf(spec, k.key)], undone) {
+			continue
+		}
+		within := func(at int64) bool { return from <= at && at < e.until }
+		part := *k
+		part.holds = slices.DeleteFunc(slices.Clone(k.holds), func(h *hold) bool { return !within(h.acquired) })
+		part.accepted = slices.DeleteFunc(slices.Clone(k.accepted), func(ran event) bool { return !within(ran.At) })
+		parts, from = append(parts, &part), e.until
+	}
+	rest.holds = slices.DeleteFunc(slices.Clone(k.holds), func(h *hold) bool { return h.acquired < from })
+	rest.accepted = slices.DeleteFunc(slices.Clone(k.accepted), func(ran event) bool { return ran.At < from })
+	return append(parts, &rest)
+}
+
 // twiceRun finds keys that have succeeded twice, that a replica has begun after
 // the success of another, and that have begun twice although that was ruled
 // out. What a run does whose lock was lost from outside is no fault of the
 // recipe, but a key that must never begin again must not even then.
 func twiceRun(r *roundReport, spec lockSpec) (found []violation) {
-	for _, runs := range runsOf(r, spec) {
-		add := func(at int64, what string) {
-			found = append(found, violation{
-				promise: onceOnly, round: r, at: at, holds: runs.holds, what: fmt.Sprintf("%s: key %s %s", spec.Name, runs.key, what),
-			})
-		}
-		switch {
-		case neverAgain(runs.key) && len(runs.holds) > 1:
-			add(runs.holds[1].acquired, fmt.Sprintf("has begun %d times, and must never again", len(runs.holds)))
-		case len(runs.accepted) > 1:
-			add(runs.accepted[1].At, fmt.Sprintf("has succeeded %d times", len(runs.accepted)))
-		case len(runs.accepted) == 1:
-			for _, h := range runs.holds {
-				if h.id != runs.accepted[0].Hold && h.sure() && h.acquired > runs.accepted[0].At {
-					add(h.acquired, "has begun again after its success")
-				}
+	for _, all := range runsOf(r, spec) {
+		for _, runs := range all.apart(r, spec) {
+			if at, what := runs.twice(); what != "" {
+				found = append(found, violation{
+					promise: onceOnly, round: r, at: at, holds: runs.holds, what: fmt.Sprintf("%s: key %s %s", spec.Name, runs.key, what),
+				})
 			}
 		}
 	}
 	return found
+}
+
+// twice says what is wrong with the runs of a key, if something is.
+func (k *keyRuns) twice() (at int64, what string) {
+	switch {
+	case neverAgain(k.key) && len(k.holds) > 1:
+		return k.holds[1].acquired, fmt.Sprintf("has begun %d times, and must never again", len(k.holds))
+	case len(k.accepted) > 1:
+		return k.accepted[1].At, fmt.Sprintf("has succeeded %d times", len(k.accepted))
+	case len(k.accepted) == 1:
+		for _, h := range k.holds {
+			if h.id != k.accepted[0].Hold && h.sure() && h.acquired > k.accepted[0].At {
+				return h.acquired, "has begun again after its success"
+			}
+		}
+	}
+	return 0, ""
 }
 
 // wrongMarkers finds runs that the servers' log contradicts: the marker of a
@@ -258,18 +290,19 @@ func wrongMarkers(r *roundReport, spec lockSpec) (found []violation) {
 		return nil
 	}
 	for _, runs := range runsOf(r, spec) {
-		marker := spec.path() + "/done/" + runs.key
-		wrote := r.log.writes[marker]
-		if len(wrote) == 0 && r.log.minority[marker] {
-			continue // the servers have cut it off their logs
-		}
+		marker := markerOf(spec, runs.key)
 		for _, h := range runs.holds {
+			log := r.logAt(h.acquired)
+			wrote := log.writes[marker]
+			if len(wrote) == 0 && log.minority[marker] {
+				continue // the servers have cut it off their logs
+			}
 			byThis := len(wrote) == 1 && wrote[0].data == strconv.FormatInt(h.token, 10)
 			var what string
 			switch {
 			case neverAgain(runs.key) && !byThis:
 				what = "has begun, and its marker is not of this run"
-			case len(runs.accepted) > 0 && runs.accepted[0].Hold == h.id && !byThis:
+			case runs.succeeded[h.id] && !byThis:
 				what = "has succeeded, and its marker is not of this run"
 			case !neverAgain(runs.key) && runs.failed[h.id] && byThis:
 				what = "has failed, and is marked"

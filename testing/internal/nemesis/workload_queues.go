@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -309,16 +310,25 @@ func (l *transactionLog) livesOf(folder string) map[string][]*itemLife {
 
 // story is all that is known of an item.
 type story struct {
-	item      string
-	offered   outcome // "" is a process that was killed before it knew
-	at        int64
-	consumers []event // in no order
-	lives     []*itemLife
+	item    string
+	offered outcome // "" is a process that was killed before it knew
+	at      int64
+	parts   []storyPart // one for each era
 }
 
+// storyPart is what is known of an item in an era.
+type storyPart struct {
+	consumers []event     // in no order
+	lives     []*itemLife // by the log, with those of before that the backup had
+	cutOff    bool        // it is in the logs of few servers
+}
+
+// last is the part of the last era.
+func (s *story) last() *storyPart { return &s.parts[len(s.parts)-1] }
+
 // count is how many consumers have it with this outcome.
-func (s *story) count(result outcome) (n int) {
-	for _, e := range s.consumers {
+func (p *storyPart) count(result outcome) (n int) {
+	for _, e := range p.consumers {
 		if e.Outcome == result {
 			n++
 		}
@@ -331,7 +341,7 @@ func stories(r *roundReport, spec lockSpec, queue string) map[string]*story {
 	all := make(map[string]*story)
 	of := func(item string) *story {
 		if all[item] == nil {
-			all[item] = &story{item: item}
+			all[item] = &story{item: item, parts: make([]storyPart, len(r.eras))}
 		}
 		return all[item]
 	}
@@ -343,19 +353,25 @@ func stories(r *roundReport, spec lockSpec, queue string) map[string]*story {
 				s := of(e.Value)
 				s.offered, s.at = e.Outcome, e.At
 			case e.Kind == consumed:
-				s := of(e.Value)
-				s.consumers = append(s.consumers, e)
+				p := &of(e.Value).parts[r.eraAt(e.At)]
+				p.consumers = append(p.consumers, e)
 			}
 		}
 	}
-	for item, lives := range r.log.livesOf(spec.path() + "/" + queue) {
-		of(item).lives = lives
+	for i, e := range r.eras {
+		for item, lives := range e.log.livesOf(spec.path() + "/" + queue) {
+			of(item).parts[i].lives = lives
+		}
+		for item := range e.log.few.livesOf(spec.path() + "/" + queue) {
+			of(item).parts[i].cutOff = true
+		}
 	}
 	return all
 }
 
 // wrongDeliveries finds items that were lost, or consumed twice, against the
-// promise of their queue.
+// promise of their queue. A restore takes back the creations and deletions since its backup: an item that is gone
+// was not lost, and one that is back may be consumed again.
 func wrongDeliveries(r *roundReport, spec lockSpec) (found []violation) {
 	if r.log == nil {
 		return nil
@@ -367,9 +383,8 @@ func wrongDeliveries(r *roundReport, spec lockSpec) (found []violation) {
 		{lockedItems, r.lockedWrong(spec)},
 		{simpleItems, r.simpleWrong()},
 	} {
-		few := r.log.few.livesOf(spec.path() + "/" + queue.name)
 		for _, s := range stories(r, spec, queue.name) {
-			broken, what := s.wrong(few[s.item] != nil)
+			broken, what := s.wrong(r.eraAt(s.at))
 			if what == "" {
 				broken, what = queue.wrong(s)
 			}
@@ -381,57 +396,77 @@ func wrongDeliveries(r *roundReport, spec lockSpec) (found []violation) {
 	return found
 }
 
-// wrong says what is wrong with how an item came into its queue. A znode that
-// replaces another one in its transaction is an item that was put back.
-func (s *story) wrong(cutOff bool) (promise, string) {
-	put := make(map[int64]bool) // by zxid
-	for _, life := range s.lives {
-		put[life.created.zxid] = true
-	}
-	for _, life := range s.lives {
-		delete(put, life.deleted.zxid)
-	}
-	switch {
-	case s.offered == accepted && len(s.lives) == 0 && !cutOff:
+// wrong says what is wrong with how an item came into its queue, in the era in which it was offered and in all others.
+func (s *story) wrong(era int) (promise, string) {
+	if p := s.parts[era]; s.offered == accepted && len(p.lives) == 0 && !p.cutOff {
 		return noLostItem, "was acknowledged, and no server has it"
-	case s.offered == refused && len(s.lives) > 0:
-		return noDuplicate, "was refused, and is in the queue"
-	case len(put) > 1:
-		return noDuplicate, fmt.Sprintf("is there %d times", len(put))
+	}
+	for _, p := range s.parts {
+		n := p.times()
+		switch {
+		case s.offered == refused && n > 0:
+			return noDuplicate, "was refused, and is in the queue"
+		case n > 1:
+			return noDuplicate, fmt.Sprintf("is there %d times", n)
+		}
 	}
 	return "", ""
 }
 
-// gone reports whether no znode has the item any more.
-func (s *story) gone() bool {
-	for _, life := range s.lives {
-		if life.deleted.zxid == 0 {
+// times is how often an item came into its queue. A znode that replaces another one in its transaction is an item that
+// was put back.
+func (p *storyPart) times() int {
+	put := make(map[int64]bool) // by zxid
+	for _, life := range p.lives {
+		put[life.created.zxid] = true
+	}
+	for _, life := range p.lives {
+		delete(put, life.deleted.zxid)
+	}
+	return len(put)
+}
+
+// gone reports whether no znode has the item any more that had it after a transaction, if any had.
+func (p *storyPart) gone(since int64) bool {
+	for _, life := range p.lives {
+		if life.deleted.zxid == 0 || life.deleted.zxid > since {
 			return false
 		}
 	}
-	return len(s.lives) > 0
+	return true
 }
 
 // lockedWrong judges a queue whose items are deleted after they were consumed.
 // One may come again only after a session that has held its lock was closed.
 func (r *roundReport) lockedWrong(spec lockSpec) func(*story) (promise, string) {
-	closed := make(map[string]int) // sessions, by the names of items
-	if locks := r.log.queues[spec.path()+"/"+itemLocks]; locks != nil {
-		for _, lock := range locks.nodes {
-			if lock.closed {
-				closed[path.Base(lock.path)]++
+	closed := make([]map[string]int, len(r.eras)) // sessions, by the names of items
+	for i, e := range r.eras {
+		closed[i] = make(map[string]int)
+		if locks := e.log.queues[spec.path()+"/"+itemLocks]; locks != nil {
+			for _, lock := range locks.nodes {
+				if lock.closed && lock.czxid > e.base {
+					closed[i][path.Base(lock.path)]++
+				}
 			}
 		}
 	}
 	return func(s *story) (promise, string) {
-		again := 0
-		for _, life := range s.lives {
-			again += closed[path.Base(life.path)]
+		consumed := 0
+		for i := range s.parts {
+			p, again := &s.parts[i], 0
+			for _, life := range p.lives {
+				again += closed[i][path.Base(life.path)]
+			}
+			n := p.count(accepted)
+			consumed += n
+			switch {
+			case i > 0 && n > 0 && !p.cutOff && p.gone(r.eras[i].base):
+				return noDuplicate, "was consumed after a restore, and the backup did not have it"
+			case n > 1+again:
+				return noDuplicate, fmt.Sprintf("was consumed %d times, and %d sessions were closed that had its lock", n, again)
+			}
 		}
-		switch n := s.count(accepted); {
-		case n > 1+again:
-			return noDuplicate, fmt.Sprintf("was consumed %d times, and %d sessions were closed that had its lock", n, again)
-		case n == 0 && s.gone():
+		if p := s.last(); consumed == 0 && len(p.lives) > 0 && p.gone(math.MaxInt64) {
 			return noLostItem, "is gone, and was not consumed"
 		}
 		return "", ""
@@ -444,37 +479,55 @@ func (r *roundReport) lockedWrong(spec lockSpec) func(*story) (promise, string) 
 func (r *roundReport) simpleWrong() func(*story) (promise, string) {
 	sessions, killed := r.sessions(), r.killed()
 	return func(s *story) (promise, string) {
-		var has, doubts []string // the clients that have consumed it, and those that may have
-		for _, e := range s.consumers {
-			if e.Outcome == accepted {
-				has = append(has, e.Client)
-			} else {
-				doubts = append(doubts, e.Client)
+		var have []string // the clients that have consumed it, or may have
+		for i := range s.parts {
+			if what := r.simpleTwice(i, &s.parts[i], sessions); what != "" {
+				return noDuplicate, what
+			}
+			for _, e := range s.parts[i].consumers {
+				have = append(have, e.Client)
 			}
 		}
-		if len(has) > 1 {
-			return noDuplicate, fmt.Sprintf("was consumed %d times, by %v", len(has), has)
-		}
-		if len(s.lives) == 0 {
-			return "", "" // the servers have cut it off their logs
-		}
-		life := s.lives[0]
-		deleted, by := life.deleted.zxid != 0, sessions[life.deleted.session]
-		switch {
-		case len(has) == 1 && !deleted && !r.deletedByFew(life):
-			return noDuplicate, fmt.Sprintf("was consumed by %s, and is still in the queue", has[0])
-		case len(has) == 1 && by != "" && has[0] != by:
-			return noDuplicate, fmt.Sprintf("was consumed by %s, and deleted by %s", has[0], by)
-		case len(has) == 0 && deleted && by != "" && !killed[by] && !slices.Contains(doubts, by):
-			return noLostItem, fmt.Sprintf("was deleted by %s, which does not have it", by)
+		for _, life := range s.last().lives[:min(1, len(s.last().lives))] {
+			if by := sessions[life.deleted.session]; life.deleted.zxid != 0 && by != "" && !killed[by] && !slices.Contains(have, by) {
+				return noLostItem, fmt.Sprintf("was deleted by %s, which does not have it", by)
+			}
 		}
 		return "", ""
 	}
 }
 
+// simpleTwice says whether an item has come to more consumers in an era than to the one that has deleted it.
+func (r *roundReport) simpleTwice(era int, p *storyPart, sessions map[int64]string) string {
+	var has []string // the clients that have consumed it
+	for _, e := range p.consumers {
+		if e.Outcome == accepted {
+			has = append(has, e.Client)
+		}
+	}
+	switch {
+	case len(has) == 0:
+		return ""
+	case len(has) > 1:
+		return fmt.Sprintf("was consumed %d times, by %v", len(has), has)
+	case era > 0 && !p.cutOff && p.gone(r.eras[era].base):
+		return fmt.Sprintf("was consumed by %s after a restore, and the backup did not have it", has[0])
+	case len(p.lives) == 0:
+		return "" // the servers have cut it off their logs
+	}
+	life := p.lives[0]
+	switch by := sessions[life.deleted.session]; {
+	case life.deleted.zxid == 0 && !r.eras[era].log.deletedByFew(life):
+		return fmt.Sprintf("was consumed by %s, and is still in the queue", has[0])
+	case life.deleted.zxid != 0 && by != "" && has[0] != by:
+		return fmt.Sprintf("was consumed by %s, and deleted by %s", has[0], by)
+	}
+	return ""
+}
+
 // deletedByFew reports whether the deletion of an item was cut off the logs.
-func (r *roundReport) deletedByFew(life *itemLife) bool {
-	for _, w := range r.log.few.writes[life.path] {
+func (l *transactionLog) deletedByFew(life *itemLife) bool {
+	for _, w := range l.few.writes[life.path] {
 		if w.deleted && w.zxid > life.created.zxid {
 			return true
 		}

@@ -158,45 +158,61 @@ func (w logWrite) number() int64 {
 
 // counting is what a client has asked of a counter.
 type counting struct {
-	asked, decided int     // increments, and how many of them are not in doubt
-	done           []event // those that were acknowledged
+	doubts []int   // increments that were asked for up to the end of each era, and not decided by then
+	done   []event // those that were acknowledged
 }
 
 // countings returns the counting of each client. What a killed process has asked is in
-// doubt unless it has written down what became of it.
+// doubt unless it has written down what became of it. What is under way when servers are restored is in doubt
+// before, and may be repeated after.
 func countings(r *roundReport, spec lockSpec) map[string]*counting {
 	all := make(map[string]*counting)
 	for client, events := range r.events {
-		c := &counting{}
+		c := &counting{doubts: make([]int, len(r.eras))}
 		all[client] = c
 		for _, e := range events {
+			asked := 0
 			switch {
 			case e.Lock != spec.Name:
 			case e.Kind == adding:
-				c.asked += int(e.Token)
+				asked = int(e.Token)
 			case e.Kind == incremented && e.Outcome != unknown:
-				c.decided++
+				asked = -1
 				if e.Outcome == accepted {
 					c.done = append(c.done, e)
 				}
+			}
+			for i := r.eraAt(e.At); i < len(c.doubts); i++ {
+				c.doubts[i] += asked
 			}
 		}
 	}
 	return all
 }
 
-// tally is how the log accounts for the numbers of a counter.
+// tally is how the log of an era accounts for the numbers of a counter.
 type tally struct {
+	out  []logWrite         // those that are not in the value
+	last int64              // the value
+	by   map[int64]*counted // the numbers that no increment has so far
+}
+
+// counted is the write that has counted a number.
+type counted struct {
+	zxid   int64
+	client string // "" is unknown
+}
+
+// tallies are the tallies of all eras.
+type tallies struct {
 	round *roundReport
 	spec  lockSpec
-	out   []logWrite       // those that are not in the value
-	last  int64            // the value
-	by    map[int64]string // the clients that have counted the numbers that no increment has so far; "" is unknown
+	eras  []*tally
 	of    map[int64]string // the clients of sessions
 	found []violation
 }
 
-func (t *tally) addf(p promise, n int, at int64, format string, args ...any) {
+func (t *tallies) addf(p promise, n int, at int64, format string, args ...any) {
 	t.found = append(t.found, violation{promise: p, count: n, round: t.round, at: at, what: t.spec.Name + ": " + fmt.Sprintf(format, args...)})
 }
 
@@ -208,66 +224,87 @@ func wrongCounts(r *roundReport, spec lockSpec) []violation {
 	if r.log == nil {
 		return nil
 	}
-	in, out := r.log.applied(spec.path())
-	t := &tally{round: r, spec: spec, out: out, by: make(map[int64]string), of: r.sessions()}
+	t := &tallies{round: r, spec: spec, of: r.sessions()}
 	all := countings(r, spec)
 	asked := 0
 	for _, c := range all {
-		asked += c.asked
+		asked += len(c.done) + c.doubts[len(c.doubts)-1]
 	}
-	for _, w := range in {
-		if more := w.number() - t.last; more > int64(asked) {
-			t.addf(noDoubleIncrement, int(more), 0, "write %#x adds %d, of %d that were asked for", w.zxid, more, asked)
+	for _, e := range r.eras {
+		if !t.read(e.log, asked) {
 			return t.found
 		}
-		for n := t.last + 1; n <= w.number(); n++ {
-			t.by[n] = t.of[w.session]
-		}
-		t.last = w.number()
 	}
 	for client, c := range all {
 		for _, e := range c.done {
 			t.account(client, e)
 		}
 	}
-	t.surplus(all)
+	for i := range t.eras {
+		t.surplus(i, all)
+	}
 	return t.found
+}
+
+// read makes the tally of an era, and reports whether the numbers in its log can be increments.
+func (t *tallies) read(log *transactionLog, asked int) bool {
+	in, out := log.applied(t.spec.path())
+	own := &tally{out: out, by: make(map[int64]*counted)}
+	t.eras = append(t.eras, own)
+	for _, w := range in {
+		if more := w.number() - own.last; more > int64(asked) {
+			t.addf(noDoubleIncrement, int(more), 0, "write %#x adds %d, of %d that were asked for", w.zxid, more, asked)
+			return false
+		}
+		for n := own.last + 1; n <= w.number(); n++ {
+			own.by[n] = &counted{zxid: w.zxid, client: t.of[w.session]}
+		}
+		own.last = w.number()
+	}
+	return true
 }
 
 // account finds the number of an acknowledged increment. One that a client has
 // written, and the servers have cut off their logs, is not the counter's fault.
-func (t *tally) account(client string, e event) {
-	by, covered := t.by[e.Token]
+// What a backup had is in the logs of the eras after it, too.
+func (t *tallies) account(client string, e event) {
+	i := t.round.eraAt(e.At)
+	own := t.eras[i]
+	by, covered := own.by[e.Token]
 	cutOff := func(w logWrite) bool { return t.of[w.session] == client && w.number() >= e.Token }
 	switch {
 	case e.Value != strconv.FormatInt(e.Token-1, 10):
 		t.addf(noLostIncrement, 1, e.At, "an increment of %s was from %s to %d", client, e.Value, e.Token)
-	case covered && (by == client || by == ""):
-		delete(t.by, e.Token)
-	case !slices.ContainsFunc(t.out, cutOff):
-		t.addf(noLostIncrement, 1, e.At, "the increment of %s to %d is not in the value %d, or another one has that number", client, e.Token, t.last)
+	case covered && (by.client == client || by.client == ""):
+		for _, later := range t.eras[i:] {
+			if same := later.by[e.Token]; same != nil && same.zxid == by.zxid {
+				delete(later.by, e.Token)
+			}
+		}
+	case !slices.ContainsFunc(own.out, cutOff):
+		t.addf(noLostIncrement, 1, e.At, "the increment of %s to %d is not in the value %d, or another one has that number", client, e.Token, own.last)
 	}
 }
 
-// surplus finds numbers that no acknowledged increment has, above those that are
-// in doubt.
-func (t *tally) surplus(all map[string]*counting) {
+// surplus finds numbers in the log of an era that no acknowledged increment has, above those that were in doubt at
+// its end.
+func (t *tallies) surplus(i int, all map[string]*counting) {
 	doubts := 0
 	for _, c := range all {
-		doubts += c.asked - c.decided
+		doubts += c.doubts[i]
 	}
 	free := make(map[string]int)
-	for _, client := range t.by {
-		free[client]++
+	for _, by := range t.eras[i].by {
+		free[by.client]++
 	}
 	for client, n := range free {
 		own := doubts // of all, if the client is not known
 		if client != "" {
-			own = all[client].asked - all[client].decided
+			own = all[client].doubts[i]
 		}
 		if n > own {
 			t.addf(noDoubleIncrement, n-own, 0, "%d increments of client %q are in the value %d that it does not know of, and %d are in doubt",
-				n, client, t.last, own)
+				n, client, t.eras[i].last, own)
 		}
 	}
 }

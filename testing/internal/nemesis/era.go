@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// era is the time between two restores of the servers, with the history that they had in it. A history
+// begins with what the backup had. A restore undoes the rest of the history before it.
+//
+// So what clients were told in an era is judged by the log of that era. Of what they knew before it, the
+// servers have what is in both logs, and nothing else.
+type era struct {
+	log   *transactionLog
+	base  int64 // the newest transaction that the backup had; 0 in the first era
+	down  int64 // when the servers had been killed for the restore that ends it; forever in the last
+	until int64 // when clients could reach the servers of the next; likewise
+}
+
+// readLogs reads the servers' logs of all eras. The log of the round is the last one.
+func (r *roundReport) readLogs() error {
+	restores := slices.DeleteFunc(slices.Clone(r.record.Faults), func(f faultRecord) bool { return f.Log == "" })
+	for i, f := range append(restores, faultRecord{Log: "log", Down: forever, Up: forever}) {
+		log, err := readTransactionLog(filepath.Join(r.folder, f.Log))
+		switch {
+		case err != nil:
+			return err
+		case log == nil && len(restores) == 0:
+			return nil // there are records without one
+		case log == nil:
+			return fmt.Errorf("nemesis: %s has no %s, the servers' transactions around a restore", r.folder, f.Log)
+		}
+		own := era{log: log, down: f.Down, until: cmp.Or(f.Up, f.End)}
+		if i > 0 {
+			if own.base, err = baseOf(r.eras[i-1].log, log); err != nil {
+				return fmt.Errorf("%w: in %s", err, f.Log)
+			}
+		}
+		r.eras, r.log = append(r.eras, own), log
+	}
+	return nil
+}
+
+// baseOf is the newest transaction that two histories have in common. The transactions after it must be newer than
+// all that were undone, so that a number tells what is meant: the restore sees to it.
+func baseOf(before, after *transactionLog) (base int64, err error) {
+	for id := range after.ids {
+		if before.ids[id] {
+			base = max(base, id.zxid)
+		}
+	}
+	for id := range after.ids {
+		if id.zxid > base && id.zxid <= before.newest {
+			return 0, fmt.Errorf("nemesis: restored servers have %#x, which is no newer than %#x from before", id.zxid, before.newest)
+		}
+	}
+	return base, nil
+}
+
+// eraAt is the era of a moment.
+func (r *roundReport) eraAt(at int64) int {
+	for i, e := range r.eras {
+		if at < e.until {
+			return i
+		}
+	}
+	return max(len(r.eras)-1, 0)
+}
+
+// logAt is the log of the servers that clients talked to at a moment; nil if there is none.
+func (r *roundReport) logAt(at int64) *transactionLog {
+	if r.log == nil {
+		return nil
+	}
+	return r.eras[r.eraAt(at)].log
+}
+
+// tookBack reports whether a restore has taken back something that was acknowledged at a moment: the servers had
+// it by the log of that era, and did not have it by the log of the next.
+func (r *roundReport) tookBack(at int64, has func(*transactionLog) bool) bool {
+	i := r.eraAt(at)
+	return i+1 < len(r.eras) && has(r.eras[i].log) && !has(r.eras[i+1].log)
+}
