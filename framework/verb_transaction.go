@@ -16,6 +16,9 @@ type Op struct {
 	decode func(*Framework, *wire.Decoder, *OpResult)
 }
 
+// Path returns the path that the operation names, "" for the zero Op.
+func (op Op) Path() string { return op.path }
+
 // OpResult is the result of an operation of a transaction.
 type OpResult struct {
 	// Path is the path of a created znode.
