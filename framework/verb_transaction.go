@@ -74,7 +74,7 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		if cfg.acl == nil {
 			cfg.acl = f.cfg.defaultACL(full)
 		}
-		data, err := f.cfg.stored(path, data, cfg.compressed)
+		data, err := f.stored(path, data, &cfg.compression)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 			if err != nil {
 				return err
 			}
-			data, err := f.cfg.stored(path, data, cfg.compressed)
+			data, err := f.stored(path, data, &cfg.compression)
 			if err != nil {
 				return err
 			}

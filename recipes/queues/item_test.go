@@ -502,3 +502,61 @@ func TestOptionsThatContradict(t *testing.T) {
 	_, err := queues.NewDistributedQueue(client, path, queues.WithLateRemoval(), queues.WithErrorMode(queues.Delete))
 	require.NoError(t, err)
 }
+
+// Attempts, errors and results are the same with compressed data.
+func TestACompressedQueue(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server, framework.WithCompression())
+		require.NoError(t, client.Mkdirs(withLimit(t), results))
+		q := newQueue(t, client, withLock, queues.WithMaxAttempts(2, deadLetters))
+		require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("poison")))
+		for item, err := range q.Items(withLimit(t)) {
+			require.NoError(t, err)
+			if string(item.Data) == "poison" {
+				if item.Attempt() == 2 {
+					require.Equal(t, errFailed.Error(), item.LastError())
+					require.NoError(t, q.Put(withLimit(t), []byte("last")))
+				}
+				item.Fail(errFailed)
+				continue
+			}
+			require.NoError(t, item.Transact(withLimit(t), result(item)))
+			if string(item.Data) == "last" {
+				break
+			}
+		}
+		require.Equal(t, []string{"a", "last"}, awaitNames(t, client, results, 2))
+		name := awaitNames(t, client, deadLetters, 1)[0]
+		data, err := zktest.Client(t, server).Get(withLimit(t), deadLetters+"/"+name, framework.Decompressed())
+		require.NoError(t, err)
+		require.Contains(t, string(data), errFailed.Error())
+	})
+}
+
+// A consumer that copies the data when it puts an item back, as Curator's does, keeps the part of the
+// count that is in the data.
+func TestACopyKeepsItsAttempts(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		q := newQueue(t, client, withLock)
+		require.NoError(t, q.Put(withLimit(t), []byte("a")))
+		for item, err := range q.Items(withLimit(t)) {
+			require.NoError(t, err)
+			if item.Attempt() == 3 {
+				break // only the Stat has this one
+			}
+			item.Fail(errFailed)
+		}
+		old := framework.JoinPath(path, awaitNames(t, client, path, 1)[0])
+		data, err := client.Get(withLimit(t), old)
+		require.NoError(t, err)
+		_, err = client.Transact(withLimit(t), framework.DeleteOp(old),
+			framework.CreateOp(path+"/queue-", data, framework.WithMode(framework.PersistentSequential)))
+		require.NoError(t, err)
+		for item, err := range q.Items(withLimit(t)) {
+			require.NoError(t, err)
+			require.Equal(t, 3, item.Attempt())
+			break
+		}
+	})
+}
