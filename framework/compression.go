@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 )
 
 // DefaultMaxDecompressedSize bounds the size of one znode's data after decompression: a
@@ -38,10 +39,21 @@ type GzipCompressionProvider struct {
 	MaxSize int
 }
 
+// emptyStream is the gzip stream of no data. The nodes of most recipes have none.
+var emptyStream = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+// writers has [*gzip.Writer], which take most of a megabyte each.
+var writers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 // Compress returns the data as a gzip stream.
 func (GzipCompressionProvider) Compress(_ string, data []byte) ([]byte, error) {
+	if len(data) == 0 {
+		return bytes.Clone(emptyStream), nil
+	}
 	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
+	w := writers.Get().(*gzip.Writer) //nolint:forcetypeassert // nothing else is put
+	defer writers.Put(w)
+	w.Reset(&out)
 	if _, err := w.Write(data); err != nil {
 		return nil, fmt.Errorf("gzip: %w", err)
 	}
@@ -95,7 +107,7 @@ func sizeHint(compressed []byte, limit int) int {
 	return int(min(said, int64(limit), maxExpansion*int64(len(compressed)))) + bytes.MinRead
 }
 
-// WithCompressionProvider sets the provider that [Compressed] and [Decompressed] use.
+// WithCompressionProvider sets the provider that [Compressed], [Decompressed] and [WithCompression] use.
 // Default: [GzipCompressionProvider].
 func WithCompressionProvider(p CompressionProvider) Option {
 	return optionFunc(func(c *config) error {
@@ -108,11 +120,11 @@ func WithCompressionProvider(p CompressionProvider) Option {
 }
 
 // stored returns the data as it will be sent.
-func (c *config) stored(path string, data []byte, compressed bool) ([]byte, error) {
-	if !compressed {
+func (f *Framework) stored(path string, data []byte, c *compression) ([]byte, error) {
+	if !c.or(f.compressed) {
 		return data, nil
 	}
-	out, err := c.compression.Compress(path, data)
+	out, err := f.cfg.compression.Compress(path, data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCompression, err)
 	}

@@ -180,3 +180,45 @@ func TestDecompress(t *testing.T) {
 	_, err = f.Decompress("/node", []byte("text"))
 	require.ErrorIs(t, err, framework.ErrCompression)
 }
+
+// Whatever takes data or returns it does so by default, and nothing that is not the caller's.
+func TestCompressionByDefault(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, plain *framework.Framework) {
+		ctx := t.Context()
+		f := zktest.Client(t, server, framework.WithCompression())
+		text := []byte(strings.Repeat("text ", 1000))
+		for range 2 {
+			_, err := f.Create(ctx, "/folder/a", text, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
+			require.NoError(t, err, "compared as stored")
+		}
+		require.NoError(t, f.Set(ctx, "/folder/a", text, framework.Idempotent(), framework.WithVersion(0)))
+		_, err := f.Create(ctx, "/folder/a", text, framework.OrSetData())
+		require.NoError(t, err)
+		results, err := f.Bulk(ctx, []framework.BulkOp{framework.BulkCreate("/folder/b", text), framework.BulkSet("/folder/a", text)})
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(results[0].Err, results[1].Err))
+		results, err = f.Bulk(ctx, []framework.BulkOp{framework.BulkGet("/folder/b")})
+		require.NoError(t, err)
+		require.Equal(t, text, results[0].Data)
+		children, err := f.ChildrenData(ctx, "/folder", nil)
+		require.NoError(t, err)
+		require.Len(t, children, 2)
+		for _, child := range children {
+			require.Equal(t, text, child.Data)
+			require.Less(t, int(child.Stat.DataLength), 100)
+		}
+		for node, err := range f.Follow(ctx, "/folder/a") {
+			require.NoError(t, err)
+			require.Equal(t, text, node.Data)
+			break
+		}
+		for node, err := range f.Follow(ctx, "/folder/a", framework.Undecompressed()) {
+			require.NoError(t, err)
+			require.Len(t, node.Data, int(node.Stat.DataLength))
+			break
+		}
+		parent, err := plain.Get(ctx, "/folder")
+		require.NoError(t, err)
+		require.Empty(t, parent)
+	})
+}

@@ -390,6 +390,8 @@
 //	whoAmI (Java)                               Framework.WhoAmI; Health has it with WithSASL
 //	compressed(), decompressed()                Compressed, Decompressed,
 //	                                            Framework.Decompress
+//	  uncompressed(), undecompressed()          Uncompressed, Undecompressed
+//	enableCompression                           WithCompression, for a client or a view
 //	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync
 //	transaction().forOperations                 Framework.Transact

@@ -220,6 +220,11 @@ func TestATrackerFollowsAReconfiguration(t *testing.T) {
 
 	before, err := f.Config(t.Context())
 	require.NoError(t, err)
+	compressing, err := f.UsingNamespace("compressing", framework.WithCompression())
+	require.NoError(t, err)
+	same, err := compressing.Config(t.Context())
+	require.NoError(t, err, "the servers have written it")
+	require.Equal(t, before, same)
 	id := strconv.Itoa(leaving.ID())
 	after, err := f.Reconfig(t.Context(), framework.Leaving(id))
 	require.NoError(t, err)

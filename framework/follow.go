@@ -41,10 +41,13 @@ func (f Folder) Exists() bool { return f.Stat != nil }
 // FollowOption is an option of [Framework.Follow].
 type FollowOption interface{ applyFollow(*followConfig) error }
 
-type followConfig struct{ decompressed bool }
+type followConfig struct{ opts []GetOption }
 
 //nolint:unparam // other options can fail
-func (DecompressedOption) applyFollow(c *followConfig) error { c.decompressed = true; return nil }
+func (o DecompressedOption) applyFollow(c *followConfig) error {
+	c.opts = append(c.opts, o)
+	return nil
+}
 
 // Follow yields the current state of a znode and then each new state, including that the
 // znode is missing, was created, or changed while the connection was lost.
@@ -142,10 +145,7 @@ func (f *Framework) readNode(ctx context.Context, path string, cfg followConfig,
 	node := Node{Path: path, History: f.History()}
 	var stat Stat
 	var absent bool
-	opts := []GetOption{StoringStatIn(&stat), StoringAbsenceIn(&absent)}
-	if cfg.decompressed {
-		opts = append(opts, Decompressed())
-	}
+	opts := append([]GetOption{StoringStatIn(&stat), StoringAbsenceIn(&absent)}, cfg.opts...)
 	// An error of the data alone, or the watch of the Stat would go with it.
 	var failure error
 	reads := []Read{ReadData(path, &node.Data, opts...).StoringErrorIn(&failure)}

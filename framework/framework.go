@@ -28,7 +28,8 @@ import (
 // [Framework.UsingNamespace] returns another Framework, a view of the same client.
 type Framework struct {
 	*client
-	root chroot // of the connection string, and the namespace
+	root       chroot // of the connection string, and the namespace
+	compressed bool   // see WithCompression
 }
 
 // client is shared by a Framework and its views.

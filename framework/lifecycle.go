@@ -26,7 +26,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Framework{&client{requests: &requests{cfg: cfg}}, cfg.root}
+	f := &Framework{&client{requests: &requests{cfg: cfg}}, cfg.root, cfg.compressed}
 	f.base = f
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.ensemble = newEnsemble(&f.cfg)

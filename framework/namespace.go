@@ -7,6 +7,9 @@ import (
 
 var errView = errors.New("it is a view: the client that it was made from is started and closed")
 
+// ViewOption is an option of [Framework.UsingNamespace].
+type ViewOption interface{ applyView(*Framework) error }
+
 // UsingNamespace returns a view of this client whose paths are all below
 // /namespace, in arguments, results and events: the view's /a is the client's
 // /namespace/a. A namespace may contain slashes. It is Curator's usingNamespace. As
@@ -18,7 +21,7 @@ var errView = errors.New("it is a view: the client that it was made from is star
 //
 // UsingNamespace sends nothing. The namespace's znodes are created, as containers, with
 // the first znode directly below, and by [CreatingParentsIfNeeded].
-func (f *Framework) UsingNamespace(namespace string) (*Framework, error) {
+func (f *Framework) UsingNamespace(namespace string, opts ...ViewOption) (*Framework, error) {
 	path := "/" + namespace
 	if err := ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
@@ -30,7 +33,11 @@ func (f *Framework) UsingNamespace(namespace string) (*Framework, error) {
 	if _, err := f.base.root.writable(path); err != nil {
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}
-	return &Framework{f.client, f.cfg.root + chroot(path)}, nil
+	view := &Framework{f.client, f.cfg.root + chroot(path), f.base.compressed}
+	if err := applyAll(opts, func(o ViewOption) error { return o.applyView(view) }); err != nil {
+		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
+	}
+	return view, nil
 }
 
 // WithoutNamespace returns the client that a view was made from, or f itself if it is not
@@ -50,7 +57,7 @@ func (f *Framework) Namespace() string {
 func (f *Framework) FullPath(path string) string { return f.root.full(path) }
 
 // unrooted returns a view for paths outside of every chroot.
-func (f *Framework) unrooted() *Framework { return &Framework{f.client, ""} }
+func (f *Framework) unrooted() *Framework { return &Framework{f.client, "", false} }
 
 // isNamespace reports whether a server's path is a part of the namespace. Neither the root
 // nor the chroot is.

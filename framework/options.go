@@ -75,6 +75,7 @@ type config struct {
 	pathAttribute     bool
 	acl               ACLProvider // nil for none
 	compression       CompressionProvider
+	compressed        bool // see WithCompression
 	noContainers      bool
 }
 

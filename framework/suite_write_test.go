@@ -1,6 +1,7 @@
 package framework_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -286,6 +287,46 @@ var clientRows = []row{
 		s.data(s.client(framework.WithAuth("digest", []byte(credential))).Get(s.ctx, "/private"))
 		_, err := framework.Connect(s.ctx, s.connectString, framework.WithAuth("nosuchscheme", []byte(credential)))
 		s.sayf("not connected: %s", strings.Join(kindsOf(err), ", "))
+	}},
+	{"compression by default", func(s *script) {
+		f := s.client(framework.WithCompression())
+		text := []byte(strings.Repeat("text ", 10))
+		raw := func(path string) {
+			stored, err := f.Get(s.ctx, path, framework.Undecompressed())
+			require.NoError(s, err)
+			s.sayf("%s is compressed %t", path, bytes.HasPrefix(stored, []byte{0x1f, 0x8b}))
+		}
+		s.sayf("enabled %t, %t", f.CompressionEnabled(), s.f.CompressionEnabled())
+		s.created(f.Create(s.ctx, "/zipped", text))
+		s.data(f.Get(s.ctx, "/zipped"))
+		s.data(s.f.Get(s.ctx, "/zipped", framework.Decompressed()))
+		raw("/zipped")
+		s.done(f.Set(s.ctx, "/zipped", []byte("less")))
+		raw("/zipped")
+		s.created(f.Create(s.ctx, "/nothing", nil))
+		raw("/nothing")
+		s.data(f.Get(s.ctx, "/nothing"))
+		s.created(f.Create(s.ctx, "/parent/plain", text, framework.CreatingParentsIfNeeded(), framework.Uncompressed()))
+		raw("/parent/plain")
+		s.data(f.Get(s.ctx, "/parent"))
+		s.data(f.Get(s.ctx, "/parent/plain"))
+		s.done(f.Set(s.ctx, "/parent/plain", []byte("plain"), framework.Uncompressed()))
+		s.data(f.Get(s.ctx, "/parent/plain", framework.Undecompressed()))
+		_, err := f.Transact(s.ctx, framework.CreateOp("/op", text), framework.SetDataOp("/parent/plain", text))
+		s.done(err)
+		raw("/op")
+		raw("/parent/plain")
+		view, err := s.f.UsingNamespace("view", framework.WithCompression())
+		require.NoError(s, err)
+		s.created(view.Create(s.ctx, "/a", text))
+		s.data(view.Get(s.ctx, "/a"))
+		raw("/view/a")
+		s.sayf("enabled %t, %t", view.CompressionEnabled(), view.WithoutNamespace().CompressionEnabled())
+		s.done(f.Set(s.ctx, "/op", nil, framework.Compressed(), framework.Uncompressed()))
+		_, err = f.Get(s.ctx, "/op", framework.Decompressed(), framework.Undecompressed())
+		s.done(err)
+		_, err = s.f.UsingNamespace("view", nil)
+		s.done(err)
 	}},
 	{"sizes", func(s *script) {
 		f := s.client(framework.WithMaxRequestSize(2000), framework.WithMaxReplySize(1024))

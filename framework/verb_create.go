@@ -109,7 +109,7 @@ func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (
 		err = f.creatable(path, c.cfg.mode)
 	}
 	if err == nil {
-		c.data, err = f.cfg.stored(path, data, c.cfg.compressed)
+		c.data, err = f.stored(path, data, &c.cfg.compression)
 	}
 	if err != nil {
 		return nil, err

@@ -9,20 +9,20 @@ import (
 // createConfig is what the options of Create set.
 type createConfig struct {
 	common
-	mode       CreateMode
-	ttl        time.Duration
-	acl        []ACL // nil for the list of the client's ACLProvider
-	aclParents bool
-	parents    bool
-	parentsAs  CreateMode
-	protected  bool
-	orSet      bool
-	setVersion int32
-	idempotent bool
-	compressed bool
-	stat       *Stat
-	newStat    **Stat // of a bulk
-	siblings   *[]string
+	mode        CreateMode
+	ttl         time.Duration
+	acl         []ACL // nil for the list of the client's ACLProvider
+	aclParents  bool
+	parents     bool
+	parentsAs   CreateMode
+	protected   bool
+	orSet       bool
+	setVersion  int32
+	idempotent  bool
+	compression compression
+	stat        *Stat
+	newStat     **Stat // of a bulk
+	siblings    *[]string
 }
 
 // CreateOption is an option of [Framework.Create] and [CreateOp].

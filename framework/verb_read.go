@@ -24,8 +24,8 @@ type readConfig struct {
 	watch   **Watch
 	absent  *bool
 
-	decompressed bool
-	maxReply     int // of this read, 0 for the client's limit
+	compression compression
+	maxReply    int // of this read, 0 for the client's limit
 
 	parents   bool // create the parents of a missing znode
 	parentsAs CreateMode
@@ -195,7 +195,7 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 				*cfg.absent = false
 			}
 			cfg.storeStat(d, stat)
-			if cfg.decompressed && into != nil {
+			if cfg.compression.or(f.compressed) && into != nil {
 				data, err = f.cfg.decompress(path, data)
 			}
 			if into != nil {

@@ -16,6 +16,9 @@ type Op struct {
 	decode func(*Framework, *wire.Decoder, *OpResult)
 }
 
+// Path returns the path that the operation names, "" for the zero Op.
+func (op Op) Path() string { return op.path }
+
 // OpResult is the result of an operation of a transaction.
 type OpResult struct {
 	// Path is the path of a created znode.
@@ -71,7 +74,7 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		if cfg.acl == nil {
 			cfg.acl = f.cfg.defaultACL(full)
 		}
-		data, err := f.cfg.stored(path, data, cfg.compressed)
+		data, err := f.stored(path, data, &cfg.compression)
 		if err != nil {
 			return err
 		}
@@ -100,7 +103,7 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 			if err != nil {
 				return err
 			}
-			data, err := f.cfg.stored(path, data, cfg.compressed)
+			data, err := f.stored(path, data, &cfg.compression)
 			if err != nil {
 				return err
 			}

@@ -10,11 +10,11 @@ import (
 // setConfig is what the options of Set set.
 type setConfig struct {
 	common
-	version    int32
-	stat       *Stat
-	newStat    **Stat // of a bulk
-	idempotent bool
-	compressed bool
+	version     int32
+	stat        *Stat
+	newStat     **Stat // of a bulk
+	idempotent  bool
+	compression compression
 }
 
 // SetOption is an option of [Framework.Set] and [SetDataOp].
@@ -48,7 +48,7 @@ func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...S
 		if err != nil {
 			return plan{}, err
 		}
-		data, err := f.cfg.stored(path, data, cfg.compressed)
+		data, err := f.stored(path, data, &cfg.compression)
 		s = setting{f: f, path: path, data: data, cfg: cfg}
 		return plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.idempotent}, err
 	})

@@ -56,7 +56,7 @@ func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (
 		return nil, fmt.Errorf("cache: %w", err)
 	}
 	picture := newPicture(path, client.Logger(), cfg.storage, telemetry)
-	if cfg.compressed {
+	if cfg.compressed || client.CompressionEnabled() {
 		picture.inflated = newInflated(cfg.inflated)
 	}
 	return &CuratorCache{client: client, path: path, cfg: cfg, inbox: newInbox(), done: make(chan struct{}), picture: picture}, nil

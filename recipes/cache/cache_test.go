@@ -93,6 +93,8 @@ func TestCacheOfACompressedTree(t *testing.T) {
 		create(t, client, "/tree/damaged", "text")
 		c := started(t, client, "/tree", cache.CompressedData())
 		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "text"}, picture(c))
+		byDefault := started(t, zktest.Client(t, server, framework.WithCompression()), "/tree")
+		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "text"}, picture(byDefault))
 		require.NoError(t, client.Set(t.Context(), "/tree/damaged", []byte("mended"), framework.Compressed()))
 		fresh(t, c)
 		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "text", "/tree/damaged": "mended"}, picture(c))

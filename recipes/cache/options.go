@@ -78,7 +78,8 @@ func WithSelector(selector TreeCacheSelector) Option {
 
 // CompressedData decompresses data as [framework.Decompressed] does. A znode whose data cannot
 // be decompressed is left out of the picture, and the log names it. All decompressed data
-// together is bounded, see [WithMaxDecompressedSize]. It is Curator's COMPRESSED_DATA.
+// together is bounded, see [WithMaxDecompressedSize]. It is the default for a client with
+// [framework.WithCompression]. It is Curator's COMPRESSED_DATA.
 func CompressedData() Option {
 	return func(c *config) error { c.compressed = true; return nil }
 }

@@ -47,7 +47,7 @@ func (v *visit) appendReads(reads []framework.Read, oneShot bool) []framework.Re
 		reads = append(reads, framework.ReadStat(n.path, &v.stat, opts...).StoringErrorIn(&v.statErr))
 	}
 	if w&readData != 0 {
-		opts := []framework.GetOption{framework.StoringStatIn(&v.dataStat), framework.StoringAbsenceIn(&v.absent)}
+		opts := []framework.GetOption{framework.StoringStatIn(&v.dataStat), framework.StoringAbsenceIn(&v.absent), framework.Undecompressed()}
 		if armData {
 			opts = append(opts, framework.Watched(&v.dataWatch))
 		}

@@ -3,6 +3,7 @@ package queues
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 const witnessPrefix = "_consumer-"
 
 // errOver says that the term of a consumer has ended with its session.
-var errOver = errors.New("the session of the consumer has ended")
+var errOver = fmt.Errorf("the consumer's locks are gone: %w", framework.ErrSessionEnded)
 
 // term is what a consumer that takes locks has of one session.
 //
@@ -79,14 +80,21 @@ func (t *term) leave() {
 
 // do applies ops as one transaction, or fails. It repeats a transaction whose
 // outcome is unknown. If that is so even afterwards, inDoubt is set, and the next
-// call must be the same one.
-func (t *term) do(ctx context.Context, ops ...framework.Op) error {
+// call must be the same one. If the session has ended with the outcome, nothing is
+// left to be repeated, and [framework.OutcomeUnknown] is true for the error.
+func (t *term) do(ctx context.Context, ops ...framework.Op) (err error) {
 	ops = append([]framework.Op{framework.SetDataOp(t.witness, nil, framework.WithVersion(t.version))}, ops...)
+	var doubt error
+	defer func() {
+		if doubt != nil && (t.inDoubt || errors.Is(err, errOver)) && !framework.OutcomeUnknown(err) {
+			err = fmt.Errorf("%w (and then %w)", doubt, err)
+		}
+	}()
 	for {
 		_, err := t.client.Transact(ctx, ops...)
 		switch {
 		case framework.OutcomeUnknown(err):
-			t.inDoubt = true
+			t.inDoubt, doubt = true, err
 			if framework.Retryable(err) {
 				continue
 			}

@@ -12,33 +12,6 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-// Item is one item that a consumer has got.
-type Item struct {
-	Data []byte
-
-	path   string
-	ctx    context.Context //nolint:containedctx // it is what Context returns
-	failed error
-}
-
-// Path returns the path of the item's znode, which it may share with others
-// that were put together with it.
-func (i *Item) Path() string { return i.path }
-
-// Context returns the context of the loop's Items. With [WithLockPath] it also
-// ends when the item may no longer be locked, with the [*framework.LostError] as
-// its cause: another consumer may get the item.
-func (i *Item) Context() context.Context { return i.ctx }
-
-// Fail says that the item could not be consumed. Its [ErrorMode] says what then
-// becomes of it. Without [WithLockPath] it is lost. The error is logged.
-func (i *Item) Fail(err error) {
-	if err == nil {
-		err = errors.New("no reason given")
-	}
-	i.failed = err
-}
-
 // Consume calls fn with each item, one at a time, until ctx ends, and then
 // returns its error and cause. It survives lost connections and sessions. Any
 // other failure, such as the lack of rights, ends it.
@@ -78,8 +51,7 @@ func (q *queue) Consume(ctx context.Context, fn func(ctx context.Context, item [
 //	}
 //
 // With [WithLockPath] an item is consumed when the loop goes on to the next. A
-// loop that is left by break or return leaves its item in the queue. A panic also
-// leaves those that were put together with it.
+// loop that is left by break, return or a panic leaves its item in the queue.
 func (q *queue) Items(ctx context.Context) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		if ctx == nil {
@@ -185,10 +157,14 @@ func (c *consumer) turn(ctx context.Context, yield func(*Item, error) bool) (lef
 	if err != nil || name == "" {
 		return false, err
 	}
-	if c.q.cfg.lockPath == "" {
+	switch {
+	case c.q.cfg.lockPath != "":
+		return c.consumeLocked(ctx, name, yield)
+	case c.q.cfg.lateRemoval:
+		return c.consumeUnlocked(ctx, name, yield)
+	default:
 		return c.consumeAtOnce(ctx, name, yield)
 	}
-	return c.consumeLocked(ctx, name, yield)
 }
 
 // next returns the name of an item that is due. After a wait it returns "".
@@ -381,8 +357,8 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	if node.gone {
 		return false, nil // another consumer was faster
 	}
-	items, err := c.decode(ctx, name, node)
-	if items == nil {
+	d, err := c.deliver(ctx, name, node)
+	if d == nil {
 		return false, err
 	}
 	// A context that ends while the request is under way must not lose the item.
@@ -398,14 +374,8 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 		return false, err
 	}
 	c.taken++
-	for _, data := range items {
-		item := &Item{Data: data, path: path, ctx: ctx}
-		if !yield(item, nil) {
-			return true, nil
-		}
-		c.note(item)
-	}
-	return false, nil
+	d.removed(len(d.items))
+	return d.give(ctx, yield), nil
 }
 
 // read returns the item with that name, without a request if it was read ahead.
@@ -433,19 +403,16 @@ func isOfElement(err error) bool {
 		errors.Is(err, framework.ErrCompression) || errors.Is(err, framework.ErrNoChildrenForEphemerals)
 }
 
-// decode reads the items of a znode. It leaves out what is no item, and returns nil.
-func (c *consumer) decode(ctx context.Context, name string, node ahead) ([][]byte, error) {
-	if node.err != nil {
-		return nil, c.leaveOut(ctx, name, node.err)
+// deliver returns the items of a znode that was read. It leaves out what is no item, and returns nil.
+func (c *consumer) deliver(ctx context.Context, name string, node ahead) (*delivery, error) {
+	err := node.err
+	if err == nil {
+		d := &delivery{c: c, name: name, path: framework.JoinPath(c.q.path, name), stat: node.stat}
+		if d.items, d.notes, err = decode(node.data); err == nil {
+			return d, nil
+		}
 	}
-	items, err := decode(node.data)
-	if err != nil {
-		return nil, c.leaveOut(ctx, name, err)
-	}
-	if items == nil {
-		items = [][]byte{} // an empty envelope is consumed like any other
-	}
-	return items, nil
+	return nil, c.leaveOut(ctx, name, err)
 }
 
 // leaveOut leaves a znode where it is until it changes, so that it keeps nothing else from
@@ -477,13 +444,19 @@ func (c *consumer) lookAgain() {
 }
 
 // note takes down how an item has ended.
-func (c *consumer) note(item *Item) {
-	if item.failed == nil {
+func (c *consumer) note(path string, failure error) {
+	if failure == nil {
 		c.rest = 0
 		return
 	}
-	c.q.client.Logger().Warn("an item was not consumed", logPath, item.path, "error", item.failed)
+	c.q.client.Logger().Warn("an item was not consumed", logPath, path, "error", failure)
 	c.rests = true
+}
+
+// forgetList makes the consumer read the list again before the next item.
+func (c *consumer) forgetList() {
+	c.watch.Cancel()
+	c.watch = nil
 }
 
 // consumeLocked locks an item, yields it, and deletes it or puts it back.
@@ -500,37 +473,68 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 	if ok, err := c.lock(ctx, path, lock); !ok {
 		return false, err
 	}
-	takes := false          // done takes the item out of the list and changes nothing else there
-	var done []framework.Op // what becomes of the item; nil if it stays
-	defer func() {          // however the loop is left, the item is unlocked
-		applied := false
+	d := &delivery{} // before the item is read, it is only to be unlocked
+	defer func() {   // however the loop is left
+		took := false
 		known := c.settle(ctx, func(ctx context.Context) (err error) {
-			applied, err = t.finish(ctx, path, lock, done...)
+			took, err = d.finishLocked(ctx, t, path, lock)
 			return err
 		})
-		if known && applied && takes {
+		switch {
+		case known && took:
 			c.taken++
+		case !known, d.begun && d.stays:
+			c.forgetList() // it shows the znode again without a change
 		}
 	}()
 	node, first, err := c.readLocked(ctx, path)
-	switch {
-	case err != nil || node.gone:
+	if err != nil || node.gone {
 		return false, err
+	}
+	read, err := c.deliver(ctx, name, node)
+	if read != nil {
+		d = read
+		d.term, d.lock = t, lock
+	}
+	switch {
 	case !first:
 		return false, c.renew(ctx)
+	case read == nil:
+		return false, err
+	case t.held.Err() != nil:
+		return false, errOver // the connection was lost in between
 	}
 	if c.unsure {
 		c.tried = 1
 	}
-	items, err := c.decode(ctx, name, node)
-	if items == nil {
+	held, cancel := while(ctx, t.held)
+	defer cancel()
+	return d.give(held, yield), nil
+}
+
+// consumeUnlocked yields an item and then deletes it or puts it back, unless another consumer has
+// done that first.
+func (c *consumer) consumeUnlocked(ctx context.Context, name string, yield func(*Item, error) bool) (left bool, err error) {
+	path := framework.JoinPath(c.q.path, name)
+	node, err := c.read(ctx, path, name)
+	if err != nil || node.gone {
 		return false, err
 	}
-	if t.held.Err() != nil {
-		return false, errOver // the connection was lost in between
+	d, err := c.deliver(ctx, name, node)
+	if d == nil {
+		return false, err
 	}
-	left, takes, done = c.yieldLocked(ctx, path, items, yield)
-	return left, nil
+	left = d.give(ctx, yield)
+	bounded, cancel := graceful(ctx)
+	defer cancel()
+	took, err := d.finishUnlocked(bounded)
+	if took {
+		c.taken++
+	}
+	if d.stays {
+		c.forgetList()
+	}
+	return left, err
 }
 
 // lock locks an item, and reports whether it did.
@@ -591,43 +595,6 @@ func (c *consumer) settle(ctx context.Context, work func(context.Context) error)
 		})
 	}()
 	return false
-}
-
-// yieldLocked yields items of one znode. It returns what then has to be done
-// with the znode, nothing if it stays.
-func (c *consumer) yieldLocked(
-	ctx context.Context, path string, items [][]byte, yield func(*Item, error) bool,
-) (left, takes bool, done []framework.Op) {
-	held, cancel := while(ctx, c.term.held)
-	defer cancel()
-	for i, data := range items {
-		item := &Item{Data: data, path: path, ctx: held}
-		if !yield(item, nil) {
-			return true, false, rest(path, items, i)
-		}
-		if item.failed != nil && held.Err() != nil {
-			return false, false, rest(path, items, i) // it was interrupted
-		}
-		c.note(item)
-		if item.failed != nil && c.q.cfg.errorMode == Requeue {
-			_, name := framework.SplitPath(path)
-			// What was consumed is not put back with the rest.
-			return false, false, []framework.Op{
-				framework.DeleteOp(path),
-				framework.CreateOp(framework.JoinPath(c.q.path, requeued(name)), encode(items[i:]), framework.WithMode(framework.PersistentSequential)),
-			}
-		}
-	}
-	return false, true, []framework.Op{framework.DeleteOp(path)}
-}
-
-// rest returns what makes a znode of several items keep those from i on: the
-// others were consumed. It is nothing if none was.
-func rest(path string, items [][]byte, i int) []framework.Op {
-	if i == 0 {
-		return nil
-	}
-	return []framework.Op{framework.SetDataOp(path, encode(items[i:]))}
 }
 
 // while returns a context derived from ctx that also ends with held, and with

@@ -58,6 +58,26 @@
 // the id that it has. Of several items in one znode, those that were consumed
 // are not put back, nor do they stay when the loop is left before the others.
 //
+// # Results that exist once
+//
+// A consumer whose results are in ZooKeeper removes the item together with writing them:
+//
+//	for item, err := range queue.Items(ctx) {
+//		if err != nil {
+//			return err
+//		}
+//		result := work(item.Context(), item.Data)
+//		if err := item.Transact(ctx, framework.CreateOp("/results/"+name, result)); err != nil {
+//			item.Fail(err)
+//		}
+//	}
+//
+// The item may be given to several consumers. One of them removes it, and the results of that one
+// exist. See [Item.Transact].
+//
+// [WithMaxAttempts] keeps an item that always fails from coming back forever. [Item.Attempt] says how
+// often it came.
+//
 // # What they are not for
 //
 // ZooKeeper keeps a queue in the memory of every server and sends its whole list

@@ -8,4 +8,4 @@ func (q *queue) Flushing() bool {
 }
 
 // Encode returns the data of a znode with one item.
-func Encode(item []byte) []byte { return encode([][]byte{item}) }
+func Encode(item []byte) []byte { return envelope([][]byte{item}) }

@@ -1,7 +1,6 @@
 package queues
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,15 +62,33 @@ func remove(ctx context.Context, client *framework.Framework, path string, read 
 	repeated := false
 	return attempt.Conditional(func() error {
 		if repeated {
-			// A container that was empty may have gone, and its numbers begin again.
-			now, err := client.Exists(ctx, path)
-			if err != nil || now == nil || now.Czxid != read.Czxid {
-				return cmp.Or(err, framework.ErrNoNode)
+			if err := look(ctx, client, path, read); err != nil {
+				return err
 			}
 		}
 		repeated = true
 		return client.Delete(ctx, path, framework.WithVersion(read.Version))
 	})
+}
+
+// unchanged makes a write on condition of the version of an item that was read some time ago.
+func unchanged(ctx context.Context, client *framework.Framework, path string, read *framework.Stat, write func() error) error {
+	return attempt.Conditional(func() error {
+		if err := look(ctx, client, path, read); err != nil {
+			return err
+		}
+		return write()
+	})
+}
+
+// look fails if the item that was read is gone. A container that was empty may have gone, and its
+// numbers begin again.
+func look(ctx context.Context, client *framework.Framework, path string, read *framework.Stat) error {
+	now, err := client.Exists(ctx, path)
+	if err == nil && (now == nil || now.Czxid != read.Czxid) {
+		err = fmt.Errorf("%s was removed by another consumer: %w", path, framework.ErrNoNode)
+	}
+	return err
 }
 
 // createIn calls create, which makes items in a folder, and makes the folder first if it is

@@ -89,7 +89,7 @@ func hardshipCalls() []hardship.Call {
 				}
 				return q.FlushPuts(ctx)
 			}),
-		queueRow("consume an item", "queue.Consume", 3, nil, func(ctx context.Context, q *queues.DistributedQueue) error { return consumeOne(ctx, q) }),
+		queueRow("consume an item", "queue.Consume", 3, nil, consumeOne),
 		queueRow("a loop over an item", "queue.Items", 3, nil, func(ctx context.Context, q *queues.DistributedQueue) error {
 			for _, err := range q.Items(ctx) {
 				return err
@@ -109,15 +109,28 @@ func hardshipCalls() []hardship.Call {
 			_, err := q.Take(ctx)
 			return err
 		}),
-		lockedRow("consume a locked item"),
+		lockedRow("consume a locked item", "queue.Consume", 8, queues.WithLockPath, consumeOne),
+		lockedRow("remove a locked item and write", "Item.Transact", 8, queues.WithLockPath, transactOne),
+		lockedRow("remove an item late and write", "Item.Transact", 4, func(string) queues.Option { return queues.WithLateRemoval() }, transactOne),
 		sharderRow(),
 		removeRow("remove an item", nil, 2),
 		removeRow("remove an item that may be locked", []queues.Option{queues.WithLockPath("/removal-locks")}, 3),
 	)
 }
 
+// transactOne removes the next item and writes its folder in the same transaction.
+func transactOne(ctx context.Context, q *queues.DistributedQueue) error {
+	for item, err := range q.Items(ctx) {
+		if err == nil {
+			err = item.Transact(ctx, framework.SetDataOp(q.Path(), item.Data))
+		}
+		return err
+	}
+	return nil
+}
+
 // consumeOne consumes the next item.
-func consumeOne(ctx context.Context, q source) error {
+func consumeOne[S source](ctx context.Context, q S) error {
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	got := false
@@ -162,11 +175,13 @@ func queueRow(
 
 // lockedRow is the consumption of an item under its lock. In the end the rival consumes what is
 // left, each item once: none is lost.
-func lockedRow(name string) hardship.Call {
-	row := queueRow(name, "queue.Consume", 8, nil, nil)
+func lockedRow(
+	name, of string, requests int, opt func(lockPath string) queues.Option, consume func(context.Context, *queues.DistributedQueue) error,
+) hardship.Call {
+	row := queueRow(name, of, requests, nil, nil)
 	row.Prepare = func(s *hardship.Stage) func(context.Context) error {
 		const items = 3
-		option := queues.WithLockPath(s.Path + "-locks")
+		option := opt(s.Path + "-locks")
 		theirs, err := queues.NewDistributedQueue(s.Theirs, s.Path, option)
 		require.NoError(s.T, err)
 		ours, err := queues.NewDistributedQueue(s.Ours, s.Path, option)
@@ -194,7 +209,7 @@ func lockedRow(name string) hardship.Call {
 					return err
 				}
 			}
-			return consumeOne(ctx, ours)
+			return consume(ctx, ours)
 		}
 	}
 	return row

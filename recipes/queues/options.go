@@ -20,6 +20,10 @@ type config struct {
 	maxItems   int // 0 for any number
 	background bool
 	minItems   int // to consume before the list is renewed
+
+	lateRemoval bool
+	maxAttempts int // 0 for any number
+	deadLetters string
 }
 
 func newConfig(opts []Option) (config, error) {
@@ -32,8 +36,15 @@ func newConfig(opts []Option) (config, error) {
 			return c, err
 		}
 	}
-	if c.errorMode != Requeue && c.lockPath == "" {
+	switch {
+	case c.lateRemoval && c.lockPath != "":
+		return c, errors.New("WithLateRemoval and WithLockPath, expected one of them: locked items are removed late")
+	case c.errorMode != Requeue && c.lockPath == "" && !c.lateRemoval:
 		return c, errors.New("WithErrorMode without WithLockPath, and without a lock an item is deleted before it is consumed")
+	case c.maxAttempts > 0 && c.lockPath == "":
+		return c, errors.New("WithMaxAttempts without WithLockPath, expected both: without locks, consumers that die are not counted")
+	case c.maxAttempts > 0 && c.errorMode == Delete:
+		return c, errors.New("WithMaxAttempts and WithErrorMode(Delete), expected one of them: a deleted item has one attempt")
 	}
 	return c, nil
 }
@@ -53,6 +64,44 @@ func WithLockPath(lockPath string) Option {
 	})
 }
 
+// WithLateRemoval removes an item from the queue when it was consumed, not before, and locks nothing.
+// Several consumers may be given the same item at once: the first one removes it. With
+// [Item.Transact] its results exist once nevertheless. It is for a single consumer, such as the one
+// that package leader elects, or for short work. Default: an item is deleted before it is consumed.
+//
+// The folder of the queue must not be deleted and created again while an item is consumed.
+func WithLateRemoval() Option {
+	return optionFunc(func(c *config) error {
+		c.lateRemoval = true
+		return nil
+	})
+}
+
+// WithMaxAttempts moves an item to a dead letter folder when the n-th consumer has failed, or when n
+// consumers had it and none has finished it, see [Item.Attempt]. The removal and the new znode are
+// one transaction. It needs [WithLockPath], and [Requeue] as the error mode. Default: any number.
+//
+// Layout: <deadLetterPath>/queue-<10 digits>, persistent, with one item in Curator's envelope, and
+// after it {"attempts":[n],"error":"..."}. The priority, time or id stays in the name. So a queue of
+// the same kind at that path consumes the dead letters, and [Item.LastError] has the error, up to a
+// kilobyte of it. The folder is created when it is needed. It must be outside of the queue's path
+// and the lock path.
+//
+// An item that is within 4 KB of [framework.WithMaxRequestSize] may be too large to be moved. It then
+// stays in the queue, and the log says so.
+func WithMaxAttempts(n int, deadLetterPath string) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("at most %d attempts, expected 1 or more", n)
+		}
+		if err := framework.ValidatePath(deadLetterPath); err != nil {
+			return fmt.Errorf("dead letter path: %w", err)
+		}
+		c.maxAttempts, c.deadLetters = n, deadLetterPath
+		return nil
+	})
+}
+
 // ErrorMode says what becomes of an item whose consumer has failed. It is
 // Curator's ErrorMode.
 type ErrorMode int
@@ -67,7 +116,7 @@ const (
 )
 
 // WithErrorMode sets what becomes of an item whose consumer has failed. It needs
-// [WithLockPath]. Default: [Requeue].
+// [WithLockPath] or [WithLateRemoval]. Default: [Requeue].
 func WithErrorMode(mode ErrorMode) Option {
 	return optionFunc(func(c *config) error {
 		if mode != Requeue && mode != Delete {

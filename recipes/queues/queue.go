@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gocurator/curator/framework"
@@ -48,7 +49,16 @@ func newQueue(client *framework.Framework, path string, order order, opts []Opti
 	if cfg.lockPath != "" && client.FullPath(cfg.lockPath) == client.FullPath(path) {
 		return nil, fmt.Errorf("queues: %s: locks at the same path, expected another", path)
 	}
+	if dead := cfg.deadLetters; dead != "" && (isIn(client, dead, path) || isIn(client, dead, cfg.lockPath)) {
+		return nil, fmt.Errorf("queues: %s: dead letters at %s, expected a folder outside of the queue's and of its locks", path, dead)
+	}
 	return &queue{client: client, path: path, order: order, cfg: cfg}, nil
+}
+
+// isIn reports whether path is folder, or below it.
+func isIn(client *framework.Framework, path, folder string) bool {
+	path, folder = client.FullPath(path), client.FullPath(folder)
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }
 
 // Path returns the path of the queue.
@@ -78,7 +88,7 @@ func (q *queue) add(ctx context.Context, name string, items [][]byte) error {
 	case ctx.Err() != nil:
 		return wrap(what, attempt.Interrupted(ctx))
 	}
-	p := put{ctx: context.WithoutCancel(ctx), name: name, data: encode(items)}
+	p := put{ctx: context.WithoutCancel(ctx), name: name, data: envelope(items)}
 	if !q.cfg.background {
 		return wrap(what, q.create(ctx, p))
 	}

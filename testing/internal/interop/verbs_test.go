@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	values "github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -57,6 +58,37 @@ func TestCompressedData(t *testing.T) {
 				require.Equal(t, []string{text}, java.do(t, "get-compressed", path), path)
 			}
 		}
+	})
+}
+
+// A client that compresses by default writes what Java reads with decompressed(), and the other way
+// round, in calls and in recipes. (Curator has such a default since 5.8.)
+func TestCompressionByDefault(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server, framework.WithCompression())
+		java := newActor(t, server)
+		for _, text := range []string{"", "x", strings.Repeat("r\u00e9sum\u00e9 ", 10_000)} {
+			size := "-" + strconv.Itoa(len(text))
+			java.do(t, "create-compressed", "/java"+size, text)
+			require.Equal(t, text, get(t, client, "/java"+size))
+			create(t, client, "/go"+size, text)
+			create(t, client, "/go-set"+size, "other")
+			require.NoError(t, client.Set(withLimit(t), "/go-set"+size, []byte(text)))
+			_, err := client.Transact(withLimit(t), framework.CreateOp("/go-op"+size, []byte(text)))
+			require.NoError(t, err)
+			for _, path := range []string{"/go" + size, "/go-set" + size, "/go-op" + size} {
+				require.Equal(t, []string{text}, java.do(t, "get-compressed", path), path)
+			}
+		}
+
+		java.do(t, "create-compressed", "/value", "from Java")
+		value, err := values.NewSharedValue(client, "/value", nil)
+		require.NoError(t, err)
+		require.NoError(t, value.Start(withLimit(t)))
+		require.Equal(t, "from Java", string(value.Value()))
+		require.NoError(t, value.SetValue(withLimit(t), []byte("from Go")))
+		value.Close()
+		require.Equal(t, []string{"from Go"}, java.do(t, "get-compressed", "/value"))
 	})
 }
 

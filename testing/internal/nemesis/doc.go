@@ -69,6 +69,9 @@
 //	lost_items         an acknowledged item is gone, and no consumer has it
 //	duplicated_items   an item was consumed twice, or may be, although its queue promises
 //	                   that it is not
+//	double_results     an item that is removed with its result in one transaction has two, or
+//	                   also a dead letter
+//	lost_results       such an item is gone, or its transaction was acknowledged, without one
 //	barrier_leaks      a member has passed a double barrier before enough had come, or has
 //	                   left it before all had
 //	ghosts             an instance of a service, or a member of a group, that was at the

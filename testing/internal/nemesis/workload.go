@@ -14,6 +14,7 @@ var workloads = slices.Concat(
 	leaderWorkloads,
 	cacheWorkloads,
 	valueWorkloads,
+	transactWorkloads,
 	discoveryWorkloads,
 	partitionWorkloads,
 )

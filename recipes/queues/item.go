@@ -1,0 +1,170 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// Item is one item that a consumer has got.
+type Item struct {
+	Data []byte
+
+	path  string
+	ctx   context.Context //nolint:containedctx // it is what Context returns
+	of    *delivery
+	index int // in of.items
+
+	failed  error
+	refused error // of the last Transact
+
+	// turn is held while a Transact is under way. It is a channel because its holder makes a request.
+	turn chan struct{}
+	live context.Context //nolint:containedctx // ends when the loop goes on
+	end  context.CancelCauseFunc
+}
+
+func newItem(ctx context.Context, of *delivery, index int, data []byte) *Item {
+	live, end := context.WithCancelCause(context.Background())
+	return &Item{Data: data, path: of.path, ctx: ctx, of: of, index: index, turn: make(chan struct{}, 1), live: live, end: end}
+}
+
+// give yields the item, and ends what it has been given for.
+func (i *Item) give(yield func(*Item, error) bool) (goesOn bool) {
+	defer func() {
+		i.end(errGoneOn)
+		i.turn <- struct{}{} // a Transact that is under way ends first
+		<-i.turn
+	}()
+	return yield(i, nil)
+}
+
+// Path returns the path of the item's znode, which it may share with others
+// that were put together with it.
+func (i *Item) Path() string { return i.path }
+
+// Context returns the context of the loop's Items. With [WithLockPath] it also
+// ends when the item may no longer be locked, with the [*framework.LostError] as
+// its cause: another consumer may get the item.
+func (i *Item) Context() context.Context { return i.ctx }
+
+// Fail says that the item could not be consumed. Its [ErrorMode] says what then
+// becomes of it. Without [WithLockPath] and [WithLateRemoval] it is lost. The error is logged.
+// After a successful [Item.Transact] it is logged only.
+func (i *Item) Fail(err error) {
+	if err == nil {
+		err = errors.New("no reason given")
+	}
+	i.failed = err
+}
+
+// Attempt returns how many times the item was given to a consumer, this time included. It needs
+// no request.
+//
+// With [WithLockPath] it also counts consumers that have died. One whose connection broke between
+// the lock and the item counts as well. Without, it counts those that have put the item back.
+//
+// The number has two parts. The children that the item's znode ever had, one for each lock, are in
+// its Stat. What was counted before the item was put back follows the item in its data, where
+// Curator's consumers do not look. They are not counted. If one of them puts an item back, it keeps
+// the second part, and the first one begins again.
+func (i *Item) Attempt() int { return max(1, i.of.attempt(i.index)) }
+
+// LastError returns the text of the error with which the item was last put back or moved to a
+// dead letter folder, or "".
+func (i *Item) LastError() string {
+	if i.index > 0 {
+		return ""
+	}
+	return i.of.notes.Error
+}
+
+// errGoneOn ends a Transact.
+var errGoneOn = errors.New("the loop has gone on, the item is no longer its own")
+
+// Transact removes the item from the queue and applies ops, all or nothing, in one transaction. So
+// results in ZooKeeper exist exactly once, even when the item is given to several consumers. Without
+// ops it only removes the item. It needs [WithLockPath] or [WithLateRemoval]; otherwise the item was
+// removed before it was given.
+//
+// Call it before the loop goes on, which ends it. ops must not name the znode of the item, its lock
+// or znodes below them. The size limit is [framework.WithMaxRequestSize], for ops and what belongs to
+// the queue.
+//
+// After a success the loop removes nothing more. After an error nothing was applied, and the item
+// counts as failed with that error unless a later call succeeds. A program that wants to have an
+// item removed without ops, such as after [framework.ErrNodeExists], calls Transact again without them.
+//
+// With a lock path a transaction is repeated when its reply is lost, and its outcome is then known.
+// If [framework.OutcomeUnknown] is nevertheless true for the error, all may have been applied. Further
+// calls return the same error. With a lock path the loop settles the transaction when it goes on, or
+// the next consumer gets the item; without, the item is given again if it is still there.
+func (i *Item) Transact(ctx context.Context, ops ...framework.Op) error {
+	what := "transact " + i.path
+	if ctx == nil {
+		return wrap(what, attempt.ErrNilContext)
+	}
+	select {
+	case i.turn <- struct{}{}:
+		defer func() { <-i.turn }()
+	case <-i.live.Done():
+	case <-ctx.Done():
+	}
+	switch {
+	case i.live.Err() != nil:
+		return wrap(what, errGoneOn)
+	case ctx.Err() != nil:
+		return wrap(what, attempt.Interrupted(ctx))
+	}
+	ctx, cancel := while(ctx, i.live)
+	defer cancel()
+	err := i.transact(ctx, ops)
+	if !errors.Is(err, errRemovedAlready) {
+		i.refused = err
+	}
+	return wrap(what, err)
+}
+
+var (
+	errRemovedBefore  = errors.New("the item was removed before it was given: Transact needs WithLockPath or WithLateRemoval")
+	errRemovedAlready = errors.New("the item was removed by a Transact before")
+)
+
+func (i *Item) transact(ctx context.Context, ops []framework.Op) error {
+	d := i.of
+	switch {
+	case d.c.q.cfg.lockPath == "" && !d.c.q.cfg.lateRemoval:
+		return errRemovedBefore
+	case d.from > i.index:
+		return errRemovedAlready
+	case d.pending != nil:
+		return i.refused // the loop settles it
+	}
+	for n, op := range ops {
+		if err := d.mayTouch(op.Path()); err != nil {
+			return fmt.Errorf("%w: operation %d: %w", framework.ErrInvalidOption, n, err)
+		}
+	}
+	return d.transact(ctx, i.index, ops)
+}
+
+// mayTouch returns an error for a path that a transaction of the item must not name.
+func (d *delivery) mayTouch(path string) error {
+	own := []string{d.path}
+	if d.term != nil {
+		own = append(own, d.lock, d.term.witness)
+	}
+	if path == "" {
+		return errors.New("no path, expected one of CreateOp, SetDataOp, DeleteOp or CheckOp with a path")
+	}
+	for _, p := range own {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			return fmt.Errorf("%s belongs to the item, which the transaction removes by itself; expected other paths", path)
+		}
+	}
+	return nil
+}
