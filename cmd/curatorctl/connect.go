@@ -40,6 +40,19 @@ func fromEnvironment(getenv func(string) string) settings {
 	}
 }
 
+// environment returns the variables that fromEnvironment reads, for another process.
+func environment(getenv func(string) string) []string {
+	var pairs []string
+	fromEnvironment(func(name string) string {
+		value := getenv(name)
+		if value != "" {
+			pairs = append(pairs, name+"="+value)
+		}
+		return value
+	})
+	return pairs
+}
+
 func (s *settings) setTLS(text string) error {
 	on, err := parseBool(text)
 	s.tls = &on

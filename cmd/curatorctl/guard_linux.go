@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -12,90 +13,124 @@ import (
 // clockID names a clock that goes on while the machine is suspended.
 const clockID = unix.CLOCK_BOOTTIME
 
-// dieWithParent has a process killed when its parent dies.
-func dieWithParent(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGKILL }
+// self names the running program, even when its file is gone or another.
+func self() (string, error) { return "/proc/self/exe", nil }
 
-// adopt makes this process the parent of descendants whose own parents end, so that they can
-// be found.
+// beCalled gives this process a name.
+func beCalled(name string) {
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // the name of /proc/self/exe is not the program's either
+}
+
+// isIgnored reports whether this process ignores a signal.
+func isIgnored(s syscall.Signal) bool {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	_, after, _ := bytes.Cut(status, []byte("\nSigIgn:"))
+	field, _, _ := bytes.Cut(after, []byte("\n"))
+	mask, _ := strconv.ParseUint(string(bytes.TrimSpace(field)), 16, 64)
+	return mask&(1<<(s-1)) != 0
+}
+
+// adopt makes this process the parent of descendants whose own parents end.
 func adopt() {
-	// An old kernel knows no such thing: then those that leave their group are not found.
+	// Linux before 3.4 knows no such thing: then those that outlive their parents are not found.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// commandAttributes has the command killed with the guard.
+func commandAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// kill kills the children.
+func (b *brood) kill() {
+	for _, p := range processes() {
+		if p.parent == os.Getpid() {
+			_ = unix.Kill(p.pid, unix.SIGKILL) // it may have ended
+		}
+	}
+}
+
+// reach sends all descendants a signal, except a spared one.
+func (b *brood) reach(s unix.Signal, spared int) {
+	all := processes()
+	for _, p := range all {
+		if p.pid != spared && p.isBelow(os.Getpid(), all) {
+			p.signal(s)
+		}
+	}
 }
 
 // process is a process for as long as the machine runs: numbers are used again.
 type process struct {
-	pid   int
-	start string // in ticks of the machine's clock
+	pid, parent int
+	start       string // in ticks of the machine's clock
 }
 
-// kin is a set of processes.
-type kin map[process]bool
+func (p process) isBelow(ancestor int, all map[int]process) bool {
+	for range len(all) { // parents may have changed while they were read
+		if p.parent == ancestor {
+			return true
+		}
+		p = all[p.parent]
+	}
+	return false
+}
 
-// killOrphans kills the children of this process, and theirs, until there are none but the
-// spared ones.
-func killOrphans(spared kin) {
-	for {
-		var killed []int
-		for child, parent := range processes() {
-			if parent == os.Getpid() && !spared[child] {
-				_ = unix.Kill(child.pid, unix.SIGKILL) // it may have ended
-				killed = append(killed, child.pid)
-			}
+// signal sends it a signal, if it still is the same process.
+func (p process) signal(s unix.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3
+		if p.isThere() {
+			_ = unix.Kill(p.pid, s)
 		}
-		if len(killed) == 0 {
-			return
-		}
-		for _, pid := range killed {
-			for {
-				if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
-					break // it has ended, or another goroutine has seen that
-				}
-			}
-		}
+		return
+	}
+	if err != nil {
+		return // it has ended
+	}
+	defer unix.Close(fd)
+	if p.isThere() {
+		_ = unix.PidfdSendSignal(fd, s, nil, 0) // it may have ended
 	}
 }
 
-// descendants returns the children of this process, and theirs.
-func descendants() kin {
-	found := make(kin)
-	parents := processes()
-	for before := -1; before != len(found); {
-		before = len(found)
-		pids := map[int]bool{os.Getpid(): true}
-		for p := range found {
-			pids[p.pid] = true
-		}
-		for p, parent := range parents {
-			if pids[parent] {
-				found[p] = true
-			}
-		}
-	}
-	return found
+func (p process) isThere() bool {
+	now, found := readProcess(p.pid)
+	return found && now.start == p.start
 }
 
-// processes returns all processes with their parents.
-func processes() map[process]int {
+// processes returns all processes by their numbers.
+func processes() map[int]process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	parents := make(map[process]int)
+	all := make(map[int]process)
 	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		// pid (name) state parent ... start ...; the name may contain anything
-		const parent, start = 1, 19 // after the name
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) > start {
-			parents[process{pid, string(fields[start])}], _ = strconv.Atoi(string(fields[parent]))
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			if p, found := readProcess(pid); found {
+				all[pid] = p
+			}
 		}
 	}
-	return parents
+	return all
+}
+
+func readProcess(pid int) (p process, found bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	// pid (name) state parent ... start ...; the name may contain anything
+	const parent, start = 1, 19 // after the name
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= start {
+		return process{}, false
+	}
+	p = process{pid: pid, start: string(fields[start])}
+	p.parent, err = strconv.Atoi(string(fields[parent]))
+	return p, err == nil
 }

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -10,14 +12,36 @@ import (
 
 const clockID = unix.CLOCK_MONOTONIC
 
-// Only Linux can do these. Elsewhere processes that leave the group of the command are not found.
+// Only Linux can do some of this. Elsewhere a command without a terminal has a group of its own, in
+// which its processes are found. One with a terminal shares the group of the job, so only the command
+// itself is reached.
 
-func dieWithParent(*syscall.SysProcAttr) {}
+func self() (string, error) { return os.Executable() }
+
+func beCalled(string) {}
 
 func adopt() {}
 
-type kin map[int]bool
+func isIgnored(s syscall.Signal) bool { return signal.Ignored(s) }
 
-func descendants() kin { return nil }
+func hasTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err == nil {
+		_ = tty.Close() // it was only opened
+	}
+	return err == nil
+}
 
-func killOrphans(kin) {}
+func commandAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: !hasTerminal()} }
+
+func (b *brood) kill() { b.reach(unix.SIGKILL, 0) }
+
+func (b *brood) reach(s unix.Signal, _ int) {
+	switch {
+	case b.command == 0: // of a keeper, whose guard is gone
+	case hasTerminal():
+		_ = unix.Kill(b.command, s) // it may have ended
+	default:
+		_ = unix.Kill(-b.command, s)
+	}
+}

@@ -3,181 +3,194 @@
 package main
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
+	"encoding/json"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// The pipes that a guard gets.
-const (
-	controlFD = 3
-	reportFD  = 4
-)
-
 // look is how often a guard looks at the clock, which goes on while the machine sleeps, unlike
 // timers.
 const look = 50 * time.Millisecond
 
-// guard runs a command until it ends or must end; see supervise.
+// guard runs a command until it ends or must end; see supervise_unix.go.
 func guard() int {
-	// The command dies with the thread that has started it.
-	runtime.LockOSThread()
-	control, report := os.NewFile(controlFD, "control"), os.NewFile(reportFD, "report")
-	unix.CloseOnExec(controlFD)
-	unix.CloseOnExec(reportFD)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, forwarded...) // they come through the pipe; ignored ones would be so in the command, too
+	runtime.LockOSThread() // the kernel kills the command with the thread that has started it
+	beCalled(guardName)
 	adopt()
-	say := func(format string, args ...any) {
-		_, _ = fmt.Fprintf(report, format+"\n", args...) // a parent that is gone is seen on the other pipe
+	control, reports := json.NewDecoder(inherited(os.Args[2])), json.NewEncoder(inherited(os.Args[3]))
+	inherited(os.Args[4]) // the front's; the command does not get it
+	// The signals of the job are for the front and the command.
+	signals := make(chan os.Signal, 16)
+	catch(signals, append([]os.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD}, forwarded...)...)
+	var first handover
+	g := &guarded{orders: make(chan order), signals: signals}
+	if control.Decode(&first) != nil || control.Decode(&g.until) != nil || g.isOver() {
+		_ = reports.Encode(report{Ended: true, Late: true, Status: exitLost}) // the command has not run
+		return exitDone
 	}
-	orders := make(chan string)
 	go func() {
-		defer close(orders)
-		for lines := bufio.NewScanner(control); lines.Scan(); {
-			orders <- lines.Text()
+		defer close(g.orders)
+		for {
+			var next order
+			if control.Decode(&next) != nil {
+				return
+			}
+			g.orders <- next
 		}
 	}()
-	g := &guarded{orders: orders}
-	if !g.readOrder(<-orders) || g.isOver() {
-		say("expired %d", exitSignal+int(syscall.SIGKILL)) // the command has not run
-		return exitDone
-	}
-	command := exec.Command(os.Args[2], os.Args[3:]...) //nolint:noctx // its end is decided below
+	command := exec.Command(first.Args[0], first.Args[1:]...) //nolint:noctx // its end is decided below
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	command.Env = append(os.Environ(), first.Env...)
 	command.SysProcAttr = commandAttributes()
 	if err := command.Start(); err != nil {
-		say("cannot run %v", err)
+		_ = reports.Encode(report{Say: err.Error()})
 		return exitDone
 	}
-	g.group = command.Process.Pid
-	say("started %d", g.group)
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		_ = command.Wait() // how it ended is in its state
-	}()
-	g.watch(exited)
-	g.signal(unix.SIGKILL)
-	<-exited
-	killOrphans(nil)
-	takeTerminalBack()
-	word := "exited"
-	if g.termed {
-		word = "expired"
-	}
-	say("%s %d", word, statusOfProcess(command.ProcessState))
+	g.command = command.Process.Pid
+	g.watch()
+	g.end()
+	_ = reports.Encode(report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}) // a keeper that is gone reads nothing
 	return exitDone
 }
 
 // guarded is the command of a guard.
 type guarded struct {
-	orders     <-chan string
-	group      int
-	term, kill time.Duration // by clock
-	termed     bool
+	brood
+
+	orders  chan order
+	signals <-chan os.Signal
+	until   order
+	termed  bool
+	ours    map[syscall.Signal]time.Time // when the guard has last had one
+	waiting []waitingSignal
+}
+
+// waitingSignal is a signal that the front has had.
+type waitingSignal struct {
+	number syscall.Signal
+	since  time.Time
 }
 
 // watch returns when the command has exited or must be killed.
-func (g *guarded) watch(exited <-chan struct{}) {
+func (g *guarded) watch() {
+	g.ours = make(map[syscall.Signal]time.Time)
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	for {
+	late := false // at the last look
+	for g.reap(); !g.ended; g.reap() {
 		select {
-		case <-exited:
-			return
-		case order := <-g.orders:
-			if !g.readOrder(order) {
+		case s := <-g.signals:
+			g.ours[s.(syscall.Signal)] = time.Now()
+			continue
+		case next, open := <-g.orders:
+			switch {
+			case !open:
 				return
+			case next.Signal != 0:
+				g.waiting = append(g.waiting, waitingSignal{syscall.Signal(next.Signal), time.Now()})
+			default:
+				g.until = next
 			}
+			late = false
+			continue
 		case <-tick.C:
 		}
-		if clock() >= g.term && !g.termed {
+		g.handOnSignals()
+		if g.isLate() && !g.termed {
 			g.termed = true
 			g.signal(unix.SIGTERM)
 		}
-		if g.isOver() {
+		// A guard that was stopped reads first what the keeper has told it meanwhile.
+		if late && g.isOver() {
 			return
 		}
+		late = g.isOver()
 	}
 }
 
-func (g *guarded) isOver() bool { return clock() >= g.kill }
+func (g *guarded) isLate() bool { return int64(clock()) >= g.until.Term }
 
-// readOrder obeys an order, and returns false if the command must be killed: that is one, and
-// so is the end of the parent.
-func (g *guarded) readOrder(order string) bool {
-	word, rest, _ := strings.Cut(order, " ")
-	switch word {
-	case "until":
-		var term, kill int64
-		if _, err := fmt.Sscan(rest, &term, &kill); err != nil {
-			return false
+func (g *guarded) isOver() bool { return int64(clock()) >= g.until.Kill }
+
+// together is how far apart two processes see a signal to their group.
+const together = time.Second
+
+// handOnSignals hands on what the front has had, unless it was for the whole group: the guard then
+// has had it too, and so has the command.
+func (g *guarded) handOnSignals() {
+	var left []waitingSignal
+	for _, s := range g.waiting {
+		switch own, found := g.ours[s.number]; {
+		case found && s.since.Sub(own).Abs() < together:
+			delete(g.ours, s.number)
+		case time.Since(s.since) < look:
+			left = append(left, s)
+		case endsWait(s.number):
+			g.signal(s.number)
+		default:
+			_ = unix.Kill(g.command, s.number)
 		}
-		g.term, g.kill = time.Duration(term), time.Duration(kill)
-		return true
-	case "signal":
-		number, err := strconv.Atoi(rest)
-		g.signal(unix.Signal(number))
-		return err == nil
-	default:
-		return false
+	}
+	g.waiting = left
+}
+
+// brood is the children of this process, among them those that it has adopted. Only one goroutine
+// uses it: as long as it has not waited for a child, the number is that child's.
+type brood struct {
+	command int // the child whose end is noted
+	ended   bool
+	status  unix.WaitStatus
+}
+
+// reap waits for children that have ended, and reports whether others are left.
+func (b *brood) reap() bool {
+	for {
+		var status unix.WaitStatus
+		switch pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil); {
+		case err == unix.EINTR:
+		case err != nil:
+			return false
+		case pid == 0:
+			return true
+		case pid == b.command:
+			b.ended, b.status = true, status
+		}
 	}
 }
 
-// signal reaches all processes of the command.
-func (g *guarded) signal(s unix.Signal) {
-	if g.group > 0 {
-		_ = unix.Kill(-g.group, s) // they may have ended
+// end kills the children, and theirs when they become children, until there are none. It waits for
+// those that it may not kill.
+func (b *brood) end() {
+	for pause := time.Millisecond; b.reap(); pause = min(2*pause, look) {
+		b.kill()
+		time.Sleep(pause)
 	}
+}
+
+// signal reaches all processes of the command. One that is stopped goes on, so that it heeds the signal.
+func (b *brood) signal(s unix.Signal) {
+	b.reach(s, 0)
+	b.reach(unix.SIGCONT, 0)
 }
 
 // statusOfProcess is what a shell makes of the end of a process.
-func statusOfProcess(state *os.ProcessState) int {
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+func statusOfProcess(status unix.WaitStatus) int {
+	if status.Signaled() {
 		return exitSignal + int(status.Signal())
 	}
-	return state.ExitCode()
+	return status.ExitStatus()
 }
 
-// foreground returns the process group that has the terminal, if the standard input is one and
-// it is the group of the guard's parent.
-func foreground() (group int, found bool) {
-	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
-	if err != nil {
-		return 0, false
+// clock is the time since the machine was started. All processes have the same.
+func clock() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(clockID, &now); err != nil {
+		panic(err) // there is such a clock on every system that this is compiled for
 	}
-	parent, err := unix.Getpgid(os.Getppid())
-	return group, err == nil && parent == group
-}
-
-// takeTerminalBack gives the terminal back to the parent's group after the command had it.
-func takeTerminalBack() {
-	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
-	parent, parentErr := unix.Getpgid(os.Getppid())
-	if errors.Join(err, parentErr) != nil || group == parent {
-		return
-	}
-	signal.Ignore(unix.SIGTTOU) // which a group in the background gets for it
-	_ = unix.IoctlSetPointerInt(int(os.Stdin.Fd()), unix.TIOCSPGRP, parent)
-}
-
-// commandAttributes makes the command a group of its own, with the terminal if there is one.
-func commandAttributes() *syscall.SysProcAttr {
-	attributes := &syscall.SysProcAttr{Setpgid: true}
-	if _, found := foreground(); found {
-		attributes.Foreground, attributes.Ctty = true, int(os.Stdin.Fd())
-	}
-	dieWithParent(attributes)
-	return attributes
+	return time.Duration(now.Nano())
 }

@@ -39,19 +39,26 @@ type program struct {
 	getenv         func(string) string
 	options        []framework.Option // of tests
 	signals        <-chan os.Signal
-	uncatch        func() // gives the signals their own effect back; nil in tests
-	alone          bool   // this is a process of its own
+	uncatch        func()          // gives the signals their own effect back; nil in tests
+	reports        *os.File        // of a keeper, to its front; nil in other processes
+	gone           <-chan struct{} // closed when the front of this keeper is gone
+	line           []string        // the command line
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == guardVerb {
-		os.Exit(guard())
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case keepVerb:
+			os.Exit(keep())
+		case guardVerb:
+			os.Exit(guard())
+		}
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, forwarded...)
+	catch(signals, forwarded...)
 	p := program{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv,
-		signals: signals, uncatch: func() { signal.Reset(forwarded...) }, alone: true,
+		signals: signals, uncatch: func() { signal.Reset(forwarded...) },
 	}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
@@ -64,7 +71,7 @@ type verb struct {
 	most     int // -1 for any number
 	about    string
 	lasts    bool // as long as its input or its work, or until it is stopped: -timeout bounds the connecting only
-	verbatim bool // what comes after the first argument is a command with flags of its own
+	verbatim bool // what comes after the first argument is a command with flags of its own; the verb connects, and sees to signals, itself
 	offline  bool // needs no server
 	apart    bool // asks servers one by one: its client is not connected
 	flags    func(fs *flag.FlagSet) func(ctx context.Context, c *call) error
@@ -137,6 +144,7 @@ func (p program) complainf(format string, args ...any) { _, _ = fmt.Fprintf(p.st
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
 
 func (p program) dispatch(ctx context.Context, args []string) error {
+	p.line = args
 	s := fromEnvironment(p.getenv)
 	early := flag.NewFlagSet("curatorctl", flag.ContinueOnError)
 	early.SetOutput(io.Discard)
@@ -192,24 +200,29 @@ func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string
 	}
 	ctx, stop := c.untilSignal(ctx, v)
 	defer stop()
-	if v.offline {
+	if v.offline || v.verbatim {
 		return action(ctx, c)
 	}
 	limited, cancel := c.limited(ctx)
 	defer cancel()
-	var err error
+	connect := c.connect
 	if v.apart {
-		c.client, err = c.newClient()
-	} else {
-		c.client, err = c.connect(limited)
+		connect = func(context.Context) (*framework.Framework, error) { return c.newClient() }
 	}
-	if err != nil {
+	return c.with(limited, connect, func() error {
+		if !v.lasts {
+			ctx = limited
+		}
+		return action(ctx, c)
+	})
+}
+
+// with runs an action with a client, and closes that.
+func (c *call) with(ctx context.Context, connect func(context.Context) (*framework.Framework, error), action func() error) (err error) {
+	if c.client, err = connect(ctx); err != nil {
 		return err
 	}
-	if !v.lasts {
-		ctx = limited
-	}
-	err = action(ctx, c)
+	err = action()
 	if closing := c.client.Close(); closing != nil { // the action stays what it was
 		c.complainf("curatorctl: %s\n", oneLine(closing.Error()))
 	}

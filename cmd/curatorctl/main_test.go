@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +20,7 @@ import (
 const asProgram = "CURATORCTL_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && os.Args[1] == guardVerb {
+	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && (os.Args[1] == keepVerb || os.Args[1] == guardVerb) {
 		main()
 	}
 	// The race detector has programs wait for a second at their end.
@@ -46,10 +46,28 @@ type outcome struct {
 	status         int
 }
 
+// output is what a program has written, together with the processes that it has started.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 // curatorctl runs a command line in this process.
 func curatorctl(tb testing.TB, servers, stdin string, args ...string) outcome {
 	tb.Helper()
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr output
 	env := map[string]string{"CURATOR_SERVERS": servers}
 	p := program{
 		stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr, getenv: func(name string) string { return env[name] },

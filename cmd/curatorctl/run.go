@@ -103,7 +103,9 @@ func verbElect(fs *flag.FlagSet) func(context.Context, *call) error {
 		case *listen && len(c.command) > 0:
 			return usage("elect: %q after -l PATH, expected nothing; flags come before PATH", c.command[0])
 		case *listen:
-			return c.observe(ctx)
+			ctx, waiting := c.waitFor(ctx, 0)
+			defer waiting.stop()
+			return c.connected(ctx, func() error { return c.observe(ctx) })
 		}
 		return u.run(ctx, c)
 	}
@@ -113,6 +115,9 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 	if err := u.validate(c); err != nil {
 		return err
 	}
+	if c.reports == nil {
+		return c.front(c.line)
+	}
 	if _, err := exec.LookPath(c.command[0]); err != nil {
 		status := exitNotFound
 		if errors.Is(err, os.ErrPermission) {
@@ -120,11 +125,34 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 		}
 		return &exit{status, err}
 	}
-	ctx, waiting := c.waitFor(ctx, u.wait)
+	connecting, waiting := c.waitFor(ctx, 0)
 	defer waiting.stop()
-	if u.once != "" {
-		return u.runOnce(ctx, c, waiting)
+	return c.connected(connecting, func() error {
+		waiting.stop()
+		if err := signalled(connecting); err != nil {
+			return err
+		}
+		ctx, waiting := c.waitFor(ctx, u.wait)
+		defer waiting.stop()
+		if u.once != "" {
+			return u.runOnce(ctx, c, waiting)
+		}
+		return u.runLocked(ctx, c, waiting)
+	})
+}
+
+// connected runs an action with a client that is connected. A signal ends the wait for that.
+func (c *call) connected(ctx context.Context, action func() error) error {
+	limited, cancel := c.limited(ctx)
+	defer cancel()
+	err := c.with(limited, c.connect, action)
+	if end := signalled(ctx); err != nil && end != nil && c.client == nil {
+		return end
 	}
+	return err
+}
+
+func (u *underLock) runLocked(ctx context.Context, c *call, waiting *waiting) error {
 	lock, err := u.lock(c)
 	if err != nil {
 		return usage("%w", err)
@@ -285,6 +313,9 @@ func (c *call) waitFor(ctx context.Context, limit time.Duration) (context.Contex
 				if number, ok := s.(syscall.Signal); ok && endsWait(number) {
 					end(signalError{number})
 				}
+			case <-c.gone:
+				end(errFrontGone)
+				return
 			case <-w.done:
 				return
 			}
@@ -307,8 +338,6 @@ func (w *waiting) stop() {
 
 // observe prints the leader, and each change.
 func (c *call) observe(ctx context.Context) error {
-	ctx, waiting := c.waitFor(ctx, 0)
-	defer waiting.stop()
 	latch, err := leader.NewLeaderLatch(c.client, c.args[0])
 	if err != nil {
 		return usage("%w", err)

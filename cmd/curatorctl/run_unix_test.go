@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -136,7 +137,8 @@ type patient struct {
 	pipe    string
 	stderr  bytes.Buffer
 	holder  locks.Participant
-	guard   int // its process; set when the command has begun
+	guard   int // its process, and the keeper's; set when the command has begun
+	keeper  int
 	rival   chan error
 	refused chan int // tokens of the command that came after the rival's
 	begun   chan struct{}
@@ -147,7 +149,7 @@ const (
 	pipeOfTokens = "PIPE_OF_TOKENS" // names the pipe in the environment
 
 	// opening comes before every script.
-	opening = `exec >"$` + pipeOfTokens + `"; echo guard $PPID; `
+	opening = `exec >"$` + pipeOfTokens + `"; echo guard $PPID $(ps -o ppid= -p $PPID); `
 
 	tokens = `while :; do echo $CURATOR_LOCK_TOKEN; sleep 0.05; done`
 
@@ -215,7 +217,7 @@ func (p *patient) judge(reader *os.File) {
 	first, refused := true, 0
 	for lines := bufio.NewScanner(reader); lines.Scan(); {
 		if guard, found := strings.CutPrefix(lines.Text(), "guard "); found {
-			p.guard, _ = strconv.Atoi(guard)
+			_, _ = fmt.Sscan(guard, &p.guard, &p.keeper) // 0 is no process
 			continue
 		}
 		token, err := strconv.ParseInt(strings.TrimSpace(lines.Text()), 10, 64)
@@ -250,6 +252,13 @@ func (p *patient) end(status int) {
 		require.ErrorAs(p.t, err, &exit)
 		require.Equal(p.t, status, exit.ExitCode(), p.stderr.String())
 	}
+}
+
+// kill sends a process of lock run a signal.
+func (p *patient) kill(process int, s syscall.Signal) {
+	p.t.Helper()
+	require.NotZero(p.t, process)
+	require.NoError(p.t, syscall.Kill(process, s))
 }
 
 // nothingLeft waits until no process of the command is left, and the rival has had the lock.
@@ -303,10 +312,10 @@ func TestLockRunUnderFaults(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, stubborn)
+		p := start(t, server, server.Addr(), longSession, stubborn)
 		require.NoError(t, p.cmd.Process.Kill())
 		require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
-		require.Zero(t, p.nothingLeft())
+		require.Zero(t, p.nothingLeft(), "the keeper ends the command and releases the lock")
 	})
 	t.Run("killed, and the command ends at once", func(t *testing.T) {
 		t.Parallel()
@@ -321,10 +330,18 @@ func TestLockRunUnderFaults(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)
 		p := start(t, server, server.Addr(), shortSession, stubborn)
-		require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
+		p.kill(p.keeper, syscall.SIGSTOP)
 		require.Zero(t, p.nothingLeft(), "the guard ends the command by itself")
-		require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
+		p.kill(p.keeper, syscall.SIGCONT)
 		p.end(exitLost)
+	})
+	t.Run("the keeper is killed", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), shortSession, stubborn)
+		p.kill(p.keeper, syscall.SIGKILL)
+		p.end(exitLost)
+		require.Zero(t, p.nothingLeft())
 	})
 	t.Run("the link is cut", func(t *testing.T) {
 		t.Parallel()
@@ -379,7 +396,7 @@ func TestASignalEndsTheWait(t *testing.T) {
 	lease, err := mutex.Acquire(withLimit(t))
 	require.NoError(t, err)
 	signals := make(chan os.Signal, 1)
-	var stderr bytes.Buffer
+	var stderr output
 	p := program{
 		stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr, signals: signals, getenv: func(string) string { return "" },
 	}

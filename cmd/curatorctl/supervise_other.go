@@ -5,19 +5,28 @@ package main
 import (
 	"errors"
 	"os"
+	"os/signal"
 	"syscall"
 
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-const guardVerb = "__guard"
+const keepVerb, guardVerb = "__keep", "__guard"
 
-var forwarded = []os.Signal{os.Interrupt}
+var (
+	forwarded    = []os.Signal{os.Interrupt}
+	errNoJobs    = &exit{exitCannotRun, errors.New("lock run needs Unix, which this system is not")}
+	errFrontGone = errors.New("curatorctl was killed")
+)
+
+func catch(signals chan<- os.Signal, list ...os.Signal) { signal.Notify(signals, list...) }
 
 func endsWait(syscall.Signal) bool { return true }
 
+func keep() int { return exitCannotRun }
+
 func guard() int { return exitCannotRun }
 
-func (u *underLock) supervise(*call, *locks.Lease) error {
-	return &exit{exitCannotRun, errors.New("lock run needs process groups, which this system does not have")}
-}
+func (program) front([]string) error { return errNoJobs }
+
+func (u *underLock) supervise(*call, *locks.Lease) error { return errNoJobs }

@@ -3,80 +3,126 @@
 package main
 
 import (
-	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/gocurator/curator/recipes/locks"
 )
 
-// The command of lock run must have ended before another client can get the lock, even when this
-// process is killed or stopped. So this process, which has the session, does not run the command
-// itself. A guard does: the same program with the verb __guard. It kills the command
+// The command of lock run must have ended before another client can get the lock, whatever happens
+// to the processes around it. To its terminal and its user it must look as under flock(1). So there
+// are three processes around it, all of this program:
 //
-//   - at the time that it was last told, by the clock of the machine,
-//   - when the pipe from this process ends,
-//   - when it is told to.
+//	shell
+//	└ front       what the user has started; waits for the keeper and has its status
+//	  └ keeper    has the session and the lock
+//	    └ guard   has the command, and ends it when the keeper does not renew its time
+//	      └ command
 //
-// This process moves that time on for as long as servers confirm the session. When the command has
-// exited, the guard kills what remains of it. Only then the lock is released.
+// Terminal. Front, guard and command are in the process group that the shell has made for the job.
+// No process changes the terminal's group, so the kernel treats the command as it does without
+// curatorctl: Ctrl-C, Ctrl-Z, fg, bg, hangups, changes of size and prompts on /dev/tty. A stop
+// signal of the terminal stops the front, which the shell waits for, and the command, but not the
+// guard. While the keeper waits for the lock it is in the group too, so a stopped job does not keep
+// others from the lock for longer than a session timeout. Then it leaves the group: a job that is
+// stopped while it has the lock keeps it, as under flock(1).
+//
+// Signals. A signal to the front alone is handed on to the command; one to the whole group has
+// reached the command already. The guard can tell: it gets the second, too. The signals that end
+// programs are handed on to all processes of the command. A signal that was ignored when the front
+// was started stays so in all of them. Go's runtime replaces what it finds for other signals than
+// SIGHUP and SIGINT, except stop signals, before a program can look; SIGQUIT is taken to be ignored
+// where SIGINT is, since shells ignore both for jobs in the background.
+//
+// Killing. Each of the three ends the command when one of the others is gone:
+//
+//   - The front is gone: the keeper sees the end of its pipe, kills, and releases the lock.
+//   - The keeper is gone or stopped: the guard sees the end of its pipe, or that the time has come
+//     which the keeper has moved on for as long as servers confirmed the session. It kills.
+//   - The guard is gone: the keeper sees the end of its pipe and kills before it releases the lock.
+//   - Front and keeper are gone, as after killall -9 curatorctl: the guard kills. It has a name of
+//     its own, and its command line has neither that of the program nor that of the command.
+//
+// When keeper and guard are killed together, the kernel kills the command (on Linux), but not what it has started.
+// The lock goes with the session then.
+//
+// Proof. On Linux keeper and guard are the parents that the kernel gives to orphans below them, also
+// to daemons with sessions of their own. Both are started for this one command, so every process below
+// them is the command's, and no other is: what a script has started before it became the front is
+// below the front only. They kill their children until there are none left. The number of a child is
+// not used again before its parent has waited for it, and the goroutine that kills is the one that
+// waits. Elsewhere a process that has left the group of the command is not found.
+//
+// Program. Keeper and guard are started from the running program (on Linux), not from the file of its
+// name, which may be gone or replaced. They speak JSON over pipes whose numbers are no descriptors of
+// the user's: all of those go on to the command under the same numbers.
 
-// guardVerb is what a process is called with that is a guard.
-const guardVerb = "__guard"
-
-// Of the session timeout, how much is left when the command gets SIGTERM, and SIGKILL. A
-// healthy connection never lets it come below a third.
+// The verbs of keeper and guard, and their names for ps(1) and killall(1).
 const (
-	termShare = 4
-	killShare = 10
+	keepVerb, keeperName = "__keep", "lock-keeper"
+	guardVerb, guardName = "__guard", "lock-guard"
 )
 
-// renewals is how often the time is moved on in the span of a session timeout.
-const renewals = 20
+// handover is the first word to a keeper or guard.
+type handover struct {
+	Args []string // the command line of curatorctl, or the command
+	Env  []string // of curatorctl, or what is added to the command's environment
+}
 
+// order is a further word to a keeper or guard.
+type order struct {
+	Signal     int   `json:",omitempty"` // to be handed on
+	Term, Kill int64 `json:",omitempty"` // until when the command may run, by clock; SIGTERM comes first
+}
+
+// report is a word from a keeper or guard.
+type report struct {
+	Say    string `json:",omitempty"` // for the standard error
+	Ended  bool   `json:",omitempty"` // the command, or the keeper's work, with the status
+	Late   bool   `json:",omitempty"` // the command had SIGTERM since its time had come
+	Status int    `json:",omitempty"`
+}
+
+// forwarded are signals that are handed on to the command.
 var forwarded = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
 }
 
-// endsWait reports whether a signal ends a wait for a lock.
+// endsWait reports whether a signal ends programs, so a wait for a lock too.
 func endsWait(s syscall.Signal) bool {
 	return s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }
 
-// keeper is a guard as its parent sees it.
-type keeper struct {
-	cmd     *exec.Cmd
+// catch has signals sent to a channel, except those that were ignored when this process was started.
+func catch(signals chan<- os.Signal, list ...os.Signal) {
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Ignore(syscall.SIGQUIT)
+	}
+	for _, s := range list {
+		if !isIgnored(s.(syscall.Signal)) {
+			signal.Notify(signals, s)
+		}
+	}
+}
+
+// helper is a keeper or guard as its parent sees it.
+type helper struct {
+	process *exec.Cmd
 	control *os.File
-	reports chan string // closed with the end of the guard's pipe
-	group   int         // of the command's processes; 0 before it has started, and when it has ended
-	alone   bool        // children of this process that are not among the earlier ones are the guard's
-	earlier kin         // descendants of this process before the guard, as of a script that has become it
+	reports chan report // closed when the helper, and what it has handed its pipe on to, are gone
 }
 
-// supervise runs the command under the lease and returns when none of it is left.
-func (u *underLock) supervise(c *call, lease *locks.Lease) error {
-	k, err := c.startGuard(lease)
-	if err != nil {
-		return &exit{exitCannotRun, err}
-	}
-	w := &watch{u: u, c: c, lease: lease, keeper: k}
-	err = w.run()
-	if endErr := k.end(); err == nil {
-		err = endErr
-	}
-	return err
-}
-
-func (c *call) startGuard(lease *locks.Lease) (*keeper, error) {
-	self, err := os.Executable()
+// startHelper starts a keeper or guard. It gets the numbers of its pipes as arguments, and of others
+// that it shall have.
+func (p program) startHelper(verb, name string, first handover, more ...string) (*helper, error) {
+	self, err := self()
 	if err != nil {
 		return nil, err
 	}
@@ -88,194 +134,81 @@ func (c *call) startGuard(lease *locks.Lease) (*keeper, error) {
 	if err != nil {
 		return nil, errors.Join(err, theirs.Close(), control.Close())
 	}
-	cmd := exec.Command(self, append([]string{guardVerb}, c.command...)...) //nolint:noctx // its end is watch's to decide
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
-	cmd.ExtraFiles = []*os.File{theirs, theirReports}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process, which hands it on
-	cmd.Env = append(os.Environ(),
-		"CURATOR_LOCK_PATH="+c.args[0], "CURATOR_LOCK_NODE="+lease.Path(), "CURATOR_LOCK_TOKEN="+strconv.FormatInt(lease.Token(), 10))
-	var earlier kin
-	if c.alone {
-		earlier = descendants()
-		adopt()
-	}
+	cmd := exec.Command(self, verb, handOn(theirs), handOn(theirReports)) //nolint:noctx // its end is decided by its pipes
+	cmd.Args = append(append([]string{name}, cmd.Args[1:]...), more...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	err = cmd.Start()
 	err = errors.Join(err, theirs.Close(), theirReports.Close())
 	if err != nil {
 		return nil, errors.Join(err, control.Close(), reports.Close())
 	}
-	k := &keeper{cmd: cmd, control: control, reports: make(chan string), alone: c.alone, earlier: earlier}
+	h := &helper{process: cmd, control: control, reports: make(chan report)}
 	go func() {
-		defer close(k.reports)
+		defer close(h.reports)
 		defer func() { _ = reports.Close() }() // it was only read
-		for lines := bufio.NewScanner(reports); lines.Scan(); {
-			k.reports <- lines.Text()
+		for decoder := json.NewDecoder(reports); ; {
+			var r report
+			if decoder.Decode(&r) != nil {
+				return // the end of the pipe
+			}
+			h.reports <- r
 		}
 	}()
-	return k, nil
+	_ = json.NewEncoder(control).Encode(first) // as in tell
+	return h, nil
 }
 
-// patience is how long a guard has to take a word, or to end when it must. One that takes
-// longer is stopped.
-const patience = 2 * time.Second
-
-// tell sends the guard a word. One that is gone has killed the command, or its parent sees the
-// end of its pipe. One that is stopped can leave the pipe full.
-func (k *keeper) tellf(format string, args ...any) {
-	_ = k.control.SetWriteDeadline(time.Now().Add(patience / 100)) // a pipe has deadlines
-	_, _ = fmt.Fprintf(k.control, format+"\n", args...)
+// handOn has a descriptor inherited under its own number, which it returns.
+func handOn(f *os.File) string {
+	fd := f.Fd()
+	_, _ = unix.FcntlInt(fd, unix.F_SETFD, 0) // fails for descriptors that are not open only
+	return strconv.Itoa(int(fd))              //nolint:gosec // descriptors are small
 }
 
-// kill kills the command without the guard's help.
-func (k *keeper) kill() {
-	if k.group > 0 {
-		_ = unix.Kill(-k.group, unix.SIGKILL) // none of it may be left
+// inherited returns a descriptor that was handed on, which goes no further.
+func inherited(number string) *os.File {
+	fd, err := strconv.Atoi(number)
+	if err != nil {
+		panic(fmt.Sprintf("descriptor %q of a pipe", number)) // startHelper has written it
 	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), "pipe") //nolint:gosec // descriptors are small
 }
 
-// end waits for the guard's end.
-func (k *keeper) end() error {
-	err := k.control.Close() // a guard that is still there ends now
-	for range k.reports {
-	}
-	_ = k.cmd.Wait() // its status says nothing that it has not reported
-	k.kill()
-	if k.alone {
-		killOrphans(k.earlier)
-	}
-	return err
+// patience is how long a helper has to take a word. One that is stopped can leave the pipe full.
+const patience = 20 * time.Millisecond
+
+// tell sends the helper a word. One that is gone has a parent that sees the end of its pipe.
+func (h *helper) tell(word order) {
+	_ = h.control.SetWriteDeadline(time.Now().Add(patience)) // a pipe has deadlines
+	_ = json.NewEncoder(h.control).Encode(word)
 }
 
-// watch is one command under a lease.
-type watch struct {
-	*keeper
-
-	u     *underLock
-	c     *call
-	lease *locks.Lease
-	lost  error // why the lease has ended, or the command before it could
-
-	unanswered <-chan time.Time // when the guard must have ended; nil until it must
-}
-
-func (w *watch) run() error {
-	w.renew()
-	timeout := w.lease.Session().Timeout()
-	renewal := time.NewTicker(timeout / renewals)
-	defer renewal.Stop()
-	var maxHold <-chan time.Time
-	if w.u.maxHold > 0 {
-		timer := time.NewTimer(w.u.maxHold)
-		defer timer.Stop()
-		maxHold = timer.C
+// front has a keeper run the command line, and returns its outcome.
+func (p program) front(args []string) error {
+	h, err := p.startHelper(keepVerb, keeperName, handover{args, environment(p.getenv)})
+	if err != nil {
+		return &exit{exitCannotRun, err}
 	}
-	var revoked <-chan struct{}
-	if w.u.revocable {
-		revoked = w.lease.Revoked()
-	}
-	var deadline <-chan time.Time
-	lost, overdue := w.lease.Done(), false
+	outcome := error(&exit{exitLost, errors.New("the process that had the lock was killed, and so was the command")})
 	for {
 		select {
-		case report, open := <-w.reports:
-			if status, done := w.heed(report, open); done {
-				return w.outcome(status, overdue)
-			}
-		case <-renewal.C:
-			w.renew()
-		case <-lost:
-			lost, w.lost = nil, w.lease.Err()
-			w.killAll()
-		case <-deadline:
-			deadline = nil
-			w.killAll()
-		case <-w.unanswered:
-			_ = w.cmd.Process.Kill() // it may have ended; end kills what it leaves behind
-		case <-revoked:
-			revoked = nil
-			w.tellf("signal %d", syscall.SIGTERM)
-		case <-maxHold:
-			overdue, maxHold = true, nil
-			w.tellf("signal %d", syscall.SIGTERM)
-			deadline = time.After(w.u.grace)
-		case s := <-w.c.signals:
+		case s := <-p.signals:
 			if number, ok := s.(syscall.Signal); ok {
-				w.tellf("signal %d", number)
+				h.tell(order{Signal: int(number)})
+			}
+		case r, open := <-h.reports:
+			switch {
+			case !open:
+				_ = h.process.Wait() // its status says nothing that it has not reported
+				return errors.Join(outcome, h.control.Close())
+			case r.Ended && r.Status == exitDone:
+				outcome = nil
+			case r.Ended:
+				outcome = &exit{status: r.Status}
+			default:
+				p.complainf("%s", r.Say)
 			}
 		}
 	}
-}
-
-// killAll ends the command now, even when the guard is stopped.
-func (w *watch) killAll() {
-	w.kill()
-	w.tellf("kill")
-	if w.unanswered == nil {
-		w.unanswered = time.After(patience)
-	}
-}
-
-// renew tells the guard until when the lock is certain to be held.
-func (w *watch) renew() {
-	now := clock() // first, so that a pause in between makes the time no later
-	left := time.Until(w.lease.Session().HoldDeadline(w.u.policy))
-	timeout := w.lease.Session().Timeout()
-	switch {
-	case w.lease.Err() != nil:
-	case left <= timeout/killShare:
-		w.lost = errUnconfirmed
-		w.killAll()
-	default:
-		w.tellf("until %d %d", now+left-timeout/termShare, now+left-timeout/killShare)
-	}
-}
-
-var errUnconfirmed = errors.New("no server has confirmed the lock in time")
-
-// heed reads a report, and returns the command's status when that is over.
-func (w *watch) heed(report string, open bool) (status int, done bool) {
-	word, value, _ := strings.Cut(report, " ")
-	number, _ := strconv.Atoi(value)
-	switch {
-	case !open: // the guard is gone
-		w.kill()
-		return exitSignal + int(syscall.SIGKILL), true
-	case word == "started":
-		w.group = number
-		return 0, false
-	case word == "exited", word == "expired":
-		w.group = 0
-		if word == "expired" {
-			w.lost = errUnconfirmed
-		}
-		return number, true
-	default:
-		w.c.complainf("curatorctl: %s\n", report)
-		return exitCannotRun, true
-	}
-}
-
-func (w *watch) outcome(status int, overdue bool) error {
-	if err := w.lease.Err(); err != nil {
-		w.lost = err
-	}
-	switch {
-	case w.lost != nil:
-		return &exit{exitLost, fmt.Errorf("the command was ended: %w", w.lost)}
-	case overdue:
-		return &exit{exitMaxHold, fmt.Errorf("the command was ended after %v", w.u.maxHold)}
-	case status != 0:
-		return &exit{status: status}
-	default:
-		return nil
-	}
-}
-
-// clock is the time since the machine was started. All processes have the same.
-func clock() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(clockID, &now); err != nil {
-		panic(err) // there is such a clock on every system that this is compiled for
-	}
-	return time.Duration(now.Nano())
 }

@@ -1,0 +1,200 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// voice is the standard error of a keeper: the front writes for it, since a process outside the
+// job may be stopped by the terminal when it writes.
+type voice struct{ reports *json.Encoder }
+
+func (v voice) Write(text []byte) (int, error) {
+	return len(text), v.reports.Encode(report{Say: string(text)})
+}
+
+// keep is the work of a keeper: it runs a command line with a lock.
+func keep() int {
+	beCalled(keeperName)
+	control, reports := json.NewDecoder(inherited(os.Args[2])), inherited(os.Args[3])
+	var first handover
+	if err := control.Decode(&first); err != nil {
+		return exitCannotRun // the front is gone
+	}
+	signals, gone := make(chan os.Signal, 16), make(chan struct{})
+	catch(signals, forwarded...)
+	go func() {
+		defer close(gone)
+		for {
+			var next order
+			if control.Decode(&next) != nil {
+				return
+			}
+			select {
+			case signals <- syscall.Signal(next.Signal):
+			default: // as os/signal does
+			}
+		}
+	}()
+	words := json.NewEncoder(reports)
+	p := program{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: voice{words}, signals: signals, gone: gone, reports: reports,
+		getenv: func(name string) string {
+			for _, pair := range first.Env {
+				if value, found := strings.CutPrefix(pair, name+"="); found {
+					return value
+				}
+			}
+			return ""
+		},
+	}
+	status := p.run(context.Background(), first.Args)
+	_ = words.Encode(report{Ended: true, Status: status}) // a front that is gone reads nothing
+	return exitDone
+}
+
+// Of the session timeout, how much is left when the command gets SIGTERM, and SIGKILL. A
+// healthy connection never lets it come below a third.
+const (
+	termShare = 4
+	killShare = 10
+)
+
+// renewals is how often the time is moved on in the span of a session timeout.
+const renewals = 20
+
+// supervise runs the command under the lease and returns when none of it is left.
+func (u *underLock) supervise(c *call, lease *locks.Lease) error {
+	p := c.program
+	p.stderr = os.Stderr // of the command
+	guard, err := p.startHelper(guardVerb, guardName, handover{c.command, []string{
+		"CURATOR_LOCK_PATH=" + c.args[0], "CURATOR_LOCK_NODE=" + lease.Path(), "CURATOR_LOCK_TOKEN=" + strconv.FormatInt(lease.Token(), 10),
+	}}, handOn(c.reports)) // so the front waits for the guard's end too
+	if err != nil {
+		return &exit{exitCannotRun, err}
+	}
+	adopt()
+	_ = unix.Setpgid(0, 0) // it fails for the leader of a session only, which no terminal stops
+	w := &watch{helper: guard, u: u, c: c, lease: lease}
+	err = w.run()
+	guard.end()
+	return err
+}
+
+// end returns when no process of the command is left. A guard that can ends them, and goes last: so
+// there is one even if this process is killed meanwhile.
+func (h *helper) end() {
+	_ = h.control.Close() // it was only written
+	var b brood
+	for given := time.Now(); b.reap() && time.Since(given) < 100*patience; time.Sleep(time.Millisecond) {
+		b.reach(unix.SIGKILL, h.process.Process.Pid)
+	}
+	b.end()
+}
+
+// watch is one command under a lease, as the keeper sees it.
+type watch struct {
+	*helper
+
+	u     *underLock
+	c     *call
+	lease *locks.Lease
+}
+
+func (w *watch) run() error {
+	if err := w.renew(); err != nil {
+		return w.outcome(err)
+	}
+	renewal := time.NewTicker(w.lease.Session().Timeout() / renewals)
+	defer renewal.Stop()
+	var maxHold <-chan time.Time
+	if w.u.maxHold > 0 {
+		timer := time.NewTimer(w.u.maxHold)
+		defer timer.Stop()
+		maxHold = timer.C
+	}
+	var revoked <-chan struct{}
+	if w.u.revocable {
+		revoked = w.lease.Revoked()
+	}
+	var deadline <-chan time.Time
+	var overdue error
+	for {
+		select {
+		case r, open := <-w.reports:
+			switch {
+			case !open: // the guard is gone
+				return w.outcome(&exit{status: exitSignal + int(syscall.SIGKILL)})
+			case !r.Ended:
+				return &exit{exitCannotRun, errors.New(r.Say)}
+			case r.Late:
+				return w.outcome(lost(errUnconfirmed))
+			case overdue == nil && r.Status != exitDone:
+				return w.outcome(&exit{status: r.Status})
+			default:
+				return w.outcome(overdue)
+			}
+		case <-renewal.C:
+			if err := w.renew(); err != nil {
+				return w.outcome(err)
+			}
+		case <-w.lease.Done():
+			return w.outcome(nil)
+		case <-w.c.gone:
+			return errFrontGone
+		case <-deadline:
+			return w.outcome(overdue)
+		case <-revoked:
+			revoked = nil
+			w.tell(order{Signal: int(syscall.SIGTERM)})
+		case <-maxHold:
+			overdue, maxHold = &exit{exitMaxHold, fmt.Errorf("the command was ended after %v", w.u.maxHold)}, nil
+			w.tell(order{Signal: int(syscall.SIGTERM)})
+			deadline = time.After(w.u.grace)
+		case s := <-w.c.signals:
+			if number, ok := s.(syscall.Signal); ok {
+				w.tell(order{Signal: int(number)})
+			}
+		}
+	}
+}
+
+// renew tells the guard until when the lock is certain to be held.
+func (w *watch) renew() error {
+	now := clock() // first, so that a pause in between makes the time no later
+	left := time.Until(w.lease.Session().HoldDeadline(w.u.policy))
+	timeout := w.lease.Session().Timeout()
+	if left <= timeout/killShare {
+		return lost(errUnconfirmed)
+	}
+	w.tell(order{Term: int64(now + left - timeout/termShare), Kill: int64(now + left - timeout/killShare)})
+	return nil
+}
+
+var (
+	errUnconfirmed = errors.New("no server has confirmed the lock in time")
+	errFrontGone   = errors.New("curatorctl was killed, and so was the command")
+)
+
+func lost(err error) error { return &exit{exitLost, fmt.Errorf("the command was ended: %w", err)} }
+
+// outcome returns the end of a command as its user sees it: the end of the lease counts most.
+func (w *watch) outcome(err error) error {
+	if end := w.lease.Err(); end != nil {
+		return lost(end)
+	}
+	return err
+}
