@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -151,7 +152,8 @@ func (q *transacting) drain(ctx context.Context) {
 	}
 }
 
-// wrongResults finds items with more than one result, and items that are gone without any.
+// wrongResults finds items with more than one result, and items that are gone without any, by
+// the log of the last era: a restore takes items back together with their results.
 func wrongResults(r *roundReport, spec lockSpec) (found []violation) {
 	if r.log == nil {
 		return nil
@@ -165,9 +167,9 @@ func wrongResults(r *roundReport, spec lockSpec) (found []violation) {
 			v.promise, v.what = noDoubleResult, fmt.Sprintf("has %d results and %d dead letters", len(results[s.item]), len(dead[s.item]))
 		case n == 0 && r.isFew(spec, s.item): // servers have cut it off their logs
 			continue
-		case n == 0 && s.count(accepted) > 0:
+		case n == 0 && s.last().count(accepted) > 0:
 			v.promise, v.what = noLostResult, "has no result, and its transaction was acknowledged"
-		case n == 0 && s.gone():
+		case n == 0 && len(s.last().lives) > 0 && s.last().gone(math.MaxInt64):
 			v.promise, v.what = noLostResult, "is gone, and has no result"
 		default:
 			continue
