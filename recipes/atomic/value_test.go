@@ -94,6 +94,7 @@ func TestPromotion(t *testing.T) {
 	require.Positive(t, result.Stats.PromotedTime)
 }
 
+// CURATOR-688: a value freezes when its version overflows.
 func TestAConditionOnTheLastVersionIsRefused(t *testing.T) {
 	value := newValue(t, zktest.Client(t, zktest.NewServer(t)))
 

@@ -80,6 +80,7 @@ func TestMoreMembersThanNeeded(t *testing.T) {
 	})
 }
 
+// CURATOR-318: an enter that times out leaves its member.
 func TestAFailedEnterLeavesNothing(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -254,6 +255,8 @@ func TestACyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
 
 // A wake-up that is not the opening lets no member pass: the loss of the
 // connection ends all watches.
+//
+// curator#1290: any wake-up opens a double barrier.
 func TestAWakeUpAloneOpensNothing(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server)
@@ -281,6 +284,8 @@ func TestAWakeUpAloneOpensNothing(t *testing.T) {
 }
 
 // A Leave whose context ends leaves no member for which others wait.
+//
+// CURATOR-536: a leave goes on after its timeout.
 func TestALeaveEndsWithItsContext(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)

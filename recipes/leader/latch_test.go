@@ -21,6 +21,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// CURATOR-537: the token is not of the node that leads.
 func TestLeadersComeInTheOrderOfTheirStart(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates = 5
@@ -80,6 +81,7 @@ func TestNeverTwoLeaders(t *testing.T) {
 	})
 }
 
+// CURATOR-83: no listener is told when the leader closes.
 func TestBeginningsAndEndsAlternate(t *testing.T) {
 	for mode, ends := range map[leader.CloseMode]int{leader.Silent: 1, leader.NotifyLeader: 2} {
 		eachBackendNamed(t, fmt.Sprint(mode), func(t *testing.T, server zktest.Backend) {
@@ -125,6 +127,7 @@ func TestCloseWithOverridesTheMode(t *testing.T) {
 	})
 }
 
+// CURATOR-653: two leaders after a reset during a change.
 func TestTheEndIsToldBeforeTheNodeGoes(t *testing.T) {
 	server := zktest.NewServer(t)
 	latch := started(t, zktest.Client(t, server))
@@ -169,6 +172,7 @@ func TestCloseReturnsWhenAWaitingCandidateIsGone(t *testing.T) {
 	require.Len(t, queue, 1)
 }
 
+// CURATOR-653: two leaders after a reset during a change.
 func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 	server := zktest.NewServer(t)
 	latch := started(t, zktest.Client(t, server))
@@ -191,6 +195,7 @@ func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 	require.True(t, zktest.Await(t, over, "the request to delete the node"), "it has ended before")
 }
 
+// CURATOR-110: started before the server, a candidate never joins.
 func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, connect := unconnected(t, server)
@@ -207,6 +212,7 @@ func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 	})
 }
 
+// CURATOR-110: started before the server, a candidate never joins.
 func TestCloseWithoutEverAConnection(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, connect := unconnected(t, server)
@@ -280,6 +286,7 @@ func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
 	})
 }
 
+// CURATOR-18: closed while its creation is in flight, a candidate leaves a node.
 func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		other := zktest.Client(t, server)
@@ -295,6 +302,7 @@ func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
 	})
 }
 
+// CURATOR-696: two leaders, as the node of an old session is still listed.
 func TestALostSessionMakesAnotherTheLeader(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, rival := zktest.Client(t, server), zktest.Client(t, server)
@@ -405,6 +413,7 @@ func TestALatchIsStartedOnce(t *testing.T) {
 	require.NoError(t, latch.Close(), "a second Close does nothing")
 }
 
+// CURATOR-365: missing rights hang the candidate.
 func TestMissingRightsAreToldToTheWaiter(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
@@ -514,6 +523,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorContains(t, newLatch(t, client).CloseWith(9), "close mode 9")
 }
 
+// CURATOR-537: the token is not of the node that leads.
 func TestLayoutOfALatch(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)

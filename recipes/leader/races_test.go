@@ -27,6 +27,8 @@ import (
 // Ten candidates lead twice each and resign once. Each hears of its two
 // beginnings, of the end by its resignation, and, if asked for, of the end by
 // its close.
+//
+// CURATOR-83: no listener is told when the leader closes.
 func TestEachCandidateHearsOfItsTerms(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, notified = 10, 7
@@ -105,6 +107,8 @@ func TestRacingResignationsLeaveOneNode(t *testing.T) {
 }
 
 // Two candidates resign in turn, and once at the same time.
+//
+// CURATOR-653: two leaders after a reset during a change.
 func TestResignationsMoveTheLeadership(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latches := []*leader.LeaderLatch{started(t, zktest.Client(t, server)), started(t, zktest.Client(t, server))}
@@ -144,6 +148,8 @@ func TestResignationsMoveTheLeadership(t *testing.T) {
 
 // The candidate ahead leaves after it was listed and before it is watched. The
 // next one leads then, with the node that it has.
+//
+// CURATOR-644: candidates reset forever, and none leads.
 func TestAPredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first := started(t, zktest.Client(t, server))
@@ -193,6 +199,8 @@ func TestANodeThatIsDeletedWhileItsOwnerLooks(t *testing.T) {
 }
 
 // The folder of the election vanishes while a candidate is about to list it.
+//
+// CURATOR-724: the path of the election vanishes.
 func TestTheFolderOfAnElectionVanishes(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		observer := zktest.Client(t, server)
@@ -214,6 +222,8 @@ func TestTheFolderOfAnElectionVanishes(t *testing.T) {
 }
 
 // The leader leaves between the list and the read of its node.
+//
+// CURATOR-358: the leader leaves while it is read.
 func TestALeaderThatLeavesWhileItIsRead(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := started(t, zktest.Client(t, server), leader.WithID("a"))

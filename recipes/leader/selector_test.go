@@ -181,6 +181,8 @@ func TestRunReturnsTheErrorOfItsTerm(t *testing.T) {
 	require.False(t, selector.HasLeadership())
 }
 
+// CURATOR-518: an interruption swallows the requeue.
+// CURATOR-468: an interrupted leader cannot release.
 func TestInterruptLeadership(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		selector := newSelector(t, zktest.Client(t, server))
@@ -210,6 +212,7 @@ func TestInterruptLeadership(t *testing.T) {
 	})
 }
 
+// CURATOR-337: a candidate that never led releases.
 func TestTheContextOfARunEndsIt(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)

@@ -81,6 +81,7 @@ func TestListenersHearNumbersInOrder(t *testing.T) {
 	})
 }
 
+// CURATOR-329: a value is not read when it is started.
 func TestTheFirstSeedWins(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first, second := started(t, zktest.Client(t, server), 10), started(t, zktest.Client(t, server), 20)
@@ -122,6 +123,7 @@ func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
 	})
 }
 
+// CURATOR-688: a value freezes when its version overflows.
 func TestTheVersionMinusOneIsNoCondition(t *testing.T) {
 	c := started(t, zktest.Client(t, zktest.NewServer(t)), 1)
 
@@ -130,6 +132,7 @@ func TestTheVersionMinusOneIsNoCondition(t *testing.T) {
 	require.ErrorContains(t, err, "version -1")
 }
 
+// CURATOR-311: a value is stale after a reconnection.
 func TestChangesDuringAnOutageAreSeen(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -144,6 +147,7 @@ func TestChangesDuringAnOutageAreSeen(t *testing.T) {
 	})
 }
 
+// CURATOR-344: a watcher blocks in a retry loop.
 func TestAReconnectTellsNothingThatIsNotNew(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server)
@@ -218,6 +222,8 @@ func TestBadInput(t *testing.T) {
 }
 
 // A read that was slow may bring a value that has since been replaced.
+//
+// CURATOR-688: a value freezes when its version overflows.
 func TestAnOlderValueNeverReplacesANewerOne(t *testing.T) {
 	v, err := shared.NewSharedValue(zktest.Client(t, zktest.NewServer(t)), path, nil)
 	require.NoError(t, err)
@@ -274,6 +280,8 @@ func TestAStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
 
 // What keeps a copy from being read may pass: rights that come back, user code
 // that panics once. The copy then goes on.
+//
+// CURATOR-344: a watcher blocks in a retry loop.
 func TestACopyOutlivesAReadThatFails(t *testing.T) {
 	const noAuth, throttled = -102, -127
 	for name, code := range map[string]int32{"a lack of rights": noAuth, "a retry policy that panics": throttled} {
