@@ -23,8 +23,12 @@ PROPERTIES := ./internal/seeds ./listen ./retry ./framework/... ./recipes/... ./
 DURATION ?= 90s
 NEMESIS ?=
 
-# What "make mutants" gets: make mutants MUTANTS='-run mutex -n 20'
+# What "make mutants" gets, and how many random changes "make mutants-random" makes, in which
+# packages, and by which seed: those of PKG, or those that differ from the last commit but one.
+# make mutants MUTANTS='-run lease'; make mutants-random N=20 PKG='recipes/fence recipes/txn'
 MUTANTS ?=
+N ?= 50
+PKG ?=
 
 # The modules beside the main one. The tests of all but the benchmarks need -race.
 RACE_MODULES := framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
@@ -33,10 +37,10 @@ MODULES := testing/internal/bench $(RACE_MODULES)
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme mutants nemesis
+.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme mutants mutants-random nemesis
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 deps: ## name the Debian packages that the tests need and lack, and install them
 	@.ci/install-deps
@@ -87,6 +91,9 @@ bench-readme: ## measure what the tables of README.md show, a quarter of an hour
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
 	$(GO) run ./testing/internal/mutants $(MUTANTS)
+
+mutants-random: deps ## make random changes and list those that no quick test of their package notices, N=n PKG=folders SEED=n
+	$(GO) run ./testing/internal/mutants -random $(N) -seed $(SEED) $(PKG)
 
 nemesis: deps ## inject faults at random and check the locks, DURATION=time NEMESIS=flags
 	$(GO) run ./testing/internal/nemesis -duration $(DURATION) $(NEMESIS)

@@ -1,7 +1,6 @@
 package atomic_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,14 +16,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m))
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 2 * time.Minute
-
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
 
 func newLong(tb testing.TB, client *framework.Framework, opts ...atomic.Option) *atomic.DistributedAtomicLong {
 	tb.Helper()

@@ -20,7 +20,7 @@ func TestArithmetic(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		number, err := long.Get(ctx)
 		require.NoError(t, err)
 		require.Zero(t, number, "never set")
@@ -51,7 +51,7 @@ func TestArithmetic(t *testing.T) {
 
 func TestBytesOfTheCounters(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	long := newLong(t, client)
 	require.NoError(t, long.ForceSet(ctx, -2))
 	data, err := client.Get(ctx, long.Path())
@@ -69,7 +69,7 @@ func TestBytesOfTheCounters(t *testing.T) {
 func TestOddBytes(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		long := newLong(t, client)
 		for _, c := range []struct {
 			data []byte
@@ -103,7 +103,7 @@ func TestCompareAndSetAndInitialize(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		expect := func(want bool) func(bool, error) {
 			return func(got bool, err error) {
 				t.Helper()
@@ -140,7 +140,7 @@ func TestAdditionsOfManyClients(t *testing.T) {
 				for range goroutines {
 					wg.Go(func() {
 						for range each {
-							value, err := long.Add(withLimit(t), 3)
+							value, err := long.Add(zktest.Context(t), 3)
 							if err != nil {
 								t.Errorf("add: %v", err)
 								return
@@ -166,7 +166,7 @@ func TestAdditionsOfManyClients(t *testing.T) {
 func TestGoroutinesShareAWrite(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
-	_, err := long.Initialize(withLimit(t), 0)
+	_, err := long.Initialize(zktest.Context(t), 0)
 	require.NoError(t, err)
 	release := make(chan struct{})
 	held := server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(release)))
@@ -174,7 +174,7 @@ func TestGoroutinesShareAWrite(t *testing.T) {
 	const goroutines = 64
 	var wg sync.WaitGroup
 	add := func() {
-		if _, err := long.Increment(withLimit(t)); err != nil {
+		if _, err := long.Increment(zktest.Context(t)); err != nil {
 			t.Errorf("increment: %v", err)
 		}
 	}
@@ -189,7 +189,7 @@ func TestGoroutinesShareAWrite(t *testing.T) {
 	wg.Wait()
 
 	require.Equal(t, 2, served(server, zkserver.OpSetData), "one for the first, and one for all that came meanwhile")
-	number, err := long.Get(withLimit(t))
+	number, err := long.Get(zktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, int64(goroutines), number)
 }
@@ -206,7 +206,7 @@ func TestAnAdditionWithAnEndedContextAddsNothing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, reason)
 	require.False(t, framework.OutcomeUnknown(err))
-	number, err := long.Get(withLimit(t))
+	number, err := long.Get(zktest.Context(t))
 	require.NoError(t, err)
 	require.Zero(t, number)
 }
@@ -214,7 +214,7 @@ func TestAnAdditionWithAnEndedContextAddsNothing(t *testing.T) {
 func TestAnAdditionWaitsNoLongerThanItsContext(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
-	_, err := long.Initialize(withLimit(t), 0)
+	_, err := long.Initialize(zktest.Context(t), 0)
 	require.NoError(t, err)
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(release)))
@@ -250,15 +250,15 @@ func TestALostReplyIsNeverCountedTwice(t *testing.T) {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			server := zktest.NewServer(t)
 			long := newLong(t, zktest.Client(t, server))
-			_, err := long.Initialize(withLimit(t), 0)
+			_, err := long.Initialize(zktest.Context(t), 0)
 			require.NoError(t, err)
 			server.Intercept(zkserver.Nth(1, zkserver.OpSetData, c.fault))
 
-			_, err = long.Increment(withLimit(t))
+			_, err = long.Increment(zktest.Context(t))
 
 			require.Equal(t, c.unknown, err != nil, "%v", err)
 			require.Equal(t, c.unknown, framework.OutcomeUnknown(err))
-			number, err := long.Get(withLimit(t))
+			number, err := long.Get(zktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, c.counted, number)
 		})
@@ -274,14 +274,14 @@ func TestCachedCountersHandOutBlocks(t *testing.T) {
 		second, err := atomic.NewCachedAtomicLong(newLong(t, zktest.Client(t, server)), 10)
 		require.NoError(t, err)
 		for i := range int64(10) {
-			number, err := first.Next(withLimit(t))
+			number, err := first.Next(zktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, i+1, number)
 		}
-		number, err := second.Next(withLimit(t))
+		number, err := second.Next(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, int64(11), number)
-		number, err = first.Next(withLimit(t))
+		number, err = first.Next(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, int64(21), number, "the block between is the other's")
 
@@ -299,16 +299,16 @@ func TestTheNextBlockFails(t *testing.T) {
 		cached, err := atomic.NewCachedAtomicLong(long, 2)
 		require.NoError(t, err)
 		for range 2 {
-			_, err := cached.Next(withLimit(t))
+			_, err := cached.Next(zktest.Context(t))
 			require.NoError(t, err)
 		}
-		require.NoError(t, client.Set(withLimit(t), long.Path(), []byte("bad")))
+		require.NoError(t, client.Set(zktest.Context(t), long.Path(), []byte("bad")))
 
-		_, err = cached.Next(withLimit(t))
+		_, err = cached.Next(zktest.Context(t))
 		require.ErrorIs(t, err, atomic.ErrCorrupted)
 
-		require.NoError(t, long.ForceSet(withLimit(t), 40))
-		number, err := cached.Next(withLimit(t))
+		require.NoError(t, long.ForceSet(zktest.Context(t), 40))
+		number, err := cached.Next(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, int64(41), number)
 	})
@@ -331,7 +331,7 @@ func awaitHeld(t *testing.T, server *zkserver.Server, n int) {
 func TestAnAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
-	_, err := long.Initialize(withLimit(t), 0)
+	_, err := long.Initialize(zktest.Context(t), 0)
 	require.NoError(t, err)
 	first, second := make(chan struct{}), make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(first)))
@@ -341,12 +341,12 @@ func TestAnAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
 		go func() { _, err := long.Increment(ctx); ended <- err }()
 		return ended
 	}
-	before := add(withLimit(t))
+	before := add(zktest.Context(t))
 	awaitHeld(t, server, 1)
 	ctx, leave := context.WithCancelCause(t.Context())
 	leaves := add(ctx)
 	require.Eventually(t, func() bool { return long.Waiting() == 1 }, limit, 1)
-	stays := add(withLimit(t))
+	stays := add(zktest.Context(t))
 	require.Eventually(t, func() bool { return long.Waiting() == 2 }, limit, 1)
 	close(first)
 	awaitHeld(t, server, 2)
@@ -361,7 +361,7 @@ func TestAnAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
 	close(second)
 	require.NoError(t, zktest.Await(t, before, "the first"))
 	require.NoError(t, zktest.Await(t, stays, "the one that stays"))
-	number, err := long.Get(withLimit(t))
+	number, err := long.Get(zktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, int64(3), number)
 }
@@ -376,12 +376,12 @@ func TestAPanicOfUserCodeIsTheCallers(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server, framework.WithACLProvider(panickingACLs{})))
 	require.PanicsWithValue(t, "no list of rights", func() {
-		_, err := long.Increment(withLimit(t))
+		_, err := long.Increment(zktest.Context(t))
 		t.Errorf("increment: %v", err)
 	})
-	_, err := newLong(t, zktest.Client(t, server)).Initialize(withLimit(t), 4)
+	_, err := newLong(t, zktest.Client(t, server)).Initialize(zktest.Context(t), 4)
 	require.NoError(t, err)
-	value, err := long.Increment(withLimit(t)) // no znode has to be created
+	value, err := long.Increment(zktest.Context(t)) // no znode has to be created
 	require.NoError(t, err)
 	require.Equal(t, int64(5), value.Post)
 }
@@ -391,11 +391,11 @@ func TestAPanicOfUserCodeIsTheCallers(t *testing.T) {
 func TestAForcedSetReplacesTheValue(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		long, other := newLong(t, zktest.Client(t, server)), newLong(t, zktest.Client(t, server))
-		require.NoError(t, long.ForceSet(withLimit(t), 5), "there was no znode")
-		_, err := other.Add(withLimit(t), 7)
+		require.NoError(t, long.ForceSet(zktest.Context(t), 5), "there was no znode")
+		_, err := other.Add(zktest.Context(t), 7)
 		require.NoError(t, err)
-		require.NoError(t, long.ForceSet(withLimit(t), 10))
-		value, err := other.Increment(withLimit(t))
+		require.NoError(t, long.ForceSet(zktest.Context(t), 10))
+		value, err := other.Increment(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, int64(10), value.Pre)
 	})

@@ -21,7 +21,7 @@ func TestUpdateSeesEachChangeOfOthers(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		value, theirs := newValue(t, client), newValue(t, other)
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		calls := 0
 
 		result, err := value.Update(ctx, func(pre []byte) ([]byte, error) {
@@ -50,17 +50,17 @@ func TestAFailedChangeWritesNothing(t *testing.T) {
 	value := newValue(t, client)
 	failure := errors.New("no")
 
-	_, err := value.Update(withLimit(t), func([]byte) ([]byte, error) { return nil, failure })
+	_, err := value.Update(zktest.Context(t), func([]byte) ([]byte, error) { return nil, failure })
 
 	require.ErrorIs(t, err, failure)
-	stat, err := client.Exists(withLimit(t), value.Path())
+	stat, err := client.Exists(zktest.Context(t), value.Path())
 	require.NoError(t, err)
 	require.Nil(t, stat)
 }
 
 func TestCompareAndSetOfBytes(t *testing.T) {
 	value := newValue(t, zktest.Client(t, zktest.NewServer(t)))
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	ok, err := value.CompareAndSet(ctx, nil, []byte("a"))
 	require.NoError(t, err)
 	require.False(t, ok, "it was never set")
@@ -79,7 +79,7 @@ func TestPromotion(t *testing.T) {
 	value := newValue(t, client, atomic.WithPromotedToLock("/values/lock", 1))
 	calls := 0
 
-	result, err := value.Update(withLimit(t), func([]byte) ([]byte, error) {
+	result, err := value.Update(zktest.Context(t), func([]byte) ([]byte, error) {
 		if calls++; calls == 1 {
 			_, err := client.Create(t.Context(), value.Path(), []byte("x"), framework.CreatingParentsIfNeeded())
 			return nil, err
@@ -94,10 +94,11 @@ func TestPromotion(t *testing.T) {
 	require.Positive(t, result.Stats.PromotedTime)
 }
 
+// CURATOR-688: a value freezes when its version overflows.
 func TestAConditionOnTheLastVersionIsRefused(t *testing.T) {
 	value := newValue(t, zktest.Client(t, zktest.NewServer(t)))
 
-	require.ErrorContains(t, value.SetVersion(withLimit(t), []byte("a"), -1), "must be deleted")
+	require.ErrorContains(t, value.SetVersion(zktest.Context(t), []byte("a"), -1), "must be deleted")
 }
 
 func TestBadInput(t *testing.T) {
@@ -143,7 +144,7 @@ func TestAReleaseThatFailsDoesNotFailTheChange(t *testing.T) {
 		return zkserver.Pass
 	})
 
-	value, err := long.Increment(withLimit(t))
+	value, err := long.Increment(zktest.Context(t))
 
 	require.NoError(t, err)
 	require.Equal(t, int64(1), value.Post)
@@ -154,7 +155,7 @@ func TestAReleaseThatFailsDoesNotFailTheChange(t *testing.T) {
 func TestAForcedCreationInDoubtIsReported(t *testing.T) {
 	server := zktest.NewServer(t)
 	value := newValue(t, zktest.Client(t, server))
-	require.NoError(t, zktest.Client(t, server).Mkdirs(withLimit(t), "/values"))
+	require.NoError(t, zktest.Client(t, server).Mkdirs(zktest.Context(t), "/values"))
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(release)))
 	server.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.HoldUntil(release)))

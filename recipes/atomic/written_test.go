@@ -20,7 +20,7 @@ func inMemory(t *testing.T, test func(t *testing.T, server *zkserver.Server, lon
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		long, other := newLong(t, zktest.Client(t, server)), newLong(t, zktest.Client(t, server))
-		_, err := other.Initialize(withLimit(t), 0)
+		_, err := other.Initialize(zktest.Context(t), 0)
 		require.NoError(t, err)
 		test(t, server, long, other)
 	})
@@ -39,7 +39,7 @@ func served(server *zkserver.Server, op zkserver.OpCode) (n int) {
 func TestChangesInARowNeedNoRead(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server, long, _ *atomic.DistributedAtomicLong) {
 		for i := range int64(20) {
-			value, err := long.Increment(withLimit(t))
+			value, err := long.Increment(zktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, i, value.Pre)
 			require.Equal(t, i+1, value.Post)
@@ -66,7 +66,7 @@ func TestAChangeAfterAPauseReads(t *testing.T) {
 		}{{0, 1}, {roundTrip, 0}, {roundTrip + 1, 1}} {
 			time.Sleep(c.pause)
 			before := served(server, zkserver.OpGetData)
-			_, err := long.Increment(withLimit(t))
+			_, err := long.Increment(zktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, c.reads, served(server, zkserver.OpGetData)-before, "after %v", c.pause)
 		}
@@ -75,17 +75,17 @@ func TestAChangeAfterAPauseReads(t *testing.T) {
 
 func TestAChangeThatFollowsIsOvertaken(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
-		_, err := long.Increment(withLimit(t))
+		_, err := long.Increment(zktest.Context(t))
 		require.NoError(t, err)
-		_, err = other.Add(withLimit(t), 10)
+		_, err = other.Add(zktest.Context(t), 10)
 		require.NoError(t, err)
 
-		value, err := long.Increment(withLimit(t))
+		value, err := long.Increment(zktest.Context(t))
 
 		require.NoError(t, err)
 		require.Equal(t, int64(11), value.Pre)
 		require.Equal(t, int64(12), value.Post)
-		number, err := other.Get(withLimit(t))
+		number, err := other.Get(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, int64(12), number)
 	})
@@ -95,21 +95,21 @@ func TestAChangeThatFollowsIsOvertaken(t *testing.T) {
 // nothing to write.
 func TestWhatWasWrittenRefusesNoChange(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
-		_, err := long.Increment(withLimit(t))
+		_, err := long.Increment(zktest.Context(t))
 		require.NoError(t, err)
-		require.NoError(t, other.ForceSet(withLimit(t), 5))
-		set, err := long.CompareAndSet(withLimit(t), 5, 6)
+		require.NoError(t, other.ForceSet(zktest.Context(t), 5))
+		set, err := long.CompareAndSet(zktest.Context(t), 5, 6)
 		require.NoError(t, err)
 		require.True(t, set)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		value, other := newValue(t, zktest.Client(t, server)), newValue(t, zktest.Client(t, server))
-		require.NoError(t, other.ForceSet(withLimit(t), []byte("a")))
-		_, err := value.TrySet(withLimit(t), []byte("b"))
+		require.NoError(t, other.ForceSet(zktest.Context(t), []byte("a")))
+		_, err := value.TrySet(zktest.Context(t), []byte("b"))
 		require.NoError(t, err)
-		require.NoError(t, other.ForceSet(withLimit(t), []byte("c")))
-		_, err = value.Update(withLimit(t), func(pre []byte) ([]byte, error) {
+		require.NoError(t, other.ForceSet(zktest.Context(t), []byte("c")))
+		_, err = value.Update(zktest.Context(t), func(pre []byte) ([]byte, error) {
 			if string(pre) != "c" {
 				return nil, errors.New("not ready")
 			}
@@ -124,13 +124,13 @@ func TestTheNextChangeDoesNotBeginWithBytesOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		value := newValue(t, zktest.Client(t, server))
-		_, err := value.Initialize(withLimit(t), nil)
+		_, err := value.Initialize(zktest.Context(t), nil)
 		require.NoError(t, err)
-		first, err := value.TrySet(withLimit(t), []byte("a"))
+		first, err := value.TrySet(zktest.Context(t), []byte("a"))
 		require.NoError(t, err)
 		first.Post[0] = 'x'
 
-		second, err := value.Update(withLimit(t), func(pre []byte) ([]byte, error) { return append(pre, 'b'), nil })
+		second, err := value.Update(zktest.Context(t), func(pre []byte) ([]byte, error) { return append(pre, 'b'), nil })
 
 		require.NoError(t, err)
 		require.Equal(t, "a", string(second.Pre))
@@ -140,14 +140,14 @@ func TestTheNextChangeDoesNotBeginWithBytesOfTheCaller(t *testing.T) {
 
 func TestAChangeThatFollowsIsNeverCountedTwice(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
-		_, err := long.Increment(withLimit(t))
+		_, err := long.Increment(zktest.Context(t))
 		require.NoError(t, err)
 		server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
 
-		_, err = long.Increment(withLimit(t))
+		_, err = long.Increment(zktest.Context(t))
 
 		require.True(t, framework.OutcomeUnknown(err), "%v", err)
-		number, err := other.Get(withLimit(t))
+		number, err := other.Get(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, int64(2), number)
 	})

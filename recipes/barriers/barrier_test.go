@@ -24,27 +24,27 @@ func newBarrier(tb testing.TB, client *framework.Framework) *barriers.Distribute
 func TestRemovingABarrierLetsAllGoOn(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		owner := newBarrier(t, zktest.Client(t, server))
-		require.NoError(t, owner.SetBarrier(withLimit(t)))
-		require.NoError(t, owner.SetBarrier(withLimit(t)), "it is set already")
+		require.NoError(t, owner.SetBarrier(zktest.Context(t)))
+		require.NoError(t, owner.SetBarrier(zktest.Context(t)), "it is set already")
 		before := server.Counts(t).Watches
 		const waiters = 5
 		results := make([]<-chan error, waiters)
 		for i := range results {
 			b := newBarrier(t, zktest.Client(t, server))
-			results[i] = later(func() error { return b.WaitOnBarrier(withLimit(t)) })
+			results[i] = later(func() error { return b.WaitOnBarrier(zktest.Context(t)) })
 		}
 		require.Eventually(t, func() bool { return server.Counts(t).Watches == before+waiters }, limit, time.Millisecond)
 		for _, result := range results {
 			require.Empty(t, result)
 		}
 
-		require.NoError(t, owner.RemoveBarrier(withLimit(t)))
+		require.NoError(t, owner.RemoveBarrier(zktest.Context(t)))
 
 		for _, result := range results {
 			require.NoError(t, zktest.Await(t, result, "a waiter"))
 		}
-		require.NoError(t, owner.RemoveBarrier(withLimit(t)), "it is removed already")
-		require.NoError(t, owner.WaitOnBarrier(withLimit(t)), "there is none")
+		require.NoError(t, owner.RemoveBarrier(zktest.Context(t)), "it is removed already")
+		require.NoError(t, owner.WaitOnBarrier(zktest.Context(t)), "there is none")
 	})
 }
 
@@ -52,7 +52,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	b := newBarrier(t, zktest.Client(t, server))
-	require.NoError(t, b.SetBarrier(withLimit(t)))
+	require.NoError(t, b.SetBarrier(zktest.Context(t)))
 	ctx, cancel := context.WithCancel(t.Context())
 	result := later(func() error { return b.WaitOnBarrier(ctx) })
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData })
@@ -66,12 +66,12 @@ func TestAWaitSurvivesItsSession(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	b := newBarrier(t, client)
-	require.NoError(t, b.SetBarrier(withLimit(t)))
-	result := later(func() error { return b.WaitOnBarrier(withLimit(t)) })
+	require.NoError(t, b.SetBarrier(zktest.Context(t)))
+	result := later(func() error { return b.WaitOnBarrier(zktest.Context(t)) })
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData })
 
 	zktest.KillSession(t, client)
-	require.NoError(t, newBarrier(t, other).RemoveBarrier(withLimit(t)))
+	require.NoError(t, newBarrier(t, other).RemoveBarrier(zktest.Context(t)))
 
 	require.NoError(t, zktest.Await(t, result, "the waiter"))
 }
@@ -82,12 +82,12 @@ func TestAWaitFailsWithoutAServer(t *testing.T) {
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
 			framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(retry.MinWait*10))
 		b := newBarrier(t, client)
-		require.NoError(t, b.SetBarrier(withLimit(t)))
+		require.NoError(t, b.SetBarrier(zktest.Context(t)))
 		proxy.Refuse(true)
 		proxy.Cut()
 		zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
 
-		require.ErrorIs(t, b.WaitOnBarrier(withLimit(t)), framework.ErrNotConnected)
+		require.ErrorIs(t, b.WaitOnBarrier(zktest.Context(t)), framework.ErrNotConnected)
 		proxy.Refuse(false)
 	})
 }

@@ -25,8 +25,8 @@ func TestALatchOpensWithTheLastEvent(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, each = 4, 5
 		waiter := newCountDown(t, zktest.Client(t, server), clients*each+1)
-		waits := later(func() error { return waiter.Await(withLimit(t)) })
-		left, err := waiter.Count(withLimit(t))
+		waits := later(func() error { return waiter.Await(zktest.Context(t)) })
+		left, err := waiter.Count(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, clients*each+1, left)
 		var wg sync.WaitGroup
@@ -34,36 +34,36 @@ func TestALatchOpensWithTheLastEvent(t *testing.T) {
 			l := newCountDown(t, zktest.Client(t, server), clients*each+1)
 			wg.Go(func() {
 				for range each {
-					if err := l.CountDown(withLimit(t)); err != nil {
+					if err := l.CountDown(zktest.Context(t)); err != nil {
 						t.Errorf("count down: %v", err)
 					}
 				}
 			})
 		}
 		wg.Wait()
-		left, err = waiter.Count(withLimit(t))
+		left, err = waiter.Count(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, 1, left)
 		require.Empty(t, waits)
 
-		require.NoError(t, waiter.CountDown(withLimit(t)))
+		require.NoError(t, waiter.CountDown(zktest.Context(t)))
 
 		require.NoError(t, zktest.Await(t, waits, "the opening"))
-		require.NoError(t, waiter.Await(withLimit(t)), "it stays open")
-		require.NoError(t, waiter.CountDown(withLimit(t)), "and counts no more")
+		require.NoError(t, waiter.Await(zktest.Context(t)), "it stays open")
+		require.NoError(t, waiter.CountDown(zktest.Context(t)), "and counts no more")
 	})
 }
 
 func TestALostReplyToACount(t *testing.T) {
 	server := zktest.NewServer(t)
 	l := newCountDown(t, zktest.Client(t, server), 3)
-	require.NoError(t, l.CountDown(withLimit(t)))
+	require.NoError(t, l.CountDown(zktest.Context(t)))
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
 
-	err := l.CountDown(withLimit(t))
+	err := l.CountDown(zktest.Context(t))
 
 	require.True(t, framework.OutcomeUnknown(err), "%v", err)
-	left, err := l.Count(withLimit(t))
+	left, err := l.Count(zktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, 1, left, "counted once")
 }
@@ -74,17 +74,17 @@ func TestALatchOpensWithoutThoseThatHaveCounted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, counter := zktest.Client(t, server, framework.WithSessionTimeout(shortSession)), zktest.Client(t, server)
 	l := newCountDown(t, counter, 2)
-	require.NoError(t, l.CountDown(withLimit(t)))
-	opening := later(func() error { return newCountDown(t, client, 2).Await(withLimit(t)) })
+	require.NoError(t, l.CountDown(zktest.Context(t)))
+	opening := later(func() error { return newCountDown(t, client, 2).Await(zktest.Context(t)) })
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
 		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpExists && e.Request.Path == path+"/count"
 	})
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
 
-	require.True(t, framework.OutcomeUnknown(l.CountDown(withLimit(t))))
+	require.True(t, framework.OutcomeUnknown(l.CountDown(zktest.Context(t))))
 
 	require.NoError(t, zktest.Await(t, opening, "the opening"))
-	require.NoError(t, newCountDown(t, client, 2).Await(withLimit(t)))
+	require.NoError(t, newCountDown(t, client, 2).Await(zktest.Context(t)))
 }
 
 // Those that count at the same time do not collide.
@@ -96,13 +96,13 @@ func TestACountCostsTheSameInACrowd(t *testing.T) {
 	var wg sync.WaitGroup
 	for range crowd {
 		wg.Go(func() {
-			if err := l.CountDown(withLimit(t)); err != nil {
+			if err := l.CountDown(zktest.Context(t)); err != nil {
 				t.Errorf("count down: %v", err)
 			}
 		})
 	}
 	wg.Wait()
-	require.NoError(t, l.Await(withLimit(t)))
+	require.NoError(t, l.Await(zktest.Context(t)))
 	writes := 0
 	for _, e := range server.Log() {
 		if e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSetData {
@@ -138,11 +138,11 @@ func TestTheLastEventCountsWithoutTheOpening(t *testing.T) {
 		return zkserver.FailWith(-102) // NoAuth
 	})
 
-	err := latch.CountDown(withLimit(t))
+	err := latch.CountDown(zktest.Context(t))
 
 	require.ErrorIs(t, err, barriers.ErrCounted)
 	require.ErrorIs(t, err, framework.ErrNoAuth)
-	left, err := latch.Count(withLimit(t))
+	left, err := latch.Count(zktest.Context(t))
 	require.NoError(t, err)
 	require.Zero(t, left)
 }

@@ -1,7 +1,6 @@
 package barriers_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -24,14 +23,6 @@ const shortSession = 8 * time.Second
 
 // path is where the barrier of a test is.
 const path = "/barriers/a"
-
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
 
 func newDouble(tb testing.TB, client *framework.Framework, members int) *barriers.DistributedDoubleBarrier {
 	tb.Helper()
@@ -62,7 +53,7 @@ func awaitMembers(tb testing.TB, client *framework.Framework, n int) {
 // awaitNames waits until the children of the barrier are as they should be.
 func awaitNames(tb testing.TB, client *framework.Framework, match func(names []string) bool) []string {
 	tb.Helper()
-	for f, err := range client.FollowChildren(withLimit(tb), path) {
+	for f, err := range client.FollowChildren(zktest.Context(tb), path) {
 		require.NoError(tb, err, "the children are %v", f.Names)
 		if match(f.Names) {
 			return f.Names

@@ -11,6 +11,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// curator#1292: a listener and a watch that stay after Close.
 func TestCacheOfATree(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)

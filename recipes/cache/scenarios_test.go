@@ -112,6 +112,8 @@ func TestCuratorCache_testClearOnClose(t *testing.T) {
 }
 
 // A cache of more children than Curator's phaser could count (CURATOR-690).
+//
+// CURATOR-690: no INITIALIZED above 64k children.
 func TestCuratorCache_testGreaterThan64kZNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("70,000 znodes take seconds; without -short")
@@ -137,6 +139,8 @@ func TestCuratorCache_testGreaterThan64kZNodes(t *testing.T) {
 }
 
 // After a partition the listeners get what has changed in sum.
+//
+// CURATOR-391: a znode deleted and created again during a partition.
 func TestCuratorCacheEdges_testReconnectConsistency(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
@@ -467,6 +471,8 @@ func parentContainerMissing(t *testing.T, client *framework.Framework) {
 }
 
 // A child that was listed is gone when it is read (CURATOR-476).
+//
+// CURATOR-476: no INITIALIZED if a child goes.
 func TestPathChildrenCache_testInitializedEvenIfChildDeleted(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server)
@@ -573,6 +579,7 @@ func TestPersistentWatcher_testConcurrentClientClose(t *testing.T) {
 	}
 }
 
+// CURATOR-729: a watcher that goes on after the client is closed.
 func TestPersistentWatcher_testAfterClientClose(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)

@@ -49,7 +49,7 @@ func clients(tb testing.TB, opts ...framework.Option) (client, writer *framework
 // replace replaces all n instances of a generation by those of the next one.
 func replace(tb testing.TB, writer *framework.Framework, n, generation int) {
 	tb.Helper()
-	require.NoError(tb, writer.Mkdirs(withLimit(tb), "/services/orders"))
+	require.NoError(tb, writer.Mkdirs(zktest.Context(tb), "/services/orders"))
 	path := func(generation, i int) string { return fmt.Sprintf("/services/orders/%d-%d", generation, i) }
 	const batch = 100
 	for begin := 0; begin < n; begin += batch {
@@ -61,7 +61,7 @@ func replace(tb testing.TB, writer *framework.Framework, n, generation int) {
 				ops = append(ops, framework.DeleteOp(path(generation-1, i)))
 			}
 		}
-		_, err := writer.Transact(withLimit(tb), ops...)
+		_, err := writer.Transact(zktest.Context(tb), ops...)
 		require.NoError(tb, err)
 	}
 }
@@ -89,7 +89,7 @@ func BenchmarkReplacement(b *testing.B) {
 				require.NoError(b, err)
 				require.NoError(b, plain.Start())
 				p := newProvider(b, newServices(b, client), discovery.ProviderConfig[string]{})
-				require.NoError(b, plain.Fresh(withLimit(b)))
+				require.NoError(b, plain.Fresh(zktest.Context(b)))
 				var before, now runtime.MemStats
 				runtime.GC()
 				runtime.ReadMemStats(&before)
@@ -97,7 +97,7 @@ func BenchmarkReplacement(b *testing.B) {
 
 				begin := time.Now()
 				replace(b, writer, n, 1)
-				require.NoError(b, plain.Fresh(withLimit(b)))
+				require.NoError(b, plain.Fresh(zktest.Context(b)))
 				b.ReportMetric(float64(time.Since(begin).Milliseconds()), "cache-ms")
 				peak := before.HeapAlloc
 				for !isReplaced(p.Instances(), n) {

@@ -149,7 +149,7 @@ func TestABurstCostsWhatHasChanged(t *testing.T) {
 			close(done)
 		}
 	})
-	require.NoError(t, c.Start(withLimit(t)))
+	require.NoError(t, c.Start(zktest.Context(t)))
 	require.Equal(t, int64(2*n), reads.Load(), "of a cache and a provider")
 
 	replace(t, writer, n, 1)
@@ -193,7 +193,7 @@ func TestOneBadInstance(t *testing.T) {
 			p := newProvider(t, d, discovery.ProviderConfig[string]{Filters: test.filters})
 			another, err := d.NewCache("orders", test.filters...)
 			require.NoError(t, err)
-			require.NoError(t, another.Start(withLimit(t)))
+			require.NoError(t, another.Start(zktest.Context(t)))
 			require.NoError(t, another.Close())
 			awaitIDs(t, p, "a")
 
@@ -214,7 +214,7 @@ func TestOneBadInstance(t *testing.T) {
 			}, limit, time.Millisecond, "it is looked at again")
 			data, err := json.Marshal(map[string]any{"name": "orders", "id": "bad", "payload": payload})
 			require.NoError(t, err)
-			require.NoError(t, client.Set(withLimit(t), "/services/orders/bad", data))
+			require.NoError(t, client.Set(zktest.Context(t), "/services/orders/bad", data))
 			awaitIDs(t, p, "bad", "c")
 			require.NoError(t, client.Close()) // which writes what is in the queue of the log
 			require.Len(t, told(), 2, "once for each content, however many caches meet it")
@@ -252,10 +252,10 @@ func TestASerializerThatPanicsFailsTheCall(t *testing.T) {
 	d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](badSerializer{panics: true}))
 	require.NoError(t, err)
 	write(t, client, "bad", 1)
-	require.ErrorContains(t, d.Register(withLimit(t), newInstance("unwritable")), "panicked: unwritable")
-	_, _, err = d.Instance(withLimit(t), "orders", "bad")
+	require.ErrorContains(t, d.Register(zktest.Context(t), newInstance("unwritable")), "panicked: unwritable")
+	_, _, err = d.Instance(zktest.Context(t), "orders", "bad")
 	require.ErrorContains(t, err, "panicked: no payload")
-	found, err := d.Instances(withLimit(t), "orders")
+	found, err := d.Instances(zktest.Context(t), "orders")
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -274,7 +274,7 @@ func TestAListenerThatPanicsIsToldInTheClientsLog(t *testing.T) {
 			panic("no instances")
 		}
 	})
-	require.NoError(t, c.Start(withLimit(t)))
+	require.NoError(t, c.Start(zktest.Context(t)))
 	require.Zero(t, zktest.Await(t, called, "the first call"))
 	write(t, client, "a", 1)
 	require.Equal(t, 1, zktest.Await(t, called, "the next call"))
@@ -360,7 +360,7 @@ func TestListsAreTheCallers(t *testing.T) {
 			lists <- told
 		})
 	}
-	require.NoError(t, c.Start(withLimit(t)))
+	require.NoError(t, c.Start(zktest.Context(t)))
 	clear(c.Instances())
 	clear(p.Instances())
 	for range 2 {

@@ -29,14 +29,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m))
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 2 * time.Minute
 
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 type services = discovery.ServiceDiscovery[string]
 
 type instance = discovery.ServiceInstance[string]
@@ -57,7 +49,7 @@ func newInstance(id string) instance {
 
 func register(tb testing.TB, d *services, i instance) instance {
 	tb.Helper()
-	require.NoError(tb, d.Register(withLimit(tb), i))
+	require.NoError(tb, d.Register(zktest.Context(tb), i))
 	return i
 }
 
@@ -66,7 +58,7 @@ func newProvider(tb testing.TB, d *services, cfg discovery.ProviderConfig[string
 	p, err := d.NewProvider("orders", cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, p.Close()) })
-	require.NoError(tb, p.Start(withLimit(tb)))
+	require.NoError(tb, p.Start(zktest.Context(tb)))
 	return p
 }
 
@@ -93,24 +85,24 @@ func TestInstancesOfEachType(t *testing.T) {
 			register(t, d, i)
 			payload := "newer"
 			i.Payload = &payload
-			require.NoError(t, d.Update(withLimit(t), i))
+			require.NoError(t, d.Update(zktest.Context(t), i))
 
-			found, err := seen.Instances(withLimit(t), "orders")
+			found, err := seen.Instances(zktest.Context(t), "orders")
 			require.NoError(t, err)
 			require.Equal(t, []instance{i}, found)
-			names, err := seen.Names(withLimit(t)) // soon after the last instance the folder is gone
+			names, err := seen.Names(zktest.Context(t)) // soon after the last instance the folder is gone
 			require.NoError(t, err)
 			require.Equal(t, []string{"orders"}, names)
 			kept, err := d.Registered(i)
 			require.True(t, kept)
 			require.NoError(t, err)
 			require.NoError(t, d.Unregister(i))
-			found, err = seen.Instances(withLimit(t), "orders")
+			found, err = seen.Instances(zktest.Context(t), "orders")
 			require.NoError(t, err)
 			require.Empty(t, found, "Unregister has waited for it")
-			require.ErrorIs(t, d.Update(withLimit(t), i), discovery.ErrNotRegistered)
+			require.ErrorIs(t, d.Update(zktest.Context(t), i), discovery.ErrNotRegistered)
 		}
-		_, found, err := seen.Instance(withLimit(t), "orders", "x")
+		_, found, err := seen.Instance(zktest.Context(t), "orders", "x")
 		require.NoError(t, err)
 		require.False(t, found)
 	})
@@ -119,7 +111,7 @@ func TestInstancesOfEachType(t *testing.T) {
 func TestAnInstanceStaysRegistered(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
-		_, err := other.Create(withLimit(t), "/services/orders/a", []byte("left over"),
+		_, err := other.Create(zktest.Context(t), "/services/orders/a", []byte("left over"),
 			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 		d, seen := newServices(t, client), newServices(t, other)
@@ -129,7 +121,7 @@ func TestAnInstanceStaysRegistered(t *testing.T) {
 
 		zktest.KillSession(t, client)
 		awaitOwner(t, client, other)
-		require.NoError(t, other.Delete(withLimit(t), "/services/orders/a"))
+		require.NoError(t, other.Delete(zktest.Context(t), "/services/orders/a"))
 		awaitOwner(t, client, other)
 
 		awaitIDs(t, p, "a")
@@ -145,7 +137,7 @@ func TestAnInstanceStaysRegistered(t *testing.T) {
 // awaitOwner waits until the instance a belongs to the client's session.
 func awaitOwner(tb testing.TB, client, witness *framework.Framework) {
 	tb.Helper()
-	for node, err := range witness.Follow(withLimit(tb), "/services/orders/a") {
+	for node, err := range witness.Follow(zktest.Context(tb), "/services/orders/a") {
 		require.NoError(tb, err)
 		if node.Exists() && node.Stat.EphemeralOwner == client.Session().ID() {
 			return
@@ -170,7 +162,7 @@ func TestACacheWhoseClientIsClosedBeforeItIsFullFails(t *testing.T) {
 		require.NoError(t, err)
 		results := make(chan error, 2)
 		for _, start := range []func(context.Context) error{c.Start, p.Start} {
-			go func() { results <- start(withLimit(t)) }()
+			go func() { results <- start(zktest.Context(t)) }()
 		}
 		synctest.Wait()
 
@@ -178,7 +170,7 @@ func TestACacheWhoseClientIsClosedBeforeItIsFullFails(t *testing.T) {
 
 		require.ErrorIs(t, <-results, framework.ErrClosed)
 		require.ErrorIs(t, <-results, framework.ErrClosed)
-		require.ErrorIs(t, c.Wait(withLimit(t)), framework.ErrClosed)
+		require.ErrorIs(t, c.Wait(zktest.Context(t)), framework.ErrClosed)
 		require.NoError(t, c.Close())
 		require.NoError(t, p.Close())
 	})
@@ -191,7 +183,7 @@ func TestAProviderReturnsNoDisabledInstance(t *testing.T) {
 	awaitIDs(t, p, "a", "b")
 
 	b.Disabled = true
-	require.NoError(t, d.Update(withLimit(t), b))
+	require.NoError(t, d.Update(zktest.Context(t), b))
 	awaitIDs(t, p, "a")
 	for range 10 {
 		got, err := p.Instance()
@@ -199,7 +191,7 @@ func TestAProviderReturnsNoDisabledInstance(t *testing.T) {
 		require.Equal(t, "a", got.ID)
 	}
 	a.Disabled = true
-	require.NoError(t, d.Update(withLimit(t), a))
+	require.NoError(t, d.Update(zktest.Context(t), a))
 	awaitIDs(t, p)
 	_, err := p.Instance()
 	require.ErrorIs(t, err, discovery.ErrNoInstance)
@@ -456,7 +448,7 @@ func TestARegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) {
 	err := d.Register(ctx, a)
 	require.ErrorIs(t, err, context.DeadlineExceeded, "the old znode is still there")
 	require.NotErrorIs(t, err, framework.ErrCleanupPending, "it has begun nothing that would need a removal")
-	go func() { registered <- d.Register(withLimit(t), a) }()
+	go func() { registered <- d.Register(zktest.Context(t), a) }()
 	kept, err := d.Registered(a)
 	require.False(t, kept)
 	require.NoError(t, err)
@@ -465,7 +457,7 @@ func TestARegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) {
 
 	require.NoError(t, zktest.Await(t, unregistered, "the end of Unregister"))
 	require.NoError(t, zktest.Await(t, registered, "the end of Register"))
-	found, err := newServices(t, other).Instances(withLimit(t), "orders")
+	found, err := newServices(t, other).Instances(zktest.Context(t), "orders")
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 }
@@ -487,7 +479,7 @@ func TestAFailedRegisterDoesNotWaitForItsRemoval(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrCleanupPending)
 	require.NoError(t, server.Restart())
 	require.NoError(t, d.Close())
-	found, err := d.Instances(withLimit(t), "orders")
+	found, err := d.Instances(zktest.Context(t), "orders")
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -501,10 +493,10 @@ func TestCloseUnregistersAndLeavesNothing(t *testing.T) {
 		register(t, d, newInstance(id))
 	}
 	require.NoError(t, d.Close())
-	found, err := d.Instances(withLimit(t), "orders")
+	found, err := d.Instances(zktest.Context(t), "orders")
 	require.NoError(t, err)
 	require.Empty(t, found)
-	require.ErrorIs(t, d.Register(withLimit(t), newInstance("c")), discovery.ErrClosed)
+	require.ErrorIs(t, d.Register(zktest.Context(t), newInstance("c")), discovery.ErrClosed)
 }
 
 func TestBadInput(t *testing.T) {
@@ -516,7 +508,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		i := newInstance("a")
 		change(&i)
-		require.ErrorContains(t, d.Register(withLimit(t), i), what)
+		require.ErrorContains(t, d.Register(zktest.Context(t), i), what)
 	}
 	_, err := discovery.NewServiceDiscovery[string](nil, "/services", nil)
 	require.ErrorContains(t, err, "client nil")

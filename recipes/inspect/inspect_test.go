@@ -74,7 +74,7 @@ func TestAReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
 			return r
 		}
 		writer := hold(t, lock.WriteLock())
-		reader, err := lock.ReadLock().Acquire(writer.Context(withLimit(t)))
+		reader, err := lock.ReadLock().Acquire(writer.Context(zktest.Context(t)))
 		require.NoError(t, err)
 		r := check()
 		require.Equal(t, []int{2, 0}, []int{r.Holders, r.Waiters})
@@ -196,7 +196,7 @@ func (silent) Printf(string, ...any) {}
 func TestEverythingElse(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		latch, err := leader.NewLeaderLatch(client, "/election", leader.WithID("one"))
 		require.NoError(t, err)
 		require.NoError(t, latch.Start())
@@ -416,7 +416,7 @@ func TestAWalkThroughALostConnection(t *testing.T) {
 	for _, op := range []zkserver.OpCode{zkserver.OpGetChildren2, zkserver.OpGetData} {
 		for k := 1; k <= 3; k++ {
 			remove := server.Intercept(zkserver.Nth(k, op, zkserver.LoseReply))
-			got, err := inspect.Walk(withLimit(t), client, "/")
+			got, err := inspect.Walk(zktest.Context(t), client, "/")
 			remove()
 			require.NoError(t, err)
 			require.Equal(t, want, got)

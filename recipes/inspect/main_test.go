@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,20 +17,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
 
-// limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 2 * time.Minute
-
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 // awaitChildren waits until a folder has so many children.
 func awaitChildren(tb testing.TB, client *framework.Framework, path string, n int) {
 	tb.Helper()
-	for f, err := range client.FollowChildren(withLimit(tb), path) {
+	for f, err := range client.FollowChildren(zktest.Context(tb), path) {
 		require.NoError(tb, err, "%s has %d children, expected %d", path, len(f.Names), n)
 		if len(f.Names) == n {
 			return
@@ -42,7 +31,7 @@ func awaitChildren(tb testing.TB, client *framework.Framework, path string, n in
 // hold acquires and keeps the lock until the test ends.
 func hold(tb testing.TB, lock locks.InterProcessLock) *locks.Lease {
 	tb.Helper()
-	lease, err := lock.Acquire(withLimit(tb))
+	lease, err := lock.Acquire(zktest.Context(tb))
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, lease.Release(context.Background())) })
 	return lease
@@ -72,7 +61,7 @@ func contend(tb testing.TB, lock locks.InterProcessLock) {
 func put(tb testing.TB, client *framework.Framework, paths ...string) {
 	tb.Helper()
 	for _, path := range paths {
-		_, err := client.Create(withLimit(tb), path, nil, framework.CreatingParentsIfNeeded())
+		_, err := client.Create(zktest.Context(tb), path, nil, framework.CreatingParentsIfNeeded())
 		require.NoError(tb, err)
 	}
 }
@@ -80,7 +69,7 @@ func put(tb testing.TB, client *framework.Framework, paths ...string) {
 // only returns the one recipe at a path.
 func only(tb testing.TB, client *framework.Framework, path string, opts ...inspect.Option) inspect.Recipe {
 	tb.Helper()
-	recipes, err := inspect.At(withLimit(tb), client, path, opts...)
+	recipes, err := inspect.At(zktest.Context(tb), client, path, opts...)
 	require.NoError(tb, err)
 	require.Len(tb, recipes, 1)
 	require.Equal(tb, path, recipes[0].Path)

@@ -21,6 +21,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// CURATOR-537: the token is not of the node that leads.
 func TestLeadersComeInTheOrderOfTheirStart(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates = 5
@@ -39,7 +40,7 @@ func TestLeadersComeInTheOrderOfTheirStart(t *testing.T) {
 			for j, other := range latches {
 				require.Equal(t, i == j, other.HasLeadership(), "candidate %d", j)
 			}
-			who, ok, err := latches[(i+1)%candidates].Leader(withLimit(t))
+			who, ok, err := latches[(i+1)%candidates].Leader(zktest.Context(t))
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.Equal(t, fmt.Sprintf("candidate-%d", i), who.Identity)
@@ -59,7 +60,7 @@ func TestNeverTwoLeaders(t *testing.T) {
 			latch := started(t, zktest.Client(t, server))
 			wg.Go(func() {
 				for range rounds {
-					if _, err := latch.Await(withLimit(t)); err != nil {
+					if _, err := latch.Await(zktest.Context(t)); err != nil {
 						t.Errorf("await: %v", err)
 						return
 					}
@@ -67,7 +68,7 @@ func TestNeverTwoLeaders(t *testing.T) {
 						t.Errorf("%d leaders at once", leaders)
 					}
 					leaders--
-					if err := latch.Resign(withLimit(t)); err != nil {
+					if err := latch.Resign(zktest.Context(t)); err != nil {
 						t.Errorf("resign: %v", err)
 					}
 				}
@@ -80,6 +81,7 @@ func TestNeverTwoLeaders(t *testing.T) {
 	})
 }
 
+// CURATOR-83: no listener is told when the leader closes.
 func TestBeginningsAndEndsAlternate(t *testing.T) {
 	for mode, ends := range map[leader.CloseMode]int{leader.Silent: 1, leader.NotifyLeader: 2} {
 		eachBackendNamed(t, fmt.Sprint(mode), func(t *testing.T, server zktest.Backend) {
@@ -93,7 +95,7 @@ func TestBeginningsAndEndsAlternate(t *testing.T) {
 			require.NoError(t, first.Err)
 			lease := awaitLeadership(t, latch)
 			require.Equal(t, lease.Token(), first.Term)
-			require.NoError(t, latch.Resign(withLimit(t)))
+			require.NoError(t, latch.Resign(zktest.Context(t)))
 			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
 			end := zktest.Await(t, changes, "the first end")
 			require.Equal(t, leader.Change{Term: first.Term, Err: locks.ErrReleased}, end)
@@ -125,6 +127,7 @@ func TestCloseWithOverridesTheMode(t *testing.T) {
 	})
 }
 
+// CURATOR-653: two leaders after a reset during a change.
 func TestTheEndIsToldBeforeTheNodeGoes(t *testing.T) {
 	server := zktest.NewServer(t)
 	latch := started(t, zktest.Client(t, server))
@@ -164,11 +167,12 @@ func TestCloseReturnsWhenAWaitingCandidateIsGone(t *testing.T) {
 	require.Never(t, func() bool { return len(closed) > 0 }, 50*time.Millisecond, time.Millisecond)
 	close(release)
 	require.NoError(t, zktest.Await(t, closed, "the close"))
-	queue, err := waiting.Participants(withLimit(t))
+	queue, err := waiting.Participants(zktest.Context(t))
 	require.NoError(t, err)
 	require.Len(t, queue, 1)
 }
 
+// CURATOR-653: two leaders after a reset during a change.
 func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 	server := zktest.NewServer(t)
 	latch := started(t, zktest.Client(t, server))
@@ -186,11 +190,12 @@ func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 		return zkserver.Pass
 	})
 
-	require.NoError(t, latch.Resign(withLimit(t)))
+	require.NoError(t, latch.Resign(zktest.Context(t)))
 
 	require.True(t, zktest.Await(t, over, "the request to delete the node"), "it has ended before")
 }
 
+// CURATOR-110: started before the server, a candidate never joins.
 func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, connect := unconnected(t, server)
@@ -207,6 +212,7 @@ func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 	})
 }
 
+// CURATOR-110: started before the server, a candidate never joins.
 func TestCloseWithoutEverAConnection(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, connect := unconnected(t, server)
@@ -214,10 +220,10 @@ func TestCloseWithoutEverAConnection(t *testing.T) {
 
 		require.NoError(t, latch.Close())
 
-		_, err := latch.Await(withLimit(t))
+		_, err := latch.Await(zktest.Context(t))
 		require.ErrorIs(t, err, leader.ErrClosed)
 		connect()
-		stat, err := client.Exists(withLimit(t), election)
+		stat, err := client.Exists(zktest.Context(t), election)
 		require.NoError(t, err)
 		require.Nil(t, stat, "nothing was begun that goes on without it")
 	})
@@ -270,7 +276,7 @@ func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
 
 		require.NoError(t, latches[1].Close())
 
-		queue, err := latches[0].Participants(withLimit(t))
+		queue, err := latches[0].Participants(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, queue, 2)
 		require.NoError(t, first.Err())
@@ -280,6 +286,7 @@ func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
 	})
 }
 
+// CURATOR-18: closed while its creation is in flight, a candidate leaves a node.
 func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		other := zktest.Client(t, server)
@@ -295,6 +302,7 @@ func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
 	})
 }
 
+// CURATOR-696: two leaders, as the node of an old session is still listed.
 func TestALostSessionMakesAnotherTheLeader(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, rival := zktest.Client(t, server), zktest.Client(t, server)
@@ -352,13 +360,13 @@ func TestThereNeedBeNoLeader(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := newLatch(t, zktest.Client(t, server))
 
-		_, ok, err := latch.Leader(withLimit(t))
+		_, ok, err := latch.Leader(zktest.Context(t))
 		require.NoError(t, err)
 		require.False(t, ok)
-		participants, err := latch.Participants(withLimit(t))
+		participants, err := latch.Participants(zktest.Context(t))
 		require.NoError(t, err)
 		require.Empty(t, participants)
-		require.NoError(t, latch.Resign(withLimit(t)), "a latch that does not lead has nothing to resign")
+		require.NoError(t, latch.Resign(zktest.Context(t)), "a latch that does not lead has nothing to resign")
 	})
 }
 
@@ -391,7 +399,7 @@ func TestAwaitWithAnEndedContextFailsEvenForTheLeader(t *testing.T) {
 func TestAwaitBeforeStart(t *testing.T) {
 	latch := newLatch(t, zktest.Client(t, zktest.NewServer(t)))
 
-	_, err := latch.Await(withLimit(t))
+	_, err := latch.Await(zktest.Context(t))
 
 	require.ErrorIs(t, err, leader.ErrNotStarted)
 }
@@ -405,14 +413,15 @@ func TestALatchIsStartedOnce(t *testing.T) {
 	require.NoError(t, latch.Close(), "a second Close does nothing")
 }
 
+// CURATOR-365: missing rights hang the candidate.
 func TestMissingRightsAreToldToTheWaiter(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
-		_, err := owner.Create(withLimit(t), election, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(zk.AuthACL(zk.PermAll)...))
+		_, err := owner.Create(zktest.Context(t), election, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(zk.AuthACL(zk.PermAll)...))
 		require.NoError(t, err)
 		stranger := zktest.Client(t, server)
 
-		_, err = started(t, stranger).Await(withLimit(t))
+		_, err = started(t, stranger).Await(zktest.Context(t))
 
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "it is told at once")
@@ -429,12 +438,12 @@ func TestARefusalThatIsOverIsNotTold(t *testing.T) {
 		client := zktest.Client(t, server)
 		server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.FailWith(noAuth)))
 		latch := started(t, client)
-		_, err := latch.Await(withLimit(t))
+		_, err := latch.Await(zktest.Context(t))
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		awaitCandidates(t, client, 2)
 		synctest.Wait()
 
-		_, err = latch.Await(withLimit(t))
+		_, err = latch.Await(zktest.Context(t))
 
 		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for its turn")
 		require.NotErrorIs(t, err, framework.ErrNoAuth)
@@ -460,7 +469,7 @@ func TestTheEndOfTheClientEndsTheLatch(t *testing.T) {
 	require.NoError(t, client.Close())
 
 	zktest.Await(t, lease.Done(), "the end of the leadership")
-	_, err := latch.Await(withLimit(t))
+	_, err := latch.Await(zktest.Context(t))
 	require.ErrorIs(t, err, framework.ErrClosed)
 }
 
@@ -477,7 +486,7 @@ func TestRevokingALeader(t *testing.T) {
 		second := started(t, rival)
 		awaitCandidates(t, rival, 2)
 
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), rival, lease.Path()))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), rival, lease.Path()))
 
 		awaitLeadership(t, second)
 		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
@@ -514,6 +523,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorContains(t, newLatch(t, client).CloseWith(9), "close mode 9")
 }
 
+// CURATOR-537: the token is not of the node that leads.
 func TestLayoutOfALatch(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -521,7 +531,7 @@ func TestLayoutOfALatch(t *testing.T) {
 
 		require.Regexp(t, `^/election/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-\d{10}$`, lease.Path())
 		var stat framework.Stat
-		data, err := client.Get(withLimit(t), lease.Path(), framework.StoringStatIn(&stat))
+		data, err := client.Get(zktest.Context(t), lease.Path(), framework.StoringStatIn(&stat))
 		require.NoError(t, err)
 		require.Equal(t, "node-0", string(data))
 		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)

@@ -1,7 +1,6 @@
 package leader_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -28,14 +27,6 @@ func eachBackendNamed(t *testing.T, name string, test func(t *testing.T, server 
 	t.Run(name, func(t *testing.T) { zktest.EachBackend(t, test) })
 }
 
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 func newLatch(tb testing.TB, client *framework.Framework, opts ...leader.Option) *leader.LeaderLatch {
 	tb.Helper()
 	latch, err := leader.NewLeaderLatch(client, election, opts...)
@@ -54,7 +45,7 @@ func started(tb testing.TB, client *framework.Framework, opts ...leader.Option) 
 
 func awaitLeadership(tb testing.TB, latch *leader.LeaderLatch) *locks.Lease {
 	tb.Helper()
-	lease, err := latch.Await(withLimit(tb))
+	lease, err := latch.Await(zktest.Context(tb))
 	require.NoError(tb, err)
 	return lease
 }
@@ -62,7 +53,7 @@ func awaitLeadership(tb testing.TB, latch *leader.LeaderLatch) *locks.Lease {
 // awaitCandidates waits until so many stand for election.
 func awaitCandidates(tb testing.TB, client *framework.Framework, n int) {
 	tb.Helper()
-	for f, err := range client.FollowChildren(withLimit(tb), election) {
+	for f, err := range client.FollowChildren(zktest.Context(tb), election) {
 		require.NoError(tb, err, "%d candidates, expected %d", len(f.Names), n)
 		if len(f.Names) == n {
 			return

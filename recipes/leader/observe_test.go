@@ -141,7 +141,7 @@ func TestAnObserverNeverGoesBack(t *testing.T) {
 	awaitLeadership(t, started(t, client, leader.WithID("a")))
 	newer := int64(math.MaxInt64)
 
-	err := newLatch(t, watcher).ObserveAfter(withLimit(t), newer, func(l *locks.Participant, err error) bool {
+	err := newLatch(t, watcher).ObserveAfter(zktest.Context(t), newer, func(l *locks.Participant, err error) bool {
 		require.NoError(t, err)
 		require.Equal(t, "a", l.Identity)
 		return false
@@ -172,7 +172,7 @@ func TestAnObserverSyncsBeforeEachOlderLeader(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		observer, ctx, ended := newLatch(t, watcher), withLimit(t), make(chan error, 1)
+		observer, ctx, ended := newLatch(t, watcher), zktest.Context(t), make(chan error, 1)
 		var next *locks.Participant
 		go func() {
 			ended <- observer.ObserveAgain(ctx, known, math.MaxInt64, func(l *locks.Participant, _ error) bool {
@@ -225,7 +225,7 @@ func TestAnObserverSyncsUntilItSucceeds(t *testing.T) {
 		server.Intercept(zkserver.Nth(1, zkserver.OpSync, zkserver.LoseRequest))
 		var seen *locks.Participant
 
-		err := newLatch(t, watcher).ObserveAfter(withLimit(t), math.MaxInt64, func(l *locks.Participant, _ error) bool {
+		err := newLatch(t, watcher).ObserveAfter(zktest.Context(t), math.MaxInt64, func(l *locks.Participant, _ error) bool {
 			seen = l
 			return false
 		})

@@ -36,7 +36,7 @@ func TestAJobRunsOncePerKeyAcrossReplicas(t *testing.T) {
 			wg.Go(func() {
 				for k := range keys {
 					key := fmt.Sprintf("2026-11-%02d", k+1)
-					mine, err := once.Do(withLimit(t), key, func(context.Context) error {
+					mine, err := once.Do(zktest.Context(t), key, func(context.Context) error {
 						mu.Lock()
 						defer mu.Unlock()
 						runs[key]++
@@ -74,14 +74,14 @@ func TestAFailedRunIsRepeatedUnlessNever(t *testing.T) {
 			once := newOnce(t, zktest.Client(t, zktest.NewServer(t)), c.opts...)
 			failure := errors.New("no paper")
 
-			ran, err := once.Do(withLimit(t), "a", func(context.Context) error { return failure })
+			ran, err := once.Do(zktest.Context(t), "a", func(context.Context) error { return failure })
 			require.True(t, ran)
 			require.ErrorIs(t, err, failure)
-			done, err := once.Done(withLimit(t), "a")
+			done, err := once.Done(zktest.Context(t), "a")
 			require.NoError(t, err)
 			require.Equal(t, !c.again, done)
 
-			ran, err = once.Do(withLimit(t), "a", func(context.Context) error { return nil })
+			ran, err = once.Do(zktest.Context(t), "a", func(context.Context) error { return nil })
 			require.NoError(t, err)
 			require.Equal(t, c.again, ran)
 		})
@@ -112,7 +112,7 @@ func TestAnotherReplicaRunsWhenTheFirstDies(t *testing.T) {
 				zktest.Await(t, running, "the first run")
 				zktest.KillSession(t, client)
 
-				ran, err := newOnce(t, other, c.opts...).Do(withLimit(t), "a", func(context.Context) error { return nil })
+				ran, err := newOnce(t, other, c.opts...).Do(zktest.Context(t), "a", func(context.Context) error { return nil })
 
 				require.NoError(t, err)
 				require.Equal(t, c.again, ran)
@@ -127,7 +127,7 @@ func TestARunThatHasLostItsLockIsNotMarked(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	once := newOnce(t, client)
 
-	_, err := once.Do(withLimit(t), "a", func(ctx context.Context) error {
+	_, err := once.Do(zktest.Context(t), "a", func(ctx context.Context) error {
 		zktest.KillSession(t, client)
 		<-ctx.Done()
 		return nil // it does not care, and the marker must
@@ -135,7 +135,7 @@ func TestARunThatHasLostItsLockIsNotMarked(t *testing.T) {
 
 	var lost *locks.LostError
 	require.ErrorAs(t, err, &lost)
-	done, err := once.Done(withLimit(t), "a")
+	done, err := once.Done(zktest.Context(t), "a")
 	require.NoError(t, err)
 	require.False(t, done)
 }
@@ -150,12 +150,12 @@ func TestAFaultAtTheMarkerIsOneRun(t *testing.T) {
 				once := newOnce(t, client, opts...)
 				runs := 0
 
-				ran, err := once.Do(withLimit(t), "a", func(context.Context) error { runs++; return nil })
+				ran, err := once.Do(zktest.Context(t), "a", func(context.Context) error { runs++; return nil })
 
 				require.NoError(t, err)
 				require.True(t, ran)
 				require.Equal(t, 1, runs)
-				ran, err = once.Do(withLimit(t), "a", func(context.Context) error { return errors.New("a second run") })
+				ran, err = once.Do(zktest.Context(t), "a", func(context.Context) error { return errors.New("a second run") })
 				require.NoError(t, err)
 				require.False(t, ran)
 			})
@@ -171,7 +171,7 @@ func TestADoubtAboutTheMarkerStays(t *testing.T) {
 			client := zktest.Client(t, server, framework.WithErrorPolicy(framework.StandardErrorPolicy))
 			server.Intercept(zkserver.Nth(1, zkserver.OpMulti, zkserver.LoseRequest))
 
-			ran, err := newOnce(t, client, opts...).Do(withLimit(t), "a", func(context.Context) error { return nil })
+			ran, err := newOnce(t, client, opts...).Do(zktest.Context(t), "a", func(context.Context) error { return nil })
 
 			require.Equal(t, opts == nil, ran)
 			require.True(t, framework.OutcomeUnknown(err), "%v", err)
@@ -189,7 +189,7 @@ func TestTheMarkerOutlivesTheCaller(t *testing.T) {
 
 	require.NoError(t, err)
 	require.True(t, ran)
-	done, err := once.Done(withLimit(t), "a")
+	done, err := once.Done(zktest.Context(t), "a")
 	require.NoError(t, err)
 	require.True(t, done, "the job was done before its caller left")
 }

@@ -19,7 +19,7 @@ import (
 // doKey runs a key that has nothing to do. It begins no purge.
 func doKey(t *testing.T, once *leader.Once, key string) {
 	t.Helper()
-	_, err := once.NotDue().Do(withLimit(t), key, func(context.Context) error { return nil })
+	_, err := once.NotDue().Do(zktest.Context(t), key, func(context.Context) error { return nil })
 	require.NoError(t, err)
 }
 
@@ -30,7 +30,7 @@ func createMarkers(t *testing.T, client *framework.Framework, n int) {
 	for i := range ops {
 		ops[i] = framework.BulkCreate(fmt.Sprintf("/jobs/report/done/key-%d", i), []byte("1"), framework.CreatingParentsIfNeeded())
 	}
-	_, err := client.Bulk(withLimit(t), ops)
+	_, err := client.Bulk(zktest.Context(t), ops)
 	require.NoError(t, err)
 }
 
@@ -54,7 +54,7 @@ func holdFirstDeletion(server *zkserver.Server) (arrived <-chan struct{}, releas
 
 func childrenOf(t *testing.T, client *framework.Framework, path string) []string {
 	t.Helper()
-	names, err := client.Children(withLimit(t), path, framework.WithReplyLimit(1<<20))
+	names, err := client.Children(zktest.Context(t), path, framework.WithReplyLimit(1<<20))
 	require.NoError(t, err)
 	return names
 }
@@ -66,9 +66,9 @@ func TestOldMarkersAreRemoved(t *testing.T) {
 		doKey(t, once, "a")
 		doKey(t, once, "b")
 
-		require.NoError(t, once.PurgeOlderThan(withLimit(t), time.Hour))
+		require.NoError(t, once.PurgeOlderThan(zktest.Context(t), time.Hour))
 		require.Len(t, childrenOf(t, client, "/jobs/report/done"), 2, "they are not that old")
-		require.NoError(t, once.PurgeOlderThan(withLimit(t), -time.Hour))
+		require.NoError(t, once.PurgeOlderThan(zktest.Context(t), -time.Hour))
 
 		require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
 		require.Empty(t, childrenOf(t, client, "/jobs/report/purge"), "the lock is released")
@@ -83,7 +83,7 @@ func TestTheAgeOfAMarkerIsTakenFromTheServersClock(t *testing.T) {
 		once := newOnce(t, client)
 		doKey(t, once, "a")
 
-		require.NoError(t, once.PurgeOlderThan(withLimit(t), -time.Hour))
+		require.NoError(t, once.PurgeOlderThan(zktest.Context(t), -time.Hour))
 
 		require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
 	})
@@ -101,13 +101,13 @@ func TestARunDoesNotWaitForThePurge(t *testing.T) {
 		server.Intercept(zkserver.Nth(2, zkserver.OpMulti, zkserver.HoldUntil(release)))
 		once := newOnce(t, client, leader.WithRetention(time.Minute))
 
-		ran, err := once.Do(withLimit(t), "a", func(context.Context) error { return nil })
+		ran, err := once.Do(zktest.Context(t), "a", func(context.Context) error { return nil })
 
 		require.NoError(t, err)
 		require.True(t, ran)
 		synctest.Wait()
 		close(release)
-		require.NoError(t, once.Purge(withLimit(t)), "the one that has begun")
+		require.NoError(t, once.Purge(zktest.Context(t)), "the one that has begun")
 		require.Equal(t, []string{"a"}, childrenOf(t, client, "/jobs/report/done"))
 	})
 }
@@ -127,7 +127,7 @@ func TestAPurgeDeletesInBatches(t *testing.T) {
 			return zkserver.Pass
 		})
 
-		require.NoError(t, newOnce(t, client).PurgeOlderThan(withLimit(t), -time.Hour))
+		require.NoError(t, newOnce(t, client).PurgeOlderThan(zktest.Context(t), -time.Hour))
 
 		require.LessOrEqual(t, deletions.Load(), most+1, "and one for the lock")
 		require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
@@ -139,10 +139,10 @@ func TestAPurgeOfAListThatIsTooLong(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithMaxReplySize(1024))
 	createMarkers(t, client, 300)
-	_, err := client.Children(withLimit(t), "/jobs/report/done")
+	_, err := client.Children(zktest.Context(t), "/jobs/report/done")
 	require.ErrorIs(t, err, framework.ErrTooLarge)
 
-	require.NoError(t, newOnce(t, client).PurgeOlderThan(withLimit(t), -time.Hour))
+	require.NoError(t, newOnce(t, client).PurgeOlderThan(zktest.Context(t), -time.Hour))
 
 	require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
 }
@@ -153,7 +153,7 @@ func TestAPurgeGoesPastWhatItCannotDelete(t *testing.T) {
 	client := zktest.Client(t, server)
 	createMarkers(t, client, 10)
 	create := func(path string) {
-		_, err := client.Create(withLimit(t), path, nil)
+		_, err := client.Create(zktest.Context(t), path, nil)
 		require.NoError(t, err)
 	}
 	create("/jobs/report/done/key-3/child")
@@ -163,7 +163,7 @@ func TestAPurgeGoesPastWhatItCannotDelete(t *testing.T) {
 	go func() { result <- once.PurgeOlderThan(t.Context(), -time.Hour) }()
 	zktest.Await(t, arrived, "the deletion")
 	create("/jobs/report/done/key-4/child")
-	require.NoError(t, client.Delete(withLimit(t), "/jobs/report/done/key-5"))
+	require.NoError(t, client.Delete(zktest.Context(t), "/jobs/report/done/key-5"))
 	release()
 
 	require.NoError(t, zktest.Await(t, result, "the purge"))
@@ -176,7 +176,7 @@ func TestAPurgeDeletesTheFoldersOfLocks(t *testing.T) {
 	once := newOnce(t, client)
 	doKey(t, once, "a")
 	require.Equal(t, []string{"a"}, childrenOf(t, client, "/jobs/report/run"))
-	ran, err := once.Do(withLimit(t), "b", func(ctx context.Context) error {
+	ran, err := once.Do(zktest.Context(t), "b", func(ctx context.Context) error {
 		defer once.NotDue()
 		return once.PurgeOlderThan(ctx, -time.Hour) // its own lock is held
 	})
@@ -197,11 +197,11 @@ func TestOnePurgerAtATime(t *testing.T) {
 	go func() { result <- once.PurgeOlderThan(t.Context(), -time.Hour) }()
 	zktest.Await(t, arrived, "the deletion")
 
-	require.NoError(t, newOnce(t, other).PurgeOlderThan(withLimit(t), -time.Hour), "another one purges")
+	require.NoError(t, newOnce(t, other).PurgeOlderThan(zktest.Context(t), -time.Hour), "another one purges")
 	require.Len(t, childrenOf(t, other, "/jobs/report/done"), 1)
 	lock := childrenOf(t, other, "/jobs/report/purge")
 	require.Len(t, lock, 1)
-	require.NoError(t, other.Delete(withLimit(t), "/jobs/report/purge/"+lock[0]))
+	require.NoError(t, other.Delete(zktest.Context(t), "/jobs/report/purge/"+lock[0]))
 	release()
 
 	require.Error(t, zktest.Await(t, result, "the purge"))

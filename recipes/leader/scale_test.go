@@ -87,7 +87,7 @@ func changeAmong(t *testing.T, candidates int) {
 		before[i] = c.notifications.Load()
 	}
 
-	require.NoError(t, latches[0].Resign(withLimit(t)))
+	require.NoError(t, latches[0].Resign(zktest.Context(t)))
 	time.Sleep(settling)
 
 	require.True(t, latches[1].HasLeadership())

@@ -48,7 +48,7 @@ func TestLeadershipRotates(t *testing.T) {
 		selectors := make([]*leader.LeaderSelector, candidates)
 		for i := range candidates {
 			selectors[i] = newSelector(t, zktest.Client(t, server))
-			queue[i], results[i] = runs(withLimit(t), selectors[i])
+			queue[i], results[i] = runs(zktest.Context(t), selectors[i])
 			awaitCandidates(t, witness, i+1) // they come in this order
 		}
 		for round := range rounds {
@@ -78,12 +78,12 @@ func TestLeadershipRotates(t *testing.T) {
 func TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
-		ctx, stop := context.WithCancel(withLimit(t))
+		ctx, stop := context.WithCancel(zktest.Context(t))
 		terms, result := runs(ctx, newSelector(t, client))
 		first := zktest.Await(t, terms, "a term")
 		other := zktest.Client(t, server)
 		next := newSelector(t, other)
-		nextTerms, nextResult := runs(withLimit(t), next)
+		nextTerms, nextResult := runs(zktest.Context(t), next)
 		awaitCandidates(t, other, 2)
 
 		unplug(link)
@@ -102,7 +102,7 @@ func TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
 
 func TestAutoRequeueEndsWithItsContext(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
-	ctx, cancel := context.WithCancel(withLimit(t))
+	ctx, cancel := context.WithCancel(zktest.Context(t))
 
 	err := selector.Run(ctx, func(context.Context) error { cancel(); return nil })
 
@@ -145,7 +145,7 @@ func TestARequeueIsNotLost(t *testing.T) {
 
 	require.NoError(t, err)
 	require.False(t, requeued)
-	require.NoError(t, selector.Run(withLimit(t), func(context.Context) error { return nil }), "the last one is over")
+	require.NoError(t, selector.Run(zktest.Context(t), func(context.Context) error { return nil }), "the last one is over")
 }
 
 // The function uses another client, which is closed. That ends its term and not the Run.
@@ -175,12 +175,14 @@ func TestRunReturnsTheErrorOfItsTerm(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
 	failure := errors.New("no luck")
 
-	err := selector.Run(withLimit(t), func(context.Context) error { return failure })
+	err := selector.Run(zktest.Context(t), func(context.Context) error { return failure })
 
 	require.ErrorIs(t, err, failure)
 	require.False(t, selector.HasLeadership())
 }
 
+// CURATOR-518: an interruption swallows the requeue.
+// CURATOR-468: an interrupted leader cannot release.
 func TestInterruptLeadership(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		selector := newSelector(t, zktest.Client(t, server))
@@ -201,7 +203,7 @@ func TestInterruptLeadership(t *testing.T) {
 		case second = <-terms:
 		case err := <-result:
 			t.Fatalf("the run has ended with %v, expected the term that was asked for", err)
-		case <-withLimit(t).Done():
+		case <-zktest.Context(t).Done():
 			t.Fatal("there is no second term")
 		}
 		require.NoError(t, second.ctx.Err())
@@ -210,6 +212,7 @@ func TestInterruptLeadership(t *testing.T) {
 	})
 }
 
+// CURATOR-337: a candidate that never led releases.
 func TestTheContextOfARunEndsIt(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -271,11 +274,11 @@ func TestAPanicGivesTheLeadershipUp(t *testing.T) {
 	selector := newSelector(t, client)
 
 	require.PanicsWithValue(t, "ouch", func() {
-		_ = selector.Run(withLimit(t), func(context.Context) error { panic("ouch") })
+		_ = selector.Run(zktest.Context(t), func(context.Context) error { panic("ouch") })
 	})
 
 	require.False(t, selector.HasLeadership())
-	require.NoError(t, selector.Run(withLimit(t), func(context.Context) error { return nil }))
+	require.NoError(t, selector.Run(zktest.Context(t), func(context.Context) error { return nil }))
 }
 
 func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
@@ -287,16 +290,16 @@ func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
 		mutex, err := locks.NewInterProcessMutex(client, election)
 		require.NoError(t, err)
 
-		_, err = mutex.TryAcquire(withLimit(t))
+		_, err = mutex.TryAcquire(zktest.Context(t))
 
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		who, ok, err := selector.Leader(withLimit(t))
+		who, ok, err := selector.Leader(zktest.Context(t))
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, "node-0", who.Identity)
 		term.done <- nil
 		require.NoError(t, zktest.Await(t, result, "the end"))
-		_, ok, err = selector.Leader(withLimit(t))
+		_, ok, err = selector.Leader(zktest.Context(t))
 		require.NoError(t, err)
 		require.False(t, ok)
 	})
@@ -325,7 +328,7 @@ func TestALeaderCannotStandAgainWithTheContextOfItsTerm(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	inner := newSelector(t, client)
 
-	err := newSelector(t, client).Run(withLimit(t), func(ctx context.Context) error {
+	err := newSelector(t, client).Run(zktest.Context(t), func(ctx context.Context) error {
 		return inner.Run(ctx, func(context.Context) error { return nil })
 	})
 

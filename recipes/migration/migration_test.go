@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -19,17 +18,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
-
-// limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 2 * time.Minute
-
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
 
 func newManager(tb testing.TB, client *framework.Framework) *migration.Manager {
 	tb.Helper()
@@ -50,18 +38,18 @@ func set(releases int) migration.Set {
 // state is the data below /app, and how many migrations are recorded.
 func state(tb testing.TB, client *framework.Framework) string {
 	tb.Helper()
-	names, err := client.Children(withLimit(tb), "/app")
+	names, err := client.Children(zktest.Context(tb), "/app")
 	if errors.Is(err, framework.ErrNoNode) {
 		return "none"
 	}
 	require.NoError(tb, err)
 	var out []string
 	for _, name := range names {
-		data, err := client.Get(withLimit(tb), "/app/"+name)
+		data, err := client.Get(zktest.Context(tb), "/app/"+name)
 		require.NoError(tb, err)
 		out = append(out, name+"="+string(data))
 	}
-	ran, err := client.Children(withLimit(tb), "/meta/app")
+	ran, err := client.Children(zktest.Context(tb), "/meta/app")
 	require.NoError(tb, err)
 	return strings.Join(out, ",") + fmt.Sprintf(" after %d", len(ran))
 }
@@ -72,14 +60,14 @@ func TestEachReleaseAppliesWhatIsNew(t *testing.T) {
 		m := newManager(t, client)
 		for releases, want := range []string{"config=1 after 1", "config=2 after 2", "settings=3 after 3"} {
 			for range 2 {
-				require.NoError(t, m.Migrate(withLimit(t), set(releases+1)))
+				require.NoError(t, m.Migrate(zktest.Context(t), set(releases+1)))
 				require.Equal(t, want, state(t, client))
 			}
 		}
-		data, err := client.Get(withLimit(t), "/meta/app/meta-0000000002")
+		data, err := client.Get(zktest.Context(t), "/meta/app/meta-0000000002")
 		require.NoError(t, err)
 		require.Len(t, data, 32, "a SHA-256 in a znode that is named as Curator names it")
-		err = m.Migrate(withLimit(t), set(2))
+		err = m.Migrate(zktest.Context(t), set(2))
 		require.ErrorIs(t, err, migration.ErrChanged)
 		require.ErrorContains(t, err, "3 migrations have run, expected at most the 2 of this set")
 	})
@@ -90,7 +78,7 @@ func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 	ended := make(chan error, 5)
 	for range cap(ended) {
 		m := newManager(t, zktest.Client(t, server))
-		go func() { ended <- m.Migrate(withLimit(t), set(3)) }()
+		go func() { ended <- m.Migrate(zktest.Context(t), set(3)) }()
 	}
 	for range cap(ended) {
 		require.NoError(t, zktest.Await(t, ended, "a replica"))
@@ -101,7 +89,7 @@ func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 func TestAMigrationThatHasRunMustNotChange(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	m := newManager(t, client)
-	require.NoError(t, m.Migrate(withLimit(t), set(1)))
+	require.NoError(t, m.Migrate(zktest.Context(t), set(1)))
 	for name, changed := range map[string]migration.Migration{
 		"data":              {migration.Create("/app", nil), migration.Create("/app/config", []byte("x"))},
 		"path":              {migration.Create("/app", nil), migration.Create("/app/confi", []byte("g1"))},
@@ -111,7 +99,7 @@ func TestAMigrationThatHasRunMustNotChange(t *testing.T) {
 	} {
 		s := set(2)
 		s.Migrations[0] = changed
-		err := m.Migrate(withLimit(t), s)
+		err := m.Migrate(zktest.Context(t), s)
 		require.ErrorIs(t, err, migration.ErrChanged, name)
 		require.ErrorContains(t, err, "migration 0", name)
 	}
@@ -124,12 +112,12 @@ func TestASetThatFailsAppliesNothing(t *testing.T) {
 	s := set(3)
 	s.Migrations[2] = migration.Migration{migration.Delete("/app/none")}
 
-	err := m.Migrate(withLimit(t), s)
+	err := m.Migrate(zktest.Context(t), s)
 
 	require.ErrorIs(t, err, framework.ErrNoNode)
 	require.ErrorContains(t, err, "/app/none")
 	require.Equal(t, "none", state(t, client))
-	require.NoError(t, m.Migrate(withLimit(t), set(3)), "it is mended, and runs whole")
+	require.NoError(t, m.Migrate(zktest.Context(t), set(3)), "it is mended, and runs whole")
 }
 
 // TestALostReplyIsSettled: the lock is held, so the records tell whether the transaction was applied.
@@ -145,7 +133,7 @@ func TestALostReplyIsSettled(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		require.NoError(t, newManager(t, client).Migrate(withLimit(t), set(2)))
+		require.NoError(t, newManager(t, client).Migrate(zktest.Context(t), set(2)))
 		require.True(t, lost)
 		require.Equal(t, "config=2 after 2", state(t, client))
 	}
@@ -167,11 +155,11 @@ func TestBadInput(t *testing.T) {
 		"operation 0 of migration 1: ":       func(s *migration.Set) { s.Migrations[1] = migration.Migration{migration.Delete("y")} },
 		"the path belongs to something else": func(s *migration.Set) { s.MetadataPath = "/taken" },
 	} {
-		_, err := client.Create(withLimit(t), "/taken/x", nil, framework.CreatingParentsIfNeeded(), framework.OrSetData())
+		_, err := client.Create(zktest.Context(t), "/taken/x", nil, framework.CreatingParentsIfNeeded(), framework.OrSetData())
 		require.NoError(t, err)
 		s := set(2)
 		change(&s)
-		require.ErrorContains(t, m.Migrate(withLimit(t), s), want)
+		require.ErrorContains(t, m.Migrate(zktest.Context(t), s), want)
 	}
 	require.Equal(t, "none", state(t, client))
 }

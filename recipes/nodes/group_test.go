@@ -19,7 +19,7 @@ func joined(tb testing.TB, client *framework.Framework, id string) *nodes.GroupM
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, member.Close()) })
 	require.NoError(tb, member.Start())
-	require.NoError(tb, member.WaitUntilJoined(withLimit(tb)))
+	require.NoError(tb, member.WaitUntilJoined(zktest.Context(tb)))
 	return member
 }
 
@@ -27,7 +27,7 @@ func joined(tb testing.TB, client *framework.Framework, id string) *nodes.GroupM
 func awaitMembers(tb testing.TB, member *nodes.GroupMember, want map[string]string) {
 	tb.Helper()
 	var last map[string][]byte
-	err := member.WaitFor(withLimit(tb), func(members map[string][]byte) bool {
+	err := member.WaitFor(zktest.Context(tb), func(members map[string][]byte) bool {
 		last = members
 		for id, data := range want {
 			if got, ok := members[id]; !ok || string(got) != data {
@@ -54,7 +54,7 @@ func TestMembersComeAndGo(t *testing.T) {
 			awaitMembers(t, member, all)
 		}
 
-		require.NoError(t, members[1].SetData(withLimit(t), []byte("newer")))
+		require.NoError(t, members[1].SetData(zktest.Context(t), []byte("newer")))
 		all["member-1"] = "newer"
 		require.NoError(t, clients[2].Close())
 		delete(all, "member-2")
@@ -107,11 +107,11 @@ func TestListenersHearOfMembers(t *testing.T) {
 		registration.Remove()
 		<-registration.Done()
 	}()
-	require.NoError(t, a.WaitUntilJoined(withLimit(t)))
+	require.NoError(t, a.WaitUntilJoined(zktest.Context(t)))
 	b := joined(t, zktest.Client(t, server), "b")
 	require.Equal(t, "data of b", string(zktest.Await(t, changes, "b").Data))
 
-	require.NoError(t, b.SetData(withLimit(t), []byte("2")))
+	require.NoError(t, b.SetData(zktest.Context(t), []byte("2")))
 	require.Equal(t, "2", string(zktest.Await(t, changes, "the new data").Data))
 	require.NoError(t, b.Close())
 
@@ -130,7 +130,7 @@ func TestAGroupLeavesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, member.Start())
 		require.NoError(t, member.Close())
-		stat, err := client.Exists(withLimit(t), group+"/a")
+		stat, err := client.Exists(zktest.Context(t), group+"/a")
 		require.NoError(t, err)
 		require.Nil(t, stat)
 	}

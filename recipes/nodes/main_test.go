@@ -1,7 +1,6 @@
 package nodes_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -25,14 +24,6 @@ const limit = 2 * time.Minute
 
 const path = "/nodes/a"
 
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 func newNode(tb testing.TB, client *framework.Framework, mode framework.CreateMode, opts ...nodes.Option) *nodes.PersistentNode {
 	tb.Helper()
 	node, err := nodes.NewPersistentNode(client, path, mode, []byte("first"), opts...)
@@ -46,7 +37,7 @@ func started(tb testing.TB, client *framework.Framework, mode framework.CreateMo
 	tb.Helper()
 	node := newNode(tb, client, mode, opts...)
 	require.NoError(tb, node.Start())
-	require.NoError(tb, node.WaitForInitialCreate(withLimit(tb)))
+	require.NoError(tb, node.WaitForInitialCreate(zktest.Context(tb)))
 	return node
 }
 
@@ -69,7 +60,7 @@ func changesOf(tb testing.TB, node interface {
 // none.
 func awaitNode(tb testing.TB, client *framework.Framework, path string, accept func(data []byte, stat *framework.Stat) bool) {
 	tb.Helper()
-	for node, err := range client.Follow(withLimit(tb), path) {
+	for node, err := range client.Follow(zktest.Context(tb), path) {
 		require.NoError(tb, err)
 		if accept(node.Data, node.Stat) {
 			return
@@ -81,7 +72,7 @@ func awaitNode(tb testing.TB, client *framework.Framework, path string, accept f
 func children(tb testing.TB, client *framework.Framework) []string {
 	tb.Helper()
 	parent, _ := framework.SplitPath(path)
-	names, err := client.Children(withLimit(tb), parent)
+	names, err := client.Children(zktest.Context(tb), parent)
 	if !errors.Is(err, framework.ErrNoNode) { // the server removes a container that is empty
 		require.NoError(tb, err)
 	}

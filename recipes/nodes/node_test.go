@@ -68,14 +68,14 @@ func TestADeletedNodeComesBackUnderItsName(t *testing.T) {
 		name := node.ActualPath()
 		changes := changesOf(t, node)
 		for range 3 {
-			require.NoError(t, client.Delete(withLimit(t), name))
+			require.NoError(t, client.Delete(zktest.Context(t), name))
 
 			require.Equal(t, nodes.Change{Path: name, Err: nodes.ErrDeleted}, zktest.Await(t, changes, "the disappearance"))
 			require.Equal(t, nodes.Change{Path: name, Present: true}, zktest.Await(t, changes, "the creation"))
 			_, last := framework.SplitPath(name)
 			require.Equal(t, []string{last}, children(t, client))
 		}
-		data, err := client.Get(withLimit(t), name)
+		data, err := client.Get(zktest.Context(t), name)
 		require.NoError(t, err)
 		require.Equal(t, "first", string(data))
 		require.NoError(t, node.Close())
@@ -124,7 +124,7 @@ func TestANodeOutlivesItsSessions(t *testing.T) {
 			require.Equal(t, name, node.ActualPath())
 			require.Len(t, children(t, client), 1)
 		}
-		require.NoError(t, node.SetData(withLimit(t), []byte("second")))
+		require.NoError(t, node.SetData(zktest.Context(t), []byte("second")))
 		require.NoError(t, node.Close())
 		require.Empty(t, children(t, client))
 	})
@@ -146,12 +146,12 @@ func TestDataIsUpdatedAndSurvives(t *testing.T) {
 		client := zktest.Client(t, server)
 		node := started(t, client, framework.Ephemeral)
 
-		require.NoError(t, node.SetData(withLimit(t), []byte("second")))
+		require.NoError(t, node.SetData(zktest.Context(t), []byte("second")))
 
-		data, err := client.Get(withLimit(t), path)
+		data, err := client.Get(zktest.Context(t), path)
 		require.NoError(t, err)
 		require.Equal(t, "second", string(data))
-		require.NoError(t, client.Delete(withLimit(t), path))
+		require.NoError(t, client.Delete(zktest.Context(t), path))
 		awaitNode(t, client, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
 		require.Equal(t, "second", string(node.Data()))
 	})
@@ -160,7 +160,7 @@ func TestDataIsUpdatedAndSurvives(t *testing.T) {
 func TestTheDataOfANodeThatExistsIsSet(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		_, err := client.Create(withLimit(t), path, []byte("other"), framework.CreatingParentsIfNeeded())
+		_, err := client.Create(zktest.Context(t), path, []byte("other"), framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 
 		started(t, client, framework.Persistent)
@@ -187,7 +187,7 @@ func TestDataSetWhileTheConnectionIsLostIsWritten(t *testing.T) {
 func TestANodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, earlier := zktest.Client(t, server), zktest.Client(t, server)
-		_, err := earlier.Create(withLimit(t), path, []byte("first"),
+		_, err := earlier.Create(zktest.Context(t), path, []byte("first"),
 			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 
@@ -205,17 +205,17 @@ func TestANodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
 		node := started(t, client, framework.Ephemeral)
 		changes := changesOf(t, node)
 
-		_, err := other.Transact(withLimit(t), framework.DeleteOp(path),
+		_, err := other.Transact(zktest.Context(t), framework.DeleteOp(path),
 			framework.CreateOp(path, []byte("other"), framework.WithMode(framework.Ephemeral)))
 		require.NoError(t, err)
 
 		require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
 		require.ErrorIs(t, zktest.Await(t, changes, "the conflict").Err, nodes.ErrTaken)
 		require.ErrorIs(t, node.Err(), nodes.ErrTaken)
-		data, err := other.Get(withLimit(t), path)
+		data, err := other.Get(zktest.Context(t), path)
 		require.NoError(t, err)
 		require.Equal(t, "other", string(data))
-		require.NoError(t, other.Delete(withLimit(t), path))
+		require.NoError(t, other.Delete(zktest.Context(t), path))
 		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the return"))
 		require.NoError(t, node.Err())
 	})
@@ -232,7 +232,7 @@ func TestTwoNodesOfOneNameDoNotFight(t *testing.T) {
 	require.ErrorIs(t, zktest.Await(t, changes, "the conflict").Err, nodes.ErrTaken)
 	require.NoError(t, second.Err())
 	require.NoError(t, first.Close())
-	require.NoError(t, second.SetData(withLimit(t), []byte("still there")))
+	require.NoError(t, second.SetData(zktest.Context(t), []byte("still there")))
 	require.NoError(t, second.Err(), "the close of the first one has deleted nothing")
 }
 
@@ -240,7 +240,7 @@ func TestTwoNodesOfOneNameDoNotFight(t *testing.T) {
 // by this client.
 func protectedFolder(t *testing.T, client *framework.Framework, perms int32) {
 	t.Helper()
-	_, err := client.Create(withLimit(t), "/nodes", nil, framework.CreatingParentsIfNeeded(),
+	_, err := client.Create(zktest.Context(t), "/nodes", nil, framework.CreatingParentsIfNeeded(),
 		framework.WithACL(framework.ACL{Perms: perms, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 }
@@ -323,15 +323,15 @@ func TestAMissingPermissionToWriteIsReportedAndTheNodeKept(t *testing.T) {
 	node := started(t, client, framework.Ephemeral, readOnly)
 	changes := changesOf(t, node)
 
-	require.ErrorIs(t, node.SetData(withLimit(t), []byte("second")), framework.ErrNoAuth)
+	require.ErrorIs(t, node.SetData(zktest.Context(t), []byte("second")), framework.ErrNoAuth)
 
 	refused := zktest.Await(t, changes, "the report")
 	require.ErrorIs(t, refused.Err, framework.ErrNoAuth)
 	require.True(t, refused.Present, "the znode still stands")
-	require.NoError(t, client.Delete(withLimit(t), path))
+	require.NoError(t, client.Delete(zktest.Context(t), path))
 	require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
 	require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the creation"))
-	data, err := client.Get(withLimit(t), path)
+	data, err := client.Get(zktest.Context(t), path)
 	require.NoError(t, err)
 	require.Equal(t, "second", string(data), "a creation takes no permission to write")
 }
@@ -346,7 +346,7 @@ func TestANodeIsCreatedOnceThereIsAServer(t *testing.T) {
 
 	require.NoError(t, server.Restart())
 
-	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
+	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
 }
 
 func TestWithoutParentsTheNodeWaitsForThem(t *testing.T) {
@@ -357,10 +357,10 @@ func TestWithoutParentsTheNodeWaitsForThem(t *testing.T) {
 	require.ErrorIs(t, zktest.Await(t, changes, "the report").Err, framework.ErrNoNode)
 	require.Nil(t, children(t, client))
 
-	_, err := client.Create(withLimit(t), "/nodes", nil)
+	_, err := client.Create(zktest.Context(t), "/nodes", nil)
 	require.NoError(t, err)
 
-	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
+	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
 }
 
 func TestAQuickCloseLeavesNothing(t *testing.T) {
@@ -377,7 +377,7 @@ func TestAQuickCloseLeavesNothing(t *testing.T) {
 func TestAQuickCloseRemovesWhatWasThere(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		_, err := client.Create(withLimit(t), path, nil, framework.CreatingParentsIfNeeded())
+		_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 		node := newNode(t, client, framework.Ephemeral)
 		require.NoError(t, node.Start())
@@ -402,8 +402,8 @@ func TestEachLostRequestAndReply(t *testing.T) {
 					fired := loseNth(server, client.Session().ID(), k, fault)
 					node := started(t, client, kind.mode, kind.opts...)
 					name := node.ActualPath()
-					require.NoError(t, node.SetData(withLimit(t), []byte("second")))
-					require.NoError(t, witness.Delete(withLimit(t), name, framework.Quietly()))
+					require.NoError(t, node.SetData(zktest.Context(t), []byte("second")))
+					require.NoError(t, witness.Delete(zktest.Context(t), name, framework.Quietly()))
 					awaitNode(t, witness, name, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
 					require.NoError(t, node.Close())
 					require.Eventually(t, func() bool { return len(children(t, witness)) == 0 }, limit, time.Millisecond,
@@ -440,8 +440,8 @@ func TestTheEndOfTheClientEndsTheNode(t *testing.T) {
 	require.NoError(t, client.Close())
 
 	require.NoError(t, node.Close())
-	require.ErrorIs(t, node.SetData(withLimit(t), nil), nodes.ErrClosed)
-	require.ErrorIs(t, node.WaitForInitialCreate(withLimit(t)), nodes.ErrClosed)
+	require.ErrorIs(t, node.SetData(zktest.Context(t), nil), nodes.ErrClosed)
+	require.ErrorIs(t, node.WaitForInitialCreate(zktest.Context(t)), nodes.ErrClosed)
 }
 
 // The client is closed while the node is kept, or while the data is on its way.
@@ -452,14 +452,14 @@ func TestSetDataFailsOnceTheClientIsClosed(t *testing.T) {
 		node := started(t, client, framework.Ephemeral)
 		server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.NeverAnswer))
 		underWay := make(chan error, 1)
-		go func() { underWay <- node.SetData(withLimit(t), []byte("a")) }()
+		go func() { underWay <- node.SetData(zktest.Context(t), []byte("a")) }()
 		synctest.Wait()
 
 		require.Error(t, client.Close(), "the server does not answer")
 
 		require.ErrorIs(t, <-underWay, framework.ErrClosed)
 		synctest.Wait()
-		require.ErrorIs(t, node.SetData(withLimit(t), []byte("b")), framework.ErrClosed)
+		require.ErrorIs(t, node.SetData(zktest.Context(t), []byte("b")), framework.ErrClosed)
 		require.ErrorIs(t, node.Err(), framework.ErrClosed)
 		require.NoError(t, node.Close())
 	})
@@ -492,7 +492,7 @@ func TestBadInput(t *testing.T) {
 	_, err := nodes.NewPersistentNode(nil, path, framework.Ephemeral, nil)
 	require.ErrorContains(t, err, "client nil")
 	node := newNode(t, client, framework.Ephemeral)
-	require.ErrorIs(t, node.WaitForInitialCreate(withLimit(t)), nodes.ErrNotStarted)
+	require.ErrorIs(t, node.WaitForInitialCreate(zktest.Context(t)), nodes.ErrNotStarted)
 	require.ErrorIs(t, node.Err(), nodes.ErrNotStarted)
 	require.NoError(t, node.Start())
 	require.ErrorContains(t, node.Start(), "started already")
@@ -530,7 +530,7 @@ func TestAPanicOfUserCodeIsReportedAndTheNodeKept(t *testing.T) {
 func TestCloseFindsANodeThatItsServerDoesNotShowYet(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
-	require.NoError(t, other.Mkdirs(withLimit(t), "/services"))
+	require.NoError(t, other.Mkdirs(zktest.Context(t), "/services"))
 	var lags atomic.Bool
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		switch {
@@ -554,7 +554,7 @@ func TestCloseFindsANodeThatItsServerDoesNotShowYet(t *testing.T) {
 
 	require.NoError(t, n.Close())
 
-	stat, err := other.Exists(withLimit(t), "/services/a")
+	stat, err := other.Exists(zktest.Context(t), "/services/a")
 	require.NoError(t, err)
 	require.Nil(t, stat)
 }
@@ -593,11 +593,11 @@ func TestDataThatCanNeverBeWritten(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	node := started(t, client, framework.Ephemeral)
-	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
-	require.NoError(t, node.SetData(withLimit(t), []byte("good")))
+	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
+	require.NoError(t, node.SetData(zktest.Context(t), []byte("good")))
 	large := make([]byte, framework.DefaultMaxRequestSize)
 
-	err := node.SetData(withLimit(t), large)
+	err := node.SetData(zktest.Context(t), large)
 
 	require.ErrorIs(t, err, framework.ErrTooLarge)
 	require.ErrorContains(t, err, node.Path())

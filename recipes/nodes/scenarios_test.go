@@ -110,7 +110,7 @@ func recreatedWhenItsOwnerExpires(t *testing.T, server zktest.Backend) {
 	}
 	awaitNode(t, client, path, owned)
 	require.NoError(t, earlier.Close())
-	require.NoError(t, node.SetData(withLimit(t), []byte("mine")))
+	require.NoError(t, node.SetData(zktest.Context(t), []byte("mine")))
 	awaitNode(t, client, path, owned)
 }
 
@@ -118,7 +118,7 @@ func recreatedWhenDeleted(t *testing.T, server zktest.Backend) {
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	node := started(t, client, framework.Ephemeral)
 	changes := changesOf(t, node)
-	require.NoError(t, other.Delete(withLimit(t), path))
+	require.NoError(t, other.Delete(zktest.Context(t), path))
 	require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
 	require.True(t, zktest.Await(t, changes, "the creation").Present)
 	awaitNode(t, other, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "first" })
@@ -126,7 +126,7 @@ func recreatedWhenDeleted(t *testing.T, server zktest.Backend) {
 
 func dataOfANodeThatExists(t *testing.T, server zktest.Backend) {
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
-	_, err := other.Create(withLimit(t), path, []byte("older"), framework.CreatingParentsIfNeeded())
+	_, err := other.Create(zktest.Context(t), path, []byte("older"), framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
 	started(t, client, framework.Persistent)
 	awaitNode(t, other, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "first" })
@@ -136,10 +136,10 @@ func dataAfterAReconnect(t *testing.T, server zktest.Backend) {
 	client, link := behind(t, server)
 	witness := zktest.Client(t, server)
 	node := started(t, client, framework.Ephemeral)
-	require.NoError(t, node.SetData(withLimit(t), []byte("second")))
+	require.NoError(t, node.SetData(zktest.Context(t), []byte("second")))
 	reconnect := disconnect(t, client, link)
 	updated := make(chan error, 1)
-	go func() { updated <- node.SetData(withLimit(t), []byte("third")) }()
+	go func() { updated <- node.SetData(zktest.Context(t), []byte("third")) }()
 	reconnect()
 	require.NoError(t, zktest.Await(t, updated, "the update"))
 	awaitNode(t, witness, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "third" })
@@ -170,7 +170,7 @@ func noCreatePermission(t *testing.T, server zktest.Backend) {
 	node := newNode(t, client, framework.Ephemeral)
 	changes := changesOf(t, node)
 	require.NoError(t, node.Start())
-	require.ErrorIs(t, node.WaitForInitialCreate(withLimit(t)), framework.ErrNoAuth)
+	require.ErrorIs(t, node.WaitForInitialCreate(zktest.Context(t)), framework.ErrNoAuth)
 	require.ErrorIs(t, zktest.Await(t, changes, "the report").Err, framework.ErrNoAuth)
 	require.Empty(t, children(t, client))
 	require.Empty(t, changes)
@@ -178,21 +178,21 @@ func noCreatePermission(t *testing.T, server zktest.Backend) {
 
 func noWritePermission(t *testing.T, server zktest.Backend) {
 	client := zktest.Client(t, server)
-	_, err := client.Create(withLimit(t), path, []byte("theirs"), framework.CreatingParentsIfNeeded(),
+	_, err := client.Create(zktest.Context(t), path, []byte("theirs"), framework.CreatingParentsIfNeeded(),
 		framework.WithACL(framework.ACL{Perms: zk.PermRead | zk.PermAdmin, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 	node := newNode(t, client, framework.Persistent)
 	changes := changesOf(t, node)
 	require.NoError(t, node.Start())
-	require.NoError(t, node.WaitForInitialCreate(withLimit(t)), "it stands")
+	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)), "it stands")
 	for c := range changes {
 		if c.Err != nil {
 			require.ErrorIs(t, c.Err, framework.ErrNoAuth)
 			break
 		}
 	}
-	require.ErrorIs(t, node.SetData(withLimit(t), []byte("ours")), framework.ErrNoAuth)
-	data, err := client.Get(withLimit(t), path)
+	require.ErrorIs(t, node.SetData(zktest.Context(t), []byte("ours")), framework.ErrNoAuth)
+	data, err := client.Get(zktest.Context(t), path)
 	require.NoError(t, err)
 	require.Equal(t, "theirs", string(data))
 }
@@ -208,7 +208,7 @@ func noServerAtStart(t *testing.T, server zktest.Backend) {
 	require.NoError(t, node.Start())
 	require.Empty(t, node.ActualPath())
 	link.Refuse(false)
-	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
+	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
 	require.Equal(t, path, node.ActualPath())
 }
 
@@ -235,18 +235,18 @@ func quickClose(t *testing.T, server zktest.Backend) {
 
 func quickCloseOfANodeThatExists(t *testing.T, server zktest.Backend) {
 	client := zktest.Client(t, server)
-	_, err := client.Create(withLimit(t), path, nil, framework.CreatingParentsIfNeeded())
+	_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
 	quickClose(t, server)
 }
 
 func recreationWithoutParents(t *testing.T, server zktest.Backend) {
 	client := zktest.Client(t, server)
-	_, err := client.Create(withLimit(t), "/nodes", nil, framework.CreatingParentsIfNeeded())
+	_, err := client.Create(zktest.Context(t), "/nodes", nil, framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
 	node := started(t, client, framework.Ephemeral, nodes.WithoutParents())
 	changes := changesOf(t, node)
-	require.NoError(t, client.Delete(withLimit(t), "/nodes", framework.DeletingChildrenIfNeeded()))
+	require.NoError(t, client.Delete(zktest.Context(t), "/nodes", framework.DeletingChildrenIfNeeded()))
 	require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
 	for {
 		why := zktest.Await(t, changes, "the report").Err
@@ -257,9 +257,9 @@ func recreationWithoutParents(t *testing.T, server zktest.Backend) {
 			require.ErrorIs(t, why, nodes.ErrDeleted)
 		}
 	}
-	_, err = client.Create(withLimit(t), "/nodes", nil)
+	_, err = client.Create(zktest.Context(t), "/nodes", nil)
 	require.NoError(t, err)
-	require.NoError(t, node.SetData(withLimit(t), []byte("again")), "SetData tries again")
+	require.NoError(t, node.SetData(zktest.Context(t), []byte("again")), "SetData tries again")
 	awaitNode(t, client, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "again" })
 }
 
@@ -285,7 +285,7 @@ func ttlBasic(t *testing.T, server zktest.Backend) {
 	node := startedTTL(t, client, ttlOfScenarios)
 	awaitNode(t, client, path+"/touch", touched)
 	require.NoError(t, node.Close())
-	stat, err := client.Exists(withLimit(t), path)
+	stat, err := client.Exists(zktest.Context(t), path)
 	require.NoError(t, err)
 	require.NotNil(t, stat, "Close leaves it")
 	awaitNode(t, client, path, gone)
@@ -296,7 +296,7 @@ func ttlTouchDeleted(t *testing.T, server zktest.Backend) {
 	startedTTL(t, client, ttlOfScenarios)
 	for range 2 {
 		awaitNode(t, client, path+"/touch", touched)
-		require.NoError(t, client.Delete(withLimit(t), path+"/touch"))
+		require.NoError(t, client.Delete(zktest.Context(t), path+"/touch"))
 	}
 	awaitNode(t, client, path+"/touch", touched)
 	awaitNode(t, client, path, touched)
@@ -309,7 +309,7 @@ func ttlNeverTouched(t *testing.T, server zktest.Backend) {
 		nodes.WithACL(framework.ACL{Perms: zk.PermRead | zk.PermWrite | zk.PermDelete, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 	require.NoError(t, node.Start())
-	require.NoError(t, node.WaitForInitialCreate(withLimit(t)))
+	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
 	require.NoError(t, node.Close())
 	awaitNode(t, client, path, gone)
 }

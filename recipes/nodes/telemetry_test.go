@@ -59,7 +59,7 @@ func TestMetrics(t *testing.T) {
 			require.True(t, zktest.Await(t, changes, "the creation").Present)
 			require.Equal(t, measures(1, 1, 0), measured(t, reader, path))
 
-			require.NoError(t, client.Delete(withLimit(t), node.Path()))
+			require.NoError(t, client.Delete(zktest.Context(t), node.Path()))
 			require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
 			require.True(t, zktest.Await(t, changes, "the return").Present)
 			require.Equal(t, measures(1, 1, 1), measured(t, reader, path))

@@ -88,6 +88,8 @@ func TestAConsumerListsWhatOthersHaveChanged(t *testing.T) {
 }
 
 // In Curator a failed item loses its priority and goes in front of all others.
+//
+// CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
 func TestAFailedItemKeepsItsPriority(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, withLock)
@@ -150,6 +152,8 @@ func TestItemsComeWhenTheyAreDue(t *testing.T) {
 }
 
 // In Curator a failed item is due in the order of 1970, before all others.
+//
+// CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
 func TestAFailedItemKeepsItsTime(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	q, err := queues.NewDistributedDelayQueue(client, path, withLock)

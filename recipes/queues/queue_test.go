@@ -150,6 +150,7 @@ func TestAFailedItemIsPutBackOrDeleted(t *testing.T) {
 	})
 }
 
+// CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
 func TestNamesDoNotGrowWithEachFailure(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -319,6 +320,7 @@ func TestConsumersSurviveTheirSessions(t *testing.T) {
 	}
 }
 
+// CURATOR-308: a queue hangs when its container is deleted.
 func TestConsumersSurviveThatTheirFolderIsDeleted(t *testing.T) {
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
@@ -465,6 +467,8 @@ func TestManyProducersAndConsumersLoseNothing(t *testing.T) {
 
 // No request of a consumer gets through for two session timeouts. It goes on
 // with the session that follows.
+//
+// CURATOR-623: consumers stop after a long partition.
 func TestConsumersSurviveALongPartition(t *testing.T) {
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {

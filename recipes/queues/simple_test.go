@@ -73,6 +73,8 @@ func taken(ctx context.Context, tb testing.TB, server *zkserver.Server, q *queue
 
 // Of Curator's producers the folder is a container, which the server deletes when it has been empty
 // for a while. A consumer that waits must see the next one.
+//
+// CURATOR-308: a queue hangs when its container is deleted.
 func TestATakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)

@@ -24,19 +24,11 @@ const limit = 2 * time.Minute
 
 const path = "/shared/limit"
 
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 func started(tb testing.TB, client *framework.Framework, seed int32) *shared.SharedCount {
 	tb.Helper()
 	c, err := shared.NewSharedCount(client, path, seed)
 	require.NoError(tb, err)
-	require.NoError(tb, c.Start(withLimit(tb)))
+	require.NoError(tb, c.Start(zktest.Context(tb)))
 	tb.Cleanup(c.Close)
 	return c
 }
@@ -73,7 +65,7 @@ func TestListenersHearNumbersInOrder(t *testing.T) {
 		}
 		writer := started(t, zktest.Client(t, server), 0)
 		for n := range int32(changes) {
-			require.NoError(t, writer.SetCount(withLimit(t), n+1))
+			require.NoError(t, writer.SetCount(zktest.Context(t), n+1))
 		}
 		for _, each := range heard {
 			awaitCount(t, each, changes)
@@ -81,6 +73,7 @@ func TestListenersHearNumbersInOrder(t *testing.T) {
 	})
 }
 
+// CURATOR-329: a value is not read when it is started.
 func TestTheFirstSeedWins(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first, second := started(t, zktest.Client(t, server), 10), started(t, zktest.Client(t, server), 20)
@@ -89,7 +82,7 @@ func TestTheFirstSeedWins(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, int32(10), n)
 		}
-		data, err := zktest.Client(t, server).Get(withLimit(t), path)
+		data, err := zktest.Client(t, server).Get(zktest.Context(t), path)
 		require.NoError(t, err)
 		require.Equal(t, []byte{0, 0, 0, 10}, data, "as Curator writes it")
 	})
@@ -102,10 +95,10 @@ func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
 		old, err := b.VersionedCount()
 		require.NoError(t, err)
 
-		ok, err := a.TrySetCount(withLimit(t), old, 2)
+		ok, err := a.TrySetCount(zktest.Context(t), old, 2)
 		require.NoError(t, err)
 		require.True(t, ok)
-		ok, err = b.TrySetCount(withLimit(t), old, 3)
+		ok, err = b.TrySetCount(zktest.Context(t), old, 3)
 		require.NoError(t, err)
 		require.False(t, ok)
 
@@ -114,7 +107,7 @@ func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, old.Version+1, now.Version)
 		require.Greater(t, now.Zxid, old.Zxid)
-		ok, err = b.TrySetCount(withLimit(t), now, 3)
+		ok, err = b.TrySetCount(zktest.Context(t), now, 3)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, int32(3), zktest.Await(t, heard, "its own change, once"))
@@ -122,14 +115,16 @@ func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
 	})
 }
 
+// CURATOR-688: a value freezes when its version overflows.
 func TestTheVersionMinusOneIsNoCondition(t *testing.T) {
 	c := started(t, zktest.Client(t, zktest.NewServer(t)), 1)
 
-	_, err := c.TrySetCount(withLimit(t), shared.VersionedCount{Version: -1, Zxid: math.MaxInt64}, 2)
+	_, err := c.TrySetCount(zktest.Context(t), shared.VersionedCount{Version: -1, Zxid: math.MaxInt64}, 2)
 
 	require.ErrorContains(t, err, "version -1")
 }
 
+// CURATOR-311: a value is stale after a reconnection.
 func TestChangesDuringAnOutageAreSeen(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -138,12 +133,13 @@ func TestChangesDuringAnOutageAreSeen(t *testing.T) {
 		writer := started(t, zktest.Client(t, server), 1)
 
 		zktest.KillSession(t, client)
-		require.NoError(t, writer.SetCount(withLimit(t), 7))
+		require.NoError(t, writer.SetCount(zktest.Context(t), 7))
 
 		require.Equal(t, int32(7), zktest.Await(t, heard, "the change"))
 	})
 }
 
+// CURATOR-344: a watcher blocks in a retry loop.
 func TestAReconnectTellsNothingThatIsNotNew(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server)
@@ -153,7 +149,7 @@ func TestAReconnectTellsNothingThatIsNotNew(t *testing.T) {
 
 		proxy.Cut()
 		zktest.AwaitState(t, client, framework.Reconnected)
-		require.NoError(t, c.SetCount(withLimit(t), 2))
+		require.NoError(t, c.SetCount(zktest.Context(t), 2))
 
 		require.Equal(t, int32(2), zktest.Await(t, heard, "the change"))
 		require.Empty(t, heard)
@@ -167,7 +163,7 @@ func TestALostReplyIsNeverAppliedTwice(t *testing.T) {
 	old, err := c.VersionedCount()
 	require.NoError(t, err)
 
-	_, err = c.TrySetCount(withLimit(t), old, 2)
+	_, err = c.TrySetCount(zktest.Context(t), old, 2)
 
 	require.True(t, framework.OutcomeUnknown(err), "%v", err)
 }
@@ -178,22 +174,22 @@ func TestCloseLeavesNothing(t *testing.T) {
 		before := server.Counts(t)
 		c, err := shared.NewSharedCount(client, path, 1)
 		require.NoError(t, err)
-		require.NoError(t, c.Start(withLimit(t)))
-		require.ErrorContains(t, c.Start(withLimit(t)), "started already")
+		require.NoError(t, c.Start(zktest.Context(t)))
+		require.ErrorContains(t, c.Start(zktest.Context(t)), "started already")
 
 		c.Close()
 		c.Close()
 
 		server.AwaitCounts(t, before, limit)
-		require.ErrorIs(t, c.SetCount(withLimit(t), 2), shared.ErrClosed)
-		require.ErrorIs(t, c.Start(withLimit(t)), shared.ErrClosed)
+		require.ErrorIs(t, c.SetCount(zktest.Context(t), 2), shared.ErrClosed)
+		require.ErrorIs(t, c.Start(zktest.Context(t)), shared.ErrClosed)
 	})
 }
 
 func TestWhatIsNoCountIsRefused(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	c := started(t, client, 1)
-	require.NoError(t, client.Set(withLimit(t), path, []byte("many")[:3]))
+	require.NoError(t, client.Set(zktest.Context(t), path, []byte("many")[:3]))
 	require.Eventually(t, func() bool {
 		_, err := c.Count()
 		return err != nil
@@ -202,7 +198,7 @@ func TestWhatIsNoCountIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, shared.ErrCorrupted)
 	other, err := shared.NewSharedCount(client, path, 1)
 	require.NoError(t, err)
-	require.ErrorIs(t, other.Start(withLimit(t)), shared.ErrCorrupted)
+	require.ErrorIs(t, other.Start(zktest.Context(t)), shared.ErrCorrupted)
 }
 
 func TestBadInput(t *testing.T) {
@@ -218,10 +214,12 @@ func TestBadInput(t *testing.T) {
 }
 
 // A read that was slow may bring a value that has since been replaced.
+//
+// CURATOR-688: a value freezes when its version overflows.
 func TestAnOlderValueNeverReplacesANewerOne(t *testing.T) {
 	v, err := shared.NewSharedValue(zktest.Client(t, zktest.NewServer(t)), path, nil)
 	require.NoError(t, err)
-	require.NoError(t, v.Start(withLimit(t)))
+	require.NoError(t, v.Start(zktest.Context(t)))
 	t.Cleanup(v.Close)
 	newest := v.VersionedValue() // of this history
 	newest.Value, newest.Version, newest.Zxid = []byte("new"), 1, math.MaxInt64
@@ -236,14 +234,14 @@ func TestAnOlderValueNeverReplacesANewerOne(t *testing.T) {
 
 func TestACountThatWasNoneCanBeStartedLater(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(withLimit(t), path, []byte("abc"), framework.CreatingParentsIfNeeded())
+	_, err := client.Create(zktest.Context(t), path, []byte("abc"), framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
 	c, err := shared.NewSharedCount(client, path, 1)
 	require.NoError(t, err)
-	require.ErrorIs(t, c.Start(withLimit(t)), shared.ErrCorrupted)
-	require.NoError(t, client.Set(withLimit(t), path, []byte{0, 0, 0, 5}))
+	require.ErrorIs(t, c.Start(zktest.Context(t)), shared.ErrCorrupted)
+	require.NoError(t, client.Set(zktest.Context(t), path, []byte{0, 0, 0, 5}))
 
-	require.NoError(t, c.Start(withLimit(t)))
+	require.NoError(t, c.Start(zktest.Context(t)))
 
 	t.Cleanup(c.Close)
 	n, err := c.Count()
@@ -259,9 +257,9 @@ func TestAStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.HoldUntil(release)))
 	started := make(chan error, 1)
-	go func() { started <- c.Start(withLimit(t)) }()
+	go func() { started <- c.Start(zktest.Context(t)) }()
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault.String() != zkserver.Pass.String() })
-	require.NoError(t, other.Delete(withLimit(t), path))
+	require.NoError(t, other.Delete(zktest.Context(t), path))
 
 	close(release)
 
@@ -274,6 +272,8 @@ func TestAStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
 
 // What keeps a copy from being read may pass: rights that come back, user code
 // that panics once. The copy then goes on.
+//
+// CURATOR-344: a watcher blocks in a retry loop.
 func TestACopyOutlivesAReadThatFails(t *testing.T) {
 	const noAuth, throttled = -102, -127
 	for name, code := range map[string]int32{"a lack of rights": noAuth, "a retry policy that panics": throttled} {
@@ -284,7 +284,7 @@ func TestACopyOutlivesAReadThatFails(t *testing.T) {
 			c := started(t, client, 1)
 			heard := counts(t, c)
 			writer := started(t, zktest.Client(t, server), 1)
-			require.NoError(t, writer.SetCount(withLimit(t), 2))
+			require.NoError(t, writer.SetCount(zktest.Context(t), 2))
 			require.Equal(t, int32(2), zktest.Await(t, heard, "a change"))
 			session, first := client.Session().ID(), zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(code))
 			server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -293,7 +293,7 @@ func TestACopyOutlivesAReadThatFails(t *testing.T) {
 				}
 				return first(r)
 			})
-			require.NoError(t, writer.SetCount(withLimit(t), 3))
+			require.NoError(t, writer.SetCount(zktest.Context(t), 3))
 
 			require.Equal(t, int32(3), zktest.Await(t, heard, "the change whose first read fails"))
 		})

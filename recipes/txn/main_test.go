@@ -1,10 +1,8 @@
 package txn_test
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -15,22 +13,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
 
-// limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 2 * time.Minute
-
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 // put creates znodes, pairs of a path and its data.
 func put(tb testing.TB, client *framework.Framework, pairs ...string) {
 	tb.Helper()
 	for i := 0; i < len(pairs); i += 2 {
-		_, err := client.Create(withLimit(tb), pairs[i], []byte(pairs[i+1]), framework.CreatingParentsIfNeeded())
+		_, err := client.Create(zktest.Context(tb), pairs[i], []byte(pairs[i+1]), framework.CreatingParentsIfNeeded())
 		require.NoError(tb, err)
 	}
 }
@@ -38,7 +25,7 @@ func put(tb testing.TB, client *framework.Framework, pairs ...string) {
 // data returns the data of a znode, or "none".
 func data(tb testing.TB, client *framework.Framework, path string) string {
 	tb.Helper()
-	got, err := client.Get(withLimit(tb), path)
+	got, err := client.Get(zktest.Context(tb), path)
 	if errors.Is(err, framework.ErrNoNode) {
 		return "none"
 	}

@@ -134,8 +134,8 @@ func TestTransactionsAreSerializable(t *testing.T) {
 		server := zktest.NewServer(t)
 		faults := rand.New(rand.NewPCG(random.Uint64(), 0))
 		admin := zktest.Client(t, server)
-		must(t, admin.Mkdirs(withLimit(t), "/m"))
-		must(t, admin.Mkdirs(withLimit(t), "/n"))
+		must(t, admin.Mkdirs(zktest.Context(t), "/m"))
+		must(t, admin.Mkdirs(zktest.Context(t), "/n"))
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpMulti && faults.IntN(15) == 0 {
 				return []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply}[faults.IntN(2)]
@@ -156,7 +156,7 @@ func TestTransactionsAreSerializable(t *testing.T) {
 					p := newProgram(own, fmt.Sprintf("%d.%d", id, n))
 					call := time.Since(began)
 					var out outcome
-					err := txn.Do(withLimit(t), client, func(tx *txn.Tx) (err error) {
+					err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) (err error) {
 						out.seen, err = p.run(tx)
 						return err
 					})

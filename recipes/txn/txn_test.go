@@ -23,7 +23,7 @@ func TestDoAppliesAllWrites(t *testing.T) {
 		client := zktest.Client(t, server)
 		put(t, client, "/d/a", "1", "/d/b", "2", "/d/old/x", "", "/d/again/x", "")
 
-		err := txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+		err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 			must(t, tx.Prefetch("/d/a", "/d/b", "/d/none"))
 			a, err := tx.Get("/d/a")
 			must(t, err)
@@ -45,10 +45,10 @@ func TestDoAppliesAllWrites(t *testing.T) {
 		} {
 			require.Equal(t, want, data(t, client, path), path)
 		}
-		stat, err := client.Exists(withLimit(t), "/d/mine")
+		stat, err := client.Exists(zktest.Context(t), "/d/mine")
 		require.NoError(t, err)
 		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
-		children, err := client.Children(withLimit(t), "/d")
+		children, err := client.Children(zktest.Context(t), "/d")
 		require.NoError(t, err)
 		require.ElementsMatch(t, []string{"a", "b", "new", "mine", "again"}, children, "no znode of a check is left")
 	})
@@ -58,7 +58,7 @@ func TestReadsSeeTheWritesBefore(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/b", "2", "/d/c", "3")
 
-	err := txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 		value := []byte("x")
 		must(t, tx.Set("/d/a", value))
 		value[0] = 'y' // the transaction has its own
@@ -155,13 +155,13 @@ func TestConflicts(t *testing.T) {
 					require.NoError(t, err)
 					put(t, client, "/d/a", "old", "/out", "")
 					var seen []string
-					err = txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+					err = txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 						got, err := c.read(tx)
 						if err != nil {
 							return err
 						}
 						if seen = append(seen, got); len(seen) == 1 {
-							must(t, c.change(withLimit(t), other))
+							must(t, c.change(zktest.Context(t), other))
 						}
 						return tx.Set("/out", []byte(got))
 					}, opts...)
@@ -180,7 +180,7 @@ func TestWriteSkew(t *testing.T) {
 	put(t, client, "/on/a", "1", "/on/b", "1")
 	// off switches one off if the other is on.
 	off := func(mine, its string, between func()) error {
-		return txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+		return txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 			must(t, tx.Prefetch(mine, its))
 			other, err := tx.Get(its)
 			if err != nil {
@@ -208,13 +208,13 @@ func TestAReadOnlyTransactionSeesOneMoment(t *testing.T) {
 	put(t, client, "/d/a", "1", "/d/b", "1")
 	var a, b string
 	runs := 0
-	err := txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 		runs++
 		got, err := tx.Get("/d/a")
 		must(t, err)
 		a = string(got)
 		if runs == 1 {
-			_, err := client.Transact(withLimit(t), framework.SetDataOp("/d/a", []byte("2")), framework.SetDataOp("/d/b", []byte("2")))
+			_, err := client.Transact(zktest.Context(t), framework.SetDataOp("/d/a", []byte("2")), framework.SetDataOp("/d/b", []byte("2")))
 			must(t, err)
 		}
 		got, err = tx.Get("/d/b")
@@ -224,7 +224,7 @@ func TestAReadOnlyTransactionSeesOneMoment(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, runs)
 	require.Equal(t, "2 2", a+" "+b)
-	children, err := client.Exists(withLimit(t), "/d")
+	children, err := client.Exists(zktest.Context(t), "/d")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, children.Cversion, "nothing was written to read")
 }
@@ -234,16 +234,16 @@ func TestAnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
 	put(t, client, "/d/a", "1", "/d/b", "1")
 	failure := errors.New("no")
 
-	err := txn.Do(withLimit(t), client, func(tx *txn.Tx) error { return errors.Join(tx.Set("/d/a", nil), failure) })
+	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error { return errors.Join(tx.Set("/d/a", nil), failure) })
 	require.ErrorIs(t, err, failure)
 	require.Equal(t, "1", data(t, client, "/d/a"))
 
 	runs := 0
-	err = txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+	err = txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 		a, err := tx.Get("/d/a")
 		must(t, err)
 		if runs++; runs == 1 {
-			_, err := client.Transact(withLimit(t), framework.SetDataOp("/d/a", []byte("2")), framework.SetDataOp("/d/b", []byte("2")))
+			_, err := client.Transact(zktest.Context(t), framework.SetDataOp("/d/a", []byte("2")), framework.SetDataOp("/d/b", []byte("2")))
 			must(t, err)
 		}
 		b, err := tx.Get("/d/b")
@@ -256,7 +256,7 @@ func TestAnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
 	require.NoError(t, err, "its values never stood side by side")
 	require.Equal(t, 2, runs)
 
-	nested := txn.Do(withLimit(t), client, func(*txn.Tx) error { runs++; return txn.ErrConflict })
+	nested := txn.Do(zktest.Context(t), client, func(*txn.Tx) error { runs++; return txn.ErrConflict })
 	require.ErrorIs(t, nested, txn.ErrConflict)
 	require.Equal(t, 3, runs, "the conflict of another transaction is an error like others")
 }
@@ -265,11 +265,11 @@ func TestThePolicyEndsTheTries(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t), framework.WithRetryPolicy(retry.NTimes(2, time.Millisecond)))
 	put(t, client, "/d/a", "1")
 	runs := 0
-	err := txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 		runs++
 		_, err := tx.Get("/d/a")
 		must(t, err)
-		must(t, client.Set(withLimit(t), "/d/a", nil))
+		must(t, client.Set(zktest.Context(t), "/d/a", nil))
 		return tx.Set("/d/a", []byte("x"))
 	})
 	require.ErrorIs(t, err, txn.ErrConflict)
@@ -277,7 +277,7 @@ func TestThePolicyEndsTheTries(t *testing.T) {
 	require.Equal(t, 3, runs)
 	require.Empty(t, data(t, client, "/d/a"))
 
-	ctx, cancel := context.WithCancelCause(withLimit(t))
+	ctx, cancel := context.WithCancelCause(zktest.Context(t))
 	cause := errors.New("enough")
 	err = txn.Do(ctx, client, func(tx *txn.Tx) error {
 		cancel(cause)
@@ -291,7 +291,7 @@ func TestVersionsOnlyLetsTransactionsOfAFolderPass(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/b", "1")
 	add := func(path string, between func(), opts ...txn.Option) (runs int) {
-		must(t, txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+		must(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 			got, err := tx.Get(path)
 			if err != nil {
 				return err
@@ -314,10 +314,10 @@ func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
 	put(t, client, "/d/a", "1")
 	mutex, err := locks.NewInterProcessMutex(client, "/lock")
 	require.NoError(t, err)
-	lease, err := mutex.Acquire(withLimit(t))
+	lease, err := mutex.Acquire(zktest.Context(t))
 	require.NoError(t, err)
 	set := func(value string, between func()) error {
-		return txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+		return txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 			if between != nil {
 				between()
 			}
@@ -329,11 +329,11 @@ func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
 
 	view, err := client.UsingNamespace("d")
 	require.NoError(t, err)
-	err = txn.Do(withLimit(t), view, func(tx *txn.Tx) error { return tx.Set("/a", []byte("3")) }, txn.With(lease))
+	err = txn.Do(zktest.Context(t), view, func(tx *txn.Tx) error { return tx.Set("/a", []byte("3")) }, txn.With(lease))
 	require.ErrorIs(t, err, framework.ErrNoNode)
 	require.ErrorContains(t, err, "this client names it otherwise")
 
-	require.ErrorIs(t, set("4", func() { must(t, lease.Release(withLimit(t))) }), locks.ErrReleased)
+	require.ErrorIs(t, set("4", func() { must(t, lease.Release(zktest.Context(t))) }), locks.ErrReleased)
 	require.Equal(t, "2", data(t, client, "/d/a"))
 }
 
@@ -347,7 +347,7 @@ func TestALostReplyIsSettledOrUnknown(t *testing.T) {
 		put(t, client, "/d/a", "1")
 		server.Intercept(zkserver.Nth(1, zkserver.OpMulti, c.fault))
 		runs := 0
-		err := txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+		err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 			runs++
 			got, err := tx.Get("/d/a")
 			must(t, err)
@@ -371,7 +371,7 @@ func TestATransactionThatIsTooLargeIsNotSent(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	err := txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 		return errors.Join(tx.Set("/d/a", large), tx.Set("/d/b", large))
 	})
 	require.ErrorIs(t, err, framework.ErrTooLarge)
@@ -380,7 +380,7 @@ func TestATransactionThatIsTooLargeIsNotSent(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/full/x", "")
-	_, err := client.Create(withLimit(t), "/d/e", nil, framework.WithMode(framework.Ephemeral))
+	_, err := client.Create(zktest.Context(t), "/d/e", nil, framework.WithMode(framework.Ephemeral))
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		call func(*txn.Tx) error
@@ -403,7 +403,7 @@ func TestRefusals(t *testing.T) {
 		}, framework.ErrNoChildrenForEphemerals, "/d/n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := txn.Do(withLimit(t), client, c.call)
+			err := txn.Do(zktest.Context(t), client, c.call)
 			require.ErrorIs(t, err, c.want)
 			require.ErrorContains(t, err, c.path)
 			require.NotErrorIs(t, err, txn.ErrConflict)
@@ -433,7 +433,7 @@ func TestATxEndsWithItsFunction(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	var kept *txn.Tx
 	require.Panics(t, func() {
-		_ = txn.Do(withLimit(t), client, func(tx *txn.Tx) error { kept = tx; panic("x") })
+		_ = txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error { kept = tx; panic("x") })
 	})
 	require.ErrorContains(t, kept.Create("/a", nil), "the transaction has ended")
 	_, err := kept.Get("/")
@@ -444,7 +444,7 @@ func TestAnEmptyNamespace(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, err := zktest.Client(t, server).UsingNamespace("unused")
 		require.NoError(t, err)
-		require.NoError(t, txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+		require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 			exists, err := tx.Exists("/a")
 			must(t, err)
 			require.False(t, exists)
@@ -459,14 +459,14 @@ func TestASessionThatEndsIsAConflict(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1")
 	runs := 0
-	require.NoError(t, txn.Do(withLimit(t), client, func(tx *txn.Tx) error {
+	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 		got, err := tx.Get("/d/a")
 		if err != nil {
 			return err
 		}
 		if runs++; runs == 1 {
 			zktest.KillSession(t, client)
-			must(t, client.Sync(withLimit(t), "/"))
+			must(t, client.Sync(zktest.Context(t), "/"))
 		}
 		return tx.Set("/d/a", append(got, '+'))
 	}))

@@ -12,6 +12,15 @@ import (
 // needs all of it has failed.
 const patience = time.Minute
 
+// Context returns a context that ends with the test, or after two minutes: a call of a test
+// that needs all of them has failed.
+func Context(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
 // Await returns what comes from the channel, or the zero value when it is closed: the
 // end of a lease, say, or a result. It waits, and ends the test when nothing has come
 // within a minute; what is for the message.

@@ -51,13 +51,6 @@ type (
 	instance = discovery.ServiceInstance[payload]
 )
 
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 func newServices(tb testing.TB, client *framework.Framework) *services {
 	tb.Helper()
 	d, err := discovery.NewServiceDiscovery[payload](client, "/services", discovery.JSONSerializer[payload]{Enabled: true})
@@ -125,7 +118,7 @@ func call(ctx context.Context, conn *grpc.ClientConn, opts ...grpc.CallOption) (
 // awaitServers calls until exactly these servers answer in turn.
 func awaitServers(tb testing.TB, conn *grpc.ClientConn, want ...string) {
 	tb.Helper()
-	ctx := withLimit(tb)
+	ctx := zktest.Context(tb)
 	for {
 		seen := map[string]bool{}
 		for range 4 * len(want) {
@@ -148,18 +141,18 @@ func TestCallsFollowTheService(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		provider, consumer := newServices(t, zktest.Client(t, server)), newServices(t, zktest.Client(t, server))
 		a, b := serve(t, "a"), serve(t, "b")
-		require.NoError(t, provider.Register(withLimit(t), a))
-		require.NoError(t, provider.Register(withLimit(t), b))
+		require.NoError(t, provider.Register(zktest.Context(t), a))
+		require.NoError(t, provider.Register(zktest.Context(t), b))
 		conn := dial(t, newBuilder(t, consumer, grpcresolver.Config[payload]{}))
 		awaitServers(t, conn, "a", "b")
 
 		require.NoError(t, provider.Unregister(a))
 		awaitServers(t, conn, "b")
 		c := serve(t, "c")
-		require.NoError(t, provider.Register(withLimit(t), c))
+		require.NoError(t, provider.Register(zktest.Context(t), c))
 		awaitServers(t, conn, "b", "c")
 		b.Disabled = true
-		require.NoError(t, provider.Update(withLimit(t), b))
+		require.NoError(t, provider.Update(zktest.Context(t), b))
 		awaitServers(t, conn, "c")
 	})
 }
@@ -168,7 +161,7 @@ func TestCallsGoOnWhileZooKeeperIsAway(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	d := newServices(t, client)
-	require.NoError(t, d.Register(withLimit(t), serve(t, "a")))
+	require.NoError(t, d.Register(zktest.Context(t), serve(t, "a")))
 	b := newBuilder(t, d, grpcresolver.Config[payload]{})
 	_, used := b.Age("orders")
 	require.False(t, used)
@@ -210,18 +203,18 @@ func TestCallsWaitForTheFirstAnswerOfZooKeeper(t *testing.T) {
 
 	require.NoError(t, server.Restart())
 
-	require.NoError(t, d.Register(withLimit(t), i))
+	require.NoError(t, d.Register(zktest.Context(t), i))
 	awaitServers(t, conn, "a")
 }
 
 func TestAServiceWithoutInstancesFailsCallsAtOnce(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	conn := dial(t, newBuilder(t, d, grpcresolver.Config[payload]{}))
-	_, err := call(withLimit(t), conn)
+	_, err := call(zktest.Context(t), conn)
 	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
 
-	require.NoError(t, d.Register(withLimit(t), serve(t, "a")))
-	id, err := call(withLimit(t), conn, grpc.WaitForReady(true))
+	require.NoError(t, d.Register(zktest.Context(t), serve(t, "a")))
+	id, err := call(zktest.Context(t), conn, grpc.WaitForReady(true))
 	require.NoError(t, err)
 	require.Equal(t, "a", id)
 }
@@ -245,7 +238,7 @@ func TestEndpointsHaveAttributes(t *testing.T) {
 		ssl := 8443
 		i.ID, i.SSLPort, i.Payload = id, &ssl, &payload{Weight: 7, Zone: "eu"}
 		change(&i)
-		require.NoError(t, d.Register(withLimit(t), i))
+		require.NoError(t, d.Register(zktest.Context(t), i))
 	}
 	register("a", func(*instance) {})
 	register("another zone", func(i *instance) { i.Payload.Zone = "us" })
@@ -302,17 +295,17 @@ func TestOneBadInstance(t *testing.T) {
 			d := newServices(t, client)
 			good, bad := serve(t, "good"), serve(t, "bad")
 			good.Payload = new(payload)
-			require.NoError(t, d.Register(withLimit(t), good))
-			require.NoError(t, d.Register(withLimit(t), bad))
+			require.NoError(t, d.Register(zktest.Context(t), good))
+			require.NoError(t, d.Register(zktest.Context(t), bad))
 			conn := dial(t, newBuilder(t, d, cfg))
 			awaitServers(t, conn, "good")
 			another := serve(t, "another")
 			another.Payload = new(payload)
-			require.NoError(t, d.Register(withLimit(t), another))
+			require.NoError(t, d.Register(zktest.Context(t), another))
 			awaitServers(t, conn, "good", "another")
 
 			bad.Payload = new(payload)
-			require.NoError(t, d.Update(withLimit(t), bad))
+			require.NoError(t, d.Update(zktest.Context(t), bad))
 
 			awaitServers(t, conn, "good", "another", "bad")
 			require.NoError(t, d.Close())
@@ -366,7 +359,7 @@ func TestASlowConnectionGetsTheNewestEndpoints(t *testing.T) {
 
 func create(tb testing.TB, writer *framework.Framework, n int) {
 	tb.Helper()
-	_, err := writer.Create(withLimit(tb), fmt.Sprintf("/services/orders/%05d", n),
+	_, err := writer.Create(zktest.Context(tb), fmt.Sprintf("/services/orders/%05d", n),
 		fmt.Appendf(nil, `{"name":"orders","id":"%05d","address":"127.0.0.1","port":%d}`, n, 1+n), framework.CreatingParentsIfNeeded())
 	require.NoError(tb, err)
 }
@@ -432,7 +425,7 @@ func replacement(b *testing.B, n int) {
 		return known.ID == first
 	}
 	require.Eventually(b, func() bool { return knows("00000") }, limit, time.Millisecond)
-	require.NoError(b, plain.Fresh(withLimit(b)))
+	require.NoError(b, plain.Fresh(zktest.Context(b)))
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -445,10 +438,10 @@ func replacement(b *testing.B, n int) {
 			ops = append(ops, framework.DeleteOp(fmt.Sprintf("/services/orders/%05d", i)), framework.CreateOp(fmt.Sprintf("/services/orders/%05d", n+i),
 				fmt.Appendf(nil, `{"name":"orders","id":"%05d","address":"127.0.0.1","port":%d}`, n+i, 1+n+i)))
 		}
-		_, err := writer.Transact(withLimit(b), ops...)
+		_, err := writer.Transact(zktest.Context(b), ops...)
 		require.NoError(b, err)
 	}
-	require.NoError(b, plain.Fresh(withLimit(b)))
+	require.NoError(b, plain.Fresh(zktest.Context(b)))
 	b.ReportMetric(float64(time.Since(begin).Milliseconds()), "cache-ms")
 	peak := before.HeapAlloc
 	for !knows(fmt.Sprintf("%05d", n)) {
@@ -482,7 +475,7 @@ func TestBadInput(t *testing.T) {
 	for _, bad := range []string{"zookeeper://zk1:2181/orders", "zookeeper:///", "zookeeper:///a//b"} {
 		conn, err := grpc.NewClient(bad, grpc.WithResolvers(b), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err == nil {
-			_, err = call(withLimit(t), conn)
+			_, err = call(zktest.Context(t), conn)
 			require.NoError(t, conn.Close())
 		}
 		require.ErrorContains(t, err, "grpcresolver: target", bad)

@@ -84,7 +84,7 @@ func TestTheTableOfOptionsIsComplete(t *testing.T) {
 	require.Contains(t, table.String(), "`Framework.Get`")
 	_, got, found := strings.Cut(text, "\n## framework\n")
 	require.True(t, found)
-	require.Equal(t, table.String(), "\n## framework\n"+got, "write it with go run ./testing/internal/measure -options ./framework ./recipes/locks")
+	require.Equal(t, table.String(), "\n## framework\n"+got, "write it with go run ./testing/internal/measure ./framework ./recipes/locks")
 }
 
 // TestThePageOfErrorsIsComplete: it names each exported error of the client and the recipes.

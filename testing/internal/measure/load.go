@@ -23,7 +23,6 @@ type pack struct {
 	fset  *token.FileSet
 	files []*ast.File
 	types *types.Package
-	info  *types.Info
 }
 
 // listed is what go list says about a package.
@@ -86,19 +85,16 @@ func list(ctx context.Context, patterns []string) ([]listed, error) {
 
 // check parses and type-checks one package against the compiled imports.
 func check(l listed, fset *token.FileSet, imports types.Importer) (pack, error) {
-	p := pack{
-		name: l.ImportPath, fset: fset,
-		info: &types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}},
-	}
+	p := pack{name: l.ImportPath, fset: fset}
 	for _, name := range l.GoFiles {
-		file, err := parser.ParseFile(p.fset, filepath.Join(l.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(p.fset, filepath.Join(l.Dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			return pack{}, err
 		}
 		p.files = append(p.files, file)
 	}
 	config := types.Config{Importer: imports}
-	checked, err := config.Check(l.ImportPath, p.fset, p.files, p.info)
+	checked, err := config.Check(l.ImportPath, p.fset, p.files, nil)
 	if err != nil {
 		return pack{}, err
 	}

@@ -12,7 +12,7 @@ import (
 // The door is a product small enough to see all of: a package of three
 // functions, and tests of every kind that the runner has to tell apart.
 const (
-	doorFile = "door.go"
+	doorFile = "door/door.go"
 
 	doorSource = `package door
 
@@ -82,30 +82,29 @@ func newDoor(t *testing.T) string {
 	t.Helper()
 	t.Setenv("GOWORK", "off") // a workspace around the temporary directory is none of its business
 	root := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(root, "door"), 0o750))
 	for name, text := range map[string]string{
-		"go.mod":       "module door\n\ngo 1.26\n",
-		doorFile:       doorSource,
-		"door_test.go": doorTests,
-		"main_test.go": doorMain,
+		"go.mod":            "module house\n\ngo 1.26\n",
+		doorFile:            doorSource,
+		"door/door_test.go": doorTests,
+		"door/main_test.go": doorMain,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	return root
 }
 
-// doorMutant returns a mutant of the door that puts changed in the place of
-// original and is to be noticed by test.
+// doorMutant returns a mutant of the door that has changed in the place of original and must
+// be noticed by test.
 func doorMutant(name, original, changed, test string, flags ...string) mutant {
-	in := "Opens"
-	switch {
-	case strings.Contains(original, "done"):
-		in = "Close"
-	case strings.Contains(original, "Wait"):
-		in = "Wait"
-	}
 	return mutant{
-		name: name, property: "The door opens for the right key only.",
-		dir: ".", in: in, old: original, new: changed,
-		pkg: "./", test: test, flags: flags,
+		name: name, breaks: "The door opens for the right key only.",
+		file: doorFile, changed: []byte(strings.Replace(doorSource, original, changed, 1)),
+		pkg: "door", test: test, flags: flags,
 	}
+}
+
+// doorRow returns a row for the door.
+func doorRow(name string, c change, test string) row {
+	return row{name: name, breaks: "The door opens for the right key only.", in: "door.Opens", change: c, test: test}
 }

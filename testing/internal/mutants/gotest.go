@@ -36,6 +36,9 @@ type testRun struct {
 	output string   // everything that was printed
 }
 
+// errNotBuilt is matched by the error of a package that does not compile.
+var errNotBuilt = errors.New("does not compile")
+
 // buildTest compiles the tests of a package below root, through the overlay unless
 // that is empty, to the file binary. The error says what does not compile.
 func buildTest(ctx context.Context, root, overlay, pkg, binary string) error {
@@ -48,7 +51,7 @@ func buildTest(ctx context.Context, root, overlay, pkg, binary string) error {
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(pkg)) // which may be a module of its own
 	output, ok, err := runCommand(ctx, cmd)
 	if err == nil && !ok {
-		err = fmt.Errorf("%s does not compile:\n%s", pkg, tail(output.String()))
+		err = fmt.Errorf("%s %w:\n%s", pkg, errNotBuilt, tail(output.String()))
 	}
 	return err
 }
@@ -58,7 +61,7 @@ func buildTest(ctx context.Context, root, overlay, pkg, binary string) error {
 // output that is not understood, and a ctx that ended, which interrupts the test.
 func runTest(ctx context.Context, root, binary string, m mutant) (testRun, error) {
 	args := []string{
-		"-test.v=test2json", "-test.paniconexit0",
+		"-test.v=test2json", "-test.paniconexit0", "-test.failfast",
 		"-test.run=" + m.test, "-test.timeout=" + defaultTimeout.String(),
 	}
 	for _, flag := range m.flags {

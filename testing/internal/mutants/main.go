@@ -31,18 +31,22 @@ func main() {
 }
 
 // run is main with its surroundings as arguments. It returns the exit status.
-func run(ctx context.Context, args []string, rows []mutant, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, rows []row, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	pattern := flags.String("run", "", "try only the mutants whose name matches this `regexp`")
-	tries, atATime := 0, runtime.GOMAXPROCS(0)
-	flags.Func("n", "try each mutant `n` times, and not as often as its row says", atLeastOne(&tries))
+	atATime, random := runtime.GOMAXPROCS(0), 0
 	flags.Func("p", "try `n` mutants at a time, and not as many as there are processors", atLeastOne(&atATime))
-	onlyList := flags.Bool("list", false, "print the mutants and their properties, run nothing")
+	flags.Func("random", "try `n` random changes of the packages that the arguments name, or that have changed since the last commit but one", atLeastOne(&random))
+	seed := flags.Uint64("seed", 1, "draw random changes by this `number`")
+	onlyList := flags.Bool("list", false, "print the mutants and what they break, run nothing")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return statusOK
 	} else if err != nil {
 		return statusUsage // the flag set has printed the error
+	}
+	if random > 0 {
+		return complain(stderr, statusFailed, tryRandom(ctx, flags.Args(), random, *seed, atATime, stdout, stderr))
 	}
 	if flags.NArg() > 0 {
 		return complain(stderr, statusUsage, fmt.Errorf("mutants: unexpected argument %q", flags.Arg(0)))
@@ -54,7 +58,7 @@ func run(ctx context.Context, args []string, rows []mutant, stdout, stderr io.Wr
 	if *onlyList {
 		return complain(stderr, statusFailed, list(stdout, chosen))
 	}
-	return complain(stderr, statusFailed, try(ctx, chosen, tries, atATime, stdout, stderr))
+	return complain(stderr, statusFailed, try(ctx, chosen, atATime, stdout, stderr))
 }
 
 // atLeastOne parses a flag that is a number of something.
@@ -69,7 +73,7 @@ func atLeastOne(n *int) func(string) error {
 
 // try runs the chosen mutants on the module of the working directory and
 // writes the report to stdout, progress to stderr.
-func try(ctx context.Context, chosen []mutant, tries, atATime int, stdout, stderr io.Writer) error {
+func try(ctx context.Context, chosen []row, atATime int, stdout, stderr io.Writer) error {
 	if err := validate(chosen); err != nil {
 		return err
 	}
@@ -77,7 +81,15 @@ func try(ctx context.Context, chosen []mutant, tries, atATime int, stdout, stder
 	if err != nil {
 		return err
 	}
-	verdicts, err := runMutants(ctx, root, chosen, tries, atATime, stderr)
+	mutants := make([]mutant, 0, len(chosen))
+	for _, r := range chosen {
+		m, err := r.mutant(root)
+		if err != nil {
+			m = mutant{name: r.name, breaks: string(r.breaks), pkg: r.tested(), test: r.test, err: err}
+		}
+		mutants = append(mutants, m)
+	}
+	verdicts, err := runMutants(ctx, root, mutants, atATime, stderr)
 	if len(verdicts) == 0 {
 		return err // stopped before the first was done
 	}

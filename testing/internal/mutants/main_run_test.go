@@ -2,13 +2,14 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 // invoke runs the command on rows and returns its exit status and its output.
-func invoke(t *testing.T, rows []mutant, args ...string) (status int, stdout, stderr string) {
+func invoke(t *testing.T, rows []row, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	status = run(t.Context(), args, rows, &out, &errs)
@@ -17,33 +18,29 @@ func invoke(t *testing.T, rows []mutant, args ...string) (status int, stdout, st
 
 func TestCommandReportsSurvivors(t *testing.T) {
 	t.Chdir(newDoor(t))
-	rows := []mutant{
-		doorMutant("lax", condition, anyKey, "^TestLax$"),
-		doorMutant("strict", condition, anyKey, "^TestStrict$"),
-		doorMutant("stale", "key == 43", anyKey, "^TestStrict$"),
+	rows := []row{
+		doorRow("lax", always("42"), "^TestLax$"),
+		doorRow("strict", always("42"), "^TestStrict$"),
+		doorRow("stale", always("43"), "^TestStrict$"),
 	}
-	rows[1].tries = 2
 
 	status, stdout, stderr := invoke(t, rows)
 	require.Equal(t, statusFailed, status)
-	require.Equal(t, `MUTANT  PROPERTY                                CAUGHT BY         RESULT
-lax     The door opens for the right key only.  -                 SURVIVED, caught 0/1
-strict  The door opens for the right key only.  TestStrict/wrong  caught 2/2
+	require.Equal(t, `MUTANT  BREAKS                                  CAUGHT BY         RESULT
+lax     The door opens for the right key only.  -                 SURVIVED
+strict  The door opens for the right key only.  TestStrict/wrong  caught
 stale   The door opens for the right key only.  -                 ERROR
 `, stdout)
-	require.Contains(t, stderr, "mutants: stale: the old text occurs 0 times")
-	require.Contains(t, stderr, "mutants: 2 of 3 were not caught in at least 95 % of their tries")
+	require.Contains(t, stderr, "mutants: stale: always(43) is possible at 0 places in Opens, expected one")
+	require.Contains(t, stderr, "mutants: 2 of 3 were not caught")
 
-	status, stdout, _ = invoke(t, rows, "-run", "^strict$", "-n", "3")
+	status, stdout, _ = invoke(t, rows, "-run", "^strict$")
 	require.Equal(t, statusOK, status)
-	require.Contains(t, stdout, "caught 3/3")
+	require.Contains(t, stdout, "caught")
 }
 
 func TestCommandLists(t *testing.T) {
-	rows := []mutant{
-		doorMutant("lax", condition, anyKey, "^TestLax$"),
-		doorMutant("strict", condition, anyKey, "^TestStrict$"),
-	}
+	rows := []row{doorRow("lax", always("42"), "^TestLax$"), doorRow("strict", always("42"), "^TestStrict$")}
 
 	status, stdout, stderr := invoke(t, rows, "-list", "-run", "x$")
 
@@ -52,22 +49,46 @@ func TestCommandLists(t *testing.T) {
 	require.Empty(t, stderr)
 }
 
+// The quick tests of the door notice that the condition is negated and that the number is
+// another one. They do not look at the channel.
+func TestCommandTriesRandomChanges(t *testing.T) {
+	t.Chdir(newDoor(t))
+	require.NoError(t, os.WriteFile("door/door_test.go", []byte(quickDoorTests), 0o600))
+
+	status, stdout, stderr := invoke(t, nil, "-random", "20", "door")
+
+	require.Equal(t, statusOK, status, stderr)
+	require.Equal(t, "door/door.go:11: drop close(done)\ndoor/door.go:9: drop <-done\n2 of 4 random changes were noticed by no test\n", stdout)
+}
+
+const quickDoorTests = `package door
+
+import "testing"
+
+func TestOpens(t *testing.T) {
+	if !Opens(42) {
+		t.Fatal("the right key does not open")
+	}
+	Close(make(chan struct{}))
+}
+`
+
 func TestCommandRefuses(t *testing.T) {
-	rows := []mutant{doorMutant("lax", condition, anyKey, "^TestLax$")}
+	rows := []row{doorRow("lax", always("42"), "^TestLax$")}
 	for name, c := range map[string]struct {
-		rows   []mutant
+		rows   []row
 		args   []string
 		status int
 		want   string
 	}{
 		"an unknown flag":   {rows, []string{"-bogus"}, statusUsage, "-bogus"},
 		"an argument":       {rows, []string{"lax"}, statusUsage, `unexpected argument "lax"`},
-		"no tries":          {rows, []string{"-n", "0"}, statusUsage, "want at least 1"},
+		"no random change":  {rows, []string{"-random", "0"}, statusUsage, "want at least 1"},
 		"none at a time":    {rows, []string{"-p", "0"}, statusUsage, "want at least 1"},
 		"a bad pattern":     {rows, []string{"-run", "("}, statusUsage, "-run: error parsing regexp"},
 		"no match":          {rows, []string{"-run", "strict"}, statusUsage, `-run "strict" matches none of the 1 mutants`},
 		"an empty table":    {nil, nil, statusUsage, "matches none of the 0 mutants"},
-		"an incomplete row": {[]mutant{{name: "bare"}}, nil, statusFailed, "row 0 (bare): property is empty"},
+		"an incomplete row": {[]row{{name: "bare"}}, nil, statusFailed, "row 0 (bare): breaks is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := invoke(t, c.rows, c.args...)
@@ -82,7 +103,7 @@ func TestCommandNeedsAModule(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	t.Chdir(t.TempDir())
 
-	status, _, stderr := invoke(t, []mutant{doorMutant("lax", condition, anyKey, "^TestLax$")})
+	status, _, stderr := invoke(t, []row{doorRow("lax", always("42"), "^TestLax$")})
 
 	require.Equal(t, statusFailed, status)
 	require.Contains(t, stderr, "the working directory is in no Go module")

@@ -1,0 +1,171 @@
+package main
+
+var partitionRows = []row{
+	{
+		name: "plan-of-an-old-state", breaks: partitionHeld,
+		in:     "recipes/partition.(*state).next",
+		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
+		test:   "^TestOneOfTwoPlansIsAccepted$",
+	},
+	{
+		name: "partition-given-up-for-a-request-alone", breaks: partitionHeld,
+		in:     "recipes/partition.(*piece).mustEnd",
+		change: always("wanted"),
+		test:   "^TestARequestForAPartitionThatStays$",
+	},
+	{
+		name: "partition-robbed", breaks: partitionHeld,
+		in: "recipes/partition.(*piece).awaitReturn",
+		change: begin("select { case <-$3: case <-time.After($r.r.cfg.grace): $r.tell(Overdue, $2, context.Cause($1)) }; " +
+			"return"),
+		test: "^TestAHolderThatHangs$",
+	},
+	{
+		name: "death-of-a-member-unnoticed", breaks: partitionHeld,
+		in:     "recipes/partition.(*run).handle",
+		change: never("neighbour"),
+		test:   "^TestAMemberDies$",
+	},
+	{
+		name: "partitions-move-for-a-rounding", breaks: oneShareMoves,
+		in:     "recipes/partition.quotas",
+		change: negate("held", "len()"),
+		test:   "^TestAJoinMovesOneShare$",
+	},
+}
+
+var cacheRows = []row{
+	{
+		name: "what-a-cache-does-not-keep-is-read", breaks: cacheReads,
+		in:     "recipes/cache.(*engine).changed",
+		change: always("keeps()"),
+		test:   "^TestChangesThatAreNotKeptCostNoRequest$",
+	},
+	{
+		name: "children-kept-whatever-the-selector-says", breaks: cacheConverges,
+		in:     "recipes/cache.(*engine).explore",
+		change: always("keepsChild()"),
+		test:   "^TestConvergence$",
+	},
+	{
+		name: "gap-not-compared", breaks: cacheConverges,
+		in:     "recipes/cache.(*engine).drain",
+		change: drop("paused=", "beginSweep()"),
+		test:   "^TestCuratorCacheEdges_testReconnectConsistency$",
+	},
+	{
+		name: "deletions-of-a-gap-missed", breaks: cacheConverges,
+		in:     "recipes/cache.(*engine).beginSweep",
+		change: drop("begin()"),
+		test:   "^TestCuratorCacheEdges_testReconnectConsistency$",
+	},
+	{
+		name: "compared-by-creation-only", breaks: cacheConverges,
+		in:     "recipes/cache.(*picture).shows",
+		change: always("Mzxid"),
+		test:   "^TestConvergence$",
+	},
+	{
+		name: "told-twice", breaks: cacheConverges,
+		in:     "recipes/cache.(*engine).put",
+		change: never("shows()"),
+		test:   "^TestConvergence$",
+	},
+	{
+		name: "event-during-a-read-lost", breaks: cacheConverges,
+		in:     "recipes/cache.(*engine).finish",
+		change: never("queued"),
+		test:   "^TestAnEventWhileAPathIsRead$",
+	},
+	{
+		name: "fresh-without-a-sync", breaks: neverOlder,
+		in:     "recipes/cache.(*CuratorCache).Fresh",
+		change: become("$1.Err()", "Sync()"),
+		test:   "^TestFreshAtAServerThatLags$",
+	},
+	{
+		name: "fresh-without-the-reads", breaks: neverOlder,
+		in:     "recipes/cache.(*progress).wakeCallers",
+		change: always("waiting", "era"),
+		test:   "^TestFreshWaitsForReadsThatFollow$",
+	},
+	{
+		name: "watch-of-a-cache-left", breaks: nothingLeft,
+		in:     "recipes/cache.(*engine).unwatch",
+		change: drop("Cancel()"),
+		test:   "^TestCacheOfATree$",
+	},
+}
+
+var queuesRows = []row{
+	{
+		name: "transaction-without-its-witness", breaks: atMostOnce,
+		in:     "recipes/queues.(*term).do",
+		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
+		test:   "^TestEveryLostRequestOfALockedConsumer$/^transaction_1,_LoseReply$",
+	},
+	{
+		name: "late-deletion-of-another-item", breaks: atMostOnce,
+		in:     "recipes/queues.ensure",
+		change: become("$0, framework.WithMode(framework.Container)", "CreatingParentContainersIfNeeded()"),
+		test:   "^TestALateDeletionDeletesNoOtherItem$",
+	},
+	{
+		name: "lock-of-an-item-left", breaks: nothingLeft,
+		in:     "recipes/queues.(*term).settle",
+		change: become("$0, $r.session.Err() != nil", "Is()", "errOver"),
+		test:   "^TestAConsumerWhoseServersRestartLeavesNoLock$",
+	},
+	{
+		name: "newcomer-of-lower-priority-unseen", breaks: inOrder,
+		in:     "recipes/queues.(*consumer).isListed",
+		change: always("Cversion"),
+		test:   "^TestALaterItemOfLowerPriorityComesFirst$", flags: []string{"-short"},
+	},
+}
+
+// valuesRows are the mutants of counters, shared values, transactions, barriers and nodes.
+var valuesRows = []row{
+	{
+		name: "value-set-without-its-version", breaks: atMostOnce,
+		in:     "recipes/atomic.(*DistributedAtomicValue).set",
+		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
+		test:   "^TestUpdateSeesEachChangeOfOthers$", flags: []string{"-short"},
+	},
+	{
+		name: "number-given-twice", breaks: atMostOnce,
+		in:     "recipes/atomic.(*number).write",
+		change: drop("Pre=", "Post="),
+		test:   "^TestAdditionsOfManyClients$", flags: []string{"-short"},
+	},
+	{
+		name: "shared-value-goes-back", breaks: neverOlder,
+		in:     "recipes/shared.(*SharedValue).learn",
+		change: always("Zxid"),
+		test:   "^TestAnOlderValueNeverReplacesANewerOne$",
+	},
+	{
+		name: "transaction-on-what-has-changed", breaks: atMostOnce,
+		in:     "recipes/txn.(*Tx).operations",
+		change: drop("CheckOp()", "WithVersion()"),
+		test:   "^TestConflicts$",
+	},
+	{
+		name: "late-close-of-the-next-round", breaks: atMostOnce,
+		in:     "recipes/barriers.(*DistributedDoubleBarrier).close",
+		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
+		test:   "^(TestALateCloseOfADeadRoundSparesTheNext|TestALateCloseOfALeaverSparesTheNextRound)$",
+	},
+	{
+		name: "member-of-a-barrier-left", breaks: nothingLeft,
+		in:     "recipes/barriers.(*DistributedDoubleBarrier).enter",
+		change: become("errOtherHistory", "TakeBack()"),
+		test:   "^TestAFailedEnterLeavesNothing$", flags: []string{"-short"},
+	},
+	{
+		name: "node-kept-after-the-close", breaks: nothingLeft,
+		in:     "recipes/nodes.(*keeper).run",
+		change: never("stays"),
+		test:   "^(TestAQuickCloseLeavesNothing|TestADeletedNodeComesBackUnderItsName)$",
+	},
+}
