@@ -63,6 +63,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/internal/interop -kazoos-own
 	$(GO) test -v -run '^TestIncrementsOfBothSides$$' -timeout 20m ./testing/internal/interop -increments=10000
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
+	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestAChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
 
 lint: $(LINTER) ## check the code, its formatting and go.mod

@@ -86,6 +86,7 @@ func awaitOneLeader(tb testing.TB, latches []*leader.LeaderLatch) *locks.Lease {
 // All candidates lose their sessions, one outage after the other. In an outage
 // there is no leader; after it there is one, with a greater term.
 func TestOutagesOfAllCandidates(t *testing.T) {
+	t.Parallel() // it waits for sessions to end
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		outages(t, link, 1, func() *framework.Framework {
@@ -145,6 +146,7 @@ func outages(t *testing.T, link *zkproxy.Proxy, times int, connect func() *frame
 // SessionErrorPolicy only when the session may have ended. That is so for a
 // latch and for a selector, and both lead again after it.
 func TestWhatEndsALeadershipInAnOutage(t *testing.T) {
+	t.Parallel() // it waits for sessions to end
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
 		outageUnderEachPolicy(t, client, link, func([]underPolicy) {})
@@ -234,6 +236,7 @@ func TestTheServersOfALeaderDie(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}
+	t.Parallel() // it waits for sessions to end
 	servers := zktest.NewEnsemble(t, 3)
 	var latches []*leader.LeaderLatch
 	clients, connected := make(map[*leader.LeaderLatch]*framework.Framework), make(map[*leader.LeaderLatch]*atomic.Value)

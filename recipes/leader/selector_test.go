@@ -76,6 +76,7 @@ func TestLeadershipRotates(t *testing.T) {
 
 // A leader that is cut off stops, and cannot say so. Another candidate takes over.
 func TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
+	t.Parallel() // it waits for sessions to end
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
 		ctx, stop := context.WithCancel(zktest.Context(t))

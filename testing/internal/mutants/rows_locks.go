@@ -23,9 +23,10 @@ var locksRows = []row{
 	},
 	{
 		name: "released-before-the-function-returns", breaks: oneHolder,
-		in:     "recipes/locks.do",
-		change: begin("context.AfterFunc($1, func() { _ = $2.Release(context.Background()) })"),
-		test:   "^TestDoGivesBackAfterTheFunction$/^zkserver$",
+		in: "recipes/locks.do",
+		change: begin("inner := $3; $3 = func(ctx context.Context) (L, error) { lease, err := inner(ctx); " +
+			"if err == nil { context.AfterFunc(ctx, func() { _ = lease.Release(context.Background()) }) }; return lease, err }"),
+		test: "^TestDoGivesBackAfterTheFunction$/^zkserver$",
 	},
 	{
 		name: "one-more-than-the-maximum", breaks: oneHolder,
