@@ -21,6 +21,8 @@ type queue struct {
 	order  order
 	cfg    config
 
+	telemetry *telemetry
+
 	mu       sync.Mutex
 	pending  []put         // for the background, in the order of the calls
 	running  bool          // a goroutine makes the puts
@@ -48,7 +50,11 @@ func newQueue(client *framework.Framework, path string, order order, opts []Opti
 	if cfg.lockPath != "" && client.FullPath(cfg.lockPath) == client.FullPath(path) {
 		return nil, fmt.Errorf("queues: %s: locks at the same path, expected another", path)
 	}
-	return &queue{client: client, path: path, order: order, cfg: cfg}, nil
+	measured, err := newTelemetry(client, path)
+	if err != nil {
+		return nil, fmt.Errorf("queues: %s: %w", path, err)
+	}
+	return &queue{client: client, path: path, order: order, cfg: cfg, telemetry: measured}, nil
 }
 
 // Path returns the path of the queue.

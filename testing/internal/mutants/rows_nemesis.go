@@ -55,7 +55,7 @@ var nemesisMutants = []mutant{
 		name:     "nemesis-uncommitted",
 		property: "Of the servers' logs only that counts which a majority has.",
 		dir:      "testing/internal/nemesis",
-		in:       "readTransactionLog",
+		in:       "readServed",
 		old:      "if seen[id] > len(servers)/2 {",
 		new:      "if seen[id] > 0 {",
 		pkg:      "./testing/internal/nemesis",

@@ -13,49 +13,68 @@ import (
 // So what clients were told in an era is judged by the log of that era. Of what they knew before it, the
 // servers have what is in both logs, and nothing else.
 type era struct {
-	log   *transactionLog
-	base  int64 // the newest transaction that the backup had; 0 in the first era
-	down  int64 // when the servers had been killed for the restore that ends it; forever in the last
-	until int64 // when clients could reach the servers of the next; likewise
+	log    *transactionLog
+	base   int64 // the newest transaction that the backup had; 0 in the first era
+	newest int64 // transaction
+	down   int64 // when the servers had been killed for the restore that ends it; forever in the last
+	until  int64 // when clients could reach the servers of the next; likewise
 }
 
 // readLogs reads the servers' logs of all eras. The log of the round is the last one.
 func (r *roundReport) readLogs() error {
 	restores := slices.DeleteFunc(slices.Clone(r.record.Faults), func(f faultRecord) bool { return f.Log == "" })
-	for i, f := range append(restores, faultRecord{Log: "log", Down: forever, Up: forever}) {
-		log, err := readTransactionLog(filepath.Join(r.folder, f.Log))
+	var before *served
+	for _, f := range append(restores, faultRecord{Log: "log", Down: forever, Up: forever}) {
+		now, err := readServed(filepath.Join(r.folder, f.Log))
 		switch {
 		case err != nil:
 			return err
-		case log == nil && len(restores) == 0:
+		case now == nil && len(restores) == 0:
 			return nil // there are records without one
-		case log == nil:
+		case now == nil:
 			return fmt.Errorf("nemesis: %s has no %s, the servers' transactions around a restore", r.folder, f.Log)
 		}
-		own := era{log: log, down: f.Down, until: cmp.Or(f.Up, f.End)}
-		if i > 0 {
-			if own.base, err = baseOf(r.eras[i-1].log, log); err != nil {
+		own := era{newest: now.newest, down: f.Down, until: cmp.Or(f.Up, f.End)}
+		if before != nil {
+			if own.base, err = now.goOn(before); err != nil {
 				return fmt.Errorf("%w: in %s", err, f.Log)
 			}
 		}
-		r.eras, r.log = append(r.eras, own), log
+		if own.log, err = now.log(); err != nil {
+			return err
+		}
+		r.eras, r.log, before = append(r.eras, own), own.log, now
 	}
 	return nil
 }
 
-// baseOf is the newest transaction that two histories have in common. The transactions after it must be newer than
-// all that were undone, so that a number tells what is meant: the restore sees to it.
-func baseOf(before, after *transactionLog) (base int64, err error) {
-	for id := range after.ids {
+// goOn adds the transactions that two histories have in common, and returns the newest. The server of the backup need not
+// have all of them in its log: it may have got the others as a snapshot. The transactions after it must be newer than all
+// that were undone, so that a number tells what is meant: the restore sees to it.
+func (s *served) goOn(before *served) (base int64, err error) {
+	for id := range s.ids {
 		if before.ids[id] {
 			base = max(base, id.zxid)
 		}
 	}
-	for id := range after.ids {
+	for id := range s.ids {
 		if id.zxid > base && id.zxid <= before.newest {
 			return 0, fmt.Errorf("nemesis: restored servers have %#x, which is no newer than %#x from before", id.zxid, before.newest)
 		}
 	}
+	missing := func(all []transaction) (missing []transaction) {
+		for _, t := range all {
+			if id := (identity{t.zxid, t.sum}); t.zxid <= base && !s.ids[id] {
+				missing = append(missing, t)
+			}
+		}
+		return missing
+	}
+	committed, others := missing(before.committed), missing(before.others)
+	for _, t := range slices.Concat(committed, others) {
+		s.ids[identity{t.zxid, t.sum}] = true
+	}
+	s.committed, s.others = append(s.committed, committed...), append(s.others, others...)
 	return base, nil
 }
 
