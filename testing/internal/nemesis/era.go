@@ -48,33 +48,29 @@ func (r *roundReport) readLogs() error {
 	return nil
 }
 
-// goOn adds the transactions that two histories have in common, and returns the newest. The server of the backup need not
-// have all of them in its log: it may have got the others as a snapshot. The transactions after it must be newer than all
-// that were undone, so that a number tells what is meant: the restore sees to it.
+// goOn takes the transactions up to the newest that was committed in both histories from the one before, and returns that
+// one. For them the logs of the restored servers prove nothing: all are copies of one, which may lack what its server got as
+// a snapshot, and may have what was cut off the others' logs. The transactions after it must be newer than all that were
+// undone, so that a number tells what is meant: the restore sees to it.
 func (s *served) goOn(before *served) (base int64, err error) {
-	for id := range s.ids {
-		if before.ids[id] {
-			base = max(base, id.zxid)
+	for _, t := range before.committed {
+		if s.ids[t.identity()] {
+			base = max(base, t.zxid)
 		}
 	}
 	for id := range s.ids {
-		if id.zxid > base && id.zxid <= before.newest {
+		if id.zxid > base && id.zxid <= before.newest && !before.ids[id] {
 			return 0, fmt.Errorf("nemesis: restored servers have %#x, which is no newer than %#x from before", id.zxid, before.newest)
 		}
 	}
-	missing := func(all []transaction) (missing []transaction) {
-		for _, t := range all {
-			if id := (identity{t.zxid, t.sum}); t.zxid <= base && !s.ids[id] {
-				missing = append(missing, t)
-			}
-		}
-		return missing
+	isNew := func(t transaction) bool { return t.zxid > base }
+	isOld := func(t transaction) bool { return t.zxid <= base }
+	s.committed = append(slices.DeleteFunc(s.committed, isOld), slices.DeleteFunc(slices.Clone(before.committed), isNew)...)
+	s.others = append(slices.DeleteFunc(s.others, isOld), slices.DeleteFunc(slices.Clone(before.others), isNew)...)
+	s.ids = make(map[identity]bool)
+	for _, t := range slices.Concat(s.committed, s.others) {
+		s.ids[t.identity()] = true
 	}
-	committed, others := missing(before.committed), missing(before.others)
-	for _, t := range slices.Concat(committed, others) {
-		s.ids[identity{t.zxid, t.sum}] = true
-	}
-	s.committed, s.others = append(s.committed, committed...), append(s.others, others...)
 	return base, nil
 }
 

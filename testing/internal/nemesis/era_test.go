@@ -53,6 +53,18 @@ func TestABackupWithAGapInItsLog(t *testing.T) {
 	}
 }
 
+// The log of the backup's server may have what was cut off the others' logs. All restored servers have it then.
+func TestABackupWithACutOffTransaction(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	p.commit(txnCreate2, 'x', 20, 20, "/y")
+	p.restore(20, 30, 50)
+	p.commit(txnCreate2, 'x', 19, 20, "/x") // by a leader that fell
+	r := p.load(t)
+	require.NotNil(t, r.log.nodes["/y"])
+	require.Nil(t, r.log.nodes["/x"])
+}
+
 // Servers that give out the numbers of undone transactions again leave the judge in doubt.
 func TestARestoreThatUsesNumbersAgain(t *testing.T) {
 	t.Parallel()
