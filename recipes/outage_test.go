@@ -85,17 +85,21 @@ var keepers = []keeper{
 		require.NoError(t, err)
 		return l.Close
 	}},
-	{of: "LeaderSelector", grace: 10 * time.Second, keep: func(t *testing.T, c *framework.Framework) func() error {
+	{of: "LeaderSelector", keep: func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
 		s, err := leader.NewLeaderSelector(c, "/selector")
 		require.NoError(t, err)
 		leads := make(chan struct{})
 		return running(t, leads, func(ctx context.Context) error {
-			return s.Run(ctx, func(ctx context.Context) error {
+			err := s.Run(ctx, func(ctx context.Context) error {
 				close(leads)
 				<-ctx.Done()
 				return nil
 			})
+			if c.State() == framework.Suspended { // the leadership lasts, and is given up
+				require.ErrorIs(t, err, framework.ErrCleanupPending)
+			}
+			return err
 		})
 	}},
 	{of: "DistributedQueue", grace: time.Second, stays: []string{"/queue", "/queuelock"}, keep: func(t *testing.T, c *framework.Framework) func() error {

@@ -17,13 +17,24 @@ import (
 // latchName is what Curator calls the nodes of a LeaderLatch.
 const latchName = "latch-"
 
-// releaseTimeout bounds how long Close waits for the server to confirm that
-// the candidate has left. After that the deletion goes on in the background.
+// releaseTimeout bounds how long a candidate waits for the server to confirm that
+// it has left. After that the deletion goes on in the background.
 const releaseTimeout = 10 * time.Second
 
 // cutOffTimeout is the same without a connection. An outage has no known end, and the node is
 // deleted in the background.
 const cutOffTimeout = 10 * time.Millisecond
+
+// resign releases a leadership, although ctx may have ended.
+func resign(ctx context.Context, client *framework.Framework, lease *locks.Lease) error {
+	timeout := releaseTimeout
+	if !client.State().IsConnected() {
+		timeout = cutOffTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	return attempt.Guard(client, func() error { return lease.Release(ctx) })
+}
 
 // LeaderLatch is one candidate of an election. From [LeaderLatch.Start] to
 // [LeaderLatch.Close] it stands for election, also before any server can be
@@ -169,13 +180,7 @@ func (l *LeaderLatch) lead(ctx context.Context, lease *locks.Lease) {
 		// can overtake it.
 		l.end(Change{Term: lease.Token(), Err: why})
 	}
-	timeout := releaseTimeout
-	if !l.client.State().IsConnected() {
-		timeout = cutOffTimeout
-	}
-	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	defer cancel()
-	err := attempt.Guard(l.client, func() error { return lease.Release(release) })
+	err := resign(ctx, l.client, lease)
 	if err != nil && !errors.As(err, new(*locks.LostError)) {
 		l.client.Logger().Warn("a leader could not leave its election at once", logPath, l.Path(), "error", err)
 	}

@@ -65,7 +65,9 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 // with [ErrInterrupted] when [LeaderSelector.InterruptLeadership] is called.
 // [locks.LeaseFrom] returns the leadership, whose Token is the term.
 //
-// Run returns the error of lead, or why it did not come to lead. After a call of
+// Run returns the error of lead, or why it did not come to lead. It waits up to ten seconds for the
+// server to confirm that the candidate has left, and not at all while there is no connection: the error
+// then matches [framework.ErrCleanupPending], and the deletion goes on in the background. After a call of
 // [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands again
 // instead. Then the errors of lead are logged and end only their term; pauses of
 // up to 30 s lie between terms that fail. It ends when lead returns [ErrStop],
@@ -124,7 +126,13 @@ func (s *LeaderSelector) isClosed(err error) bool {
 
 // term stands for election once.
 func (s *LeaderSelector) term(ctx context.Context, lead func(context.Context) error) error {
-	return locks.Do(ctx, s.internals, func(ctx context.Context) error {
+	return locks.Do(ctx, s.internals, func(ctx context.Context) (err error) {
+		lease := locks.LeaseFrom(ctx)
+		defer func() {
+			if lease.Err() == nil && !s.client.State().IsConnected() {
+				err = afterTerm(err, resign(ctx, s.client, lease)) // the release of Do would wait for the end of the outage
+			}
+		}()
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		s.begin(ctx, cancel)
@@ -136,6 +144,14 @@ func (s *LeaderSelector) term(ctx context.Context, lead func(context.Context) er
 		}
 		return lead(ctx)
 	})
+}
+
+// afterTerm joins the errors of a term and of its end.
+func afterTerm(term, end error) error {
+	if term == nil {
+		return end
+	}
+	return errors.Join(term, end)
 }
 
 func (s *LeaderSelector) enter() error {

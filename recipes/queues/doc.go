@@ -52,7 +52,9 @@
 // deleted by others.
 //
 // An item that cannot be read, because it is too long, forbidden or damaged, is left out. The log
-// says so. The consumer looks at it again when its data changes, and when it goes on after an outage.
+// says so. The consumer looks at it again when its data changes, and when it goes on after an outage. A client made
+// WithMeterProvider counts what its consumers leave out, each time: curator.queues.left_out, a counter with the unit
+// {znode}. Only [framework.WithPathAttribute] adds the attribute curator.path.
 //
 // A failed item is put back in one transaction, with the priority, the time or
 // the id that it has. Of several items in one znode, those that were consumed

@@ -22,6 +22,8 @@ type queue struct {
 	order  order
 	cfg    config
 
+	telemetry *telemetry
+
 	mu       sync.Mutex
 	pending  []put         // for the background, in the order of the calls
 	running  bool          // a goroutine makes the puts
@@ -52,7 +54,11 @@ func newQueue(client *framework.Framework, path string, order order, opts []Opti
 	if dead := cfg.deadLetters; dead != "" && (isIn(client, dead, path) || isIn(client, dead, cfg.lockPath)) {
 		return nil, fmt.Errorf("queues: %s: dead letters at %s, expected a folder outside of the queue's and of its locks", path, dead)
 	}
-	return &queue{client: client, path: path, order: order, cfg: cfg}, nil
+	measured, err := newTelemetry(client, path)
+	if err != nil {
+		return nil, fmt.Errorf("queues: %s: %w", path, err)
+	}
+	return &queue{client: client, path: path, order: order, cfg: cfg, telemetry: measured}, nil
 }
 
 // isIn reports whether path is folder, or below it.

@@ -89,7 +89,7 @@ func (p *treePicture) wrongIn(r *roundReport, called, at int64) (all []mismatch)
 		own := *p
 		for _, before := range r.eras[:i] {
 			// What is newer than something from before a restore is newer than the backup.
-			if own.Since > r.eras[i].base && own.Since <= before.log.newest {
+			if own.Since > r.eras[i].base && own.Since <= before.newest {
 				own.Since = r.eras[i].base
 			}
 		}

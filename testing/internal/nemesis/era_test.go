@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,33 @@ func TestErasOfARound(t *testing.T) {
 		}
 	}
 	require.Same(t, r.log, r.logAt(at(70)))
+}
+
+// The server of the backup may have got transactions as a snapshot, without a log of them.
+func TestABackupWithAGapInItsLog(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	p.commit(txnCreate2, 'x', 19, 20, "/x")
+	p.commit(txnCreate2, 'x', 20, 20, "/y")
+	p.commit(txnCreate2, 'x', 21, 40, "/z")
+	p.restore(20, 30, 50)
+	p.committed = slices.DeleteFunc(p.committed, func(e entry) bool { return e.zxid == 19 })
+	r := p.load(t)
+	for node, there := range map[string]bool{"/x": true, "/y": true, "/z": false} {
+		require.Equal(t, there, r.log.nodes[node] != nil, node)
+	}
+}
+
+// The log of the backup's server may have what was cut off the others' logs. All restored servers have it then.
+func TestABackupWithACutOffTransaction(t *testing.T) {
+	t.Parallel()
+	p := goodPlan()
+	p.commit(txnCreate2, 'x', 20, 20, "/y")
+	p.restore(20, 30, 50)
+	p.commit(txnCreate2, 'x', 19, 20, "/x") // by a leader that fell
+	r := p.load(t)
+	require.NotNil(t, r.log.nodes["/y"])
+	require.Nil(t, r.log.nodes["/x"])
 }
 
 // Servers that give out the numbers of undone transactions again leave the judge in doubt.

@@ -27,6 +27,8 @@ type identity struct {
 	sum  uint32
 }
 
+func (t transaction) identity() identity { return identity{t.zxid, t.sum} }
+
 // Kinds of transactions, as in org.apache.zookeeper.ZooDefs.OpCode.
 const (
 	txnCreate          = 1

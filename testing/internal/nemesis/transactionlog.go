@@ -28,9 +28,6 @@ type transactionLog struct {
 
 	// few is the transactions that no majority has. It is nil in itself.
 	few *transactionLog
-
-	ids    map[identity]bool // of all transactions that any server has
-	newest int64             // of them
 }
 
 // logWrite is a change of a persistent node.
@@ -55,11 +52,18 @@ type lockNode struct {
 	ended   int64 // when the leader began to delete it: milliseconds of the wall clock, cut off
 }
 
-// readTransactionLog reads the logs of the servers of an ensemble. Each server has a folder
+// served is the transactions that the servers of an ensemble have in their logs.
+type served struct {
+	committed, others []transaction     // that a majority has, and that fewer have
+	ids               map[identity]bool // of all
+	newest            int64             // of them
+}
+
+// readServed reads the logs of the servers of an ensemble. Each server has a folder
 // of its own below the given one. What a majority has was committed. What fewer have was
 // proposed by a leader that fell before the commit, or committed and then cut off the others' logs (losses.go).
-// The log is nil if there is no such folder.
-func readTransactionLog(folder string) (*transactionLog, error) {
+// It is nil if there is no such folder.
+func readServed(folder string) (*served, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -69,7 +73,7 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 	}
 	servers := slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Type().IsRegular() }) // such as what they printed
 	seen := make(map[identity]int)                                                                  // by how many servers
-	byID, ids, newest := make(map[identity]transaction), make(map[identity]bool), int64(0)
+	byID := make(map[identity]transaction)
 	for _, server := range servers {
 		own, err := readServerLog(filepath.Join(folder, server.Name()))
 		if err != nil {
@@ -77,22 +81,36 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 		}
 		for id, t := range own {
 			seen[id]++
-			byID[id], ids[id], newest = t, true, max(newest, id.zxid)
+			byID[id] = t
 		}
 	}
-	var committed, others []transaction
+	s := &served{ids: make(map[identity]bool)}
 	for id, t := range byID {
+		s.ids[id], s.newest = true, max(s.newest, id.zxid)
 		if seen[id] > len(servers)/2 {
-			committed = append(committed, t)
+			s.committed = append(s.committed, t)
 		} else {
-			others = append(others, t)
+			s.others = append(s.others, t)
 		}
 	}
-	l, err := replay(committed)
+	return s, nil
+}
+
+// readTransactionLog is the log of what readServed reads.
+func readTransactionLog(folder string) (*transactionLog, error) {
+	s, err := readServed(folder)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	return s.log()
+}
+
+func (s *served) log() (*transactionLog, error) {
+	l, err := replay(s.committed)
 	if err != nil {
 		return nil, err
 	}
-	few, err := replay(others)
+	few, err := replay(s.others)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +121,7 @@ func readTransactionLog(folder string) (*transactionLog, error) {
 		l.minority[node] = true
 	}
 	l.trees.addDoubted(few.trees)
-	l.few, l.ids, l.newest = few, ids, newest
+	l.few = few
 	return l, nil
 }
 
