@@ -395,3 +395,28 @@ func TestLimitsThatAreRefused(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// The list of a folder is too large because of names that the selector leaves out. When they go,
+// the cache lists the folder again, though it does not keep the folder itself.
+func TestLimitsOfAListThatIsTooLarge(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		writer := zktest.Client(t, server)
+		client := zktest.Client(t, server, framework.WithMaxReplySize(2000))
+		create(t, writer, "/tree/kept", "1")
+		for i := range 300 {
+			create(t, writer, fmt.Sprintf("/tree/name-%03d", i), "")
+		}
+		c := newCache(t, client, "/tree", cache.WithChildrenOnly(), cache.WithSelector(cache.TreeCacheSelector{
+			AcceptChild: func(path string) bool { return path == "/tree/kept" },
+		}))
+		require.NoError(t, c.Start())
+		require.ErrorIs(t, c.Fresh(withLimit(t)), framework.ErrTooLarge)
+		for i := range 299 {
+			remove(t, writer, fmt.Sprintf("/tree/name-%03d", i))
+		}
+		set(t, writer, "/tree", "") // a one-shot watch on a folder that was not listed shows nothing else
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/tree/kept": "1"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
