@@ -60,8 +60,11 @@ func (e *engine) apply(v *visit) {
 
 // put stores the data of a visit, if it is new.
 func (e *engine) put(v *visit) {
+	if v.known {
+		return
+	}
 	inHistory := e.client.History() == e.history
-	if v.known || inHistory && e.picture.shows(v.n.path, &v.dataStat) {
+	if inHistory && e.picture.shows(v.n.path, &v.dataStat) {
 		return // listeners get no state twice
 	}
 	data := &ChildData{Path: v.n.path, Stat: v.dataStat, Data: v.data}
