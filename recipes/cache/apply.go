@@ -60,6 +60,9 @@ func (e *engine) apply(v *visit) {
 
 // put stores the data of a visit, if it is new.
 func (e *engine) put(v *visit) {
+	if v.known {
+		return
+	}
 	inHistory := e.client.History() == e.history
 	if inHistory && e.picture.shows(v.n.path, &v.dataStat) {
 		return // listeners get no state twice

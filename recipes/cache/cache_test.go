@@ -99,6 +99,10 @@ func TestCacheOfACompressedTree(t *testing.T) {
 		require.NoError(t, client.Set(t.Context(), "/tree/damaged", []byte("mended"), framework.Compressed()))
 		fresh(t, c)
 		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "text", "/tree/damaged": "mended"}, picture(c))
+
+		zktest.KillSession(t, client) // everything is read again
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "text", "/tree/damaged": "mended"}, picture(c))
 	})
 }
 

@@ -33,7 +33,11 @@ func (i *inflated) set(path string, size int) {
 // decompress decompresses the data of a visit. It is done here, not with the read, so that
 // one znode at a time is decompressed and not all that are under way.
 func (e *engine) decompress(v *visit) {
-	if !v.has(readData) || v.dataErr != nil || len(v.data) == 0 || e.picture.shows(v.n.path, &v.dataStat) {
+	if !v.has(readData) || v.dataErr != nil || len(v.data) == 0 {
+		return
+	}
+	if e.client.History() == e.history && e.picture.shows(v.n.path, &v.dataStat) {
+		v.known = true // whatever the history is by the time of put
 		return
 	}
 	v.dataErr = attempt.Guard(e.client, func() (err error) {

@@ -25,6 +25,7 @@ type visit struct {
 	data     []byte
 	dataStat framework.Stat
 	absent   bool
+	known    bool // the picture has the data, which was not decompressed
 	dataErr  error
 
 	names    []string

@@ -418,6 +418,30 @@ func TestAPoisonItemIsMoved(t *testing.T) {
 	})
 }
 
+// Whatever is lost, a poison item becomes one dead letter.
+func TestEveryLostRequestOfAMove(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
+		for k := 1; k <= 3; k++ {
+			t.Run(fmt.Sprintf("transaction %d, %v", k, fault), func(t *testing.T) {
+				t.Parallel()
+				server := zktest.NewServer(t)
+				t.Cleanup(func() { zktest.AssertClean(t, server) })
+				client := zktest.Client(t, server)
+				q := newQueue(t, client, withLock, queues.WithMaxAttempts(1, deadLetters))
+				require.NoError(t, q.Put(withLimit(t), []byte("poison")))
+				server.Intercept(zkserver.Nth(k, zkserver.OpMulti, fault))
+				stop := start(t, q, func(context.Context, []byte) error { return errFailed })
+				awaitNames(t, client, deadLetters, 1)
+				awaitNames(t, client, path, 0)
+				stop()
+				awaitNames(t, client, deadLetters, 1)
+				awaitNames(t, client, lockPath, 0)
+			})
+		}
+	}
+}
+
 // An item that has ended its consumers is given no further.
 func TestAnItemThatKillsItsConsumersIsMoved(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

@@ -62,12 +62,6 @@ var conduitRows = []row{
 		test:   "^TestAnEventIsNotForgottenOverAReconnect$", flags: []string{"-timeout=20s"},
 	},
 	{
-		name: "throttled-server-counts-as-caught-up", breaks: neverOlder,
-		in:     "framework/internal/conduit.(*conn).receiveReply",
-		change: never("catchesUp"),
-		test:   "^TestAThrottledCatchUpIsMadeAgain$",
-	},
-	{
 		name: "new-history-unnoticed", breaks: oneHistory,
 		in:     "framework.(*Framework).History",
 		change: become("min($0, 1)", "History()"),

@@ -128,12 +128,6 @@ var frameworkRows = []row{
 		test:   "^TestSecretsAreToldToNobody$",
 	},
 	{
-		name: "panic-of-sasl-in-errors", breaks: secretsKept,
-		in:     "framework.guardSASL",
-		change: become("reflect.ValueOf", "TypeOf"),
-		test:   "^TestAMechanismWithFaults$",
-	},
-	{
 		name: "gap-in-the-events-untold", breaks: cacheConverges,
 		in:     "framework/internal/watching.(*Registry).rearmedOneLocked",
 		change: drop("notify()"),

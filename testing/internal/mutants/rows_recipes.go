@@ -99,6 +99,18 @@ var cacheRows = []row{
 
 var queuesRows = []row{
 	{
+		name: "result-beside-its-item", breaks: atMostOnce,
+		in:     "recipes/queues.(*delivery).transact",
+		change: begin("if _, err := $r.c.q.client.Transact($1, $2...); err != nil { return err }"),
+		test:   "^TestEveryLostRequestOfATransact$",
+	},
+	{
+		name: "item-finished-while-in-doubt", breaks: atMostOnce,
+		in:     "recipes/queues.(*delivery).finishLocked",
+		change: never("pending"),
+		test:   "^TestATransactInDoubtIsSettledByTheLoop$",
+	},
+	{
 		name: "transaction-without-its-witness", breaks: atMostOnce,
 		in:     "recipes/queues.(*term).do",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
