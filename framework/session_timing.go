@@ -50,23 +50,23 @@ func (s *Session) warnOfTiming(policy ErrorPolicy) {
 	if s.timing == nil || hasWarned.Load() {
 		return
 	}
-	granted := s.Timeout()
-	expected, consequence := s.timing.safeTimeout(), "A lock may have two holders while a server is cut off from its leader."
-	switch policy {
-	case StandardErrorPolicy:
-	case QuorumErrorPolicy:
-		expected, consequence = 4*s.timing.tick, "Holds may end although nothing is wrong."
-	default:
-		return
+	granted, expected := s.Timeout(), s.timing.safeTimeout()
+	if policy == QuorumErrorPolicy {
+		expected = 4 * s.timing.tick
 	}
-	if granted >= expected || s.timed.Swap(true) {
+	if policy == SessionErrorPolicy || granted >= expected || s.timed.Swap(true) {
 		return
 	}
 	s.heart.beats.start(func() {
-		if s.heart.beats.hasLeader() && !hasWarned.Swap(true) {
-			s.timing.log.Warn("The session timeout is short for the error policy. "+consequence,
-				"timeout", granted, "expected", expected, "policy", policy.String(),
-				"remedy", "a longer WithSessionTimeout, or WithServerTiming if the servers' timing is not the usual one")
+		if !s.heart.beats.hasLeader() || hasWarned.Swap(true) {
+			return
 		}
+		log := s.timing.log.With("timeout", granted, "expected", expected, "policy", policy.String(),
+			"remedy", "a longer WithSessionTimeout, or WithServerTiming if the servers' timing is not the usual one")
+		if policy == QuorumErrorPolicy {
+			log.Warn("The session timeout is short for the error policy. Holds may end although nothing is wrong.")
+			return
+		}
+		log.Warn("The session timeout is short for the error policy. A lock may have two holders while a server is cut off from its leader.")
 	})
 }
