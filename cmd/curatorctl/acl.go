@@ -214,7 +214,7 @@ func (c *call) setAll(ctx context.Context, root string, list acl, yes bool) erro
 		if err := c.client.SetACL(ctx, z.Path, list); err != nil && !errors.Is(err, framework.ErrNoNode) {
 			return progress.finish(ctx, err)
 		}
-		progress.add(1)
+		progress.add()
 	}
 	return progress.finish(ctx, nil)
 }

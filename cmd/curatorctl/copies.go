@@ -64,7 +64,7 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if list[i].ACL, errs[i] = c.wholeACL(ctx, p); errs[i] == nil {
-				progress.add(1)
+				progress.add()
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 		if err := c.writeOne(ctx, d); err != nil {
 			return progress.finish(ctx, err)
 		}
-		progress.add(1)
+		progress.add()
 	}
 	if err := progress.finish(ctx, nil); err != nil {
 		return err

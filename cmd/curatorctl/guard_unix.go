@@ -102,15 +102,15 @@ func (g *guarded) watch() {
 		case <-tick.C:
 		}
 		g.handOnSignals()
-		if g.isLate() && !g.termed {
+		// A guard that was stopped reads first what the keeper has told it meanwhile.
+		if late && g.isLate() && !g.termed {
 			g.termed = true
 			g.signal(unix.SIGTERM)
 		}
-		// A guard that was stopped reads first what the keeper has told it meanwhile.
 		if late && g.isOver() {
 			return
 		}
-		late = g.isOver()
+		late = g.isLate()
 	}
 }
 

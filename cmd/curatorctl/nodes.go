@@ -252,7 +252,7 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 			for _, r := range results {
 				switch {
 				case r.Err == nil:
-					progress.add(1)
+					progress.add()
 				case !errors.Is(r.Err, framework.ErrNotEmpty): // one with new children goes last
 					failed = r.Err
 				}
