@@ -19,3 +19,6 @@ func SuspendedFor(fn func() time.Duration) Option {
 
 // ForeseeAfter is how many missing parents make a client expect another one.
 const ForeseeAfter = foreseeAfter
+
+// ForgetTheTiming has the next short session warn again, as in another process.
+func ForgetTheTiming() { hasWarned.Store(false) }

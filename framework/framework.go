@@ -43,6 +43,7 @@ type client struct {
 	noContainers atomic.Bool // parents are persistent nodes: asked for, or a server has no others
 	newParents   foresight
 	connecting   atomic.Bool // Connect is under way
+	unreached    unreached
 
 	mu       sync.Mutex    // guards what follows, and orders Start and Close
 	closing  chan struct{} // not nil once Close has begun, closed when it is done
@@ -54,6 +55,9 @@ type client struct {
 // [ErrAuthFailed]), and at once before Start ([ErrNotStarted]).
 func (f *Framework) BlockUntilConnected(ctx context.Context) error {
 	if err := f.awaitConnection(ctx, 0, nil); err != nil {
+		if ctx != nil && ctx.Err() != nil && f.usable() == nil {
+			err = fmt.Errorf("%w: %w", ErrNotConnected, err)
+		}
 		return fmt.Errorf("framework: waiting for a connection to %v: %w", f.Servers(), err)
 	}
 	return nil

@@ -64,6 +64,8 @@ func (f *Framework) conduitConfig() conduit.Config {
 		Auth:           f.cfg.auth,
 		SASL:           f.cfg.sasl,
 		ReadOnly:       f.cfg.readOnly,
+		Plain:          f.cfg.tls == nil,
+		Failed:         (*events)(f).attemptFailed,
 		Suspended:      f.cfg.suspended,
 	}
 }
@@ -91,7 +93,9 @@ func (f *Framework) janitorConfig() janitor.Config {
 }
 
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
-// credentials are accepted. It returns a refusal at once. The context bounds only the wait. When Connect returns an
+// credentials are accepted. It returns at once when the credentials are refused, or when no server has a certificate
+// that can be verified. While it waits, it logs a warning once each server has been tried, and again every ten
+// minutes. The context bounds only the wait; the error then matches [ErrNotConnected] too. When Connect returns an
 // error, it leaves nothing running. That may take a second more, in which the session is
 // closed that a server opens after the end of the context.
 func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
@@ -218,10 +222,13 @@ func (e *events) AuthFailed(err error, final bool) {
 	// Connect does not wait for other credentials, but a server without SASL may be the only one.
 	final = final || e.connecting.Load() && !errors.Is(err, conduit.ErrNoSASL)
 	e.tracker.onAuthFailed(why, final)
-	if !final {
-		return
+	if final {
+		e.giveUp(why)
 	}
-	// No later attempt could succeed, so all calls end with the reason.
+}
+
+// giveUp ends all calls with a reason for which no later attempt could succeed.
+func (e *events) giveUp(why error) {
 	e.stop(why)
 	// Afterwards, so that an owner that its watch wakes finds the reason.
 	e.watches.Close(why)

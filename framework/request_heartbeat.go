@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/go-zookeeper/zk"
@@ -42,6 +43,12 @@ func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
 	cfg := createConfig{mode: Ephemeral, acl: zk.WorldACL(zk.PermAll)}
 	c.operation, c.body = cfg.mode.operation(), encodeCreate(full, nil, &cfg)
 	return c
+}
+
+func (w *heartbeatWriter) hasLeader() bool {
+	data, err := w.base.Config(w.ctx)
+	// Servers before ZooKeeper 3.5 do not say.
+	return isReply(err, ErrNoNode) || isReply(err, ErrNoAuth) || bytes.Contains(data, []byte("server."))
 }
 
 func (w *heartbeatWriter) remove(ctx context.Context, path string) {

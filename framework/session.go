@@ -32,6 +32,9 @@ type Session struct {
 	linked  atomic.Pointer[linked] // changed by the tracker only
 
 	heart *heartbeat
+
+	timing *config     // nil in tests
+	timed  atomic.Bool // timing does not fit, and the server was asked whether that matters
 }
 
 // beforeAnySession is the context of a hold before there is a session.

@@ -44,6 +44,7 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 	if s == nil {
 		return nil, nil, fmt.Errorf("framework: hold: %w: there has been no session yet", ErrNotConnected)
 	}
+	s.warnOfTiming(policy)
 	if policy != QuorumErrorPolicy {
 		return s.Context(policy), func() {}, nil
 	}
@@ -71,6 +72,9 @@ type heartbeats interface {
 	// write writes to the znode, which it creates if created is false, in this session only.
 	// The znode may be the first one below the client's root.
 	write(ctx context.Context, s *Session, path string, created bool) error
+
+	// hasLeader asks the server whether there are others, from which it can be cut off.
+	hasLeader() bool
 
 	// remove deletes the znode in the background.
 	remove(ctx context.Context, path string)

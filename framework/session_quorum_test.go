@@ -245,7 +245,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestTheWarningOfTooShortATimeout is given once, below the bound, by the policy.
+// TestTheWarningOfTooShortATimeout is given below the bound of the hold's policy.
 func TestTheWarningOfTooShortATimeout(t *testing.T) {
 	for name, test := range map[string]struct {
 		warns bool
@@ -270,16 +270,31 @@ func TestTheWarningOfTooShortATimeout(t *testing.T) {
 			inMemory(t, func(t *testing.T, n *memnet) {
 				var said bytes.Buffer
 				log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+				framework.ForgetTheTiming()
+				n.server.Intercept(withoutConfig)
 				f := n.client(t, append(test.opts, framework.WithLogger(log))...)
+				_, release, err := f.Session().Hold(t.Context(), f.ErrorPolicy())
+				require.NoError(t, err)
+				synctest.Wait()
+				release()
 				require.NoError(t, f.Close())
 				want := 0
 				if test.warns {
 					want = 1
 				}
-				require.Equal(t, want, strings.Count(said.String(), "too short for the error policy"), said.String())
+				require.Equal(t, want, strings.Count(said.String(), "timeout is short for the error policy"), said.String())
 			})
 		})
 	}
+}
+
+// withoutConfig makes a server look as before ZooKeeper 3.5, which does not say whether it is alone.
+func withoutConfig(r zkserver.Request) zkserver.Fault {
+	const noNode = -101
+	if r.Op == zkserver.OpGetData && r.Path == "/zookeeper/config" {
+		return zkserver.FailWith(noNode)
+	}
+	return zkserver.Pass
 }
 
 func TestServerTimingIsChecked(t *testing.T) {

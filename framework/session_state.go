@@ -127,6 +127,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
 		t.session = newSession(h, t.clock)
+		t.session.timing = t.cfg
 		t.session.heart = newHeartbeat(t.session, t.beats, &t.terms, t.cfg.tick, t.log)
 		t.armTimer()
 	} else {
@@ -142,7 +143,6 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.enter(Reconnected)
 	default:
 		t.everConnected = true
-		t.cfg.warnOfTiming(h.Timeout)
 		t.enter(Connected)
 	}
 }

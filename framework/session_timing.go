@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,7 +14,7 @@ const (
 
 // WithServerTiming sets the tickTime and syncLimit (in ticks) of the servers, which the
 // client cannot ask them for. The two determine which session timeouts are safe under
-// [StandardErrorPolicy]; the client logs a warning when a server grants a shorter one. They
+// [StandardErrorPolicy]; the first hold in a shorter one logs a warning, once for each process. They
 // also determine what a heartbeat under [QuorumErrorPolicy] confirms: too long a tick costs
 // time, too short a tick costs safety. Default: [DefaultTickTime] and [DefaultSyncLimit].
 func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
@@ -40,18 +41,32 @@ func (c *config) safeTimeout() time.Duration {
 	return time.Duration(c.syncLimit+1) * c.tick * 3 / 2
 }
 
-// warnOfTiming logs a warning if the granted timeout is too short for the policy.
-func (c *config) warnOfTiming(granted time.Duration) {
-	switch safe := c.safeTimeout(); {
-	case c.errorPolicy == StandardErrorPolicy && granted < safe:
-		c.log.Warn("session timeout is too short for the error policy: "+
-			"a server that is cut off from its leader may confirm a lock that other servers have given away",
-			"timeout", granted, "expected", safe, "policy", c.errorPolicy.String(),
-			"remedy", "a longer WithSessionTimeout, within the servers' maxSessionTimeout; or QuorumErrorPolicy; "+
-				"or WithServerTiming, if the servers' tickTime and syncLimit are not the usual ones")
-	case c.errorPolicy == QuorumErrorPolicy && granted < 4*c.tick:
-		c.log.Warn("session timeout is too short for the error policy: holds may end although nothing is wrong",
-			"timeout", granted, "expected", 4*c.tick, "policy", c.errorPolicy.String(),
-			"remedy", "a longer WithSessionTimeout, or WithServerTiming, if the servers' tickTime is not the usual one")
+// hasWarned is set once this process has warned of its session timeouts.
+var hasWarned atomic.Bool
+
+// warnOfTiming logs a warning if the timeout is too short for the policy, at the first hold of a
+// session, once for each process. A standalone server cannot be cut off from a leader.
+func (s *Session) warnOfTiming(policy ErrorPolicy) {
+	if s.timing == nil || hasWarned.Load() {
+		return
 	}
+	granted, expected := s.Timeout(), s.timing.safeTimeout()
+	if policy == QuorumErrorPolicy {
+		expected = 4 * s.timing.tick
+	}
+	if policy == SessionErrorPolicy || granted >= expected || s.timed.Swap(true) {
+		return
+	}
+	s.heart.beats.start(func() {
+		if !s.heart.beats.hasLeader() || hasWarned.Swap(true) {
+			return
+		}
+		log := s.timing.log.With("timeout", granted, "expected", expected, "policy", policy.String(),
+			"remedy", "a longer WithSessionTimeout, or WithServerTiming if the servers' timing is not the usual one")
+		if policy == QuorumErrorPolicy {
+			log.Warn("The session timeout is short for the error policy. Holds may end although nothing is wrong.")
+			return
+		}
+		log.Warn("The session timeout is short for the error policy. A lock may have two holders while a server is cut off from its leader.")
+	})
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -43,6 +45,9 @@ func overTLS(dial Dialer, cfg *tls.Config) Dialer {
 		if err := conn.HandshakeContext(ctx); err != nil {
 			// The handshake's error is what matters.
 			_ = raw.Close()
+			if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+				return nil, fmt.Errorf("TLS handshake: %w (is it a port without TLS?)", err)
+			}
 			return nil, fmt.Errorf("TLS handshake: %w", err)
 		}
 		return tlsConn{conn}, nil

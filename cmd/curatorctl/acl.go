@@ -6,9 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
 )
 
 // perms are the letters of permissions, in the order of their bits.
@@ -166,8 +168,13 @@ func (c *call) wholeACL(ctx context.Context, path string) (acl, error) {
 	}
 }
 
-func verbACL(*flag.FlagSet) func(context.Context, *call) error {
+func verbACL(fs *flag.FlagSet) func(context.Context, *call) error {
+	recursive := fs.Bool("r", false, "set the list of what is below, too")
+	yes := fs.Bool("yes", false, "do it, with -r")
 	return func(ctx context.Context, c *call) error {
+		if *recursive && len(c.args) < 2 {
+			return usage("acl: -r without a list, expected scheme:id:perms,...")
+		}
 		if len(c.args) == 2 {
 			list, err := parseACL(c.args[1])
 			if err == nil {
@@ -175,6 +182,9 @@ func verbACL(*flag.FlagSet) func(context.Context, *call) error {
 			}
 			if err != nil {
 				return usage("acl: %w", err)
+			}
+			if *recursive {
+				return c.setAll(ctx, c.args[0], list, *yes)
 			}
 			return c.client.SetACL(ctx, c.args[0], list)
 		}
@@ -187,4 +197,24 @@ func verbACL(*flag.FlagSet) func(context.Context, *call) error {
 		}
 		return c.println(printable(acl(list).String()))
 	}
+}
+
+// setAll sets the list of a subtree, from below: a list without the permission to read is set last.
+func (c *call) setAll(ctx context.Context, root string, list acl, yes bool) error {
+	nodes, err := inspect.Tree(ctx, c.client, root)
+	if err != nil {
+		return err
+	}
+	c.complainf("sets the lists of %s at %s and below\n", znodes(len(nodes)), printable(root))
+	if !yes {
+		return usage("acl: nothing was done: -yes is missing")
+	}
+	progress := c.newProgress("changed", len(nodes))
+	for _, z := range slices.Backward(nodes) {
+		if err := c.client.SetACL(ctx, z.Path, list); err != nil && !errors.Is(err, framework.ErrNoNode) {
+			return progress.finish(ctx, err)
+		}
+		progress.add()
+	}
+	return progress.finish(ctx, nil)
 }

@@ -4,48 +4,161 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
 )
 
-// verbCompletion writes what makes a shell complete the verbs.
+// The completion is a verb of ours, which the scripts of the shells ask. A library for command lines,
+// such as cobra, would be a requirement of the whole module, so of all programs that use it, and its
+// flags have two dashes.
+
+// completeVerb prints what may follow a command line, a line for each.
+const completeVerb = "__complete"
+
+// completionTime bounds how long a key press may wait for a server.
+const completionTime = 2 * time.Second
+
+// verbCompletion writes what makes a shell complete verbs, flags and paths.
 func verbCompletion(*flag.FlagSet) func(context.Context, *call) error {
 	return func(_ context.Context, c *call) error {
-		first, second := completions()
 		switch shell := c.args[0]; shell {
 		case "bash", "zsh":
 			text := ""
 			if shell == "zsh" {
 				text = "autoload -U +X bashcompinit && bashcompinit\n"
 			}
-			return c.println(text + fmt.Sprintf(`_curatorctl() {
-	case "${COMP_WORDS[COMP_CWORD-1]}" in
-	curatorctl) COMPREPLY=($(compgen -W %q -- "${COMP_WORDS[COMP_CWORD]}")) ;;
-	lock) COMPREPLY=($(compgen -W %q -- "${COMP_WORDS[COMP_CWORD]}")) ;;
-	*) COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")) ;;
-	esac
+			return c.println(text + `_curatorctl() {
+	local IFS=$'\n'
+	COMPREPLY=($(curatorctl ` + completeVerb + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+	[ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
+	case "${COMPREPLY[0]}" in */) compopt -o nospace 2>/dev/null ;; esac
 }
-complete -F _curatorctl curatorctl`, strings.Join(first, " "), strings.Join(second, " ")))
+complete -F _curatorctl curatorctl`)
 		case "fish":
-			return c.println(fmt.Sprintf("complete -c curatorctl -n __fish_use_subcommand -a %q\n"+
-				"complete -c curatorctl -n '__fish_seen_subcommand_from lock' -a %q", strings.Join(first, " "), strings.Join(second, " ")))
+			return c.println("complete -c curatorctl -a '(curatorctl " + completeVerb + " (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'")
 		default:
 			return usage("completion: %q, expected bash, zsh or fish", shell)
 		}
 	}
 }
 
-// completions returns the first words of the verbs, and the second ones.
-func completions() (first, second []string) {
-	seen := make(map[string]bool)
-	for _, v := range verbs() {
-		word, rest, _ := strings.Cut(v.name, " ")
-		if !seen[word] {
-			seen[word] = true
-			first = append(first, word)
-		}
-		if rest != "" {
-			second = append(second, rest)
+// complete prints what the last word may become.
+func (p program) complete(ctx context.Context, words []string) error {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	before, last := words[:len(words)-1], words[len(words)-1]
+	c := &call{program: p, settings: fromEnvironment(p.getenv)}
+	early := flag.NewFlagSet("curatorctl", flag.ContinueOnError)
+	early.SetOutput(&strings.Builder{})
+	c.register(early)
+	if early.Parse(before) == nil {
+		before = early.Args()
+	}
+	v, rest := findVerb(before)
+	var found []string
+	switch {
+	case v == nil:
+		found = nextWords(strings.Join(before, " "))
+	case strings.HasPrefix(last, "-"):
+		fs, _ := c.flagSet(v)
+		fs.VisitAll(func(f *flag.Flag) { found = append(found, "-"+f.Name) })
+	case strings.HasPrefix(last, "/") && !v.offline:
+		fs, _ := c.flagSet(v)
+		_ = c.parse(fs, v, rest) // the line is not whole yet; what it says of servers counts
+		found = c.pathsBelow(ctx, last)
+	}
+	for _, word := range found {
+		if strings.HasPrefix(word, last) && printable(word) == word {
+			if err := c.println(word); err != nil {
+				return err
+			}
 		}
 	}
-	return append(first, "help"), second
+	return nil
+}
+
+// nextWords returns the words of verbs that may follow some.
+func nextWords(before string) []string {
+	var words []string
+	for _, v := range verbs() {
+		name := v.name
+		if before != "" {
+			after, found := strings.CutPrefix(name, before+" ")
+			if !found {
+				continue
+			}
+			name = after
+		}
+		word, _, _ := strings.Cut(name, " ")
+		if !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	if before == "" {
+		words = append(words, "help")
+	}
+	return words
+}
+
+// pathsBelow returns the paths that begin as the typed one. Without a server there are none.
+func (c *call) pathsBelow(ctx context.Context, typed string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	parent := typed[:max(strings.LastIndexByte(typed, '/'), 1)]
+	var paths []string
+	_ = c.with(ctx, c.connect, func() error { // an error has no place in a line that is typed
+		names, err := c.client.Children(ctx, parent)
+		if err != nil {
+			return err
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			paths = append(paths, framework.JoinPath(parent, name))
+		}
+		return nil
+	})
+	return paths
+}
+
+// suggestion returns what a mistyped verb may have been meant to be.
+func suggestion(typed string) string {
+	best, at := "", 3 // more slips than this are another word
+	for _, v := range verbs() {
+		if d := distance(typed, v.name); d < at {
+			best, at = v.name, d
+		}
+	}
+	if best == "" {
+		return "see curatorctl help"
+	}
+	return fmt.Sprintf("did you mean %q?", best)
+}
+
+// distance is how many letters must be changed, added, left out or exchanged with their neighbor (optimal string alignment).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -63,7 +64,7 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if list[i].ACL, errs[i] = c.wholeACL(ctx, p); errs[i] == nil {
-				progress.add(1)
+				progress.add()
 			}
 		})
 	}
@@ -91,7 +92,7 @@ func verbExport(*flag.FlagSet) func(context.Context, *call) error {
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		c.complainf("exported %d znodes, left out %d ephemeral ones\n", len(list), len(ephemerals))
+		c.complainf("exported %s, left out %d ephemeral ones\n", znodes(len(list)), len(ephemerals))
 		return nil
 	}
 }
@@ -176,13 +177,21 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 		if err := c.writeOne(ctx, d); err != nil {
 			return progress.finish(ctx, err)
 		}
-		progress.add(1)
+		progress.add()
 	}
 	if err := progress.finish(ctx, nil); err != nil {
 		return err
 	}
-	c.complainf("wrote %d znodes\n", len(differs))
+	c.complainf("wrote %s\n", znodes(len(differs)))
 	return nil
+}
+
+// znodes counts znodes in words.
+func znodes(n int) string {
+	if n == 1 {
+		return "1 znode"
+	}
+	return strconv.Itoa(n) + " znodes"
 }
 
 func ofKind(differs []difference, kind string) []difference {
@@ -307,7 +316,7 @@ func verbCp(fs *flag.FlagSet) func(context.Context, *call) error {
 			return err
 		}
 		if len(ephemerals) > 0 {
-			c.complainf("left out %d ephemeral znodes\n", len(ephemerals))
+			c.complainf("left out %s that are ephemeral\n", znodes(len(ephemerals)))
 		}
 		return c.write(ctx, to, list, false, false)
 	}

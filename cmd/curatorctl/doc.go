@@ -31,6 +31,17 @@
 // The default policy of lock run and elect writes heartbeats, and needs permission to create
 // znodes at the root for that; -policy session does not.
 //
+// # Running commands
+//
+// The command of lock run and elect has the terminal, the signals that are ignored, the descriptors and the
+// environment of curatorctl, with the credentials in it. It is in the process group of curatorctl, so job control,
+// prompts on /dev/tty and pagers work as under flock(1). A job that is stopped while it has the lock keeps it. A
+// signal to curatorctl alone is handed on: SIGTERM, SIGINT, SIGHUP and SIGQUIT to all processes of the command,
+// SIGUSR1, SIGUSR2 and SIGCONT to the command itself.
+//
+// When the command exits, what it has left behind is killed before the lock is released, daemons too. On Linux such
+// processes are found wherever they are; elsewhere those that leave the process group are not.
+//
 // # Labels
 //
 // lock run and elect write a label into ZooKeeper that all clients see that may read the lock. It
@@ -41,7 +52,8 @@
 //
 // -o table is for people, -o wide has more columns, and -o json is for scripts: keys are in
 // lower case, sessions are text that begins with 0x, and times are in RFC 3339. Unprintable
-// characters from ZooKeeper are escaped in tables. The verb get writes data as it is.
+// characters from ZooKeeper are escaped in tables, and long cells are cut, with -o wide later. The verb
+// get writes data as it is.
 //
 // An access control list is scheme:id:perms,... with a backslash before each comma and backslash
 // of an id. In JSON it is an array of objects with scheme, id and perms.
@@ -65,8 +77,8 @@
 // # Changing things
 //
 // Verbs are read-only unless their names say otherwise; acl changes a list if it is given one.
-// Those that destroy, rm -r, lock break and import -overwrite, say what they are about to do
-// and need -yes.
+// Those that destroy, rm -r, lock break, acl -r, reconfig and import -overwrite, need -yes. lock revoke
+// replaces the data of the holder's node, as Curator does, so the name of the holder is gone after it.
 //
 // cp, export, import and diff need the ADMIN permission where a list that they read has digests,
 // since the server masks them for other clients. Without it they fail and write nothing. cp and

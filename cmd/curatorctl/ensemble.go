@@ -182,8 +182,12 @@ func (c *call) identities(ctx context.Context) []string {
 		c.complainf("curatorctl: identities are not known: %s\n", oneLine(err.Error()))
 		return nil
 	}
+	return identityTexts(found)
+}
+
+func identityTexts(identities []framework.Identity) []string {
 	var all []string
-	for _, identity := range found {
+	for _, identity := range identities {
 		all = append(all, identity.String())
 	}
 	slices.Sort(all)
@@ -251,6 +255,16 @@ func readCons(sessions map[int64]*session, server, text string) {
 	}
 }
 
+// dateOf returns a date of Java's in RFC 3339. One that cannot be read, such as one of a time zone whose
+// letters say no offset, stays what it is.
+func dateOf(text string) string {
+	when, err := time.Parse(time.UnixDate, text)
+	if zone, offset := when.Zone(); err != nil || offset == 0 && zone != "UTC" && zone != "GMT" {
+		return text
+	}
+	return when.UTC().Format(time.RFC3339)
+}
+
 func sessionID(text string) (int64, bool) {
 	n, err := strconv.ParseUint(text, 0, 64)
 	return int64(n), err == nil && n != 0 //nolint:gosec // sessions are printed as unsigned numbers
@@ -272,7 +286,7 @@ func readDump(sessions map[int64]*session, text string) {
 		id, isSession := sessionID(strings.TrimSuffix(trimmed, ":"))
 		switch {
 		case isExpiry && before != "":
-			expires, owner = strings.TrimSuffix(date, ":"), 0
+			expires, owner = dateOf(strings.TrimSuffix(date, ":")), 0
 		case isSession && strings.HasSuffix(trimmed, ":"):
 			owner, expires = id, ""
 		case isSession && expires != "":

@@ -70,11 +70,12 @@ type process struct {
 }
 
 func (p process) isBelow(ancestor int, all map[int]process) bool {
+	parent := p.parent
 	for range len(all) { // parents may have changed while they were read
-		if p.parent == ancestor {
+		if parent == ancestor {
 			return true
 		}
-		p = all[p.parent]
+		parent = all[parent].parent
 	}
 	return false
 }
@@ -91,7 +92,7 @@ func (p process) signal(s unix.Signal) {
 	if err != nil {
 		return // it has ended
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // nothing was written to it
 	if p.isThere() {
 		_ = unix.PidfdSendSignal(fd, s, nil, 0) // it may have ended
 	}

@@ -32,16 +32,16 @@ func hasTerminal() bool {
 	return err == nil
 }
 
+// commandAttributes gives the command a group of its own unless that would cost it the terminal.
 func commandAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: !hasTerminal()} }
 
 func (b *brood) kill() { b.reach(unix.SIGKILL, 0) }
 
 func (b *brood) reach(s unix.Signal, _ int) {
-	switch {
-	case b.command == 0: // of a keeper, whose guard is gone
-	case hasTerminal():
+	if b.command == 0 {
+		return // of a keeper, whose guard is gone
+	}
+	if err := unix.Kill(-b.command, s); err != nil && !b.ended { // it has no group of its own
 		_ = unix.Kill(b.command, s) // it may have ended
-	default:
-		_ = unix.Kill(-b.command, s)
 	}
 }

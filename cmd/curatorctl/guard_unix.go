@@ -22,15 +22,15 @@ func guard() int {
 	runtime.LockOSThread() // the kernel kills the command with the thread that has started it
 	beCalled(guardName)
 	adopt()
-	control, reports := json.NewDecoder(inherited(os.Args[2])), json.NewEncoder(inherited(os.Args[3]))
+	control, reports := json.NewDecoder(inherited(os.Args[2])), inherited(os.Args[3])
 	inherited(os.Args[4]) // the front's; the command does not get it
 	// The signals of the job are for the front and the command.
 	signals := make(chan os.Signal, 16)
-	catch(signals, append([]os.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD}, forwarded...)...)
+	catch(signals, append([]syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD}, forwarded...)...)
 	var first handover
 	g := &guarded{orders: make(chan order), signals: signals}
 	if control.Decode(&first) != nil || control.Decode(&g.until) != nil || g.isOver() {
-		_ = reports.Encode(report{Ended: true, Late: true, Status: exitLost}) // the command has not run
+		_ = send(reports, report{Ended: true, Late: true, Status: exitLost}) // the command has not run
 		return exitDone
 	}
 	go func() {
@@ -48,13 +48,13 @@ func guard() int {
 	command.Env = append(os.Environ(), first.Env...)
 	command.SysProcAttr = commandAttributes()
 	if err := command.Start(); err != nil {
-		_ = reports.Encode(report{Say: err.Error()})
+		_ = send(reports, report{Say: err.Error()})
 		return exitDone
 	}
 	g.command = command.Process.Pid
 	g.watch()
 	g.end()
-	_ = reports.Encode(report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}) // a keeper that is gone reads nothing
+	_ = send(reports, report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}) // a keeper that is gone reads nothing
 	return exitDone
 }
 
@@ -85,7 +85,8 @@ func (g *guarded) watch() {
 	for g.reap(); !g.ended; g.reap() {
 		select {
 		case s := <-g.signals:
-			g.ours[s.(syscall.Signal)] = time.Now()
+			number, _ := s.(syscall.Signal)
+			g.ours[number] = time.Now()
 			continue
 		case next, open := <-g.orders:
 			switch {
@@ -101,15 +102,15 @@ func (g *guarded) watch() {
 		case <-tick.C:
 		}
 		g.handOnSignals()
-		if g.isLate() && !g.termed {
+		// A guard that was stopped reads first what the keeper has told it meanwhile.
+		if late && g.isLate() && !g.termed {
 			g.termed = true
 			g.signal(unix.SIGTERM)
 		}
-		// A guard that was stopped reads first what the keeper has told it meanwhile.
 		if late && g.isOver() {
 			return
 		}
-		late = g.isOver()
+		late = g.isLate()
 	}
 }
 
@@ -166,9 +167,10 @@ func (b *brood) reap() bool {
 // end kills the children, and theirs when they become children, until there are none. It waits for
 // those that it may not kill.
 func (b *brood) end() {
+	b.kill() // what the command has left behind, where that is no child
 	for pause := time.Millisecond; b.reap(); pause = min(2*pause, look) {
 		b.kill()
-		time.Sleep(pause)
+		<-time.After(pause)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -20,10 +21,10 @@ import (
 
 // voice is the standard error of a keeper: the front writes for it, since a process outside the
 // job may be stopped by the terminal when it writes.
-type voice struct{ reports *json.Encoder }
+type voice struct{ reports io.Writer }
 
 func (v voice) Write(text []byte) (int, error) {
-	return len(text), v.reports.Encode(report{Say: string(text)})
+	return len(text), send(v.reports, report{Say: string(text)})
 }
 
 // keep is the work of a keeper: it runs a command line with a lock.
@@ -49,9 +50,8 @@ func keep() int {
 			}
 		}
 	}()
-	words := json.NewEncoder(reports)
 	p := program{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: voice{words}, signals: signals, gone: gone, reports: reports,
+		stdin: os.Stdin, stdout: os.Stdout, stderr: voice{reports}, signals: signals, gone: gone, reports: reports,
 		getenv: func(name string) string {
 			for _, pair := range first.Env {
 				if value, found := strings.CutPrefix(pair, name+"="); found {
@@ -62,7 +62,7 @@ func keep() int {
 		},
 	}
 	status := p.run(context.Background(), first.Args)
-	_ = words.Encode(report{Ended: true, Status: status}) // a front that is gone reads nothing
+	_ = send(reports, report{Ended: true, Status: status}) // a front that is gone reads nothing
 	return exitDone
 }
 
@@ -99,8 +99,9 @@ func (u *underLock) supervise(c *call, lease *locks.Lease) error {
 func (h *helper) end() {
 	_ = h.control.Close() // it was only written
 	var b brood
-	for given := time.Now(); b.reap() && time.Since(given) < 100*patience; time.Sleep(time.Millisecond) {
+	for given := time.Now(); b.reap() && time.Since(given) < 100*patience; {
 		b.reach(unix.SIGKILL, h.process.Process.Pid)
+		<-time.After(time.Millisecond)
 	}
 	b.end()
 }

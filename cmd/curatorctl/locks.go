@@ -197,25 +197,25 @@ func (c *call) showRecipe(r inspect.Recipe, owners census) error {
 // verbLockRevoke asks for a lock.
 func verbLockRevoke(*flag.FlagSet) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
-		nodes := []string{c.args[0]}
-		if !framework.IsProtectedName(c.args[0]) {
-			holders, err := c.holdersAt(ctx, c.args[0])
-			if err != nil {
-				return err
-			}
-			nodes = nil
-			for _, p := range holders {
-				if p.RevocationRequested() {
-					continue
-				}
-				nodes = append(nodes, p.Path)
-			}
+		var asked []locks.Participant
+		p, _, err := c.contender(ctx, c.args[0])
+		switch {
+		case err == nil:
+			asked = []locks.Participant{p}
+		case errors.Is(err, errNoContender):
+			asked, err = c.holdersAt(ctx, c.args[0])
 		}
-		for _, node := range nodes {
-			if err := locks.AttemptRevoke(ctx, c.client, node); err != nil {
+		if err != nil {
+			return err
+		}
+		for _, p := range asked {
+			said := "asked " + nameOf(p) + " to give the lock back, node " + printable(p.Path)
+			if p.RevocationRequested() {
+				said = "its owner was asked before, node " + printable(p.Path) // the name is gone
+			} else if err := locks.AttemptRevoke(ctx, c.client, p.Path); err != nil {
 				return err
 			}
-			if err := c.println("asked the owner of " + printable(node) + " to give the lock back"); err != nil {
+			if err := c.println(said); err != nil {
 				return err
 			}
 		}
@@ -249,24 +249,28 @@ func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
 	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {
 		node := c.args[0]
-		var stat framework.Stat
-		data, err := c.client.Get(ctx, node, framework.StoringStatIn(&stat))
+		stat, err := c.client.Exists(ctx, node)
+		switch {
+		case err != nil:
+			return err
+		case stat == nil:
+			return fmt.Errorf("%s: %w", node, framework.ErrNoNode)
+		}
+		p, recipes, err := c.contender(ctx, node)
+		if errors.Is(err, errNoContender) {
+			return c.namingHolders(ctx, err)
+		}
 		switch {
 		case err != nil:
 			return err
 		case *token == 0:
-			return usage("lock break: -token missing, expected %d for the present node", stat.Czxid)
-		case stat.Czxid != *token:
-			return fmt.Errorf("%s has the token %d, expected %d: it is another hold", node, stat.Czxid, *token)
+			return usage("lock break: -token missing; curatorctl lock show has the token of each hold")
+		case p.Token != *token:
+			return fmt.Errorf("%s has the token %d, expected %d: it is another hold", node, p.Token, *token)
 		}
 		_, name := framework.SplitPath(node)
-		p := locks.ParticipantOf(node, "", data, stat)
 		c.complainf("deletes %s of %s, there for %s, session %s\n", printable(name), nameOf(p), age(p.Since), sessionText(p.Session))
-		next, err := c.successor(ctx, node)
-		if err != nil {
-			return err
-		}
-		c.complainf("%s; the owner learns of it from the server, and may work until then\n", next)
+		c.complainf("%s; the owner learns of it from the server, and may work until then\n", successorIn(recipes, node))
 		if !*yes {
 			return usage("lock break: nothing was done: -yes is missing")
 		}
@@ -283,19 +287,47 @@ func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
 	}
 }
 
-// successor says who is next when a node is deleted.
-func (c *call) successor(ctx context.Context, node string) (string, error) {
+// errNoContender is a znode that is not in the queue of a lock or an election.
+var errNoContender = errors.New("it is no contender of a lock or an election, expected the node of one, as lock show has it")
+
+// contender returns the contender with a node, and the recipes that it is in.
+func (c *call) contender(ctx context.Context, node string) (locks.Participant, []inspect.Recipe, error) {
 	folder, _ := framework.SplitPath(node)
-	if parent, name := framework.SplitPath(folder); name == "leases" || name == "locks" { // of a semaphore
-		recipes, err := inspect.At(ctx, c.client, parent)
-		if err == nil && slices.ContainsFunc(recipes, func(r inspect.Recipe) bool { return r.Kind == inspect.Semaphore }) {
-			return successorIn(recipes, node), nil
+	above, name := framework.SplitPath(folder)
+	folders := []string{folder}
+	if name == "leases" || name == "locks" { // of a semaphore
+		folders = []string{above, folder}
+	}
+	for _, at := range folders {
+		recipes, err := inspect.At(ctx, c.client, at)
+		if err != nil && !errors.Is(err, framework.ErrNoNode) {
+			return locks.Participant{}, nil, err
+		}
+		for _, r := range recipes {
+			for _, p := range r.Participants {
+				if p.Path == node && r.Kind.IsLock() {
+					return p, recipes, nil
+				}
+			}
 		}
 	}
-	recipes, err := inspect.At(ctx, c.client, folder)
-	return successorIn(recipes, node), err
+	return locks.Participant{}, nil, fmt.Errorf("%s: %w", node, errNoContender)
 }
 
+// namingHolders adds the holders to the refusal of the folder of a lock.
+func (c *call) namingHolders(ctx context.Context, refusal error) error {
+	holders, err := c.holdersAt(ctx, c.args[0])
+	if err != nil {
+		return usage("lock break: %w", refusal) // it is no lock either
+	}
+	var nodes []string
+	for _, p := range holders {
+		nodes = append(nodes, fmt.Sprintf("%s of %s with the token %d", printable(p.Path), nameOf(p), p.Token))
+	}
+	return usage("lock break: %w; the lock is held by %s", refusal, strings.Join(nodes, ", "))
+}
+
+// successorIn says who is next when a node is deleted.
 func successorIn(recipes []inspect.Recipe, node string) string {
 	for _, r := range recipes {
 		isPermit := r.Kind == inspect.Semaphore && slices.ContainsFunc(r.Participants, func(p locks.Participant) bool {

@@ -42,7 +42,6 @@ type program struct {
 	uncatch        func()          // gives the signals their own effect back; nil in tests
 	reports        *os.File        // of a keeper, to its front; nil in other processes
 	gone           <-chan struct{} // closed when the front of this keeper is gone
-	line           []string        // the command line
 }
 
 func main() {
@@ -58,7 +57,7 @@ func main() {
 	catch(signals, forwarded...)
 	p := program{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv,
-		signals: signals, uncatch: func() { signal.Reset(forwarded...) },
+		signals: signals, uncatch: func() { signal.Stop(signals) },
 	}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
@@ -82,6 +81,7 @@ type call struct {
 	program
 	settings
 	client  *framework.Framework
+	line    []string // the command line
 	args    []string
 	command []string // of a verb that is verbatim
 }
@@ -133,7 +133,7 @@ func (p program) run(ctx context.Context, args []string) int {
 	var with *exit
 	isSilent := errors.As(err, &with) && with.err == nil
 	if err != nil && !isSilent {
-		p.complainf("curatorctl: %s\n", oneLine(err.Error()))
+		p.complainf("curatorctl: %s\n", inFlags.Replace(oneLine(err.Error())))
 	}
 	return statusOf(err)
 }
@@ -141,31 +141,57 @@ func (p program) run(ctx context.Context, args []string) int {
 // complain writes to the standard error, whose own failure has no place to go.
 func (p program) complainf(format string, args ...any) { _, _ = fmt.Fprintf(p.stderr, format, args...) }
 
+// inFlags makes flags of what the library calls its options.
+var inFlags = strings.NewReplacer(
+	"CreatingParentsIfNeeded", "-p", "DeletingChildrenIfNeeded", "-r", "WithTTL", "-ttl", "WithVersion", "-version",
+	"WithMaxLeases", "-permits", "WithSessionTimeout", "-session-timeout", "WithConnectionTimeout", "-timeout",
+	"WithLabel", "-label", "WithErrorPolicy", "-policy", "WithTLS", "-tls", "Joining", "-add", "Leaving", "-remove",
+)
+
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
 
-func (p program) dispatch(ctx context.Context, args []string) error {
-	p.line = args
+func (p program) dispatch(ctx context.Context, line []string) error {
 	s := fromEnvironment(p.getenv)
 	early := flag.NewFlagSet("curatorctl", flag.ContinueOnError)
 	early.SetOutput(io.Discard)
 	s.register(early) // those before the verb
-	if err := early.Parse(args); errors.Is(err, flag.ErrHelp) {
+	version := early.Bool("version", false, "")
+	if err := early.Parse(line); errors.Is(err, flag.ErrHelp) {
 		return p.help(nil)
 	} else if err != nil {
 		return usage("%w; see curatorctl help", err)
 	}
-	args = early.Args()
+	args := early.Args()
+	if *version {
+		args = []string{"version"}
+	}
 	if len(args) == 0 {
 		return p.helpful(usage("verb missing; see curatorctl help"))
 	}
-	if args[0] == "help" {
+	switch args[0] {
+	case "help":
 		return p.help(args[1:])
+	case completeVerb:
+		return p.complete(ctx, args[1:])
 	}
 	v, rest := findVerb(args)
 	if v == nil {
-		return usage("unknown verb %q; see curatorctl help", strings.Join(args[:min(2, len(args))], " "))
+		return unknown(args[:min(2, len(args))])
 	}
-	return p.runVerb(ctx, v, s, rest)
+	return (&call{program: p, settings: s, line: line}).run(ctx, v, rest)
+}
+
+// unknown is the error of words that are no verb.
+func unknown(words []string) error {
+	if len(nextWords(words[0])) > 0 { // of two words
+		if len(words) == 1 {
+			return usage("%s: second word missing, expected %s; see curatorctl help %s", words[0], strings.Join(nextWords(words[0]), ", "), words[0])
+		}
+	} else {
+		words = words[:1]
+	}
+	typed := strings.Join(words, " ")
+	return usage("unknown verb %q; %s", typed, suggestion(typed))
 }
 
 // findVerb returns the verb at the beginning of the arguments, and what follows.
@@ -183,12 +209,11 @@ func findVerb(args []string) (*verb, []string) {
 	return nil, nil
 }
 
-func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string) error {
-	c := &call{program: p, settings: s}
+func (c *call) run(ctx context.Context, v *verb, args []string) error {
 	fs, action := c.flagSet(v)
 	if err := c.parse(fs, v, args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			return p.help(strings.Fields(v.name))
+			return c.help(strings.Fields(v.name))
 		}
 		return usage("%s: %w; see curatorctl help %s", v.name, err, v.name)
 	}
@@ -209,12 +234,10 @@ func (p program) runVerb(ctx context.Context, v *verb, s settings, args []string
 	if v.apart {
 		connect = func(context.Context) (*framework.Framework, error) { return c.newClient() }
 	}
-	return c.with(limited, connect, func() error {
-		if !v.lasts {
-			ctx = limited
-		}
-		return action(ctx, c)
-	})
+	if !v.lasts {
+		ctx = limited
+	}
+	return c.with(limited, connect, func() error { return action(ctx, c) })
 }
 
 // with runs an action with a client, and closes that.
@@ -335,14 +358,20 @@ func (p program) helpful(err error) error {
 func (p program) help(words []string) error {
 	if len(words) > 0 {
 		v, rest := findVerb(words)
-		if v == nil || len(rest) > 0 {
-			return usage("unknown verb %q; see curatorctl help", strings.Join(words, " "))
+		switch {
+		case v != nil && len(rest) == 0:
+			return p.helpVerb(v)
+		case len(words) > 1 || len(nextWords(words[0])) == 0:
+			return unknown(words)
 		}
-		return p.helpVerb(v)
 	}
+	of := strings.Join(words, " ")
 	var b strings.Builder
 	b.WriteString("curatorctl shows and changes what lives in a ZooKeeper ensemble.\n\n")
 	for _, v := range verbs() {
+		if !strings.HasPrefix(v.name+" ", strings.TrimLeft(of+" ", " ")) {
+			continue
+		}
 		fmt.Fprintf(&b, "  %-28s %s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
 	}
 	b.WriteString("\ncuratorctl help VERB lists the flags of a verb. -servers or CURATOR_SERVERS names the servers.\n")
@@ -352,11 +381,28 @@ func (p program) help(words []string) error {
 
 func (p program) helpVerb(v *verb) error {
 	c := &call{program: p, settings: fromEnvironment(p.getenv)}
+	own, common := flag.NewFlagSet("", flag.ContinueOnError), flag.NewFlagSet("", flag.ContinueOnError)
+	c.register(common)
 	fs, _ := c.flagSet(v)
+	fs.VisitAll(func(f *flag.Flag) {
+		if common.Lookup(f.Name) == nil {
+			own.Var(f.Value, f.Name, f.Usage)
+		}
+	})
 	var b strings.Builder
-	fmt.Fprintf(&b, "curatorctl %s: %s\n\nFlags:\n", strings.TrimSpace(v.name+" "+v.args), v.about)
-	fs.SetOutput(&b)
-	fs.PrintDefaults()
+	fmt.Fprintf(&b, "curatorctl %s: %s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
+	for _, flags := range []*flag.FlagSet{own, common} {
+		title := "\nFlags:\n"
+		if flags == common {
+			title = "\nFlags of all verbs; credentials are in CURATOR_AUTH and CURATOR_SASL:\n"
+		}
+		var defaults strings.Builder
+		flags.SetOutput(&defaults)
+		flags.PrintDefaults()
+		if defaults.Len() > 0 {
+			b.WriteString(title + defaults.String())
+		}
+	}
 	_, err := io.WriteString(p.stdout, b.String())
 	return err
 }

@@ -152,6 +152,7 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 	parents := fs.Bool("p", false, "create missing parents")
 	sequential := fs.Bool("s", false, "have the server append a number")
 	container := fs.Bool("container", false, "create a container, which goes after its last child")
+	list := fs.String("a", "", "access control `list`, scheme:id:perms,...; default: world:anyone:rwcda")
 	ttl := fs.Duration("ttl", 0, "`time` without a change after which the server may delete the znode")
 	return func(ctx context.Context, c *call) error {
 		data, err := c.input(ctx, []byte{})
@@ -159,6 +160,13 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 			return err
 		}
 		var opts []framework.CreateOption
+		if *list != "" {
+			entries, err := parseACL(*list)
+			if err != nil {
+				return usage("create: -a: %w", err)
+			}
+			opts = append(opts, framework.WithACL(entries...))
+		}
 		if *parents {
 			opts = append(opts, framework.CreatingParentsIfNeeded())
 		}
@@ -207,7 +215,7 @@ func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
 			if err != nil {
 				return err
 			}
-			c.complainf("deletes %d znodes at %s and below\n", len(nodes), printable(p))
+			c.complainf("deletes %s at %s and below\n", znodes(len(nodes)), printable(p))
 			if !*yes {
 				return usage("rm: nothing was done: -yes is missing")
 			}
@@ -244,7 +252,7 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 			for _, r := range results {
 				switch {
 				case r.Err == nil:
-					progress.add(1)
+					progress.add()
 				case !errors.Is(r.Err, framework.ErrNotEmpty): // one with new children goes last
 					failed = r.Err
 				}

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -16,10 +17,23 @@ import (
 // json writes a value on one line.
 func (c *call) json(value any) error { return json.NewEncoder(c.stdout).Encode(value) }
 
+// The longest cells of tables, in characters. Every row is as wide as the widest, and what is in ZooKeeper may be long.
+const (
+	longCell = 120
+	wideCell = 1000
+)
+
 // table writes rows in columns. The first row is the head.
 func (c *call) table(rows [][]string) error {
 	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	most := longCell
+	if c.output == "wide" {
+		most = wideCell
+	}
 	for _, row := range rows {
+		for i := range row {
+			row[i] = cut(row[i], most)
+		}
 		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
 			return err
 		}
@@ -30,6 +44,14 @@ func (c *call) table(rows [][]string) error {
 func (c *call) println(text string) error {
 	_, err := io.WriteString(c.stdout, text+"\n")
 	return err
+}
+
+// cut shortens a text to so many characters, the last of which says so.
+func cut(text string, most int) string {
+	if len(text) <= most || utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text[:min(len(text), most*utf8.UTFMax)])[:most-1]) + "\u2026"
 }
 
 // printable escapes what a terminal would obey.
@@ -60,8 +82,13 @@ func short(d time.Duration) string {
 	}
 }
 
+// longName is the most that is shown of what a participant says that it is, in characters.
+const longName = 60
+
 // nameOf is what people call a participant.
-func nameOf(p locks.Participant) string {
+func nameOf(p locks.Participant) string { return cut(wholeName(p), longName) }
+
+func wholeName(p locks.Participant) string {
 	switch {
 	case p.RevocationRequested():
 		return "(asked to give way)"

@@ -40,11 +40,11 @@ func (c *call) newProgress(verb string, total int) *progress {
 	return p
 }
 
-// add counts n more znodes.
-func (p *progress) add(n int) {
+// add counts one more znode.
+func (p *progress) add() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done += n
+	p.done++
 	if p.out != nil && time.Since(p.drawn) >= redraw {
 		p.drawn = time.Now()
 		_, _ = fmt.Fprint(p.out, clearLine, p.line()) // a terminal that is gone has no reader

@@ -24,21 +24,32 @@ type terminal struct {
 
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
+	user, program := openTerminal(t)
 	t.Cleanup(func() { require.NoError(t, user.Close()) })
-	fd := int(user.Fd())
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	require.NoError(t, err)
-	program, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
 	term := &terminal{program, make(chan string, 1)}
 	go func() {
 		text, _ := io.ReadAll(user) // it ends with an error when the program has closed its side
 		term.shown <- string(text)
 	}()
 	return term
+}
+
+// openTerminal returns both sides of a pseudo terminal.
+func openTerminal(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	raw, err := user.SyscallConn() // with Fd a Close would not end a Read
+	require.NoError(t, err)
+	number := 0
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		require.NoError(t, unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0))
+		number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+	}))
+	require.NoError(t, err)
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	return user, program
 }
 
 // end closes the program's side and returns what the terminal has shown.

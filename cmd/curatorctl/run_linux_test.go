@@ -1,15 +1,21 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -76,6 +82,71 @@ func TestProcessesThatLeaveTheirGroup(t *testing.T) {
 	})
 }
 
+// TestOrphansAreReaped: a command that runs for months must not fill the table of processes.
+func TestOrphansAreReaped(t *testing.T) {
+	t.Parallel()
+	server := newServerFor(t)
+	p, writer := startAlone(t, server, server.Addr(), longSession, `i=0; while [ $i -lt 20 ]; do (true & ); i=$((i+1)); done; echo $CURATOR_LOCK_TOKEN; sleep 600`)
+	require.NoError(t, writer.Close())
+	require.Eventually(t, func() bool {
+		children := 0
+		for _, q := range processes() {
+			if q.parent == p.guard {
+				children++
+			}
+		}
+		return children == 1
+	}, limit, look, "the command only")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.end(exitSignal + int(syscall.SIGTERM))
+}
+
+// TestAKillByNameSparesTheGuard, as killall and pkill -f do it.
+func TestAKillByNameSparesTheGuard(t *testing.T) {
+	t.Parallel()
+	server := newServerFor(t)
+	p, writer := startAlone(t, server, server.Addr(), longSession, tokens)
+	require.NoError(t, writer.Close())
+	for _, file := range []string{"comm", "cmdline"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.guard, file))
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(text), guardName), "%s", text)
+		require.NotContains(t, string(text), filepath.Base(os.Args[0]))
+		require.NotContains(t, string(text), "lock run")
+		require.NotContains(t, string(text), "sleep")
+	}
+	require.NoError(t, p.cmd.Process.Kill())
+	require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
+	require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"))
+}
+
+// TestTheProgramMayBeReplaced while lock run waits for the lock.
+func TestTheProgramMayBeReplaced(t *testing.T) {
+	t.Parallel()
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	file := filepath.Join(t.TempDir(), "curatorctl")
+	program, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, program, 0o700)) //nolint:gosec // a program
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/a")
+	require.NoError(t, err)
+	cmd := exec.Command(file, "lock", "run", "/locks/a", "--", "echo", "done")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr())
+	var out output
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, mutex.Do(withLimit(t), func(context.Context) error {
+		require.NoError(t, cmd.Start())
+		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
+			return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID != client.Session().ID()
+		})
+		require.NoError(t, os.Remove(file))
+		return os.WriteFile(file, []byte("#!/bin/false\n"), 0o700) //nolint:gosec // a program
+	}))
+	require.NoError(t, cmd.Wait(), "%s", &out)
+	require.Equal(t, "done\n", out.String())
+}
+
 // TestEarlierProcessesAreSpared: what a script has started before it becomes lock run is not the command's.
 func TestEarlierProcessesAreSpared(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -83,7 +154,8 @@ func TestEarlierProcessesAreSpared(t *testing.T) {
 	require.NoError(t, err)
 	fromHelper, out, err := os.Pipe()
 	require.NoError(t, err)
-	script := `sh -c 'cat; :' <&3 >&4 2>&1 & exec 3<&- 4>&-; exec "$0" lock run /locks/a -- true`
+	// The helper's own child is started after lock run, and its parent is gone when the command ends.
+	script := `sh -c '(sleep 0.5; cat <&3 >&4 2>&1) & :' & exec 3<&- 4>&-; exec "$0" lock run /locks/a -- sleep 0.2`
 	cmd := exec.Command("sh", "-c", script, os.Args[0])
 	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr())
 	cmd.ExtraFiles = []*os.File{in, out}

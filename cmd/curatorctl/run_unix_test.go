@@ -335,6 +335,18 @@ func TestLockRunUnderFaults(t *testing.T) {
 		p.kill(p.keeper, syscall.SIGCONT)
 		p.end(exitLost)
 	})
+	t.Run("the guard is stopped for longer than a session", func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		p := start(t, server, server.Addr(), shortSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`exit 7`)
+		p.kill(p.guard, syscall.SIGSTOP) // as a stop of the whole job does
+		<-time.After(shortSession)
+		p.kill(p.guard, syscall.SIGCONT)
+		<-time.After(4 * look) // in which it would kill
+		p.tell()
+		p.end(7)
+		require.Zero(t, p.nothingLeft())
+	})
 	t.Run("the keeper is killed", func(t *testing.T) {
 		t.Parallel()
 		server := newServerFor(t)

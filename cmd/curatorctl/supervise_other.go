@@ -14,12 +14,16 @@ import (
 const keepVerb, guardVerb = "__keep", "__guard"
 
 var (
-	forwarded    = []os.Signal{os.Interrupt}
+	forwarded    = []syscall.Signal{syscall.SIGINT}
 	errNoJobs    = &exit{exitCannotRun, errors.New("lock run needs Unix, which this system is not")}
 	errFrontGone = errors.New("curatorctl was killed")
 )
 
-func catch(signals chan<- os.Signal, list ...os.Signal) { signal.Notify(signals, list...) }
+func catch(signals chan<- os.Signal, list ...syscall.Signal) {
+	for _, s := range list {
+		signal.Notify(signals, s)
+	}
+}
 
 func endsWait(syscall.Signal) bool { return true }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -91,7 +92,7 @@ type report struct {
 }
 
 // forwarded are signals that are handed on to the command.
-var forwarded = []os.Signal{
+var forwarded = []syscall.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
 }
 
@@ -101,12 +102,12 @@ func endsWait(s syscall.Signal) bool {
 }
 
 // catch has signals sent to a channel, except those that were ignored when this process was started.
-func catch(signals chan<- os.Signal, list ...os.Signal) {
+func catch(signals chan<- os.Signal, list ...syscall.Signal) {
 	if signal.Ignored(syscall.SIGINT) {
 		signal.Ignore(syscall.SIGQUIT)
 	}
 	for _, s := range list {
-		if !isIgnored(s.(syscall.Signal)) {
+		if !isIgnored(s) {
 			signal.Notify(signals, s)
 		}
 	}
@@ -154,7 +155,7 @@ func (p program) startHelper(verb, name string, first handover, more ...string) 
 			h.reports <- r
 		}
 	}()
-	_ = json.NewEncoder(control).Encode(first) // as in tell
+	_ = send(control, first) // as in tell
 	return h, nil
 }
 
@@ -175,13 +176,15 @@ func inherited(number string) *os.File {
 	return os.NewFile(uintptr(fd), "pipe") //nolint:gosec // descriptors are small
 }
 
+func send(to io.Writer, word any) error { return json.NewEncoder(to).Encode(word) }
+
 // patience is how long a helper has to take a word. One that is stopped can leave the pipe full.
 const patience = 20 * time.Millisecond
 
 // tell sends the helper a word. One that is gone has a parent that sees the end of its pipe.
 func (h *helper) tell(word order) {
 	_ = h.control.SetWriteDeadline(time.Now().Add(patience)) // a pipe has deadlines
-	_ = json.NewEncoder(h.control).Encode(word)
+	_ = send(h.control, word)
 }
 
 // front has a keeper run the command line, and returns its outcome.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -113,7 +114,7 @@ $ acl -o json /t/a
 $ acl /t/a world:anyone:x
 [64] curatorctl: acl: permission 'x', expected some of rwcda
 $ cp /t/a /t/copy
-[0] wrote 1 znodes
+[0] wrote 1 znode
 $ acl /t/copy
 world:anyone:ra,ip:127.0.0.1:wcd
 $ cp /t/b /t/copy
@@ -221,7 +222,7 @@ $ import -overwrite /to FILE
 $ get /to/box
 changed
 $ import -overwrite -yes /to FILE
-[0] wrote 1 znodes
+[0] wrote 1 znode
 $ diff /to FILE
 [2]
 removed  /to/more
@@ -304,12 +305,16 @@ $ lock show -o json /locks
 []
 $ lock revoke /locks
 [1] curatorctl: /locks: no contender holds a lock there
+$ lock break /locks/report
+[64] curatorctl: lock break: /locks/report: it is no contender *; the lock is held by <NODE> of nightly (*/*) with the token <TOKEN>
 $ lock revoke /locks/report
-asked the owner of <NODE> to give the lock back
+asked nightly (*/*) to give the lock back, node <NODE>
 $ lock revoke <NODE>
-asked the owner of <NODE> to give the lock back
+its owner was asked before, node <NODE>
 $ lock break <NODE>
-[64] curatorctl: lock break: -token missing, expected <TOKEN> for the present node
+[64] curatorctl: lock break: -token missing; curatorctl lock show has the token of each hold
+$ lock break -token 1 -yes /locks
+[64] curatorctl: lock break: /locks: it is no contender of a lock or an election, *
 $ lock break -token 1 <NODE>
 [1] curatorctl: <NODE> has the token <TOKEN>, expected 1: it is another hold
 $ lock break -token <TOKEN> <NODE>
@@ -603,9 +608,15 @@ func TestCommandLines(t *testing.T) {
 	server := zktest.NewServer(t)
 	play(t, server.Addr(), `
 $ lcoks
-[64] curatorctl: unknown verb "lcoks"; see curatorctl help
+[64] curatorctl: unknown verb "lcoks"; did you mean "locks"?
 $ lock
-[64] curatorctl: unknown verb "lock"; see curatorctl help
+[64] curatorctl: lock: second word missing, expected show, run, revoke, break; see curatorctl help lock
+$ lock brake /a
+[64] curatorctl: unknown verb "lock brake"; did you mean "lock break"?
+$ frobnicate
+[64] curatorctl: unknown verb "frobnicate"; see curatorctl help
+$ create /no/such/parent
+[1] curatorctl: framework: *: its parent /no/such is missing, expected it or -p
 $ get
 [64] curatorctl: get: 0 arguments, expected PATH
 $ get /a /b
@@ -654,7 +665,11 @@ $ find -contains -- /missing
 [1] curatorctl: *
 $ rm -- /offset
 $ help lcoks
-[64] curatorctl: unknown verb "lcoks"; see curatorctl help
+[64] curatorctl: unknown verb "lcoks"; did you mean "locks"?
+$ version
+curatorctl *
+$ --version
+curatorctl *
 $ completion tcsh
 [64] curatorctl: completion: "tcsh", expected bash, zsh or fish
 `)
@@ -667,6 +682,95 @@ $ completion tcsh
 	got := curatorctl(t, server.Addr(), "")
 	require.Equal(t, exitUsage, got.status)
 	require.Contains(t, got.stderr, "verb missing")
+}
+
+// TestHelpOfAFamily lists its verbs only.
+func TestHelpOfAFamily(t *testing.T) {
+	got := curatorctl(t, "127.0.0.1:1", "", "help", "lock")
+	require.Zero(t, got.status, got.stderr)
+	require.Contains(t, got.stdout, "lock revoke PATH")
+	require.NotContains(t, got.stdout, "locks [PATH]")
+}
+
+// TestCompletion of verbs, flags and paths.
+func TestCompletion(t *testing.T) {
+	server := zktest.NewServer(t)
+	for _, path := range []string{"/apple", "/apricot", "/banana"} {
+		require.Zero(t, curatorctl(t, server.Addr(), "", "create", path).status)
+	}
+	for typed, expected := range map[string]string{
+		"lo":               "locks\nlock\n",
+		"lock r":           "run\nrevoke\n",
+		"ver":              "version\n",
+		"create -c":        "-ca\n-cert\n-container\n",
+		"get /ap":          "/apple\n/apricot\n",
+		"-o json get /b":   "/banana\n",
+		"get /missing/any": "",
+	} {
+		got := curatorctl(t, server.Addr(), "", append([]string{completeVerb}, strings.Split(typed, " ")...)...)
+		require.Equal(t, expected, got.stdout, typed)
+		require.Empty(t, got.stderr, typed)
+	}
+}
+
+// TestListsOfAccessAreSet at the creation and in a subtree.
+func TestListsOfAccessAreSet(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		play(t, server.ConnectString(), `
+$ create -p -a world:anyone:rcda /a
+/a
+$ acl /a
+world:anyone:rcda
+$ create -a nonsense /b
+[64] curatorctl: create: -a: "nonsense", expected scheme:id:perms
+$ create /a/b
+/a/b
+$ acl -r /a
+[64] curatorctl: acl: -r without a list, expected scheme:id:perms,...
+$ acl -r /a world:anyone:ra
+[64] sets the lists of 2 znodes at /a and below; curatorctl: acl: nothing was done: -yes is missing
+$ acl -r -yes /a world:anyone:ra
+[0] sets the lists of 2 znodes at /a and below
+$ acl /a/b
+world:anyone:ra
+$ acl /a
+world:anyone:ra
+$ quota /a
+[1] curatorctl: /a has no quota: *
+$ reconfig -remove 5
+[64] curatorctl: reconfig: nothing was done: -yes is missing
+`)
+		require.Contains(t, curatorctl(t, server.ConnectString(), "", "whoami").stdout, "ip:127.0.0.1\n")
+	})
+}
+
+// TestOneZnodeDoesNotSwellTheOutput, however long its data are.
+func TestOneZnodeDoesNotSwellTheOutput(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	const name = "/_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000000"
+	for i := range 20 {
+		data := []byte("10.0.0.1")
+		if i == 0 {
+			data = bytes.Repeat([]byte("A"), 900_000)
+		}
+		_, err := client.Create(t.Context(), fmt.Sprintf("/locks/x%d%s", i, name), data, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+	}
+	for _, args := range [][]string{{"locks"}, {"locks", "-o", "wide"}, {"lock", "show", "/locks/x0"}, {"lock", "revoke", "/locks/x0" + name}} {
+		got := curatorctl(t, server.Addr(), "", args...)
+		require.Zero(t, got.status, got.stderr)
+		require.Contains(t, got.stdout, "AAAA\u2026", args)
+		require.Less(t, len(got.stdout), 10_000, args)
+	}
+}
+
+// TestDatesOfServers are shown in RFC 3339.
+func TestDatesOfServers(t *testing.T) {
+	require.Equal(t, "2026-11-25T22:19:51Z", dateOf("Wed Nov 25 22:19:51 UTC 2026"))
+	for _, text := range []string{"Wed Nov 25 22:19:51 XYZ 2026", "soon"} {
+		require.Equal(t, text, dateOf(text))
+	}
 }
 
 // TestTheTimeoutSparesInput: a verb that reads gives its writer time.

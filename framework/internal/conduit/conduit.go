@@ -63,7 +63,7 @@ type Events interface {
 }
 
 // Config has the settings of a Conduit. Every field is required except Ensemble, Lookup,
-// Tick, Auth, SASL, ReadOnly and Suspended.
+// Tick, Auth, SASL, ReadOnly, Plain, Failed and Suspended.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
@@ -79,6 +79,8 @@ type Config struct {
 	Auth           []Auth        // presented on every connection, in this order
 	SASL           *SASL         // goes before Auth
 	ReadOnly       bool          // servers without a quorum will do
+	Plain          bool          // without TLS
+	Failed         func(error)   // called for each attempt to connect that has failed
 
 	// Suspended returns for how long the machine has been suspended since any moment in
 	// the past. Nil asks the operating system.
@@ -303,6 +305,14 @@ func (c *Conduit) Close() error {
 	}
 }
 
+// failed notes an attempt to connect that has failed.
+func (c *Conduit) failed(reason error) {
+	c.lastFailure.Store(&reason)
+	if c.cfg.Failed != nil && c.ctx.Err() == nil {
+		c.cfg.Failed(reason)
+	}
+}
+
 // LastFailure returns why the newest attempt to connect has failed, or nil when it has
 // succeeded, and before the first.
 func (c *Conduit) LastFailure() error {
@@ -347,7 +357,7 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 	socket, to, by, err := c.connector.connect(c.ctx, network, address)
 	if err != nil {
 		err = fmt.Errorf("dial %s: %w", address, err)
-		c.lastFailure.Store(&err)
+		c.failed(err)
 		return nil, err
 	}
 	conn := newConn(c, socket, to, by)

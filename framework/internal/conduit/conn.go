@@ -187,8 +187,12 @@ func (c *conn) fail(reason error) {
 		} else {
 			c.owner.seen.refused()
 		}
-		reason = fmt.Errorf("%s %s: %w", phase, c.to.server, reason)
-		c.owner.lastFailure.Store(&reason)
+		hint := ""
+		if c.owner.cfg.Plain && !c.established && (errors.Is(reason, io.EOF) || errors.Is(reason, syscall.ECONNRESET)) {
+			hint = " (is it a port for TLS?)"
+		}
+		reason = fmt.Errorf("%s %s: %w%s", phase, c.to.server, reason, hint)
+		c.owner.failed(reason)
 	}
 	if c.admitted && (errors.Is(reason, io.EOF) || errors.Is(reason, syscall.ECONNRESET)) {
 		c.noteHangUp(pending) // before the calls end, which are tried again

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// verbVersion says what this program was built from.
+func verbVersion(*flag.FlagSet) func(context.Context, *call) error {
+	return func(_ context.Context, c *call) error {
+		version, revision, toolchain := "unknown", "", ""
+		if info, ok := debug.ReadBuildInfo(); ok {
+			version, toolchain = info.Main.Version, info.GoVersion
+			for _, s := range info.Settings {
+				if s.Key == "vcs.revision" {
+					revision = s.Value
+				}
+			}
+		}
+		if c.output == "json" {
+			return c.json(map[string]string{"version": version, "revision": revision, "go": toolchain})
+		}
+		return c.println(strings.TrimSpace(fmt.Sprintf("curatorctl %s %s %s", version, revision, toolchain)))
+	}
+}
+
+// verbWhoAmI lists what a server takes this command for.
+func verbWhoAmI(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		found, err := c.client.WhoAmI(ctx)
+		if err != nil {
+			return err
+		}
+		if c.output == "json" {
+			list := []aclEntry{}
+			for _, identity := range found {
+				list = append(list, aclEntry{Scheme: identity.Scheme, ID: identity.ID})
+			}
+			return c.json(list)
+		}
+		for _, text := range identityTexts(found) {
+			if err := c.println(printable(text)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// verbConfig writes the configuration of the ensemble.
+func verbConfig(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		data, err := c.client.Config(ctx)
+		if err != nil {
+			return err
+		}
+		return c.writeConfig(data)
+	}
+}
+
+// writeConfig writes a configuration as ZooKeeper has it, a line for each server.
+func (c *call) writeConfig(data []byte) error {
+	text := strings.TrimSpace(string(data))
+	if c.output != "json" {
+		for line := range strings.Lines(text) {
+			if err := c.println(printable(strings.TrimSpace(line))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	said := struct {
+		Servers []string `json:"servers"`
+		Version string   `json:"version,omitempty"` // hexadecimal
+	}{Servers: []string{}}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if version, found := strings.CutPrefix(line, "version="); found {
+			said.Version = "0x" + version
+		} else {
+			said.Servers = append(said.Servers, line)
+		}
+	}
+	return c.json(said)
+}
+
+// verbReconfig changes the servers of the ensemble.
+func verbReconfig(fs *flag.FlagSet) func(context.Context, *call) error {
+	var opts []framework.ReconfigOption
+	add := func(option func(...string) framework.ReconfigOption) func(string) error {
+		return func(server string) error { opts = append(opts, option(server)); return nil }
+	}
+	fs.Func("add", "`server` to add or change, such as 5=host:2888:3888:observer;2181; may be repeated", add(framework.Joining))
+	fs.Func("remove", "`number` of a server to remove; may be repeated", add(framework.Leaving))
+	fs.Func("version", "`version` in hexadecimal that the configuration must have, as config has it", func(text string) error {
+		version, err := strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64)
+		if err != nil {
+			return errors.New("expected hexadecimal digits")
+		}
+		opts = append(opts, framework.FromConfig(version))
+		return nil
+	})
+	yes := fs.Bool("yes", false, "do it")
+	return func(ctx context.Context, c *call) error {
+		if !*yes {
+			return usage("reconfig: nothing was done: -yes is missing")
+		}
+		data, err := c.client.Reconfig(ctx, opts...)
+		if err != nil {
+			return err
+		}
+		return c.writeConfig(data)
+	}
+}
+
+// quotas is where servers keep quotas, outside of any chroot.
+const quotas = "/zookeeper/quota"
+
+// verbQuota shows the quota of a subtree, and what counts for it.
+func verbQuota(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		said := make(map[string]string)
+		for _, part := range []string{"limits", "stats"} {
+			data, err := c.client.Get(ctx, framework.JoinPath(quotas, strings.Trim(c.args[0], "/"), "zookeeper_"+part))
+			if errors.Is(err, framework.ErrNoNode) {
+				return fmt.Errorf("%s has no quota: %w", c.args[0], err)
+			}
+			if err != nil {
+				return err
+			}
+			said[part] = string(data)
+		}
+		if c.output == "json" {
+			return c.json(said)
+		}
+		return c.table([][]string{{"limits", printable(said["limits"])}, {"used", printable(said["stats"])}})
+	}
+}
