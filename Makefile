@@ -78,11 +78,11 @@ bench-peers: ## measure the locks beside the locks of other libraries, PEERS=fla
 	@.ci/install-deps bench
 	$(GO) -C testing/internal/bench run . $(PEERS)
 
-bench-readme: ## measure what the tables of README.md show, a quarter of an hour on a quiet machine, and write them again
+bench-readme: ## measure what the tables of one lock and of single requests show, a quarter of an hour on a quiet machine, and write them again
 	@.ci/install-deps bench
-	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self,self-handoff,curator,zklock,kazoo,raw \
+	$(GO) -C testing/internal/bench run . -update README.md -peers self,self-handoff,curator,zklock,kazoo,raw \
 		-scenario uncontended,contended,one-process,queue
-	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
+	$(GO) -C testing/internal/bench run . -update README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
 		-scenario get,exists,set,create,bulk-get,bulk-exists,bulk-set
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags

@@ -14,16 +14,17 @@ func TestEachRunWritesTheReport(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	bin := filepath.Join(t.TempDir(), "mutex")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.servers="+server.Addr(), "-o", bin, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
 	for range 2 {
-		out, err := exec.CommandContext(t.Context(), bin, "-connect", server.Addr()).Output()
+		out, err := exec.CommandContext(t.Context(), bin).Output()
 		require.NoError(t, err)
 		require.Equal(t, "writing the report, alone\n", string(out), "a lock takes turns, it is not a marker")
 	}
 }
 
 func TestAServerThatCannotBe(t *testing.T) {
-	require.ErrorContains(t, report(t.Context(), "127.0.0.1:0"), "127.0.0.1:0")
+	servers = "127.0.0.1:0"
+	require.ErrorContains(t, run(t.Context()), "127.0.0.1:0")
 }
