@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"os/signal"
 	"syscall"
 
@@ -21,14 +20,14 @@ var servers = "127.0.0.1:2181"
 func main() {
 	client, err := framework.Connect(context.Background(), servers)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer client.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	selector, err := leader.NewLeaderSelector(client, "/leaders/orders", leader.WithAutoRequeue())
 	if err != nil {
-		log.Panic(err)
+		panic(err)
 	}
 	err = selector.Run(ctx, func(ctx context.Context) error { // called each time this replica leads
 		fmt.Println("leading")

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -16,23 +15,21 @@ import (
 var servers = "127.0.0.1:2181" // or zk1:2181,zk2:2181,zk3:2181
 
 func main() {
-	if err := run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func run(ctx context.Context) error {
+	ctx := context.Background()
 	client, err := framework.Connect(ctx, servers)
 	if err != nil {
-		return err
+		panic(err)
 	}
 	defer client.Close()
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
 	if err != nil {
-		return err
+		panic(err)
 	}
-	return mutex.Do(ctx, func(ctx context.Context) error { // waits for its turn
+	err = mutex.Do(ctx, func(ctx context.Context) error { // waits for its turn
 		fmt.Println("writing the report, alone")
 		return ctx.Err() // ctx ends if the lock is lost
 	})
+	if err != nil {
+		panic(err)
+	}
 }

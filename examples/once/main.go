@@ -10,7 +10,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -22,12 +21,12 @@ var servers = "127.0.0.1:2181"
 func main() {
 	client, err := framework.Connect(context.Background(), servers)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer client.Close()
 	once, err := leader.NewOnce(client, "/jobs/report")
 	if err != nil {
-		log.Panic(err)
+		panic(err)
 	}
 	today := time.Now().UTC().Format(time.DateOnly)
 	ran, err := once.Do(context.Background(), today, func(ctx context.Context) error {
@@ -35,7 +34,7 @@ func main() {
 		return ctx.Err()
 	})
 	if err != nil {
-		log.Panic(err)
+		panic(err)
 	}
 	fmt.Println("ran here:", ran)
 }
