@@ -33,7 +33,7 @@ MODULES := testing/internal/bench $(RACE_MODULES)
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme mutants nemesis
+.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme bench-growth mutants nemesis
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,6 +84,9 @@ bench-readme: ## measure what the tables of one lock and of single requests show
 		-scenario uncontended,contended,one-process,queue
 	$(GO) -C testing/internal/bench run . -update README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
 		-scenario get,exists,set,create,bulk-get,bulk-exists,bulk-set
+
+bench-growth: deps ## measure what sessions, locks, waiters, instances, cache nodes and watches cost a server, with charts
+	$(GO) -C testing/internal/bench run . -growth 100,1000,3000 -out growth
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
 	$(GO) run ./testing/internal/mutants $(MUTANTS)
