@@ -37,7 +37,7 @@ MODULES := testing/internal/bench $(RACE_MODULES)
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme mutants mutants-random nemesis
+.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme bench-growth mutants mutants-random nemesis
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -83,12 +83,15 @@ bench-peers: ## measure the locks beside the locks of other libraries, PEERS=fla
 	@.ci/install-deps bench
 	$(GO) -C testing/internal/bench run . $(PEERS)
 
-bench-readme: ## measure what the tables of README.md show, a quarter of an hour on a quiet machine, and write them again
+bench-readme: ## measure what the tables of one lock and of single requests show, a quarter of an hour on a quiet machine, and write them again
 	@.ci/install-deps bench
-	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self,self-handoff,curator,zklock,kazoo,raw \
+	$(GO) -C testing/internal/bench run . -update README.md -peers self,self-handoff,curator,zklock,kazoo,raw \
 		-scenario uncontended,contended,one-process,queue
-	$(GO) -C testing/internal/bench run . -update ../../../README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
+	$(GO) -C testing/internal/bench run . -update README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
 		-scenario get,exists,set,create,bulk-get,bulk-exists,bulk-set
+
+bench-growth: deps ## measure what sessions, locks, waiters, instances, cache nodes and watches cost a server, with charts
+	$(GO) -C testing/internal/bench run . -growth 100,1000,3000 -out growth
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
 	$(GO) run ./testing/internal/mutants $(MUTANTS)

@@ -1,5 +1,4 @@
-// Command mutex writes a report while it holds a lock. It is the first program
-// of the README:
+// Command mutex writes a report while it holds a lock.
 //
 //	go run ./examples/devserver &
 //	go run ./examples/mutex
@@ -7,35 +6,30 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-func main() {
-	connect := flag.String("connect", "127.0.0.1:2181", "`servers` of ZooKeeper, host:port,...")
-	flag.Parse()
-	if err := report(context.Background(), *connect); err != nil {
-		fmt.Fprintln(os.Stderr, "mutex:", err)
-		os.Exit(1)
-	}
-}
+var servers = "127.0.0.1:2181" // or zk1:2181,zk2:2181,zk3:2181
 
-func report(ctx context.Context, servers string) error {
+func main() {
+	ctx := context.Background()
 	client, err := framework.Connect(ctx, servers)
 	if err != nil {
-		return err
+		panic(err)
 	}
 	defer client.Close()
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
 	if err != nil {
-		return err
+		panic(err)
 	}
-	return mutex.Do(ctx, func(ctx context.Context) error {
-		fmt.Println("writing the report, alone") // ctx ends if the lock is lost
-		return ctx.Err()
+	err = mutex.Do(ctx, func(ctx context.Context) error { // waits for its turn
+		fmt.Println("writing the report, alone")
+		return ctx.Err() // ctx ends if the lock is lost
 	})
+	if err != nil {
+		panic(err)
+	}
 }

@@ -1,4 +1,4 @@
-// Command once runs a job once per day, however many replicas start it:
+// Command once runs a job once per day, in one replica of many.
 //
 //	go run ./examples/devserver &
 //	go run ./examples/once     # runs the job
@@ -9,54 +9,32 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/locks"
 )
 
-func main() {
-	connect := flag.String("connect", "127.0.0.1:2181", "`servers` of ZooKeeper, host:port,...")
-	day := flag.String("day", time.Now().UTC().Format(time.DateOnly), "`key` of the run")
-	flag.Parse()
-	if err := run(*connect, *day); err != nil {
-		fmt.Fprintln(os.Stderr, "once:", err)
-		os.Exit(1)
-	}
-}
+var servers = "127.0.0.1:2181"
 
-// run runs the job of a day unless another replica has.
-func run(connect, day string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	client, err := framework.Connect(ctx, connect)
+func main() {
+	client, err := framework.Connect(context.Background(), servers)
 	if err != nil {
-		return err
+		panic(err)
 	}
 	defer client.Close()
-	once, err := leader.NewOnce(client, "/examples/report")
+	once, err := leader.NewOnce(client, "/jobs/report")
 	if err != nil {
-		return err
+		panic(err)
 	}
-	ran, err := once.Do(ctx, day, report)
+	today := time.Now().UTC().Format(time.DateOnly)
+	ran, err := once.Do(context.Background(), today, func(ctx context.Context) error {
+		fmt.Println("writing the report") // if it fails, another replica may run it
+		return ctx.Err()
+	})
 	if err != nil {
-		return err
+		panic(err)
 	}
-	if !ran {
-		fmt.Printf("%s: done already\n", day)
-	}
-	return nil
-}
-
-// report is the job. It returns early when its context ends: then the run does
-// not count, and another replica takes over.
-func report(ctx context.Context) error {
-	fmt.Printf("writing the report, token %d\n", locks.LeaseFrom(ctx).Token())
-	return ctx.Err()
+	fmt.Println("ran here:", ran)
 }

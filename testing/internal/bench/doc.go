@@ -11,7 +11,7 @@
 //	scenario=contended clients=8 goroutines=1 metric=turns_per_s self=3900 curator=2350 ratio_to_curator=1.66
 //
 // With -update it replaces the tables of a document that it has measured. "make bench-readme" does
-// so for the README of the project.
+// so for two tables of its README.
 //
 // With -requests it tells what the requests of this library are, and how long each is under way. To
 // count them takes the client a microsecond or two each.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -28,6 +31,7 @@ type options struct {
 	update    string
 	profile   string
 	requests  bool
+	growth    string
 }
 
 func main() {
@@ -44,6 +48,7 @@ func main() {
 	flag.StringVar(&o.update, "update", "", "document whose tables get the figures, see update.go (default none)")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of this process, of all peers together (default none)")
 	flag.BoolVar(&o.requests, "requests", false, "count the requests of this library by type, and how long each is under way")
+	flag.StringVar(&o.growth, "growth", "", "instead: what so many sessions, locks and other things cost, comma-separated numbers; -out is the folder for the charts")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected %q\n", flag.Args())
@@ -65,6 +70,17 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 	}
 	if o.nodes < 1 {
 		return fmt.Errorf("nodes %d, expected 1 or more", o.nodes)
+	}
+	if o.growth != "" {
+		var numbers []int
+		for field := range strings.SplitSeq(o.growth, ",") {
+			n, err := strconv.Atoi(field)
+			if err != nil || n < 1 {
+				return fmt.Errorf("growth %q, expected numbers of 1 or more", o.growth)
+			}
+			numbers = append(numbers, n)
+		}
+		return growAll(ctx, numbers, cmp.Or(o.out, "."), stdout)
 	}
 	chosen, err := selectPeers(o.peers)
 	if err != nil {
