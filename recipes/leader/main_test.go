@@ -2,7 +2,6 @@ package leader_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -14,9 +13,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
-
-// limit bounds what a test waits for, generously: a test that needs it has failed.
-const limit = 2 * time.Minute
 
 // election is the path of the election of a test.
 const election = "/election"

@@ -94,6 +94,7 @@ func TestOutagesOfAllCandidates(t *testing.T) {
 		}, nil)
 	})
 	t.Run("fake time", func(t *testing.T) {
+		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			states := make(chan framework.ConnectionState, 100)
 			link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
@@ -152,6 +153,7 @@ func TestWhatEndsALeadershipInAnOutage(t *testing.T) {
 		outageUnderEachPolicy(t, client, link, func([]underPolicy) {})
 	})
 	t.Run("fake time", func(t *testing.T) {
+		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
 			client := zktest.Client(t, link)

@@ -43,6 +43,7 @@ func conditions(f *function) []ast.Expr {
 				add(n, n.X, n.Y)
 			case token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ:
 				add(n)
+			default: // the others compute
 			}
 		}
 		return true
