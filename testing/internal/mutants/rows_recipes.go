@@ -101,7 +101,7 @@ var queuesRows = []row{
 	{
 		name: "result-beside-its-item", breaks: atMostOnce,
 		in:     "recipes/queues.(*delivery).transact",
-		change: begin("if _, err := $r.c.q.client.Transact($1, $2...); err != nil { return err }"),
+		change: begin("if _, err := $r.c.q.client.Transact($1, $3...); err != nil { return err }"),
 		test:   "^TestEveryLostRequestOfATransact$",
 	},
 	{

@@ -25,7 +25,7 @@ func TestErasOfARound(t *testing.T) {
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 20, 20, "/x")
 	p.commit(txnCreate2, 'x', 21, 40, "/y")
-	p.restore(20, 30, 50)
+	p.restore(20)
 	p.commit(txnCreate2, 'x', 100, 75, "/z")
 	r := p.load(t)
 	require.Len(t, r.eras, 2)
@@ -45,7 +45,7 @@ func TestABackupWithAGapInItsLog(t *testing.T) {
 	p.commit(txnCreate2, 'x', 19, 20, "/x")
 	p.commit(txnCreate2, 'x', 20, 20, "/y")
 	p.commit(txnCreate2, 'x', 21, 40, "/z")
-	p.restore(20, 30, 50)
+	p.restore(20)
 	p.committed = slices.DeleteFunc(p.committed, func(e entry) bool { return e.zxid == 19 })
 	r := p.load(t)
 	for node, there := range map[string]bool{"/x": true, "/y": true, "/z": false} {
@@ -58,7 +58,7 @@ func TestABackupWithACutOffTransaction(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 20, 20, "/y")
-	p.restore(20, 30, 50)
+	p.restore(20)
 	p.commit(txnCreate2, 'x', 19, 20, "/x") // by a leader that fell
 	r := p.load(t)
 	require.NotNil(t, r.log.nodes["/y"])
@@ -71,7 +71,7 @@ func TestARestoreThatUsesNumbersAgain(t *testing.T) {
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 21, 40, "/y")
 	p.commit(txnCreate2, 'x', 22, 40, "/y")
-	p.restore(20, 30, 50)
+	p.restore(20)
 	p.commit(txnCreate2, 'x', 22, 75, "/z")
 	_, err := loadRound(p.save(t)+"/"+p.round().Folder, *p.round())
 	require.ErrorContains(t, err, "restored servers have 0x16, which is no newer than 0x16 from before")
@@ -103,7 +103,7 @@ func TestSetsAfterARestore(t *testing.T) {
 			}
 			p.add("a", event{At: at(test.at), Kind: appended, Hold: "a/mutex-s/3#0", Lock: "mutex-s", Value: "y", Outcome: test.outcome})
 			p.round().Sets["mutex-s"] = test.there
-			p.restore(20, 30, 50)
+			p.restore(20)
 			judged(t, sets, noLostUpdate, test.broken, p)
 		})
 	}
@@ -121,7 +121,7 @@ func TestHoldsAroundARestore(t *testing.T) {
 			if gone != 0 {
 				p.commit(txnDelete, 'a', 22, gone, node("mutex-s", "lock-", 10))
 			}
-			p.restore(20, 30, 50)
+			p.restore(20)
 			p.commit(txnCloseSession, 'a', 100, 65, "")
 			p.commit(txnCreate2, 'c', 101, 75, node("mutex-s", "lock-", 101))
 			kept(t, serverTokens, p)
@@ -146,21 +146,18 @@ func TestLossesAroundARestore(t *testing.T) {
 		p.commit(txnCreate2, 'x', 20, 20, node("mutex-s", "lock-", 9))
 		p.commit(txnDelete, 'x', 22, 40, node("mutex-s", "lock-", 9))
 		p.add("b", event{At: at(41), Kind: deleted, Node: node("mutex-s", "lock-", 9), Zxid: zxid})
-		p.restore(20, 30, 50)
+		p.restore(20)
 		p.commit(txnCloseSession, 'x', 100, 65, "")
 		hasLost(t, p, want)
 	}
 }
 
-// incrementAt records an increment to a number that was called and acknowledged at these moments; 0 is never.
-func (p *plan) incrementAt(client string, called, acknowledged, to int64) {
-	p.increments(client, 0, "", to)
+// incrementAt records an increment from 2 to 3 that was called and acknowledged at these moments.
+func (p *plan) incrementAt(client string, called, acknowledged int64) {
+	p.increments(client, 0, "", 3)
 	events := p.events[client]
 	n := len(events)
 	events[n-2].At, events[n-1].At = at(called), at(acknowledged)
-	if acknowledged == 0 {
-		p.events[client] = events[:n-1]
-	}
 }
 
 func TestCountersAroundARestore(t *testing.T) {
@@ -171,43 +168,43 @@ func TestCountersAroundARestore(t *testing.T) {
 		broken        promise
 		want          string
 	}{
-		"undone": {before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41, 3) }},
+		"undone": {before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41) }},
 		"undone, and its number used again": {
-			before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41, 3) },
-			after:  func(p *plan) { p.countTo("a", 101, 1, 3); p.incrementAt("a", 80, 81, 3) },
+			before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41) },
+			after:  func(p *plan) { p.countTo("a", 101, 1, 3); p.incrementAt("a", 80, 81) },
 		},
 		"under way, and repeated": {
 			before: func(p *plan) { p.countTo("b", 21, 1, 3) },
-			after:  func(p *plan) { p.countTo("b", 101, 1, 3); p.incrementAt("b", 40, 81, 3) },
+			after:  func(p *plan) { p.countTo("b", 101, 1, 3); p.incrementAt("b", 40, 81) },
 		},
 		"under way, and lost": {
 			before: func(p *plan) { p.countTo("b", 21, 1, 3) },
-			after:  func(p *plan) { p.incrementAt("b", 40, 81, 3) },
+			after:  func(p *plan) { p.incrementAt("b", 40, 81) },
 			broken: noLostIncrement, want: "the increment of b to 3 is not in the value 2",
 		},
 		"lost before the backup": {
-			before: func(p *plan) { p.incrementAt("b", 20, 21, 3) },
+			before: func(p *plan) { p.incrementAt("b", 20, 21) },
 			broken: noLostIncrement, want: "the increment of b to 3 is not in the value 2",
 		},
 		"lost since the backup, and not by the restore": {
-			before: func(p *plan) { p.incrementAt("b", 40, 41, 3) },
+			before: func(p *plan) { p.incrementAt("b", 40, 41) },
 			broken: noLostIncrement, want: "the increment of b to 3 is not in the value 2",
 		},
 		"lost after the restore": {
-			before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41, 3) },
-			after:  func(p *plan) { p.incrementAt("b", 80, 81, 3) },
+			before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41) },
+			after:  func(p *plan) { p.incrementAt("b", 80, 81) },
 			broken: noLostIncrement, want: "the increment of b to 3 is not in the value 2",
 		},
 		"one number twice since the backup": {
-			before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41, 3); p.incrementAt("b", 42, 43, 3) },
+			before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41); p.incrementAt("b", 42, 43) },
 			broken: noLostIncrement, want: "the increment of b to 3",
 		},
 		"counted twice since the backup": {
-			before: func(p *plan) { p.countTo("b", 21, 1, 4); p.incrementAt("b", 40, 41, 3) },
+			before: func(p *plan) { p.countTo("b", 21, 1, 4); p.incrementAt("b", 40, 41) },
 			broken: noDoubleIncrement, want: `1 increments of client "b" are in the value 4`,
 		},
 		"undone, and back": {
-			before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41, 3) },
+			before: func(p *plan) { p.countTo("b", 21, 1, 3); p.incrementAt("b", 40, 41) },
 			after:  func(p *plan) { p.countTo("b", 101, 1, 3) },
 			broken: noDoubleIncrement, want: `1 increments of client "b" are in the value 3`,
 		},
@@ -218,7 +215,7 @@ func TestCountersAroundARestore(t *testing.T) {
 			p.countTo("a", 10, 0, 2)
 			p.increments("a", 0, "", 1, 2)
 			c.before(p)
-			p.restore(20, 30, 50)
+			p.restore(20)
 			if c.after != nil {
 				c.after(p)
 			}
@@ -233,10 +230,10 @@ func (p *plan) consumeAt(client, queue, item string, ms int64) {
 	p.events[client][len(p.events[client])-1].At = at(ms)
 }
 
-// offerAt is offer at a moment.
-func (p *plan) offerAt(client, queue, item string, zxid, ms int64) {
-	p.offer(client, queue, item, zxid, accepted)
-	p.events[client][len(p.events[client])-1].At = at(ms)
+// offerAt is offer by b of a locked item at a moment.
+func (p *plan) offerAt(item string, zxid, ms int64) {
+	p.offer("b", lockedItems, item, zxid, accepted)
+	p.events["b"][len(p.events["b"])-1].At = at(ms)
 }
 
 func TestQueuesAroundARestore(t *testing.T) {
@@ -253,22 +250,22 @@ func TestQueuesAroundARestore(t *testing.T) {
 		broken        promise
 		want          string
 	}{
-		"an item that is undone": {before: func(p *plan) { p.offerAt("b", lockedItems, other, 21, 40) }},
+		"an item that is undone": {before: func(p *plan) { p.offerAt(other, 21, 40) }},
 		"an item that is put again": {
 			before: func(p *plan) { p.createNode("b", 21, 40, itemNode(lockedItems, 21), other) },
-			after:  func(p *plan) { p.offerAt("b", lockedItems, other, 101, 80) },
+			after:  func(p *plan) { p.offerAt(other, 101, 80) },
 		},
 		"an item that is lost, and not by the restore": {
-			before: func(p *plan) { p.offerAt("b", lockedItems, other, 0, 40) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
+			before: func(p *plan) { p.offerAt(other, 0, 40) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
 		},
 		"an item that is lost before the backup": {
-			before: func(p *plan) { p.offerAt("b", lockedItems, other, 0, 20) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
+			before: func(p *plan) { p.offerAt(other, 0, 20) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
 		},
 		"an item that is lost after the restore": {
-			before: func(p *plan) { p.offerAt("b", lockedItems, other, 21, 80) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
+			before: func(p *plan) { p.offerAt(other, 21, 80) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
 		},
 		"an undone item that is consumed": {
-			before: func(p *plan) { p.offerAt("b", lockedItems, other, 21, 40) },
+			before: func(p *plan) { p.offerAt(other, 21, 40) },
 			after:  func(p *plan) { p.consumeAt("b", lockedItems, other, 80) },
 			broken: noDuplicate, want: other + " was consumed after a restore, and the backup did not have it",
 		},
@@ -328,7 +325,7 @@ func TestQueuesAroundARestore(t *testing.T) {
 			p.createNode("a", 10, 5, itemNode(lockedItems, 10), item)
 			p.createNode("a", 11, 5, itemNode(simpleItems, 10), item)
 			c.before(p)
-			p.restore(20, 30, 50)
+			p.restore(20)
 			if c.after != nil {
 				c.after(p)
 			}
@@ -359,7 +356,7 @@ func TestOnceAroundARestore(t *testing.T) {
 			t.Parallel()
 			p := only(onceSpec, nil, runOf("a", c.key, int(c.tokens[0]), c.first, c.first+3, accepted), runOf("b", c.key, 101, c.second, c.second+3, c.outcome))
 			p.mark(c.key, c.tokens[1], c.first+1, int(c.tokens[0]))
-			p.restore(20, 30, 50)
+			p.restore(20)
 			p.mark("another", 99, 72, 99)
 			if c.second > 70 && c.tokens[1] > 20 {
 				p.mark(c.key, 102, c.second+1, 101)
@@ -371,7 +368,7 @@ func TestOnceAroundARestore(t *testing.T) {
 	// A marker that was never there was not undone.
 	p := only(onceSpec, nil, runOf("a", "until-1", 21, 35, 38, accepted))
 	p.mark("another", 19, 20, 19)
-	p.restore(20, 30, 50)
+	p.restore(20)
 	require.Contains(t, broken(t, func(r *roundReport) []violation { return wrongMarkers(r, onceSpec) }, onceOnly, p), "has succeeded, and its marker is not of this run")
 }
 
@@ -403,7 +400,7 @@ func TestBarriersAroundARestore(t *testing.T) {
 			t.Parallel()
 			p := valuesPlan(barrierSpec)
 			c.before(p)
-			p.restore(20, 30, 50)
+			p.restore(20)
 			if c.after != nil {
 				c.after(p)
 			}
@@ -437,7 +434,7 @@ func TestRegistrationsAroundARestore(t *testing.T) {
 			if c.deleted != 0 {
 				p.commit(txnDelete, 'a', c.zxid, c.deleted, service)
 			}
-			p.restore(20, 30, 50)
+			p.restore(20)
 			p.commit(txnCloseSession, 'a', 100, c.closed, "")
 			if c.again != 0 {
 				p.commit(txnCreate2, 'b', 101, c.again, service)
@@ -485,7 +482,7 @@ func TestPicturesAroundARestore(t *testing.T) {
 			end.At = at(85)
 			p := only(cacheSpec, nil, []event{followed(t, told, "a", c.news), end})
 			p.tree("+"+nodeA, "="+nodeA, "="+nodeA, "-"+nodeA)
-			p.restore(2, 30, 50)
+			p.restore(2)
 			p.committed = append(p.committed, treeEntry("="+nodeA, 6))
 			judged(t, func(r *roundReport) (found []violation) {
 				for _, v := range findInCaches(r) {
@@ -513,7 +510,7 @@ func TestTheSameDataAfterARestore(t *testing.T) {
 		end.At = at(85)
 		p := only(cacheSpec, nil, []event{followed(t, told, "a", news), end})
 		p.tree("+"+nodeA, "="+nodeA, "="+nodeA)
-		p.restore(2, 30, 50)
+		p.restore(2)
 		p.committed = append(p.committed, again)
 		if next != 0 {
 			p.committed = append(p.committed, treeEntry("="+nodeA, next))
@@ -548,7 +545,7 @@ func TestFreshPicturesAroundARestore(t *testing.T) {
 			}
 			p := only(cacheSpec, nil, []event{picture})
 			p.tree("+"+nodeA, "="+nodeA, "="+nodeA)
-			p.restore(2, 30, 50)
+			p.restore(2)
 			p.committed = append(p.committed, treeEntry("="+nodeA, 6))
 			judged(t, findInCaches, noneStale, c.want, p)
 		})

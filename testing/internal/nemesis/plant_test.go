@@ -110,17 +110,14 @@ func (p *plan) commit(kind int32, session, zxid, ms int64, path string) {
 	p.committed = append(p.committed, entry{transaction{session: session, zxid: zxid, time: wall, kind: kind}, path})
 }
 
-// restore kills the servers at a moment, and restores them from a backup that has the transactions up to a zxid. What
-// is committed later is of the next era. Clients reach it 20 ms after the servers were killed.
-func (p *plan) restore(base, backup, down int64) {
-	folder := fmt.Sprintf("log-%d", down)
-	if p.undone == nil {
-		p.undone = make(map[string][]entry)
-	}
-	p.undone[folder] = slices.Clone(p.committed)
+// restore kills the servers at 50, and restores them from a backup of 30, which has the transactions up to a zxid. What
+// is committed later is of the next era. Clients reach it at 70.
+func (p *plan) restore(base int64) {
+	const folder = "log-50"
+	p.undone = map[string][]entry{folder: slices.Clone(p.committed)}
 	p.committed = slices.DeleteFunc(p.committed, func(e entry) bool { return e.zxid > base })
 	p.round().Faults = append(p.round().Faults, faultRecord{
-		Fault: "N18", Start: at(backup), End: at(down + 21), Backup: at(backup), Down: at(down), Up: at(down + 20), Log: folder,
+		Fault: "N18", Start: at(30), End: at(71), Backup: at(30), Down: at(50), Up: at(70), Log: folder,
 	})
 }
 

@@ -74,7 +74,8 @@ func (p treePath) is(i int, s sighting, there bool) bool {
 
 // creation is the transaction that has created the node of a state.
 func (p treePath) creation(state int) int64 {
-	for ; state > 0 && !p[state].created; state-- {
+	for state > 0 && !p[state].created {
+		state--
 	}
 	return p[state].zxid
 }
