@@ -112,13 +112,14 @@ func (i *Item) Transact(ctx context.Context, ops ...framework.Op) error {
 	case i.turn <- struct{}{}:
 		defer func() { <-i.turn }()
 	case <-i.live.Done():
-	case <-ctx.Done():
+		return wrap(what, errGoneOn)
 	}
 	switch {
 	case i.live.Err() != nil:
 		return wrap(what, errGoneOn)
-	case ctx.Err() != nil:
-		return wrap(what, attempt.Interrupted(ctx))
+	case ctx.Err() != nil && i.of.from <= i.index && i.of.pending == nil:
+		i.refused = attempt.Interrupted(ctx) // without a result the item must not be removed
+		return wrap(what, i.refused)
 	}
 	ctx, cancel := while(ctx, i.live)
 	defer cancel()
