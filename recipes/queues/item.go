@@ -105,20 +105,21 @@ var errGoneOn = errors.New("the loop has gone on, the item is no longer its own"
 // the next consumer gets the item; without, the item is given again if it is still there.
 func (i *Item) Transact(ctx context.Context, ops ...framework.Op) error {
 	what := "transact " + i.path
-	if ctx == nil {
-		return wrap(what, attempt.ErrNilContext)
-	}
 	select {
 	case i.turn <- struct{}{}:
 		defer func() { <-i.turn }()
 	case <-i.live.Done():
-	case <-ctx.Done():
+		return wrap(what, errGoneOn)
 	}
 	switch {
 	case i.live.Err() != nil:
 		return wrap(what, errGoneOn)
-	case ctx.Err() != nil:
-		return wrap(what, attempt.Interrupted(ctx))
+	case ctx == nil:
+		i.refused = attempt.ErrNilContext
+		return wrap(what, i.refused)
+	case ctx.Err() != nil && i.of.from <= i.index && i.of.pending == nil:
+		i.refused = attempt.Interrupted(ctx) // without a result the item must not be removed
+		return wrap(what, i.refused)
 	}
 	ctx, cancel := while(ctx, i.live)
 	defer cancel()

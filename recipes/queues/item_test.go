@@ -584,3 +584,20 @@ func TestACopyKeepsItsAttempts(t *testing.T) {
 		}
 	})
 }
+
+// A Transact whose context has ended before it leaves the item in the queue.
+func TestATransactThatIsTooLateFailsItsItem(t *testing.T) {
+	client := withResults(t, zktest.NewServer(t))
+	q := newQueue(t, client, withLock)
+	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for item, err := range q.Items(withLimit(t)) {
+		require.NoError(t, err)
+		if item.Attempt() == 2 {
+			break
+		}
+		require.ErrorIs(t, item.Transact(ended, result(item)), context.Canceled)
+	}
+	awaitNames(t, client, path, 1)
+}
