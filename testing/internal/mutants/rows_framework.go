@@ -775,7 +775,7 @@ var frameworkMutants = []mutant{
 		name:     "framework-watch-outlives-a-refused-credential",
 		property: "A persistent watch ends, with the reason, when a refused credential ends the client.",
 		dir:      "framework",
-		in:       "(*events).AuthFailed",
+		in:       "(*events).giveUp",
 		old:      "e.watches.Close(why)",
 		new:      "",
 		pkg:      "./framework",
