@@ -81,7 +81,7 @@ func (g *guarded) watch() {
 	g.ours = make(map[syscall.Signal]time.Time)
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	late := false // at the last look
+	looked, rested, hasRested := clock(), time.Duration(0), false
 	for g.reap(); !g.ended; g.reap() {
 		select {
 		case s := <-g.signals:
@@ -95,22 +95,26 @@ func (g *guarded) watch() {
 			case next.Signal != 0:
 				g.waiting = append(g.waiting, waitingSignal{syscall.Signal(next.Signal), time.Now()})
 			default:
-				g.until = next
+				g.until, hasRested = next, false
 			}
-			late = false
 			continue
 		case <-tick.C:
 		}
 		g.handOnSignals()
-		// A guard that was stopped reads first what the keeper has told it meanwhile.
-		if late && g.isLate() && !g.termed {
+		now := clock()
+		if now-looked > 4*look && !hasRested { // a guard that was stopped reads first what the keeper has told it meanwhile
+			rested, hasRested = now+4*look, true
+		}
+		if looked = now; now < rested {
+			continue
+		}
+		if g.isLate() && !g.termed {
 			g.termed = true
 			g.signal(unix.SIGTERM)
 		}
-		if late && g.isOver() {
+		if g.isOver() {
 			return
 		}
-		late = g.isLate()
 	}
 }
 
