@@ -249,8 +249,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Referrer-Policy", "no-referrer")
 	if r.URL.Query().Get("format") == "json" {
 		header.Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		writeJSON(w, lock, s, err)
+		writeJSON(w, status, lock, s, err)
 		return
 	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -269,7 +268,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // writeJSON writes recipe by recipe: a viewer that reads slowly needs no memory for the rest.
-func writeJSON(w http.ResponseWriter, lock string, s *survey, err error) {
+func writeJSON(w http.ResponseWriter, status int, lock string, s *survey, err error) {
+	w.WriteHeader(status)
 	out := bufio.NewWriter(w)
 	defer out.Flush() //nolint:errcheck // a viewer that has gone needs nothing
 	encoder := json.NewEncoder(out)
