@@ -30,8 +30,9 @@ async function update() {
 	loading = true;
 	try {
 		const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(5000)});
-		const text = await answer.text();
-		const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("live");
+		const text = await answer.text(), end = "</main>";
+		const main = text.slice(text.indexOf("<main"), text.indexOf(end) + end.length); // its style has another nonce
+		const fresh = new DOMParser().parseFromString(main, "text/html").getElementById("live");
 		if (!fresh) {
 			throw new Error(text);
 		}
