@@ -14,12 +14,20 @@ import (
 // verbServe shows the locks in a browser.
 func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 	listen := fs.String("listen", "127.0.0.1:8080", "`address` to serve on")
+	var hosts []string
+	fs.Func("host", "answer for this host `name` too, beside IP addresses, localhost and the machine's name; may be repeated", func(name string) error {
+		hosts = append(hosts, name)
+		return nil
+	})
 	return func(ctx context.Context, c *call) error {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
 		if err != nil {
 			return err
 		}
-		server := &http.Server{Handler: page.Handler(c.client, c.arg(0, "/")), ReadHeaderTimeout: 10 * time.Second}
+		server := &http.Server{
+			Handler: page.Handler(c.client, c.arg(0, "/"), hosts...), MaxHeaderBytes: 16 << 10,
+			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, // the page limits its writes
+		}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(listener) }()
 		if err := c.println("listening on http://" + listener.Addr().String()); err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// heartbeat is how often a stream without news has a comment, so that proxies keep it open and
-// a viewer that has gone is noticed.
-const heartbeat = 15 * time.Second
+// heartbeat is how often a stream has a sign of life, and the server is asked for one.
+const heartbeat = patience
 
 // maxStreams bounds how many streams a handler serves at a time. Each takes a connection and a
 // goroutine.
@@ -45,7 +44,7 @@ func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer n.cancel()
-	n.stream(w, r)
+	h.stream(n, w, r)
 }
 
 // news tells of changes below a path, and of connection states.
@@ -69,7 +68,10 @@ func (h *handler) subscribe(ctx context.Context, path string) (*news, error) {
 		states.Remove()
 		return nil, err
 	}
-	events := n.watch.OnEvent(func(framework.Event) { n.tell() })
+	events := n.watch.OnEvent(func(framework.Event) {
+		h.changed.Store(time.Now().UnixNano())
+		n.tell()
+	})
 	n.cancel = func() {
 		events.Remove()
 		n.watch.Cancel()
@@ -86,17 +88,19 @@ func (n *news) tell() {
 	}
 }
 
-// stream writes events until the viewer goes or the client is closed.
-func (n *news) stream(w http.ResponseWriter, r *http.Request) {
+// stream writes events until the viewer goes or the client is closed. A sign of life follows each
+// beat, so that a viewer notices when the process of the page is gone.
+func (h *handler) stream(n *news, w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	controller := http.NewResponseController(w)
-	_ = controller.SetWriteDeadline(time.Time{}) // a writer without deadlines needs none lifted
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	silent := false
 	for text := ":\n\n"; ; {
+		_ = controller.SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer has deadlines
 		if _, err := io.WriteString(w, text); err != nil {
 			return
 		}
@@ -109,9 +113,16 @@ func (n *news) stream(w http.ResponseWriter, r *http.Request) {
 		case <-n.watch.Done():
 			return
 		case <-beat.C:
-			text = ":\n\n"
+			text = "event: alive\ndata:\n\n"
+			if err := h.probe(r.Context()); (err != nil) != silent {
+				silent = err != nil
+				text = "data: changed\n\n"
+			}
 		case <-n.changed:
 			text = "data: changed\n\n"
+			if !h.client.State().IsConnected() {
+				continue // an outage is shown at once
+			}
 			select { // gather what comes with it, and until no survey is shown that is older
 			case <-time.After(fresh):
 			case <-r.Context().Done():

@@ -1,7 +1,7 @@
 // Package page shows locks, elections, queues and services in a browser: a handler to mount in
 // a service of your own, like net/http/pprof. It only reads.
 //
-//	http.Handle("/debug/locks", page.Handler(client, "/"))
+//	http.Handle("/debug/locks", page.Handler(client, "/", "reports.internal.example"))
 //
 // The page is readable without JavaScript and asks no other host for anything. It shows what is
 // in ZooKeeper to every viewer, so mount it where such pages belong. Beside what ZooKeeper has
@@ -9,15 +9,18 @@
 package page
 
 import (
+	"bufio"
 	"bytes"
-	"context"
 	"crypto/rand"
 	_ "embed" // for the template
 	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
+	"net"
 	"net/http"
+	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +28,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
 )
@@ -33,102 +35,153 @@ import (
 //go:embed page.html
 var text string
 
+//go:embed page.css
+var style string
+
+//go:embed page.js
+var script string
+
 var shape = template.Must(template.New("page").Funcs(template.FuncMap{
-	"age": age, "name": name, "client": inspect.Client,
-	"seconds": func(t time.Time) int { return int(time.Since(t).Seconds()) },
+	"age": age, "name": name, "client": inspect.Client, "short": cut,
+	"style":   func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own
+	"script":  func() template.JS { return template.JS(script) },  //nolint:gosec // our own
 	"utc":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"session": func(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }, //nolint:gosec // as ZooKeeper prints it
-	"hold":    func(r inspect.Recipe) *locks.Participant { return found(r.OldestHold()) },
-	"wait": func(r inspect.Recipe) *locks.Participant {
-		if r.Waiters == 0 {
-			return nil
-		}
-		return found(r.LongestWait())
-	},
-	"ahead": func(p locks.Participant, of []locks.Participant) string {
-		for _, q := range of {
-			if len(p.WaitsFor) > 0 && q.Path == p.WaitsFor[0] {
-				return name(q)
-			}
-		}
-		return ""
-	},
+	"add":     func(a, b int) int { return a + b },
+	"linked":  func(path string) bool { return len(path) <= maxLink },
 }).Parse(text))
 
-func found(p locks.Participant, found bool) *locks.Participant {
-	if !found {
-		return nil
-	}
-	return &p
-}
-
 const (
-	fresh     = time.Second      // how long a survey is shown to all that ask
-	readLimit = 10 * time.Second // bounds one survey
+	maxRequests  = 32               // that are answered at a time, without streams
+	maxQuery     = 8 << 10          // bytes
+	maxLink      = 4 << 10          // bytes of a path in a link
+	writeLimit   = 10 * time.Second // for an answer to a viewer
+	queueShown   = 100              // contenders of one queue
+	maxSessions  = 50               // that are shown
+	maxOthers    = 100              // registrations, queues and barriers that are shown
+	maxSomePaths = 5                // of one session
 )
 
 // Handler returns the page for what is at a path and below it. It answers GET and HEAD.
 //
-// The page is a list. With ?lock=PATH it shows the queue of one lock, or who has which partition
-// of a group. That path must be the handler's or below it; for others the status is 404. With ?format=json it is
-// the [inspect.Survey], or the array of recipes at the path of the lock. While no server can be
-// reached the status is 503.
+// The page is a list of at most 100 locks at a time, those held for longest first. With ?q=TEXT
+// it shows the locks whose path, kind, holder or first waiter has the text; ?sort= takes held,
+// waited, waiters or path, and ?page= a number. With ?lock=PATH it shows the queue of one lock
+// and its last holds, or who has which partition of a group. That path must be the handler's or
+// below it; for others the status is 404. With ?format=json it is the [inspect.Survey], or the
+// array of recipes at the path of the lock. What a znode says is cut after 160 bytes, and a
+// recipe after 1,000 participants. While no server answers the status is 503: as JSON with the
+// error, as a page with the last picture that was good.
+//
+// Requests for host names that may not be the page's own get the status 421, because another
+// site could have such a name point here. Its own are IP addresses, localhost, the name of the
+// machine, and hosts.
 //
 // In a browser with JavaScript the page follows changes: a stream of events, ?events, tells it
-// when to load again. The client has one recursive watch while there is such a viewer, and no
-// request is made while nothing changes. Any number of viewers cost at most one walk per
-// second, see [inspect.Walk]. Where the watch is not to be had, as before ZooKeeper 3.6 and
-// while there is no server, the page loads again every two seconds. A handler serves at most 100
-// streams at a time; the pages of further viewers load again every two seconds too.
-func Handler(client *framework.Framework, path string) http.Handler {
-	return &handler{client: client, path: path}
+// when to load again. The client has one recursive watch while there is such a viewer, and asks
+// the server for a sign of life twice a second. Any number of viewers cost at most one walk
+// per second, see [inspect.Walk], and no more than a quarter of the time is spent in walks.
+// Where the watch is not to be had, as before ZooKeeper 3.6, the page loads again every two
+// seconds. A handler serves at most 100 streams and 32 other requests at a time, for at most 10
+// seconds each, and refuses request bodies.
+func Handler(client *framework.Framework, path string, hosts ...string) http.Handler {
+	h := &handler{
+		client: client, path: path, hosts: map[string]bool{"localhost": true},
+		places: make(map[string]*place), reads: make(chan struct{}, maxReads), slots: make(chan struct{}, maxRequests),
+	}
+	if machine, err := os.Hostname(); err == nil { // without a name it has none of its own
+		first, _, _ := strings.Cut(machine, ".")
+		hosts = append([]string{machine, first}, hosts...)
+	}
+	for _, host := range hosts {
+		h.hosts[plainHost(host)] = true
+	}
+	return h
 }
 
 type handler struct {
 	client *framework.Framework
 	path   string
+	hosts  map[string]bool
 
 	streams atomic.Int64 // that are served, at most maxStreams
+	changed atomic.Int64 // when a change was told last, in nanoseconds since 1970
+	slots   chan struct{}
+	reads   chan struct{}
 
-	mu     sync.Mutex
-	newest *survey
-}
-
-// survey is one walk, shared by all that ask while it is fresh.
-type survey struct {
-	done  chan struct{}
-	begun time.Time
-	found inspect.Survey
-	err   error
+	mu      sync.Mutex
+	places  map[string]*place // by the path of a lock, "" for the list
+	asked   *probe
+	silent  error     // what the last probe has found
+	heard   time.Time // when it ended
+	history history
 }
 
 // view is what the template gets.
 type view struct {
-	Path    string
-	Lock    string
-	Servers string
-	At      time.Time
-	Nonce   string
-	Queues  []inspect.Recipe // at the path of one lock
-	Locks   []inspect.Recipe // that some participants hold or wait for
-	Others  []inspect.Recipe
-	Group   partition.Assignment // at the path of the lock, if there are partitions
-	Seen    []session
-	Losses  []locks.Loss
-	Denied  []string
-	Error   string
+	Path, Lock string
+	Servers    string
+	At         time.Time // of the view
+	Taken      time.Time // when its picture was read, zero without one
+	Again      bool      // a newer picture comes
+	Nonce      string
+	Error      string
+
+	Queues []queue // at the path of one lock
+	Group  partition.Assignment
+
+	List     list
+	Others   []inspect.Recipe
+	More     int // others that are not shown
+	Seen     []session
+	Sessions int
+	Losses   []locks.Loss
+	Denied   []string
+}
+
+// queue is a recipe at the path of one lock, as it is drawn.
+type queue struct {
+	inspect.Recipe
+	Shown    []locks.Participant
+	Timeline timeline
+}
+
+// More is how many participants are not shown.
+func (q queue) More() int { return q.Holders + q.Waiters - len(q.Shown) }
+
+// Ahead is what a participant waits for.
+func (q queue) Ahead(p locks.Participant) string {
+	for _, other := range q.Participants {
+		if len(p.WaitsFor) > 0 && other.Path == p.WaitsFor[0] {
+			return name(other)
+		}
+	}
+	return ""
 }
 
 // session is what the participants that were read tell of a session.
 type session struct {
 	ID           int64
 	Name, Client string
-	Holds, Waits []string // paths of recipes
+	Holds, Waits paths
 }
 
-// sessionsOf returns the sessions that hold or wait, in the order of their first recipes.
-func sessionsOf(recipes []inspect.Recipe) []session {
-	var sessions []session
+// paths are some of many.
+type paths struct {
+	Some []string
+	More int
+}
+
+func (p *paths) add(path string) {
+	if len(p.Some) == maxSomePaths {
+		p.More++
+		return
+	}
+	p.Some = append(p.Some, path)
+}
+
+// sessionsOf returns sessions that hold or wait, in the order of their first recipes, and how many there are.
+func sessionsOf(recipes []inspect.Recipe) (shown []session, all int) {
 	at := make(map[int64]int)
 	for _, r := range recipes {
 		for _, p := range r.Participants {
@@ -137,18 +190,22 @@ func sessionsOf(recipes []inspect.Recipe) []session {
 			}
 			i, known := at[p.Session]
 			if !known {
-				i = len(sessions)
+				i = len(at)
 				at[p.Session] = i
-				sessions = append(sessions, session{ID: p.Session, Name: name(p), Client: inspect.Client(p)})
+				if i < maxSessions {
+					shown = append(shown, session{ID: p.Session, Name: name(p), Client: inspect.Client(p)})
+				}
 			}
-			if s := &sessions[i]; p.Holds {
-				s.Holds = append(s.Holds, r.Path)
-			} else {
-				s.Waits = append(s.Waits, r.Path)
+			switch {
+			case i >= maxSessions:
+			case p.Holds:
+				shown[i].Holds.add(r.Path)
+			default:
+				shown[i].Waits.add(r.Path)
 			}
 		}
 	}
-	return sessions
+	return shown, len(at)
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -157,38 +214,52 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "expected GET or HEAD", http.StatusMethodNotAllowed)
 		return
 	}
+	if status, err := h.refuses(r); err != nil {
+		w.Header().Set("Connection", "close")
+		http.Error(w, err.Error(), status)
+		return
+	}
 	if r.Method == http.MethodGet && r.URL.Query().Has("events") {
 		h.serveEvents(w, r)
 		return
 	}
-	lock, err := h.place(r)
-	v := view{Path: h.path, Lock: lock, Servers: h.client.String(), At: time.Now(), Nonce: rand.Text(), Losses: locks.RecentLosses()}
-	var value any
-	if err == nil {
-		value, err = h.read(r.Context(), &v)
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	default:
+		w.Header().Set("Retry-After", "2")
+		http.Error(w, fmt.Sprintf("page: %d requests are being answered, no more can", maxRequests), http.StatusServiceUnavailable)
+		return
 	}
+	lock, err := h.place(r)
+	v := view{Path: h.path, Lock: lock, Servers: h.client.String(), Nonce: rand.Text(), Losses: locks.RecentLosses()}
+	var s *survey
+	if err == nil {
+		s, err = h.survey(r.Context(), lock)
+	}
+	v.At = time.Now()
 	status := http.StatusOK
 	if err != nil {
 		status, v.Error = statusOf(err), err.Error()
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer has deadlines
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
-	var body bytes.Buffer
-	if r.FormValue("format") == "json" {
+	if r.URL.Query().Get("format") == "json" {
 		header.Set("Content-Type", "application/json")
-		if err != nil {
-			value = map[string]string{"error": v.Error}
-		}
-		err = json.NewEncoder(&body).Encode(value)
-	} else {
-		header.Set("Content-Type", "text/html; charset=utf-8")
-		header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; "+
-			"connect-src 'self'; style-src 'nonce-%s'; script-src 'nonce-%s'", v.Nonce, v.Nonce))
-		err = shape.Execute(&body, v)
+		writeJSON(w, status, lock, s, err)
+		return
 	}
-	if err != nil {
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'; "+
+		"connect-src 'self'; style-src 'nonce-%s'; script-src 'nonce-%s'", v.Nonce, v.Nonce))
+	if s != nil {
+		h.fill(&v, s, choiceOf(r))
+	}
+	var body bytes.Buffer
+	if err := shape.Execute(&body, v); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -196,12 +267,71 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = body.WriteTo(w) // a viewer that has gone needs nothing
 }
 
+// writeJSON writes recipe by recipe: a viewer that reads slowly needs no memory for the rest.
+func writeJSON(w http.ResponseWriter, status int, lock string, s *survey, err error) {
+	w.WriteHeader(status)
+	out := bufio.NewWriter(w)
+	defer out.Flush() //nolint:errcheck // a viewer that has gone needs nothing
+	encoder := json.NewEncoder(out)
+	if err != nil {
+		_ = encoder.Encode(map[string]string{"error": err.Error()})
+		return
+	}
+	if s == nil {
+		return
+	}
+	if lock == "" {
+		_, _ = out.WriteString(`{"recipes":`)
+	}
+	_, _ = out.WriteString("[")
+	for i, r := range s.found.Recipes {
+		if i > 0 {
+			_, _ = out.WriteString(",")
+		}
+		if err := encoder.Encode(r); err != nil {
+			return
+		}
+	}
+	_, _ = out.WriteString("]")
+	if lock == "" {
+		if len(s.found.Unreadable) > 0 {
+			_, _ = out.WriteString(`,"unreadable":`)
+			_ = encoder.Encode(s.found.Unreadable)
+		}
+		_, _ = fmt.Fprintf(out, `,"nodes":%d}`, s.found.Nodes)
+	}
+	_, _ = out.WriteString("\n")
+}
+
+// refuses returns why a request is not for this page.
+func (h *handler) refuses(r *http.Request) (status int, err error) {
+	switch {
+	case r.ContentLength != 0:
+		return http.StatusRequestEntityTooLarge, errors.New("page: a request with a body, expected none")
+	case len(r.URL.RawQuery) > maxQuery:
+		return http.StatusRequestURITooLong, fmt.Errorf("page: a query of %d bytes, expected %d at most", len(r.URL.RawQuery), maxQuery)
+	}
+	host := plainHost(r.Host)
+	if _, err := netip.ParseAddr(host); err != nil && !h.hosts[host] {
+		return http.StatusMisdirectedRequest, fmt.Errorf("page: host %q, expected an IP address, localhost or a name that this page was given", cut(r.Host))
+	}
+	return 0, nil
+}
+
+// plainHost returns a host as names are compared: without a port, in lower case.
+func plainHost(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
 // errElsewhere refuses a lock that is not below the handler's path. It does not say whether there is one.
 var errElsewhere = errors.New("no such lock on this page")
 
 // place returns the path that a viewer asks for.
 func (h *handler) place(r *http.Request) (lock string, err error) {
-	lock = r.FormValue("lock")
+	lock = r.URL.Query().Get("lock") // and never FormValue, which reads bodies
 	isBelow := lock == "" || lock == h.path || strings.HasPrefix(lock, strings.TrimSuffix(h.path, "/")+"/")
 	if err := framework.ValidatePath(lock); lock != "" && err != nil {
 		return lock, fmt.Errorf("page: %s: %w", lock, err)
@@ -225,59 +355,33 @@ func statusOf(err error) int {
 	}
 }
 
-// read fills in the recipes, and returns what is shown as JSON.
-func (h *handler) read(ctx context.Context, v *view) (any, error) {
-	if !h.client.State().IsConnected() { // or a viewer would wait as long as requests do
-		return nil, fmt.Errorf("page: %w", framework.ErrNotConnected)
-	}
-	if v.Lock != "" {
-		ctx, cancel := context.WithTimeout(ctx, readLimit)
-		defer cancel()
-		recipes, err := inspect.At(ctx, h.client, v.Lock)
-		v.Queues = recipes
-		for _, r := range recipes {
-			if r.Kind == inspect.Partitions && err == nil {
-				v.Group, err = partition.Read(ctx, h.client, v.Lock)
+// fill puts a picture into the view.
+func (h *handler) fill(v *view, s *survey, c choice) {
+	v.Taken, v.Group, v.Denied = s.begun, s.group, s.found.Unreadable
+	v.Again = v.Error == "" && s.begun.UnixNano() < h.changed.Load()
+	if v.Lock == "" {
+		v.List = c.of(s.rows)
+		for _, r := range s.found.Recipes {
+			switch {
+			case r.Kind.IsLock():
+			case len(v.Others) < maxOthers:
+				v.Others = append(v.Others, r)
+			default:
+				v.More++
 			}
 		}
-		return append([]inspect.Recipe{}, recipes...), err
+		v.Seen, v.Sessions = sessionsOf(s.found.Recipes)
+		return
 	}
-	found, err := h.survey(ctx)
-	for _, r := range found.Recipes {
-		if r.Kind.IsLock() {
-			v.Locks = append(v.Locks, r)
-		} else {
-			v.Others = append(v.Others, r)
-		}
-	}
-	v.Seen, v.Denied = sessionsOf(found.Recipes), found.Unreadable
-	return found, err
-}
-
-// survey returns a walk that is fresh, or waits for one.
-func (h *handler) survey(ctx context.Context) (inspect.Survey, error) {
 	h.mu.Lock()
-	s := h.newest
-	if s == nil || time.Since(s.begun) >= fresh { // an event of serveEvents is no sooner
-		s = &survey{done: make(chan struct{}), begun: time.Now()}
-		h.newest = s
-		// Other viewers wait for it as well, and stay when this viewer leaves.
-		walk, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
-		go func() {
-			defer cancel()
-			defer close(s.done)
-			s.err = attempt.Guard(h.client, func() (err error) {
-				s.found, err = inspect.Walk(walk, h.client, h.path, inspect.HeadsOnly())
-				return err
-			})
-		}()
-	}
+	holds := append([]pastHold(nil), h.history.of[v.Lock]...)
 	h.mu.Unlock()
-	select {
-	case <-s.done:
-		return s.found, s.err
-	case <-ctx.Done():
-		return inspect.Survey{}, context.Cause(ctx)
+	for _, r := range s.found.Recipes {
+		q := queue{Recipe: r, Shown: r.Participants[:min(len(r.Participants), queueShown)]}
+		if r.Kind.IsLock() {
+			q.Timeline = timelineOf(holds, v.At)
+		}
+		v.Queues = append(v.Queues, q)
 	}
 }
 
@@ -295,10 +399,10 @@ func name(p locks.Participant) string {
 	case p.RevocationRequested():
 		return "(asked to give way)"
 	case p.Label != "":
-		return fmt.Sprintf("%s (%s/%d)", p.Label, p.Host, p.PID)
+		return fmt.Sprintf("%s (%s/%d)", cut(p.Label), cut(p.Host), p.PID)
 	case p.Identity != "":
-		return strings.ToValidUTF8(p.Identity, "\uFFFD")
+		return strings.ToValidUTF8(cut(p.Identity), "\uFFFD")
 	default:
-		return p.Path
+		return cut(p.Path)
 	}
 }

@@ -29,10 +29,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
 
+// request has a host name that is the page's own.
+func request(ctx context.Context, method, target string) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, method, target, http.NoBody)
+	r.Host = "localhost:8080"
+	return r
+}
+
 func get(t *testing.T, handler http.Handler, target string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody))
+	handler.ServeHTTP(w, request(t.Context(), http.MethodGet, target))
 	return w
 }
 
@@ -64,7 +71,7 @@ func TestThePageShowsLocks(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code)
 		require.Contains(t, w.Body.String(), lease.Path())
 		require.Contains(t, w.Body.String(), client.Session().String())
-		require.Contains(t, w.Body.String(), "<td>holds</td>")
+		require.Contains(t, w.Body.String(), "● holds</td>")
 
 		var survey inspect.Survey
 		require.NoError(t, json.Unmarshal(get(t, handler, "/?format=json").Body.Bytes(), &survey))
@@ -94,12 +101,12 @@ func TestThePageShowsPartitions(t *testing.T) {
 	require.Equal(t, "orders", zktest.Await(t, held, "the partition that is free"))
 	zktest.Await(t, stuck.Revoked(), "the request for the other one")
 	handler := page.Handler(client, "/")
-	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fwork">/work</a></td><td>partitions</td>`)
+	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fwork">/work</a></td><td data-label="kind">partitions</td>`)
 	body := get(t, handler, "/?lock=/work").Body.String()
 	require.Contains(t, body, "partitions: 2 for 1 members")
-	require.Regexp(t, `class="waits"><td class="long">worker-1</td><td>1</td><td>2</td><td>1</td>`, body)
-	require.Regexp(t, `class="holds"><td class="long">orders</td><td class="long">worker-1</td><td class="long">worker-1</td>.*<td>held</td>`, body)
-	require.Regexp(t, `class="waits"><td class="long">bills</td><td class="long">worker-1</td>.*<td>moving, asked for</td>`, body)
+	require.Regexp(t, `class="waits"><td data-label="member">worker-1</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
+	require.Regexp(t, `class="holds"><td[^>]*>orders</td><td[^>]*>worker-1</td><td[^>]*>worker-1</td>.*<td[^>]*>held</td>`, body)
+	require.Regexp(t, `class="waits"><td[^>]*>bills</td><td[^>]*>worker-1</td>.*<td[^>]*>moving, asked for</td>`, body)
 	cancel()
 	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 }
@@ -149,7 +156,7 @@ func TestThePageOnlyReads(t *testing.T) {
 	hold(t, client, "/locks/report")
 	handler := page.Handler(client, "/")
 	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op != zkserver.OpGetChildren2 && r.Op != zkserver.OpGetData && r.Op != zkserver.OpPing {
+		if r.Op != zkserver.OpGetChildren2 && r.Op != zkserver.OpGetData && r.Op != zkserver.OpExists && r.Op != zkserver.OpPing {
 			t.Errorf("a request %v", r.Op)
 		}
 		return zkserver.Pass
@@ -159,7 +166,7 @@ func TestThePageOnlyReads(t *testing.T) {
 	remove()
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/", http.NoBody))
+		handler.ServeHTTP(w, request(t.Context(), method, "/"))
 		require.Equal(t, http.StatusMethodNotAllowed, w.Code)
 	}
 }
@@ -235,7 +242,7 @@ func TestThePageEndsAtItsPath(t *testing.T) {
 	} {
 		for _, query := range []string{"?lock=", "?format=json&lock=", "?events&lock="} {
 			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/"+query+url.QueryEscape(lock), http.NoBody))
+			handler.ServeHTTP(w, request(ctx, http.MethodGet, "/"+query+url.QueryEscape(lock)))
 			require.Equal(t, status, w.Code, query+lock)
 			require.NotContains(t, w.Body.String(), "secret")
 		}

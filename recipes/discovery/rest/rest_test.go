@@ -1,0 +1,77 @@
+package rest_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/recipes/discovery/rest"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+// TestTheResource: the paths, statuses and JSON of Curator's DiscoveryResource.
+func TestTheResource(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, services.Close()) })
+	handler := rest.Handler(services, nil)
+	const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1325129459728,"serviceType":"STATIC","payload":"From Test"}`
+	const slim = `{"name":"test","id":"one","address":"","registrationTimeUTC":0,"serviceType":"%"}`
+	for _, step := range []struct {
+		method, path, body string
+		status             int
+		answer             string
+	}{
+		{"GET", "/v1/service", "", 200, `[]`},
+		{"GET", "/v1/service/test", "", 200, `[]`},
+		{"GET", "/v1/service/test/one", "", 404, ""},
+		{"GET", "/v1/anyservice/test", "", 404, ""},
+		{"DELETE", "/v1/service/test/one", "", 200, ""},
+		{"PUT", "/v1/service/test/two", one, 400, ""},
+		{"PUT", "/v1/service/other/one", one, 400, ""},
+		{"PUT", "/v1/service/test/one", "{", 400, ""},
+		{"PUT", "/v1/service/test/one", strings.Replace(slim, "%", "DYNAMIC", 1), 400, ""},
+		{"PUT", "/v1/service/test/one", strings.Replace(slim, "%", "DYNAMIC_SEQUENTIAL", 1), 400, ""},
+		{"PUT", "/v1/service/test/one", strings.Replace(one, "From Test", strings.Repeat("x", 2<<20), 1), 400, ""},
+		{"GET", "/v1/service/test", "", 200, `[]`},
+		{"PUT", "/v1/service/test/one", one, 201, ""},
+		{"GET", "/v1/service", "", 200, `[{"name":"test"}]`},
+		{"GET", "/v1/service/test", "", 200, "[" + one + "]"},
+		{"GET", "/v1/service/test/one", "", 200, one},
+		{"GET", "/v1/anyservice/test", "", 200, one},
+		{"GET", "/test/one", "", 200, one},
+		{"POST", "/v1/service/test/one", one, 405, ""},
+		{"DELETE", "/v1/service/test/one", "", 200, ""},
+		{"GET", "/v1/service/test/one", "", 404, ""},
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), step.method, step.path, strings.NewReader(step.body)))
+		require.Equal(t, step.status, w.Code, "%s %s: %s", step.method, step.path, w.Body)
+		if step.answer != "" {
+			require.JSONEq(t, step.answer, w.Body.String(), step.path)
+			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		}
+		require.Equal(t, step.path == "/test/one", w.Header().Get("Warning") != "")
+	}
+}
+
+// TestTheServersErrorIs500, as in Curator.
+func TestTheServersErrorIs500(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
+	require.NoError(t, err)
+	require.NoError(t, services.Close())
+	require.NoError(t, client.Close())
+	w := httptest.NewRecorder()
+	rest.Handler(services, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/service", http.NoBody))
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+}

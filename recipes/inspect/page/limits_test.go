@@ -1,0 +1,189 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect/page"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestOnlyOwnHostNamesAreAnswered: another site may have its name point here.
+func TestOnlyOwnHostNamesAreAnswered(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	hold(t, client, "/locks/secret")
+	handler := page.Handler(client, "/", "Locks.Example")
+	for host, status := range map[string]int{
+		"127.0.0.1:8080": 200, "[::1]:8080": 200, "::1": 200, "localhost": 200, "LOCALHOST.:80": 200, "locks.example:443": 200,
+		"attacker.example:8080": 421, "127.0.0.1.attacker.example": 421, "": 421, "localhost.attacker.example": 421,
+	} {
+		for _, query := range []string{"/", "/?format=json", "/?lock=/locks/secret"} {
+			r := request(t.Context(), http.MethodGet, query)
+			r.Host = host
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			require.Equal(t, status, w.Code, host)
+			require.Equal(t, status == 200, strings.Contains(w.Body.String(), "/locks/secret"), host)
+		}
+	}
+	r := request(t.Context(), http.MethodGet, "/?events")
+	r.Host = "attacker.example"
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	require.Equal(t, http.StatusMisdirectedRequest, w.Code)
+}
+
+// untouched is a body that fails the test when it is read.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Read([]byte) (int, error) {
+	u.t.Error("the body is read")
+	return 0, http.ErrBodyReadAfterClose
+}
+
+// TestRequestsAreLimited: bodies are refused unread, and so are long queries.
+func TestRequestsAreLimited(t *testing.T) {
+	handler := page.Handler(zktest.Client(t, zktest.NewServer(t)), "/")
+	for _, target := range []string{"/", "/?events", "/?format=json"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, untouched{t})
+		r.Host = "localhost"
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		require.Equal(t, http.StatusRequestEntityTooLarge, w.Code, target)
+	}
+	require.Equal(t, http.StatusRequestURITooLong, get(t, handler, "/?q="+strings.Repeat("x", 9000)).Code)
+}
+
+// TestAZnodeCannotMakeThePageLarge: what a znode says is cut.
+func TestAZnodeCannotMakeThePageLarge(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	hold(t, client, "/locks/large", locks.WithLockData([]byte(strings.Repeat("A", 900_000))))
+	hold(t, client, "/locks/"+strings.Repeat("n", 50_000))
+	handler := page.Handler(client, "/")
+	for _, target := range []string{"/", "/?lock=/locks/large", "/?format=json&lock=/locks/large"} {
+		w := get(t, handler, target)
+		require.Equal(t, http.StatusOK, w.Code, target)
+		require.Less(t, w.Body.Len(), 60_000, target)
+	}
+}
+
+// TestALongListHasPages, a filter, counts and orders.
+func TestALongListHasPages(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for i := range 250 {
+		path := fmt.Sprintf("/locks/x%03d/_c_0123456789abcdef0123456789abcdef-lock-0000000000", i)
+		_, err := client.Create(t.Context(), path, []byte("10.0.0.1"), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+	}
+	handler := page.Handler(client, "/")
+	rows := func(target string) (body string, n int) {
+		body = get(t, handler, target).Body.String()
+		return body, strings.Count(body, `<a href="?lock=`)
+	}
+	body, n := rows("/?sort=path")
+	require.Equal(t, 100, n)
+	require.Contains(t, body, "250 in all, 250 held, 0 with waiters")
+	require.Contains(t, body, "page 1 of 3")
+	body, n = rows("/?sort=path&page=3")
+	require.Equal(t, 50, n)
+	require.Contains(t, body, "/locks/x249</a>")
+	body, n = rows("/?sort=path&page=99999999999999999999")
+	require.NotZero(t, n, body)
+	body, n = rows("/?q=" + url.QueryEscape("X24"))
+	require.Equal(t, 10, n)
+	require.Contains(t, body, "10 with “X24”")
+	body, _ = rows("/")
+	require.Less(t, strings.Index(body, "/locks/x000<"), strings.Index(body, "/locks/x099<"), "held longest first")
+	body, n = rows("/?q=" + url.QueryEscape(`"><script>`))
+	require.Zero(t, n)
+	require.NotContains(t, body, `"><script>`)
+}
+
+// TestAnOutageLeavesTheLastPicture, marked as such within two seconds, whether the connection is lost or silent.
+func TestAnOutageLeavesTheLastPicture(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client := zktest.Client(t, server)
+			_, err := client.Create(t.Context(), "/locks/report/_c_0123456789abcdef0123456789abcdef-lock-0000000000", []byte("nightly"),
+				framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+			handler := page.Handler(client, "/")
+			require.Contains(t, get(t, handler, "/").Body.String(), "● Connected")
+			ctx, leave := context.WithCancel(t.Context())
+			v := view(ctx, handler, "/?events")
+			require.Equal(t, comment, <-v.chunks)
+			require.Equal(t, changed, v.next())
+			began := time.Now()
+			release := make(chan struct{})
+			if silent {
+				remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpPing {
+						return zkserver.Pass
+					}
+					return zkserver.HoldUntil(release)
+				})
+				defer remove()
+			} else {
+				require.NoError(t, server.Stop())
+			}
+			require.Equal(t, changed, v.next())
+			w := get(t, handler, "/")
+			require.LessOrEqual(t, time.Since(began), 2*time.Second)
+			require.Equal(t, http.StatusServiceUnavailable, w.Code)
+			require.Contains(t, w.Body.String(), "✕ Out of date")
+			require.Contains(t, w.Body.String(), `class="stale"`)
+			require.Contains(t, w.Body.String(), ">nightly<", "the last picture is kept")
+			leave()
+			<-v.ended
+			close(release)
+			if !silent {
+				require.NoError(t, server.Restart())
+			}
+			require.NoError(t, client.BlockUntilConnected(t.Context()))
+			time.Sleep(40 * time.Second)
+			w = get(t, handler, "/")
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+		})
+	}
+}
+
+// TestALockShowsItsLastHolds, as far as the page has seen them.
+func TestALockShowsItsLastHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		handler := page.Handler(client, "/")
+		for _, label := range []string{"first", "second"} {
+			mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel(label))
+			require.NoError(t, err)
+			lease, err := mutex.Acquire(t.Context())
+			require.NoError(t, err)
+			time.Sleep(10 * time.Second)
+			get(t, handler, "/")
+			require.NoError(t, lease.Release(t.Context()))
+			time.Sleep(10 * time.Second)
+			get(t, handler, "/")
+		}
+		body := get(t, handler, "/?lock=/locks/report").Body.String()
+		require.Contains(t, body, "There is no recipe at this path", "without a contender the holds are of no lock")
+		hold(t, client, "/locks/report", locks.WithLabel("third"))
+		time.Sleep(2 * time.Second)
+		body = get(t, handler, "/?lock=/locks/report").Body.String()
+		require.Contains(t, body, "Timeline of the last 3 holds")
+		require.Regexp(t, `(?s)<svg.*third.*second.*first.*</svg>`, body)
+		require.Regexp(t, `(?s)third \(.*holds now.*second \(.*first \(`, body[strings.Index(body, "</svg>"):])
+	})
+}

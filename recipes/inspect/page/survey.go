@@ -1,0 +1,240 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/partition"
+)
+
+const (
+	fresh     = time.Second            // how long a survey is shown to all that ask
+	patience  = 500 * time.Millisecond // how long a viewer waits for a newer picture than the last one
+	readLimit = 30 * time.Second       // bounds one survey
+
+	maxPlaces       = 32   // locks whose pictures are kept
+	maxReads        = 4    // surveys that are under way
+	maxParticipants = 1000 // that are kept of one recipe
+	maxText         = 160  // bytes that are kept of what a znode says
+)
+
+// survey is one picture, of the subtree or of one lock. All that ask while it is fresh share it.
+type survey struct {
+	done  chan struct{}
+	begun time.Time
+
+	// These are set before done is closed.
+	took  time.Duration
+	found inspect.Survey
+	group partition.Assignment // at the path of a lock, if there are partitions
+	rows  []row                // the locks of a list
+	err   error
+}
+
+func (s *survey) isDone() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// place is what is known of one page.
+type place struct {
+	newest *survey // it may be under way
+	last   *survey // the last one without an error, nil if there is none
+}
+
+// survey returns a fresh picture, or waits for one. With an error or while a newer one is read,
+// it returns the last good one; nil if there is none.
+func (h *handler) survey(ctx context.Context, lock string) (*survey, error) {
+	h.mu.Lock()
+	p := h.placeLocked(lock)
+	if !h.client.State().IsConnected() { // or a viewer would wait as long as requests do
+		defer h.mu.Unlock()
+		return p.last, fmt.Errorf("page: %w", framework.ErrNotConnected)
+	}
+	s := p.newest
+	if s == nil || s.isDone() && time.Since(s.begun) >= max(fresh, 4*s.took) { // an event of serveEvents is no sooner
+		s = &survey{done: make(chan struct{}), begun: time.Now()}
+		p.newest = s
+		// Other viewers wait for it as well, and stay when this viewer leaves.
+		go h.read(context.WithoutCancel(ctx), lock, p, s)
+	}
+	last, silent := p.last, h.silent
+	if time.Since(h.heard) > 2*fresh {
+		silent = nil
+	}
+	h.mu.Unlock()
+	if last != nil && silent != nil && !s.isDone() {
+		return last, silent
+	}
+	var enough <-chan time.Time
+	if last != nil {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		enough = timer.C
+	}
+	select {
+	case <-s.done:
+	case <-enough:
+		return last, h.probe(ctx)
+	case <-ctx.Done():
+		return last, context.Cause(ctx)
+	}
+	switch {
+	case s.err == nil && time.Since(s.begun) < fresh:
+		return s, nil
+	case s.err == nil:
+		return s, h.probe(ctx)
+	case statusOf(s.err) == http.StatusServiceUnavailable:
+		return last, s.err
+	default:
+		return nil, s.err
+	}
+}
+
+func (h *handler) placeLocked(lock string) *place {
+	p := h.places[lock]
+	if p != nil {
+		return p
+	}
+	for other, of := range h.places {
+		if len(h.places) < maxPlaces {
+			break
+		}
+		if other != "" && (of.newest == nil || of.newest.isDone()) {
+			delete(h.places, other)
+		}
+	}
+	p = new(place)
+	if len(h.places) < 2*maxPlaces { // otherwise it is not kept
+		h.places[lock] = p
+	}
+	return p
+}
+
+// read takes a picture.
+func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
+	defer close(s.done)
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	select {
+	case h.reads <- struct{}{}:
+		defer func() { <-h.reads }()
+	case <-ctx.Done():
+		s.err = fmt.Errorf("page: %w", context.Cause(ctx))
+		return
+	}
+	s.err = attempt.Guard(h.client, func() (err error) {
+		if lock == "" {
+			s.found, err = inspect.Walk(ctx, h.client, h.path, inspect.HeadsOnly())
+			return err
+		}
+		s.found.Recipes, err = inspect.At(ctx, h.client, lock)
+		for _, r := range s.found.Recipes {
+			if r.Kind == inspect.Partitions && err == nil {
+				s.group, err = partition.Read(ctx, h.client, lock)
+			}
+		}
+		return err
+	})
+	s.took = time.Since(s.begun)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.err != nil {
+		s.found, s.group = inspect.Survey{}, partition.Assignment{}
+		if statusOf(s.err) != http.StatusServiceUnavailable {
+			p.last = nil // it is certain that there is nothing to show
+		}
+		return
+	}
+	h.history.observe(s.found.Recipes, s.begun, lock == "")
+	s.shorten()
+	if lock == "" {
+		s.rows = rowsOf(s.found.Recipes)
+	}
+	p.last = s
+}
+
+// shorten bounds what is kept, whatever znodes say.
+func (s *survey) shorten() {
+	for i := range s.found.Recipes {
+		r := &s.found.Recipes[i]
+		r.Participants = append([]locks.Participant(nil), r.Participants[:min(len(r.Participants), maxParticipants)]...)
+		for j := range r.Participants {
+			p := &r.Participants[j]
+			p.Identity, p.Host, p.Label = cut(p.Identity), cut(p.Host), cut(p.Label)
+			p.WaitsFor = p.WaitsFor[:min(len(p.WaitsFor), 1)]
+		}
+		r.Foreign = append([]string(nil), r.Foreign[:min(len(r.Foreign), 20)]...)
+	}
+	s.found.Unreadable = append([]string(nil), s.found.Unreadable[:min(len(s.found.Unreadable), 100)]...)
+	s.group.Partitions = append(s.group.Partitions[:0:0], s.group.Partitions[:min(len(s.group.Partitions), maxParticipants)]...)
+	s.group.Members = append(s.group.Members[:0:0], s.group.Members[:min(len(s.group.Members), maxParticipants)]...)
+}
+
+// cut returns the beginning of a text, without the memory of the rest.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(strings.Clone(text[:maxText]), "\uFFFD") + "…"
+}
+
+// errSilent is told while the connection stands and the server says nothing.
+var errSilent = errors.New("the server does not answer")
+
+// probe asks the server for a sign of life, once for all viewers in a while.
+type probe struct {
+	done  chan struct{}
+	begun time.Time
+	err   error
+}
+
+func (h *handler) probe(ctx context.Context) error {
+	if !h.client.State().IsConnected() {
+		return fmt.Errorf("page: %w", framework.ErrNotConnected)
+	}
+	h.mu.Lock()
+	p := h.asked
+	if p == nil || time.Since(p.begun) >= patience {
+		p = &probe{done: make(chan struct{}), begun: time.Now()}
+		h.asked = p
+		go func() {
+			defer close(p.done)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+			defer cancel()
+			err := attempt.Guard(h.client, func() error {
+				_, err := h.client.Exists(ctx, h.path)
+				return err
+			})
+			switch {
+			case err == nil, errors.Is(err, framework.ErrNoAuth):
+			case ctx.Err() != nil:
+				p.err = fmt.Errorf("page: %w", errSilent)
+			default:
+				p.err = err
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.silent, h.heard = p.err, time.Now()
+		}()
+	}
+	h.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
