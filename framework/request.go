@@ -71,10 +71,18 @@ type call struct {
 	// fail by it then.
 	errInto *error
 
-	// begin, when set, is called before each try, and returns a function that receives the
-	// outcome of the try in stream order. deliver receives the outcome of the whole exchange.
-	begin   func() func(conduit.Reply, error)
-	deliver func(ok bool)
+	follower follower // nil for none
+}
+
+// follower takes part in a request: the watch that a read sets, or the create whose reply
+// counts even after its caller has gone.
+type follower interface {
+	// begin is called before each try, and returns a function that receives the outcome of
+	// the try in stream order.
+	begin() func(conduit.Reply, error)
+
+	// deliver receives the outcome of the whole exchange.
+	deliver(ok bool)
 }
 
 // requests is the way of all requests of a client and its views. It waits for connections,
@@ -98,7 +106,7 @@ type requests struct {
 // isJoinable reports whether a call is a read of data, or of a Stat by exists, that sets no watch. The
 // conduit has such reads share a request.
 func (c *call) isJoinable() bool {
-	return (c.code == wire.OpGetData || c.code == wire.OpExists) && c.begin == nil
+	return (c.code == wire.OpGetData || c.code == wire.OpExists) && c.follower == nil
 }
 
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
@@ -107,26 +115,26 @@ func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
-	return r.exchangeNow(ctx, calls)
-}
-
-// exchangeNow is exchange without waiting for a connection.
-func (r *requests) exchangeNow(ctx context.Context, calls []*call) error {
-	err := r.sendAll(ctx, calls)
+	sent, err := r.begin(ctx, calls)
+	if err == nil {
+		accepted := r.conduit.Do(ctx, sent...)
+		err = r.outcome(ctx, calls, sent, accepted)
+	}
 	for _, c := range calls {
-		if c.deliver != nil {
-			c.deliver(err == nil && !c.hasFailed())
+		if c.follower != nil {
+			c.follower.deliver(err == nil && !c.hasFailed())
 		}
 	}
 	return err
 }
 
-func (r *requests) sendAll(ctx context.Context, calls []*call) error {
+// begin returns what is sent for the calls, or an error before any of them has begun.
+func (r *requests) begin(ctx context.Context, calls []*call) ([]*conduit.Call, error) {
 	bound := r.scopeOf(ctx).boundTo()
 	sent := newCalls(len(calls))
 	for i, c := range calls {
 		if len(c.body) > r.cfg.maxRequest {
-			return &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.maxRequest)}
+			return nil, &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.maxRequest)}
 		}
 		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
 		sent[i].Joinable = c.isJoinable()
@@ -140,14 +148,24 @@ func (r *requests) sendAll(ctx context.Context, calls []*call) error {
 		if c.errInto != nil {
 			*c.errInto = nil // of an earlier try
 		}
-		if c.begin != nil {
-			sent[i].OnDone = c.begin()
+		if c.follower != nil {
+			sent[i].OnDone = c.follower.begin()
 		}
 	}
-	accepted := r.conduit.Do(ctx, sent...)
+	return sent, nil
+}
+
+// outcome decodes the replies. An error accepted says that not all calls were answered.
+func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.Call, accepted error) error {
 	var first error
 	for i, c := range calls {
-		if err := r.outcome(ctx, c, sent[i]); err != nil && first == nil && !c.optional {
+		reply, err := sent[i].Result()
+		if err != nil {
+			err = r.requestError(ctx, err, c.write)
+		} else {
+			err = c.replied(reply, sent[i])
+		}
+		if err != nil && first == nil && !c.optional {
 			first = named(c.operation, c.path, err)
 		}
 	}
@@ -182,15 +200,6 @@ func newCalls(n int) []*conduit.Call {
 		list[i] = &calls[i]
 	}
 	return list
-}
-
-// outcome decodes the reply of one call.
-func (r *requests) outcome(ctx context.Context, c *call, sent *conduit.Call) error {
-	reply, err := sent.Result()
-	if err != nil {
-		return r.requestError(ctx, err, c.write)
-	}
-	return c.replied(reply, sent)
 }
 
 // replied decodes the reply to a call.

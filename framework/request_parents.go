@@ -123,20 +123,19 @@ func (f *Framework) Mkdirs(ctx context.Context, path string, opts ...CallOption)
 }
 
 func (f *Framework) createAll(ctx context.Context, mode CreateMode, path string, opts []CallOption) error {
-	return f.verb(ctx, opCreate, path, func() (plan, error) {
-		cfg, err := newCallConfig(opts)
-		if err != nil {
-			return plan{}, err
+	cfg, err := newCallConfig(opts)
+	full := ""
+	if err == nil {
+		full, err = f.root.writable(path)
+	}
+	p := parents{f: f, mode: mode}
+	attempt := func(ctx context.Context) error {
+		if full == "/" {
+			return nil // it always exists
 		}
-		full, err := f.root.writable(path)
-		p := parents{f: f, mode: mode}
-		return plan{common: cfg.common, attempt: func(ctx context.Context) error {
-			if full == "/" {
-				return nil // it always exists
-			}
-			return p.create(ctx, full)
-		}}, err
-	})
+		return p.create(ctx, full)
+	}
+	return f.run(ctx, opCreate, path, plan{common: cfg.common, attempt: attempt}, err)
 }
 
 // create makes sure that the znode with this path at the server exists, and those above

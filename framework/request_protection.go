@@ -122,6 +122,9 @@ func (u *undecided) begin() func(conduit.Reply, error) {
 	return u.settle
 }
 
+// deliver does nothing: the reply itself decides.
+func (u *undecided) deliver(bool) {}
+
 // settle notes the reply to the last request, or why none will come.
 func (u *undecided) settle(reply conduit.Reply, err error) {
 	u.mu.Lock()

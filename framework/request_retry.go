@@ -31,20 +31,32 @@ type plan struct {
 	// settle, when set, translates the error of the last try, considering all tries.
 	settle func(error) error
 
-	onRetry func(ctx context.Context, attempt int) // when set, called before each try but the first
-
-	tries   int
 	last    error // of the newest try
 	inDoubt bool  // a try has failed whose outcome is unknown
 }
 
-// verb carries out a call of a verb: it prepares the plan, measures, retries, and names the
-// verb and its path in the error.
-func (r *requests) verb(ctx context.Context, op operation, path string, prepare func() (plan, error)) error {
-	p, err := prepare()
-	if err == nil {
-		err = r.carryOut(ctx, op, path, &p)
+// run carries out a call of a verb: it repeats tries as the policy says, measures them
+// together, and names the verb and its path in the error. An error in err refuses the call.
+func (r *requests) run(ctx context.Context, op operation, path string, p plan, err error) error {
+	switch {
+	case err != nil:
+		return failed(op, path, err)
+	case ctx == nil:
+		return failed(op, path, errNilContext)
 	}
+	p.last = ErrNotConnected // nothing has been sent
+	measured, ctx := r.telemetry.begin(ctx, op, path)
+	returned := false
+	defer func() {
+		measured.end()
+		// What a panic of user code, such as the policy, leaves undone goes to the background.
+		if !returned && p.settle != nil && p.last != nil {
+			_ = p.settle(p.last) // the panic is the error
+		}
+	}()
+	err = r.repeat(ctx, &p, measured)
+	returned = true
+	measured.record(ctx, err)
 	switch {
 	case err == nil:
 		return nil
@@ -56,21 +68,6 @@ func (r *requests) verb(ctx context.Context, op operation, path string, prepare 
 		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))
 	}
 	return failed(op, path, err)
-}
-
-// carryOut measures and retries. If user code such as the retry policy panics, what the call
-// would have left to the background is left to it all the same.
-func (r *requests) carryOut(ctx context.Context, op operation, path string, p *plan) error {
-	p.last = ErrNotConnected // nothing has been sent
-	returned := false
-	defer func() {
-		if !returned && p.settle != nil && p.last != nil {
-			_ = p.settle(p.last) // the panic is the error
-		}
-	}()
-	err := r.measured(ctx, op, path, p)
-	returned = true
-	return err
 }
 
 // failed makes sure that an error of a verb is an OpError.
@@ -98,62 +95,60 @@ func reasonOf(err error) error {
 	return err
 }
 
-// try makes one try.
-func (r *requests) try(ctx context.Context, p *plan) error {
-	if p.tries++; p.tries > 1 && p.onRetry != nil {
-		p.onRetry(ctx, p.tries)
-	}
-	var err error
-	if p.attempt != nil {
-		err = p.attempt(ctx)
-	} else {
-		err = r.exchange(ctx, p.calls...)
-	}
-	p.last, p.inDoubt = err, p.inDoubt || OutcomeUnknown(err)
-	return err
-}
-
-// retry makes tries as the policy says.
-func (r *requests) retry(ctx context.Context, p *plan) error {
+// repeat makes tries until one has succeeded, or there must be no other.
+func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) error {
 	scope := r.scopeOf(ctx)
-	run := retry.Begin(r.policyFor(scope, p.retry))
+	policy := retry.Begin(r.policyFor(scope, p.retry))
 	// A surrounding call that is bound to another session has ended with it.
 	if outer := scope.boundTo(); p.session != nil && p.session != outer && outer.over() == nil {
 		// Also for the calls that an attempt makes, such as those for parents.
 		ctx, scope = r.inSession(ctx, scope, p.session, false)
 	}
-	err := r.repeat(ctx, scope, p, &run)
-	run.Done(err)
-	return err
-}
-
-func (r *requests) repeat(ctx context.Context, scope *scope, p *plan, run *retry.Run) error {
 	// A policy that does not retry in another session binds the call to the current one.
-	binds := scope.boundTo() == nil && !run.AllowRetry(ErrSessionExpired, true)
-	for {
+	binds := scope.boundTo() == nil && !policy.AllowRetry(ErrSessionExpired, true)
+	for tries := 1; ; tries++ {
 		if _, s := r.tracker.current(); binds && s != nil && s.Err() == nil {
 			ctx, scope = r.inSession(ctx, scope, s, true) //nolint:fatcontext // once at most
 			binds = false
 		}
-		err := scope.expired(r.try(ctx, p))
-		if err == nil || isPermanent(err) {
-			return permanentReason(err)
+		if tries > 1 {
+			measured.retry(ctx, tries)
 		}
-		// A second run of a write that was applied could undo what others did since.
-		if OutcomeUnknown(err) && !p.repeatable || !mayRepeat(run, err) {
+		if p.attempt != nil {
+			p.last = p.attempt(ctx)
+		} else {
+			p.last = r.exchange(ctx, p.calls...)
+		}
+		p.inDoubt = p.inDoubt || OutcomeUnknown(p.last)
+		again, err := r.awaitRetry(ctx, &policy, scope.expired(p.last), p.repeatable)
+		if !again {
+			policy.Done(err)
 			return err
 		}
-		if why := r.over(ctx); why != nil {
-			return stopped(why, err) // the policy is not asked about a try that cannot be made
-		}
-		wait, ok := run.Next(err)
-		if !ok {
-			return err // the policy gives up: the last error says why
-		}
-		if why := r.pause(ctx, wait); why != nil {
-			return stopped(why, err)
-		}
 	}
+}
+
+// awaitRetry waits for the next try after one that has ended with err. It returns false and
+// the outcome of the call if there is none.
+func (r *requests) awaitRetry(ctx context.Context, policy *retry.Run, err error, repeatable bool) (again bool, outcome error) {
+	if err == nil || isPermanent(err) {
+		return false, permanentReason(err)
+	}
+	// A second run of a write that was applied could undo what others did since.
+	if OutcomeUnknown(err) && !repeatable || !mayRepeat(policy, err) {
+		return false, err
+	}
+	if why := r.over(ctx); why != nil {
+		return false, stopped(why, err) // the policy is not asked about a try that cannot be made
+	}
+	wait, ok := policy.Next(err)
+	if !ok {
+		return false, err // the policy gives up: the last error says why
+	}
+	if why := r.pause(ctx, wait); why != nil {
+		return false, stopped(why, err)
+	}
+	return true, nil
 }
 
 // mayRepeat reports whether the policy allows another try. A policy may widen what is

@@ -133,5 +133,5 @@ func (f *Framework) Retry(ctx context.Context, op func(ctx context.Context) erro
 	}
 	ctx, end := f.withBudget(ctx, cfg.retry)
 	defer end()
-	return f.retry(ctx, &plan{common: common{session: cfg.session}, attempt: op, repeatable: cfg.idempotent})
+	return f.repeat(ctx, &plan{common: common{session: cfg.session}, attempt: op, repeatable: cfg.idempotent}, nil)
 }

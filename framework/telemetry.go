@@ -175,42 +175,63 @@ func (t *telemetry) entered(s ConnectionState) {
 	}
 }
 
-// measured is retry with one span and one measurement for all attempts together.
-func (r *requests) measured(ctx context.Context, op operation, path string, p *plan) error {
-	if ctx == nil {
-		return errNilContext
-	}
-	t := r.telemetry
+// measurement is the span and the measurement of all tries of one call together. It is nil
+// without telemetry.
+type measurement struct {
+	t         *telemetry
+	operation attribute.KeyValue
+	began     time.Time
+	span      trace.Span
+}
+
+// begin returns the context of the call with its span.
+func (t *telemetry) begin(ctx context.Context, op operation, path string) (*measurement, context.Context) {
 	if t == nil {
-		return r.retry(ctx, p)
+		return nil, ctx
 	}
-	began := time.Now()
-	operation := keyOperation.String(op.name)
-	ctx, span := t.tracer.Start(ctx, spanName(op), trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(operation))
-	defer span.End()
+	m := &measurement{t: t, operation: keyOperation.String(op.name), began: time.Now()}
+	ctx, m.span = t.tracer.Start(ctx, spanName(op), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(m.operation))
 	if t.paths {
-		span.SetAttributes(keyPath.String(path))
+		m.span.SetAttributes(keyPath.String(path))
 	}
-	p.onRetry = func(ctx context.Context, attempt int) {
-		t.retries.Add(ctx, 1, metric.WithAttributes(operation))
-		span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(attempt)))
+	return m, ctx
+}
+
+// retry counts a try that is not the first.
+func (m *measurement) retry(ctx context.Context, try int) {
+	if m == nil {
+		return
 	}
-	err := r.retry(ctx, p)
-	span.SetAttributes(*t.server.Load()...)
-	measured := []attribute.KeyValue{operation}
+	m.t.retries.Add(ctx, 1, metric.WithAttributes(m.operation))
+	m.span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(try)))
+}
+
+// record notes the outcome of the call.
+func (m *measurement) record(ctx context.Context, err error) {
+	if m == nil {
+		return
+	}
+	m.span.SetAttributes(*m.t.server.Load()...)
+	measured := []attribute.KeyValue{m.operation}
 	// A class only: texts have paths in them, and would make a series each.
 	if err != nil {
 		kind := keyErrorType.String(ErrorType(err))
 		measured = append(measured, kind)
-		span.SetAttributes(kind)
+		m.span.SetAttributes(kind)
 		if !isAnswer(err) {
 			// Not the text of the error, which contains the path.
-			span.SetStatus(codes.Error, kind.Value.AsString())
+			m.span.SetStatus(codes.Error, kind.Value.AsString())
 		}
 	}
-	t.duration.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(measured...))
-	return err
+	m.t.duration.Record(ctx, time.Since(m.began).Seconds(), metric.WithAttributes(measured...))
+}
+
+// end ends the span, also of a call that has no outcome because user code panicked.
+func (m *measurement) end() {
+	if m != nil {
+		m.span.End()
+	}
 }
 
 // measuredOperations are the operations of the retry counter.

@@ -15,20 +15,18 @@ func (o StatOption) applyGetACL(c *readConfig) error { return o.store(&c.stat) }
 // administer the znode; the server shows password hashes only with the latter.
 func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOption) ([]ACL, error) {
 	var acl []ACL
-	err := f.verb(ctx, opGetACL, path, func() (plan, error) {
-		var cfg readConfig
-		if err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) }); err != nil {
-			return plan{}, err
-		}
-		c, err := pathCall(f.root, opGetACL, path, func(d *wire.Decoder) error {
-			var stat Stat
+	var cfg readConfig
+	var calls []*call
+	err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) })
+	if err == nil {
+		calls, err = pathCall(f.root, opGetACL, path, func(d *wire.Decoder) error {
 			acl = d.ACL()
-			stat = d.Stat()
+			stat := d.Stat()
 			cfg.storeStat(d, stat)
 			return nil
 		})
-		return plan{common: cfg.common, calls: c}, err
-	})
+	}
+	err = f.run(ctx, opGetACL, path, plan{common: cfg.common, calls: calls}, err)
 	return acl, err
 }
 
@@ -43,21 +41,21 @@ func (o StatOption) applySetACL(c *setConfig) error    { return o.store(&c.stat)
 // SetACL replaces the access control list of a znode. It needs permission to administer the
 // znode. It is not repeated after a try whose outcome is unknown.
 func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...SetACLOption) error {
-	return f.verb(ctx, opSetACL, path, func() (plan, error) {
-		cfg := setConfig{version: AnyVersion}
-		if err := applyAll(opts, func(o SetACLOption) error { return o.applySetACL(&cfg) }); err != nil {
-			return plan{}, err
-		}
-		full, err := f.root.writable(path)
-		var e wire.Encoder
-		e.String(full)
-		e.ACL(acl)
-		e.Int32(cfg.version)
-		decode := func(d *wire.Decoder) error {
-			stat := d.Stat()
-			cfg.storeStat(d, stat)
-			return nil
-		}
-		return plan{common: cfg.common, calls: []*call{{operation: opSetACL, path: path, body: e.Bytes(), decode: decode}}}, err
-	})
+	cfg := setConfig{version: AnyVersion}
+	full := ""
+	err := applyAll(opts, func(o SetACLOption) error { return o.applySetACL(&cfg) })
+	if err == nil {
+		full, err = f.root.writable(path)
+	}
+	var e wire.Encoder
+	e.String(full)
+	e.ACL(acl)
+	e.Int32(cfg.version)
+	decode := func(d *wire.Decoder) error {
+		stat := d.Stat()
+		cfg.storeStat(d, stat)
+		return nil
+	}
+	calls := []*call{{operation: opSetACL, path: path, body: e.Bytes(), decode: decode}}
+	return f.run(ctx, opSetACL, path, plan{common: cfg.common, calls: calls}, err)
 }

@@ -55,17 +55,8 @@ func (m CreateMode) operation() operation {
 // Without WithProtection or [Idempotent], Create is not repeated after a try whose outcome
 // is unknown, see [OutcomeUnknown].
 func (f *Framework) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
-	var c *creation
-	err := f.verb(ctx, opCreate, path, func() (p plan, err error) {
-		if c, err = f.newCreation(path, data, opts); err != nil {
-			return plan{}, err
-		}
-		if c.cfg.protected {
-			return plan{common: c.cfg.common, attempt: c.protect, settle: c.settle, repeatable: true}, nil
-		}
-		return plan{common: c.cfg.common, attempt: c.attempt, repeatable: c.cfg.idempotent}, nil
-	})
-	if err != nil {
+	c, err := f.newCreation(path, data, opts)
+	if err = f.run(ctx, opCreate, path, c.plan(), err); err != nil {
 		return "", err
 	}
 	storeStat(c.cfg.stat, c.cfg.newStat, c.stat)
@@ -111,13 +102,17 @@ func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (
 	if err == nil {
 		c.data, err = f.stored(path, data, &c.cfg.compression)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if c.cfg.acl == nil {
+	if err == nil && c.cfg.acl == nil {
 		c.cfg.acl = f.cfg.defaultACL(f.root.below(path))
 	}
-	return c, nil
+	return c, err
+}
+
+func (c *creation) plan() plan {
+	if c.cfg.protected {
+		return plan{common: c.cfg.common, attempt: c.protect, settle: c.settle, repeatable: true}
+	}
+	return plan{common: c.cfg.common, attempt: c.attempt, repeatable: c.cfg.idempotent}
 }
 
 func (f *Framework) creatable(path string, mode CreateMode) error {
@@ -227,7 +222,7 @@ func (c *creation) requests() []*call {
 	}
 	// With protection the reply counts even after the caller has gone.
 	if c.sent != nil {
-		c.create.begin = c.sent.begin
+		c.create.follower = c.sent
 	}
 	if c.cfg.siblings != nil {
 		*c.cfg.siblings = nil

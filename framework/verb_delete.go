@@ -76,33 +76,28 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 	if err == nil && ctx != nil && d.cfg.background {
 		return failed(opDelete, path, d.later())
 	}
-	return f.verb(ctx, opDelete, path, func() (plan, error) {
-		if err != nil {
-			return plan{}, err
-		}
-		p := plan{common: d.cfg.common, attempt: d.attempt, repeatable: d.cfg.idempotent || d.cfg.guaranteed}
-		if d.cfg.guaranteed {
-			p.settle = d.guarantee
-		}
-		return p, nil
-	})
+	p := plan{common: d.cfg.common, attempt: d.attempt, repeatable: d.cfg.idempotent || d.cfg.guaranteed}
+	if d.cfg.guaranteed {
+		p.settle = d.guarantee
+	}
+	return f.run(ctx, opDelete, path, p, err)
 }
 
 func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, error) {
 	d := &deletion{f: f, cfg: deleteConfig{version: AnyVersion}}
 	if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&d.cfg) }); err != nil {
-		return nil, err
+		return d, err
 	}
 	// The janitor outlives the call, so it cannot follow the call's policy or session.
 	switch {
 	case d.cfg.background && d.cfg.retry != nil:
-		return nil, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption)
+		return d, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption)
 	case d.cfg.guaranteed && d.cfg.session != nil:
-		return nil, fmt.Errorf("%w: InSession with Guaranteed or InBackground, which go on in any session", ErrInvalidOption)
+		return d, fmt.Errorf("%w: InSession with Guaranteed or InBackground, which go on in any session", ErrInvalidOption)
 	}
 	full, err := f.deletable(path)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	d.call = deleteCall(full, path, d.cfg.version)
 	return d, nil
@@ -114,13 +109,12 @@ func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, er
 // will, and is repeated after a try whose outcome is unknown. It is Curator's
 // ZKPaths.deleteChildren.
 func (f *Framework) DeleteChildren(ctx context.Context, path string, opts ...CallOption) error {
-	return f.verb(ctx, opDelete, path, func() (plan, error) {
-		cfg, err := newCallConfig(opts)
-		if err == nil {
-			_, err = f.root.writable(path)
-		}
-		return plan{common: cfg.common, attempt: func(ctx context.Context) error { return f.deleteBelow(ctx, path) }}, err
-	})
+	cfg, err := newCallConfig(opts)
+	if err == nil {
+		_, err = f.root.writable(path)
+	}
+	attempt := func(ctx context.Context) error { return f.deleteBelow(ctx, path) }
+	return f.run(ctx, opDelete, path, plan{common: cfg.common, attempt: attempt}, err)
 }
 
 func (f *Framework) deleteCall(path string, version int32) (*call, error) {

@@ -11,15 +11,12 @@ import (
 // path, sorted. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older server.
 func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOption) ([]string, error) {
 	var found []string
-	err := f.verb(ctx, opEphemerals, path, func() (plan, error) {
-		cfg, err := newCallConfig(opts)
-		if err != nil {
-			return plan{}, err
-		}
-		calls, err := pathCall(f.root, opEphemerals, path, func(d *wire.Decoder) error { found = d.Strings(); return nil })
-		return plan{common: cfg.common, attempt: f.newer(calls)}, err
-	})
-	if err != nil {
+	cfg, err := newCallConfig(opts)
+	var calls []*call
+	if err == nil {
+		calls, err = pathCall(f.root, opEphemerals, path, func(d *wire.Decoder) error { found = d.Strings(); return nil })
+	}
+	if err := f.run(ctx, opEphemerals, path, plan{common: cfg.common, attempt: f.newer(calls)}, err); err != nil {
 		return nil, err
 	}
 	// The server compares prefixes of strings: /a also finds /ab.
@@ -37,13 +34,11 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 // server.
 func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...CallOption) (int, error) {
 	var n int
-	err := f.verb(ctx, opAllChildrenNumber, path, func() (plan, error) {
-		cfg, err := newCallConfig(opts)
-		if err != nil {
-			return plan{}, err
-		}
-		calls, err := pathCall(f.root, opAllChildrenNumber, path, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
-		return plan{common: cfg.common, attempt: f.newer(calls)}, err
-	})
+	cfg, err := newCallConfig(opts)
+	var calls []*call
+	if err == nil {
+		calls, err = pathCall(f.root, opAllChildrenNumber, path, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
+	}
+	err = f.run(ctx, opAllChildrenNumber, path, plan{common: cfg.common, attempt: f.newer(calls)}, err)
 	return n, err
 }

@@ -113,22 +113,20 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 	if into != nil {
 		cfg.watch = &watch // not into before the parents are there
 	}
-	err = f.verb(ctx, opExists, path, func() (plan, error) {
-		full, err := f.root.writable(path)
-		if err != nil {
-			return plan{}, err
+	full, err := f.root.writable(path)
+	var read *call
+	if err == nil {
+		read, err = readExists(path, &stat, cfg).build(f)
+	}
+	parent, _ := SplitPath(full)
+	p := parents{f: f, mode: cfg.parentsAs}
+	attempt := func(ctx context.Context) error {
+		if err := f.exchange(ctx, read); err != nil || stat != nil || parent == "/" {
+			return err
 		}
-		read, err := readExists(path, &stat, cfg).build(f)
-		parent, _ := SplitPath(full)
-		p := parents{f: f, mode: cfg.parentsAs}
-		return plan{common: cfg.common, attempt: func(ctx context.Context) error {
-			if err := f.exchange(ctx, read); err != nil || stat != nil || parent == "/" {
-				return err
-			}
-			return p.create(ctx, parent)
-		}}, err
-	})
-	if err != nil {
+		return p.create(ctx, parent)
+	}
+	if err := f.run(ctx, opExists, path, plan{common: cfg.common, attempt: attempt}, err); err != nil {
 		watch.Cancel()
 		return nil, err
 	}
@@ -152,14 +150,12 @@ func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenO
 // next request. It does not make a read linearizable: a leader without outstanding
 // proposals answers without asking its quorum.
 func (f *Framework) Sync(ctx context.Context, path string, opts ...CallOption) error {
-	return f.verb(ctx, opSync, path, func() (plan, error) {
-		cfg, err := newCallConfig(opts)
-		if err != nil {
-			return plan{}, err
-		}
-		calls, err := pathCall(f.root, opSync, path, nil)
-		return plan{common: cfg.common, calls: calls}, err
-	})
+	cfg, err := newCallConfig(opts)
+	var calls []*call
+	if err == nil {
+		calls, err = pathCall(f.root, opSync, path, nil)
+	}
+	return f.run(ctx, opSync, path, plan{common: cfg.common, calls: calls}, err)
 }
 
 // Read is one read of a [Framework.Pipeline].
@@ -279,17 +275,15 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	if len(reads) > 1 {
 		op = opPipeline
 	}
-	return f.verb(ctx, op, reads[0].path, func() (plan, error) {
-		p := plan{calls: make([]*call, len(reads))}
-		for i, r := range reads {
-			c, err := r.call(f, len(reads) > 1)
-			if err != nil {
-				return p, failed(r.operation, r.path, err)
-			}
-			p.calls[i], p.common = c, c.common
+	p := plan{calls: make([]*call, len(reads))}
+	for i, r := range reads {
+		c, err := r.call(f, len(reads) > 1)
+		if err != nil {
+			return failed(r.operation, r.path, err)
 		}
-		return p, nil
-	})
+		p.calls[i], p.common = c, c.common
+	}
+	return f.run(ctx, op, reads[0].path, p, nil)
 }
 
 // call builds the request of a read, which may be one of several.
@@ -324,13 +318,11 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 	c := &call{operation: op, path: path, body: e.Bytes(), common: cfg.common}
 	// The flag in the body is decided at each try: a persistent watch may serve the read.
 	if cfg.watch != nil {
-		r := &watchRequest{
+		c.follower = &watchRequest{
 			f:       f,
 			setting: watching.Setting{Key: watching.Key{Full: full, Kind: kind}, Path: path, OnAbsent: op == opExists},
 			into:    cfg.watch, flag: &c.body[len(c.body)-1],
 		}
-		c.begin = r.begin
-		c.deliver = r.deliver
 	}
 	return c, nil
 }

@@ -76,17 +76,16 @@ func appendServers(into *[]string, servers []string) error {
 // repeated after a try whose outcome is unknown. It is Curator's reconfig().
 func (f *Framework) Reconfig(ctx context.Context, opts ...ReconfigOption) ([]byte, error) {
 	var data []byte
-	err := f.verb(ctx, opReconfig, configPath, func() (plan, error) {
-		cfg, err := newReconfigConfig(opts)
-		return plan{common: cfg.common, calls: []*call{{
-			operation: opReconfig, path: configPath, body: cfg.encode(),
-			decode: func(d *wire.Decoder) error {
-				data = d.Buffer()
-				d.Stat()
-				return nil
-			},
-		}}}, err
-	})
+	cfg, err := newReconfigConfig(opts)
+	calls := []*call{{
+		operation: opReconfig, path: configPath, body: cfg.encode(),
+		decode: func(d *wire.Decoder) error {
+			data = d.Buffer()
+			d.Stat()
+			return nil
+		},
+	}}
+	err = f.run(ctx, opReconfig, configPath, plan{common: cfg.common, calls: calls}, err)
 	return data, err
 }
 

@@ -179,11 +179,10 @@ func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error)
 		return nil, nil
 	}
 	reply := transaction{f: f, ops: ops}
-	err := f.verb(ctx, opTransact, ops[0].path, func() (plan, error) {
-		body, err := f.encodeTransaction(ops)
-		c := &call{operation: opTransact, path: ops[0].path, body: body, decode: reply.decode}
-		return plan{attempt: func(ctx context.Context) error { return reply.attempt(ctx, c) }}, err
-	})
+	body, err := f.encodeTransaction(ops)
+	c := &call{operation: opTransact, path: ops[0].path, body: body, decode: reply.decode}
+	attempt := func(ctx context.Context) error { return reply.attempt(ctx, c) }
+	err = f.run(ctx, opTransact, ops[0].path, plan{attempt: attempt}, err)
 	switch {
 	case err != nil:
 		return nil, err

@@ -22,16 +22,14 @@ func (i Identity) String() string { return i.Scheme + ":" + i.ID }
 // report its version. It is Java's whoAmI.
 func (f *Framework) WhoAmI(ctx context.Context, opts ...CallOption) ([]Identity, error) {
 	var found []Identity
-	err := f.verb(ctx, opWhoAmI, "", func() (plan, error) {
-		cfg, err := newCallConfig(opts)
-		return plan{common: cfg.common, attempt: func(ctx context.Context) error {
-			if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, cfg.session); err != nil {
-				return err
-			}
-			return f.askWho(ctx, &found, cfg.common)
-		}}, err
-	})
-	if err != nil {
+	cfg, err := newCallConfig(opts)
+	attempt := func(ctx context.Context) error {
+		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, cfg.session); err != nil {
+			return err
+		}
+		return f.askWho(ctx, &found, cfg.common)
+	}
+	if err := f.run(ctx, opWhoAmI, "", plan{common: cfg.common, attempt: attempt}, err); err != nil {
 		return nil, err
 	}
 	return found, nil

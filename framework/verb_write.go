@@ -42,16 +42,12 @@ func newSetConfig(opts []SetOption) (setConfig, error) {
 // policy says, but without [Idempotent] never after a try whose outcome is unknown, see
 // [OutcomeUnknown].
 func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...SetOption) error {
-	var s setting
-	err := f.verb(ctx, opSet, path, func() (plan, error) {
-		cfg, err := newSetConfig(opts)
-		if err != nil {
-			return plan{}, err
-		}
-		data, err := f.stored(path, data, &cfg.compression)
-		s = setting{f: f, path: path, data: data, cfg: cfg}
-		return plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.idempotent}, err
-	})
+	cfg, err := newSetConfig(opts)
+	if err == nil {
+		data, err = f.stored(path, data, &cfg.compression)
+	}
+	s := setting{f: f, path: path, data: data, cfg: cfg}
+	err = f.run(ctx, opSet, path, plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.idempotent}, err)
 	if err == nil {
 		storeStat(s.cfg.stat, s.cfg.newStat, s.stat)
 	}

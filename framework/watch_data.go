@@ -32,7 +32,7 @@ func (f *Framework) watchDataCall(paths []string, into []*Watch) (*call, error) 
 		return nil, fmt.Errorf("%w: WatchData of %d paths into %d places, expected as many, and one at least",
 			ErrInvalidOption, len(paths), len(into))
 	}
-	requests := make([]watchRequest, len(paths))
+	requests := make(watchRequests, len(paths))
 	fulls := make([]string, len(paths))
 	for i, path := range paths {
 		if err := ValidatePath(path); err != nil {
@@ -44,13 +44,14 @@ func (f *Framework) watchDataCall(paths []string, into []*Watch) (*call, error) 
 	}
 	return &call{
 		operation: opSetWatches, path: paths[0], body: watching.SetWatchesBody(fulls),
-		begin:   func() func(conduit.Reply, error) { return beginAll(requests) },
-		deliver: func(ok bool) { deliverAll(requests, ok) },
+		follower: requests,
 	}, nil
 }
 
-// beginAll is begin for requests that are sent as one.
-func beginAll(requests []watchRequest) func(conduit.Reply, error) {
+// watchRequests are requests that are sent as one.
+type watchRequests []watchRequest
+
+func (requests watchRequests) begin() func(conduit.Reply, error) {
 	done := make([]func(conduit.Reply, error), len(requests))
 	for i := range requests {
 		done[i] = requests[i].begin()
@@ -62,7 +63,7 @@ func beginAll(requests []watchRequest) func(conduit.Reply, error) {
 	}
 }
 
-func deliverAll(requests []watchRequest, ok bool) {
+func (requests watchRequests) deliver(ok bool) {
 	for i := range requests {
 		requests[i].deliver(ok)
 	}

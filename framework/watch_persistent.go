@@ -74,10 +74,8 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, o
 	}
 	full := f.root.full(path)
 	w := f.newPersistentWatch(full, path, mode)
-	err = f.verb(ctx, opAddWatch, path, func() (plan, error) {
-		return plan{common: cfg.common, attempt: func(ctx context.Context) error { return f.addWatch(ctx, w, full, mode) }}, nil
-	})
-	if err != nil {
+	attempt := func(ctx context.Context) error { return f.addWatch(ctx, w, full, mode) }
+	if err := f.run(ctx, opAddWatch, path, plan{common: cfg.common, attempt: attempt}, nil); err != nil {
 		w.Cancel() // even if the answer is still to come
 		return nil, err
 	}
@@ -110,9 +108,22 @@ func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch, full strin
 	}
 	return f.exchangeNewer(ctx, &call{
 		operation: opAddWatch, path: w.path, body: watching.AddWatchBody(full, watching.Mode(mode)),
-		begin: func() func(conduit.Reply, error) { return f.watches.BeginPersistent(w.one) },
+		follower: persistentRequest{f.watches, w.one},
 	})
 }
+
+// persistentRequest is a request that sets a persistent watch.
+type persistentRequest struct {
+	watches *watching.Registry
+	one     *watching.Persistent
+}
+
+func (r persistentRequest) begin() func(conduit.Reply, error) {
+	return r.watches.BeginPersistent(r.one)
+}
+
+// deliver does nothing: AddWatch cancels a watch that could not be set.
+func (persistentRequest) deliver(bool) {}
 
 // Path returns the path that was given to AddWatch.
 func (w *PersistentWatch) Path() string { return w.path }
