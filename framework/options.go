@@ -186,6 +186,15 @@ func WithErrorPolicy(p ErrorPolicy) Option {
 	})
 }
 
+// The keys of log records are shared with telemetry, so that the two can be joined.
+const (
+	logState   = string(keyState)
+	logPath    = string(keyPath)
+	logSession = "curator.session"
+	logReason  = "curator.reason"
+	logServer  = string(keyServer) // with the port
+)
+
 // WithLogger sets the logger of the client and its recipes. Levels: Debug for
 // go-zookeeper's messages, Info for changes of state, Warn for a lost connection or
 // session, Error for lost holds and for panics. The keys are shared with telemetry:

@@ -5,41 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/wire"
-)
-
-// operation is one of the protocol's requests.
-type operation struct {
-	code  int32
-	name  string // as an OpError shows it
-	write bool
-}
-
-var (
-	opCreate          = operation{wire.OpCreate2, "create", true}
-	opCreateContainer = operation{wire.OpCreateContainer, "create", true}
-	opCreateTTL       = operation{wire.OpCreateTTL, "create", true}
-	opDelete          = operation{wire.OpDelete, "delete", true}
-	opExists          = operation{wire.OpExists, "exists", false}
-	opGet             = operation{wire.OpGetData, "get", false}
-	opSet             = operation{wire.OpSetData, "set", true}
-	opSync            = operation{wire.OpSync, "sync", false}
-	opChildren        = operation{wire.OpGetChildren2, "children", false}
-	opCheck           = operation{wire.OpCheck, "check", false}
-	opTransact        = operation{wire.OpMulti, "transact", true}
-	opSetWatches      = operation{wire.OpSetWatches, "watch data", false}
-	opAddWatch        = operation{wire.OpAddWatch, "add watch", false}
-
-	opGetACL            = operation{wire.OpGetACL, "get ACL", false}
-	opSetACL            = operation{wire.OpSetACL, "set ACL", true}
-	opReconfig          = operation{wire.OpReconfig, "reconfig", true}
-	opEphemerals        = operation{wire.OpGetEphemerals, "ephemerals", false}
-	opAllChildrenNumber = operation{wire.OpGetAllChildrenNumber, "all children number", false}
-	opWhoAmI            = operation{wire.OpWhoAmI, "identities", false}
 )
 
 // call is one request of a verb and the handling of its reply. It can be sent any number
@@ -367,4 +338,30 @@ func (r *requests) unreachable(err error) error {
 		return err // the servers are known to be right: it is an outage
 	}
 	return fmt.Errorf("%w (no server has refused or answered yet: %v)", err, r.ensemble.current())
+}
+
+// background is the goroutines of a client that end with its context.
+type background struct {
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+// start starts a goroutine that close waits for, or returns false after close.
+func (b *background) start(run func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.running.Go(run)
+	return true
+}
+
+// close waits until all goroutines have ended. No other can be started.
+func (b *background) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.running.Wait()
 }

@@ -181,3 +181,151 @@ func (s *Session) end(reason LostReason) {
 		s.lose(&LostError{Reason: reason})
 	}
 }
+
+// The servers' timing as ZooKeeper's sample configuration has it.
+const (
+	DefaultTickTime  = 2 * time.Second
+	DefaultSyncLimit = 5
+)
+
+// WithServerTiming sets the tickTime and syncLimit (in ticks) of the servers, which the
+// client cannot ask them for. The two determine which session timeouts are safe under
+// [StandardErrorPolicy]; the client logs a warning when a server grants a shorter one. They
+// also determine what a heartbeat under [QuorumErrorPolicy] confirms: too long a tick costs
+// time, too short a tick costs safety. Default: [DefaultTickTime] and [DefaultSyncLimit].
+func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
+	return optionFunc(func(c *config) error {
+		if tickTime < time.Millisecond || syncLimit < 1 {
+			return fmt.Errorf("server timing %v and %d ticks, expected 1ms or more and 1 or more", tickTime, syncLimit)
+		}
+		c.tick, c.syncLimit = tickTime, syncLimit
+		return nil
+	})
+}
+
+// safeTimeout is the shortest session timeout T with which StandardErrorPolicy is safe
+// when a server is cut off from its leader together with its clients.
+//
+// A follower that is cut off disconnects its clients syncLimit ticks later. The session must
+// not have expired by then. The leader last learned of the session from the answer to its
+// own ping, at most half a tick before the cut. The client's ping in that answer was sent at
+// most T/3 earlier, because go-zookeeper pings that often. So T - T/3 must be more than
+// syncLimit + 1/2 ticks, and T more than 1.5 x (syncLimit + 1/2). A leader that is cut off
+// from its followers gives up a tick later than a follower does, but a new leader begins
+// with T for every session. The other half of a tick is room for delays.
+func (c *config) safeTimeout() time.Duration {
+	return time.Duration(c.syncLimit+1) * c.tick * 3 / 2
+}
+
+// warnOfTiming logs a warning if the granted timeout is too short for the policy.
+func (c *config) warnOfTiming(granted time.Duration) {
+	switch safe := c.safeTimeout(); {
+	case c.errorPolicy == StandardErrorPolicy && granted < safe:
+		c.log.Warn("session timeout is too short for the error policy: "+
+			"a server that is cut off from its leader may confirm a lock that other servers have given away",
+			"timeout", granted, "expected", safe, "policy", c.errorPolicy.String(),
+			"remedy", "a longer WithSessionTimeout, within the servers' maxSessionTimeout; or QuorumErrorPolicy; "+
+				"or WithServerTiming, if the servers' tickTime and syncLimit are not the usual ones")
+	case c.errorPolicy == QuorumErrorPolicy && granted < 4*c.tick:
+		c.log.Warn("session timeout is too short for the error policy: holds may end although nothing is wrong",
+			"timeout", granted, "expected", 4*c.tick, "policy", c.errorPolicy.String(),
+			"remedy", "a longer WithSessionTimeout, or WithServerTiming, if the servers' tickTime is not the usual one")
+	}
+}
+
+// LostReason is the reason why a session, or a hold on it, was lost. Telemetry uses the
+// same values.
+type LostReason string
+
+// The reasons. The client reports what it sees first: when a session is killed at the
+// server, its ephemeral nodes go first, so a lock's holder may see ReasonNodeDeleted or
+// ReasonSuspended before a reconnect brings ReasonSessionExpired.
+const (
+	// ReasonSuspended: the connection was lost, and the policy is
+	// StandardErrorPolicy.
+	ReasonSuspended LostReason = "suspended"
+
+	// ReasonLeaseEnd: no server has acknowledged the session for so long that it
+	// may have expired.
+	ReasonLeaseEnd LostReason = "lease_end"
+
+	// ReasonSessionExpired: a server said that the session has expired.
+	ReasonSessionExpired LostReason = "session_expired"
+
+	// ReasonNodeDeleted: the znode that represents the hold is gone.
+	ReasonNodeDeleted LostReason = "node_deleted"
+
+	// ReasonAuthFailed: a server has refused a credential, which ends the client. See
+	// ErrAuthFailed.
+	ReasonAuthFailed LostReason = "auth_failed"
+
+	// ReasonClosed: the client was closed.
+	ReasonClosed LostReason = "closed"
+)
+
+var lostTexts = map[LostReason]string{
+	ReasonSuspended:      "the connection is suspended",
+	ReasonLeaseEnd:       "no server has confirmed the session in time",
+	ReasonSessionExpired: "the session has expired",
+	ReasonNodeDeleted:    "its znode was deleted",
+	ReasonAuthFailed:     "a server has refused the client's credential",
+	ReasonClosed:         "the client was closed",
+}
+
+// LostError is the cause with which a session, and every hold on it, ends against
+// its owner's will.
+type LostError struct {
+	Reason LostReason
+}
+
+// Error names the reason.
+func (e *LostError) Error() string { return "lost: " + lostTexts[e.Reason] }
+
+// Is matches [ErrSessionExpired] if the session has, or may have, expired, which
+// retry.SessionFailed looks for; [ErrAuthFailed] if a credential was refused; and
+// [ErrClosed] if the client was closed.
+func (e *LostError) Is(target error) bool {
+	switch target {
+	case ErrSessionExpired:
+		return e.Reason == ReasonSessionExpired || e.Reason == ReasonLeaseEnd
+	case ErrAuthFailed:
+		return e.Reason == ReasonAuthFailed
+	case ErrClosed:
+		return e.Reason == ReasonClosed
+	default:
+		return false
+	}
+}
+
+// History returns the number of the history of the servers that the client reads. Servers that
+// come back empty, or from a backup, number their transactions again. So two Stats can be
+// compared by Czxid, Mzxid, Pzxid, Version or any other number only within one history, and
+// tokens too. Equal numbers of two histories may stand for different data, and a lower number
+// may be the newer one. Compare the data then.
+//
+//	history := client.History()
+//	data, err := client.Get(ctx, path, framework.StoringStatIn(&stat))
+//	if client.History() != history {
+//		// The read may be of either: read again.
+//	}
+//	isKnown := stat.Mzxid == known.mzxid
+//	if history != known.history {
+//		isKnown = bytes.Equal(data, known.data)
+//	}
+//
+// The number is never 0. It rises with every [Session] after the first. Within a session, a
+// reconnecting client names the newest transaction that it has seen, and a server that is behind
+// refuses the client. But restored servers can get past that transaction: under a leader of their
+// own, or by the writes of other clients. So the number also rises when the first reply of a
+// connection names a transaction of another leader than before. It rises as well when a server has
+// hung up on the client instead of answering its handshake. In most of these cases nothing was lost, which a
+// comparison of the data shows.
+//
+// One case shows no sign. The servers come back within the session timeout, from a backup that has
+// the session. Their leader has the same number as before, or there is a single server. And they
+// reach the newest transaction that the client has seen before the client tries to reconnect.
+//
+// The number changes with connections only. Each new connection ends the one-shot watches, and
+// brings an [EventResync] to persistent ones. So code that reads again then, and compares by this
+// rule, misses nothing.
+func (f *Framework) History() int64 { return f.conduit.History() }

@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/retry"
 )
 
 // ConnectionState is the state of a client's connection and session, with
@@ -338,4 +341,218 @@ func (t *tracker) whenConnected() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.connected
+}
+
+// WithReadOnly lets the client use a server that has lost its quorum. Such a server must be
+// started with the system property readonlymode.enabled=true and, because ZooKeeper 3.8
+// otherwise opens no sessions in that mode, with localSessionsEnabled=true in zoo.cfg. It is
+// Curator's canBeReadOnly. Default: the client uses only servers with a quorum.
+//
+// On such a server the state is [ReadOnly]. Reads return what the server knew last: other
+// clients may have changed it since, and it may include writes that were never committed.
+// Writes fail at once with [ErrNotReadOnly], whatever the retry policy; a [Guaranteed]
+// delete goes on in the background. The client keeps looking for a server with a quorum, by
+// the four-letter word isro, and is [Connected] or [Reconnected] there.
+//
+// The client never presents a quorum session to a read-only server, which cannot know
+// whether the session still exists. So a client that loses the quorum is first [Suspended],
+// then [Lost], and then ReadOnly. Every connection made after the session's deadline opens a
+// new session, even if the servers keep the old one, and its ephemeral nodes, until it times
+// out.
+func WithReadOnly() Option {
+	return optionFunc(func(c *config) error { c.readOnly = true; return nil })
+}
+
+// ErrorPolicy determines which trouble ends a client's holds, such as locks and
+// leadership. It corresponds to Curator's ConnectionStateErrorPolicy.
+//
+// The zero value is [StandardErrorPolicy].
+type ErrorPolicy int
+
+const (
+	// StandardErrorPolicy ends a hold when the connection is lost (Suspended), and
+	// in any case at the session's [Session.Deadline].
+	//
+	// A server that is cut off from its leader goes on answering its clients for up
+	// to syncLimit x tickTime. If it is cut off together with its clients, this policy is
+	// therefore safe only with a session timeout of at least
+	// 1.5 x (syncLimit + 1) x tickTime: 18 s with ZooKeeper's usual syncLimit of 5 and
+	// tickTime of 2 s. The client logs a warning about a shorter one; see
+	// [WithServerTiming]. With any timeout, the policy is unsafe if such a server falls
+	// silent before it disconnects its clients: by then it has acknowledged their requests for
+	// longer than the leader has known of them. QuorumErrorPolicy is safe in both cases.
+	StandardErrorPolicy ErrorPolicy = iota
+
+	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so
+	// that a short interruption does no harm. It is safe with a standalone server,
+	// and in an ensemble as long as the client's server is not cut off from the others.
+	SessionErrorPolicy
+
+	// QuorumErrorPolicy ends a hold at the latest time for which committed writes prove that a
+	// majority of the servers keeps the session. It is safe in every partition and with every
+	// session timeout; see [Session.Hold].
+	QuorumErrorPolicy
+)
+
+func (p ErrorPolicy) validate() error {
+	if p < StandardErrorPolicy || p > QuorumErrorPolicy {
+		return fmt.Errorf("error policy %d, expected StandardErrorPolicy, SessionErrorPolicy or QuorumErrorPolicy", p)
+	}
+	return nil
+}
+
+// String returns Curator's word for the policy.
+func (p ErrorPolicy) String() string {
+	switch p {
+	case StandardErrorPolicy:
+		return "standard"
+	case SessionErrorPolicy:
+		return "session"
+	case QuorumErrorPolicy:
+		return "quorum"
+	default:
+		return "unknown"
+	}
+}
+
+// CircuitBreakingConnectionStateListener shields a listener from a flapping connection. It
+// follows the rules of Curator's listener of that name:
+//
+//   - The breaker starts closed and passes every state on. The first [Suspended] or [Lost]
+//     opens it, and is passed on.
+//   - An open breaker passes on the first Lost, unless it has passed one on already, and
+//     holds every other state back.
+//   - The retry policy determines how often and when an open breaker looks at the state.
+//     The breaker closes at the first look that finds a connection, or when the policy gives
+//     up. It then passes the newest state on, if that differs from the last one passed on.
+//
+// So a [Reconnected] is delayed until the next look. With a policy that never retries, the
+// breaker passes everything on. States are never reordered.
+//
+// Use it for reactions that may be late and must not be repeated, such as closing caches or
+// paging an operator. Recipes of this module end their holds through [Session.Context],
+// never through a listener.
+type CircuitBreakingConnectionStateListener struct {
+	policy retry.Policy
+	out    listen.Set[ConnectionState] // has one listener
+
+	mu      sync.Mutex    // guards what follows
+	budget  *retry.Budget // of looks; nil while closed
+	timer   *time.Timer   // of the next look; nil while closed
+	told    ConnectionState
+	last    ConnectionState // seen since it opened
+	stopped bool
+}
+
+// NewCircuitBreakingConnectionStateListener returns a closed circuit breaker. Register it
+// with [Framework.OnConnectionState]:
+//
+//	breaker, err := framework.NewCircuitBreakingConnectionStateListener(retry.Forever(5*time.Second), fn)
+//	if err != nil {
+//		return err
+//	}
+//	defer breaker.Stop()
+//	registration := client.OnConnectionState(breaker.StateChanged)
+//	defer registration.Remove()
+//
+// The breaker calls fn on a goroutine of its own, one call at a time, so fn may block.
+func NewCircuitBreakingConnectionStateListener(
+	policy retry.Policy, fn func(ConnectionState),
+) (*CircuitBreakingConnectionStateListener, error) {
+	switch {
+	case policy == nil:
+		return nil, errors.New("framework: circuit breaker: policy nil, expected one such as retry.Forever(time.Second)")
+	case fn == nil:
+		return nil, errors.New("framework: circuit breaker: listener nil, expected a function")
+	}
+	b := &CircuitBreakingConnectionStateListener{policy: policy}
+	b.out.Add(fn)
+	return b, nil
+}
+
+// StateChanged is the listener to add to the client. It does not block.
+func (b *CircuitBreakingConnectionStateListener) StateChanged(s ConnectionState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.stopped:
+	case b.budget == nil:
+		// Closed: pass the state on, and open if it is the first sign of trouble.
+		b.tell(s)
+		if !s.IsConnected() {
+			b.open(s)
+		}
+	case s == Lost && b.told != Lost:
+		// Held back, a loss would leave the listener acting on a session that is gone.
+		b.last = s
+		b.tell(s)
+	default:
+		b.last = s
+	}
+}
+
+// IsOpen reports whether states are being held back.
+func (b *CircuitBreakingConnectionStateListener) IsOpen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.budget != nil
+}
+
+// Stop stops the breaker: it no longer looks, and passes no further state on. Calls of the
+// listener that are already queued still come.
+func (b *CircuitBreakingConnectionStateListener) Stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
+	b.shut()
+}
+
+// open begins to hold states back, if the policy lets it; callers hold mu.
+func (b *CircuitBreakingConnectionStateListener) open(s ConnectionState) {
+	b.last, b.budget = s, retry.NewBudget(b.policy)
+	if !b.lookLater() {
+		b.shut()
+	}
+}
+
+// lookLater sets the timer, or returns false when the policy gives up; callers hold
+// mu.
+func (b *CircuitBreakingConnectionStateListener) lookLater() bool {
+	wait, ok := b.budget.Next(0, 0, ErrNotConnected)
+	if ok {
+		budget := b.budget
+		b.timer = time.AfterFunc(max(wait, retry.MinWait), func() { b.look(budget) })
+	}
+	return ok
+}
+
+// look closes the circuit when it is time for it.
+func (b *CircuitBreakingConnectionStateListener) look(budget *retry.Budget) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.budget != budget {
+		return // stopped since the timer was set
+	}
+	if !b.last.IsConnected() && b.lookLater() {
+		return
+	}
+	b.shut()
+	// States that came and went in between are the flapping that the listener is spared.
+	if b.last != b.told {
+		b.tell(b.last)
+	}
+}
+
+// shut closes the circuit and passes nothing on; callers hold mu.
+func (b *CircuitBreakingConnectionStateListener) shut() {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	b.budget, b.timer = nil, nil
+}
+
+// tell passes a state on; callers hold mu, which keeps the states in order.
+func (b *CircuitBreakingConnectionStateListener) tell(s ConnectionState) {
+	b.told = s
+	b.out.Notify(s)
 }

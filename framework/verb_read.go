@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -325,4 +326,93 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 		}
 	}
 	return c, nil
+}
+
+// ReadStat is [Framework.Exists] as part of a pipeline: *into is nil if there is no znode.
+// CreatingParentsIfNeeded is refused.
+func ReadStat(path string, into **Stat, opts ...ExistsOption) Read {
+	return Read{operation: opExists, path: path, build: func(f *Framework) (*call, error) {
+		var cfg readConfig
+		if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
+			return nil, err
+		}
+		switch {
+		case into == nil:
+			return nil, fmt.Errorf("%w: ReadStat into nil, expected a place for the *Stat", ErrInvalidOption)
+		case cfg.parents:
+			return nil, fmt.Errorf("%w: CreatingParentsIfNeeded in a pipeline, expected Framework.Exists", ErrInvalidOption)
+		}
+		return readExists(path, into, cfg).build(f)
+	}}
+}
+
+// StoringErrorIn makes an error about the znode, such as [ErrNoNode], [ErrNoAuth] or
+// [ErrCompression], the result of this read alone: the error is stored in *into, nil for
+// success, and the other reads of the pipeline keep their results. [Retryable] errors still
+// fail the pipeline, and so does [ErrTooLarge]: a reply that is too large ends the connection.
+//
+//nolint:gocritic // the place for an error is a pointer to an interface
+func (r Read) StoringErrorIn(into *error) Read {
+	r.storesError, r.errInto = true, into
+	return r
+}
+
+// maxChildrenAtOnce is how many children are read in one write. More are read in parts, so that a
+// large folder does not hold up the requests of other goroutines.
+const maxChildrenAtOnce = 1024
+
+// Child is a znode in a folder, as [Framework.ChildrenData] reads it.
+type Child struct {
+	Name string
+	Data []byte // which the caller may keep and change
+	Stat Stat
+}
+
+// ChildrenData returns the children of a znode with their data and Stats. It takes two round trips: one for
+// the names, and one for each 1024 children. Children that are deleted in between are left out. The error matches
+// [ErrNoNode] if there is no znode, and is the error of a child that cannot be read.
+//
+// A function choose, if it is not nil, receives the names in their order and returns those that are read, in the order of
+// the result. Without it all children are read, in the order of their names. The children may be read at different times:
+// a child may be newer than another one.
+func (f *Framework) ChildrenData(ctx context.Context, path string, choose func(names []string) []string) ([]Child, error) {
+	names, err := f.Children(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	if choose != nil {
+		names = choose(names)
+	}
+	children := make([]Child, 0, len(names))
+	for part := range slices.Chunk(names, maxChildrenAtOnce) {
+		if children, err = f.appendChildren(ctx, children, path, part); err != nil {
+			return nil, err
+		}
+	}
+	return children, nil
+}
+
+func (f *Framework) appendChildren(ctx context.Context, children []Child, path string, names []string) ([]Child, error) {
+	read := make([]Child, len(names))
+	absent := make([]bool, len(names))
+	reads := make([]Read, len(names))
+	for i, name := range names {
+		child := JoinPath(path, name)
+		// A name that choose has made up must not lead elsewhere.
+		if parent, last := SplitPath(child); parent != path || last != name {
+			return nil, failed(opChildren, path, fmt.Errorf("%w: child %q, expected one of the names", ErrInvalidOption, name))
+		}
+		read[i].Name = name
+		reads[i] = ReadData(child, &read[i].Data, StoringStatIn(&read[i].Stat), StoringAbsenceIn(&absent[i]))
+	}
+	if err := f.Pipeline(ctx, reads...); err != nil {
+		return nil, err
+	}
+	for i, child := range read {
+		if !absent[i] {
+			children = append(children, child)
+		}
+	}
+	return children, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
@@ -109,4 +110,103 @@ func (s *setting) encode(e *wire.Encoder) error {
 	e.Buffer(s.data)
 	e.Int32(s.cfg.version)
 	return nil
+}
+
+// IdempotentOption is returned by [Idempotent].
+type IdempotentOption struct{}
+
+// Idempotent treats a write as successful when the server refuses it because its effect is
+// already there. So the write can be repeated after a try whose outcome is unknown. It
+// accepts:
+//
+//   - a create of a znode that exists with version 0 and the same data; an
+//     ephemeral znode must also belong to this client's session;
+//   - a set [WithVersion] n of a znode that has version n+1 and the same data;
+//   - a delete of a znode that does not exist.
+//
+// The comparison needs permission to read the znode: without it the call fails with
+// [ErrNoAuth].
+//
+// Idempotent does not check which client made the change. Between two tries of one call
+// other clients may read, change or delete the value of the first try, and the second try
+// writes it again. Use it for values that every client would write alike, or that have one
+// writer.
+//
+// It is refused for a create in a sequential mode or [WithProtection], and within a
+// transaction. It is Curator's idempotent().
+func Idempotent() IdempotentOption { return IdempotentOption{} }
+
+//nolint:unparam // other options can fail
+func (IdempotentOption) applyCreate(c *createConfig) error { c.idempotent = true; return nil }
+
+//nolint:unparam // other options can fail
+func (IdempotentOption) applySet(c *setConfig) error { c.idempotent = true; return nil }
+
+//nolint:unparam // other options can fail
+func (IdempotentOption) applyDelete(c *deleteConfig) error { c.idempotent = true; return nil }
+
+// onExisting returns the outcome of a create that found an existing znode. refused is the
+// server's error. The result errAgain means that the znode has vanished in between.
+func (c *creation) onExisting(ctx context.Context, refused error) error {
+	var err error
+	switch {
+	case c.cfg.orSet:
+		err = c.setExisting(ctx)
+	case c.cfg.idempotent:
+		err = c.takeExisting(ctx, refused)
+	default:
+		return refused
+	}
+	if isReply(err, ErrNoNode) {
+		return errAgain // it has vanished since the create found it
+	}
+	if err == nil {
+		c.created = c.path
+		if c.cfg.siblings != nil {
+			*c.cfg.siblings = nil
+		}
+	}
+	return err
+}
+
+// setExisting sets the data of the existing znode, for OrSetData.
+func (c *creation) setExisting(ctx context.Context) error {
+	s := setting{
+		f: c.f, path: c.path, data: c.data,
+		cfg: setConfig{version: c.cfg.setVersion, idempotent: c.cfg.idempotent},
+	}
+	err := s.attempt(ctx)
+	c.stat = s.stat
+	return err
+}
+
+// takeExisting accepts the existing znode as the created one, if it is alike.
+func (c *creation) takeExisting(ctx context.Context, refused error) error {
+	data, stat, err := c.f.readForComparison(ctx, c.path)
+	switch {
+	case err != nil:
+		return err
+	case stat.Version != 0 || !bytes.Equal(data, c.data):
+		return refused // changed since, or another client's: not the effect of this create
+	case c.cfg.mode.isEphemeral() && stat.EphemeralOwner != c.owner():
+		return refused
+	}
+	c.stat = stat
+	return nil
+}
+
+// readForComparison reads data as it is at the server, within a try of a write.
+func (f *Framework) readForComparison(ctx context.Context, path string) (data []byte, stat Stat, err error) {
+	var cfg readConfig
+	read, err := f.readCall(opGet, path, &cfg, watching.Data)
+	if err != nil {
+		return nil, stat, err
+	}
+	read.decode = func(d *wire.Decoder) error {
+		data = d.Buffer()
+		stat = d.Stat()
+		return nil
+	}
+	err = f.exchange(ctx, read)
+	return data, stat, err
 }

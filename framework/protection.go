@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -230,3 +231,88 @@ func (c *creation) owner() int64 {
 	}
 	return c.f.Session().ID()
 }
+
+// findProtected returns the path of the child with this prefix, "" when there is
+// none. Calls that search the same folder share a list.
+func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (string, error) {
+	search := f.searches.Join(f.root.full(parent), func() (map[string]string, error) { return f.protectedNames(parent) })
+	if search == nil {
+		return "", ErrClosed
+	}
+	select {
+	case <-search.Done():
+	case <-ctx.Done():
+		return "", interrupted(ctx)
+	}
+	name, err := search.Find(prefix)
+	if err != nil || name == "" {
+		return "", err
+	}
+	return JoinPath(parent, name), nil
+}
+
+// protectedNames returns the protected names in a folder by their prefixes. A sync goes
+// first in the same write: this server may not yet have applied what another has accepted.
+func (f *Framework) protectedNames(parent string) (map[string]string, error) {
+	sync, err := pathCall(f.root, opSync, parent, nil)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	list, err := ReadChildren(parent, nil).build(f)
+	if err != nil {
+		return nil, err
+	}
+	list.refused = answeringNoNode(func() {})
+	list.decode = func(d *wire.Decoder) error { names = d.Strings(); return nil }
+	// In the client's context: the search serves more callers than the one that began it.
+	if err := f.exchange(f.ctx, append(sync, list)...); isReply(err, ErrNoAuth) {
+		return nil, fmt.Errorf("%w: %w", errUnsearchable, err)
+	} else if err != nil {
+		return nil, err
+	}
+	byPrefix := make(map[string]string)
+	for _, name := range names {
+		if IsProtectedName(name) {
+			byPrefix[name[:protectedPrefixLen]] = name
+		}
+	}
+	return byPrefix, nil
+}
+
+// sequenceDigits is the number of characters that the server appends to a sequential
+// znode's name: ten, including a minus sign, or eleven if the number does not fit.
+const sequenceDigits = 10
+
+// SequenceNumber returns the number that the server has given to a sequential znode. ok
+// reports whether the name has one. The name may be a path. prefix is the last name of the
+// path given to Create, without the prefix of [WithProtection]. It is needed because
+// "job-1000000000" may be a number after "job-", or a negative one after "job".
+//
+// The number is a signed 32-bit counter for each parent. Before ZooKeeper 3.6 it wraps from
+// 2147483647 to -2147483648, so compare numbers with [CompareSequence]. Since 3.6 it stays
+// at 2147483647, which no longer orders znodes. Curator's ZKPaths.extractSequentialSuffix
+// takes the last ten characters, whatever they are.
+func SequenceNumber(name, prefix string) (number int32, ok bool) {
+	_, name = SplitPath("/" + name)
+	if IsProtectedName(name) && !strings.HasPrefix(prefix, protectedPrefix) {
+		name = name[protectedPrefixLen:]
+	}
+	digits, ok := strings.CutPrefix(name, prefix)
+	// ParseInt accepts a plus sign, which no server writes.
+	if !ok || len(digits) < sequenceDigits || digits[0] == '+' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 32)
+	// More digits than the number needs belong to the name in front of it.
+	if err != nil || len(digits) != max(sequenceDigits, len(strconv.FormatInt(n, 10))) {
+		return 0, false
+	}
+	return int32(n), true
+}
+
+// CompareSequence returns a negative number if the znode with number a was created before
+// the znode with number b, a positive number if after, and 0 for equal numbers. The result
+// is right across the wrap of the counter if fewer than 2^31 znodes were created between
+// the two (RFC 1982).
+func CompareSequence(a, b int32) int { return int(a - b) }

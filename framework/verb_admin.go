@@ -1,0 +1,259 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocurator/curator/framework/internal/wire"
+)
+
+// GetACLOption is an option of [Framework.GetACL].
+type GetACLOption interface{ applyGetACL(*readConfig) error }
+
+func (o StatOption) applyGetACL(c *readConfig) error { return o.store(&c.stat) }
+
+// GetACL returns the access control list of a znode. It needs permission to read or to
+// administer the znode; the server shows password hashes only with the latter.
+func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOption) ([]ACL, error) {
+	var acl []ACL
+	var cfg readConfig
+	var calls []*call
+	err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) })
+	if err == nil {
+		calls, err = pathCall(f.root, opGetACL, path, func(d *wire.Decoder) error {
+			acl = d.ACL()
+			stat := d.Stat()
+			cfg.storeStat(d, stat)
+			return nil
+		})
+	}
+	err = f.run(ctx, opGetACL, path, plan{common: cfg.common, calls: calls}, err)
+	return acl, err
+}
+
+// SetACLOption is an option of [Framework.SetACL]. Its [WithVersion] compares the version of
+// the list, Stat.Aversion, not the version of the data.
+type SetACLOption interface{ applySetACL(*setConfig) error }
+
+//nolint:unparam // other options of SetACL can fail
+func (o VersionOption) applySetACL(c *setConfig) error { c.version = int32(o); return nil }
+func (o StatOption) applySetACL(c *setConfig) error    { return o.store(&c.stat) }
+
+// SetACL replaces the access control list of a znode. It needs permission to administer the
+// znode. It is not repeated after a try whose outcome is unknown.
+func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...SetACLOption) error {
+	cfg := setConfig{version: AnyVersion}
+	full := ""
+	err := applyAll(opts, func(o SetACLOption) error { return o.applySetACL(&cfg) })
+	if err == nil {
+		full, err = f.root.writable(path)
+	}
+	var e wire.Encoder
+	e.String(full)
+	e.ACL(acl)
+	e.Int32(cfg.version)
+	decode := func(d *wire.Decoder) error {
+		stat := d.Stat()
+		cfg.storeStat(d, stat)
+		return nil
+	}
+	calls := []*call{{operation: opSetACL, path: path, body: e.Bytes(), decode: decode}}
+	return f.run(ctx, opSetACL, path, plan{common: cfg.common, calls: calls}, err)
+}
+
+// configPath is the znode with the ensemble's configuration, outside of any chroot.
+const configPath = reserved + "/config"
+
+// Config returns the configuration of the ensemble as ZooKeeper writes it: a line
+// "server.1=host:port:port:participant;port" for each server, and a last line
+// "version=" with a number in hexadecimal. A standalone server has none, or an empty
+// one. Config takes the options of Get. It is Curator's getConfig().
+func (f *Framework) Config(ctx context.Context, opts ...GetOption) ([]byte, error) {
+	var data []byte
+	read := ReadData(configPath, &data, opts...)
+	build := read.build
+	read.build = func(f *Framework) (*call, error) { return build(f.unrooted()) }
+	err := f.Pipeline(ctx, read)
+	return data, err
+}
+
+// reconfigConfig is what the options of Reconfig set.
+type reconfigConfig struct {
+	common
+	joining, leaving, members []string
+	from                      int64
+}
+
+// ReconfigOption is an option of [Framework.Reconfig].
+type ReconfigOption interface{ applyReconfig(*reconfigConfig) error }
+
+type reconfigOption func(*reconfigConfig) error
+
+func (o reconfigOption) applyReconfig(c *reconfigConfig) error { return o(c) }
+
+// Joining adds servers, each in the form "5=host:2888:3888:observer;2181", or changes the
+// servers with the same numbers.
+func Joining(servers ...string) ReconfigOption {
+	return reconfigOption(func(c *reconfigConfig) error { return appendServers(&c.joining, servers) })
+}
+
+// Leaving removes the servers with these numbers.
+func Leaving(ids ...string) ReconfigOption {
+	return reconfigOption(func(c *reconfigConfig) error { return appendServers(&c.leaving, ids) })
+}
+
+// WithNewMembers replaces all servers; not together with [Joining] or [Leaving].
+func WithNewMembers(servers ...string) ReconfigOption {
+	return reconfigOption(func(c *reconfigConfig) error { return appendServers(&c.members, servers) })
+}
+
+// FromConfig makes the change only if the current configuration has this version.
+// Default: any.
+func FromConfig(version int64) ReconfigOption {
+	return reconfigOption(func(c *reconfigConfig) error { c.from = version; return nil })
+}
+
+func appendServers(into *[]string, servers []string) error {
+	for _, s := range servers {
+		// The servers go out as one list with commas, where a slip would name another server.
+		if s == "" || strings.ContainsAny(s, ",\n") {
+			return fmt.Errorf("server %q, expected one server without a comma", s)
+		}
+	}
+	*into = append(*into, servers...)
+	return nil
+}
+
+// Reconfig changes the servers of the ensemble and returns the new configuration. It needs
+// servers with reconfigEnabled=true and permission to write /zookeeper/config. It is not
+// repeated after a try whose outcome is unknown. It is Curator's reconfig().
+func (f *Framework) Reconfig(ctx context.Context, opts ...ReconfigOption) ([]byte, error) {
+	var data []byte
+	cfg, err := newReconfigConfig(opts)
+	calls := []*call{{
+		operation: opReconfig, path: configPath, body: cfg.encode(),
+		decode: func(d *wire.Decoder) error {
+			data = d.Buffer()
+			d.Stat()
+			return nil
+		},
+	}}
+	err = f.run(ctx, opReconfig, configPath, plan{common: cfg.common, calls: calls}, err)
+	return data, err
+}
+
+func newReconfigConfig(opts []ReconfigOption) (reconfigConfig, error) {
+	cfg := reconfigConfig{from: -1}
+	err := applyAll(opts, func(o ReconfigOption) error { return o.applyReconfig(&cfg) })
+	switch changes := len(cfg.joining) + len(cfg.leaving); {
+	case err != nil:
+	case changes == 0 && len(cfg.members) == 0:
+		err = fmt.Errorf("%w: Reconfig without Joining, Leaving or WithNewMembers", ErrInvalidOption)
+	case changes > 0 && len(cfg.members) > 0:
+		err = fmt.Errorf("%w: WithNewMembers together with Joining or Leaving", ErrInvalidOption)
+	}
+	return cfg, err
+}
+
+func (c *reconfigConfig) encode() []byte {
+	var e wire.Encoder
+	for _, servers := range [][]string{c.joining, c.leaving, c.members} {
+		if servers == nil {
+			e.Int32(-1) // the null string
+			continue
+		}
+		e.String(strings.Join(servers, ","))
+	}
+	e.Int64(c.from)
+	return e.Bytes()
+}
+
+// Ephemerals returns the paths of the ephemeral znodes of this client's session at or below
+// path, sorted. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older server.
+func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOption) ([]string, error) {
+	var found []string
+	cfg, err := newCallConfig(opts)
+	var calls []*call
+	if err == nil {
+		calls, err = pathCall(f.root, opEphemerals, path, func(d *wire.Decoder) error { found = d.Strings(); return nil })
+	}
+	if err := f.run(ctx, opEphemerals, path, plan{common: cfg.common, attempt: f.newer(calls)}, err); err != nil {
+		return nil, err
+	}
+	// The server compares prefixes of strings: /a also finds /ab.
+	full := f.root.full(path)
+	found = slices.DeleteFunc(found, func(p string) bool { return !isBelow(p, full) })
+	for i, p := range found {
+		found[i] = f.root.own(p)
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// AllChildrenNumber returns the number of znodes below a path, at any depth. The server
+// scans its whole tree. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older
+// server.
+func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...CallOption) (int, error) {
+	var n int
+	cfg, err := newCallConfig(opts)
+	var calls []*call
+	if err == nil {
+		calls, err = pathCall(f.root, opAllChildrenNumber, path, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
+	}
+	err = f.run(ctx, opAllChildrenNumber, path, plan{common: cfg.common, attempt: f.newer(calls)}, err)
+	return n, err
+}
+
+// Identity is one of the identities that a connection has, with which servers compare the entries
+// of an [ACL].
+type Identity struct {
+	Scheme string // such as "sasl", "digest" or "ip"
+	ID     string // for "digest", the user without the password
+}
+
+// String returns scheme and id, with a colon between them.
+func (i Identity) String() string { return i.Scheme + ":" + i.ID }
+
+// WhoAmI asks the server for the identities of this connection: by [WithSASL], by [WithAuth],
+// by a certificate of [WithTLS], and the address of the client. They are in no particular order. It
+// needs ZooKeeper 3.7, and fails with [ErrUnsupported] on an older server, or on one that does not
+// report its version. It is Java's whoAmI.
+func (f *Framework) WhoAmI(ctx context.Context, opts ...CallOption) ([]Identity, error) {
+	var found []Identity
+	cfg, err := newCallConfig(opts)
+	attempt := func(ctx context.Context) error {
+		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, cfg.session); err != nil {
+			return err
+		}
+		return f.askWho(ctx, &found, cfg.common)
+	}
+	if err := f.run(ctx, opWhoAmI, "", plan{common: cfg.common, attempt: attempt}, err); err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// askWho asks once. There must be a connection already.
+func (r *requests) askWho(ctx context.Context, found *[]Identity, of common) error {
+	if err := r.checkVersion(ctx, 3, 7); err != nil {
+		return err
+	}
+	return r.exchange(ctx, &call{operation: opWhoAmI, common: of, decode: func(d *wire.Decoder) error {
+		*found = nil
+		for range d.Count(2 * wire.LengthSize) {
+			*found = append(*found, Identity{Scheme: d.String(), ID: d.String()})
+		}
+		return nil
+	}})
+}
+
+// learnIdentities asks for the identities of a new connection, for [Framework.Health]. That they are not known is no
+// failure: the server may be too old, or the connection has ended.
+func (f *Framework) learnIdentities(connection int64) {
+	var found []Identity
+	if err := f.askWho(f.ctx, &found, common{}); err == nil {
+		f.tracker.setIdentities(connection, found)
+	}
+}
