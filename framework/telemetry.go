@@ -183,7 +183,7 @@ func (t *telemetry) begin(ctx context.Context, op operation, path string) (*meas
 		return nil, ctx
 	}
 	m := &measurement{t: t, operation: keyOperation.String(op.name), began: time.Now()}
-	ctx, m.span = t.tracer.Start(ctx, spanName(op), trace.WithSpanKind(trace.SpanKindClient),
+	ctx, m.span = t.tracer.Start(ctx, spanName(op), trace.WithSpanKind(trace.SpanKindClient), //nolint:spancheck // end ends it
 		trace.WithAttributes(m.operation))
 	if t.paths {
 		m.span.SetAttributes(keyPath.String(path))

@@ -56,7 +56,7 @@ func (m CreateMode) operation() operation {
 // is unknown, see [OutcomeUnknown].
 func (f *Framework) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	c, err := f.newCreation(path, data, opts)
-	if err = f.run(ctx, opCreate, path, c.plan(), err); err != nil {
+	if err := f.run(ctx, opCreate, path, c.plan(), err); err != nil {
 		return "", err
 	}
 	storeStat(c.cfg.stat, c.cfg.newStat, c.stat)
