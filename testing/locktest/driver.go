@@ -24,7 +24,7 @@ import (
 //     in one contender at least and maxLeases at most; for a contender that is not listed
 //     the error matches [framework.ErrNoNode];
 //   - a newcomer takes the lock from no holder, unless the driver is a
-//     a waiting room; see [locks.LockInternalsDriver];
+//     waiting room; see [locks.LockInternalsDriver];
 //   - in a [locks.ShrinkingQueue] newcomers stand behind all others, and the contenders up
 //     to ours are enough for the decision;
 //   - when goroutines of two clients contend, no more than maxLeases hold the lock at once,

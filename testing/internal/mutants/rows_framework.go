@@ -57,7 +57,7 @@ var frameworkRows = []row{
 	},
 	{
 		name: "doubt-forgotten-at-a-refusal", breaks: atMostOnce,
-		in:     "framework.(*requests).verb",
+		in:     "framework.(*requests).run",
 		change: never("inDoubt"),
 		test:   "^TestDoubtOutlivesALaterRefusal$",
 	},
