@@ -26,7 +26,8 @@ func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 		}
 		server := &http.Server{
 			Handler: page.Handler(c.client, c.arg(0, "/"), hosts...), MaxHeaderBytes: 16 << 10,
-			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, // the page limits its writes
+			// The page refuses bodies and limits its writes. A ReadTimeout would end its streams.
+			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(listener) }()

@@ -45,7 +45,7 @@ const (
 // 1 MiB; whatever the servers refuse is 500, as in Curator.
 //
 // A PUT registers for as long as the discovery is open, see [discovery.ServiceDiscovery.Register].
-// Closing the discovery unregisters what was put, unlike in Curator.
+// Closing the discovery unregisters what was put.
 func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.Strategy) http.Handler {
 	if strategy == nil {
 		strategy = discovery.RoundRobin()

@@ -69,7 +69,8 @@ func (h *handler) subscribe(ctx context.Context, path string) (*news, error) {
 		return nil, err
 	}
 	events := n.watch.OnEvent(func(framework.Event) {
-		h.changed.Store(time.Now().UnixNano())
+		now := time.Now()
+		h.changed.Store(&now)
 		n.tell()
 	})
 	n.cancel = func() {

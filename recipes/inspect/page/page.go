@@ -104,8 +104,8 @@ type handler struct {
 	path   string
 	hosts  map[string]bool
 
-	streams atomic.Int64 // that are served, at most maxStreams
-	changed atomic.Int64 // when a change was told last, in nanoseconds since 1970
+	streams atomic.Int64              // that are served, at most maxStreams
+	changed atomic.Pointer[time.Time] // when a change was told last; nil before the first
 	slots   chan struct{}
 	reads   chan struct{}
 
@@ -274,7 +274,9 @@ func writeJSON(w http.ResponseWriter, status int, lock string, s *survey, err er
 	defer out.Flush() //nolint:errcheck // a viewer that has gone needs nothing
 	encoder := json.NewEncoder(out)
 	if err != nil {
-		_ = encoder.Encode(map[string]string{"error": err.Error()})
+		if err := encoder.Encode(map[string]string{"error": err.Error()}); err != nil {
+			return // a viewer that has gone needs nothing
+		}
 		return
 	}
 	if s == nil {
@@ -296,7 +298,9 @@ func writeJSON(w http.ResponseWriter, status int, lock string, s *survey, err er
 	if lock == "" {
 		if len(s.found.Unreadable) > 0 {
 			_, _ = out.WriteString(`,"unreadable":`)
-			_ = encoder.Encode(s.found.Unreadable)
+			if err := encoder.Encode(s.found.Unreadable); err != nil {
+				return
+			}
 		}
 		_, _ = fmt.Fprintf(out, `,"nodes":%d}`, s.found.Nodes)
 	}
@@ -358,7 +362,8 @@ func statusOf(err error) int {
 // fill puts a picture into the view.
 func (h *handler) fill(v *view, s *survey, c choice) {
 	v.Taken, v.Group, v.Denied = s.begun, s.group, s.found.Unreadable
-	v.Again = v.Error == "" && s.begun.UnixNano() < h.changed.Load()
+	changed := h.changed.Load()
+	v.Again = v.Error == "" && changed != nil && s.begun.Before(*changed)
 	if v.Lock == "" {
 		v.List = c.of(s.rows)
 		for _, r := range s.found.Recipes {

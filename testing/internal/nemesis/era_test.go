@@ -230,15 +230,18 @@ func (p *plan) consumeAt(client, queue, item string, ms int64) {
 	p.events[client][len(p.events[client])-1].At = at(ms)
 }
 
+// otherItem is the item that offerAt offers.
+const otherItem = "item:b/1;"
+
 // offerAt is offer by b of a locked item at a moment.
-func (p *plan) offerAt(item string, zxid, ms int64) {
-	p.offer("b", lockedItems, item, zxid, accepted)
+func (p *plan) offerAt(zxid, ms int64) {
+	p.offer("b", lockedItems, otherItem, zxid, accepted)
 	p.events["b"][len(p.events["b"])-1].At = at(ms)
 }
 
 func TestQueuesAroundARestore(t *testing.T) {
 	t.Parallel()
-	const item, other = "item:a/1;", "item:b/1;"
+	const item, other = "item:a/1;", otherItem
 	find := func(r *roundReport) []violation { return wrongDeliveries(r, queueSpec) }
 	taken := func(p *plan, queue, client string, zxid, ms int64) {
 		p.consumeAt(client, queue, item, ms)
@@ -250,22 +253,22 @@ func TestQueuesAroundARestore(t *testing.T) {
 		broken        promise
 		want          string
 	}{
-		"an item that is undone": {before: func(p *plan) { p.offerAt(other, 21, 40) }},
+		"an item that is undone": {before: func(p *plan) { p.offerAt(21, 40) }},
 		"an item that is put again": {
 			before: func(p *plan) { p.createNode("b", 21, 40, itemNode(lockedItems, 21), other) },
-			after:  func(p *plan) { p.offerAt(other, 101, 80) },
+			after:  func(p *plan) { p.offerAt(101, 80) },
 		},
 		"an item that is lost, and not by the restore": {
-			before: func(p *plan) { p.offerAt(other, 0, 40) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
+			before: func(p *plan) { p.offerAt(0, 40) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
 		},
 		"an item that is lost before the backup": {
-			before: func(p *plan) { p.offerAt(other, 0, 20) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
+			before: func(p *plan) { p.offerAt(0, 20) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
 		},
 		"an item that is lost after the restore": {
-			before: func(p *plan) { p.offerAt(other, 21, 80) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
+			before: func(p *plan) { p.offerAt(21, 80) }, broken: noLostItem, want: other + " was acknowledged, and no server has it",
 		},
 		"an undone item that is consumed": {
-			before: func(p *plan) { p.offerAt(other, 21, 40) },
+			before: func(p *plan) { p.offerAt(21, 40) },
 			after:  func(p *plan) { p.consumeAt("b", lockedItems, other, 80) },
 			broken: noDuplicate, want: other + " was consumed after a restore, and the backup did not have it",
 		},
