@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package framework is a ZooKeeper client modeled on Apache Curator's CuratorFramework:
 // one long-lived client that keeps a session, retries by policy, reports its state to
 // listeners, and carries the recipes.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package listen keeps sets of listeners: functions that receive values of one type, under a written contract about order.
 // The state of a connection, the loss of a lease and the events of a cache reach their listeners through a [Set].
 //

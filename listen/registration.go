@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package listen
 
 // Registration is a listener's place in a [Set]. [Set.Add] makes it; its zero value is not usable. All methods may be called by any

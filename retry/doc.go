@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package retry decides whether to repeat an operation that may fail temporarily, and how long to wait before it: a ZooKeeper
 // server restarts, a connection breaks, a leader is elected.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command curatorctl shows and changes what lives in a ZooKeeper ensemble: locks with their holders and
 // waiters, servers, sessions, and the znodes themselves. It also runs commands under locks, as
 // flock(1) does.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command config is a service that follows its configuration:
 //
 //	go run ./examples/devserver &

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Devserver is the embedded ZooKeeper server of package zkserver as a program, for
 // development on a machine without Java. Its data is in memory.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command fenced has a store refuse the late write of a holder that was stopped:
 //
 //	go run ./examples/devserver &

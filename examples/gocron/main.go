@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command gocron runs the jobs of github.com/go-co-op/gocron in one of several replicas:
 //
 //	go run ./examples/devserver &     # in the root of the repository

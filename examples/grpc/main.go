@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command grpc is a gRPC service of several servers behind one name, and its
 // client:
 //

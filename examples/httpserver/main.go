@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command httpserver admits at most so many requests at a time to something expensive, over
 // all replicas of a service:
 //

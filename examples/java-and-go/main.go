@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command java-and-go draws invoice numbers under a lock that it shares with a program in
 // Java, Draw.java, which uses Apache Curator:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command leader works in one replica, and keeps the others ready.
 //
 //	go run ./examples/devserver &

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mutex writes a report while it holds a lock.
 //
 //	go run ./examples/devserver &

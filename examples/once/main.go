@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command once runs a job once per day, in one replica of many.
 //
 //	go run ./examples/devserver &

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command otel takes turns at a lock and sends metrics and traces of it to an OpenTelemetry
 // collector:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command ownpolicy has a retry policy of its own, a circuit breaker. When several calls in a
 // row have failed with all their retries, the next calls get one try each, until one of them
 // succeeds:

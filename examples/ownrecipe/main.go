@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command ownrecipe composes a lock of its own, a pool of workers that tenants share. At most
 // two jobs run at a time, and at most one of each tenant:
 //

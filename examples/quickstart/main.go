@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Quickstart is the first program to read. Several replicas of a service, each with
 // its own ZooKeeper session, take turns at a nightly report. In the third round the
 // session of one holder is killed while it works: its lease ends, its report does not

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command standby is a service with one active replica and hot standbys:
 //
 //	go run ./examples/devserver &

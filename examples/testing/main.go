@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command testing is an application with tests, main_test.go, which show how to test what a
 // program does when its connection or its session is lost:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command worker shares partitions of work among its replicas:
 //
 //	go run ./examples/devserver &

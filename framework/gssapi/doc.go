@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gssapi authenticates clients of ZooKeeper by Kerberos: the SASL mechanism GSSAPI (RFC 4752),
 // without a security layer. It is a module of its own, so that only its users depend on
 // github.com/jcmturner/gokrb5.

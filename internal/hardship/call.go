@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package hardship makes calls where life is hard: with a timeout that is shorter than a
 // round trip, on a slow link, through an outage, with contexts that end for reasons of
 // their own, with loggers that block. Each call must return in time, make no more

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package seeds gives tests their random numbers. The seeds are fixed, so that a test
 // does today what it did yesterday. With CURATOR_SEED=random each run draws a seed,
 // which a failing test logs; CURATOR_SEED=n repeats that run.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package atomic has values and counters that many processes change together:
 // each change is applied to the value that the one before it has left.
 //

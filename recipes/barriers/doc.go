@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package barriers makes processes wait for each other.
 //
 //   - [DistributedBarrier] keeps all that come to it waiting until it is removed.

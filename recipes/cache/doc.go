@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cache keeps a picture in memory of a znode and all below it, Apache Curator's
 // CuratorCache. The picture follows the server through lost connections and new sessions.
 //

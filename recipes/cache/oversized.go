@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cache
 
 // oversized remembers replies above the client's limit by path. Each has cost the connection,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package discovery lets processes find each other: Apache Curator's
 // x-discovery. It shares services with Java programs that use it, and with
 // Spring Cloud Zookeeper.

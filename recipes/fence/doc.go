@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fence is the receiving end of fencing tokens: it refuses the requests of a holder
 // that has lost its lock and does not know.
 //

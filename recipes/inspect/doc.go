@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package inspect shows which recipes live in a ZooKeeper ensemble, with their holders and waiters. It
 // reads, and writes nothing, so it can be pointed at any ensemble.
 //

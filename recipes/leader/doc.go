@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package leader elects one process of many, and runs jobs once across all of them.
 //
 // # Which recipe

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What went wrong in known implementations of locks, and the tests which show that
 // it does not go wrong here: each trial leads into the trouble on purpose, and there
 // are twenty of each, but for those that inOtherNumbers lists. TestTablesNameTests keeps

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package locks has Curator's lock recipes: processes that share only ZooKeeper
 // exclude each other, take turns in order, and learn in time when a lock is lost.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What Curator's own tests of its locks do, and what they leave out, and the tests
 // which do it here, on the embedded server and on real ZooKeeper.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package migration changes the znodes of an application from release to release: ordered sets of
 // operations that run once for each ensemble. It is Curator's MigrationManager, with its layout.
 //

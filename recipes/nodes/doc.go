@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodes keeps znodes at the server for as long as a process wants them
 // there: Apache Curator's PersistentNode, PersistentTtlNode and GroupMember.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package partition
 
 // Phase is what a partition is to a member.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package partition divides a set of work among the live members of a group. Each partition has
 // at most one holder, with a lease and a fencing token. When members come and go, as few
 // partitions move as balance permits.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package queues has queues that many processes put items into and consume
 // items from.
 //

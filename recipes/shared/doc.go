@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package shared has values that all processes see, together with their changes.
 //
 //	limit, err := shared.NewSharedCount(client, "/limits/orders", 10)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package txn reads and writes several znodes as one transaction. It is etcd's software
 // transactional memory for ZooKeeper; Curator has no counterpart.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package typed reads and writes znodes as values of a Go type. It is a thin layer, Curator's
 // ModeledFramework.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package checker decides, from what clients saw, whether a lock kept its promise.
 //
 // # Recording

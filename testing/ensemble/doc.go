@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ensemble runs real Apache ZooKeeper servers for tests: one standalone server or a quorum of three. Each is a Java
 // process on loopback ports that a test can kill, restart, pause and ask for its figures.
 //

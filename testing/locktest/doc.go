@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package locktest checks drivers of locks that are composed from
 // [locks.LockInternals]. A driver decides which contender holds a lock, so a wrong driver
 // lets two in or keeps all out. [CheckDriver] asks a driver about many queues, and has

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package zkproxy is a TCP proxy between ZooKeeper clients and a server that understands the frames of the protocol, so that a test
 // can lose exactly the third reply, cut the connection after a create was applied, or make the network silent, slow or broken.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package zkproxy
 
 // Opcodes, for comparison with [Frame.Op]. Their source is ZooKeeper's ZooDefs.OpCode.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package zkproxy
 
 // Verdict is what an interceptor wants done with a frame: [Pass], [Drop], [CutBefore], [CutAfter], [Duplicate], [Stall], a [Replace] or

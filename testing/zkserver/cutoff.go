@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package zkserver
 
 // CutOff puts the connection of a session on a follower that has lost its leader without noticing, until rejoin is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package zkserver is a ZooKeeper server in memory, for tests and for trying things out without Java.
 //
 // It speaks ZooKeeper's own protocol over TCP, so any client can use it unmodified, and answers as Apache ZooKeeper 3.8

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package zkserver
 
 // What the server keeps in memory for its connections is counted: requests that have arrived in part, output that

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package zkserver
 
 // A multi is a list of operations, each after a header of type, done and error; a header that is done ends it. The reply

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package zkserver
 
 // finish commits the transaction of a single write, or undoes it.

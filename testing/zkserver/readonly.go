@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package zkserver
 
 // LoseQuorum takes the majority of its ensemble away from the server until regain is called, with

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package zkserver
 
 // nodeKind decides when a node goes away by itself.

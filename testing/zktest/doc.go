@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package zktest gives tests a ZooKeeper: an embedded one that starts in a
 // millisecond and needs no Java, or real Apache ZooKeeper processes, and clients
 // that are closed when the test ends.

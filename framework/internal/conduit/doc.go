@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package conduit is the connection that go-zookeeper is given.
 //
 // go-zookeeper keeps the session: it dials, shakes hands, pings, reconnects

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package janitor makes the deletions of a client that must not be forgotten.
 //
 // A [Janitor] repeats each [Cleanup] in the background until it has succeeded or the client

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package logqueue keeps a slog.Handler from holding up the code that logs.
 //
 // A [Queue] takes records without blocking and writes them, in order, on a goroutine of

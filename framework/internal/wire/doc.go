@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wire is ZooKeeper's protocol: opcodes, error codes, the records that requests and
 // replies share, and the format of all of them.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package wire
 
 // The opcodes of requests, from ZooKeeper's ZooDefs.OpCode.

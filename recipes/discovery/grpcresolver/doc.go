@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package grpcresolver lets gRPC clients call services by the names that they
 // are registered under in ZooKeeper. It is a module of its own, so that programs
 // without gRPC do not depend on it.

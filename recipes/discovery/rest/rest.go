@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package rest offers a discovery over HTTP, with the paths and the JSON of Curator's
 // curator-x-discovery-server. Nothing is served until a program mounts the handler:
 //

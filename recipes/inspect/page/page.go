@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package page shows locks, elections, queues and services in a browser: a handler to mount in
 // a service of your own, like net/http/pprof. It only reads.
 //

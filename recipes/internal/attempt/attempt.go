@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package attempt has what recipes need to make a write that depends on what
 // they have read, to report why a wait has ended, and to leave nothing after it.
 package attempt

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command bench measures the locks of this library side by side with the locks of
 // Apache Curator (Java), kazoo (Python), go-zookeeper, etcd, Redsync and Redislock,
 // and with the bare requests that no lock can avoid.

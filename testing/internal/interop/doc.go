@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package interop lets Apache Curator itself take part in tests: a Java process does with
 // Curator's own classes what a Go test tells it, on the same server and the same paths. A
 // Python process does the same with kazoo.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What becomes of others in the situations that recipes/locks is tested in: zk.Lock of
 // go-zookeeper v1.0.4 and InterProcessMutex of Curator 5.4, known peers. That they do not
 // pass everywhere shows that the scenarios can be failed; each test asserts what the peer

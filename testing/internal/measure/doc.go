@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command measure prints the tables of framework/OPTIONS.md: which calls take which options.
 //
 //	go run ./testing/internal/measure ./framework ./recipes/locks

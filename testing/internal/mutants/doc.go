@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mutants breaks the product on purpose and shows that a test notices.
 //
 // A test of a promise is worth what it catches. Each row of the tables in the rows_ files is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 // lineRows are the mutants of what a client knows about the queue of a lock, and of what its

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 // locksRows are the mutants of leases, holds, semaphores and read/write locks, and of

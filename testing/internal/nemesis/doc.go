@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command nemesis hurts three real ZooKeeper servers and their clients at random, and
 // then decides whether the locks have kept their promises.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 // campaignRecord is what is saved of a campaign beside the histories, and all that a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package line knows which contenders in a folder are before which, with as few lists of the
 // folder as possible. It knows names, sequence numbers and transactions. It knows no lock.
 //
