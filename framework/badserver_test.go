@@ -27,7 +27,7 @@ import (
 // long before the context of the call does; the client can be closed within two
 // seconds, takes less than 64 MiB meanwhile and leaves no goroutine.
 //
-// What a lock makes of them is in TestALockAtABadServer of recipes/locks; more
+// What a lock makes of them is in TestLockAtABadServer of recipes/locks; more
 // garbage, without end, is in the fuzz targets of internal/conduit and internal/wire.
 func TestBadServers(t *testing.T) {
 	tests := []struct {

@@ -74,7 +74,7 @@ import (
 //     Test: TestServersGoOneByOne
 //   - All servers but one are killed. Suspended, Lost.
 //     Curator: TestWithCluster.testSplitBrain
-//     Test: TestServersGoOneByOne recipes/locks.TestAFollowerWithoutAQuorum
+//     Test: TestServersGoOneByOne recipes/locks.TestQuorumFollowerWithoutAQuorum
 //   - A network that flaps. Listeners may ask to be spared some of the changes.
 //     Curator: TestCircuitBreakingConnectionStateListener, all five
 //     Test: TestACircuitBreakerHoldsBackAFlappingConnection TestACircuitBreakerClosesWhenItsPolicyGivesUp
@@ -173,19 +173,19 @@ import (
 //
 //   - The session expires between the creation of the lock's node and the list, in
 //     which a lagging server still shows the old node (CURATOR-604).
-//     Test: recipes/locks.TestANodeOfTheOldSessionIsNotTakenForOurs recipes/locks.TestTheNodeMustBelongToTheSession
+//     Test: recipes/locks.TestOwnershipNodeOfTheOldSessionIsNotTakenForOurs recipes/locks.TestOwnershipNodeMustBelongToTheSession
 //   - Go and Java contend for the same lock.
 //     Test: testing/internal/interop.TestMutexContest testing/internal/interop.TestReadWriteContest
 //     testing/internal/interop.TestSemaphoreContest testing/internal/interop.TestSemaphoreV2Contest
 //   - Sequence numbers come near 2147483647, and pass it.
-//     Test: recipes/locks.TestTheQueueKeepsItsOrderAcrossTheWrap recipes/locks.TestNobodyIsAdmittedWhenTheSequenceIsExhausted
+//     Test: recipes/locks.TestOwnershipQueueKeepsItsOrderAcrossTheWrap recipes/locks.TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted
 //   - The context ends at any request of an acquisition or release.
 //     Test: recipes/locks.TestCancelledAtEveryRequest
 //   - Two multi-locks name their members in opposite order; two clients want more than
 //     half of the permits each; one wants more than there are.
-//     Test: recipes/locks.TestMultiLocksDoNotWaitInACircle recipes/locks.TestLeasesTogether recipes/locks.TestAllLeasesOrNone
+//     Test: recipes/locks.TestMultiLocksDoNotWaitInACircle recipes/locks.TestSemaphoreLeasesTogether recipes/locks.TestSemaphoreAllLeasesOrNone
 //   - A request to revoke comes before the holder has set its watch.
-//     Test: recipes/locks.TestARequestBeforeTheWatchIsNotMissed
+//     Test: recipes/locks.TestRevocationRequestBeforeTheWatchIsNotMissed
 //   - A node is deleted and created again with the same version while a cache is cut
 //     off.
 //     Test: recipes/cache.TestCuratorCacheEdges_testReconnectConsistency

@@ -38,11 +38,11 @@ func names(children ...string) []byte {
 	return append(b, make([]byte, 68)...) // the Stat
 }
 
-// TestALockAtABadServer: whatever a server, or another client with the right to create
+// TestLockAtABadServer: whatever a server, or another client with the right to create
 // nodes in the lock's folder, makes a client believe, it does not take a lock that it
 // does not have. The acquisition ends with an error of its kind, in bounded time and
 // memory; its node goes; the lock is free for the next one.
-func TestALockAtABadServer(t *testing.T) {
+func TestLockAtABadServer(t *testing.T) {
 	const path = "/locks/bad"
 	replied := func(op zkserver.OpCode, says func(xid int32) []byte) func(zkserver.Request) zkserver.Fault {
 		return func(r zkserver.Request) zkserver.Fault {

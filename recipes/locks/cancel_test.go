@@ -394,7 +394,7 @@ func awaitGoroutines(t *testing.T, name string, want int) {
 }
 
 // Neither tries nor timed-out waits pile anything up, however many there are.
-func TestTenThousandTriesLeaveNothing(t *testing.T) {
+func TestTryAcquireTenThousandTimesLeavesNothing(t *testing.T) {
 	tries := 2_000
 	if seeds.Long() {
 		tries = 10_000

@@ -27,9 +27,9 @@ func newOperatorLocks(tb testing.TB, client *framework.Framework) (jobs, operato
 	return jobs, operators
 }
 
-// TestAComposedLockExcludes has jobs and operators of two clients contend. What they
+// TestComposedLockExcludes has jobs and operators of two clients contend. What they
 // change is protected by the lock and by nothing else. Nothing is left.
-func TestAComposedLockExcludes(t *testing.T) {
+func TestComposedLockExcludes(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const workers, turns = 3, 8
 		clients := []*framework.Framework{zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())}
@@ -64,9 +64,9 @@ func TestAComposedLockExcludes(t *testing.T) {
 	})
 }
 
-// TestAComposedLockLetsOperatorsBy: those in the room are served by group and arrival,
+// TestComposedLockLetsOperatorsBy: those in the room are served by group and arrival,
 // also when another operator comes while one has the lock.
-func TestAComposedLockLetsOperatorsBy(t *testing.T) {
+func TestComposedLockLetsOperatorsBy(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		jobs, operators := newOperatorLocks(t, client)
@@ -102,9 +102,9 @@ func TestAComposedLockLetsOperatorsBy(t *testing.T) {
 	})
 }
 
-// TestAComposedLockIsProtected: the reply to the creation of a node in the room is lost.
+// TestComposedLockIsProtected: the reply to the creation of a node in the room is lost.
 // The node is found again, and is the only one.
-func TestAComposedLockIsProtected(t *testing.T) {
+func TestComposedLockIsProtected(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()),
@@ -131,8 +131,8 @@ func TestAComposedLockIsProtected(t *testing.T) {
 // opCreate2 is the opcode of a creation that is answered with a Stat.
 const opCreate2 = 15
 
-// TestTheOrderOfTheRoom is total, whatever the names are.
-func TestTheOrderOfTheRoom(t *testing.T) {
+// TestComposedLockOrderOfTheRoom is total, whatever the names are.
+func TestComposedLockOrderOfTheRoom(t *testing.T) {
 	name := rapid.Custom(func(t *rapid.T) string {
 		return fmt.Sprintf("_c_%s-%s%010d", rapid.SampledFrom([]string{"a", "b"}).Draw(t, "uuid"),
 			rapid.SampledFrom([]string{operator, job}).Draw(t, "group"), rapid.Int32Range(0, 9).Draw(t, "number"))

@@ -110,8 +110,8 @@ func (p *party) requireWaiting(tb testing.TB, results ...<-chan outcome) {
 	}
 }
 
-// TestSignalsGoToTheLongestWaiter signals three waiters of two clients one by one.
-func TestSignalsGoToTheLongestWaiter(t *testing.T) {
+// TestConditionSignalsGoToTheLongestWaiter signals three waiters of two clients one by one.
+func TestConditionSignalsGoToTheLongestWaiter(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
 		before := server.Counts(t)
@@ -134,9 +134,9 @@ func TestSignalsGoToTheLongestWaiter(t *testing.T) {
 	})
 }
 
-// TestASignalIsTakenUnderTheLock: the signalled one goes on when the lock is given back, with
+// TestConditionSignalIsTakenUnderTheLock: the signalled one goes on when the lock is given back, with
 // a lease and a token of its own.
-func TestASignalIsTakenUnderTheLock(t *testing.T) {
+func TestConditionSignalIsTakenUnderTheLock(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
 		ctx := withLimit(t)
@@ -195,8 +195,8 @@ func TestSignalAll(t *testing.T) {
 	})
 }
 
-// TestMoreWaitersThanOneTransactionTells wakes more than are told at once.
-func TestMoreWaitersThanOneTransactionTells(t *testing.T) {
+// TestConditionMoreWaitersThanOneTransactionTells wakes more than are told at once.
+func TestConditionMoreWaitersThanOneTransactionTells(t *testing.T) {
 	besideOthers(t)
 	server := zktest.Embedded(zktest.NewServer(t))
 	p := newParty(t, server.ConnectString())
@@ -214,9 +214,9 @@ func TestMoreWaitersThanOneTransactionTells(t *testing.T) {
 	}
 }
 
-// TestTheSignalOfAWaiterThatIsGone ends a waiter that was signalled, in each way in
+// TestConditionSignalOfAWaiterThatIsGone ends a waiter that was signalled, in each way in
 // which one can end before it has the lock again: the next one gets the signal.
-func TestTheSignalOfAWaiterThatIsGone(t *testing.T) {
+func TestConditionSignalOfAWaiterThatIsGone(t *testing.T) {
 	ends := map[string]func(t *testing.T, server zktest.Backend, p *party, giveUp func()){
 		"gave up": func(_ *testing.T, _ zktest.Backend, _ *party, giveUp func()) { giveUp() },
 		"session killed": func(t *testing.T, server zktest.Backend, p *party, _ func()) {
@@ -264,8 +264,8 @@ func TestTheSignalOfAWaiterThatIsGone(t *testing.T) {
 	})
 }
 
-// TestSignalsLeftByTheDead: they are for nobody who begins to wait later.
-func TestSignalsLeftByTheDead(t *testing.T) {
+// TestConditionSignalsLeftByTheDead: they are for nobody who begins to wait later.
+func TestConditionSignalsLeftByTheDead(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
 		ctx, giveUp := context.WithCancel(withLimit(t))
@@ -287,8 +287,8 @@ func TestSignalsLeftByTheDead(t *testing.T) {
 	})
 }
 
-// TestAWaiterThatGivesUp before it is signalled is not signalled.
-func TestAWaiterThatGivesUp(t *testing.T) {
+// TestConditionWaiterThatGivesUp before it is signalled is not signalled.
+func TestConditionWaiterThatGivesUp(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
 		before := server.Counts(t)
@@ -307,8 +307,8 @@ func TestAWaiterThatGivesUp(t *testing.T) {
 	})
 }
 
-// TestAWaiterLosesItsSession: a signal may have been missed, so the wait is over.
-func TestAWaiterLosesItsSession(t *testing.T) {
+// TestConditionWaiterLosesItsSession: a signal may have been missed, so the wait is over.
+func TestConditionWaiterLosesItsSession(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
 		waiting := b.awaitLater(t, withLimit(t), 1)
@@ -325,8 +325,8 @@ func TestAWaiterLosesItsSession(t *testing.T) {
 	})
 }
 
-// TestAConditionWithoutItsLock is refused, and never leaves the lock held.
-func TestAConditionWithoutItsLock(t *testing.T) {
+// TestConditionWithoutItsLock is refused, and never leaves the lock held.
+func TestConditionWithoutItsLock(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
 		other := acquire(t, newMutex(t, p.client, "/locks/other"))
@@ -366,8 +366,8 @@ func TestAConditionWithoutItsLock(t *testing.T) {
 	})
 }
 
-// TestASignalOfOneWhoHasLostTheLock without having been told: the server refuses it.
-func TestASignalOfOneWhoHasLostTheLock(t *testing.T) {
+// TestConditionSignalOfOneWhoHasLostTheLock without having been told: the server refuses it.
+func TestConditionSignalOfOneWhoHasLostTheLock(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		deaf, p := newParty(t, server.ConnectStringVia(link.Addr())), newParty(t, server.ConnectString())
@@ -425,8 +425,8 @@ func TestConditionPaths(t *testing.T) {
 	awaitQueue(t, mutex, 0)
 }
 
-// TestAConditionOfTheWriteLock is waited for by a writer.
-func TestAConditionOfTheWriteLock(t *testing.T) {
+// TestConditionOfTheWriteLock is waited for by a writer.
+func TestConditionOfTheWriteLock(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		rw := newReadWrite(t, client, conditionLock)
@@ -449,9 +449,9 @@ func TestAConditionOfTheWriteLock(t *testing.T) {
 	})
 }
 
-// TestProducersAndConsumers passes numbers through a shelf with room for two. What is
+// TestConditionProducersAndConsumers passes numbers through a shelf with room for two. What is
 // on it is protected by the lock and by nothing else.
-func TestProducersAndConsumers(t *testing.T) {
+func TestConditionProducersAndConsumers(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const workers, each, room = 3, 10, 2
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
@@ -501,9 +501,9 @@ func TestProducersAndConsumers(t *testing.T) {
 	})
 }
 
-// TestAConditionInTroubledWaters loses the reply to each request in turn, of Signal
+// TestConditionInTroubledWaters loses the reply to each request in turn, of Signal
 // and of the waiter that takes the signal: the waiter is woken all the same.
-func TestAConditionInTroubledWaters(t *testing.T) {
+func TestConditionInTroubledWaters(t *testing.T) {
 	besideOthers(t)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for _, who := range []string{"signaller", "waiter"} {
@@ -557,8 +557,8 @@ func troubled(t *testing.T, server zktest.Backend, who string, k int) (reached b
 	return reached
 }
 
-// TestTheFolderIsReaped between two waits, as an empty container is.
-func TestTheFolderIsReaped(t *testing.T) {
+// TestConditionFolderIsReaped between two waits, as an empty container is.
+func TestConditionFolderIsReaped(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
 		for range 2 {
@@ -571,10 +571,10 @@ func TestTheFolderIsReaped(t *testing.T) {
 	})
 }
 
-// TestSignalsAndTheirWaiters: whatever the order of signals and of waiters that give
+// TestConditionSignalsAndTheirWaiters: whatever the order of signals and of waiters that give
 // up, in the end exactly those return that come first among those who are left, as many
 // as there are signals which found somebody waiting.
-func TestSignalsAndTheirWaiters(t *testing.T) {
+func TestConditionSignalsAndTheirWaiters(t *testing.T) {
 	besideOthers(t)
 	p := newParty(t, zktest.NewServer(t).Addr())
 	rapid.Check(t, func(rt *rapid.T) {

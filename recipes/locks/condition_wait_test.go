@@ -32,9 +32,9 @@ func holdLook(t *testing.T, server *zkserver.Server) (reached <-chan string, rel
 	return path, func() { close(open) }
 }
 
-// TestASignalThatComesDuringALook: after an interruption a waiter sets its watch again, and
+// TestConditionSignalThatComesDuringALook: after an interruption a waiter sets its watch again, and
 // the signal comes when it has read some of the folder.
-func TestASignalThatComesDuringALook(t *testing.T) {
+func TestConditionSignalThatComesDuringALook(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		waits, signals := partyOf(t, w.waiter), partyOf(t, w.holder)
 		result := waits.awaitLater(t, withLimit(t), 1)
@@ -48,9 +48,9 @@ func TestASignalThatComesDuringALook(t *testing.T) {
 	})
 }
 
-// TestAWaiterWithoutANodeTakesNoSignalAway: its node is deleted before its first look, and
+// TestConditionWaiterWithoutANodeTakesNoSignalAway: its node is deleted before its first look, and
 // the number of signals stays a number.
-func TestAWaiterWithoutANodeTakesNoSignalAway(t *testing.T) {
+func TestConditionWaiterWithoutANodeTakesNoSignalAway(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		waits, signals := partyOf(t, w.waiter), partyOf(t, w.holder)
 		reached, release := holdLook(t, w.server)
@@ -65,8 +65,8 @@ func TestAWaiterWithoutANodeTakesNoSignalAway(t *testing.T) {
 	})
 }
 
-// TestAWaitOutlastsAnOutage that lasts longer than a verb repeats its request.
-func TestAWaitOutlastsAnOutage(t *testing.T) {
+// TestConditionWaitOutlastsAnOutage that lasts longer than a verb repeats its request.
+func TestConditionWaitOutlastsAnOutage(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		impatient := zktest.Client(t, w.server,
 			framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(100*time.Millisecond))

@@ -10,83 +10,83 @@
 //
 //	etcd#10811, CURATOR-206, redisson#3636: a holder that is cut off works on beside the next one
 //	consul#18271: a holder that is cut off learns of it minutes later
-//		TestTheHolderKnowsFirst, TestTheHolderKnowsFirstWhateverTheLock, TestTheHolderKnowsFirstOnFakeTime
+//		TestLeaseHolderKnowsFirst, TestLeaseHolderKnowsFirstWhateverTheLock, TestLeaseHolderKnowsFirstOnFakeTime
 //	found here: a holder is cut off together with its server, which goes on answering
-//		TestCutOffWithAFollower, TestCutOffFromTheFollowerToo, TestAFollowerWithoutAQuorum,
+//		TestCutOffWithAFollower, TestCutOffFromTheFollowerToo, TestQuorumFollowerWithoutAQuorum,
 //		framework.TestTheWarningOfTooShortATimeout
 //	found here: a holder is cut off together with the leader, and the others elect another at once
 //		TestCutOffWithTheLeader
 //	an administrator deletes the holder's node, changes its data, forbids to read it
-//		TestTheHolderKnowsFirst, TestAChangedPredecessorIsNoReasonToEnter, TestTheHoldersNodeIsMadeUnreadable
+//		TestLeaseHolderKnowsFirst, TestWatchChangedPredecessorIsNoReasonToEnter, TestWaitHoldersNodeIsMadeUnreadable
 //	its node is deleted and another of the same name created while it is away
-//		TestANodeOfTheSameNameIsNotTheHolders
+//		TestExclusiveLockNodeOfTheSameNameIsNotTheHolders
 //	the session is closed by another connection that knows its password
-//		TestTheHolderKnowsFirst, TestWaiterJoinsTheQueueAgain
+//		TestLeaseHolderKnowsFirst, TestLeaseWaiterJoinsTheQueueAgain
 //	kubernetes#139991, controller-runtime#1132: the lock is given away while the holder's function still runs
 //		TestDoGivesBackAfterTheFunction
 //	client-go#1155, kuberhealthy#1533: after a loss nobody contends any more
-//		TestAcquireAgainAfterALoss, TestTurnsGoOnAfterAnOutage
+//		TestLeaseAcquireAgainAfterALoss, TestOutageTurnsGoOnAfterAnOutage
 //	CURATOR-595: permits of a semaphore that are lost with the session do not come back
-//		TestPermitsOfLostSessionsComeBack, TestPermitsOfTheDeadComeBackInTime
+//		TestSemaphorePermitsOfLostSessionsComeBack, TestSemaphorePermitsOfTheDeadComeBackInTime
 //	a restart of the servers, one after the other, costs locks
-//		TestARollingRestartCostsNoLock
+//		TestOutageRollingRestartCostsNoLock
 //	go-zookeeper: a server that hangs costs those their sessions who come to it when they reconnect
 //		framework.TestAPausedServerCostsNoSession
 //
 // The creation of the node:
 //
 //	CURATOR-3, -79, -264, samuel/go-zookeeper#229, #237: the reply is lost, and the node stays or there are two
-//		TestOneNodeAlthoughTheNextServerIsBehind, TestOneNodeAlthoughTheClientMovesOn,
+//		TestCreateOneNodeAlthoughTheNextServerIsBehind, TestCreateOneNodeAlthoughTheClientMovesOn,
 //		framework.TestAProtectedCreateSurvivesEveryLoss
 //	CURATOR-498, -604, -620, -653, -696: the node of the session before is taken for one's own
-//		TestANodeOfTheOldSessionIsNotTakenForOurs, TestTheNodeMustBelongToTheSession,
+//		TestOwnershipNodeOfTheOldSessionIsNotTakenForOurs, TestOwnershipNodeMustBelongToTheSession,
 //		framework.TestTheNodeOfAnEarlierSessionIsNotOurs
 //	CURATOR-180, -436: the server removes the empty folder under an acquisition, which fails because it is not there
-//		TestTheFolderGoesBeforeTheNodeIsThere, TestContainerReapedUnderTheLock,
-//		TestEveryExclusiveLockSurvivesTheEndOfItsFolders
+//		TestExclusiveLockFolderGoesBeforeTheNodeIsThere, TestMutexContainerReapedUnderTheLock,
+//		TestExclusiveLockSurvivesTheEndOfItsFolders
 //
 // The wait:
 //
 //	etcd#11456, #9921: the session of a waiter ends, and when its turn comes it holds with nothing behind it
-//		TestATurnOfAnEndedSessionIsNotTaken
+//		TestWaitTurnOfAnEndedSessionIsNotTaken
 //	a predecessor that goes between the list and the watch is waited for, and for ever
-//		TestThePredecessorGoesBeforeTheWatch
+//		TestWatchPredecessorGoesBeforeTheWatch
 //	kazoo#170: a waiter whose connection is interrupted waits for ever
-//		TestWaiterSurvivesAnInterruption, TestWaitersForAPermitKeepTheirPlace
+//		TestLeaseWaiterSurvivesAnInterruption, TestSemaphoreWaitersForAPermitKeepTheirPlace
 //	CURATOR-211, -307: a reader or writer whose node is gone fails with an index out of range
-//		TestAReaderOrWriterJoinsTheQueueAgain, TestReadWriteQueue
+//		TestWaitReaderOrWriterJoinsTheQueueAgain, TestReadWriteLockQueue
 //	CURATOR-621: another writer gets in while a writer becomes a reader
-//		TestNoWriterGetsInDuringADowngrade, TestADowngradeComesTooLate
+//		TestReadWriteLockNoWriterGetsInDuringADowngrade, TestDowngradeComesTooLate
 //	a reader that asks for the write lock waits for itself
-//		TestAReaderCannotBecomeAWriter
+//		TestReadWriteLockReaderCannotBecomeAWriter
 //	kazoo#606, #730, go-zookeeper#65: the order is lost where the sequence numbers wrap
-//		TestTheOrderIsThatOfCreation, TestTheQueueKeepsItsOrderAcrossTheWrap, TestReadWriteAcrossTheWrap,
-//		TestNobodyIsAdmittedWhenTheSequenceIsExhausted, TestReadWriteWhenTheSequenceIsExhausted
+//		TestSorterOrderIsThatOfCreation, TestOwnershipQueueKeepsItsOrderAcrossTheWrap, TestReadWriteLockAcrossTheWrap,
+//		TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted, TestReadWriteLockWhenTheSequenceIsExhausted
 //	CURATOR-43, go-zookeeper#44: a foreign node in the folder fails every acquisition, or queues
-//		TestForeignChildrenAreIgnored, TestALostReplyWithAForeignChild, TestSequence
+//		TestOwnershipForeignChildrenAreIgnored, TestOwnershipLostReplyWithAForeignChild, TestSequence
 //	kazoo#649: a reader waits for a writer that came later and waits for the reader
-//		TestReadWriteQueue, TestAReaderWaitsForTheNearestWriter
+//		TestReadWriteLockQueue, TestReadWriteLockReaderWaitsForTheNearestWriter
 //
 // What is left behind:
 //
 //	zk-ruby#49, #51, aiozk#34, kazoo#429, CURATOR-315, -335, -462, etcd#21128: a wait that is given up
 //	leaves its node, which blocks everybody after it
-//		TestEveryFaultAtEveryRequest, TestCancelledAtEveryRequest, TestAFailureAfterTheCreationLeavesNoNode
+//		TestEveryFaultAtEveryRequest, TestCancelledAtEveryRequest, TestDriverFailureAfterTheCreationLeavesNoNode
 //	CURATOR-678: a release without a connection fails, and nobody knows who has the lock
 //		TestReleaseWhileDisconnected
 //	a release on a context that has ended does nothing
-//		TestReleaseWithAnEndedContext
+//		TestMutexReleaseWithAnEndedContext
 //	CURATOR-376, redsync#125: two releases at once, or a second one, fail or release for somebody else
-//		TestAllReleaseAtOnce, TestReleaseIsIdempotentAndSafeOnNil
+//		TestReleaseAllReleaseAtOnce, TestMutexReleaseIsIdempotentAndSafeOnNil
 //	redisson#7272, #1626: what keeps a lock alive goes on after its release
-//		TestNothingWorksOnAfterARelease, TestAMutexUnderQuorumErrorPolicy
+//		TestReleaseNothingWorksOnAfterARelease, TestMutexUnderQuorumErrorPolicy
 //	CURATOR-14, -654: watches and goroutines pile up behind a holder
-//		TestTenThousandTriesLeaveNothing, TestWatchesDoNotPileUp
+//		TestTryAcquireTenThousandTimesLeavesNothing, TestWatchesDoNotPileUp
 //
 // Limits:
 //
 //	participants of a semaphore that go by different maxima do not learn of it
-//		TestDisagreementOnTheMaximumIsReported
+//		TestSemaphoreDisagreementOnTheMaximumIsReported
 package locks_test
 
 import (
@@ -149,26 +149,26 @@ func runTrials(t *testing.T, test func(t *testing.T, trial int)) {
 
 // inOtherNumbers are the tests of the table that do not have twenty trials of each case.
 var inOtherNumbers = map[string]string{
-	"TestTablesNameTests":                              "is about the table",
-	"TestEveryFaultAtEveryRequest":                     "has every case once: call, request, fate and policy",
-	"TestCancelledAtEveryRequest":                      "has every case once: call, request and fate",
-	"TestSequence":                                     "has every kind of name once",
-	"TestForeignChildrenAreIgnored":                    "has every kind of name at once",
-	"TestTheQueueKeepsItsOrderAcrossTheWrap":           "has one queue, with a place for every number at the wrap",
-	"TestReadWriteAcrossTheWrap":                       "has every kind of node at the wrap, of which there is one",
-	"TestNobodyIsAdmittedWhenTheSequenceIsExhausted":   "asks ten times for the one number that there is no more",
-	"TestReadWriteWhenTheSequenceIsExhausted":          "asks twice on each side, likewise",
-	"TestAReaderWaitsForTheNearestWriter":              "has one queue; TestReadWriteQueue has random ones, 1,000 and more",
-	"TestContainerReapedUnderTheLock":                  "acquires 1,000 times",
-	"TestEveryExclusiveLockSurvivesTheEndOfItsFolders": "acquires each kind 100 times",
-	"TestTenThousandTriesLeaveNothing":                 "tries 10,000 times, 2,000 with -short",
-	"TestWatchesDoNotPileUp":                           "has 100 waiters",
-	"TestAMutexUnderQuorumErrorPolicy":                 "acquires twenty times",
-	"TestTurnsGoOnAfterAnOutage":                       "has an outage under 18 clients: each takes a session timeout and a restart",
-	"TestCutOffWithAFollower":                          "cuts off 20 holders at once for each policy that claims to be safe: each cut takes three servers of its own",
-	"TestCutOffFromTheFollowerToo":                     "likewise",
-	"TestCutOffWithTheLeader":                          "likewise",
-	"TestAFollowerWithoutAQuorum":                      "has one holder: it takes three servers, and 20 are in TestCutOffWithAFollower",
+	"TestTablesNameTests":                                     "is about the table",
+	"TestEveryFaultAtEveryRequest":                            "has every case once: call, request, fate and policy",
+	"TestCancelledAtEveryRequest":                             "has every case once: call, request and fate",
+	"TestSequence":                                            "has every kind of name once",
+	"TestOwnershipForeignChildrenAreIgnored":                  "has every kind of name at once",
+	"TestOwnershipQueueKeepsItsOrderAcrossTheWrap":            "has one queue, with a place for every number at the wrap",
+	"TestReadWriteLockAcrossTheWrap":                          "has every kind of node at the wrap, of which there is one",
+	"TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted": "asks ten times for the one number that there is no more",
+	"TestReadWriteLockWhenTheSequenceIsExhausted":             "asks twice on each side, likewise",
+	"TestReadWriteLockReaderWaitsForTheNearestWriter":         "has one queue; TestReadWriteLockQueue has random ones, 1,000 and more",
+	"TestMutexContainerReapedUnderTheLock":                    "acquires 1,000 times",
+	"TestExclusiveLockSurvivesTheEndOfItsFolders":             "acquires each kind 100 times",
+	"TestTryAcquireTenThousandTimesLeavesNothing":             "tries 10,000 times, 2,000 with -short",
+	"TestWatchesDoNotPileUp":                                  "has 100 waiters",
+	"TestMutexUnderQuorumErrorPolicy":                         "acquires twenty times",
+	"TestOutageTurnsGoOnAfterAnOutage":                        "has an outage under 18 clients: each takes a session timeout and a restart",
+	"TestCutOffWithAFollower":                                 "cuts off 20 holders at once for each policy that claims to be safe: each cut takes three servers of its own",
+	"TestCutOffFromTheFollowerToo":                            "likewise",
+	"TestCutOffWithTheLeader":                                 "likewise",
+	"TestQuorumFollowerWithoutAQuorum":                        "has one holder: it takes three servers, and 20 are in TestCutOffWithAFollower",
 }
 
 // A test of the table has its twenty trials by one of the means of this package, or it is

@@ -17,7 +17,7 @@ import (
 
 // Every kind of lock that has one holder at a time, in a namespace: ten goroutines
 // with one lock and two clients are inside one at a time, and nothing is left.
-func TestEveryExclusiveLockExcludes(t *testing.T) {
+func TestExclusiveLockExcludes(t *testing.T) {
 	for name, create := range exclusive {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -57,7 +57,7 @@ func TestEveryExclusiveLockExcludes(t *testing.T) {
 }
 
 // The holder's session is killed: it is told, and whoever waits gets in.
-func TestEveryExclusiveLockSurvivesItsHolder(t *testing.T) {
+func TestExclusiveLockSurvivesItsHolder(t *testing.T) {
 	for name, create := range exclusive {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -81,7 +81,7 @@ func TestEveryExclusiveLockSurvivesItsHolder(t *testing.T) {
 }
 
 // Every folder of a lock is removed whenever it is empty: that stops nobody.
-func TestEveryExclusiveLockSurvivesTheEndOfItsFolders(t *testing.T) {
+func TestExclusiveLockSurvivesTheEndOfItsFolders(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
 	var wg sync.WaitGroup
 	for range 2 {
@@ -102,7 +102,7 @@ func TestEveryExclusiveLockSurvivesTheEndOfItsFolders(t *testing.T) {
 
 // The folder has been made, and is removed before the node is in it: it is made again, and
 // nobody is told. Each trial does so to every folder of the lock.
-func TestTheFolderGoesBeforeTheNodeIsThere(t *testing.T) {
+func TestExclusiveLockFolderGoesBeforeTheNodeIsThere(t *testing.T) {
 	for name, create := range exclusive {
 		t.Run(name, func(t *testing.T) {
 			runTrials(t, func(t *testing.T, _ int) { folderGoes(t, create) })
@@ -157,7 +157,7 @@ const permAll = 1<<5 - 1
 
 // The nodes of a lock and their folder have the access control lists that the
 // client's provider says, each its own.
-func TestLockNodesHaveTheProvidersACLs(t *testing.T) {
+func TestExclusiveLockNodesHaveTheProvidersACLs(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		root := zktest.Client(t, server.ConnectString(), framework.WithAuth("digest", []byte("alice:secret")),
 			framework.WithACLProvider(ownerOnly{"/orders/locks/acl"}))
@@ -185,7 +185,7 @@ func TestLockNodesHaveTheProvidersACLs(t *testing.T) {
 
 // While its holder is away, a lock node is deleted and one of the same name created:
 // it is not the holder's.
-func TestANodeOfTheSameNameIsNotTheHolders(t *testing.T) {
+func TestExclusiveLockNodeOfTheSameNameIsNotTheHolders(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))

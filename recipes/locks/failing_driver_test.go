@@ -40,7 +40,7 @@ func newFailing(t *testing.T, client *framework.Framework, path string, fail fun
 
 // What comes after the creation fails: the error is told as it is, and the node is
 // gone. For a node that is said to be missing it is tried again first.
-func TestAFailureAfterTheCreationLeavesNoNode(t *testing.T) {
+func TestDriverFailureAfterTheCreationLeavesNoNode(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		trouble := errors.New("trouble")
 		client := zktest.Client(t, server.ConnectString(), framework.WithRetryPolicy(retry.NTimes(2, time.Millisecond)))
@@ -58,7 +58,7 @@ func TestAFailureAfterTheCreationLeavesNoNode(t *testing.T) {
 
 // What comes after the creation fails, and so does the deletion of the node, as the
 // connection and then the session end: the first failure is the one that is told.
-func TestTheFirstFailureIsTold(t *testing.T) {
+func TestDriverFirstFailureIsTold(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		trouble := errors.New("trouble")
 		link := zktest.NewProxy(t, server.Addr())
@@ -76,9 +76,9 @@ func TestTheFirstFailureIsTold(t *testing.T) {
 	})
 }
 
-// TestAPatientCallerWaitsForTheDeletion: the context of the caller ends while the node of a
+// TestDriverPatientCallerWaitsForTheDeletion: the context of the caller ends while the node of a
 // failed acquisition is being deleted.
-func TestAPatientCallerWaitsForTheDeletion(t *testing.T) {
+func TestDriverPatientCallerWaitsForTheDeletion(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		trouble, answer := errors.New("trouble"), make(chan struct{})
 		w.server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.HoldUntil(answer)))

@@ -20,12 +20,12 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestTheHolderKnowsFirstOnFakeTime takes the holder's session away in every way in
+// TestLeaseHolderKnowsFirstOnFakeTime takes the holder's session away in every way in
 // which a network can, at random moments of its life, and checks at the moment at
 // which the rival's Acquire returns that the holder has been told. Client and server
 // share a fake clock, so that no busy machine can hide or feign a loss that comes
 // late. (While only replies are lost, the reconnecting client keeps its session.)
-func TestTheHolderKnowsFirstOnFakeTime(t *testing.T) {
+func TestLeaseHolderKnowsFirstOnFakeTime(t *testing.T) {
 	besideOthers(t)
 	random := seeds.New(t)
 	const phases = trials
@@ -144,9 +144,9 @@ func cutOff(server *zkserver.Server, session int64) (heal func()) {
 	}
 }
 
-// TestPingsProveNothingAtAFollowerThatIsCutOff shows what QuorumErrorPolicy is for: the
+// TestLeasePingsProveNothingAtAFollowerThatIsCutOff shows what QuorumErrorPolicy is for: the
 // others let a holder go on although the rival has the lock.
-func TestPingsProveNothingAtAFollowerThatIsCutOff(t *testing.T) {
+func TestLeasePingsProveNothingAtAFollowerThatIsCutOff(t *testing.T) {
 	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
 		t.Run(policy.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestPingsProveNothingAtAFollowerThatIsCutOff(t *testing.T) {
 
 // A holder that asks at its deadline, perhaps before the timer of the session has run, hears of
 // a loss for good: the contexts of its lease have ended, and no reply can move the deadline on.
-func TestALossByTheClockIsForGood(t *testing.T) {
+func TestLeaseLossByTheClockIsForGood(t *testing.T) {
 	for _, policy := range []framework.ErrorPolicy{framework.SessionErrorPolicy, framework.QuorumErrorPolicy} {
 		t.Run(policy.String(), func(t *testing.T) {
 			for range 20 {

@@ -29,10 +29,10 @@ func distant(t *testing.T, server *zkserver.Server, roundTrip time.Duration) *zk
 	return link
 }
 
-// TestAcquisitionsThatTimeOutKeepNoClientOut has the goroutines of a distant client give
+// TestAcquireThatTimesOutKeepsNoClientOut has the goroutines of a distant client give
 // up waiting for a lock, again and again. Its folder never has more nodes than there are
 // callers and a few, and soon after they have stopped the lock is free for another client.
-func TestAcquisitionsThatTimeOutKeepNoClientOut(t *testing.T) {
+func TestAcquireThatTimesOutKeepsNoClientOut(t *testing.T) {
 	const (
 		backlog   = 32 // what a folder may have to clean up before creations wait
 		available = 50 * time.Millisecond
@@ -95,10 +95,10 @@ func TestAcquisitionsThatTimeOutKeepNoClientOut(t *testing.T) {
 	}
 }
 
-// TestManyLocksLostAtOnce: one reset costs a distant client all its locks under
+// TestAcquireManyLocksLostAtOnce: one reset costs a distant client all its locks under
 // StandardErrorPolicy. Another client has each of them soon after, and not only when the
 // session would have expired.
-func TestManyLocksLostAtOnce(t *testing.T) {
+func TestAcquireManyLocksLostAtOnce(t *testing.T) {
 	besideOthers(t)
 	const roundTrip, soon = 10 * time.Millisecond, 2 * time.Second
 	many := 1000
@@ -160,10 +160,10 @@ func countOps(server *zkserver.Server) func(zkserver.OpCode) int {
 	}
 }
 
-// TestCreatesInDoubtShareTheirSearch: callers give up while their creations in one folder
+// TestAcquireCreatesInDoubtShareTheirSearch: callers give up while their creations in one folder
 // are under way, and then the connection is lost before any reply has come. All searches
 // together cost a list or two.
-func TestCreatesInDoubtShareTheirSearch(t *testing.T) {
+func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 	const many = 20 // a connection does not write more ahead while nothing is answered
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())

@@ -29,9 +29,9 @@ func queueUp(t *testing.T, n int, waits func(i int), lock locks.InterProcessLock
 	return results
 }
 
-// TestARowOfHolds sees a row of n holds under one node, in the order in which they were
+// TestHandoffRowOfHolds sees a row of n holds under one node, in the order in which they were
 // asked for, and then the turn of another client.
-func TestARowOfHolds(t *testing.T) {
+func TestHandoffRowOfHolds(t *testing.T) {
 	const row = 3
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		o := newObserved()
@@ -74,8 +74,8 @@ func TestARowOfHolds(t *testing.T) {
 	})
 }
 
-// TestARowEnds ends rows by other means than their length.
-func TestARowEnds(t *testing.T) {
+// TestHandoffRowEnds ends rows by other means than their length.
+func TestHandoffRowEnds(t *testing.T) {
 	besideOthers(t)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
@@ -131,9 +131,9 @@ func TestARowEnds(t *testing.T) {
 	})
 }
 
-// TestRowsExclude has goroutines of several clients, whose rows differ, contend; some
+// TestHandoffRowsExclude has goroutines of several clients, whose rows differ, contend; some
 // give up. The race detector sees any two of one client in the lock together.
-func TestRowsExclude(t *testing.T) {
+func TestHandoffRowsExclude(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		var in occupancy
@@ -222,9 +222,9 @@ func TestHandoffIsForOneLease(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestARowOfShortHoldsIsWatched: none of its holds is as long as it takes until a node is
+// TestHandoffRowOfShortHoldsIsWatched: none of its holds is as long as it takes until a node is
 // watched, and yet the row hears that the lock is asked for, or that its node is deleted.
-func TestARowOfShortHoldsIsWatched(t *testing.T) {
+func TestHandoffRowOfShortHoldsIsWatched(t *testing.T) {
 	const short = 400 * time.Microsecond
 	for name, trouble := range map[string]func(*testing.T, *framework.Framework, *locks.Lease){
 		"asked for": func(t *testing.T, admin *framework.Framework, lease *locks.Lease) {

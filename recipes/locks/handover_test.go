@@ -82,9 +82,9 @@ func awaitWatches(t *testing.T, server zktest.Backend, before zktest.Counts, n i
 	}
 }
 
-// TestTheLastOneBeforeIsEnough cuts the way from the waiters to the server, when they wait: the end
+// TestQueueLastOneBeforeIsEnough cuts the way from the waiters to the server, when they wait: the end
 // of whom they wait for is all they need to have the lock.
-func TestTheLastOneBeforeIsEnough(t *testing.T) {
+func TestQueueLastOneBeforeIsEnough(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		holds, waits func(t *testing.T, client *framework.Framework) contended
@@ -141,10 +141,10 @@ func aSemaphore(t *testing.T, client *framework.Framework) contended {
 	return s
 }
 
-// TestHandoverInTheProcess cuts a client off, when one of its goroutines holds the
+// TestQueueHandoverInTheProcess cuts a client off, when one of its goroutines holds the
 // lock and the next ones wait: they pass it on without a word from the server, in their
 // order, on a clock that stands still, so that the last word is a fresh one.
-func TestHandoverInTheProcess(t *testing.T) {
+func TestQueueHandoverInTheProcess(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		holds, waits func(t *testing.T, client *framework.Framework) contended
@@ -183,8 +183,8 @@ func TestHandoverInTheProcess(t *testing.T) {
 	}
 }
 
-// TestOneWhoGivesUpLetsNobodyIn has the one before the last of four leave the queue.
-func TestOneWhoGivesUpLetsNobodyIn(t *testing.T) {
+// TestQueueOneWhoGivesUpLetsNobodyIn has the one before the last of four leave the queue.
+func TestQueueOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 	for _, inProcess := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -224,9 +224,9 @@ func TestOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// TestAnotherProcessIsNotOvertaken has a goroutine wait behind another process, which
+// TestQueueAnotherProcessIsNotOvertaken has a goroutine wait behind another process, which
 // waits behind a hold of the goroutine's own client.
-func TestAnotherProcessIsNotOvertaken(t *testing.T) {
+func TestQueueAnotherProcessIsNotOvertaken(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		mutex := newMutex(t, client, handoverPath)
@@ -247,9 +247,9 @@ func TestAnotherProcessIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestADowngradedWriterKeepsWritersOut has a writer wait behind one of its own client, which
+// TestDowngradedWriterKeepsWritersOut has a writer wait behind one of its own client, which
 // becomes a reader, and behind one of another client.
-func TestADowngradedWriterKeepsWritersOut(t *testing.T) {
+func TestDowngradedWriterKeepsWritersOut(t *testing.T) {
 	for _, inProcess := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -279,9 +279,9 @@ func TestADowngradedWriterKeepsWritersOut(t *testing.T) {
 	}
 }
 
-// TestAVandalLetsNobodyIn deletes the node of one that waits behind a goroutine of its
+// TestQueueVandalLetsNobodyIn deletes the node of one that waits behind a goroutine of its
 // own client. What it then gets is a place at the end of the queue.
-func TestAVandalLetsNobodyIn(t *testing.T) {
+func TestQueueVandalLetsNobodyIn(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		before := server.Counts(t)
@@ -311,9 +311,9 @@ func TestAVandalLetsNobodyIn(t *testing.T) {
 	})
 }
 
-// TestOrderAcrossProcesses has goroutines of several clients queue up, and some give up.
+// TestQueueOrderAcrossProcesses has goroutines of several clients queue up, and some give up.
 // The lock goes round in the order of the nodes.
-func TestOrderAcrossProcesses(t *testing.T) {
+func TestQueueOrderAcrossProcesses(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		var in occupancy
@@ -335,9 +335,9 @@ func TestOrderAcrossProcesses(t *testing.T) {
 	})
 }
 
-// TestOnlyTheNextLooksAhead has readers wait for a writer that waits for another one: the
+// TestQueueOnlyTheNextLooksAhead has readers wait for a writer that waits for another one: the
 // end of the first wakes the second and one reader, not all of them.
-func TestOnlyTheNextLooksAhead(t *testing.T) {
+func TestQueueOnlyTheNextLooksAhead(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first := newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath)
 		release(t, acquire(t, first.ReadLock())) // with the number 0, which no writer has then
@@ -393,9 +393,9 @@ type replaceable struct {
 
 func (replaceable) Shrinks(string) bool { return false }
 
-// TestADriverMayInsistOnTheServer: where a driver says that the end of a contender proves
+// TestQueueDriverMayInsistOnTheServer: where a driver says that the end of a contender proves
 // nothing, that goes for those of the same process too.
-func TestADriverMayInsistOnTheServer(t *testing.T) {
+func TestQueueDriverMayInsistOnTheServer(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := newLinked(t, server)
 		driver := replaceable{locks.StandardLockInternalsDriver{

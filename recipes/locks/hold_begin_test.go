@@ -27,9 +27,9 @@ func heldIn(ctx context.Context, lease *Lease) *hold {
 	return h
 }
 
-// TestAHoldThatBeginsAfterTheEndIsAbandoned: the context of the session may end between the
+// TestHoldThatBeginsAfterTheEndIsAbandoned: the context of the session may end between the
 // grant and the hold.
-func TestAHoldThatBeginsAfterTheEndIsAbandoned(t *testing.T) {
+func TestHoldThatBeginsAfterTheEndIsAbandoned(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	mutex, err := NewInterProcessMutex(client, "/lock")
 	require.NoError(t, err)
@@ -47,8 +47,8 @@ func TestAHoldThatBeginsAfterTheEndIsAbandoned(t *testing.T) {
 	require.Error(t, lease.Release(t.Context()), "it has no node any more")
 }
 
-// TestAHoldEndsOnce: by its release or by its loss, whichever comes first.
-func TestAHoldEndsOnce(t *testing.T) {
+// TestHoldEndsOnce: by its release or by its loss, whichever comes first.
+func TestHoldEndsOnce(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	mutex, err := NewInterProcessMutex(client, "/lock")
 	require.NoError(t, err)

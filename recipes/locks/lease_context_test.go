@@ -17,7 +17,7 @@ import (
 
 // A context of a lease that is derived from one which has ended has ended too, and one
 // whose parent is cancelled knows it when cancel returns: as in package context.
-func TestAContextOfALeaseEndsAtOnce(t *testing.T) {
+func TestLeaseContextEndsAtOnce(t *testing.T) {
 	m := newMutex(t, zktest.Client(t, zktest.NewServer(t).Addr()), "/lock")
 	lease := acquire(t, m)
 	defer release(t, lease)
@@ -46,7 +46,7 @@ func TestAContextOfALeaseEndsAtOnce(t *testing.T) {
 }
 
 // A lease under which a context is derived for each of many requests does not grow.
-func TestContextsOfALeaseKeepNothing(t *testing.T) {
+func TestLeaseContextsKeepNothing(t *testing.T) {
 	const requests = 20_000
 	m := newMutex(t, zktest.Client(t, zktest.NewServer(t).Addr()), "/lock")
 	lease := acquire(t, m)
@@ -94,7 +94,7 @@ func heap() int {
 }
 
 // Each miss of a look-up in a context under a lease passes the lease.
-func TestAValueUnderALeaseCostsNoMemory(t *testing.T) {
+func TestLeaseValueUnderALeaseCostsNoMemory(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server.Addr())
 	view, err := client.UsingNamespace("app")

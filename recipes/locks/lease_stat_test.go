@@ -12,8 +12,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestWhatALeaseSaysOfItsHold: since when, in which session, and whether alone.
-func TestWhatALeaseSaysOfItsHold(t *testing.T) {
+// TestLeaseSaysWhatItsHoldIs: since when, in which session, and whether alone.
+func TestLeaseSaysWhatItsHoldIs(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	rw := newReadWrite(t, client, "/locks/rw")
 	semaphoreMutex, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/semaphore-mutex")

@@ -31,10 +31,10 @@ func (m misbehaving) WithAttrs([]slog.Attr) slog.Handler { return m }
 
 func (m misbehaving) WithGroup(string) slog.Handler { return m }
 
-// TestTheHolderKnowsFirstWhateverItsLoggerDoes: a rival that gets the lock finds the
+// TestLeaseHolderKnowsFirstWhateverItsLoggerDoes: a rival that gets the lock finds the
 // holder's context ended, although the logger of the holder's client blocks, panics or
 // calls the client at the very record of the loss.
-func TestTheHolderKnowsFirstWhateverItsLoggerDoes(t *testing.T) {
+func TestLeaseHolderKnowsFirstWhateverItsLoggerDoes(t *testing.T) {
 	for name, do := range map[string]func(f *framework.Framework, free <-chan struct{}){
 		"blocks":       func(_ *framework.Framework, free <-chan struct{}) { <-free },
 		"panics":       func(*framework.Framework, <-chan struct{}) { panic("test: a handler") },
@@ -79,8 +79,8 @@ func TestTheHolderKnowsFirstWhateverItsLoggerDoes(t *testing.T) {
 	}
 }
 
-// TestTheHolderKnowsFirstBehindAFullPipe of logs, with slog's own handler.
-func TestTheHolderKnowsFirstBehindAFullPipe(t *testing.T) {
+// TestLeaseHolderKnowsFirstBehindAFullPipe of logs, with slog's own handler.
+func TestLeaseHolderKnowsFirstBehindAFullPipe(t *testing.T) {
 	server := zktest.NewServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
 	reader, writer, err := os.Pipe()

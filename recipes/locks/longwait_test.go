@@ -58,7 +58,7 @@ var semaphoreKinds = map[string]func(*testing.T, *framework.Framework, locks.Max
 }
 
 // Whichever permit is given back, a waiter gets it at once.
-func TestAnyPermitEndsALongWait(t *testing.T) {
+func TestWaitAnyPermitEndsALongWait(t *testing.T) {
 	for name, create := range semaphoreKinds {
 		t.Run(name, func(t *testing.T) {
 			for given := range 2 {
@@ -77,7 +77,7 @@ func TestAnyPermitEndsALongWait(t *testing.T) {
 }
 
 // A greater maximum lets a waiter in at once.
-func TestAGreaterMaximumEndsALongWait(t *testing.T) {
+func TestWaitGreaterMaximumEndsALongWait(t *testing.T) {
 	for name, create := range semaphoreKinds {
 		t.Run(name, func(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, w longWait) {
@@ -100,7 +100,7 @@ func TestAGreaterMaximumEndsALongWait(t *testing.T) {
 
 // A request to give way that comes during a long wait is in the data that the waiter has
 // read, and read no more.
-func TestARequestDuringALongWait(t *testing.T) {
+func TestWaitRequestDuringALongWait(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		holder := newMutex(t, w.holder, "/lock")
 		held := acquire(t, holder)

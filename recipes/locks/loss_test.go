@@ -67,11 +67,11 @@ var mutexes = pairing{
 	},
 }
 
-// TestTheHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
+// TestLeaseHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
 // moment at which the rival's Acquire returns that the holder has been told.
 //
 //nolint:tparallel // beside other tests it would add to what they count at the shared server
-func TestTheHolderKnowsFirst(t *testing.T) {
+func TestLeaseHolderKnowsFirst(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		policy  framework.ErrorPolicy
@@ -258,13 +258,13 @@ type bothSides struct {
 	queue
 }
 
-// TestTheHolderKnowsFirstWhateverTheLock does to the holders of other locks what
+// TestLeaseHolderKnowsFirstWhateverTheLock does to the holders of other locks what
 // the server or the client's clock has to tell them. That of the clock takes a session
 // timeout, so here are only a few, with real ZooKeeper: faketime_test.go has more, and more
 // locks.
 //
 //nolint:tparallel // beside other tests it would add to what they count at the shared server
-func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
+func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 	const cutOff = 3
 	// One gate for all pairings: four times as many trials would keep each other from their pings.
 	gate := make(chan struct{}, trialsAtOnce)
@@ -304,7 +304,7 @@ func TestTheHolderKnowsFirstWhateverTheLock(t *testing.T) {
 }
 
 // After a loss, the same mutex works again, and the lost node does not stay.
-func TestAcquireAgainAfterALoss(t *testing.T) {
+func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		proxy := zktest.NewProxy(t, server.Addr())
@@ -329,7 +329,7 @@ func TestAcquireAgainAfterALoss(t *testing.T) {
 
 // Under the session policy a short interruption costs nothing, and what happened
 // to the node meanwhile is found out.
-func TestSessionPolicySurvivesAnInterruption(t *testing.T) {
+func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
@@ -367,7 +367,7 @@ func TestSessionPolicySurvivesAnInterruption(t *testing.T) {
 }
 
 // A waiter keeps its place through an interruption.
-func TestWaiterSurvivesAnInterruption(t *testing.T) {
+func TestLeaseWaiterSurvivesAnInterruption(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), path)
 		lease := acquire(t, holder)
@@ -390,7 +390,7 @@ func TestWaiterSurvivesAnInterruption(t *testing.T) {
 }
 
 // A waiter whose node, or whose session, is taken away joins the queue again.
-func TestWaiterJoinsTheQueueAgain(t *testing.T) {
+func TestLeaseWaiterJoinsTheQueueAgain(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, path)
@@ -427,7 +427,7 @@ func awaitOther(t *testing.T, m queue, before locks.Participant) locks.Participa
 	return locks.Participant{}
 }
 
-func TestClosingTheClientEndsItsHolds(t *testing.T) {
+func TestLeaseClosingTheClientEndsItsHolds(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/close")
@@ -444,7 +444,7 @@ func TestClosingTheClientEndsItsHolds(t *testing.T) {
 	})
 }
 
-func TestADroppedLeaseIsReported(t *testing.T) {
+func TestLeaseDroppedLeaseIsReported(t *testing.T) {
 	server := zktest.NewServer(t)
 	reports := &reportWriter{lines: make(chan string, 100)}
 	client := zktest.Client(t, server.Addr(),

@@ -52,8 +52,8 @@ func (l *lineLog) option() framework.Option {
 	return framework.WithLogger(slog.New(slog.NewTextHandler(l, nil)))
 }
 
-// TestOneInterruptionIsTwoLinesOfTheLog, however many locks it costs.
-func TestOneInterruptionIsTwoLinesOfTheLog(t *testing.T) {
+// TestLeaseOneInterruptionIsTwoLinesOfTheLog, however many locks it costs.
+func TestLeaseOneInterruptionIsTwoLinesOfTheLog(t *testing.T) {
 	const many = 100
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -76,8 +76,8 @@ func TestOneInterruptionIsTwoLinesOfTheLog(t *testing.T) {
 	})
 }
 
-// TestAnUnreadableHoldIsAskedForEverMoreRarely, and is in the log once.
-func TestAnUnreadableHoldIsAskedForEverMoreRarely(t *testing.T) {
+// TestLeaseUnreadableHoldIsAskedForEverMoreRarely, and is in the log once.
+func TestLeaseUnreadableHoldIsAskedForEverMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		var log lineLog
@@ -102,8 +102,8 @@ func TestAnUnreadableHoldIsAskedForEverMoreRarely(t *testing.T) {
 	})
 }
 
-// TestALeaseDroppedAfterItsLossIsNotReported: its lock does not stay held.
-func TestALeaseDroppedAfterItsLossIsNotReported(t *testing.T) {
+// TestLeaseDroppedAfterItsLossIsNotReported: its lock does not stay held.
+func TestLeaseDroppedAfterItsLossIsNotReported(t *testing.T) {
 	server := zktest.NewServer(t)
 	var log lineLog
 	client := zktest.Client(t, server.Addr(), log.option())

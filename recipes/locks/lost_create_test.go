@@ -19,7 +19,7 @@ import (
 // The node is created, the reply is lost with the connection, and the server that
 // is asked next is behind until it is told to sync (CURATOR-264): the node is found
 // all the same, and is the only one.
-func TestOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
+func TestCreateOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 	runTrials(t, func(t *testing.T, _ int) {
 		server := zktest.NewServer(t)
 		client := zktest.Client(t, server.Addr())
@@ -57,7 +57,7 @@ func TestOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 
 // As above with three real servers: the client is led to another one after its
 // reply was lost.
-func TestOneNodeAlthoughTheClientMovesOn(t *testing.T) {
+func TestCreateOneNodeAlthoughTheClientMovesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}

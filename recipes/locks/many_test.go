@@ -67,8 +67,8 @@ func TestRequestsOfManyLocks(t *testing.T) {
 	})
 }
 
-// TestCloseReleasesManyLocksAtOnce: the end of the session deletes all nodes.
-func TestCloseReleasesManyLocksAtOnce(t *testing.T) {
+// TestManyLocksAreReleasedByCloseAtOnce: the end of the session deletes all nodes.
+func TestManyLocksAreReleasedByCloseAtOnce(t *testing.T) {
 	const n = 100
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -143,8 +143,8 @@ func TestManyReleasesAreUnderWayAtOnce(t *testing.T) {
 	})
 }
 
-// TestReleaseAllEndsWithItsContext: then the deletions go on in the background.
-func TestReleaseAllEndsWithItsContext(t *testing.T) {
+// TestManyReleaseAllEndsWithItsContext: then the deletions go on in the background.
+func TestManyReleaseAllEndsWithItsContext(t *testing.T) {
 	require.Error(t, locks.ReleaseAll(nil)) //nolint:staticcheck // what a nil context does
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -169,9 +169,9 @@ func TestReleaseAllEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestALockInAFolderOfMany: a client that expects a folder to be missing waits for the holder
+// TestManyLockInAFolderOfMany: a client that expects a folder to be missing waits for the holder
 // in it all the same, whether the folder is old or just made.
-func TestALockInAFolderOfMany(t *testing.T) {
+func TestManyLockInAFolderOfMany(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		many := acquireMany(t, w.waiter, 20, 1)
 		held := acquire(t, newMutex(t, w.holder, "/many/held"))
@@ -188,16 +188,16 @@ func TestALockInAFolderOfMany(t *testing.T) {
 // its lease. It is about 1,300.
 const maxHeapOfAHeldLock = 2500
 
-// TestMemoryOfManyLocks runs in a process of its own, as what earlier tests have left in this
+// TestManyMemoryOfManyLocks runs in a process of its own, as what earlier tests have left in this
 // one is freed at any time. The server is another process.
-func TestMemoryOfManyLocks(t *testing.T) {
+func TestManyMemoryOfManyLocks(t *testing.T) {
 	const alone, n = "CURATOR_TEST_ALONE", 1500
 	if os.Getenv(alone) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfManyLocks$", "-test.v")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestManyMemoryOfManyLocks$", "-test.v")
 		cmd.Env = append(os.Environ(), alone+"=1")
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", output)
-		require.Contains(t, string(output), "--- PASS: TestMemoryOfManyLocks")
+		require.Contains(t, string(output), "--- PASS: TestManyMemoryOfManyLocks")
 		return
 	}
 	server := zktest.NewEnsemble(t, 1)

@@ -37,9 +37,9 @@ func requireWaits(t *testing.T, waiting <-chan outcome) {
 	}
 }
 
-// TestTheMaximumFallsDuringALook: the number is lowered while somebody who waits lists the
+// TestSemaphoreMaximumFallsDuringALook: the number is lowered while somebody who waits lists the
 // leases. Whoever saw both in the order in which they were made would not let him in.
-func TestTheMaximumFallsDuringALook(t *testing.T) {
+func TestSemaphoreMaximumFallsDuringALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		held, shared := newSharedSemaphore(t, zktest.Client(t, server), 3)
@@ -77,9 +77,9 @@ func TestTheMaximumFallsDuringALook(t *testing.T) {
 	})
 }
 
-// TestTheMaximumFallsBeforeARelease: the client that releases a permit has not heard yet
+// TestSemaphoreMaximumFallsBeforeARelease: the client that releases a permit has not heard yet
 // that there is one less, and does not give it to another goroutine of its own.
-func TestTheMaximumFallsBeforeARelease(t *testing.T) {
+func TestSemaphoreMaximumFallsBeforeARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server)

@@ -158,7 +158,7 @@ func (f *failingLock) Acquire(context.Context) (*locks.Lease, error) {
 
 func (f *failingLock) TryAcquire(ctx context.Context) (*locks.Lease, error) { return f.Acquire(ctx) }
 
-func TestTheFirstFailureStopsAMultiLock(t *testing.T) {
+func TestMultiLockFirstFailureStopsAMultiLock(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		before := server.Counts(t)
@@ -182,7 +182,7 @@ func TestTheFirstFailureStopsAMultiLock(t *testing.T) {
 
 // The context bounds the wait for all members together, and what was acquired is
 // released.
-func TestAMultiLockEndsWithItsContext(t *testing.T) {
+func TestMultiLockEndsWithItsContext(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		a, b := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")
@@ -206,7 +206,7 @@ func TestAMultiLockEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestAMemberIsLost(t *testing.T) {
+func TestMultiLockMemberIsLost(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		a, b, c := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"), newMutex(t, client, "/locks/c")
@@ -241,7 +241,7 @@ func TestAMemberIsLost(t *testing.T) {
 	})
 }
 
-func TestBadMembers(t *testing.T) {
+func TestMultiLockBadMembers(t *testing.T) {
 	_, err := locks.NewInterProcessMultiLock()
 	require.ErrorContains(t, err, "locks: a multi-lock without members")
 	_, err = locks.NewInterProcessMultiLock(&failingLock{}, nil)
@@ -253,8 +253,8 @@ type panickingLock struct{ locks.InterProcessLock }
 
 func (panickingLock) Acquire(context.Context) (*locks.Lease, error) { panic("its own fault") }
 
-// TestAMemberThatPanics: the members before it are given back.
-func TestAMemberThatPanics(t *testing.T) {
+// TestMultiLockMemberThatPanics: the members before it are given back.
+func TestMultiLockMemberThatPanics(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	multi := newMulti(t, newMutex(t, client, "/a"), panickingLock{newMutex(t, client, "/b")})

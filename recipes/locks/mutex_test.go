@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestOneHolderAtATime(t *testing.T) {
+func TestMutexOneHolderAtATime(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, goroutines, turns = 4, 2, 25
 		var wg sync.WaitGroup
@@ -56,7 +56,7 @@ func TestOneHolderAtATime(t *testing.T) {
 	})
 }
 
-func TestTheQueueIsServedInOrder(t *testing.T) {
+func TestMutexQueueIsServedInOrder(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/fifo")
 		first := acquire(t, holder)
@@ -90,7 +90,7 @@ func TestTheQueueIsServedInOrder(t *testing.T) {
 	})
 }
 
-func TestReentrancyTravelsInTheContext(t *testing.T) {
+func TestMutexReentrancyTravelsInTheContext(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/again")
@@ -123,7 +123,7 @@ func TestReentrancyTravelsInTheContext(t *testing.T) {
 	})
 }
 
-func TestOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
+func TestMutexOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		a := acquire(t, newMutex(t, client, "/locks/a"))
@@ -141,7 +141,7 @@ func TestOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
 	})
 }
 
-func TestTryAcquireDoesNotWait(t *testing.T) {
+func TestMutexTryAcquireDoesNotWait(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/try")
 		lease, err := m.TryAcquire(withLimit(t))
@@ -159,7 +159,7 @@ func TestTryAcquireDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestAcquireEndsWithItsContext(t *testing.T) {
+func TestMutexAcquireEndsWithItsContext(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/bound")
 		held := whileHeld(server.Counts(t))
@@ -186,7 +186,7 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestWaiterInTheMiddleLeaves(t *testing.T) {
+func TestMutexWaiterInTheMiddleLeaves(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/middle")
 		holder := acquire(t, m)
@@ -211,7 +211,7 @@ func TestWaiterInTheMiddleLeaves(t *testing.T) {
 	})
 }
 
-func TestReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
+func TestMutexReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/idempotent")
 		var none *locks.Lease
@@ -233,9 +233,9 @@ func TestReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
 	})
 }
 
-// TestReleaseWithAnEndedContext, or with one of the lease's own, is a release like any
+// TestMutexReleaseWithAnEndedContext, or with one of the lease's own, is a release like any
 // other: confirmed when it returns.
-func TestReleaseWithAnEndedContext(t *testing.T) {
+func TestMutexReleaseWithAnEndedContext(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		client := zktest.Client(t, server.ConnectString())
@@ -324,7 +324,7 @@ func TestLeaseContext(t *testing.T) {
 	})
 }
 
-func TestTransactOnlyWhileHeld(t *testing.T) {
+func TestMutexTransactOnlyWhileHeld(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		ctx := withLimit(t)
@@ -383,7 +383,7 @@ func TestParticipants(t *testing.T) {
 
 // The server may remove an empty container between the creation of the folder and
 // that of the node, any number of times.
-func TestContainerReapedUnderTheLock(t *testing.T) {
+func TestMutexContainerReapedUnderTheLock(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
 	clients := []*framework.Framework{zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())}
 	var wg sync.WaitGroup

@@ -69,7 +69,7 @@ func drawContenders(t *rapid.T, driver locks.LockInternalsDriver, names []string
 // the other or the other way round, and what comes before what comes before a third
 // comes before that. While the numbers are positive it is Java's, which compares as
 // text what follows the lock name.
-func TestTheOrderIsTotalAndJavas(t *testing.T) {
+func TestOrderIsTotalAndJavas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var names []string
 		positive := true
@@ -128,7 +128,7 @@ func always(driver locks.LockInternalsDriver) func(string) locks.LockInternalsDr
 
 // Whatever is listed, a mutex lets in one, and a semaphore as many as it has leases,
 // but never anybody whose number several have.
-func TestNoMoreAreLetInThanThereAreLeases(t *testing.T) {
+func TestOrderNoMoreAreLetInThanThereAreLeases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		driver := locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}
 		var names []string
@@ -157,7 +157,7 @@ func TestNoMoreAreLetInThanThereAreLeases(t *testing.T) {
 }
 
 // The second semaphore counts: with too many leases nobody gets one more.
-func TestTheSecondSemaphoreCounts(t *testing.T) {
+func TestOrderSecondSemaphoreCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		driver := locks.SemaphoreV2Driver()
 		var names []string
@@ -175,7 +175,7 @@ func TestTheSecondSemaphoreCounts(t *testing.T) {
 }
 
 // A read/write lock lets in one writer, with the reader that it becomes, or readers.
-func TestAWriterIsAloneInAnyList(t *testing.T) {
+func TestOrderWriterIsAloneInAnyList(t *testing.T) {
 	drivers := locks.ReadWriteDrivers()
 	rapid.Check(t, func(t *rapid.T) {
 		var names []string

@@ -86,7 +86,7 @@ func begin(t *testing.T, lock doer, fn func(context.Context) error) <-chan error
 
 // The server is stopped and started again while every kind of lock is held and
 // waited for: holders and waiters get through.
-func TestTheServerRestartsUnderTheLocks(t *testing.T) {
+func TestOutageServerRestartsUnderTheLocks(t *testing.T) {
 	eachRestartable(t, func(t *testing.T, server restartable) {
 		holder, waiter := zktest.Client(t, server.addr), zktest.Client(t, server.addr)
 		restarted := make(chan struct{})
@@ -127,7 +127,7 @@ func TestTheServerRestartsUnderTheLocks(t *testing.T) {
 
 // Under SessionErrorPolicy a restart that is over in time costs neither holder nor
 // waiter anything, whatever the lock.
-func TestAShortOutageCostsNothing(t *testing.T) {
+func TestOutageThatIsShortCostsNothing(t *testing.T) {
 	eachRestartable(t, func(t *testing.T, server restartable) {
 		holder, waiter := zktest.Client(t, server.addr), zktest.Client(t, server.addr)
 		inside, goOn := make(chan struct{}), make(chan struct{})
@@ -226,7 +226,7 @@ func awaitLost(t *testing.T, clients []*framework.Framework) {
 
 // The server is away until every contender has lost its session: there are no turns
 // meanwhile, and turns go on when it is back.
-func TestTurnsGoOnAfterAnOutage(t *testing.T) {
+func TestOutageTurnsGoOnAfterAnOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a session timeout")
 	}
@@ -264,7 +264,7 @@ func TestTurnsGoOnAfterAnOutage(t *testing.T) {
 }
 
 // An ensemble is stopped as a whole, and two of its three servers come back.
-func TestTurnsGoOnWithAMajority(t *testing.T) {
+func TestOutageTurnsGoOnWithAMajority(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}
@@ -296,7 +296,7 @@ func TestTurnsGoOnWithAMajority(t *testing.T) {
 
 // Ten clients are led to other servers, which know nothing of their sessions and of
 // what was locked: the holder has lost its permit, and then again one has it.
-func TestOtherServersTakeOver(t *testing.T) {
+func TestOutageOtherServersTakeOver(t *testing.T) {
 	besideOthers(t)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const contenders = 10

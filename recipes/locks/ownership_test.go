@@ -23,7 +23,7 @@ import (
 // The reply to the create is lost together with the session, and the server that
 // is asked next has not yet seen the end of that session: it lists the old node,
 // first in the queue (CURATOR-498, CURATOR-604).
-func TestANodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
+func TestOwnershipNodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
 	besideOthers(t)
 	runTrials(t, func(t *testing.T, _ int) { oldSessionsNodeIsListed(t) })
 }
@@ -86,7 +86,7 @@ func (d *foreignNodeDriver) CreatesTheLock(
 	return d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
 }
 
-func TestTheNodeMustBelongToTheSession(t *testing.T) {
+func TestOwnershipNodeMustBelongToTheSession(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := withLimit(t)
 		other := zktest.Client(t, server.ConnectString())
@@ -116,7 +116,7 @@ func TestTheNodeMustBelongToTheSession(t *testing.T) {
 }
 
 // Names that others may have put into a lock's folder, by accident or on purpose.
-func TestForeignChildrenAreIgnored(t *testing.T) {
+func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server.ConnectString())
@@ -141,7 +141,7 @@ func TestForeignChildrenAreIgnored(t *testing.T) {
 
 // A child whose name is short crashes other clients when they look for the node of
 // a create whose reply was lost.
-func TestALostReplyWithAForeignChild(t *testing.T) {
+func TestOwnershipLostReplyWithAForeignChild(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := withLimit(t)
 		link := zktest.NewProxy(t, server.Addr())
@@ -166,7 +166,7 @@ func TestALostReplyWithAForeignChild(t *testing.T) {
 
 // The server's counter of sequence numbers is a signed 32-bit number, and wraps
 // before ZooKeeper 3.6.
-func TestTheQueueKeepsItsOrderAcrossTheWrap(t *testing.T) {
+func TestOwnershipQueueKeepsItsOrderAcrossTheWrap(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10"))
 	quick := framework.WithRetryPolicy(retry.NTimes(3, time.Millisecond))
 	m := newMutex(t, zktest.Client(t, server.Addr(), quick), "/locks/wrap")
@@ -213,7 +213,7 @@ func awaitSettledQueue(t *testing.T, m *locks.InterProcessMutex, n int) {
 
 // Since ZooKeeper 3.6 the counter stays at its end, and all further nodes have the
 // same number: names cannot tell who was first, so nobody is let in.
-func TestNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
+func TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
 	quick := framework.WithRetryPolicy(retry.NTimes(3, time.Millisecond))
 	client := zktest.Client(t, server.Addr(), quick)
@@ -241,7 +241,7 @@ func TestNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 }
 
 // The token rises also when the folder, and with it the sequence, begins anew.
-func TestTheTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
+func TestOwnershipTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server.ConnectString())
@@ -262,7 +262,7 @@ func TestTheTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
 }
 
 // What a mutex leaves on the wire is what Curator's does.
-func TestLayout(t *testing.T) {
+func TestOwnershipLayout(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/layout", locks.WithLockData([]byte{}))
@@ -280,7 +280,7 @@ func TestLayout(t *testing.T) {
 }
 
 // The folder is a container: the server removes it when it has been left empty.
-func TestTheFolderGoesAway(t *testing.T) {
+func TestOwnershipFolderGoesAway(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
 	client := zktest.Client(t, server.Addr())
 	lease := acquire(t, newMutex(t, client, "/locks/folder"))

@@ -20,9 +20,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestWhoIsWho: everything that Participants show of an owner, in our default data, in
+// TestParticipantsWhoIsWho: everything that Participants show of an owner, in our default data, in
 // Curator's, in data of one's own, and after a request to give the lock back.
-func TestWhoIsWho(t *testing.T) {
+func TestParticipantsWhoIsWho(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	here := fmt.Sprintf("%s/%d", host, os.Getpid())
@@ -94,8 +94,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestEveryRecipeHasParticipants of its own and shows their label.
-func TestEveryRecipeHasParticipants(t *testing.T) {
+// TestParticipantsOfEveryRecipe of its own and shows their label.
+func TestParticipantsOfEveryRecipe(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		label := locks.WithLabel("me")
@@ -203,8 +203,8 @@ const (
 	opMultiRead   = 22
 )
 
-// TestNodesHaveTheProvidersACL: the lock's nodes and their parents.
-func TestNodesHaveTheProvidersACL(t *testing.T) {
+// TestParticipantsNodesHaveTheProvidersACL: the lock's nodes and their parents.
+func TestParticipantsNodesHaveTheProvidersACL(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		credentials := framework.WithAuth("digest", []byte("locks:secret"))
 		owned := zk.DigestACL(zk.PermAll, "locks", "secret")

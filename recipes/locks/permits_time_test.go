@@ -18,10 +18,10 @@ import (
 
 const permitsOfTheDead = 3
 
-// TestPermitsOfTheDeadComeBackInTime: holders that die without a word are missed when the
+// TestSemaphorePermitsOfTheDeadComeBackInTime: holders that die without a word are missed when the
 // session timeout has passed, and a tick of the server at most; on a fake clock, wherever
 // between two ticks they die.
-func TestPermitsOfTheDeadComeBackInTime(t *testing.T) {
+func TestSemaphorePermitsOfTheDeadComeBackInTime(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, *framework.Framework) locks.InterProcessLock{
 		"first": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
 			s, err := locks.NewInterProcessSemaphore(client, "/permits", locks.FixedLeases(permitsOfTheDead))

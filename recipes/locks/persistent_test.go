@@ -44,9 +44,9 @@ func newLasting(tb testing.TB, client *framework.Framework, admits bool) *locks.
 	return l
 }
 
-// TestALockThatOutlivesItsHolder is testPersistentLock of Curator's
+// TestPersistentLockThatOutlivesItsHolder is testPersistentLock of Curator's
 // TestInterProcessMutex: nobody gets in until the node is deleted by hand.
-func TestALockThatOutlivesItsHolder(t *testing.T) {
+func TestPersistentLockThatOutlivesItsHolder(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		dying, heir := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newLasting(t, dying, true))
@@ -72,9 +72,9 @@ func TestALockThatOutlivesItsHolder(t *testing.T) {
 	})
 }
 
-// TestALastingLockOutlivesTheClose: a client that has begun to close deletes nothing, also when
+// TestPersistentLastingLockOutlivesTheClose: a client that has begun to close deletes nothing, also when
 // it takes a while until all contexts have ended.
-func TestALastingLockOutlivesTheClose(t *testing.T) {
+func TestPersistentLastingLockOutlivesTheClose(t *testing.T) {
 	server := zktest.NewServer(t)
 	other := zktest.Client(t, server)
 	for range 200 {
@@ -95,8 +95,8 @@ func TestALastingLockOutlivesTheClose(t *testing.T) {
 	}
 }
 
-// TestALastingLockOfALostSession: the lease ends, and the client lets the next one in.
-func TestALastingLockOfALostSession(t *testing.T) {
+// TestPersistentLastingLockOfALostSession: the lease ends, and the client lets the next one in.
+func TestPersistentLastingLockOfALostSession(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newLasting(t, client, true))
@@ -110,9 +110,9 @@ func TestALastingLockOfALostSession(t *testing.T) {
 	})
 }
 
-// TestANodeThatIsNotOurs: a driver whose nodes are not ephemeral, and which does not say
+// TestPersistentNodeThatIsNotOurs: a driver whose nodes are not ephemeral, and which does not say
 // so, never gets a lock, and leaves nothing.
-func TestANodeThatIsNotOurs(t *testing.T) {
+func TestPersistentNodeThatIsNotOurs(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString(),
 			framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))

@@ -30,9 +30,9 @@ func panickyClient(t *testing.T, server *zkserver.Server) (client *framework.Fra
 	return zktest.Client(t, server, framework.WithRetryPolicy(policy), framework.WithConnectionTimeout(time.Second)), armed
 }
 
-// TestAPanicOfARetryPolicyCostsNoOtherWaiter: two waiters of one client need the list that one
+// TestRetryPolicyPanicCostsNoOtherWaiter: two waiters of one client need the list that one
 // of them asks for, and the retry policy panics in that request.
-func TestAPanicOfARetryPolicyCostsNoOtherWaiter(t *testing.T) {
+func TestRetryPolicyPanicCostsNoOtherWaiter(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		held := acquire(t, newMutex(t, w.holder, "/lock"))
 		client, armed := panickyClient(t, w.server)
@@ -60,9 +60,9 @@ func TestAPanicOfARetryPolicyCostsNoOtherWaiter(t *testing.T) {
 	})
 }
 
-// TestAPanicOfARetryPolicyEndsNoHold: the policy panics while the hold looks at its node on a
+// TestRetryPolicyPanicEndsNoHold: the policy panics while the hold looks at its node on a
 // goroutine of its own. The hold goes on, and looks again.
-func TestAPanicOfARetryPolicyEndsNoHold(t *testing.T) {
+func TestRetryPolicyPanicEndsNoHold(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		client, armed := panickyClient(t, w.server)
 		lease := acquire(t, newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
@@ -85,8 +85,8 @@ func TestAPanicOfARetryPolicyEndsNoHold(t *testing.T) {
 	})
 }
 
-// TestAPanicOfARetryPolicyIsTheErrorOfARelease: ReleaseAll releases on goroutines of its own.
-func TestAPanicOfARetryPolicyIsTheErrorOfARelease(t *testing.T) {
+// TestRetryPolicyPanicIsTheErrorOfARelease: ReleaseAll releases on goroutines of its own.
+func TestRetryPolicyPanicIsTheErrorOfARelease(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		client, armed := panickyClient(t, w.server)
 		lease := acquire(t, newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy)))

@@ -15,9 +15,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestAWaiterIsQuiet: who waits sends what it takes to be told, and then nothing, however
+// TestWaiterIsQuiet: who waits sends what it takes to be told, and then nothing, however
 // long it is; and the node of a waiter that is deleted meanwhile is missed at once.
-func TestAWaiterIsQuiet(t *testing.T) {
+func TestWaiterIsQuiet(t *testing.T) {
 	const enough = 15 // creation with its parents, lists, watches, and a turn at a semaphore
 	for _, p := range pairings {
 		t.Run(p.name, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestAWaiterIsQuiet(t *testing.T) {
 	}
 }
 
-// TestALongHoldIsReleasedInOneRequest: the deletion ends the watch on the node.
-func TestALongHoldIsReleasedInOneRequest(t *testing.T) {
+// TestWaitLongHoldIsReleasedInOneRequest: the deletion ends the watch on the node.
+func TestWaitLongHoldIsReleasedInOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		mutex := newMutex(t, zktest.Client(t, server), "/lock")
@@ -79,9 +79,9 @@ func TestALongHoldIsReleasedInOneRequest(t *testing.T) {
 	})
 }
 
-// TestAWaiterThatStartsAgainTakesItsWatchesBack: it is told together that the one before it
+// TestWaiterThatStartsAgainTakesItsWatchesBack: it is told together that the one before it
 // is there and that its own node is not. When it gives up later, no watch is left.
-func TestAWaiterThatStartsAgainTakesItsWatchesBack(t *testing.T) {
+func TestWaiterThatStartsAgainTakesItsWatchesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		mutex := newMutex(t, zktest.Client(t, server), "/lock")

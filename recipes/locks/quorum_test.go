@@ -16,7 +16,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestAFollowerWithoutAQuorum leaves a holder with a follower that goes on
+// TestQuorumFollowerWithoutAQuorum leaves a holder with a follower that goes on
 // answering pings while a majority of the servers is silent, for longer than the
 // session timeout, which is far below what StandardErrorPolicy asks for. Under
 // QuorumErrorPolicy the lease ends in time, and before a rival at another server can
@@ -24,7 +24,7 @@ import (
 //
 // A lease under SessionErrorPolicy, held by another client of that follower meanwhile,
 // shows what this is for: it goes on, which is logged as a measurement.
-func TestAFollowerWithoutAQuorum(t *testing.T) {
+func TestQuorumFollowerWithoutAQuorum(t *testing.T) {
 	if testing.Short() {
 		t.Log("three real servers are left to the full run")
 		return
@@ -88,9 +88,9 @@ func TestAFollowerWithoutAQuorum(t *testing.T) {
 	require.NoError(t, <-next)
 }
 
-// TestAMutexUnderQuorumErrorPolicy: turns of it leave nothing behind, and a lease
+// TestMutexUnderQuorumErrorPolicy: turns of it leave nothing behind, and a lease
 // ends synchronously as under the other policies.
-func TestAMutexUnderQuorumErrorPolicy(t *testing.T) {
+func TestMutexUnderQuorumErrorPolicy(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString(),
 			framework.WithErrorPolicy(framework.QuorumErrorPolicy), framework.WithServerTiming(500*time.Millisecond, 2))

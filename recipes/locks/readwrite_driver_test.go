@@ -47,7 +47,7 @@ func drawQueue(t *rapid.T) []place {
 // Whatever the queue: it sorts in the order of creation, the first is let in,
 // never a writer together with anybody else (but the reader it was downgraded to),
 // and everybody who waits does so for one before, a reader for the nearest writer.
-func TestReadWriteQueue(t *testing.T) {
+func TestReadWriteLockQueue(t *testing.T) {
 	drivers := locks.ReadWriteDrivers()
 	rapid.Check(t, func(t *rapid.T) {
 		queue := drawQueue(t)
@@ -95,8 +95,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// TestADowngradedWriterWaitsForNoOther: the one that let it in may still be listed.
-func TestADowngradedWriterWaitsForNoOther(t *testing.T) {
+// TestDowngradedWriterWaitsForNoOther: the one that let it in may still be listed.
+func TestDowngradedWriterWaitsForNoOther(t *testing.T) {
 	const released, writer, reader = "_c_a-__WRIT__0000000001", "_c_b-__WRIT__0000000002", "_c_c-__READ__0000000002"
 	driver := locks.DowngradeDriver("/lock/" + writer)
 	result, err := driver.GetsTheLock([]string{released, writer, reader}, reader, 1)
@@ -104,8 +104,8 @@ func TestADowngradedWriterWaitsForNoOther(t *testing.T) {
 	require.True(t, result.GetsTheLock)
 }
 
-// TestADowngradedReaderMustBeListed: the writer's node proves nothing about the reader's.
-func TestADowngradedReaderMustBeListed(t *testing.T) {
+// TestDowngradedReaderMustBeListed: the writer's node proves nothing about the reader's.
+func TestDowngradedReaderMustBeListed(t *testing.T) {
 	const writer, reader = "_c_b-__WRIT__0000000002", "_c_c-__READ__0000000002"
 	_, err := locks.DowngradeDriver("/lock/"+writer).GetsTheLock([]string{writer}, reader, 1)
 	require.ErrorIs(t, err, framework.ErrNoNode)

@@ -20,7 +20,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestWritersAreAlone(t *testing.T) {
+func TestReadWriteLockWritersAreAlone(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, goroutines, turns = 4, 2, 24
 		var wg sync.WaitGroup
@@ -81,7 +81,7 @@ func (r *readWriteRoom) read(_ *testing.T, lease *locks.Lease) {
 	}
 }
 
-func TestReadersShareAndWritersQueue(t *testing.T) {
+func TestReadWriteLockReadersShareAndWritersQueue(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const readers, writers = 20, 8
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
@@ -123,7 +123,7 @@ func TestReadersShareAndWritersQueue(t *testing.T) {
 	})
 }
 
-func TestAReaderCannotBecomeAWriter(t *testing.T) {
+func TestReadWriteLockReaderCannotBecomeAWriter(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		reader := acquire(t, rw.ReadLock())
@@ -196,7 +196,7 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-func TestNoWriterGetsInDuringADowngrade(t *testing.T) {
+func TestReadWriteLockNoWriterGetsInDuringADowngrade(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		writer := acquire(t, rw.WriteLock())
@@ -241,7 +241,7 @@ func repliesAbout(link *zkproxy.Proxy, path string) <-chan struct{} {
 
 // The writer's node goes while the request that creates the reader's is on its way:
 // by then the next writer has got in, so there is nothing left to downgrade.
-func TestADowngradeComesTooLate(t *testing.T) {
+func TestDowngradeComesTooLate(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		admin := zktest.Client(t, server.ConnectString())
@@ -283,7 +283,7 @@ func TestADowngradeComesTooLate(t *testing.T) {
 }
 
 // The end of a writer wakes the readers that it has kept waiting, and no others.
-func TestAReaderWaitsForTheNearestWriter(t *testing.T) {
+func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		first := acquire(t, rw.WriteLock())
@@ -316,7 +316,7 @@ func TestAReaderWaitsForTheNearestWriter(t *testing.T) {
 	})
 }
 
-func TestAWriterWhoseSessionIsKilled(t *testing.T) {
+func TestReadWriteLockWriterWhoseSessionIsKilled(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		writer := acquire(t, newReadWrite(t, client, "/locks/rw").WriteLock())
@@ -336,7 +336,7 @@ func TestAWriterWhoseSessionIsKilled(t *testing.T) {
 	})
 }
 
-func TestReadWriteLayout(t *testing.T) {
+func TestReadWriteLockLayout(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		data := []byte("10.1.2.3")
@@ -362,7 +362,7 @@ func TestReadWriteLayout(t *testing.T) {
 }
 
 // Nobody is let in on either side with a number that several nodes may have.
-func TestReadWriteWhenTheSequenceIsExhausted(t *testing.T) {
+func TestReadWriteLockWhenTheSequenceIsExhausted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.None()))
 	rw := newReadWrite(t, client, "/locks/rw")
@@ -380,7 +380,7 @@ func TestReadWriteWhenTheSequenceIsExhausted(t *testing.T) {
 
 // On servers before 3.6 the counter wraps: a reader, a writer and the reader it
 // downgrades to keep their places.
-func TestReadWriteAcrossTheWrap(t *testing.T) {
+func TestReadWriteLockAcrossTheWrap(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10"))
 	client := zktest.Client(t, server.Addr())
 	rw := newReadWrite(t, client, "/locks/rw")

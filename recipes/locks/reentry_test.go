@@ -75,9 +75,9 @@ func TestWithoutReentryOwnersAreStillTold(t *testing.T) {
 	awaitQueue(t, mutex, 0)
 }
 
-// TestGoroutinesUnderOneContext: with the context of Do all are let in; with the context
+// TestReentryGoroutinesUnderOneContext: with the context of Do all are let in; with the context
 // that Do was called with they take turns.
-func TestGoroutinesUnderOneContext(t *testing.T) {
+func TestReentryGoroutinesUnderOneContext(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	mutex := newMutex(t, client, "/locks/mutex")
 	const goroutines = 8
@@ -170,9 +170,9 @@ func TestLeaseFrom(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAConditionInsideDo: fn waits for a signal with the lease of Do, and releases the
+// TestReentryConditionInsideDo: fn waits for a signal with the lease of Do, and releases the
 // lease that it gets for it.
-func TestAConditionInsideDo(t *testing.T) {
+func TestReentryConditionInsideDo(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
 	mutex, theirs := newMutex(t, client, "/locks/shelf"), newMutex(t, other, "/locks/shelf")
@@ -212,8 +212,8 @@ func TestAConditionInsideDo(t *testing.T) {
 	awaitQueue(t, mutex, 0)
 }
 
-// TestAMultiLeaseIsDone with the first of its leases.
-func TestAMultiLeaseIsDone(t *testing.T) {
+// TestReentryMultiLeaseIsDone with the first of its leases.
+func TestReentryMultiLeaseIsDone(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	multi := newMulti(t, newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"))
 	ctx, cancel := context.WithCancel(withLimit(t))

@@ -20,9 +20,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestAnOutageIsNoContender: a call that fails for want of a server does not say that
+// TestNotAcquiredOutageIsNoContender: a call that fails for want of a server does not say that
 // somebody else has the lock, and a try ends as soon as any other request does.
-func TestAnOutageIsNoContender(t *testing.T) {
+func TestNotAcquiredOutageIsNoContender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server, framework.WithConnectionTimeout(200*time.Millisecond), framework.WithRetryPolicy(retry.None()))
@@ -65,8 +65,8 @@ func withDeadline(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// TestWhoIsInTheWay: the error names the contenders that stand before.
-func TestWhoIsInTheWay(t *testing.T) {
+// TestNotAcquiredWhoIsInTheWay: the error names the contenders that stand before.
+func TestNotAcquiredWhoIsInTheWay(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		held := acquire(t, newMutex(t, w.holder, "/lock", locks.WithLabel("replica-7")))
 		first := acquireLater(withDeadline(t, time.Minute), newMutex(t, w.waiter, "/lock"))
@@ -98,9 +98,9 @@ func TestWhoIsInTheWay(t *testing.T) {
 	})
 }
 
-// TestAWaitSurvivesItsSessions: an acquisition that stands in the queue joins it again
+// TestNotAcquiredWaitSurvivesItsSessions: an acquisition that stands in the queue joins it again
 // after the end of its session, as often as that takes, whatever the retry policy.
-func TestAWaitSurvivesItsSessions(t *testing.T) {
+func TestNotAcquiredWaitSurvivesItsSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
@@ -135,9 +135,9 @@ func (d preparedDriver) CreatesTheLock(
 	return d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
 }
 
-// TestAWaitSurvivesItsReturn: an acquisition that has stood in the queue loses its session, and
+// TestNotAcquiredWaitSurvivesItsReturn: an acquisition that has stood in the queue loses its session, and
 // then fails to join the queue again.
-func TestAWaitSurvivesItsReturn(t *testing.T) {
+func TestNotAcquiredWaitSurvivesItsReturn(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail    func(w longWait, session int64)
 		prepare func(w longWait, again *framework.Session)
@@ -186,10 +186,10 @@ func TestAWaitSurvivesItsReturn(t *testing.T) {
 	}
 }
 
-// TestNoHoldBeginsOnASilentLink: the nodes of a holder and of the next goroutine of its
+// TestNotAcquiredNoHoldBeginsOnASilentLink: the nodes of a holder and of the next goroutine of its
 // client are deleted while their link is silent, and another client has the lock. The
 // goroutine is not let in by the word of the holder.
-func TestNoHoldBeginsOnASilentLink(t *testing.T) {
+func TestNotAcquiredNoHoldBeginsOnASilentLink(t *testing.T) {
 	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
 		t.Run(policy.String(), func(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, w longWait) {
@@ -220,9 +220,9 @@ func TestNoHoldBeginsOnASilentLink(t *testing.T) {
 	}
 }
 
-// TestAWaitForOneselfIsLogged: a goroutine waits for a lock that its own process holds,
+// TestNotAcquiredWaitForOneselfIsLogged: a goroutine waits for a lock that its own process holds,
 // which may be a context that was not passed on. The log says so once for each hold.
-func TestAWaitForOneselfIsLogged(t *testing.T) {
+func TestNotAcquiredWaitForOneselfIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		log := new(lockedBuilder)
@@ -243,10 +243,10 @@ func TestAWaitForOneselfIsLogged(t *testing.T) {
 	})
 }
 
-// TestATimeoutThatNothingConfirms: a session so short that no heartbeat can confirm it is
+// TestNotAcquiredTimeoutThatNothingConfirms: a session so short that no heartbeat can confirm it is
 // refused under QuorumErrorPolicy, and so is one whose server answers too slowly. The
 // place in the queue is given up.
-func TestATimeoutThatNothingConfirms(t *testing.T) {
+func TestNotAcquiredTimeoutThatNothingConfirms(t *testing.T) {
 	const tick = 2 * time.Second
 	for name, test := range map[string]struct {
 		timeout, delay time.Duration

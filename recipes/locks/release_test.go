@@ -63,7 +63,7 @@ func TestReleaseWhileDisconnected(t *testing.T) {
 
 // Whoever releases a lease at the same time as others, it is released once, and
 // nobody else's hold is touched.
-func TestAllReleaseAtOnce(t *testing.T) {
+func TestReleaseAllReleaseAtOnce(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/once")
 		lease := acquire(t, m)
@@ -88,7 +88,7 @@ func TestAllReleaseAtOnce(t *testing.T) {
 }
 
 // When Release has returned nothing works on for the lock: no goroutine, no watch.
-func TestNothingWorksOnAfterARelease(t *testing.T) {
+func TestReleaseNothingWorksOnAfterARelease(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		require.NoError(t, client.Sync(withLimit(t), "/")) // all its goroutines run now
@@ -138,13 +138,13 @@ func TestDoGivesBackAfterTheFunction(t *testing.T) {
 	})
 }
 
-// TestTheLeasesOfAHoldAreReleasedAtOnce: whichever is the last one, each release succeeds.
+// TestReleaseLeasesOfAHoldAreReleasedAtOnce: whichever is the last one, each release succeeds.
 //
 // It has each of them stop where it has counted itself out and let go of the hold's
 // mutex, until the last one has ended the hold: the releases have waited for the mutex
 // for more than a millisecond, so it is handed from one to the next (see sync.Mutex on
 // starvation), and there is one processor, which goes with it.
-func TestTheLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
+func TestReleaseLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 	const rounds, leases = 5, 4
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	server := zktest.NewServer(t)
@@ -180,7 +180,7 @@ func TestTheLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 // A hold whose session ends while its release waits for a connection is reported as
 // lost with its session: somebody may have closed that before the release. The release
 // waits no longer then, patient caller or not.
-func TestASessionThatEndsDuringTheRelease(t *testing.T) {
+func TestReleaseSessionThatEndsDuringTheRelease(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -215,7 +215,7 @@ func TestASessionThatEndsDuringTheRelease(t *testing.T) {
 }
 
 // A release that is answered while the client is being closed has come first: it is no loss.
-func TestTheClientIsClosedDuringTheRelease(t *testing.T) {
+func TestReleaseClientIsClosedDuringTheRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server)
@@ -238,10 +238,10 @@ func TestTheClientIsClosedDuringTheRelease(t *testing.T) {
 	})
 }
 
-// TestAReleaseThatIsRefused, because somebody has taken the right to delete away, is
+// TestReleaseThatIsRefused, because somebody has taken the right to delete away, is
 // made as soon as there is the right again, and does not block the lock until the
 // session ends.
-func TestAReleaseThatIsRefused(t *testing.T) {
+func TestReleaseThatIsRefused(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		holder, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newMutex(t, holder, "/locks/refused"))

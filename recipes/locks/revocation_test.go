@@ -50,7 +50,7 @@ func requireNothing(t *testing.T, signal <-chan struct{}, listener told) {
 	}
 }
 
-func TestTheHolderIsTold(t *testing.T) {
+func TestRevocationHolderIsTold(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/polite", listener.option())
@@ -80,7 +80,7 @@ func TestTheHolderIsTold(t *testing.T) {
 }
 
 // A listener that releases hands the lock over.
-func TestTheListenerReleases(t *testing.T) {
+func TestRevocationListenerReleases(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/over",
 			locks.WithRevocationListener(func(lease *locks.Lease) {
@@ -102,7 +102,7 @@ func TestTheListenerReleases(t *testing.T) {
 }
 
 // Between the creation of the node and the watch on it a request is as good as later.
-func TestARequestBeforeTheWatchIsNotMissed(t *testing.T) {
+func TestRevocationRequestBeforeTheWatchIsNotMissed(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		link := zktest.NewProxy(t, server.Addr())
@@ -131,7 +131,7 @@ func TestARequestBeforeTheWatchIsNotMissed(t *testing.T) {
 }
 
 // A contender that waits is told when it has the lock, whenever it was asked.
-func TestAWaiterIsToldOnceItHolds(t *testing.T) {
+func TestRevocationWaiterIsToldOnceItHolds(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		waiter := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/waiting", listener.option())
@@ -158,7 +158,7 @@ func TestAWaiterIsToldOnceItHolds(t *testing.T) {
 }
 
 // The request is in the data that the waiter has read together with its watches.
-func TestTheReadOfAWaiterIsEnough(t *testing.T) {
+func TestRevocationReadOfAWaiterIsEnough(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/read")
@@ -197,7 +197,7 @@ func TestTheReadOfAWaiterIsEnough(t *testing.T) {
 }
 
 // Each change of the data is looked at, and only the whole message is a request.
-func TestOtherDataIsNoRequest(t *testing.T) {
+func TestRevocationOtherDataIsNoRequest(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		link := zktest.NewProxy(t, server.Addr())
@@ -225,7 +225,7 @@ func TestOtherDataIsNoRequest(t *testing.T) {
 	})
 }
 
-func TestEveryLeaseOfAHoldIsTold(t *testing.T) {
+func TestRevocationEveryLeaseOfAHoldIsTold(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		client := zktest.Client(t, server.ConnectString())
@@ -250,7 +250,7 @@ func TestEveryLeaseOfAHoldIsTold(t *testing.T) {
 	})
 }
 
-func TestAPanicOfTheListenerIsLogged(t *testing.T) {
+func TestRevocationPanicOfTheListenerIsLogged(t *testing.T) {
 	server := zktest.NewServer(t)
 	var log safeBuffer
 	client := zktest.Client(t, server.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -283,7 +283,7 @@ func (b *safeBuffer) contains(text string) bool {
 }
 
 // The reply to the request is lost with the connection: it is made again.
-func TestARequestIsMadeAgain(t *testing.T) {
+func TestRevocationRequestIsMadeAgain(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/again")
 		lease := acquire(t, m)
@@ -314,9 +314,9 @@ func TestRevocationWithBadArguments(t *testing.T) {
 	require.ErrorContains(t, err, "expected other data")
 }
 
-// TestAListenerIsToldOfALeaseOfAView: a lock of a view enters again when the lock has been
+// TestRevocationListenerIsToldOfALeaseOfAView: a lock of a view enters again when the lock has been
 // asked for. The listener gets the new lease with its path in the view.
-func TestAListenerIsToldOfALeaseOfAView(t *testing.T) {
+func TestRevocationListenerIsToldOfALeaseOfAView(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	view, err := client.UsingNamespace("locks")

@@ -23,7 +23,7 @@ import (
 
 // Twenty holders of a permit each are cut off. Each knows that it has lost it before
 // anybody else has it, and all permits are back when the sessions are over.
-func TestPermitsOfLostSessionsComeBack(t *testing.T) {
+func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a session timeout")
 	}
@@ -88,7 +88,7 @@ func TestPermitsOfLostSessionsComeBack(t *testing.T) {
 
 // A waiter keeps its place when its connection is interrupted, under the policy that
 // ends holds then.
-func TestWaitersForAPermitKeepTheirPlace(t *testing.T) {
+func TestSemaphoreWaitersForAPermitKeepTheirPlace(t *testing.T) {
 	for _, kind := range []string{"first semaphore", "semaphore", "semaphore mutex"} {
 		t.Run(kind, func(t *testing.T) {
 			twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
@@ -119,7 +119,7 @@ func TestWaitersForAPermitKeepTheirPlace(t *testing.T) {
 
 // The node with the number of permits is deleted while people hold and wait: it is
 // made again with the seed, and waiters hear of further changes.
-func TestTheMaximumIsDeletedWhilePeopleWait(t *testing.T) {
+func TestSemaphoreMaximumIsDeletedWhilePeopleWait(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		admin := zktest.Client(t, server.ConnectString())
 		shared := newShared(t, admin)
@@ -141,7 +141,7 @@ func TestTheMaximumIsDeletedWhilePeopleWait(t *testing.T) {
 
 // The number is raised, and then lowered, while a waiter is cut off: it finds out
 // when it is back, and neither holds nor places are lost.
-func TestTheMaximumChangesDuringAnOutage(t *testing.T) {
+func TestSemaphoreMaximumChangesDuringAnOutage(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		admin := zktest.Client(t, server.ConnectString())
 		shared := newShared(t, admin)
@@ -202,9 +202,9 @@ func awaitNumber(t *testing.T, client *framework.Framework, want []byte) {
 	}
 }
 
-// TestOnlyTheContextEndsTheWaitForAPermit: an acquisition that loses its turn again and again
+// TestSemaphoreOnlyTheContextEndsTheWaitForAPermit: an acquisition that loses its turn again and again
 // joins the queue again each time, whatever the retry policy.
-func TestOnlyTheContextEndsTheWaitForAPermit(t *testing.T) {
+func TestSemaphoreOnlyTheContextEndsTheWaitForAPermit(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		lease := acquire(t, newSemaphore(t, w.holder, "/s", locks.FixedLeases(1)))
 		client := zktest.Client(t, w.server, framework.WithRetryPolicy(retry.None()))
@@ -223,9 +223,9 @@ func TestOnlyTheContextEndsTheWaitForAPermit(t *testing.T) {
 	})
 }
 
-// TestNoOutageEndsTheWaitForAPermit: the connection is lost while an acquisition that has its
+// TestSemaphoreNoOutageEndsTheWaitForAPermit: the connection is lost while an acquisition that has its
 // turn creates one of its leases, for longer than requests wait and less than the session lasts.
-func TestNoOutageEndsTheWaitForAPermit(t *testing.T) {
+func TestSemaphoreNoOutageEndsTheWaitForAPermit(t *testing.T) {
 	for last := 1; last <= 2; last++ {
 		t.Run(fmt.Sprintf("lease %d", last), func(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, w longWait) {
@@ -251,8 +251,8 @@ func TestNoOutageEndsTheWaitForAPermit(t *testing.T) {
 	}
 }
 
-// TestABusyServerIsNotAskedWithoutPause: it answers each creation of a lease that it is too busy.
-func TestABusyServerIsNotAskedWithoutPause(t *testing.T) {
+// TestSemaphoreBusyServerIsNotAskedWithoutPause: it answers each creation of a lease that it is too busy.
+func TestSemaphoreBusyServerIsNotAskedWithoutPause(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		client := zktest.Client(t, w.server, framework.WithRetryPolicy(retry.None()))
 		const throttled = -127
@@ -275,8 +275,8 @@ func TestABusyServerIsNotAskedWithoutPause(t *testing.T) {
 	})
 }
 
-// TestATryForPermitsWaitsForNoServer: it loses its turn with the connection.
-func TestATryForPermitsWaitsForNoServer(t *testing.T) {
+// TestSemaphoreTryForPermitsWaitsForNoServer: it loses its turn with the connection.
+func TestSemaphoreTryForPermitsWaitsForNoServer(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		var allow func()
 		client := zktest.Client(t, w.server, framework.WithConnectionTimeout(time.Second))

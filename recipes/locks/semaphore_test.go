@@ -55,7 +55,7 @@ func semaphores(t *testing.T, test func(t *testing.T, server zktest.Backend, cre
 	})
 }
 
-func TestAPermitIsAPermit(t *testing.T) {
+func TestSemaphorePermitIsAPermit(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		before := server.Counts(t)
 		client := zktest.Client(t, server.ConnectString())
@@ -88,7 +88,7 @@ func TestAPermitIsAPermit(t *testing.T) {
 	})
 }
 
-func TestNoMorePermitsThanTheMaximum(t *testing.T) {
+func TestSemaphoreNoMorePermitsThanTheMaximum(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		const clients, goroutines, turns, most = 5, 2, 15, 3
 		var wg sync.WaitGroup
@@ -135,9 +135,9 @@ func TestNoMorePermitsThanTheMaximum(t *testing.T) {
 	})
 }
 
-// TestManyTriesAtOnce: as many tries succeed as there are free permits, of one client or
+// TestSemaphoreManyTriesAtOnce: as many tries succeed as there are free permits, of one client or
 // several, and beside acquisitions there are never more than the maximum.
-func TestManyTriesAtOnce(t *testing.T) {
+func TestSemaphoreManyTriesAtOnce(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		const free, surplus = 32, 8
 		before := server.Counts(t)
@@ -180,8 +180,8 @@ func TestManyTriesAtOnce(t *testing.T) {
 	})
 }
 
-// TestATryThatFailsLeavesAnAcquisitionItsTurn and makes no node, however many tries there are.
-func TestATryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
+// TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn and makes no node, however many tries there are.
+func TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		s, tried := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1)), newSemaphore(t, other, "/semaphores/s", locks.FixedLeases(1))
@@ -214,7 +214,7 @@ func TestATryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 
 // When holders leave in another order than they came, nobody waits beside a permit
 // that is free.
-func TestNoPermitStaysUnused(t *testing.T) {
+func TestSemaphoreNoPermitStaysUnused(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		client := zktest.Client(t, server.ConnectString())
 		s := create(client, locks.FixedLeases(2))
@@ -230,7 +230,7 @@ func TestNoPermitStaysUnused(t *testing.T) {
 	})
 }
 
-func TestMorePermitsWhilePeopleWait(t *testing.T) {
+func TestSemaphoreMorePermitsWhilePeopleWait(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		client := zktest.Client(t, server.ConnectString())
 		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
@@ -259,9 +259,9 @@ func TestMorePermitsWhilePeopleWait(t *testing.T) {
 	})
 }
 
-// TestAPausedSemaphore: with a maximum of 0 holders keep their leases, waiters keep
+// TestSemaphorePaused: with a maximum of 0 holders keep their leases, waiters keep
 // their places, tries fail, and a greater maximum lets the waiters in.
-func TestAPausedSemaphore(t *testing.T) {
+func TestSemaphorePaused(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		client := zktest.Client(t, server.ConnectString())
 		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
@@ -301,7 +301,7 @@ func TestAPausedSemaphore(t *testing.T) {
 	})
 }
 
-func TestAFixedMaximumOfNone(t *testing.T) {
+func TestSemaphoreFixedMaximumOfNone(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	_, err := locks.NewInterProcessSemaphoreV2(client, "/semaphores/s", locks.FixedLeases(0))
 	require.EqualError(t, err, "locks: maxLeases 0, expected 1 or more")
@@ -309,7 +309,7 @@ func TestAFixedMaximumOfNone(t *testing.T) {
 	require.EqualError(t, err, "locks: maxLeases 0, expected 1 or more")
 }
 
-func TestClosingTheClientFreesItsPermits(t *testing.T) {
+func TestSemaphoreClosingTheClientFreesItsPermits(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		client := zktest.Client(t, server.ConnectString())
 		lease := acquire(t, create(client, locks.FixedLeases(1)))
@@ -325,7 +325,7 @@ func TestClosingTheClientFreesItsPermits(t *testing.T) {
 	})
 }
 
-func TestALeaseDeletedWhileItIsWaitedFor(t *testing.T) {
+func TestSemaphoreLeaseDeletedWhileItIsWaitedFor(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := create(admin, locks.FixedLeases(1))
@@ -343,7 +343,7 @@ func TestALeaseDeletedWhileItIsWaitedFor(t *testing.T) {
 }
 
 // Two that want more than half do not wait for each other with a part in hand.
-func TestLeasesTogether(t *testing.T) {
+func TestSemaphoreLeasesTogether(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		const most = 5
@@ -384,7 +384,7 @@ func (t turnsOf) Participants(ctx context.Context) ([]locks.Participant, error) 
 	return t.Waiters(ctx)
 }
 
-func TestAllLeasesOrNone(t *testing.T) {
+func TestSemaphoreAllLeasesOrNone(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		before := server.Counts(t)
@@ -426,7 +426,7 @@ func TestAllLeasesOrNone(t *testing.T) {
 
 // The maximum falls below what somebody waits for: he gives up, and with him his
 // turn.
-func TestTheMaximumFallsBelowWhatIsWanted(t *testing.T) {
+func TestSemaphoreMaximumFallsBelowWhatIsWanted(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 3)
@@ -450,7 +450,7 @@ func TestTheMaximumFallsBelowWhatIsWanted(t *testing.T) {
 
 // The turn is taken away between two leases: everything begins anew, and nothing of
 // the first try stays.
-func TestTheTurnIsLostBetweenTwoLeases(t *testing.T) {
+func TestSemaphoreTurnIsLostBetweenTwoLeases(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		link := zktest.NewProxy(t, server.Addr())
@@ -478,7 +478,7 @@ func TestTheTurnIsLostBetweenTwoLeases(t *testing.T) {
 	})
 }
 
-func TestASemaphoreMutexIsNotReentrant(t *testing.T) {
+func TestSemaphoreMutexIsNotReentrant(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/sm")
@@ -516,7 +516,7 @@ func TestSemaphoreV2Layout(t *testing.T) {
 	})
 }
 
-func TestDisagreementOnTheMaximumIsReported(t *testing.T) {
+func TestSemaphoreDisagreementOnTheMaximumIsReported(t *testing.T) {
 	runTrials(t, func(t *testing.T, _ int) { disagreementIsReported(t) })
 }
 

@@ -74,9 +74,9 @@ func requireGivenUp(t *testing.T, results <-chan outcome, n int) {
 	}
 }
 
-// TestOneListForAllWaitersAfterAReset: waiters of one client look again after an
+// TestLineOneListForAllWaitersAfterAReset: waiters of one client look again after an
 // interruption, with one list for all of them.
-func TestOneListForAllWaitersAfterAReset(t *testing.T) {
+func TestLineOneListForAllWaitersAfterAReset(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const n = 300
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
@@ -95,9 +95,9 @@ func TestOneListForAllWaitersAfterAReset(t *testing.T) {
 	})
 }
 
-// TestATurnWithoutAList: many waiters of one client take turns, behind a holder of
+// TestLineTurnWithoutAList: many waiters of one client take turns, behind a holder of
 // another, and no list is made where none can tell them more.
-func TestATurnWithoutAList(t *testing.T) {
+func TestLineTurnWithoutAList(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const n = 200
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
@@ -114,9 +114,9 @@ func TestATurnWithoutAList(t *testing.T) {
 	})
 }
 
-// TestNewcomersShareLists: a great many acquisitions of one client do not list the
+// TestLineNewcomersShareLists: a great many acquisitions of one client do not list the
 // folder each for itself.
-func TestNewcomersShareLists(t *testing.T) {
+func TestLineNewcomersShareLists(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const n = 500
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
@@ -138,9 +138,9 @@ func TestNewcomersShareLists(t *testing.T) {
 	})
 }
 
-// TestANewcomerBehindItsOwnNeedsNoList: in a crowd of one client a newcomer waits for another
+// TestLineNewcomerBehindItsOwnNeedsNoList: in a crowd of one client a newcomer waits for another
 // acquisition of the client, and asks the server for nothing before that one has left.
-func TestANewcomerBehindItsOwnNeedsNoList(t *testing.T) {
+func TestLineNewcomerBehindItsOwnNeedsNoList(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
 		const first, more = 32, 50
@@ -176,9 +176,9 @@ func TestANewcomerBehindItsOwnNeedsNoList(t *testing.T) {
 	})
 }
 
-// TestTurnsAmongManyClients: waiters of several clients stand in turns in a long queue. Each
+// TestLineTurnsAmongManyClients: waiters of several clients stand in turns in a long queue. Each
 // watches all that stand between it and the one of its own client, and lists nothing.
-func TestTurnsAmongManyClients(t *testing.T) {
+func TestLineTurnsAmongManyClients(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const clients, each = 5, 60
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
@@ -213,9 +213,9 @@ func (d askedDriver) GetsTheLock(contenders []string, ours string, maxLeases int
 	return d.StandardLockInternalsDriver.GetsTheLock(contenders, ours, maxLeases)
 }
 
-// TestAReleaseWakesNoCrowd: in a long queue of one client a release wakes the next waiter, not all
+// TestLineReleaseWakesNoCrowd: in a long queue of one client a release wakes the next waiter, not all
 // who stand near the front.
-func TestAReleaseWakesNoCrowd(t *testing.T) {
+func TestLineReleaseWakesNoCrowd(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const waiting = 640
 		driver := askedDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, new(atomic.Int64)}
@@ -237,9 +237,9 @@ func TestAReleaseWakesNoCrowd(t *testing.T) {
 	})
 }
 
-// TestAReaderWaitsForNoReaderOfItsOwn: between a reader and another reader of its client a
+// TestLineReaderWaitsForNoReaderOfItsOwn: between a reader and another reader of its client a
 // writer gives up.
-func TestAReaderWaitsForNoReaderOfItsOwn(t *testing.T) {
+func TestLineReaderWaitsForNoReaderOfItsOwn(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		rw := newReadWrite(t, w.waiter, "/rw")
 		first := acquire(t, rw.ReadLock())
@@ -256,16 +256,16 @@ func TestAReaderWaitsForNoReaderOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestMemoryOfWaiters: a waiter does not take more memory for the number of others. It runs
+// TestLineMemoryOfWaiters: a waiter does not take more memory for the number of others. It runs
 // in a process of its own, as what earlier tests have left in this one is freed at any time.
-func TestMemoryOfWaiters(t *testing.T) {
+func TestLineMemoryOfWaiters(t *testing.T) {
 	const alone = "CURATOR_TEST_ALONE"
 	if os.Getenv(alone) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfWaiters$", "-test.v")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLineMemoryOfWaiters$", "-test.v")
 		cmd.Env = append(os.Environ(), alone+"=1")
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", output)
-		require.Contains(t, string(output), "--- PASS: TestMemoryOfWaiters")
+		require.Contains(t, string(output), "--- PASS: TestLineMemoryOfWaiters")
 		return
 	}
 	perWaiter := func(n int) float64 {
@@ -307,9 +307,9 @@ func memory() int64 {
 	return int64(stats.HeapAlloc + stats.StackInuse)
 }
 
-// TestATryThatMustFailCreatesNothing: where a contender is known to be in the way a try
+// TestLineTryThatMustFailCreatesNothing: where a contender is known to be in the way a try
 // asks for a list. On a free lock it takes one round trip.
-func TestATryThatMustFailCreatesNothing(t *testing.T) {
+func TestLineTryThatMustFailCreatesNothing(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		mutex := newMutex(t, w.waiter, "/lock")
 		release(t, acquire(t, mutex)) // makes the folder
@@ -357,9 +357,9 @@ func (d lingeringDriver) CreatesTheLock(
 	return node, err
 }
 
-// TestATryIsCountedOnce: a try whose node is in the list that another try has asked for, but which does not know of it
+// TestLineTryIsCountedOnce: a try whose node is in the list that another try has asked for, but which does not know of it
 // yet, is one contender and not two.
-func TestATryIsCountedOnce(t *testing.T) {
+func TestLineTryIsCountedOnce(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		var slow atomic.Bool
 		driver := lingeringDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, func() {
@@ -396,9 +396,9 @@ func TestATryIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestATryIsNotAnsweredByAnOlderList: a list that was sent before a try began, and
+// TestLineTryIsNotAnsweredByAnOlderList: a list that was sent before a try began, and
 // names a contender that has gone by then, is no answer to it.
-func TestATryIsNotAnsweredByAnOlderList(t *testing.T) {
+func TestLineTryIsNotAnsweredByAnOlderList(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		mutex := newMutex(t, w.waiter, "/lock")
 		lease := acquire(t, newMutex(t, w.holder, "/lock"))
@@ -435,8 +435,8 @@ func TestATryIsNotAnsweredByAnOlderList(t *testing.T) {
 	})
 }
 
-// TestTriesAtOnce: tries of one client that could all succeed do not keep each other out.
-func TestTriesAtOnce(t *testing.T) {
+// TestLineTriesAtOnce: tries of one client that could all succeed do not keep each other out.
+func TestLineTriesAtOnce(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const n = 32
 		try := func(lock locks.InterProcessLock) (leases []*locks.Lease) {

@@ -51,7 +51,7 @@ func TestSequence(t *testing.T) {
 
 // Wherever the counter stands, a queue of nodes sorts in the order of creation;
 // and while the numbers are positive that is the order of Java's text comparison.
-func TestTheOrderIsThatOfCreation(t *testing.T) {
+func TestSorterOrderIsThatOfCreation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		next := rapid.OneOf(rapid.Int32(), rapid.Int32Range(math.MaxInt32-50, math.MaxInt32)).Draw(t, "next")
 		gaps := rapid.SliceOfN(rapid.Int32Range(1, 1000), 1, 50).Draw(t, "gaps")

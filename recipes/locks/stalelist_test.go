@@ -66,10 +66,10 @@ func acquireSlowly(t *testing.T, client *framework.Framework, shrinking bool) *s
 	return a
 }
 
-// TestAnOlderListCostsNoPlace: a later acquisition of the same client creates its node
+// TestLineOlderListCostsNoPlace: a later acquisition of the same client creates its node
 // earlier, so its list lacks a node that is there by now. The waiter keeps its node, whether
 // it meets that list at once or after it has used its own.
-func TestAnOlderListCostsNoPlace(t *testing.T) {
+func TestLineOlderListCostsNoPlace(t *testing.T) {
 	for _, shrinking := range []bool{false, true} {
 		for _, atOnce := range []bool{false, true} {
 			t.Run(fmt.Sprintf("shrinking %t, at once %t", shrinking, atOnce), func(t *testing.T) {
@@ -105,9 +105,9 @@ func TestAnOlderListCostsNoPlace(t *testing.T) {
 	}
 }
 
-// TestAListBoundToASession: acquisitions that their callers have bound to a session share a list
+// TestLineListBoundToASession: acquisitions that their callers have bound to a session share a list
 // with one that is not bound. When the session ends they fail, but it does not.
-func TestAListBoundToASession(t *testing.T) {
+func TestLineListBoundToASession(t *testing.T) {
 	for range 5 { // any of them may be the one that asks for the list
 		onFakeTime(t, func(t *testing.T, w longWait) {
 			lease := acquire(t, newMutex(t, w.holder, "/lock"))
@@ -157,9 +157,9 @@ func (d faultyQueue) Compare(a, b string) int {
 	return d.StandardLockInternalsDriver.Compare(a, b)
 }
 
-// TestAPanicWhileAListIsSortedCostsNoPlace: after an outage two waiters of one client share a
+// TestLinePanicWhileAListIsSortedCostsNoPlace: after an outage two waiters of one client share a
 // list, and the driver panics when the first of them sorts it.
-func TestAPanicWhileAListIsSortedCostsNoPlace(t *testing.T) {
+func TestLinePanicWhileAListIsSortedCostsNoPlace(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		held := acquire(t, newMutex(t, w.holder, "/lock"))
 		driver := faultyQueue{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, new(atomic.Bool)}

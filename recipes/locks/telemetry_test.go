@@ -203,9 +203,9 @@ func TestTelemetryNamesTheRecipe(t *testing.T) {
 	require.ErrorContains(t, err, "recipe name")
 }
 
-// TestWaitingForATurnIsWaiting: of two that want the last permit of a semaphore one waits
+// TestTelemetryWaitingForATurnIsWaiting: of two that want the last permit of a semaphore one waits
 // for it and one for its turn.
-func TestWaitingForATurnIsWaiting(t *testing.T) {
+func TestTelemetryWaitingForATurnIsWaiting(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		o := newObserved()
 		client := zktest.Client(t, server.ConnectString(), o.options()...)
@@ -268,9 +268,9 @@ func TestTelemetryOfACondition(t *testing.T) {
 	})
 }
 
-// TestCountersOfALockBeginAtZero, with a series for each reason: an increase sees the
+// TestTelemetryCountersOfALockBeginAtZero, with a series for each reason: an increase sees the
 // first loss of a process. Every scope names the version of the module.
-func TestCountersOfALockBeginAtZero(t *testing.T) {
+func TestTelemetryCountersOfALockBeginAtZero(t *testing.T) {
 	o := newObserved()
 	client := zktest.Client(t, zktest.NewServer(t).Addr(), o.options()...)
 	newMutex(t, client, "/locks/seen")
@@ -304,10 +304,10 @@ func TestCountersOfALockBeginAtZero(t *testing.T) {
 	}
 }
 
-// TestAPanicEndsTheAcquisition: when user code panics in the middle of a wait, the span ends
+// TestTelemetryPanicEndsTheAcquisition: when user code panics in the middle of a wait, the span ends
 // and the acquisition no longer counts as waiting. The caller gets the panic, and the lock
 // is free.
-func TestAPanicEndsTheAcquisition(t *testing.T) {
+func TestTelemetryPanicEndsTheAcquisition(t *testing.T) {
 	for _, test := range []struct {
 		recipe, place string
 		between       int // waiters ahead; a semaphore asks for its maximum again after the wait for a turn
@@ -360,9 +360,9 @@ func panicking(t *testing.T, client *framework.Framework, place string) (lock lo
 	return lock, i.armed
 }
 
-// TestAReleaseBelongsToItsCaller: its request is a child of the span in the caller's context,
+// TestTelemetryReleaseBelongsToItsCaller: its request is a child of the span in the caller's context,
 // whether or not that context can end.
-func TestAReleaseBelongsToItsCaller(t *testing.T) {
+func TestTelemetryReleaseBelongsToItsCaller(t *testing.T) {
 	o := newObserved()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(o.spans)).Tracer("caller")
 	mutex := newMutex(t, zktest.Client(t, zktest.NewServer(t), o.options()...), "/lock")

@@ -22,9 +22,9 @@ func hide(t *testing.T, admin *framework.Framework, path string) {
 	require.NoError(t, admin.SetACL(withLimit(t), path, []framework.ACL{{Perms: permDelete, Scheme: "world", ID: "anyone"}}))
 }
 
-// TestAnEndThatIsKeptFromTheWaiter: the one before it goes in the first milliseconds, in which
+// TestUnreadableEndThatIsKeptFromTheWaiter: the one before it goes in the first milliseconds, in which
 // nobody has asked yet whether the waiter may read it. It is let in when it asks.
-func TestAnEndThatIsKeptFromTheWaiter(t *testing.T) {
+func TestUnreadableEndThatIsKeptFromTheWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		admin := zktest.Client(t, server)
@@ -45,9 +45,9 @@ func TestAnEndThatIsKeptFromTheWaiter(t *testing.T) {
 	})
 }
 
-// TestALaterPredecessorThatIsUnreadable: after a long wait, the one before gives up. The one
+// TestUnreadableLaterPredecessorThatIsUnreadable: after a long wait, the one before gives up. The one
 // before that was made unreadable meanwhile, so that its end would not be told.
-func TestALaterPredecessorThatIsUnreadable(t *testing.T) {
+func TestUnreadableLaterPredecessorThatIsUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		admin := zktest.Client(t, server)
@@ -71,9 +71,9 @@ func TestALaterPredecessorThatIsUnreadable(t *testing.T) {
 	})
 }
 
-// TestTheRightToReadIsTakenAwayDuringTheWait, which nobody is told of, nor then of the end
+// TestUnreadableRightToReadIsTakenAwayDuringTheWait, which nobody is told of, nor then of the end
 // of the one before. With the next connection the waiter looks for itself.
-func TestTheRightToReadIsTakenAwayDuringTheWait(t *testing.T) {
+func TestUnreadableRightToReadIsTakenAwayDuringTheWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		open func(testing.TB, *framework.Framework, string) locks.InterProcessLock
 		hide func(held *locks.Lease) string

@@ -170,9 +170,9 @@ type maximum func() int
 
 func (m maximum) MaxLeases(context.Context) (int, <-chan struct{}, error) { return m(), nil, nil }
 
-// TestAPanicGivesBackTheLeasesBefore: an acquisition of several leases gives back those that
+// TestUserCodePanicGivesBackTheLeasesBefore: an acquisition of several leases gives back those that
 // it has when the source of leases panics.
-func TestAPanicGivesBackTheLeasesBefore(t *testing.T) {
+func TestUserCodePanicGivesBackTheLeasesBefore(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		asked := 0
 		s := newSemaphore(t, w.waiter, "/s", maximum(func() int {

@@ -15,7 +15,7 @@ import (
 
 // The session of a waiter ends while nobody tells it, then its turn comes: what it
 // gets is the lock with a node of its next session, not the turn of the old one.
-func TestATurnOfAnEndedSessionIsNotTaken(t *testing.T) {
+func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, path)
@@ -50,7 +50,7 @@ func TestATurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 
 // A reader or a writer that waits, and whose node is taken away, joins the queue
 // again, in which it is not found at first.
-func TestAReaderOrWriterJoinsTheQueueAgain(t *testing.T) {
+func TestWaitReaderOrWriterJoinsTheQueueAgain(t *testing.T) {
 	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		admin := zktest.Client(t, server.ConnectString())
 		rw := newReadWrite(t, admin, path)
@@ -77,7 +77,7 @@ func TestAReaderOrWriterJoinsTheQueueAgain(t *testing.T) {
 
 // Somebody who may has made the holder's node unreadable. The hold goes on, for the
 // node is there; who would have to watch it is told at once, and leaves nothing.
-func TestTheHoldersNodeIsMadeUnreadable(t *testing.T) {
+func TestWaitHoldersNodeIsMadeUnreadable(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, "/locks/denied")

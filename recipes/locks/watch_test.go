@@ -18,7 +18,7 @@ import (
 
 // The one that a waiter is to watch goes between the list and the watch: the
 // waiter gets the lock, and no watch is left on a path that nobody will use again.
-func TestThePredecessorGoesBeforeTheWatch(t *testing.T) {
+func TestWatchPredecessorGoesBeforeTheWatch(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/vanish")
 		link := zktest.NewProxy(t, server.Addr())
@@ -48,7 +48,7 @@ func TestThePredecessorGoesBeforeTheWatch(t *testing.T) {
 }
 
 // The same on a fake clock, where a watch that is left is seen at once.
-func TestNoWatchStaysOnAPredecessorThatHasGone(t *testing.T) {
+func TestWatchNoWatchStaysOnAPredecessorThatHasGone(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		held := acquire(t, newMutex(t, w.holder, "/lock"))
 		waiter := w.waiter.Session().ID()
@@ -73,7 +73,7 @@ func TestNoWatchStaysOnAPredecessorThatHasGone(t *testing.T) {
 
 // A wake-up proves nothing: when the data of the predecessor changes, the waiter
 // looks again and goes on waiting.
-func TestAChangedPredecessorIsNoReasonToEnter(t *testing.T) {
+func TestWatchChangedPredecessorIsNoReasonToEnter(t *testing.T) {
 	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, "/locks/changed")

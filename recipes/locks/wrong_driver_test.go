@@ -31,8 +31,8 @@ func (d wrongDriver) GetsTheLock(contenders []string, ours string, maxLeases int
 	return result, err
 }
 
-// TestADriverThatIsWrong gets an error that says so, and leaves no node.
-func TestADriverThatIsWrong(t *testing.T) {
+// TestDriverThatIsWrong gets an error that says so, and leaves no node.
+func TestDriverThatIsWrong(t *testing.T) {
 	for name, test := range map[string]struct {
 		wrong func(contenders []string, ours string) []string
 		want  string
@@ -77,8 +77,8 @@ func (d priority) Compare(a, b string) int {
 	return d.StandardLockInternalsDriver.Compare(a, b)
 }
 
-// TestADriverThatLetsANewcomerIn before a contender that holds the lock gets an error.
-func TestADriverThatLetsANewcomerIn(t *testing.T) {
+// TestDriverThatLetsANewcomerIn before a contender that holds the lock gets an error.
+func TestDriverThatLetsANewcomerIn(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		open := func(lockName string) *locks.LockInternals {
 			driver := priority{locks.StandardLockInternalsDriver{
@@ -113,9 +113,9 @@ func (d thinkingDriver) GetsTheLock(contenders []string, ours string, maxLeases 
 	return result, err
 }
 
-// TestADriverThatThinks decides by a list that is older than the hold of a later contender.
+// TestDriverThatThinks decides by a list that is older than the hold of a later contender.
 // It is right nevertheless: by a newer list both have the lock.
-func TestADriverThatThinks(t *testing.T) {
+func TestDriverThatThinks(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		third, goOn := atomic.Pointer[string]{}, make(chan struct{})
 		driver := thinkingDriver{
@@ -148,9 +148,9 @@ func TestADriverThatThinks(t *testing.T) {
 	})
 }
 
-// TestAPromiseIsNotInherited: a driver that embeds the standard one does not promise that
+// TestDriverPromiseIsNotInherited: a driver that embeds the standard one does not promise that
 // its queue only shrinks.
-func TestAPromiseIsNotInherited(t *testing.T) {
+func TestDriverPromiseIsNotInherited(t *testing.T) {
 	var driver locks.LockInternalsDriver = priority{}
 	_, promises := driver.(locks.ShrinkingQueue)
 	require.False(t, promises)
@@ -159,9 +159,9 @@ func TestAPromiseIsNotInherited(t *testing.T) {
 	}
 }
 
-// TestMoreWatchesThanOneRequestTakes: a waiter of the first semaphore watches all
+// TestDriverMoreWatchesThanOneRequestTakes: a waiter of the first semaphore watches all
 // places, whose names are more than a server accepts at once.
-func TestMoreWatchesThanOneRequestTakes(t *testing.T) {
+func TestDriverMoreWatchesThanOneRequestTakes(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const permits = 300
 		path := "/" + strings.Repeat("x", 5000)

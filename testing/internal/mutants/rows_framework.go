@@ -7,13 +7,13 @@ var frameworkRows = []row{
 		name: "loss-by-the-expired-event-only", breaks: lossFirst,
 		in:     "framework.(*tracker).checkTimer",
 		change: drop("endSession()"),
-		pkg:    "recipes/locks", test: "^TestTheHolderKnowsFirstOnFakeTime$/^silence,_session$",
+		pkg:    "recipes/locks", test: "^TestLeaseHolderKnowsFirstOnFakeTime$/^silence,_session$",
 	},
 	{
 		name: "suspension-ends-no-hold", breaks: lossFirst,
 		in:     "framework.(*Session).suspend",
 		change: drop("end()"),
-		pkg:    "recipes/locks", test: "^TestAcquireAgainAfterALoss$/^zkserver$",
+		pkg:    "recipes/locks", test: "^TestLeaseAcquireAgainAfterALoss$/^zkserver$",
 	},
 	{
 		name: "node-of-an-earlier-session-is-ours", breaks: oneHolder,
@@ -25,13 +25,13 @@ var frameworkRows = []row{
 		name: "search-without-a-sync", breaks: oneHolder,
 		in:     "framework.(*Framework).protectedNames",
 		change: become("$0[1:]", "append()"),
-		pkg:    "recipes/locks", test: "^TestOneNodeAlthoughTheNextServerIsBehind$",
+		pkg:    "recipes/locks", test: "^TestCreateOneNodeAlthoughTheNextServerIsBehind$",
 	},
 	{
 		name: "path-that-was-not-asked-for-is-ours", breaks: oneHolder,
 		in:     "framework.(*creation).requests",
 		change: drop("Reject()"),
-		pkg:    "recipes/locks", test: "^TestALockAtABadServer$/^10_",
+		pkg:    "recipes/locks", test: "^TestLockAtABadServer$/^10_",
 	},
 	{
 		name: "new-folder-has-no-others", breaks: oneHolder,
@@ -109,7 +109,7 @@ var frameworkRows = []row{
 		name: "failed-acquisition-left", breaks: nothingLeft,
 		in:     "recipes/internal/attempt.Remove",
 		change: become("framework.Quietly()", "Guaranteed()"),
-		pkg:    "recipes/locks", test: "^TestAcquisitionsThatTimeOutKeepNoClientOut$",
+		pkg:    "recipes/locks", test: "^TestAcquireThatTimesOutKeepsNoClientOut$",
 	},
 	{
 		name: "logger-on-the-receiving-goroutine", breaks: userCodeApart,

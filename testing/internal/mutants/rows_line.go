@@ -39,12 +39,12 @@ var lineRows = []row{
 		name: "release-on-a-silent-link", breaks: oneHolder,
 		in:     "recipes/locks.(*member).leave",
 		change: never("heardLately()"),
-		test:   "^TestNoHoldBeginsOnASilentLink$",
+		test:   "^TestNotAcquiredNoHoldBeginsOnASilentLink$",
 	},
 	{
 		name: "place-of-a-writer-taken-unseen", breaks: oneHolder,
 		in:     "recipes/locks.(*acquisition).gone",
 		change: drop("requireNewList()"),
-		test:   "^TestADowngradedWriterKeepsWritersOut$",
+		test:   "^TestDowngradedWriterKeepsWritersOut$",
 	},
 }
