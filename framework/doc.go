@@ -393,6 +393,7 @@
 //	compressed(), decompressed()                Compressed, Decompressed,
 //	                                            Framework.Decompress
 //	  uncompressed(), undecompressed()          Uncompressed, Undecompressed
+//	  compressionEnabled()                      CompressionEnabled
 //	enableCompression                           WithCompression, for a client or a view
 //	compressionProvider                         WithCompressionProvider
 //	sync()                                      Framework.Sync
