@@ -132,7 +132,7 @@ func (f *handoff) withdraw(turn chan *hold) (place int, withdrawn bool) {
 // goroutine waits or the row is over.
 func (f *handoff) next(h *hold) bool {
 	f.mu.Lock()
-	if len(f.waiting) == 0 || h.row >= f.most || h.revoked.Err() != nil {
+	if len(f.waiting) == 0 || h.row >= f.most || h.isRevoked() {
 		f.mu.Unlock()
 		return false
 	}

@@ -34,11 +34,9 @@ type hold struct {
 	since   time.Time
 	lost    atomic.Bool // lost, and its node left to the background
 
-	ctx     context.Context // ends with the hold, by its release or loss
-	end     context.CancelCauseFunc
-	keep    func() bool     // keeps abandon from following the end; false if it has begun
-	revoked context.Context // ends when a client has asked for the lock
-	revoke  context.CancelFunc
+	ctx  context.Context // ends with the hold, by its release or loss
+	end  context.CancelCauseFunc
+	keep func() bool // keeps abandon from running; true for one caller, unless it has begun
 
 	mu        sync.Mutex
 	leases    int                // not released yet; at 0 the hold is being released
@@ -47,6 +45,11 @@ type hold struct {
 	examining context.CancelFunc // ends the requests of examine; may be nil
 	over      bool               // released or lost: no examine may begin
 	work      sync.WaitGroup     // of examine
+
+	asking  sync.Mutex         // guards what follows
+	asked   bool               // a client has asked for the lock
+	revoked context.Context    // ends when a client asks for the lock; nil before it is needed
+	revoke  context.CancelFunc // of revoked
 }
 
 // heldNode is what a hold needs of its LockNode.
@@ -92,9 +95,7 @@ func (h *hold) successor() *hold {
 		own: h.own, ownDue: h.ownDue,
 	}
 	s.begin()
-	if h.revoked.Err() != nil {
-		s.revoke() // the request is for the holder of the node
-	}
+	s.asked = h.isRevoked() // the request is for the holder of the node
 	s.watchOrExamine()
 	return s
 }
@@ -102,9 +103,8 @@ func (h *hold) successor() *hold {
 // begin makes the hold end with the session. From here on it may be lost at any time.
 func (h *hold) begin() {
 	h.since, h.leases = time.Now(), 1
-	h.revoked, h.revoke = context.WithCancel(context.Background())
 	h.ctx, h.end = context.WithCancelCause(h.parent)
-	h.keep = context.AfterFunc(h.ctx, h.abandon)
+	h.keep = context.AfterFunc(h.parent, h.abandon)
 }
 
 // cause returns how the hold has ended, or nil.
@@ -112,17 +112,25 @@ func (h *hold) cause() error { return context.Cause(h.ctx) }
 
 // lose ends the hold, unless it has ended. The rest follows on another goroutine, as this one
 // may be the receiving one, which must not wait.
-func (h *hold) lose(cause error) { h.end(cause) }
+func (h *hold) lose(cause error) {
+	if h.keep() {
+		h.end(cause)
+		go h.abandon()
+	}
+}
 
 // release ends the hold by its release. It reports false if the hold is lost.
 func (h *hold) release() bool {
-	kept := h.keep()
-	h.end(ErrReleased)
-	released := h.cause() == ErrReleased //nolint:errorlint // the cause is this very error
-	if kept && !released {
-		go h.abandon() // it was lost between the two calls
+	if !h.keep() {
+		<-h.ctx.Done() // it is about to end with its loss
+		return false
 	}
-	return released
+	h.end(ErrReleased)
+	if h.cause() == ErrReleased { //nolint:errorlint // the cause is this very error
+		return true
+	}
+	go h.abandon() // the session's context has ended between the two calls
+	return false
 }
 
 // watchOrExamine heeds the watch on the node that a new hold has taken over, or sets one
@@ -238,6 +246,7 @@ const (
 // abandon cleans up after a lost hold. The node is deleted in the background, unless the client
 // has ended: then it goes with the session, or is one of [LockNode.Persistent] and stays.
 func (h *hold) abandon() {
+	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
 	h.lost.Store(true)
 	h.l.telemetry.lost(h.since, cause)
@@ -284,6 +293,7 @@ func (h *hold) endWork() (cancel func()) {
 func (h *hold) err() error {
 	if h.cause() == nil && h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
 		h.lose(&LostError{Reason: framework.ReasonLeaseEnd})
+		<-h.ctx.Done() // another goroutine may be about to end it
 	}
 	return h.cause()
 }

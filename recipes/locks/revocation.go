@@ -72,7 +72,7 @@ func WithRevocationListener(fn func(*Lease)) Option {
 //
 // A request that is made while the owner is not connected arrives with the next connection.
 // The end of the lease does not close the channel.
-func (l *Lease) Revoked() <-chan struct{} { return l.hold.revoked.Done() }
+func (l *Lease) Revoked() <-chan struct{} { return l.hold.revocation().Done() }
 
 // RevocationRequested reports whether a client has asked this contender to give the lock
 // back; see [AttemptRevoke]. The request has replaced the contender's Identity.
@@ -81,8 +81,34 @@ func (p Participant) RevocationRequested() bool { return p.Identity == revokeMes
 // noteRequest looks for a request in the node's data.
 func (h *hold) noteRequest(data []byte) {
 	if bytes.Equal(data, []byte(revokeMessage)) {
-		h.revoke()
+		h.asking.Lock()
+		defer h.asking.Unlock()
+		h.asked = true
+		if h.revoke != nil {
+			h.revoke()
+		}
 	}
+}
+
+// isRevoked reports whether a client has asked for the lock.
+func (h *hold) isRevoked() bool {
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	return h.asked
+}
+
+// revocation returns a context that ends when a client asks for the lock. It is made when a
+// caller needs it, as few do and a client may hold thousands of locks.
+func (h *hold) revocation() context.Context {
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	if h.revoked == nil {
+		h.revoked, h.revoke = context.WithCancel(context.Background())
+		if h.asked {
+			h.revoke()
+		}
+	}
+	return h.revoked
 }
 
 // listen calls the lock's listener, if there is one, when the lock is asked for before the
@@ -94,7 +120,7 @@ func (l *Lease) listen() {
 		return
 	}
 	var asked context.Context
-	asked, l.unlisten = context.WithCancel(l.hold.revoked)
+	asked, l.unlisten = context.WithCancel(l.hold.revocation())
 	// A lease that its caller has dropped is still for the listener, who may release it.
 	context.AfterFunc(asked, func() {
 		if !l.released.Load() && l.Err() == nil {
