@@ -192,7 +192,7 @@ func (l *Line) heed(history int64) bool {
 		l.forget()
 		l.history = history
 	}
-	return history == l.history
+	return history == l.history && history != 0
 }
 
 // forget drops all that is known of the folder, except for our own places.

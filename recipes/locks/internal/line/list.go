@@ -72,7 +72,7 @@ func (l *Line) List(ctx context.Context, fresh bool, lister Lister) ([]string, e
 	}
 }
 
-// await returns a list that has not been answered. That one is needed counts as a miss.
+// await returns a list that has not been answered. A call counts as a miss.
 func (l *Line) await(fresh bool, lister Lister) *list {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,16 +92,11 @@ func (l *Line) await(fresh bool, lister Lister) *list {
 
 // send sends lists one after the other, until no caller needs one.
 func (l *Line) send(lister Lister) {
-	for {
+	for l.isAsked() {
 		err := lister.Ready()
 		l.mu.Lock()
 		next := l.lists.next
 		l.lists.next, l.lists.sent = nil, next
-		if next == nil {
-			l.lists.asking = false
-			l.mu.Unlock()
-			return
-		}
 		l.mu.Unlock()
 		if next.err = err; err == nil {
 			next.answer, next.err = lister.List()
@@ -111,6 +106,14 @@ func (l *Line) send(lister Lister) {
 		l.mu.Unlock()
 		close(next.done)
 	}
+}
+
+// isAsked reports whether a caller needs a list. If none does, the next one starts send again.
+func (l *Line) isAsked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists.asking = l.lists.next != nil
+	return l.lists.asking
 }
 
 // take learns a list, unless another caller has. It reports false if the list is not of the
