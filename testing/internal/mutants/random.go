@@ -57,7 +57,7 @@ func touched(ctx context.Context, root string) ([]string, error) {
 		return nil, fmt.Errorf("mutants: git diff: %w", err)
 	}
 	var folders []string
-	for _, file := range strings.Fields(string(out)) {
+	for file := range strings.FieldsSeq(string(out)) {
 		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
 			folders = append(folders, path.Dir(file))
 		}
