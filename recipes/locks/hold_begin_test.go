@@ -66,5 +66,9 @@ func TestHoldEndsOnce(t *testing.T) {
 	require.False(t, lost.release())
 	require.Equal(t, errEndedSession, lost.cause())
 	require.Eventually(t, func() bool { return lost.lost.Load() }, soon, often, "it is abandoned")
-	require.Error(t, lease.Release(t.Context()), "its node is deleted")
+	require.Eventually(t, func() bool {
+		stat, err := client.Exists(t.Context(), lease.Path())
+		return err == nil && stat == nil
+	}, soon, often, "its node is deleted")
+	require.Error(t, lease.Release(t.Context()), "it has no node any more")
 }

@@ -133,16 +133,22 @@ func (a *acquisition) awaitOnly(names []string) {
 // Some servers accept a watch on a node that the client may not read, and then do not
 // notify it. So once the wait is no short one, each needed contender is read once. The read
 // fails if it is not allowed, and finds out about a contender whose departure was not
-// notified. Contenders that another acquisition of this client has read are left out.
+// notified. Contenders that another acquisition of this client has read are left out. Holds
+// of this client are looked at, too.
 func (a *acquisition) watch(ctx context.Context, needed []string) error {
-	names, unread := a.unwatched(), []string(nil)
+	names, unread, held := a.unwatched(), []string(nil), []string(nil)
 	watches, absent := make([]*framework.Watch, len(names)), false
 	reads := watchAll(a.l.pathsOf(names), watches)
 	if !time.Now().Before(a.ownDue) {
 		unread = a.unread(needed)
 		if a.own == nil {
 			reads = append(reads, framework.ReadData(a.node.Path, &a.data, framework.Watched(&a.own), framework.StoringAbsenceIn(&absent)))
+			held = a.heldHere(needed)
 		}
+	}
+	holds := make([]*framework.Stat, len(held))
+	for i, path := range a.l.pathsOf(held) {
+		reads = append(reads, framework.ReadStat(path, &holds[i]))
 	}
 	gone, data := make([]bool, len(unread)), make([][]byte, len(unread))
 	for i, path := range a.l.pathsOf(unread) {
@@ -161,6 +167,13 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 			a.poke() // do not sleep: nothing else would wake us for it
 		} else {
 			a.l.line.NoteData(name, data[i])
+		}
+	}
+	for i, name := range held {
+		if holds[i] == nil { // its node was deleted, and it does not know
+			a.awaited[name].local.unproven.Store(true)
+			a.requireNewList()
+			a.poke()
 		}
 	}
 	if absent { // checked last, when the watches are in awaited and close can cancel them
@@ -196,6 +209,18 @@ func (a *acquisition) unwatched() []string {
 		}
 	}
 	return names
+}
+
+// heldHere returns the contenders among these names that are holds of this process. A hold
+// whose node the client may no longer read does not learn that it was deleted.
+func (a *acquisition) heldHere(names []string) []string {
+	var held []string
+	for _, name := range names {
+		if p := a.awaited[name]; p.local != nil && p.local.granted.isSet() {
+			held = append(held, name)
+		}
+	}
+	return held
 }
 
 // unread returns the contenders of other processes that this client has not read yet.
