@@ -246,8 +246,14 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 	if err := r.usable(); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return interrupted(ctx) // even if there is a connection: nothing is sent for it
+	connected := r.tracker.whenConnected()
+	if ctx.Err() != nil { // even if there is a connection: nothing is sent for it
+		select {
+		case <-connected:
+			return interrupted(ctx)
+		default:
+			return r.unreachable(interrupted(ctx))
+		}
 	}
 	bound := r.scopeOf(ctx).boundTo()
 	if err := bound.over(); err != nil {
@@ -257,7 +263,6 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 	if err := session.over(); err != nil {
 		return err // although a session of that id may live on
 	}
-	connected := r.tracker.whenConnected()
 	select {
 	case <-connected:
 		return nil // the usual case needs no timer

@@ -353,6 +353,29 @@ func TestConnectThatEndsDuringAnExchange(t *testing.T) {
 	require.Zero(t, server.Stats().Sessions)
 }
 
+// TestBlockUntilConnectedTellsAnEndedContextTheReason: even if the context has ended before the call.
+func TestBlockUntilConnectedTellsAnEndedContextTheReason(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers))
+	asked := make(chan struct{}, 100)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpSASL {
+			asked <- struct{}{}
+			return zkserver.NeverAnswer
+		}
+		return zkserver.Pass
+	})
+	f, err := framework.New(server.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	require.NoError(t, err)
+	require.NoError(t, f.Start())
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = f.BlockUntilConnected(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "SASL DIGEST-MD5: the exchange is under way")
+}
+
 // slowMechanism takes its time before each exchange.
 type slowMechanism struct {
 	framework.SASLMechanism

@@ -72,12 +72,13 @@ func (c *conn) authenticate(h Handshake) {
 	limit := max(minAttempt, left*exchangeNumerator/exchangeDenominator)
 	ctx, cancel := context.WithTimeoutCause(c.owner.ctx, limit, fmt.Errorf("not complete within %v", limit))
 	defer cancel()
-	// A mechanism that does not heed its context must not keep the connection.
-	stop := context.AfterFunc(ctx, func() {
+	giveUp := func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // and not by Close, which may end the session yet
 			c.failExchange(context.Cause(ctx))
 		}
-	})
+	}
+	// A mechanism that does not heed its context must not keep the connection.
+	stop := context.AfterFunc(ctx, giveUp)
 	defer stop()
 	go func() {
 		select {
@@ -90,6 +91,7 @@ func (c *conn) authenticate(h Handshake) {
 	case c.owner.authenticating <- struct{}{}: // a mechanism that blocks gets no second exchange
 		defer func() { <-c.owner.authenticating }()
 	case <-ctx.Done():
+		giveUp() // stop may come before the function that it stops
 		return
 	}
 	if err := c.runExchange(ctx); err != nil {
