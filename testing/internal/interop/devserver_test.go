@@ -43,7 +43,7 @@ func startDevserver(ctx context.Context) (*devserver, error) {
 		return nil, err
 	}
 	program := filepath.Join(folder, "devserver")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "../../../examples/devserver")
+	build := exec.CommandContext(ctx, "go", "-C", "../../..", "build", "-o", program, "./examples/devserver")
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, output), os.RemoveAll(folder))
 	}

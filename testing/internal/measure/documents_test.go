@@ -86,7 +86,7 @@ func TestTheTableOfOptionsIsComplete(t *testing.T) {
 	require.Contains(t, table.String(), "`Framework.Get`")
 	_, got, found := strings.Cut(text, "\n## framework\n")
 	require.True(t, found)
-	require.Equal(t, table.String(), "\n## framework\n"+got, "write it with go run ./testing/internal/measure ./framework ./recipes/locks")
+	require.Equal(t, table.String(), "\n## framework\n"+got, "go doc ./testing/internal/measure tells how it is written")
 }
 
 // TestThePageOfErrorsIsComplete: it names each exported error of the client and the recipes.
@@ -133,7 +133,7 @@ func TestLinksOfTheDocuments(t *testing.T) {
 func TestCommandsOfTheDocuments(t *testing.T) {
 	makefile, module := content(t, "Makefile"), repository(t)
 	made := regexp.MustCompile("(?m)(?:^|`|; |' )make ([a-z-]+)")
-	run := regexp.MustCompile(`go run \./([a-z/]+)`)
+	run := regexp.MustCompile(`go (?:-C ([a-z/]+) )?run \./([a-z/]+)`)
 	targets, programs := 0, 0
 	for _, name := range module.files {
 		if !strings.HasSuffix(name, ".md") {
@@ -145,7 +145,7 @@ func TestCommandsOfTheDocuments(t *testing.T) {
 		}
 		for _, program := range run.FindAllStringSubmatch(content(t, name), -1) {
 			programs++
-			require.Contains(t, module.folders, program[1], name)
+			require.Contains(t, module.folders, path.Join(program[1], program[2]), name)
 		}
 	}
 	require.NotZero(t, targets)

@@ -108,5 +108,5 @@ func TestCommandNeedsAModule(t *testing.T) {
 	status, _, stderr := invoke(t, []row{doorRow("lax", always("42"), "^TestLax$")})
 
 	require.Equal(t, statusFailed, status)
-	require.Contains(t, stderr, "the working directory is in no Go module")
+	require.Contains(t, stderr, "the module of the working directory does not know")
 }

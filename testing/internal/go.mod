@@ -1,4 +1,4 @@
-module github.com/gocurator/curator/testing/internal/bench
+module github.com/gocurator/curator/testing/internal
 
 go 1.26.0
 
@@ -54,4 +54,4 @@ require (
 	google.golang.org/protobuf v1.36.11 // indirect
 )
 
-replace github.com/gocurator/curator => ../../..
+replace github.com/gocurator/curator => ../..
