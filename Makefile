@@ -16,7 +16,7 @@ PROGRAMS ?= 10000
 SEED ?= 1
 CHECKS ?= 5000
 CURATOR_SEED ?= random
-PROPERTIES := ./internal/seeds ./listen ./retry ./framework/... ./recipes/... ./testing/zkserver
+PROPERTIES := ./internal/testkit/seeds ./listen ./retry ./framework/... ./recipes/... ./testing/zkserver
 
 # How long "make nemesis" has faults, and what else it gets:
 # make nemesis DURATION=30m NEMESIS='-report /tmp/run'
@@ -49,7 +49,7 @@ deps: ## name the Debian packages that the tests need and lack, and install them
 	@.ci/install-deps
 
 # "make test" uses the same seeds each time; "make test-long" and "make nemesis" draw
-# random ones. Their findings become cases, see internal/seeds.
+# random ones. Their findings become cases, see internal/testkit/seeds.
 test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first
 	for module in $(MODULES); do $(GO) -C $$module $(TEST) ./... || exit 1; done
 	$(GO) $(TEST) ./...

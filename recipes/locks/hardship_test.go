@@ -6,7 +6,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
