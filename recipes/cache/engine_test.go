@@ -790,7 +790,7 @@ func TestANameThatCannotBeAskedForIsLeftOut(t *testing.T) {
 
 func childrenOf(tb testing.TB, client *framework.Framework, path string) (names []string, stat framework.Stat, err error) {
 	tb.Helper()
-	names, err = client.Children(withLimit(tb), path, framework.StoringStatIn(&stat))
+	names, err = client.Children(zktest.Context(tb), path, framework.StoringStatIn(&stat))
 	return names, stat, err
 }
 

@@ -89,7 +89,7 @@ func TestTreeCacheOfBothSides(t *testing.T) {
 				ours := openCache(t, client, opts...)
 				agree := func() {
 					t.Helper()
-					require.NoError(t, ours.Fresh(withLimit(t)))
+					require.NoError(t, ours.Fresh(zktest.Context(t)))
 					want := shownBy(ours)
 					require.EventuallyWithT(t, func(c *assert.CollectT) {
 						assert.Equal(c, want, pairs(java.do(t, "cache-list", "/tree")))
@@ -103,13 +103,13 @@ func TestTreeCacheOfBothSides(t *testing.T) {
 					}
 				}
 				agree()
-				require.NoError(t, client.Delete(withLimit(t), "/tree/a", framework.DeletingChildrenIfNeeded()))
+				require.NoError(t, client.Delete(zktest.Context(t), "/tree/a", framework.DeletingChildrenIfNeeded()))
 				agree()
 				writeTree(t, client, "second")
 				agree()
 				require.Subset(t, java.do(t, "cache-asked", "/tree"), asked.all())
 				java.do(t, "cache-close", "/tree")
-				require.NoError(t, client.Delete(withLimit(t), "/tree", framework.DeletingChildrenIfNeeded()))
+				require.NoError(t, client.Delete(zktest.Context(t), "/tree", framework.DeletingChildrenIfNeeded()))
 			})
 		}
 	})
@@ -125,14 +125,14 @@ func TestPathChildrenCacheOfBothSides(t *testing.T) {
 		ours := openCache(t, client, cache.WithChildrenOnly())
 		agree := func() {
 			t.Helper()
-			require.NoError(t, ours.Fresh(withLimit(t)))
+			require.NoError(t, ours.Fresh(zktest.Context(t)))
 			want := shownBy(ours)
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
 				assert.Equal(c, want, pairs(java.do(t, "cache-list", "/tree")))
 			}, limit, time.Millisecond)
 		}
 		agree()
-		require.NoError(t, client.Delete(withLimit(t), "/tree/a", framework.DeletingChildrenIfNeeded()))
+		require.NoError(t, client.Delete(zktest.Context(t), "/tree/a", framework.DeletingChildrenIfNeeded()))
 		agree()
 		writeTree(t, client, "second")
 		agree()
@@ -147,7 +147,7 @@ func openCache(tb testing.TB, client *framework.Framework, opts ...cache.Option)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
 	require.NoError(tb, c.Start())
-	require.NoError(tb, c.Fresh(withLimit(tb)))
+	require.NoError(tb, c.Fresh(zktest.Context(tb)))
 	return c
 }
 
@@ -155,7 +155,7 @@ func openCache(tb testing.TB, client *framework.Framework, opts ...cache.Option)
 func writeTree(tb testing.TB, client *framework.Framework, data string) {
 	tb.Helper()
 	for _, path := range treePaths {
-		_, err := client.Create(withLimit(tb), path, []byte(data), framework.OrSetData())
+		_, err := client.Create(zktest.Context(tb), path, []byte(data), framework.OrSetData())
 		require.NoError(tb, err)
 	}
 }

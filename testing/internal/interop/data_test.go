@@ -47,7 +47,7 @@ func TestProtectedNames(t *testing.T) {
 // expects.
 func TestCreatedNodes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		client := zktest.Client(t, server)
 		java := newActor(t, server)
 
@@ -86,11 +86,11 @@ func TestFoldersAreContainers(t *testing.T) {
 		java := newActor(t, server)
 
 		path := java.do(t, "create-protected", "/java/folder/job-", "EPHEMERAL_SEQUENTIAL")[0]
-		require.NoError(t, client.Delete(withLimit(t), path))
+		require.NoError(t, client.Delete(zktest.Context(t), path))
 		awaitGone(t, client, "/java/folder")
 		awaitGone(t, client, "/java")
 
-		path, err := client.Create(withLimit(t), "/go/folder/job", nil, framework.CreatingParentContainersIfNeeded())
+		path, err := client.Create(zktest.Context(t), "/go/folder/job", nil, framework.CreatingParentContainersIfNeeded())
 		require.NoError(t, err)
 		java.do(t, "delete", path)
 		awaitGone(t, client, "/go/folder")
@@ -102,7 +102,7 @@ func awaitGone(t *testing.T, client *framework.Framework, path string) {
 	t.Helper()
 	for {
 		var watch *framework.Watch
-		stat, err := client.Exists(withLimit(t), path, framework.Watched(&watch))
+		stat, err := client.Exists(zktest.Context(t), path, framework.Watched(&watch))
 		require.NoError(t, err)
 		if stat == nil {
 			watch.Cancel()
@@ -114,7 +114,7 @@ func awaitGone(t *testing.T, client *framework.Framework, path string) {
 
 func TestTransactions(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		client := zktest.Client(t, server)
 		java := newActor(t, server)
 

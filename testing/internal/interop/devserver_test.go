@@ -28,7 +28,7 @@ type devserver struct {
 // onDevserver is the devserver as a backend.
 func onDevserver(t *testing.T) zktest.Backend {
 	t.Helper()
-	server := sharedDevserver.get(t, func() (*devserver, error) { return startDevserver(withLimit(t)) })
+	server := sharedDevserver.get(t, func() (*devserver, error) { return startDevserver(zktest.Context(t)) })
 	return zktest.At("devserver", server.addr)
 }
 

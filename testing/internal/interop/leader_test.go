@@ -130,7 +130,7 @@ func TestLatchesOfBothSides(t *testing.T) {
 		first := newLatch(t, client, path, "go-0")
 		require.NoError(t, first.Start())
 		t.Cleanup(func() { require.NoError(t, first.Close()) })
-		lease, err := first.Await(withLimit(t))
+		lease, err := first.Await(zktest.Context(t))
 		require.NoError(t, err)
 		java := newActor(t, server)
 		java.do(t, "latch", "m", path, "java-0")
@@ -146,14 +146,14 @@ func TestLatchesOfBothSides(t *testing.T) {
 
 		zktest.KillSession(t, client)
 
-		node, err := turn(withLimit(t))
+		node, err := turn(zktest.Context(t))
 		require.NoError(t, err)
 		zktest.Await(t, lease.Done(), "the end of our leadership")
 		queue = awaitQueue(t, first, 2)
 		require.Equal(t, node[0], queue[0].Path)
 		require.Equal(t, "go-0", queue[1].Identity, "it stands again")
 		java.close(t) // its session ends, and nothing else says so
-		next, err := first.Await(withLimit(t))
+		next, err := first.Await(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, queue[1].Path, next.Path())
 		require.Greater(t, next.Token(), queue[0].Token)

@@ -76,13 +76,6 @@ func (s sharing) Run() int {
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 3 * time.Minute
 
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 // eachBackend is zktest.EachBackend for tests that need Java on every backend. One of
 // those is the program devserver.
 func eachBackend(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
@@ -109,7 +102,7 @@ func turnsAt(server zktest.Backend, turns int) int {
 // makeChroot makes the node of the chroot, which a Java client expects to find.
 func makeChroot(t *testing.T, server zktest.Backend) {
 	t.Helper()
-	_, err := zktest.Client(t, server.Addr()).Create(withLimit(t), server.Root(), nil)
+	_, err := zktest.Client(t, server.Addr()).Create(zktest.Context(t), server.Root(), nil)
 	require.NoError(t, err)
 }
 
@@ -122,7 +115,7 @@ func needsJava(t *testing.T) {
 
 func startJava(tb testing.TB) *interop.Java {
 	tb.Helper()
-	return sharedJava.get(tb, func() (*interop.Java, error) { return interop.Start(withLimit(tb)) })
+	return sharedJava.get(tb, func() (*interop.Java, error) { return interop.Start(zktest.Context(tb)) })
 }
 
 var actors atomic.Int64
@@ -147,7 +140,7 @@ type actor struct{ *interop.Actor }
 
 func (a actor) do(tb testing.TB, command string, args ...string) []string {
 	tb.Helper()
-	results, err := a.Do(withLimit(tb), command, args...)
+	results, err := a.Do(zktest.Context(tb), command, args...)
 	require.NoError(tb, err)
 	return results
 }
@@ -155,7 +148,7 @@ func (a actor) do(tb testing.TB, command string, args ...string) []string {
 // close closes the actor's client. It may be called more than once.
 func (a actor) close(tb testing.TB) {
 	tb.Helper()
-	if _, err := a.Do(withLimit(tb), "close"); err != nil {
+	if _, err := a.Do(zktest.Context(tb), "close"); err != nil {
 		tb.Errorf("%s: close: %v", a.Name(), err)
 	}
 }
@@ -183,7 +176,7 @@ func acquireLater(tb testing.TB, lock locks.InterProcessLock) <-chan *locks.Leas
 	tb.Helper()
 	got := make(chan *locks.Lease, 1)
 	go func() {
-		lease, err := lock.Acquire(withLimit(tb))
+		lease, err := lock.Acquire(zktest.Context(tb))
 		if err != nil {
 			tb.Errorf("acquire: %v", err)
 		}
@@ -200,7 +193,7 @@ type queue interface {
 // awaitQueue waits until the lock has n contenders, and returns them.
 func awaitQueue(tb testing.TB, lock queue, n int) []locks.Participant {
 	tb.Helper()
-	ctx := withLimit(tb)
+	ctx := zktest.Context(tb)
 	for {
 		contenders, err := lock.Participants(ctx)
 		require.NoError(tb, err)

@@ -71,15 +71,15 @@ func TestParticipantsOfBothSides(t *testing.T) {
 
 		alice.do(t, "release", "m")
 		require.Equal(t, node, awaitQueue(t, mutex, 3)[0].Path, "held until the last release")
-		_, err := mutex.TryAcquire(withLimit(t))
+		_, err := mutex.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.Empty(t, bob.queued(t, server, path), "Java's timeout, at a lock that Go waits for")
 		alice.do(t, "release", "m")
 		lease := <-got
 		require.Equal(t, queue[1].Token, lease.Token())
 		require.Empty(t, bob.queued(t, server, path), "Java's timeout, at a lock that Go holds")
-		require.NoError(t, lease.Release(withLimit(t)))
-		hold, err := bobsTurn(withLimit(t))
+		require.NoError(t, lease.Release(zktest.Context(t)))
+		hold, err := bobsTurn(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, queue[2].Path, hold[0])
 		bob.do(t, "release", "m")
@@ -104,12 +104,12 @@ func TestTheOtherSideDies(t *testing.T) {
 		java := newActor(t, server)
 		java.do(t, "mutex", "m", path)
 
-		lease, err := mutex.Acquire(withLimit(t))
+		lease, err := mutex.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		turn := java.Begin("acquire", "m")
 		awaitQueue(t, mutex, 2)
 		zktest.KillSession(t, client)
-		hold, err := turn(withLimit(t))
+		hold, err := turn(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, hold, 2)
 		<-lease.Done()
@@ -120,6 +120,6 @@ func TestTheOtherSideDies(t *testing.T) {
 		java.close(t)
 		next := <-got
 		require.Greater(t, next.Token(), lease.Token())
-		require.NoError(t, next.Release(withLimit(t)))
+		require.NoError(t, next.Release(zktest.Context(t)))
 	})
 }

@@ -46,7 +46,7 @@ func TestTheSearchForProtectedNodes(t *testing.T) {
 		java := newActorAt(t, server.ConnectStringVia(proxy.Addr()))
 		java.do(t, "create", "/java", "PERSISTENT")
 		found := whenSearched(t, proxy, func(path string) (string, error) {
-			return ours.Create(withLimit(t), path, []byte("by Go"), framework.WithMode(framework.PersistentSequential))
+			return ours.Create(zktest.Context(t), path, []byte("by Go"), framework.WithMode(framework.PersistentSequential))
 		})
 		path := java.do(t, "create-protected", "/java/job-", "PERSISTENT_SEQUENTIAL", "by Java")[0]
 		require.Equal(t, found(), server.Root()+path)
@@ -58,7 +58,7 @@ func TestTheSearchForProtectedNodes(t *testing.T) {
 		theirs := newActorAt(t, server.Addr())
 		create(t, client, "/go", "")
 		found = whenSearched(t, proxy, func(path string) (string, error) {
-			created, err := theirs.Do(withLimit(t), "create", path, "PERSISTENT_SEQUENTIAL", "by Java")
+			created, err := theirs.Do(zktest.Context(t), "create", path, "PERSISTENT_SEQUENTIAL", "by Java")
 			return strings.Join(created, ""), err
 		})
 		path = create(t, client, "/go/job-", "by Go", framework.WithProtection(), framework.WithMode(framework.PersistentSequential))

@@ -142,7 +142,7 @@ func TestLeasesOfBothSides(t *testing.T) {
 				node, czxid := java.acquire(t, "m")
 				var leases []*locks.Lease
 				for range test.max - 1 {
-					lease, err := test.lock.TryAcquire(withLimit(t))
+					lease, err := test.lock.TryAcquire(zktest.Context(t))
 					require.NoError(t, err)
 					leases = append(leases, lease)
 				}
@@ -155,15 +155,15 @@ func TestLeasesOfBothSides(t *testing.T) {
 					require.Equal(t, lease.Path(), contenders[i+1].Path)
 					require.True(t, contenders[i+1].Holds)
 				}
-				_, err := test.lock.TryAcquire(withLimit(t))
+				_, err := test.lock.TryAcquire(zktest.Context(t))
 				require.ErrorIs(t, err, locks.ErrNotAcquired)
 
 				java.do(t, "release", "m")
-				lease, err := test.lock.Acquire(withLimit(t))
+				lease, err := test.lock.Acquire(zktest.Context(t))
 				require.NoError(t, err)
 				require.Empty(t, java.do(t, "acquire", "m", "20"), "Go has all of them")
 				for _, lease := range append(leases, lease) {
-					require.NoError(t, lease.Release(withLimit(t)))
+					require.NoError(t, lease.Release(zktest.Context(t)))
 				}
 				require.Empty(t, awaitQueue(t, test.lock, 0))
 			})
