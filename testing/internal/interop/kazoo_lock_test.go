@@ -43,12 +43,11 @@ func makeFolder(t *testing.T, server zktest.Backend, path, data string) {
 	require.NoError(t, err)
 }
 
-// Four clients in Go and four of kazoo's, a thousand holds: one at a time, and in
-// the order in which the server has created their nodes.
+// Four clients in Go and four of kazoo's: one hold at a time, and in the order in which the server has created their nodes.
 func TestKazooLockContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 125)
+		turns := *turns
 		const path = "/locks/contest"
 		makeFolder(t, server, path, "")
 		m := newMeeting(t, server)
@@ -127,9 +126,9 @@ func (kazooLeases) GetsTheLock(contenders []string, ours string, maxLeases int) 
 
 // Four clients of each side never have more leases together than there are.
 func TestKazooSemaphoreContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 125)
+		turns := *turns
 		const path = "/locks/contest"
 		makeFolder(t, server, path, strconv.Itoa(permits)) // where kazoo keeps the number
 		makeFolder(t, server, path+"-"+kazooName, "")

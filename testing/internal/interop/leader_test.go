@@ -56,12 +56,12 @@ func betweenKills(ctx context.Context, client *framework.Framework, turns int, l
 	return nil
 }
 
-// Four latches in Go and four in Java, a thousand leaders: one at a time, in the
+// Four latches in Go and four in Java: one leader at a time, in the
 // order of the queue, while the sessions of those in Go end now and then.
 func TestLatchContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		const turns = 125
+		turns := *turns
 		const path = "/leaders/contest"
 		m := newMeeting(t, server)
 		observer := newLatch(t, m.observer(t), path, "")
@@ -84,11 +84,11 @@ func TestLatchContest(t *testing.T) {
 	})
 }
 
-// Four selectors in Go and four in Java, a thousand terms, with sessions that end.
+// Four selectors in Go and four in Java, one term at a time, with sessions that end.
 func TestSelectorContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		const turns = 125
+		turns := *turns
 		const path = "/leaders/selectors"
 		m := newMeeting(t, server)
 		observer, err := leader.NewLeaderSelector(m.observer(t), path)

@@ -5,6 +5,7 @@ package interop_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -76,27 +77,25 @@ func (s sharing) Run() int {
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 3 * time.Minute
 
-// eachBackend is zktest.EachBackend for tests that need Java on every backend. One of
-// those is the program devserver.
+// turns is how often each contender of a contest takes its turn. make test-long has more.
+var turns = flag.Int("turns", 30, "how often each contender of a contest takes its turn")
+
+// eachBackend runs a test that needs Java on every backend, beside other tests.
 func eachBackend(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	t.Helper()
 	needsJava(t)
-	run := func(t *testing.T, server zktest.Backend) {
-		t.Helper()
-		makeChroot(t, server)
-		test(t, server)
-	}
-	zktest.EachBackend(t, run)
-	t.Run("devserver", func(t *testing.T) { run(t, onDevserver(t)) })
+	t.Parallel()
+	inTurn(t, test)
 }
 
-// turnsAt is how often a contender takes its turn: the devserver, which shows in other
-// tests that it is the embedded server, need not show again what takes thousands.
-func turnsAt(server zktest.Backend, turns int) int {
-	if server.Name() == "devserver" {
-		return turns / 5
-	}
-	return turns
+// inTurn is eachBackend for tests that count what all clients of a server have left there.
+func inTurn(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
+	t.Helper()
+	needsJava(t)
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		makeChroot(t, server)
+		test(t, server)
+	})
 }
 
 // makeChroot makes the node of the chroot, which a Java client expects to find.

@@ -14,12 +14,12 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// Four clients in Go and four in Java, two thousand holds: one at a time, and in the
+// Four clients in Go and four in Java: one hold at a time, and in the
 // order in which the server has created their nodes.
 func TestMutexContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 250)
+		turns := *turns
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newMutex(t, m.observer(t), path)

@@ -18,9 +18,9 @@ import (
 // before anybody, who is older. Writers in Go also go on to read what they have
 // written; those in Java cannot, see TestJavaDowngradesWithAGap.
 func TestReadWriteContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const pairs = 2
-		turns := turnsAt(server, 170)
+		turns := *turns
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newReadWriteLock(t, m.observer(t), path)

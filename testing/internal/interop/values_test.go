@@ -22,14 +22,14 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-var increments = flag.Int("increments", 500, "how many times each side increments the counter of both")
+var increments = flag.Int("increments", 100, "how many times each side increments the counter of both")
 
 // Both sides increment one counter at the same time. Each increment gets a
 // number of its own, and together they are all numbers up to the sum.
 func TestIncrementsOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path, goroutines = "/counters/orders", 4
-		each := turnsAt(server, *increments)
+		each := *increments
 		java := newActor(t, server)
 		long, err := atomic.NewDistributedAtomicLong(zktest.Client(t, server), path)
 		require.NoError(t, err)
