@@ -43,8 +43,9 @@
 // the protected nodes that the other has created. A CuratorCache with limits keeps the znodes
 // that Curator's TreeCache and PathChildrenCache keep.
 //
-// kazoo's Lock and Semaphore contend with locks of ours that are made for them. Every other difference of kazoo has its own test. All of kazoo's recipes
-// behave the same on the embedded server and on ZooKeeper.
+// kazoo's Lock and Semaphore contend with locks of ours that are made for them. Every other
+// difference of kazoo has its own test. All of kazoo's recipes behave the same on the
+// embedded server and on ZooKeeper.
 //
 // The recipes of kazoo also run against the program examples/devserver: the embedded server
 // as a process, for clients and tools in any language. With -kazoos-own, kazoo's own tests
