@@ -35,7 +35,7 @@ WORKSHOP := testing/internal
 MODULES := $(WORKSHOP) framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
 
 # Packages wait more than they compute: four at a time keep two processors busy.
-TEST := test -race -shuffle=on -p 4 -timeout 40m
+TEST := test -race -shuffle=on -p 4 -parallel 8 -timeout 40m
 
 LINTER := tools/bin/golangci-lint
 
@@ -55,16 +55,17 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector; 
 	$(GO) $(TEST) ./...
 
 test-short: ## run the tests that need no Java, and print how many faults were tried
-	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short -parallel 8 ./... \
-		&& $(GO) -C $(WORKSHOP) $(TEST) -short -parallel 8 ./...
+	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short ./... \
+		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./...
 
-test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; the page in a browser
+test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the page in a browser
 	@.ci/install-deps long
 	$(GO) test -race -v -run '^TestInABrowser$$' -timeout 10m ./recipes/inspect/page -browser=chromium-headless-shell
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
 	$(GO) -C $(WORKSHOP) test -v -run '^TestIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
 	$(GO) -C $(WORKSHOP) test -v -run 'Contest$$' -timeout 20m ./interop -turns=250
+	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=3m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestAChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
