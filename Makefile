@@ -65,7 +65,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
 	$(GO) -C $(WORKSHOP) test -v -run '^TestIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
 	$(GO) -C $(WORKSHOP) test -v -run 'Contest$$' -timeout 20m ./interop -turns=250
-	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=3m
+	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestAChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
