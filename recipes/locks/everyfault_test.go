@@ -62,6 +62,8 @@ type faultCell struct {
 	ours   *framework.Framework
 	theirs *framework.Framework
 
+	soon time.Duration // the next acquisition waits no longer
+
 	mu       sync.Mutex
 	passesOn bool // what is acquired is given back at once, as by many who make the call together
 
@@ -76,7 +78,7 @@ type faultCell struct {
 const (
 	whileItWaits = 100 * time.Millisecond // long enough for all that a waiter does by itself
 	whileItHolds = 10 * time.Millisecond  // and for what a holder does
-	atOnce       = time.Second            // the next acquisition waits no longer
+	atOnce       = time.Second            // the next acquisition waits no longer, by a fake clock
 )
 
 // cellsEnv names the environment variable with the file that is told how many cells there were: of a test
@@ -140,7 +142,7 @@ func (c *faultCell) end() {
 		c.tidy()
 	}
 	for _, lock := range slices.Concat(c.rivals, c.again) {
-		ctx, cancel := context.WithTimeout(context.Background(), atOnce)
+		ctx, cancel := context.WithTimeout(context.Background(), c.soon)
 		lease, err := lock.Acquire(ctx)
 		require.NoError(c.t, err, "%s: afterwards", c.name)
 		require.NoError(c.t, lease.Release(ctx), "%s: afterwards", c.name)
