@@ -59,6 +59,7 @@ const (
 
 func only(states ...framework.ConnectionState) []framework.ConnectionState { return states }
 
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
 func TestACircuitBreakerHoldsBackAFlappingConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.Forever(time.Second))
@@ -77,6 +78,7 @@ func TestACircuitBreakerHoldsBackAFlappingConnection(t *testing.T) {
 	})
 }
 
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
 func TestACircuitBreakerClosesWhenItsPolicyGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.NTimes(3, time.Second))
@@ -94,6 +96,7 @@ func TestACircuitBreakerClosesWhenItsPolicyGivesUp(t *testing.T) {
 	})
 }
 
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
 func TestACircuitBreakerThatNeverOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.None())
@@ -103,6 +106,7 @@ func TestACircuitBreakerThatNeverOpens(t *testing.T) {
 	})
 }
 
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
 func TestACircuitBreakerThatIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -123,6 +127,8 @@ func TestACircuitBreakerThatIsStopped(t *testing.T) {
 }
 
 // TestACircuitBreakerOnAClient: outages that follow one another are one outage.
+//
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
 func TestACircuitBreakerOnAClient(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)

@@ -107,6 +107,7 @@ func TestConnectLeavesNothingWhenItFails(t *testing.T) {
 	require.ErrorContains(t, err, listener.Addr().String())
 }
 
+// Curator: TestFramework.testBackgroundCreateWithConcurrentClose and the like.
 func TestCloseIsIdempotentAndCutsCallsShort(t *testing.T) {
 	for range 20 {
 		server := zktest.NewServer(t)
@@ -169,6 +170,7 @@ func TestCloseWhileTheServerHangs(t *testing.T) {
 	require.ErrorIs(t, <-reading, framework.ErrClosed)
 }
 
+// Curator: TestRetryLoop, all.
 func TestThePolicyOfTheUserIsAsked(t *testing.T) {
 	server := zktest.NewServer(t)
 	type question struct {
@@ -212,6 +214,8 @@ func TestThePolicyOfTheUserIsAsked(t *testing.T) {
 }
 
 // TestRetriesAreNotNested: creating parents has no retries of its own.
+//
+// Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry.
 func TestRetriesAreNotNested(t *testing.T) {
 	server := zktest.NewServer(t)
 	asked := 0

@@ -56,6 +56,10 @@ const requestsOfACreate = 5
 // TestAProtectedCreateSurvivesEveryLoss loses each of the requests that a protected
 // create with parents makes, in every way: there is exactly one node, the one that
 // was returned, or an error and in the end none.
+//
+// Curator: TestFrameworkEdges.testProtectedCreateNodeDeletion;
+// TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
+// See CURATOR-3, CURATOR-79, CURATOR-264, samuel/go-zookeeper#229 and samuel/go-zookeeper#237.
 func TestAProtectedCreateSurvivesEveryLoss(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		require.Equal(t, requestsOfACreate, loseAt(t, n, zkserver.Pass, retry.None()))
@@ -119,6 +123,8 @@ func loseAt(t *testing.T, n *memnet, fault zkserver.Fault, policy retry.Policy, 
 
 // TestAForeignNameThatLooksProtected is no reason to stumble when the search after
 // a lost reply meets it.
+//
+// Curator: TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
 func TestAForeignNameThatLooksProtected(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
@@ -190,6 +196,9 @@ func TestReadsAreRepeated(t *testing.T) {
 
 // TestTheNodeOfAnEarlierSessionIsNotOurs (CURATOR-498): the reply to a create is
 // lost with its session, and the server that is asked next still shows the node.
+//
+// Curator: TestFrameworkEdges.testProtectionWithKilledSession.
+// See CURATOR-604, CURATOR-620, CURATOR-653 and CURATOR-696.
 func TestTheNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithRetryPolicy(retry.NTimes(100, 100*time.Millisecond)))
@@ -230,6 +239,7 @@ func TestTheNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
 	})
 }
 
+// Curator: TestFailedDeleteManager.testBasic, testLostSession, testWithNamespaceAndLostSession.
 func TestDeletesGoOnInTheBackground(t *testing.T) {
 	for name, remove := range map[string]func(ctx context.Context, f *framework.Framework) error{
 		"guaranteed, policy gives up": func(ctx context.Context, f *framework.Framework) error {
@@ -276,6 +286,9 @@ func TestDeletesGoOnInTheBackground(t *testing.T) {
 	}
 }
 
+// Curator: TestFailedDeleteManager.testBasic, testLostSession, testWithNamespaceAndLostSession;
+// TestFailedDeleteManager.testGuaranteedDeleteOnNonExistentNodeInForeground;
+// TestFramework.testBackgroundCreateWithConcurrentClose and the like.
 func TestAGuaranteedDelete(t *testing.T) {
 	t.Run("asks once about a node that does not exist", func(t *testing.T) {
 		inMemory(t, func(t *testing.T, n *memnet) {
@@ -393,6 +406,8 @@ func TestADeleteThatWasAppliedSaysThatItMayHaveBeen(t *testing.T) {
 
 // A reply that says success and cannot be read leaves a protected create in doubt:
 // its node must not stay.
+//
+// Curator: TestFrameworkEdges.testProtectedCreateNodeDeletion.
 func TestAMalformedReplyLeavesNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())

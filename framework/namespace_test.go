@@ -22,6 +22,8 @@ func namespaced(t *testing.T, f *framework.Framework, namespace string) *framewo
 	return view
 }
 
+// Curator: TestFrameworkEdges.testPathsFromProtectingInBackground; TestEnsureContainers,
+// TestFramework.testCreateParentContainers, testNamespaceInBackground.
 func TestNamespace(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
@@ -93,6 +95,9 @@ func TestWatchesOfNamespaces(t *testing.T) {
 }
 
 // TestNamespacesAreContainers: the last znode takes the namespace along.
+//
+// Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
+// testNamespaceInBackground.
 func TestNamespacesAreContainers(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t, quickReaper).Addr())
 	view := namespaced(t, f, "ns")
@@ -110,6 +115,8 @@ func TestNamespacesAreContainers(t *testing.T) {
 	mustCreate(t, view, "/again")
 }
 
+// Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
+// testNamespaceInBackground.
 func TestCreateContainers(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		view := namespaced(t, f, "ns")

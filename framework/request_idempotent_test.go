@@ -16,6 +16,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
+// TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
+// testIdempotentDeleteConnectionLoss.
 func TestIdempotentCreate(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
@@ -50,6 +53,9 @@ func TestIdempotentCreate(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
+// TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
+// testIdempotentDeleteConnectionLoss.
 func TestIdempotentSetAndDelete(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
@@ -105,6 +111,10 @@ var idempotentWrites = map[string]struct {
 // TestIdempotentWritesSurviveEveryLoss does every fault to every request of each
 // write: with retries it succeeds and is applied exactly once; without, an error
 // that says the write was not applied is true.
+//
+// Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
+// TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
+// testIdempotentDeleteConnectionLoss.
 func TestIdempotentWritesSurviveEveryLoss(t *testing.T) {
 	for name, w := range idempotentWrites {
 		for fault, how := range faults {
@@ -161,6 +171,10 @@ func holdWhile(do func()) zkserver.Fault {
 // TestDoubtOutlivesALaterRefusal: the first try has been applied, and others have
 // changed the znode before the second, which is refused. That refusal must not be
 // taken for "not applied".
+//
+// Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
+// TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
+// testIdempotentDeleteConnectionLoss.
 func TestDoubtOutlivesALaterRefusal(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, other := n.client(t, framework.WithRetryPolicy(patient)), n.client(t)
@@ -188,6 +202,7 @@ func TestDoubtOutlivesALaterRefusal(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testOrSetData, testOrSetDataMetrics.
 func TestOrSetData(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
@@ -222,6 +237,8 @@ func TestOrSetData(t *testing.T) {
 
 // TestOrSetDataAgainstDeletes has the znode vanish between the create that finds it
 // and the set (CURATOR-719).
+//
+// Curator: TestCreate.testOrSetData, testOrSetDataMetrics.
 func TestOrSetDataAgainstDeletes(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())

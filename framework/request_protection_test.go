@@ -36,6 +36,10 @@ func loseReplyToCreate(proxy *zkproxy.Proxy, then func()) {
 
 // TestProtectionOverALostReply: on the network and on either kind of server, of the
 // client itself and of a view of it.
+//
+// Curator: TestFrameworkEdges.testProtectionWithKilledSession;
+// TestFrameworkEdges.testProtectedCreateNodeDeletion;
+// TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
 func TestProtectionOverALostReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy retry.Policy

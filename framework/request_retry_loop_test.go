@@ -161,6 +161,7 @@ func TestWithRetryWhereItMakesNoSense(t *testing.T) {
 	}
 }
 
+// Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry.
 func TestCallsWithinRetryShareItsBudget(t *testing.T) {
 	server, refused := throttledServer(t, zkserver.OpGetData)
 	policy := &countingPolicy{allows: 6}
@@ -214,6 +215,8 @@ func TestCallsWithinRetryShareItsBudget(t *testing.T) {
 // TestOneCallHasOneBudget: whatever a call does on its way, its retries are no more
 // than its policy allows. What comes after the last one, once the policy has given up,
 // is the search for a node in doubt, which the client does in the background.
+//
+// Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry.
 func TestOneCallHasOneBudget(t *testing.T) {
 	fail := map[string][]zkserver.OpCode{
 		"create protected":    {zkserver.OpCreate2, zkserver.OpGetChildren2},

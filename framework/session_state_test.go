@@ -26,6 +26,7 @@ func lostReason(t *testing.T, err error) framework.LostReason {
 	return lost.Reason
 }
 
+// Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
 func TestAShortOutageSuspendsAndResumes(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
@@ -58,6 +59,7 @@ func TestAShortOutageSuspendsAndResumes(t *testing.T) {
 	})
 }
 
+// Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
 func TestUnreachableServersEndTheSessionAtItsDeadline(t *testing.T) {
 	for name, outage := range map[string]func(n *memnet){
 		"connections refused":  func(n *memnet) { n.setDown(true) },
@@ -101,6 +103,9 @@ func TestUnreachableServersEndTheSessionAtItsDeadline(t *testing.T) {
 
 // TestASessionThatLivesOnIsAnotherSession: the client has given the session up,
 // the server has not.
+//
+// Curator: TestFrameworkEdges.testValidateConnectionEventRaces; TestSessionFailRetryLoop.testRetry,
+// testBasic.
 func TestASessionThatLivesOnIsAnotherSession(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
@@ -163,6 +168,8 @@ func connectResponse(s *framework.Session, timeout time.Duration) []byte {
 // TestAServerThatOnlyTalks sends events and answers nothing, as one does that the client
 // cannot reach. The connection is cut as early as a silent one, and the session goes on
 // over the next.
+//
+// Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
 func TestAServerThatOnlyTalks(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		observer := n.client(t)
@@ -208,6 +215,8 @@ func TestTheDeadlineMovesOnWithPings(t *testing.T) {
 }
 
 // TestACallBoundToASessionEndsWithIt: it does not wait for the connection timeout.
+//
+// Curator: TestSessionFailRetryLoop.testRetry, testBasic.
 func TestACallBoundToASessionEndsWithIt(t *testing.T) {
 	for _, opts := range [][]framework.CreateOption{nil, {framework.WithProtection()}} {
 		inMemory(t, func(t *testing.T, n *memnet) {
@@ -228,6 +237,7 @@ func TestACallBoundToASessionEndsWithIt(t *testing.T) {
 	}
 }
 
+// Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
 func TestARealServerRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a ZooKeeper server")
@@ -253,6 +263,8 @@ func TestARealServerRestarts(t *testing.T) {
 }
 
 // TestManyNewClients is Curator's tight loop of clients that block until connected.
+//
+// Curator: TestBlockUntilConnected, all six.
 func TestManyNewClients(t *testing.T) {
 	server := zktest.NewServer(t)
 	for range 50 {
@@ -264,6 +276,7 @@ func TestManyNewClients(t *testing.T) {
 	require.Empty(t, server.Sessions())
 }
 
+// Curator: TestBlockUntilConnected, all six.
 func TestBlockUntilConnectedAfterLost(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
@@ -282,6 +295,7 @@ func TestBlockUntilConnectedAfterLost(t *testing.T) {
 	})
 }
 
+// Curator: TestNeverConnected.testNeverConnected; TestBlockUntilConnected, all six.
 func TestNothingListening(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		n.setDown(true)
@@ -298,6 +312,7 @@ func TestNothingListening(t *testing.T) {
 	})
 }
 
+// Curator: TestEnabledSessionExpiredState.testKillSession.
 func TestKillSession(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
@@ -324,6 +339,8 @@ func TestKillSession(t *testing.T) {
 }
 
 // TestBlackhole is the outage that only silence tells of, on real sockets.
+//
+// Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
 func TestBlackhole(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithTick(300*time.Millisecond))
 	proxy := zktest.NewProxy(t, server.Addr())

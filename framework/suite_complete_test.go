@@ -203,3 +203,30 @@ func parse(t *testing.T, pattern string) map[string]*ast.File {
 	}
 	return files
 }
+
+// testsOf returns the tests below a folder, as folder.Name.
+func testsOf(t *testing.T, module fs.FS) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	err := fs.WalkDir(module, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(module, path)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
+				tests[filepath.Dir(path)+"."+f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return tests
+}

@@ -65,6 +65,7 @@ func (l *lists) ACLForPath(path string) []framework.ACL {
 	return nil
 }
 
+// Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestACLProvider(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		provider := new(lists)
@@ -96,6 +97,8 @@ func TestACLProvider(t *testing.T) {
 
 // TestForbiddenAncestors: a node that the client may not touch is in nobody's way
 // below it, unless something has to be created in it. The error names what.
+//
+// Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestForbiddenAncestors(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()

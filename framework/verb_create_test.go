@@ -33,6 +33,7 @@ func mustCreate(t *testing.T, f *framework.Framework, path string, opts ...frame
 
 const uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 
+// Curator: TestFrameworkEdges.testPathsFromProtectingInBackground.
 func TestCreateModes(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		for name, mode := range map[string]framework.CreateMode{
@@ -79,6 +80,9 @@ func TestCreateModes(t *testing.T) {
 
 // TestContainersAndTTLsAreReaped shows that these modes are what they are called:
 // the same request with another opcode would make a persistent node.
+//
+// Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
+// testNamespaceInBackground.
 func TestContainersAndTTLsAreReaped(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		if server.Name() == "zkserver" {
@@ -107,6 +111,7 @@ func TestContainersAndTTLsAreReaped(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestParents(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		_, err := f.Create(t.Context(), "/a/b/c", nil)
@@ -129,6 +134,7 @@ func TestParents(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestACL(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		readOnly := framework.WithACL(zk.WorldACL(zk.PermRead | zk.PermCreate)...)
@@ -145,6 +151,7 @@ func TestACL(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testProtectedUtils.
 func TestIsProtectedName(t *testing.T) {
 	const id = "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-"
 	for name, want := range map[string]bool{

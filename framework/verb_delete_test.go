@@ -65,6 +65,8 @@ func TestDeletingChildren(t *testing.T) {
 
 // TestDeletingTheSameChildren has several clients delete one tree at once: each
 // finds nodes that another one has just deleted, and none may stumble over it.
+//
+// Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
 func TestDeletingTheSameChildren(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		plant(t, f, "/shared", 5, 3)
@@ -89,6 +91,8 @@ func TestDeletingTheSameChildren(t *testing.T) {
 
 // TestDeletingChildrenThatKeepComing creates a new child before each of the first
 // deletes of the parent.
+//
+// Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
 func TestDeletingChildrenThatKeepComing(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
@@ -113,6 +117,8 @@ func TestDeletingChildrenThatKeepComing(t *testing.T) {
 }
 
 // TestDeletingChildrenThroughALoss loses each of the requests in turn.
+//
+// Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
 func TestDeletingChildrenThroughALoss(t *testing.T) {
 	for name, fault := range faults {
 		for k := 1; k <= 6; k++ {

@@ -113,6 +113,7 @@ func TestADeletionEndsBothKinds(t *testing.T) {
 	})
 }
 
+// Curator: TestWatcherRemovalManager, all.
 func TestWatchesAreShared(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		before := server.Counts(t)
@@ -153,6 +154,7 @@ func TestWatchesAreShared(t *testing.T) {
 	})
 }
 
+// Curator: TestWatcherRemovalManager, all.
 func TestAnAbsentNode(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		before := server.Counts(t)
@@ -174,6 +176,7 @@ func TestAnAbsentNode(t *testing.T) {
 	})
 }
 
+// Curator: TestEnabledSessionExpiredState.testInjectedWatchedEvent.
 func TestTheEndOfTheConnectionEndsWatches(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
@@ -203,6 +206,8 @@ func TestTheEndOfTheConnectionEndsWatches(t *testing.T) {
 }
 
 // TestACancelledReadLeavesNoWatch: its context ends while the reply is on its way.
+//
+// Curator: TestWatcherRemovalManager, all.
 func TestACancelledReadLeavesNoWatch(t *testing.T) {
 	for kind, set := range watchers {
 		inMemory(t, func(t *testing.T, n *memnet) {
@@ -285,6 +290,8 @@ func TestAnEventBeforeTheReply(t *testing.T) {
 
 // TestAFailedTryOfAPipelineLeavesNoWatch: the first read has set one when the
 // second fails, and is made again with it.
+//
+// Curator: TestWatcherRemovalManager, all.
 func TestAFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
@@ -311,6 +318,8 @@ func TestAFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
 // TestWatchesUnderStress lets registrations, cancellations, events and lost
 // connections meet in every order. What must hold: a watch that is waited for ends,
 // and in the end nothing is left.
+//
+// Curator: TestWatcherRemovalManager, all.
 func TestWatchesUnderStress(t *testing.T) {
 	server := zktest.NewServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())

@@ -21,6 +21,9 @@ import (
 
 // TestCancelledAtEveryRequest ends the context of calls at each of their requests on real
 // ZooKeeper. On the embedded server TestEveryFaultAtEveryRequest does that with all calls.
+//
+// See zk-ruby#49, zk-ruby#51, aiozk#34, kazoo#429, CURATOR-315, CURATOR-335, CURATOR-462 and
+// etcd#21128.
 func TestCancelledAtEveryRequest(t *testing.T) {
 	names := []string{
 		"InterProcessMutex: " + free, "InterProcessMutex: " + behind, "InterProcessMutex: " + tryHeld, "InterProcessMutex: " + releasing,
@@ -54,6 +57,8 @@ func awaitGoroutines(t *testing.T, name string, want int) {
 }
 
 // Neither tries nor timed-out waits pile anything up, however many there are.
+//
+// See CURATOR-14 and CURATOR-654.
 func TestTryAcquireTenThousandTimesLeavesNothing(t *testing.T) {
 	tries := 2_000
 	if seeds.Long() {

@@ -89,6 +89,9 @@ const cellsEnv = "CURATOR_CELLS"
 // with every fate of every request that it makes. Each time the call ends as it is
 // documented to, no other client holds what it holds, and then the rival gets it, and
 // the caller again.
+//
+// See zk-ruby#49, zk-ruby#51, aiozk#34, kazoo#429, CURATOR-315, CURATOR-335, CURATOR-462 and
+// etcd#21128.
 func TestEveryFaultAtEveryRequest(t *testing.T) {
 	rows, policies := everyFaultCalls(), faultedPolicies()
 	cells := hardship.EveryFault(t, rows, policies...)

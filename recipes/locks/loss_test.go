@@ -25,7 +25,6 @@ import (
 
 const (
 	fastReaping  = time.Millisecond
-	trials       = 20
 	trialsAtOnce = 10
 
 	// shortSession is for holders that are to lose their session by its timeout, but not before: a busy
@@ -69,6 +68,8 @@ var mutexes = pairing{
 
 // TestLeaseHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
 // moment at which the rival's Acquire returns that the holder has been told.
+//
+// See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
 //
 //nolint:tparallel // beside other tests it would add to what they count at the shared server
 func TestLeaseHolderKnowsFirst(t *testing.T) {
@@ -130,7 +131,7 @@ func TestLeaseHolderKnowsFirst(t *testing.T) {
 				admin := zktest.Client(t, server.ConnectString())
 				gate := make(chan struct{}, trialsAtOnce)
 				var wg sync.WaitGroup
-				for trial := range trials {
+				for trial := range trials() {
 					wg.Go(func() {
 						gate <- struct{}{}
 						defer func() { <-gate }()
@@ -263,6 +264,8 @@ type bothSides struct {
 // timeout, so here are only a few, with real ZooKeeper: faketime_test.go has more, and more
 // locks.
 //
+// See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
+//
 //nolint:tparallel // beside other tests it would add to what they count at the shared server
 func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 	const cutOff = 3
@@ -274,7 +277,7 @@ func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				admin := zktest.Client(t, server.ConnectString())
 				var wg sync.WaitGroup
-				for trial := range trials {
+				for trial := range trials() {
 					wg.Go(func() {
 						gate <- struct{}{}
 						defer func() { <-gate }()
@@ -304,8 +307,10 @@ func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 }
 
 // After a loss, the same mutex works again, and the lost node does not stay.
+//
+// See client-go#1155 and kuberhealthy#1533.
 func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		proxy := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
@@ -367,8 +372,10 @@ func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 }
 
 // A waiter keeps its place through an interruption.
+//
+// See kazoo#170.
 func TestLeaseWaiterSurvivesAnInterruption(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), path)
 		lease := acquire(t, holder)
 		proxy := zktest.NewProxy(t, server.Addr())
@@ -391,7 +398,7 @@ func TestLeaseWaiterSurvivesAnInterruption(t *testing.T) {
 
 // A waiter whose node, or whose session, is taken away joins the queue again.
 func TestLeaseWaiterJoinsTheQueueAgain(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, path)
 		lease := acquire(t, holder)

@@ -211,8 +211,9 @@ func TestMutexWaiterInTheMiddleLeaves(t *testing.T) {
 	})
 }
 
+// See CURATOR-376 and redsync#125.
 func TestMutexReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/idempotent")
 		var none *locks.Lease
 		require.NoError(t, none.Release(context.Background()))
@@ -236,7 +237,7 @@ func TestMutexReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
 // TestMutexReleaseWithAnEndedContext, or with one of the lease's own, is a release like any
 // other: confirmed when it returns.
 func TestMutexReleaseWithAnEndedContext(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/late")
@@ -383,6 +384,8 @@ func TestParticipants(t *testing.T) {
 
 // The server may remove an empty container between the creation of the folder and
 // that of the node, any number of times.
+//
+// See CURATOR-180 and CURATOR-436.
 func TestMutexContainerReapedUnderTheLock(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
 	clients := []*framework.Framework{zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())}

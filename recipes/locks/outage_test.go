@@ -226,6 +226,8 @@ func awaitLost(t *testing.T, clients []*framework.Framework) {
 
 // The server is away until every contender has lost its session: there are no turns
 // meanwhile, and turns go on when it is back.
+//
+// See client-go#1155 and kuberhealthy#1533.
 func TestOutageTurnsGoOnAfterAnOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a session timeout")

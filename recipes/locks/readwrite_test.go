@@ -124,7 +124,7 @@ func TestReadWriteLockReadersShareAndWritersQueue(t *testing.T) {
 }
 
 func TestReadWriteLockReaderCannotBecomeAWriter(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		reader := acquire(t, rw.ReadLock())
 		for _, try := range []func(context.Context) (*locks.Lease, error){rw.WriteLock().TryAcquire, rw.WriteLock().Acquire} {
@@ -196,8 +196,9 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
+// See CURATOR-621.
 func TestReadWriteLockNoWriterGetsInDuringADowngrade(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		writer := acquire(t, rw.WriteLock())
 		link := zktest.NewProxy(t, server.Addr())
@@ -241,8 +242,10 @@ func repliesAbout(link *zkproxy.Proxy, path string) <-chan struct{} {
 
 // The writer's node goes while the request that creates the reader's is on its way:
 // by then the next writer has got in, so there is nothing left to downgrade.
+//
+// See CURATOR-621.
 func TestDowngradeComesTooLate(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		admin := zktest.Client(t, server.ConnectString())
 		link := zktest.NewProxy(t, server.Addr())
@@ -283,6 +286,8 @@ func TestDowngradeComesTooLate(t *testing.T) {
 }
 
 // The end of a writer wakes the readers that it has kept waiting, and no others.
+//
+// See kazoo#649.
 func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
@@ -317,7 +322,7 @@ func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
 }
 
 func TestReadWriteLockWriterWhoseSessionIsKilled(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		writer := acquire(t, newReadWrite(t, client, "/locks/rw").WriteLock())
 		other := zktest.Client(t, server.ConnectString())
@@ -362,6 +367,8 @@ func TestReadWriteLockLayout(t *testing.T) {
 }
 
 // Nobody is let in on either side with a number that several nodes may have.
+//
+// See kazoo#606, kazoo#730 and go-zookeeper#65.
 func TestReadWriteLockWhenTheSequenceIsExhausted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.None()))
@@ -380,6 +387,8 @@ func TestReadWriteLockWhenTheSequenceIsExhausted(t *testing.T) {
 
 // On servers before 3.6 the counter wraps: a reader, a writer and the reader it
 // downgrades to keep their places.
+//
+// See kazoo#606, kazoo#730 and go-zookeeper#65.
 func TestReadWriteLockAcrossTheWrap(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10"))
 	client := zktest.Client(t, server.Addr())

@@ -42,6 +42,7 @@ func TestTheConnectRequestOfAReconnectIsCompleted(t *testing.T) {
 	})
 }
 
+// Curator: TestConnectionStateManager.testConnectionStateRecoversFromUnexpectedExpiredConnection.
 func TestAnExpiredSessionIsFollowedByANewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)

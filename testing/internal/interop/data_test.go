@@ -16,6 +16,8 @@ import (
 )
 
 // Both sides agree on which names are protected.
+//
+// Curator: TestCreate.testProtectedUtils.
 func TestProtectedNames(t *testing.T) {
 	needsJava(t)
 	java := actor{startJava(t).Actor("names")}

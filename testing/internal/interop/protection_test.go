@@ -39,6 +39,8 @@ func whenSearched(t *testing.T, proxy *zkproxy.Proxy, create func(path string) (
 
 // Each side's search after a lost reply finds a node by its protection that the other
 // side has created.
+//
+// Curator: TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
 func TestTheSearchForProtectedNodes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server.Addr())
