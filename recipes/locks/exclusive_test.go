@@ -58,6 +58,7 @@ func TestExclusiveLockExcludes(t *testing.T) {
 
 // The holder's session is killed: it is told, and whoever waits gets in.
 func TestExclusiveLockSurvivesItsHolder(t *testing.T) {
+	t.Parallel()
 	for name, create := range exclusive {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -162,6 +163,7 @@ const permAll = 1<<5 - 1
 // The nodes of a lock and their folder have the access control lists that the
 // client's provider says, each its own.
 func TestExclusiveLockNodesHaveTheProvidersACLs(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		root := zktest.Client(t, server.ConnectString(), framework.WithAuth("digest", []byte("alice:secret")),
 			framework.WithACLProvider(ownerOnly{"/orders/locks/acl"}))

@@ -28,7 +28,7 @@ import (
 //
 // See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
 func TestLeaseHolderKnowsFirstOnFakeTime(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	random := seeds.New(t)
 	try := func(name string, test lossByTime) {
 		t.Run(fmt.Sprintf("%s, %v", name, test.policy), func(t *testing.T) {

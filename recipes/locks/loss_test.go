@@ -70,9 +70,8 @@ var mutexes = pairing{
 // moment at which the rival's Acquire returns that the holder has been told.
 //
 // See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
-//
-//nolint:tparallel // beside other tests it would add to what they count at the shared server
 func TestLeaseHolderKnowsFirst(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		policy  framework.ErrorPolicy
@@ -265,9 +264,8 @@ type bothSides struct {
 // locks.
 //
 // See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
-//
-//nolint:tparallel // beside other tests it would add to what they count at the shared server
 func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
+	t.Parallel()
 	const cutOff = 3
 	// One gate for all pairings: four times as many trials would keep each other from their pings.
 	gate := make(chan struct{}, trialsAtOnce)
@@ -310,7 +308,7 @@ func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 //
 // See client-go#1155 and kuberhealthy#1533.
 func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
-	tryOften(t, func(t *testing.T, server zktest.Backend) {
+	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		proxy := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
@@ -335,6 +333,7 @@ func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 // Under the session policy a short interruption costs nothing, and what happened
 // to the node meanwhile is found out.
 func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
@@ -435,6 +434,7 @@ func awaitOther(t *testing.T, m queue, before locks.Participant) locks.Participa
 }
 
 func TestLeaseClosingTheClientEndsItsHolds(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/close")

@@ -43,15 +43,6 @@ func newReadWrite(tb testing.TB, client *framework.Framework, path string, opts 
 	return rw
 }
 
-// besideOthers lets the test run beside others with -short, when each has a server of
-// its own. The real one is shared, and what is left at it is counted.
-func besideOthers(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Parallel()
-	}
-}
-
 // acquire acquires within the limit.
 func acquire(tb testing.TB, lock locks.InterProcessLock) *locks.Lease {
 	tb.Helper()

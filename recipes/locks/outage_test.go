@@ -299,7 +299,7 @@ func TestOutageTurnsGoOnWithAMajority(t *testing.T) {
 // Ten clients are led to other servers, which know nothing of their sessions and of
 // what was locked: the holder has lost its permit, and then again one has it.
 func TestOutageOtherServersTakeOver(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const contenders = 10
 		other := zktest.Embedded(zktest.NewServer(t))

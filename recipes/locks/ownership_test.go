@@ -26,7 +26,7 @@ import (
 //
 // See CURATOR-620, CURATOR-653 and CURATOR-696.
 func TestOwnershipNodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	runTrials(t, func(t *testing.T, _ int) { oldSessionsNodeIsListed(t) })
 }
 
@@ -122,6 +122,7 @@ func TestOwnershipNodeMustBelongToTheSession(t *testing.T) {
 //
 // See CURATOR-43 and go-zookeeper#44.
 func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server.ConnectString())
@@ -253,6 +254,7 @@ func TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 
 // The token rises also when the folder, and with it the sequence, begins anew.
 func TestOwnershipTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server.ConnectString())
@@ -274,6 +276,7 @@ func TestOwnershipTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
 
 // What a mutex leaves on the wire is what Curator's does.
 func TestOwnershipLayout(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/layout", locks.WithLockData([]byte{}))

@@ -21,6 +21,7 @@ import (
 )
 
 func TestReadWriteLockWritersAreAlone(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, goroutines, turns = 4, 2, 24
 		var wg sync.WaitGroup
@@ -82,6 +83,7 @@ func (r *readWriteRoom) read(_ *testing.T, lease *locks.Lease) {
 }
 
 func TestReadWriteLockReadersShareAndWritersQueue(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const readers, writers = 20, 8
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
@@ -144,6 +146,7 @@ func TestReadWriteLockReaderCannotBecomeAWriter(t *testing.T) {
 }
 
 func TestDowngrade(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		rw := newReadWrite(t, client, "/locks/rw")
@@ -245,7 +248,7 @@ func repliesAbout(link *zkproxy.Proxy, path string) <-chan struct{} {
 //
 // See CURATOR-621.
 func TestDowngradeComesTooLate(t *testing.T) {
-	tryOften(t, func(t *testing.T, server zktest.Backend) {
+	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		admin := zktest.Client(t, server.ConnectString())
 		link := zktest.NewProxy(t, server.Addr())
@@ -289,6 +292,7 @@ func TestDowngradeComesTooLate(t *testing.T) {
 //
 // See kazoo#649.
 func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		first := acquire(t, rw.WriteLock())
@@ -342,6 +346,7 @@ func TestReadWriteLockWriterWhoseSessionIsKilled(t *testing.T) {
 }
 
 func TestReadWriteLockLayout(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		data := []byte("10.1.2.3")

@@ -248,6 +248,7 @@ func TestReleaseClientIsClosedDuringTheRelease(t *testing.T) {
 // made as soon as there is the right again, and does not block the lock until the
 // session ends.
 func TestReleaseThatIsRefused(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		holder, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newMutex(t, holder, "/locks/refused"))

@@ -26,6 +26,7 @@ import (
 //
 // See CURATOR-595.
 func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes a session timeout")
 	}

@@ -27,7 +27,13 @@ func trials() int {
 // tryOften runs the test for each trial on each backend, or until it fails.
 func tryOften(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	t.Helper()
-	besideOthers(t)
+	t.Parallel()
+	tryInTurn(t, test)
+}
+
+// tryInTurn is tryOften for tests that count what all clients of a server have left there.
+func tryInTurn(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
+	t.Helper()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for range trials() {
 			if !t.Run("trial", func(t *testing.T) { test(t, server) }) {
@@ -41,7 +47,7 @@ func tryOften(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 // own: for tests that wait more than they work, and do not count what is left.
 func tryAtOnce(t *testing.T, test func(t *testing.T, server zktest.Backend, path string)) {
 	t.Helper()
-	besideOthers(t)
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		runTrials(t, func(t *testing.T, trial int) { test(t, server, fmt.Sprintf("/locks/%d", trial)) })
 	})

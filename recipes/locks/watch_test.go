@@ -19,7 +19,7 @@ import (
 // The one that a waiter is to watch goes between the list and the watch: the
 // waiter gets the lock, and no watch is left on a path that nobody will use again.
 func TestWatchPredecessorGoesBeforeTheWatch(t *testing.T) {
-	tryOften(t, func(t *testing.T, server zktest.Backend) {
+	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/vanish")
 		link := zktest.NewProxy(t, server.Addr())
 		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/vanish")
