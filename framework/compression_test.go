@@ -185,6 +185,7 @@ func TestDecompress(t *testing.T) {
 
 // Whatever takes data or returns it does so by default, and nothing that is not the caller's.
 func TestCompressionByDefault(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, plain *framework.Framework) {
 		ctx := t.Context()
 		f := zktest.Client(t, server, framework.WithCompression())

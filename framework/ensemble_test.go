@@ -32,6 +32,7 @@ func newDynamic(t *testing.T, connectString string) *framework.DynamicEnsemblePr
 }
 
 func TestAClientMovesToWhereTheServersAre(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before, after := zktest.NewProxy(t, server.Addr()), zktest.NewProxy(t, server.Addr())
 		provider := newDynamic(t, server.ConnectStringVia(before.Addr()))

@@ -86,6 +86,7 @@ func countReads(server *zkserver.Server) (alone, together *atomic.Int32) {
 
 // Reads that share a request have the results that they have alone.
 func TestJoinedReadsHaveTheirOwnResults(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server)
 		const n = 200 // the 50th and the 60th share a request
@@ -154,6 +155,7 @@ func existTogether(ctx context.Context, f *framework.Framework, paths []string) 
 
 // Exists that share a request have the results that they have alone, also about znodes that may not be read.
 func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server)
 		const n = 200

@@ -25,6 +25,7 @@ func namespaced(t *testing.T, f *framework.Framework, namespace string) *framewo
 // Curator: TestFrameworkEdges.testPathsFromProtectingInBackground; TestEnsureContainers,
 // TestFramework.testCreateParentContainers, testNamespaceInBackground.
 func TestNamespace(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		view := namespaced(t, f, "team/orders")
@@ -71,6 +72,7 @@ func TestNamespace(t *testing.T) {
 // TestWatchesOfNamespaces: the views share the server's watch, and each is told the
 // path as it knows it.
 func TestWatchesOfNamespaces(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		view := namespaced(t, f, "ns")
 		mustCreate(t, view, "/a")
@@ -118,6 +120,7 @@ func TestNamespacesAreContainers(t *testing.T) {
 // Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
 // testNamespaceInBackground.
 func TestCreateContainers(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		view := namespaced(t, f, "ns")
 		for _, client := range []*framework.Framework{f, view} {

@@ -200,6 +200,7 @@ func TestBeforeTheFirstSession(t *testing.T) {
 // TestTheFirstThingInANewTree: a transaction makes the namespace as Create does, and a hold
 // under QuorumErrorPolicy the chroot.
 func TestTheFirstThingInANewTree(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server.ConnectString()+"/root", framework.WithServerTiming(100*time.Millisecond, 5))
 		_, release, err := f.Session().Hold(t.Context(), framework.QuorumErrorPolicy)

@@ -95,6 +95,7 @@ func FuzzPath(f *testing.F) {
 
 // TestPathsOnEachBackend is what FuzzPath checks, with a real server too.
 func TestPathsOnEachBackend(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.Addr())
 		for path := range badPaths {
@@ -125,6 +126,7 @@ func checkPathWith(t *testing.T, client *framework.Framework, path string) {
 }
 
 func TestChroot(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := t.Context()
 		f := zktest.Client(t, server.ConnectString()+"/deep/er")
@@ -180,6 +182,7 @@ func TestChroot(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		states := recordStates(f)
 		for _, path := range []string{"/start", "/start/" + strings.Repeat("x", 1000)} {
@@ -213,6 +216,7 @@ func TestPathNames(t *testing.T) {
 }
 
 func TestMkdirsAndDeleteChildren(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		require.NoError(t, f.Mkdirs(ctx, "/dir/a/b/c"))

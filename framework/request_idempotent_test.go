@@ -20,6 +20,7 @@ import (
 // TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
 // testIdempotentDeleteConnectionLoss.
 func TestIdempotentCreate(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		create := func(data string, opts ...framework.CreateOption) (framework.Stat, error) {
@@ -57,6 +58,7 @@ func TestIdempotentCreate(t *testing.T) {
 // TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
 // testIdempotentDeleteConnectionLoss.
 func TestIdempotentSetAndDelete(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		set := func(data string, version int32) (framework.Stat, error) {
@@ -204,6 +206,7 @@ func TestDoubtOutlivesALaterRefusal(t *testing.T) {
 
 // Curator: TestCreate.testOrSetData, testOrSetDataMetrics.
 func TestOrSetData(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		var stat framework.Stat

@@ -41,6 +41,7 @@ func loseReplyToCreate(proxy *zkproxy.Proxy, then func()) {
 // TestFrameworkEdges.testProtectedCreateNodeDeletion;
 // TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
 func TestProtectionOverALostReply(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		policy retry.Policy
 		killed bool // the session ends while the client is cut off

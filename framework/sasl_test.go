@@ -161,6 +161,7 @@ func TestWithoutSASLWhereItIsDemanded(t *testing.T) {
 
 // TestSASLWhereItIsUnknown: it costs one connection.
 func TestSASLWhereItIsUnknown(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		_, err := framework.Connect(t.Context(), server.ConnectString(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
 		require.ErrorIs(t, err, framework.ErrAuthFailed)

@@ -314,6 +314,7 @@ func TestNothingListening(t *testing.T) {
 
 // Curator: TestEnabledSessionExpiredState.testKillSession.
 func TestKillSession(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
 		require.NoError(t, err)

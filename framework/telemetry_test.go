@@ -108,6 +108,7 @@ func attributes(span sdktrace.ReadOnlySpan) map[string]string {
 // TestTelemetryOfVerbs calls each verb once and looks at the span and the
 // measurement of it.
 func TestTelemetryOfVerbs(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server.Requires(t, ensemble.PersistentWatches, ensemble.GetEphemerals, ensemble.GetAllChildren)
 		o := newObserved()

@@ -15,6 +15,7 @@ import (
 )
 
 func TestGetAndSetACL(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		open := zk.WorldACL(zk.PermAll)
@@ -67,6 +68,7 @@ func (l *lists) ACLForPath(path string) []framework.ACL {
 
 // Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestACLProvider(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		provider := new(lists)
 		f := zktest.Client(t, server.ConnectString(), framework.WithACLProvider(provider))
@@ -100,6 +102,7 @@ func TestACLProvider(t *testing.T) {
 //
 // Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestForbiddenAncestors(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		parents := framework.CreatingParentsIfNeeded()

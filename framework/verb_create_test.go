@@ -35,6 +35,7 @@ const uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 // Curator: TestFrameworkEdges.testPathsFromProtectingInBackground.
 func TestCreateModes(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		for name, mode := range map[string]framework.CreateMode{
 			"persistent": framework.Persistent, "ephemeral": framework.Ephemeral,
@@ -84,6 +85,7 @@ func TestCreateModes(t *testing.T) {
 // Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
 // testNamespaceInBackground.
 func TestContainersAndTTLsAreReaped(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		if server.Name() == "zkserver" {
 			f = zktest.Client(t, zktest.NewServer(t, quickReaper).Addr())
@@ -113,6 +115,7 @@ func TestContainersAndTTLsAreReaped(t *testing.T) {
 
 // Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestParents(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		_, err := f.Create(t.Context(), "/a/b/c", nil)
 		require.ErrorIs(t, err, framework.ErrNoNode)

@@ -35,6 +35,7 @@ func requireNone(t *testing.T, f *framework.Framework, path string) {
 }
 
 func TestDeletingChildren(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		children := framework.DeletingChildrenIfNeeded()
@@ -68,6 +69,7 @@ func TestDeletingChildren(t *testing.T) {
 //
 // Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
 func TestDeletingTheSameChildren(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		plant(t, f, "/shared", 5, 3)
 		const clients = 3

@@ -14,6 +14,7 @@ import (
 )
 
 func TestEphemeralsAndAllChildrenNumber(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		server.Requires(t, ensemble.GetEphemerals, ensemble.GetAllChildren)
 		ctx := t.Context()
@@ -64,6 +65,7 @@ func TestOldServersAreNotAskedForDescendants(t *testing.T) {
 }
 
 func TestConfigAndReconfig(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		var stat framework.Stat
 		_, err := f.Config(t.Context(), framework.StoringStatIn(&stat))

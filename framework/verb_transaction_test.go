@@ -13,6 +13,7 @@ import (
 )
 
 func TestTransactAppliesAll(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		var stat framework.Stat
 		results, err := f.Transact(t.Context(),
@@ -44,6 +45,7 @@ func TestTransactAppliesAll(t *testing.T) {
 }
 
 func TestTransactAppliesNothing(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		create := framework.CreateOp("/a", nil)
 		for name, c := range map[string]struct {

@@ -29,6 +29,7 @@ func unstarted(t *testing.T, opts ...framework.Option) *framework.Framework {
 }
 
 func TestReadsAndWrites(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		var created, stat framework.Stat

@@ -103,6 +103,7 @@ func TestEvents(t *testing.T) {
 
 // TestADeletionEndsBothKinds: the server sends one event for both.
 func TestADeletionEndsBothKinds(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		data, children, exists := watch(t, f, "get", "/start"), watch(t, f, "children", "/start"), watch(t, f, "exists", "/start")
 		require.NoError(t, f.Delete(t.Context(), "/start"))

@@ -19,6 +19,7 @@ import (
 )
 
 func TestArithmetic(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
@@ -69,6 +70,7 @@ func TestBytesOfTheCounters(t *testing.T) {
 }
 
 func TestOddBytes(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		ctx := zktest.Context(t)
@@ -102,6 +104,7 @@ func TestOddBytes(t *testing.T) {
 }
 
 func TestCompareAndSetAndInitialize(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
@@ -127,6 +130,7 @@ func TestCompareAndSetAndInitialize(t *testing.T) {
 // Each of many additions has values of its own, and together they are one
 // order from 0 to the sum.
 func TestAdditionsOfManyClients(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]atomic.Option{"optimistic": nil, "promoted": {}} {
 		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 			const clients, goroutines, each = 4, 5, 20
@@ -268,6 +272,7 @@ func TestALostReplyIsNeverCountedTwice(t *testing.T) {
 }
 
 func TestCachedCountersHandOutBlocks(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
@@ -295,6 +300,7 @@ func TestCachedCountersHandOutBlocks(t *testing.T) {
 }
 
 func TestTheNextBlockFails(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
@@ -391,6 +397,7 @@ func TestAPanicOfUserCodeIsTheCallers(t *testing.T) {
 // A forced set wins whatever others do; a change that has read the value before
 // it starts again.
 func TestAForcedSetReplacesTheValue(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		long, other := newLong(t, zktest.Client(t, server)), newLong(t, zktest.Client(t, server))
 		require.NoError(t, long.ForceSet(zktest.Context(t), 5), "there was no znode")

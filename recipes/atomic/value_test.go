@@ -20,6 +20,7 @@ import (
 )
 
 func TestUpdateSeesEachChangeOfOthers(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		value, theirs := newValue(t, client), newValue(t, other)

@@ -79,6 +79,7 @@ func TestAWaitSurvivesItsSession(t *testing.T) {
 }
 
 func TestAWaitFailsWithoutAServer(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server)
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),

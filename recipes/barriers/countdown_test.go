@@ -24,6 +24,7 @@ func newCountDown(tb testing.TB, client *framework.Framework, total int) *barrie
 }
 
 func TestALatchOpensWithTheLastEvent(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, each = 4, 5
 		waiter := newCountDown(t, zktest.Client(t, server), clients*each+1)

@@ -21,6 +21,7 @@ import (
 )
 
 func TestMembersBeginAndEndTogether(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const members, rounds = 5, 4
 		var entered, left [rounds]atomic.Int32
@@ -55,6 +56,7 @@ func TestMembersBeginAndEndTogether(t *testing.T) {
 }
 
 func TestMoreMembersThanNeeded(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		const members = 3
@@ -84,6 +86,7 @@ func TestMoreMembersThanNeeded(t *testing.T) {
 
 // CURATOR-318: an enter that times out leaves its member.
 func TestAFailedEnterLeavesNothing(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		b := newDouble(t, client, 2)
@@ -100,6 +103,7 @@ func TestAFailedEnterLeavesNothing(t *testing.T) {
 }
 
 func TestTheOpeningOfARoundThatDiedIsNotForTheNext(t *testing.T) {
+	t.Parallel()
 	for members := 1; members <= 3; members += 2 {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -149,6 +153,7 @@ func TestFastLeaversStrandNoMember(t *testing.T) {
 }
 
 func TestAMemberWhoseSessionEndsHasNotEntered(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		b := newDouble(t, client, 2)
@@ -231,6 +236,7 @@ func TestAMemberCostsTheSameInACrowd(t *testing.T) {
 }
 
 func TestACyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const members, rounds = 4, 10
 		var came [rounds]atomic.Int32

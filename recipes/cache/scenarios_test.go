@@ -117,6 +117,7 @@ func TestCuratorCache_testClearOnClose(t *testing.T) {
 //
 // CURATOR-690: no INITIALIZED above 64k children.
 func TestCuratorCache_testGreaterThan64kZNodes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("70,000 znodes take seconds; without -short")
 	}
@@ -206,6 +207,7 @@ var (
 // Curator's test has a second cache on the storage that a closed one has kept. Its listeners
 // are told what has changed in between.
 func TestASecondCacheOnAStorageThatWasKept(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		for path, data := range map[string]string{"/tree/changed": "1", "/tree/deleted/child": "2", "/tree/same": "3", "/tree/again": "4"} {

@@ -78,6 +78,7 @@ func awaitIDs(tb testing.TB, p *discovery.ServiceProvider[string], want ...strin
 }
 
 func TestInstancesOfEachType(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		d, seen := newServices(t, client), newServices(t, other)
@@ -111,6 +112,7 @@ func TestInstancesOfEachType(t *testing.T) {
 }
 
 func TestAnInstanceStaysRegistered(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		_, err := other.Create(zktest.Context(t), "/services/orders/a", []byte("left over"),

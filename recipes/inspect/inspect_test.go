@@ -29,6 +29,7 @@ import (
 
 // TestAMutexIsSeenAsItsParticipantsSay: the queue is read without the lock, and is the same.
 func TestAMutexIsSeenAsItsParticipantsSay(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
@@ -63,6 +64,7 @@ func TestAMutexIsSeenAsItsParticipantsSay(t *testing.T) {
 
 // TestAReadWriteLockIsSeenAsItsParticipantsSay, with a reader in place of its writer.
 func TestAReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		lock, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
@@ -100,6 +102,7 @@ func TestAReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
 
 // TestASemaphoreAndItsMaximum: it is not written down, and seen while somebody waits.
 func TestASemaphoreAndItsMaximum(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(2))
@@ -448,6 +451,7 @@ func TestBadInput(t *testing.T) {
 
 // TestTree: all znodes, parents first, in the order of a walk by hand.
 func TestTree(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		put(t, client, "/a/b/c", "/a/b-", "/a/b0/d")

@@ -25,6 +25,7 @@ import (
 
 // CURATOR-537: the token is not of the node that leads.
 func TestLeadersComeInTheOrderOfTheirStart(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates = 5
 		client := zktest.Client(t, server)
@@ -54,6 +55,7 @@ func TestLeadersComeInTheOrderOfTheirStart(t *testing.T) {
 }
 
 func TestNeverTwoLeaders(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, rounds = 10, 10
 		leaders := 0 // unprotected on purpose: the race detector is one more witness
@@ -117,6 +119,7 @@ func TestBeginningsAndEndsAlternate(t *testing.T) {
 }
 
 func TestCloseWithOverridesTheMode(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := newLatch(t, zktest.Client(t, server))
 		changes := changesOf(t, latch)
@@ -199,6 +202,7 @@ func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 
 // CURATOR-110: started before the server, a candidate never joins.
 func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, connect := unconnected(t, server)
 		latch := newLatch(t, client)
@@ -216,6 +220,7 @@ func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 
 // CURATOR-110: started before the server, a candidate never joins.
 func TestCloseWithoutEverAConnection(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, connect := unconnected(t, server)
 		latch := started(t, client)
@@ -267,6 +272,7 @@ func TestTheNextAttemptAfterALongStandingComesSoon(t *testing.T) {
 }
 
 func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		latches := make([]*leader.LeaderLatch, 3)
@@ -290,6 +296,7 @@ func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
 
 // CURATOR-18: closed while its creation is in flight, a candidate leaves a node.
 func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		other := zktest.Client(t, server)
 		awaitLeadership(t, started(t, other))
@@ -306,6 +313,7 @@ func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
 
 // CURATOR-696: two leaders, as the node of an old session is still listed.
 func TestALostSessionMakesAnotherTheLeader(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, rival := zktest.Client(t, server), zktest.Client(t, server)
 		first := started(t, client)
@@ -359,6 +367,7 @@ func TestAShortOutageUnderEachPolicy(t *testing.T) {
 }
 
 func TestThereNeedBeNoLeader(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := newLatch(t, zktest.Client(t, server))
 
@@ -417,6 +426,7 @@ func TestALatchIsStartedOnce(t *testing.T) {
 
 // CURATOR-365: missing rights hang the candidate.
 func TestMissingRightsAreToldToTheWaiter(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
 		_, err := owner.Create(zktest.Context(t), election, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(zk.AuthACL(zk.PermAll)...))
@@ -476,6 +486,7 @@ func TestTheEndOfTheClientEndsTheLatch(t *testing.T) {
 }
 
 func TestRevokingALeader(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, rival := zktest.Client(t, server), zktest.Client(t, server)
 		resigns := locks.WithRevocationListener(func(lease *locks.Lease) {
@@ -527,6 +538,7 @@ func TestBadInput(t *testing.T) {
 
 // CURATOR-537: the token is not of the node that leads.
 func TestLayoutOfALatch(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		lease := awaitLeadership(t, started(t, client, leader.WithID("node-0")))

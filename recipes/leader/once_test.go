@@ -27,6 +27,7 @@ func newOnce(tb testing.TB, client *framework.Framework, opts ...leader.OnceOpti
 }
 
 func TestAJobRunsOncePerKeyAcrossReplicas(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const replicas, keys = 8, 5
 		var mu sync.Mutex

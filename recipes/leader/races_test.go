@@ -32,6 +32,7 @@ import (
 //
 // CURATOR-83: no listener is told when the leader closes.
 func TestEachCandidateHearsOfItsTerms(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, notified = 10, 7
 		client := zktest.Client(t, server)
@@ -73,6 +74,7 @@ func TestEachCandidateHearsOfItsTerms(t *testing.T) {
 // Resignations race with the start of a candidate, and four of each of its
 // leaderships with each other. They leave the candidate with one node.
 func TestRacingResignationsLeaveOneNode(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		latch := newLatch(t, client)
@@ -112,6 +114,7 @@ func TestRacingResignationsLeaveOneNode(t *testing.T) {
 //
 // CURATOR-653: two leaders after a reset during a change.
 func TestResignationsMoveTheLeadership(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latches := []*leader.LeaderLatch{started(t, zktest.Client(t, server)), started(t, zktest.Client(t, server))}
 		lease := awaitOneLeader(t, latches)
@@ -153,6 +156,7 @@ func TestResignationsMoveTheLeadership(t *testing.T) {
 //
 // CURATOR-644: candidates reset forever, and none leads.
 func TestAPredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first := started(t, zktest.Client(t, server))
 		awaitLeadership(t, first)
@@ -174,6 +178,7 @@ func TestAPredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
 // The node of a candidate is deleted while the candidate reads the queue. It
 // joins again, and leads with the node that there is.
 func TestANodeThatIsDeletedWhileItsOwnerLooks(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server)
 		observer := zktest.Client(t, server)
@@ -204,6 +209,7 @@ func TestANodeThatIsDeletedWhileItsOwnerLooks(t *testing.T) {
 //
 // CURATOR-724: the path of the election vanishes.
 func TestTheFolderOfAnElectionVanishes(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		observer := zktest.Client(t, server)
 		first := started(t, zktest.Client(t, server))
@@ -227,6 +233,7 @@ func TestTheFolderOfAnElectionVanishes(t *testing.T) {
 //
 // CURATOR-358: the leader leaves while it is read.
 func TestALeaderThatLeavesWhileItIsRead(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := started(t, zktest.Client(t, server), leader.WithID("a"))
 		awaitLeadership(t, latch)
@@ -302,6 +309,7 @@ func TestAListenerMayCallTheLatch(t *testing.T) {
 // A session that dies while the winner learns of its victory has won nothing:
 // the function begins in the next session, and with a leadership that holds.
 func TestATermNeverBeginsAfterItsLoss(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server)
 		session := client.Session()
@@ -323,6 +331,7 @@ func TestATermNeverBeginsAfterItsLoss(t *testing.T) {
 // The session of a leader is killed. Another leads, the first stands again
 // behind it, and leads when the other has stopped.
 func TestAKilledLeaderStandsAgain(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server)}
 		var terms []<-chan term
@@ -354,6 +363,7 @@ func TestAKilledLeaderStandsAgain(t *testing.T) {
 // An election fails right after the creation of the node, and the caller
 // leaves. The node is deleted in the background, and another can lead.
 func TestAnElectionThatFailsAtItsCreationLeavesNoNode(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server)
 		ctx, cancel := context.WithCancel(zktest.Context(t))
@@ -381,6 +391,7 @@ func TestAnElectionThatFailsAtItsCreationLeavesNoNode(t *testing.T) {
 
 // Participants are in the order of the queue, with their ids, and the first holds.
 func TestParticipantsOfSelectors(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates = 5
 		client := zktest.Client(t, server)
@@ -435,6 +446,7 @@ func clientAtGrant(t *testing.T, server zktest.Backend, run func()) *framework.F
 // A latch is closed while it is granted the leadership. Its listeners hear of
 // no beginning, and its node goes.
 func TestNoBeginningIsToldAfterTheClose(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		var latch *leader.LeaderLatch
 		closed := make(chan error, 1)
@@ -459,6 +471,7 @@ func TestNoBeginningIsToldAfterTheClose(t *testing.T) {
 // The caller of Run leaves while it is granted the leadership. The function
 // does not begin.
 func TestATermDoesNotBeginWithAnEndedContext(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx, leave := context.WithCancel(t.Context())
 		client := clientAtGrant(t, server, leave)

@@ -43,6 +43,7 @@ func runs(ctx context.Context, selector *leader.LeaderSelector) (<-chan term, <-
 // Each round has the candidates in the order of the first one. A term ends when all others
 // stand in the queue again.
 func TestLeadershipRotates(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, rounds = 5, 3
 		witness := zktest.Client(t, server)
@@ -113,6 +114,7 @@ func TestAutoRequeueEndsWithItsContext(t *testing.T) {
 }
 
 func TestAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		selector := newSelector(t, zktest.Client(t, server), leader.WithAutoRequeue())
 		terms, result := runs(t.Context(), selector)
@@ -187,6 +189,7 @@ func TestRunReturnsTheErrorOfItsTerm(t *testing.T) {
 // CURATOR-518: an interruption swallows the requeue.
 // CURATOR-468: an interrupted leader cannot release.
 func TestInterruptLeadership(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		selector := newSelector(t, zktest.Client(t, server))
 		require.False(t, selector.InterruptLeadership(), "no term is under way")
@@ -217,6 +220,7 @@ func TestInterruptLeadership(t *testing.T) {
 
 // CURATOR-337: a candidate that never led releases.
 func TestTheContextOfARunEndsIt(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		leads, waits := newSelector(t, client), newSelector(t, client, leader.WithAutoRequeue())
@@ -255,6 +259,7 @@ func TestOneRunAtATime(t *testing.T) {
 }
 
 func TestALostSessionEndsTheTermAndNotTheRun(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		selector := newSelector(t, client, leader.WithAutoRequeue())
@@ -285,6 +290,7 @@ func TestAPanicGivesTheLeadershipUp(t *testing.T) {
 }
 
 func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		selector := newSelector(t, client, leader.WithID("node-0"))
@@ -309,6 +315,7 @@ func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
 }
 
 func TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
 		other := zktest.Client(t, server)

@@ -42,6 +42,7 @@ func awaitMembers(tb testing.TB, member *nodes.GroupMember, want map[string]stri
 }
 
 func TestMembersComeAndGo(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const size = 4
 		members, all := make([]*nodes.GroupMember, size), map[string]string{}
@@ -71,6 +72,7 @@ func TestMembersComeAndGo(t *testing.T) {
 }
 
 func TestAMemberStaysOneOverItsSession(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		a, b := joined(t, client, "a"), joined(t, zktest.Client(t, server), "b")

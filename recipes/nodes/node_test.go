@@ -144,6 +144,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestDataIsUpdatedAndSurvives(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		node := started(t, client, framework.Ephemeral)
@@ -160,6 +161,7 @@ func TestDataIsUpdatedAndSurvives(t *testing.T) {
 }
 
 func TestTheDataOfANodeThatExistsIsSet(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		_, err := client.Create(zktest.Context(t), path, []byte("other"), framework.CreatingParentsIfNeeded())
@@ -187,6 +189,7 @@ func TestDataSetWhileTheConnectionIsLostIsWritten(t *testing.T) {
 }
 
 func TestANodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, earlier := zktest.Client(t, server), zktest.Client(t, server)
 		_, err := earlier.Create(zktest.Context(t), path, []byte("first"),
@@ -202,6 +205,7 @@ func TestANodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
 }
 
 func TestANodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		node := started(t, client, framework.Ephemeral)
@@ -377,6 +381,7 @@ func TestAQuickCloseLeavesNothing(t *testing.T) {
 }
 
 func TestAQuickCloseRemovesWhatWasThere(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded())

@@ -42,6 +42,7 @@ func withResults[T zktest.Target](tb testing.TB, server T) *framework.Framework 
 }
 
 func TestAnItemAndItsResult(t *testing.T) {
+	t.Parallel()
 	for name, opt := range late {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -74,6 +75,7 @@ func TestAnItemAndItsResult(t *testing.T) {
 // Of items that were put together, those that were removed do not come again, whatever becomes of
 // the others.
 func TestWhatWasTransactedDoesNotComeAgain(t *testing.T) {
+	t.Parallel()
 	for name, opt := range late {
 		for end, fails := range map[string]bool{"left": false, "failed": true} {
 			t.Run(name+", "+end, func(t *testing.T) {
@@ -101,6 +103,7 @@ func TestWhatWasTransactedDoesNotComeAgain(t *testing.T) {
 
 // An item whose transaction is refused has failed, and none of it was applied.
 func TestARefusedTransactionFailsItsItem(t *testing.T) {
+	t.Parallel()
 	for name, opt := range late {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -245,6 +248,7 @@ func TestATransactInDoubtIsSettledByTheLoop(t *testing.T) {
 
 // A consumer whose session has ended adds no result for an item that another consumer has.
 func TestALateTransactIsRefused(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, dies := withResults(t, server), zktest.Client(t, server)
 		require.NoError(t, newQueue(t, client).Put(withLimit(t), []byte("a")))
@@ -294,6 +298,7 @@ func newQueueItems(tb testing.TB, client *framework.Framework) (<-chan *queues.I
 
 // Two consumers without locks have the same item. The result of one of them exists.
 func TestOneOfTwoConsumersRemovesAnItem(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := withResults(t, server)
 		q := newQueue(t, client, queues.WithLateRemoval())
@@ -315,6 +320,7 @@ func TestOneOfTwoConsumersRemovesAnItem(t *testing.T) {
 
 // The folder was cleared and has an item of the same name and version. It is another one.
 func TestALateTransactSparesTheItemOfANewFolder(t *testing.T) {
+	t.Parallel()
 	for name, opt := range late {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -336,6 +342,7 @@ func TestALateTransactSparesTheItemOfANewFolder(t *testing.T) {
 }
 
 func TestAttemptsAreCounted(t *testing.T) {
+	t.Parallel()
 	for _, k := range kinds {
 		t.Run(k.typ, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -378,6 +385,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 }
 
 func TestAPoisonItemIsMoved(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		opt := queues.WithMaxAttempts(2, deadLetters)
@@ -446,6 +454,7 @@ func TestEveryLostRequestOfAMove(t *testing.T) {
 
 // An item that has ended its consumers is given no further.
 func TestAnItemThatKillsItsConsumersIsMoved(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		require.NoError(t, newQueue(t, client).Put(withLimit(t), []byte("poison")))
@@ -531,6 +540,7 @@ func TestOptionsThatContradict(t *testing.T) {
 
 // Attempts, errors and results are the same with compressed data.
 func TestACompressedQueue(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server, framework.WithCompression())
 		require.NoError(t, client.Mkdirs(withLimit(t), results))
@@ -562,6 +572,7 @@ func TestACompressedQueue(t *testing.T) {
 // A consumer that copies the data when it puts an item back, as Curator's does, keeps the part of the
 // count that is in the data.
 func TestACopyKeepsItsAttempts(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newQueue(t, client, withLock)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestLowerPrioritiesComeFirst(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path)
 		require.NoError(t, err)
@@ -33,6 +34,7 @@ func TestLowerPrioritiesComeFirst(t *testing.T) {
 // An item that comes while others are being consumed takes its place at once,
 // or after the number of items that the consumer was told to take from one list.
 func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		min  int
 		opts []queues.Option
@@ -93,6 +95,7 @@ func TestAConsumerListsWhatOthersHaveChanged(t *testing.T) {
 //
 // CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
 func TestAFailedItemKeepsItsPriority(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, withLock)
 		require.NoError(t, err)
@@ -177,6 +180,7 @@ func TestAFailedItemKeepsItsTime(t *testing.T) {
 }
 
 func TestItemsAreRemovedByTheirIds(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -199,6 +203,7 @@ func TestItemsAreRemovedByTheirIds(t *testing.T) {
 }
 
 func TestAnItemThatIsConsumedIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q, err := queues.NewDistributedIdQueue(client, path, withLock)
@@ -226,6 +231,7 @@ func TestAnItemThatIsConsumedIsNotRemoved(t *testing.T) {
 }
 
 func TestDelayedItemsComeInTheOrderOfTheirTimes(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
 		require.NoError(t, err)
@@ -239,6 +245,7 @@ func TestDelayedItemsComeInTheOrderOfTheirTimes(t *testing.T) {
 // A consumer that waits for an item hears of one that was added later and is due
 // earlier.
 func TestALaterItemThatIsDueEarlierComesFirst(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
 		require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 // A folder that is cleared and used again has items of the same names. A consumer that has
 // had an item all the while leaves them alone, whatever becomes of its own.
 func TestALateConsumerSparesTheItemsOfANewFolder(t *testing.T) {
+	t.Parallel()
 	for name, late := range map[string]func(item *queues.Item) (leave bool){
 		"it is consumed":       func(*queues.Item) bool { return false },
 		"it is put back":       func(item *queues.Item) bool { item.Fail(errors.New("no")); return false },
@@ -78,6 +79,7 @@ func TestAConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
 // A znode that is longer than a reply may be, or that may not be read, costs no other item. When
 // it changes, it is consumed.
 func TestAnItemThatCannotBeReadIsLeftOut(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

@@ -18,6 +18,7 @@ import (
 )
 
 func TestOneConsumerGetsItemsInOrder(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -35,6 +36,7 @@ func TestOneConsumerGetsItemsInOrder(t *testing.T) {
 
 // Four consumers get a thousand items, each of them once.
 func TestNoItemIsConsumedTwice(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -69,6 +71,7 @@ func TestNoItemIsConsumedTwice(t *testing.T) {
 }
 
 func TestTheItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		dies := zktest.Client(t, server)
 		got, ended := make(chan string, 10), make(chan error, 10)
@@ -123,6 +126,7 @@ func TestADeadConsumersItemIsSeenWithoutAChangeOfTheQueue(t *testing.T) {
 }
 
 func TestAFailedItemIsPutBackOrDeleted(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		fails := map[string]bool{"a": true}
@@ -154,6 +158,7 @@ func TestAFailedItemIsPutBackOrDeleted(t *testing.T) {
 
 // CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
 func TestNamesDoNotGrowWithEachFailure(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		ids, err := queues.NewDistributedIdQueue(client, path, withLock)
@@ -174,6 +179,7 @@ func TestNamesDoNotGrowWithEachFailure(t *testing.T) {
 }
 
 func TestItemsOfOneZnode(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newQueue(t, client, withLock)
@@ -194,6 +200,7 @@ func TestItemsOfOneZnode(t *testing.T) {
 }
 
 func TestALoopThatIsLeftLeavesItsItem(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newQueue(t, client, withLock)
@@ -225,6 +232,7 @@ func TestALoopThatIsLeftLeavesItsItem(t *testing.T) {
 // Of items that were put together, those that were consumed do not come again
 // when the loop ends before the others.
 func TestWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(item *queues.Item, stop func()) (goOn bool){
 		"left": func(*queues.Item, func()) bool { return false },
 		"interrupted": func(item *queues.Item, stop func()) bool {
@@ -302,6 +310,7 @@ func TestAnItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
 }
 
 func TestConsumersSurviveTheirSessions(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -340,6 +349,7 @@ func TestConsumersSurviveThatTheirFolderIsDeleted(t *testing.T) {
 }
 
 func TestAPutWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q := newQueue(t, zktest.Client(t, server), queues.WithMaxItems(2))
 		for range 2 {

@@ -62,6 +62,7 @@ func TestASharderKnowsWhatItHasAdded(t *testing.T) {
 // Two processes fill the queues, and the one that leads adds a queue when one is full, up to
 // the greatest number. What they have put is consumed from all.
 func TestASharderAddsAQueueWhenOneIsFull(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const full, most, items = 3, 2, 12
 		client := zktest.Client(t, server)
@@ -294,6 +295,7 @@ func TestASharderThatDoesNotLeadAddsNoQueue(t *testing.T) {
 // Several goroutines close a sharder while it checks. When any Close returns, the
 // checks have ended. The candidate leaves.
 func TestASharderIsClosedBySeveralGoroutines(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		checks := &slowChecks{begun: make(chan struct{}, 1000)}

@@ -26,6 +26,7 @@ func newSimple(tb testing.TB, client *framework.Framework) *queues.SimpleDistrib
 }
 
 func TestTheSimpleQueueIsInOrder(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q := newSimple(t, zktest.Client(t, server))
 		ctx := withLimit(t)
@@ -215,6 +216,7 @@ func countLists(server *zkserver.Server) *atomic.Int64 {
 // What a consumer has listed is no longer the beginning of the queue when the folder was
 // deleted and its numbers have begun again.
 func TestTheSimpleQueueOfANewFolderIsListedAgain(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server)

@@ -59,6 +59,7 @@ func awaitCount(tb testing.TB, heard <-chan int32, want int32) {
 }
 
 func TestListenersHearNumbersInOrder(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, changes = 5, 100
 		heard := make([]<-chan int32, clients)
@@ -77,6 +78,7 @@ func TestListenersHearNumbersInOrder(t *testing.T) {
 
 // CURATOR-329: a value is not read when it is started.
 func TestTheFirstSeedWins(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first, second := started(t, zktest.Client(t, server), 10), started(t, zktest.Client(t, server), 20)
 		for _, c := range []*shared.SharedCount{first, second} {
@@ -91,6 +93,7 @@ func TestTheFirstSeedWins(t *testing.T) {
 }
 
 func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := started(t, zktest.Client(t, server), 1), started(t, zktest.Client(t, server), 1)
 		heard := counts(t, b)
@@ -128,6 +131,7 @@ func TestTheVersionMinusOneIsNoCondition(t *testing.T) {
 
 // CURATOR-311: a value is stale after a reconnection.
 func TestChangesDuringAnOutageAreSeen(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		c := started(t, client, 1)
@@ -143,6 +147,7 @@ func TestChangesDuringAnOutageAreSeen(t *testing.T) {
 
 // CURATOR-344: a watcher blocks in a retry loop.
 func TestAReconnectTellsNothingThatIsNotNew(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server)
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))

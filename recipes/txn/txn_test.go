@@ -21,6 +21,7 @@ import (
 )
 
 func TestDoAppliesAllWrites(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		put(t, client, "/d/a", "1", "/d/b", "2", "/d/old/x", "", "/d/again/x", "")
@@ -98,6 +99,7 @@ func TestReadsSeeTheWritesBefore(t *testing.T) {
 // TestConflicts changes what the first run of the function has read, each time in
 // another way. The function must run again, and see the change.
 func TestConflicts(t *testing.T) {
+	t.Parallel()
 	get := func(path string) func(*txn.Tx) (string, error) {
 		return func(tx *txn.Tx) (string, error) {
 			got, err := tx.Get(path)
@@ -443,6 +445,7 @@ func TestATxEndsWithItsFunction(t *testing.T) {
 }
 
 func TestAnEmptyNamespace(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, err := zktest.Client(t, server).UsingNamespace("unused")
 		require.NoError(t, err)
