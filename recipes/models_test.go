@@ -19,7 +19,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/seeds"
@@ -29,7 +28,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // input is what a call of a recipe asks for, and output what it has answered.
 type input struct {

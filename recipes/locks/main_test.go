@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/seeds"
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 		os.Exit(runWorker())
 	}
 	seeds.Rapid(200)
-	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+	zktest.Main(m)
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.

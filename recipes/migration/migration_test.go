@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
@@ -19,7 +18,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 func newManager(tb testing.TB, client *framework.Framework) *migration.Manager {
 	tb.Helper()

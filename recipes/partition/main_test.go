@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/seeds"
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	seeds.Rapid(100)
-	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+	zktest.Main(m)
 }
 
 // root is the path of the group of a test.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -15,7 +14,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 type service struct {
 	Address string

@@ -10,14 +10,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/discovery/rest"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // TestTheResource: the paths, statuses and JSON of Curator's DiscoveryResource.
 func TestTheResource(t *testing.T) {

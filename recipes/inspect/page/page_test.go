@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
@@ -29,7 +28,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // request has a host name that is the page's own.
 func request(ctx context.Context, method, target string) *http.Request {
