@@ -99,9 +99,9 @@ func (c turncoat) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestACredentialThatIsRefusedLater: by a server that no longer accepts what it
+// TestAuthCredentialThatIsRefusedLater: by a server that no longer accepts what it
 // did. What is held ends, every call says why, and no other connection is made.
-func TestACredentialThatIsRefusedLater(t *testing.T) {
+func TestAuthCredentialThatIsRefusedLater(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		var turned atomic.Bool
@@ -148,8 +148,8 @@ func TestACredentialThatIsRefusedLater(t *testing.T) {
 	})
 }
 
-// TestARefusedCredentialEndsWatches: what waits for an event learns that none will come.
-func TestARefusedCredentialEndsWatches(t *testing.T) {
+// TestAuthRefusedCredentialEndsWatches: what waits for an event learns that none will come.
+func TestAuthRefusedCredentialEndsWatches(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		var turned atomic.Bool
 		f := n.client(t, framework.WithAuth("digest", []byte(credential)),

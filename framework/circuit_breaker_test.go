@@ -60,7 +60,7 @@ const (
 func only(states ...framework.ConnectionState) []framework.ConnectionState { return states }
 
 // Curator: TestCircuitBreakingConnectionStateListener, all five.
-func TestACircuitBreakerHoldsBackAFlappingConnection(t *testing.T) {
+func TestCircuitBreakerHoldsBackAFlappingConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.Forever(time.Second))
 		require.Equal(t, only(connected, suspended), c.pass(time.Millisecond, connected, suspended))
@@ -79,7 +79,7 @@ func TestACircuitBreakerHoldsBackAFlappingConnection(t *testing.T) {
 }
 
 // Curator: TestCircuitBreakingConnectionStateListener, all five.
-func TestACircuitBreakerClosesWhenItsPolicyGivesUp(t *testing.T) {
+func TestCircuitBreakerClosesWhenItsPolicyGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.NTimes(3, time.Second))
 		require.Equal(t, only(suspended), c.pass(0, suspended))
@@ -97,7 +97,7 @@ func TestACircuitBreakerClosesWhenItsPolicyGivesUp(t *testing.T) {
 }
 
 // Curator: TestCircuitBreakingConnectionStateListener, all five.
-func TestACircuitBreakerThatNeverOpens(t *testing.T) {
+func TestCircuitBreakerThatNeverOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.None())
 		all := only(connected, suspended, lost, reconnected, suspended, reconnected)
@@ -107,7 +107,7 @@ func TestACircuitBreakerThatNeverOpens(t *testing.T) {
 }
 
 // Curator: TestCircuitBreakingConnectionStateListener, all five.
-func TestACircuitBreakerThatIsStopped(t *testing.T) {
+func TestCircuitBreakerThatIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		c := newCircuit(t, retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
@@ -126,10 +126,10 @@ func TestACircuitBreakerThatIsStopped(t *testing.T) {
 	require.ErrorContains(t, err, "listener nil")
 }
 
-// TestACircuitBreakerOnAClient: outages that follow one another are one outage.
+// TestCircuitBreakerOnAClient: outages that follow one another are one outage.
 //
 // Curator: TestCircuitBreakingConnectionStateListener, all five.
-func TestACircuitBreakerOnAClient(t *testing.T) {
+func TestCircuitBreakerOnAClient(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		c := newCircuit(t, retry.Forever(10*time.Second))

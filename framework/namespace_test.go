@@ -69,9 +69,9 @@ func TestNamespace(t *testing.T) {
 	})
 }
 
-// TestWatchesOfNamespaces: the views share the server's watch, and each is told the
+// TestNamespaceWatches: the views share the server's watch, and each is told the
 // path as it knows it.
-func TestWatchesOfNamespaces(t *testing.T) {
+func TestNamespaceWatches(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		view := namespaced(t, f, "ns")

@@ -43,12 +43,12 @@ func TestExpiredMoreThanOnce(t *testing.T) {
 	})
 }
 
-// TestALateExpiry: the server ends the session just after the client has got its
+// TestOutageLateExpiry: the server ends the session just after the client has got its
 // connection back, in an outage that the client has taken for the end of the session
 // or in one that it has not. The client must not go on with what is gone.
 //
 // Curator: TestFrameworkEdges.testValidateConnectionEventRaces.
-func TestALateExpiry(t *testing.T) {
+func TestOutageLateExpiry(t *testing.T) {
 	for name, c := range map[string]struct {
 		outage func(t *testing.T, n *memnet)
 		told   []framework.ConnectionState
@@ -144,13 +144,13 @@ func TestOutagesWithBackgroundTrafficOnly(t *testing.T) {
 	})
 }
 
-// TestCallsThroughAnOutage: a call fails when the policy gives up, and says that
+// TestOutageCalls: a call fails when the policy gives up, and says that
 // nothing was sent; one that waits goes on in the moment in which the connection is
 // back.
 //
 // Curator: TestFrameworkEdges.testReconnectAfterLoss, testFailure, testRetry,
 // testBackgroundFailure, connectionLossWithBackgroundTest, testBackgroundLatencyUnSleep.
-func TestCallsThroughAnOutage(t *testing.T) {
+func TestOutageCalls(t *testing.T) {
 	for name, verb := range verbs {
 		t.Run(name, func(t *testing.T) {
 			inMemory(t, func(t *testing.T, n *memnet) {
@@ -192,8 +192,8 @@ func requireAnswered(t *testing.T, err error) {
 	}
 }
 
-// TestASlowListenerIsToldEveryState: however many have come while it was busy.
-func TestASlowListenerIsToldEveryState(t *testing.T) {
+// TestOutageSlowListenerIsToldEveryState: however many have come while it was busy.
+func TestOutageSlowListenerIsToldEveryState(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		const outages = 100
 		f, states := n.newClient(t)

@@ -49,7 +49,7 @@ func TestValidatePath(t *testing.T) {
 	}
 }
 
-func TestVerbsRefuseBadPaths(t *testing.T) {
+func TestPathVerbsRefuseBadPaths(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())
 	requests := countRequests(server)
@@ -70,7 +70,7 @@ func TestVerbsRefuseBadPaths(t *testing.T) {
 	require.NoError(t, err, "what is reserved may be read")
 }
 
-func TestJoinAndSplit(t *testing.T) {
+func TestPathJoinAndSplit(t *testing.T) {
 	for path, want := range map[string][2]string{
 		"/": {"/", ""}, "/a": {"/", "a"}, "/a/b": {"/a", "b"}, "/a/b/": {"/a/b", ""},
 	} {
@@ -181,7 +181,7 @@ func TestChroot(t *testing.T) {
 	})
 }
 
-func TestSizes(t *testing.T) {
+func TestPathSizes(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		states := recordStates(f)
@@ -243,8 +243,8 @@ func TestMkdirsAndDeleteChildren(t *testing.T) {
 	})
 }
 
-// TestTheServersOwnTreeStays: not even a recursive delete touches /zookeeper.
-func TestTheServersOwnTreeStays(t *testing.T) {
+// TestPathServersOwnTreeStays: not even a recursive delete touches /zookeeper.
+func TestPathServersOwnTreeStays(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())
 	for i := range 250 { // more than fit into one write

@@ -170,14 +170,14 @@ func holdWhile(do func()) zkserver.Fault {
 	return zkserver.HoldUntil(done)
 }
 
-// TestDoubtOutlivesALaterRefusal: the first try has been applied, and others have
+// TestIdempotentDoubtOutlivesALaterRefusal: the first try has been applied, and others have
 // changed the znode before the second, which is refused. That refusal must not be
 // taken for "not applied".
 //
 // Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
 // TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
 // testIdempotentDeleteConnectionLoss.
-func TestDoubtOutlivesALaterRefusal(t *testing.T) {
+func TestIdempotentDoubtOutlivesALaterRefusal(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, other := n.client(t, framework.WithRetryPolicy(patient)), n.client(t)
 		creates := 0
@@ -266,7 +266,7 @@ func TestOrSetDataAgainstDeletes(t *testing.T) {
 	require.Zero(t, stat.Version, "created anew")
 }
 
-func TestOptionsThatContradictEachOther(t *testing.T) {
+func TestIdempotentOptionsThatContradictEachOther(t *testing.T) {
 	f := unstarted(t)
 	sequential := framework.WithMode(framework.PersistentSequential)
 	for name, opts := range map[string][]framework.CreateOption{

@@ -27,7 +27,7 @@ func lostReason(t *testing.T, err error) framework.LostReason {
 }
 
 // Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
-func TestAShortOutageSuspendsAndResumes(t *testing.T) {
+func TestSessionShortOutageSuspendsAndResumes(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		require.Equal(t, framework.NotConnected, f.State())
@@ -60,7 +60,7 @@ func TestAShortOutageSuspendsAndResumes(t *testing.T) {
 }
 
 // Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
-func TestUnreachableServersEndTheSessionAtItsDeadline(t *testing.T) {
+func TestSessionEndsAtItsDeadline(t *testing.T) {
 	for name, outage := range map[string]func(n *memnet){
 		"connections refused":  func(n *memnet) { n.setDown(true) },
 		"nothing gets through": func(n *memnet) { n.setHole(true) },
@@ -101,12 +101,12 @@ func TestUnreachableServersEndTheSessionAtItsDeadline(t *testing.T) {
 	}
 }
 
-// TestASessionThatLivesOnIsAnotherSession: the client has given the session up,
+// TestSessionThatLivesOnIsAnotherSession: the client has given the session up,
 // the server has not.
 //
 // Curator: TestFrameworkEdges.testValidateConnectionEventRaces; TestSessionFailRetryLoop.testRetry,
 // testBasic.
-func TestASessionThatLivesOnIsAnotherSession(t *testing.T) {
+func TestSessionThatLivesOnIsAnotherSession(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		require.NoError(t, f.Start())
@@ -131,7 +131,7 @@ func TestASessionThatLivesOnIsAnotherSession(t *testing.T) {
 	})
 }
 
-func TestAShorterTimeoutOnReconnectBringsTheDeadlineForward(t *testing.T) {
+func TestSessionShorterTimeoutOnReconnectBringsTheDeadlineForward(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		require.NoError(t, f.Start())
@@ -165,12 +165,12 @@ func connectResponse(s *framework.Session, timeout time.Duration) []byte {
 	return append(b, s.Password()...)
 }
 
-// TestAServerThatOnlyTalks sends events and answers nothing, as one does that the client
+// TestSessionServerThatOnlyTalks sends events and answers nothing, as one does that the client
 // cannot reach. The connection is cut as early as a silent one, and the session goes on
 // over the next.
 //
 // Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
-func TestAServerThatOnlyTalks(t *testing.T) {
+func TestSessionServerThatOnlyTalks(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		observer := n.client(t)
 		f, states := n.newClient(t)
@@ -201,7 +201,7 @@ func TestAServerThatOnlyTalks(t *testing.T) {
 	})
 }
 
-func TestTheDeadlineMovesOnWithPings(t *testing.T) {
+func TestSessionDeadlineMovesOnWithPings(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		session := f.Session()
@@ -214,10 +214,10 @@ func TestTheDeadlineMovesOnWithPings(t *testing.T) {
 	})
 }
 
-// TestACallBoundToASessionEndsWithIt: it does not wait for the connection timeout.
+// TestSessionEndsTheCallsBoundToIt: it does not wait for the connection timeout.
 //
 // Curator: TestSessionFailRetryLoop.testRetry, testBasic.
-func TestACallBoundToASessionEndsWithIt(t *testing.T) {
+func TestSessionEndsTheCallsBoundToIt(t *testing.T) {
 	for _, opts := range [][]framework.CreateOption{nil, {framework.WithProtection()}} {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f, states := n.newClient(t, framework.WithConnectionTimeout(time.Hour))
@@ -238,7 +238,7 @@ func TestACallBoundToASessionEndsWithIt(t *testing.T) {
 }
 
 // Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
-func TestARealServerRestarts(t *testing.T) {
+func TestSessionRealServerRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a ZooKeeper server")
 	}
@@ -262,10 +262,10 @@ func TestARealServerRestarts(t *testing.T) {
 	states.none(t)
 }
 
-// TestManyNewClients is Curator's tight loop of clients that block until connected.
+// TestSessionManyNewClients is Curator's tight loop of clients that block until connected.
 //
 // Curator: TestBlockUntilConnected, all six.
-func TestManyNewClients(t *testing.T) {
+func TestSessionManyNewClients(t *testing.T) {
 	server := zktest.NewServer(t)
 	for range 50 {
 		f, err := framework.Connect(t.Context(), server.Addr())
@@ -296,7 +296,7 @@ func TestBlockUntilConnectedAfterLost(t *testing.T) {
 }
 
 // Curator: TestNeverConnected.testNeverConnected; TestBlockUntilConnected, all six.
-func TestNothingListening(t *testing.T) {
+func TestSessionNothingListening(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		n.setDown(true)
 		f, states := n.newClient(t, framework.WithConnectionTimeout(3*time.Second))
@@ -313,7 +313,7 @@ func TestNothingListening(t *testing.T) {
 }
 
 // Curator: TestEnabledSessionExpiredState.testKillSession.
-func TestKillSession(t *testing.T) {
+func TestSessionIsKilled(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
@@ -339,10 +339,10 @@ func TestKillSession(t *testing.T) {
 	})
 }
 
-// TestBlackhole is the outage that only silence tells of, on real sockets.
+// TestSessionBlackhole is the outage that only silence tells of, on real sockets.
 //
 // Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
-func TestBlackhole(t *testing.T) {
+func TestSessionBlackhole(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithTick(300*time.Millisecond))
 	proxy := zktest.NewProxy(t, server.Addr())
 	f, err := framework.New(proxy.Addr(), framework.WithSessionTimeout(6*time.Second))
@@ -381,7 +381,7 @@ func TestCloseEndsTheSession(t *testing.T) {
 	})
 }
 
-func TestNames(t *testing.T) {
+func TestSessionNames(t *testing.T) {
 	for want, s := range map[string]framework.ConnectionState{
 		"NOT_CONNECTED": framework.NotConnected, "CONNECTED": framework.Connected, "SUSPENDED": framework.Suspended,
 		"RECONNECTED": framework.Reconnected, "LOST": framework.Lost, "READ_ONLY": framework.ReadOnly, "UNKNOWN": 99,

@@ -268,7 +268,7 @@ func TestTelemetryOfWatchesAndCleanups(t *testing.T) {
 	})
 }
 
-func TestThePathAttributeIsOptIn(t *testing.T) {
+func TestTelemetryPathAttributeIsOptIn(t *testing.T) {
 	o := newObserved()
 	f := zktest.Client(t, zktest.NewServer(t).Addr(), o.options(framework.WithPathAttribute())...)
 	require.True(t, f.HasPathAttribute())
@@ -280,8 +280,8 @@ func TestThePathAttributeIsOptIn(t *testing.T) {
 	}
 }
 
-// TestWithoutProvidersNothingIsTold also holds for one of the two.
-func TestWithoutProvidersNothingIsTold(t *testing.T) {
+// TestTelemetryWithoutProvidersNothingIsTold also holds for one of the two.
+func TestTelemetryWithoutProvidersNothingIsTold(t *testing.T) {
 	f := unstarted(t, framework.WithPathAttribute())
 	require.False(t, f.HasTelemetry())
 	require.NotNil(t, f.TracerProvider())

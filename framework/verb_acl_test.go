@@ -97,11 +97,11 @@ func TestACLProvider(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }
 
-// TestForbiddenAncestors: a node that the client may not touch is in nobody's way
+// TestACLForbiddenAncestors: a node that the client may not touch is in nobody's way
 // below it, unless something has to be created in it. The error names what.
 //
 // Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
-func TestForbiddenAncestors(t *testing.T) {
+func TestACLForbiddenAncestors(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()

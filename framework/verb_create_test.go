@@ -79,12 +79,12 @@ func TestCreateModes(t *testing.T) {
 	})
 }
 
-// TestContainersAndTTLsAreReaped shows that these modes are what they are called:
+// TestCreateContainersAndTTLsAreReaped shows that these modes are what they are called:
 // the same request with another opcode would make a persistent node.
 //
 // Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
 // testNamespaceInBackground.
-func TestContainersAndTTLsAreReaped(t *testing.T) {
+func TestCreateContainersAndTTLsAreReaped(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		if server.Name() == "zkserver" {

@@ -34,7 +34,7 @@ func requireNone(t *testing.T, f *framework.Framework, path string) {
 	require.Nil(t, stat, path)
 }
 
-func TestDeletingChildren(t *testing.T) {
+func TestDeleteWithChildren(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
@@ -64,11 +64,11 @@ func TestDeletingChildren(t *testing.T) {
 	})
 }
 
-// TestDeletingTheSameChildren has several clients delete one tree at once: each
+// TestDeleteTheSameChildren has several clients delete one tree at once: each
 // finds nodes that another one has just deleted, and none may stumble over it.
 //
 // Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
-func TestDeletingTheSameChildren(t *testing.T) {
+func TestDeleteTheSameChildren(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		plant(t, f, "/shared", 5, 3)
@@ -91,11 +91,11 @@ func TestDeletingTheSameChildren(t *testing.T) {
 	})
 }
 
-// TestDeletingChildrenThatKeepComing creates a new child before each of the first
+// TestDeleteChildrenThatKeepComing creates a new child before each of the first
 // deletes of the parent.
 //
 // Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
-func TestDeletingChildrenThatKeepComing(t *testing.T) {
+func TestDeleteChildrenThatKeepComing(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
 	plant(t, f, "/a", 2, 1)
@@ -118,10 +118,10 @@ func TestDeletingChildrenThatKeepComing(t *testing.T) {
 	requireNone(t, f, "/a")
 }
 
-// TestDeletingChildrenThroughALoss loses each of the requests in turn.
+// TestDeleteChildrenThroughALoss loses each of the requests in turn.
 //
 // Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
-func TestDeletingChildrenThroughALoss(t *testing.T) {
+func TestDeleteChildrenThroughALoss(t *testing.T) {
 	for name, fault := range faults {
 		for k := 1; k <= 6; k++ {
 			inMemory(t, func(t *testing.T, n *memnet) {
@@ -138,9 +138,9 @@ func TestDeletingChildrenThroughALoss(t *testing.T) {
 	}
 }
 
-// TestAQuietDeleteIsNotRepeatedInDoubt: the second try might hit what somebody else
+// TestDeleteQuietDeleteIsNotRepeatedInDoubt: the second try might hit what somebody else
 // has created meanwhile.
-func TestAQuietDeleteIsNotRepeatedInDoubt(t *testing.T) {
+func TestDeleteQuietDeleteIsNotRepeatedInDoubt(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithRetryPolicy(patient))
 		mustCreate(t, f, "/a")

@@ -48,9 +48,9 @@ func TestEphemeralsAndAllChildrenNumber(t *testing.T) {
 	})
 }
 
-// TestOldServersAreNotAskedForDescendants: a request that a server does not know costs
+// TestInventoryOldServersAreNotAskedForDescendants: a request that a server does not know costs
 // the connection, and whatever is held with it.
-func TestOldServersAreNotAskedForDescendants(t *testing.T) {
+func TestInventoryOldServersAreNotAskedForDescendants(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
 	f := zktest.Client(t, server.Addr())
 	held := f.Session().Context(framework.StandardErrorPolicy)

@@ -111,8 +111,8 @@ func TestTransactRefusesLocally(t *testing.T) {
 	require.Empty(t, results)
 }
 
-// TestAnOpCanBeUsedAgain: an Op is a value without state.
-func TestAnOpCanBeUsedAgain(t *testing.T) {
+// TestTransactionOpCanBeUsedAgain: an Op is a value without state.
+func TestTransactionOpCanBeUsedAgain(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t).Addr())
 	create, remove := framework.CreateOp("/a", nil), framework.DeleteOp("/a")
 	for range 3 {

@@ -28,7 +28,7 @@ func unstarted(t *testing.T, opts ...framework.Option) *framework.Framework {
 	return f
 }
 
-func TestReadsAndWrites(t *testing.T) {
+func TestVerbsReadsAndWrites(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()

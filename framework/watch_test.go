@@ -101,8 +101,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestADeletionEndsBothKinds: the server sends one event for both.
-func TestADeletionEndsBothKinds(t *testing.T) {
+// TestWatchDeletionEndsBothKinds: the server sends one event for both.
+func TestWatchDeletionEndsBothKinds(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		data, children, exists := watch(t, f, "get", "/start"), watch(t, f, "children", "/start"), watch(t, f, "exists", "/start")
@@ -156,7 +156,7 @@ func TestWatchesAreShared(t *testing.T) {
 }
 
 // Curator: TestWatcherRemovalManager, all.
-func TestAnAbsentNode(t *testing.T) {
+func TestWatchAbsentNode(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		before := server.Counts(t)
 		for _, kind := range []string{"get", "children"} {
@@ -178,7 +178,7 @@ func TestAnAbsentNode(t *testing.T) {
 }
 
 // Curator: TestEnabledSessionExpiredState.testInjectedWatchedEvent.
-func TestTheEndOfTheConnectionEndsWatches(t *testing.T) {
+func TestWatchEndOfTheConnectionEndsWatches(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		mustCreate(t, f, "/a")
@@ -206,10 +206,10 @@ func TestTheEndOfTheConnectionEndsWatches(t *testing.T) {
 	})
 }
 
-// TestACancelledReadLeavesNoWatch: its context ends while the reply is on its way.
+// TestWatchCancelledReadLeavesNoWatch: its context ends while the reply is on its way.
 //
 // Curator: TestWatcherRemovalManager, all.
-func TestACancelledReadLeavesNoWatch(t *testing.T) {
+func TestWatchCancelledReadLeavesNoWatch(t *testing.T) {
 	for kind, set := range watchers {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f := n.client(t)
@@ -239,9 +239,9 @@ func TestACancelledReadLeavesNoWatch(t *testing.T) {
 	}
 }
 
-// TestAnEventBeforeTheReply ends the watches that were set before, and not the one
+// TestWatchEventBeforeTheReply ends the watches that were set before, and not the one
 // that is being set: that one is told of the next event.
-func TestAnEventBeforeTheReply(t *testing.T) {
+func TestWatchEventBeforeTheReply(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f, observer := n.client(t), n.client(t)
@@ -289,11 +289,11 @@ func TestAnEventBeforeTheReply(t *testing.T) {
 	}
 }
 
-// TestAFailedTryOfAPipelineLeavesNoWatch: the first read has set one when the
+// TestWatchFailedTryOfAPipelineLeavesNoWatch: the first read has set one when the
 // second fails, and is made again with it.
 //
 // Curator: TestWatcherRemovalManager, all.
-func TestAFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
+func TestWatchFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		mustCreate(t, f, "/a")

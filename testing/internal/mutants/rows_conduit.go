@@ -37,13 +37,13 @@ var conduitRows = []row{
 		name: "notification-proves-life", breaks: deadline,
 		in:     "framework/internal/conduit.provesLife",
 		change: always("XidNotification"),
-		pkg:    "framework", test: "^TestAServerThatOnlyTalks$",
+		pkg:    "framework", test: "^TestSessionServerThatOnlyTalks$",
 	},
 	{
 		name: "ping-confirms-the-quorum", breaks: quorumOnly,
 		in:     "framework/internal/conduit.(*leaseClock).renew",
 		change: begin("defer func() { $r.quorum = $r.deadline }()"),
-		pkg:    "framework", test: "^TestOnlyWritesKeepAQuorumHold$",
+		pkg:    "framework", test: "^TestQuorumOnlyWritesKeepAQuorumHold$",
 	},
 	{
 		name: "write-confirms-itself", breaks: quorumOnly,
@@ -55,7 +55,7 @@ var conduitRows = []row{
 		name: "suspension-unnoticed", breaks: lossFirst,
 		in:     "framework/internal/conduit.(*Conduit).Start",
 		change: drop("watch()"),
-		pkg:    "framework", test: "^TestAHoldDoesNotOutliveASuspension$",
+		pkg:    "framework", test: "^TestSuspendedHoldDoesNotOutliveASuspension$",
 	},
 	{
 		name: "event-forgotten-over-a-reconnect", breaks: neverOlder,
