@@ -31,9 +31,9 @@ const (
 
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls, knownHardships) }
 
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls) }
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
+func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
 
 var hardshipCalls = []hardship.Call{
 	valueRow("Get", 1, func(ctx context.Context, v *atomic.DistributedAtomicValue) error {

@@ -150,7 +150,7 @@ var valuesRows = []row{
 		name: "number-given-twice", breaks: atMostOnce,
 		in:     "recipes/atomic.(*number).write",
 		change: drop("Pre=", "Post="),
-		test:   "^TestAdditionsOfManyClients$", flags: []string{"-short"},
+		test:   "^TestNumberAdditionsOfManyClients$", flags: []string{"-short"},
 	},
 	{
 		name: "shared-value-goes-back", breaks: neverOlder,
