@@ -20,9 +20,9 @@ var knownHardships = map[string]string{}
 
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls, knownHardships) }
 
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls) }
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
+func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
 
 var hardshipCalls = []hardship.Call{
 	barrierRow("SetBarrier", 2, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.SetBarrier(ctx) }),

@@ -168,13 +168,13 @@ var valuesRows = []row{
 		name: "late-close-of-the-next-round", breaks: atMostOnce,
 		in:     "recipes/barriers.(*DistributedDoubleBarrier).close",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
-		test:   "^(TestALateCloseOfADeadRoundSparesTheNext|TestALateCloseOfALeaverSparesTheNextRound)$",
+		test:   "^(TestDoubleBarrierLateCloseOfADeadRoundSparesTheNext|TestDoubleBarrierLateCloseOfALeaverSparesTheNextRound)$",
 	},
 	{
 		name: "member-of-a-barrier-left", breaks: nothingLeft,
 		in:     "recipes/barriers.(*DistributedDoubleBarrier).enter",
 		change: become("errOtherHistory", "TakeBack()"),
-		test:   "^TestAFailedEnterLeavesNothing$", flags: []string{"-short"},
+		test:   "^TestDoubleBarrierFailedEnterLeavesNothing$", flags: []string{"-short"},
 	},
 	{
 		name: "node-kept-after-the-close", breaks: nothingLeft,
