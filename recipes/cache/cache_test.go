@@ -128,7 +128,7 @@ func TestWaitFor(t *testing.T) {
 	require.ErrorIs(t, zktest.Await(t, waited, "the end"), cache.ErrClosed)
 }
 
-func TestUseAfterTheEnd(t *testing.T) {
+func TestCacheUseAfterTheEnd(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	c := newCache(t, client, "/tree")
@@ -148,7 +148,7 @@ func TestUseAfterTheEnd(t *testing.T) {
 	require.ErrorIs(t, never.Start(), cache.ErrClosed)
 }
 
-func TestBadInput(t *testing.T) {
+func TestCacheBadInput(t *testing.T) {
 	client, err := framework.New("localhost:1")
 	require.NoError(t, err)
 	for name, try := range map[string]func() error{
@@ -168,7 +168,7 @@ func TestBadInput(t *testing.T) {
 	require.Panics(t, func() { newCache(t, client, "/tree").Listen(nil) })
 }
 
-func TestAContextEndsTheWait(t *testing.T) {
+func TestCacheContextEndsTheWait(t *testing.T) {
 	server := zktest.NewServer(t)
 	c := started(t, zktest.Client(t, server), "/tree")
 	why := errors.New("enough")

@@ -206,7 +206,7 @@ var (
 
 // Curator's test has a second cache on the storage that a closed one has kept. Its listeners
 // are told what has changed in between.
-func TestASecondCacheOnAStorageThatWasKept(t *testing.T) {
+func TestScenarioSecondCacheOnAStorageThatWasKept(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -594,7 +594,7 @@ func TestPersistentWatcher_testAfterClientClose(t *testing.T) {
 }
 
 // A znode that may not be read is left out, and no reason to stop.
-func TestCacheWithoutRights(t *testing.T) {
+func TestScenarioCacheWithoutRights(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		create(t, client, "/tree/open", "1")

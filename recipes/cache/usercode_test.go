@@ -33,7 +33,7 @@ func (c *panickyCodec) Decompress(path string, compressed []byte) ([]byte, error
 
 // A panic of user code on a goroutine of the cache must not end the process. It costs the
 // znode, until this changes, and no other.
-func TestAPanicOfACodecCostsTheZnode(t *testing.T) {
+func TestUserCodePanicOfACodecCostsTheZnode(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		codec := new(panickyCodec)
 		client := zktest.Client(t, server, framework.WithCompressionProvider(codec))
@@ -53,7 +53,7 @@ func TestAPanicOfACodecCostsTheZnode(t *testing.T) {
 	})
 }
 
-func TestAPanicOfARetryPolicyDelaysTheCache(t *testing.T) {
+func TestUserCodePanicOfARetryPolicyDelaysTheCache(t *testing.T) {
 	for _, lost := range []struct {
 		version string
 		op      zkserver.OpCode

@@ -41,7 +41,7 @@ var cacheRows = []row{
 		name: "what-a-cache-does-not-keep-is-read", breaks: cacheReads,
 		in:     "recipes/cache.(*engine).changed",
 		change: always("keeps()"),
-		test:   "^TestChangesThatAreNotKeptCostNoRequest$",
+		test:   "^TestLimitsChangesThatAreNotKeptCostNoRequest$",
 	},
 	{
 		name: "children-kept-whatever-the-selector-says", breaks: cacheConverges,
@@ -77,7 +77,7 @@ var cacheRows = []row{
 		name: "event-during-a-read-lost", breaks: cacheConverges,
 		in:     "recipes/cache.(*engine).finish",
 		change: never("queued"),
-		test:   "^TestAnEventWhileAPathIsRead$",
+		test:   "^TestCacheEventWhileAPathIsRead$",
 	},
 	{
 		name: "fresh-without-a-sync", breaks: neverOlder,
