@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
-// TestTheResource: the paths, statuses and JSON of Curator's DiscoveryResource.
-func TestTheResource(t *testing.T) {
+// TestRESTResource: the paths, statuses and JSON of Curator's DiscoveryResource.
+func TestRESTResource(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
 	require.NoError(t, err)
@@ -65,8 +65,8 @@ func TestTheResource(t *testing.T) {
 	}
 }
 
-// TestTheServersErrorIs500, as in Curator.
-func TestTheServersErrorIs500(t *testing.T) {
+// TestRESTServersErrorIs500, as in Curator.
+func TestRESTServersErrorIs500(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
 	require.NoError(t, err)
