@@ -67,7 +67,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) -C $(WORKSHOP) test -v -run 'Contest$$' -timeout 20m ./interop -turns=250
 	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
-	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestAChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
+	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestScaleChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
 
 lint: $(LINTER) ## check the code, its formatting and go.mod

@@ -42,7 +42,7 @@ func runs(ctx context.Context, selector *leader.LeaderSelector) (<-chan term, <-
 
 // Each round has the candidates in the order of the first one. A term ends when all others
 // stand in the queue again.
-func TestLeadershipRotates(t *testing.T) {
+func TestSelectorLeadershipRotates(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, rounds = 5, 3
@@ -78,7 +78,7 @@ func TestLeadershipRotates(t *testing.T) {
 }
 
 // A leader that is cut off stops, and cannot say so. Another candidate takes over.
-func TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
+func TestSelectorCandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
@@ -104,7 +104,7 @@ func TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
 	})
 }
 
-func TestAutoRequeueEndsWithItsContext(t *testing.T) {
+func TestSelectorAutoRequeueEndsWithItsContext(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
 	ctx, cancel := context.WithCancel(zktest.Context(t))
 
@@ -113,7 +113,7 @@ func TestAutoRequeueEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
+func TestSelectorAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		selector := newSelector(t, zktest.Client(t, server), leader.WithAutoRequeue())
@@ -132,7 +132,7 @@ func TestAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
 	})
 }
 
-func TestAFailedTermIsFollowedByAnother(t *testing.T) {
+func TestSelectorFailedTermIsFollowedByAnother(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
 	terms, result := runs(t.Context(), selector)
 
@@ -143,7 +143,7 @@ func TestAFailedTermIsFollowedByAnother(t *testing.T) {
 }
 
 // Requeue promises another term, so a Run that is about to return takes none.
-func TestARequeueIsNotLost(t *testing.T) {
+func TestSelectorRequeueIsNotLost(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
 
 	requeued, err := selector.RequeueAfterItsLastTerm()
@@ -154,7 +154,7 @@ func TestARequeueIsNotLost(t *testing.T) {
 }
 
 // The function uses another client, which is closed. That ends its term and not the Run.
-func TestAnotherClientThatIsClosedEndsNoRun(t *testing.T) {
+func TestSelectorAnotherClientThatIsClosedEndsNoRun(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
 	terms, result := runs(t.Context(), selector)
 
@@ -164,7 +164,7 @@ func TestAnotherClientThatIsClosedEndsNoRun(t *testing.T) {
 	require.NoError(t, zktest.Await(t, result, "the end"))
 }
 
-func TestTheEndOfTheClientEndsTheRun(t *testing.T) {
+func TestSelectorEndOfTheClientEndsTheRun(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	selector := newSelector(t, client, leader.WithAutoRequeue())
 	terms, result := runs(t.Context(), selector)
@@ -219,7 +219,7 @@ func TestInterruptLeadership(t *testing.T) {
 }
 
 // CURATOR-337: a candidate that never led releases.
-func TestTheContextOfARunEndsIt(t *testing.T) {
+func TestSelectorContextOfARunEndsIt(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -246,7 +246,7 @@ func TestTheContextOfARunEndsIt(t *testing.T) {
 	})
 }
 
-func TestOneRunAtATime(t *testing.T) {
+func TestSelectorOneRunAtATime(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
 	terms, result := runs(t.Context(), selector)
 	term := zktest.Await(t, terms, "a term")
@@ -258,7 +258,7 @@ func TestOneRunAtATime(t *testing.T) {
 	require.False(t, selector.Requeue(), "nothing runs")
 }
 
-func TestALostSessionEndsTheTermAndNotTheRun(t *testing.T) {
+func TestSelectorLostSessionEndsTheTermAndNotTheRun(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -277,7 +277,7 @@ func TestALostSessionEndsTheTermAndNotTheRun(t *testing.T) {
 	})
 }
 
-func TestAPanicGivesTheLeadershipUp(t *testing.T) {
+func TestSelectorPanicGivesTheLeadershipUp(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	selector := newSelector(t, client)
 
@@ -289,7 +289,7 @@ func TestAPanicGivesTheLeadershipUp(t *testing.T) {
 	require.NoError(t, selector.Run(zktest.Context(t), func(context.Context) error { return nil }))
 }
 
-func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
+func TestSelectorSharesTheQueueOfAMutex(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -314,7 +314,7 @@ func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
 	})
 }
 
-func TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
+func TestSelectorNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
@@ -334,7 +334,7 @@ func TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
 	})
 }
 
-func TestALeaderCannotStandAgainWithTheContextOfItsTerm(t *testing.T) {
+func TestSelectorLeaderCannotStandAgainWithTheContextOfItsTerm(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	inner := newSelector(t, client)
 

@@ -103,7 +103,7 @@ var frameworkRows = []row{
 		name: "create-in-doubt-left", breaks: nothingLeft,
 		in:     "framework.(*creation).settle",
 		change: become("false", "Add()"),
-		pkg:    "recipes/leader", test: "^TestNothingIsLeftOfALatchClosedDuringItsCreation$/^zkserver$", flags: []string{"-short", "-timeout=60s"},
+		pkg:    "recipes/leader", test: "^TestLatchNothingIsLeftOfALatchClosedDuringItsCreation$/^zkserver$", flags: []string{"-short", "-timeout=60s"},
 	},
 	{
 		name: "failed-acquisition-left", breaks: nothingLeft,
