@@ -71,7 +71,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	})
 }
 
-func TestAMemberStaysOneOverItsSession(t *testing.T) {
+func TestGroupMemberStaysOneOverItsSession(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -95,7 +95,7 @@ func TestAMemberStaysOneOverItsSession(t *testing.T) {
 	})
 }
 
-func TestListenersHearOfMembers(t *testing.T) {
+func TestGroupListenersHearOfMembers(t *testing.T) {
 	server := zktest.NewServer(t)
 	a, err := nodes.NewGroupMember(zktest.Client(t, server), group, "a", []byte("1"))
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestListenersHearOfMembers(t *testing.T) {
 	require.Empty(t, changes)
 }
 
-func TestAGroupLeavesNothing(t *testing.T) {
+func TestGroupLeavesNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	client := zktest.Client(t, server)
@@ -140,7 +140,7 @@ func TestAGroupLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestBadInputOfAGroup(t *testing.T) {
+func TestGroupBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for _, id := range []string{"", "a/b", ".."} {
 		_, err := nodes.NewGroupMember(client, group, id, nil)

@@ -180,6 +180,6 @@ var valuesRows = []row{
 		name: "node-kept-after-the-close", breaks: nothingLeft,
 		in:     "recipes/nodes.(*keeper).run",
 		change: never("stays"),
-		test:   "^(TestAQuickCloseLeavesNothing|TestADeletedNodeComesBackUnderItsName)$",
+		test:   "^(TestNodeQuickCloseLeavesNothing|TestNodeDeletedNodeComesBackUnderItsName)$",
 	},
 }
