@@ -7,32 +7,32 @@ var partitionRows = []row{
 		name: "plan-of-an-old-state", breaks: partitionHeld,
 		in:     "recipes/partition.(*state).next",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
-		test:   "^TestOneOfTwoPlansIsAccepted$",
+		test:   "^TestAssignOneOfTwoPlansIsAccepted$",
 	},
 	{
 		name: "partition-given-up-for-a-request-alone", breaks: partitionHeld,
 		in:     "recipes/partition.(*piece).mustEnd",
 		change: always("wanted"),
-		test:   "^TestARequestForAPartitionThatStays$",
+		test:   "^TestMemberRequestForAPartitionThatStays$",
 	},
 	{
 		name: "partition-robbed", breaks: partitionHeld,
 		in: "recipes/partition.(*piece).awaitReturn",
 		change: begin("select { case <-$3: case <-time.After($r.r.cfg.grace): $r.tell(Overdue, $2, context.Cause($1)) }; " +
 			"return"),
-		test: "^TestAHolderThatHangs$",
+		test: "^TestMemberHolderThatHangs$",
 	},
 	{
 		name: "death-of-a-member-unnoticed", breaks: partitionHeld,
 		in:     "recipes/partition.(*run).handle",
 		change: never("neighbour"),
-		test:   "^TestAMemberDies$",
+		test:   "^TestMemberDies$",
 	},
 	{
 		name: "partitions-move-for-a-rounding", breaks: oneShareMoves,
 		in:     "recipes/partition.quotas",
 		change: negate("held", "len()"),
-		test:   "^TestAJoinMovesOneShare$",
+		test:   "^TestAssignJoinMovesOneShare$",
 	},
 }
 
