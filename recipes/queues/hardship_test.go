@@ -34,9 +34,9 @@ const (
 
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls(), knownHardships) }
 
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls(), nil) }
+func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, hardshipCalls(), nil) }
 
 // kind is a queue with an envelope, and one put of it.
 type kind struct {

@@ -104,37 +104,37 @@ var queuesRows = []row{
 		name: "result-beside-its-item", breaks: atMostOnce,
 		in:     "recipes/queues.(*delivery).transact",
 		change: begin("if _, err := $r.c.q.client.Transact($1, $3...); err != nil { return err }"),
-		test:   "^TestEveryLostRequestOfATransact$",
+		test:   "^TestItemEveryLostRequestOfATransact$",
 	},
 	{
 		name: "item-finished-while-in-doubt", breaks: atMostOnce,
 		in:     "recipes/queues.(*delivery).finishLocked",
 		change: never("pending"),
-		test:   "^TestATransactInDoubtIsSettledByTheLoop$",
+		test:   "^TestItemTransactInDoubtIsSettledByTheLoop$",
 	},
 	{
 		name: "transaction-without-its-witness", breaks: atMostOnce,
 		in:     "recipes/queues.(*term).do",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
-		test:   "^TestEveryLostRequestOfALockedConsumer$/^transaction_1,_LoseReply$",
+		test:   "^TestFaultsEveryLostRequestOfALockedConsumer$/^transaction_1,_LoseReply$",
 	},
 	{
 		name: "late-deletion-of-another-item", breaks: atMostOnce,
 		in:     "recipes/queues.ensure",
 		change: become("$0, framework.WithMode(framework.Container)", "CreatingParentContainersIfNeeded()"),
-		test:   "^TestALateDeletionDeletesNoOtherItem$",
+		test:   "^TestSimpleQueueLateDeletionDeletesNoOtherItem$",
 	},
 	{
 		name: "lock-of-an-item-left", breaks: nothingLeft,
 		in:     "recipes/queues.(*term).settle",
 		change: become("$0, $r.session.Err() != nil", "Is()", "errOver"),
-		test:   "^TestAConsumerWhoseServersRestartLeavesNoLock$",
+		test:   "^TestFaultsConsumerWhoseServersRestartLeavesNoLock$",
 	},
 	{
 		name: "newcomer-of-lower-priority-unseen", breaks: inOrder,
 		in:     "recipes/queues.(*consumer).isListed",
 		change: always("Cversion"),
-		test:   "^TestALaterItemOfLowerPriorityComesFirst$", flags: []string{"-short"},
+		test:   "^TestPriorityQueueLaterItemOfLowerPriorityComesFirst$", flags: []string{"-short"},
 	},
 }
 
