@@ -156,7 +156,7 @@ var valuesRows = []row{
 		name: "shared-value-goes-back", breaks: neverOlder,
 		in:     "recipes/shared.(*SharedValue).learn",
 		change: always("Zxid"),
-		test:   "^TestAnOlderValueNeverReplacesANewerOne$",
+		test:   "^TestSharedOlderValueNeverReplacesANewerOne$",
 	},
 	{
 		name: "transaction-on-what-has-changed", breaks: atMostOnce,
