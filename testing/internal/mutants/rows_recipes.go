@@ -162,7 +162,7 @@ var valuesRows = []row{
 		name: "transaction-on-what-has-changed", breaks: atMostOnce,
 		in:     "recipes/txn.(*Tx).operations",
 		change: drop("CheckOp()", "WithVersion()"),
-		test:   "^TestConflicts$",
+		test:   "^TestTxnConflicts$",
 	},
 	{
 		name: "late-close-of-the-next-round", breaks: atMostOnce,
