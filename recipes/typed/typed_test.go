@@ -178,7 +178,7 @@ func TestCachedOfAClosedCache(t *testing.T) {
 	require.Equal(t, 1, said)
 }
 
-func TestBadInput(t *testing.T) {
+func TestTypedBadInput(t *testing.T) {
 	client, err := framework.New("localhost:1")
 	require.NoError(t, err)
 	folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())
