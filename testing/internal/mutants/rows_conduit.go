@@ -67,13 +67,13 @@ var conduitRows = []row{
 		name: "new-history-unnoticed", breaks: oneHistory,
 		in:     "framework.(*Framework).History",
 		change: become("min($0, 1)", "History()"),
-		pkg:    "recipes", test: "^TestAViewShowsWhatServersHaveThatBeganAgain$/^(Follow|shared_value|simple_queue)$",
+		pkg:    "recipes", test: "^TestHistoriesViewShowsWhatServersHaveThatBeganAgain$/^(Follow|shared_value|simple_queue)$",
 	},
 	{
 		name: "write-in-another-session-than-its-read", breaks: oneHistory,
 		in:     "recipes/internal/attempt.InSession",
 		change: always("nil"),
-		pkg:    "recipes", test: "^TestAChangeIsMadeOfWhatTheServersHave$",
+		pkg:    "recipes", test: "^TestHistoriesChangeIsMadeOfWhatTheServersHave$",
 	},
 	{
 		name: "ping-behind-the-queue", breaks: pingsFirst,
