@@ -7,13 +7,13 @@ var conduitRows = []row{
 		name: "request-in-the-next-session", breaks: ownSession,
 		in:     "framework/internal/conduit.(*conn).enqueueLocked",
 		change: never("Session", "session"),
-		test:   "^TestACallBoundToAnotherSessionIsRefused$",
+		test:   "^TestCallBoundToAnotherSessionIsRefused$",
 	},
 	{
 		name: "request-after-the-end-of-the-session", breaks: ownSession,
 		in:     "framework/internal/conduit.(*conn).enqueueLocked",
 		change: never("closing"),
-		test:   "^TestNothingFollowsTheEndOfTheSession$",
+		test:   "^TestCloseNothingFollowsTheEndOfTheSession$",
 	},
 	{
 		name: "late-reply-revives-a-lease", breaks: deadline,
@@ -31,7 +31,7 @@ var conduitRows = []row{
 		name: "answer-to-a-credential-renews-a-lease", breaks: deadline,
 		in:     "framework/internal/conduit.(*conn).receiveAuthReply",
 		change: begin("$r.owner.lease.renew($r.connectSent.Add(2*$r.owner.cfg.SessionTimeout), $r.connectSent)"),
-		test:   "^TestAnswersToCredentialsProveNothing$",
+		test:   "^TestAuthAnswersToCredentialsProveNothing$",
 	},
 	{
 		name: "notification-proves-life", breaks: deadline,
@@ -49,7 +49,7 @@ var conduitRows = []row{
 		name: "write-confirms-itself", breaks: quorumOnly,
 		in:     "framework/internal/conduit.(*leaseClock).confirm",
 		change: never("atLeader", "acked"),
-		test:   "^TestTheQuorumsDeadline$",
+		test:   "^TestQuorumsDeadline$",
 	},
 	{
 		name: "suspension-unnoticed", breaks: lossFirst,
@@ -61,7 +61,7 @@ var conduitRows = []row{
 		name: "event-forgotten-over-a-reconnect", breaks: neverOlder,
 		in:     "framework/internal/conduit.(*seen).event",
 		change: drop("unproved"),
-		test:   "^TestAnEventIsNotForgottenOverAReconnect$", flags: []string{"-timeout=20s"},
+		test:   "^TestBulkEventIsNotForgottenOverAReconnect$", flags: []string{"-timeout=20s"},
 	},
 	{
 		name: "new-history-unnoticed", breaks: oneHistory,
@@ -80,7 +80,7 @@ var conduitRows = []row{
 		in: "framework/internal/conduit.(*conn).Write",
 		change: begin("for queued := 1; queued > 0; time.Sleep(time.Millisecond) " +
 			"{ $r.queue.Lock(); queued = $r.unsent.len(); $r.queue.Unlock() }"),
-		test: "^TestPingsGoOutBeforeQueuedBulk$",
+		test: "^TestBulkPingsGoOutBeforeQueuedBulk$",
 	},
 	{
 		name: "bulk-without-a-window", breaks: pingsFirst,
@@ -92,7 +92,7 @@ var conduitRows = []row{
 		name: "request-before-sasl", breaks: saslFirst,
 		in:     "framework/internal/conduit.(*conn).establish",
 		change: drop("return"),
-		test:   "^TestTheExchangeComesFirst$",
+		test:   "^TestSASLExchangeComesFirst$",
 	},
 	{
 		name: "frame-without-a-limit", breaks: boundedMemory,
