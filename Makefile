@@ -63,7 +63,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) test -race -v -run '^TestBrowserInABrowser$$' -timeout 10m ./recipes/inspect/page -browser=chromium-headless-shell
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
-	$(GO) -C $(WORKSHOP) test -v -run '^TestIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
+	$(GO) -C $(WORKSHOP) test -v -run '^TestValuesIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
 	$(GO) -C $(WORKSHOP) test -v -run 'Contest$$' -timeout 20m ./interop -turns=250
 	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)

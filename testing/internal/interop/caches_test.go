@@ -57,10 +57,10 @@ func (q *questions) all() []string {
 	return slices.Sorted(maps.Keys(q.asked))
 }
 
-// TestTreeCacheOfBothSides: with the same depth and the same selector, a TreeCache and a
+// TestCachesTreeCacheOfBothSides: with the same depth and the same selector, a TreeCache and a
 // CuratorCache keep the same znodes of a tree that changes. CuratorCache asks its selector nothing
 // else than TreeCache does.
-func TestTreeCacheOfBothSides(t *testing.T) {
+func TestCachesTreeCacheOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for _, limits := range []struct{ depth, closed, left string }{
 			{"-", "-", "-"},
@@ -115,9 +115,9 @@ func TestTreeCacheOfBothSides(t *testing.T) {
 	})
 }
 
-// TestPathChildrenCacheOfBothSides: a PathChildrenCache and a cache of children only keep the
+// TestCachesPathChildrenCacheOfBothSides: a PathChildrenCache and a cache of children only keep the
 // same.
-func TestPathChildrenCacheOfBothSides(t *testing.T) {
+func TestCachesPathChildrenCacheOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		java, client := newActor(t, server), zktest.Client(t, server)
 		writeTree(t, client, "first")

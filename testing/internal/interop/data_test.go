@@ -18,7 +18,7 @@ import (
 // Both sides agree on which names are protected.
 //
 // Curator: TestCreate.testProtectedUtils.
-func TestProtectedNames(t *testing.T) {
+func TestDataProtectedNames(t *testing.T) {
 	needsJava(t)
 	java := actor{startJava(t).Actor("names")}
 	id := uuid.NewString()
@@ -47,7 +47,7 @@ func TestProtectedNames(t *testing.T) {
 
 // What one side creates has the names, the parents and the data that the other
 // expects.
-func TestCreatedNodes(t *testing.T) {
+func TestDataCreatedNodes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := zktest.Context(t)
 		client := zktest.Client(t, server)
@@ -81,7 +81,7 @@ func TestCreatedNodes(t *testing.T) {
 }
 
 // The folders that either side makes are containers: they go when they are empty.
-func TestFoldersAreContainers(t *testing.T) {
+func TestDataFoldersAreContainers(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server = withQuickReaper(t, server)
 		client := zktest.Client(t, server.ConnectString())
@@ -114,7 +114,7 @@ func awaitGone(t *testing.T, client *framework.Framework, path string) {
 	}
 }
 
-func TestTransactions(t *testing.T) {
+func TestDataTransactions(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := zktest.Context(t)
 		client := zktest.Client(t, server)

@@ -16,14 +16,14 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMissingPackagesAreNamed(t *testing.T) {
+func TestJavaMissingPackagesAreNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := interop.Start(t.Context())
 	require.ErrorIs(t, err, interop.ErrNotInstalled)
 	require.ErrorContains(t, err, "install default-jdk-headless (Debian)")
 }
 
-func TestWhatGoesWrongInJava(t *testing.T) {
+func TestJavaWhatGoesWrongInJava(t *testing.T) {
 	needsJava(t)
 	nobody := startJava(t).Actor("nobody")
 	_, err := nobody.Do(zktest.Context(t), "sing", "a song")
@@ -60,7 +60,7 @@ func TestCloseEndsTheProcess(t *testing.T) {
 
 // What the tests of single recipes build on: each kind of lock does in Java what the
 // commands say, without anybody from Go.
-func TestTheLocksOfJava(t *testing.T) {
+func TestJavaLocks(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		one, other := newActor(t, server), newActor(t, server)
 		for _, test := range []struct {
@@ -100,7 +100,7 @@ func TestTheLocksOfJava(t *testing.T) {
 
 // Readers and writers, all of them in Java. Writers that go on reading are not among
 // them, see TestJavaDowngradesWithAGap.
-func TestAContestInJava(t *testing.T) {
+func TestJavaContestInJava(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const turns = 20
 		c := newContest(t)

@@ -195,7 +195,7 @@ func TestKazooAndGoQueueTogether(t *testing.T) {
 
 // kazoo's Lock and InterProcessMutex ignore each other's nodes, and so do Curator's
 // read/write lock and kazoo's: on one path, both sides hold.
-func TestOtherLocksIgnoreKazoo(t *testing.T) {
+func TestKazooLockOtherLocksIgnoreKazoo(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/apart"
 		makeFolder(t, server, path, "")
@@ -286,7 +286,7 @@ func TestKazooNeedsAFolderThatStays(t *testing.T) {
 }
 
 // What goes wrong in Python is told, and Close ends the process and leaves nothing.
-func TestWhatGoesWrongInPython(t *testing.T) {
+func TestKazooLockWhatGoesWrongInPython(t *testing.T) {
 	needsJava(t)
 	python, err := interop.StartKazoo()
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func newKazoo(tb testing.TB, server zktest.Backend) actor {
 
 // Each recipe of kazoo's comes out the same on the embedded server, in this process and
 // as the program devserver, as on real ZooKeeper.
-func TestTheRecipesOfKazoo(t *testing.T) {
+func TestKazooRecipes(t *testing.T) {
 	outcomes := make(map[string][]string)
 	recipes := func(t *testing.T, server zktest.Backend) {
 		t.Helper()

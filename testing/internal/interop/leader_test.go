@@ -58,7 +58,7 @@ func betweenKills(ctx context.Context, client *framework.Framework, turns int, l
 
 // Four latches in Go and four in Java: one leader at a time, in the
 // order of the queue, while the sessions of those in Go end now and then.
-func TestLatchContest(t *testing.T) {
+func TestLeaderLatchContest(t *testing.T) {
 	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
@@ -85,7 +85,7 @@ func TestLatchContest(t *testing.T) {
 }
 
 // Four selectors in Go and four in Java, one term at a time, with sessions that end.
-func TestSelectorContest(t *testing.T) {
+func TestLeaderSelectorContest(t *testing.T) {
 	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
@@ -123,7 +123,7 @@ func TestSelectorContest(t *testing.T) {
 
 // Both sides see the same candidates, with their ids and the leader. Leadership
 // passes from side to side when the session of a leader dies.
-func TestLatchesOfBothSides(t *testing.T) {
+func TestLeaderLatchesOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/leaders/who"
 		client := zktest.Client(t, server.ConnectString())

@@ -40,7 +40,7 @@ func TestMutexContest(t *testing.T) {
 }
 
 // Both sides see one queue, with everybody in it once, in the same order.
-func TestParticipantsOfBothSides(t *testing.T) {
+func TestMutexParticipantsOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/who"
 		client := zktest.Client(t, server.ConnectString())
@@ -96,7 +96,7 @@ func (actor) queued(t *testing.T, server zktest.Backend, path string) []string {
 }
 
 // Each side gets the lock when the session of a holder on the other side dies.
-func TestTheOtherSideDies(t *testing.T) {
+func TestMutexOtherSideDies(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/death"
 		client := zktest.Client(t, server.ConnectString())

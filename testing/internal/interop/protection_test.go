@@ -41,7 +41,7 @@ func whenSearched(t *testing.T, proxy *zkproxy.Proxy, create func(path string) (
 // side has created.
 //
 // Curator: TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
-func TestTheSearchForProtectedNodes(t *testing.T) {
+func TestProtectionSearchForProtectedNodes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server.Addr())
 		ours := zktest.Client(t, server.Addr())

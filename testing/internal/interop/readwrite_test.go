@@ -56,7 +56,7 @@ func TestReadWriteContest(t *testing.T) {
 
 // Both sides see the readers and the writers of both, and Go tells who waits for
 // whom.
-func TestReadersAndWritersOfBothSides(t *testing.T) {
+func TestReadwriteReadersAndWritersOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/who"
 		lock := newReadWriteLock(t, zktest.Client(t, server.ConnectString()), path)

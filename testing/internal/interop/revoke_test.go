@@ -42,7 +42,7 @@ func TestJavaAsksGo(t *testing.T) {
 	})
 }
 
-func TestGoAsksJava(t *testing.T) {
+func TestRevokeGoAsksJava(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/polite"
 		client := zktest.Client(t, server.ConnectString())
@@ -95,7 +95,7 @@ func TestJavaAsksGoForEveryLock(t *testing.T) {
 
 // Java's readers and writers hear of a request of ours. Its semaphores have nobody who
 // would listen.
-func TestGoAsksReadersAndWritersInJava(t *testing.T) {
+func TestRevokeGoAsksReadersAndWritersInJava(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, java := zktest.Client(t, server.ConnectString()), newActor(t, server)
 		both := newReadWriteLock(t, client, "/locks/both")

@@ -119,7 +119,7 @@ func TestSemaphoreMutexContest(t *testing.T) {
 
 // Either side counts the leases of the other: with all of them taken, nobody gets
 // one; and Go sees what Java has.
-func TestLeasesOfBothSides(t *testing.T) {
+func TestSemaphoreLeasesOfBothSides(t *testing.T) {
 	type semaphore interface {
 		locks.InterProcessLock
 		queue

@@ -107,9 +107,9 @@ func randomInstance(tb testing.TB, r *rand.Rand) instance {
 	return i
 }
 
-// TestDocumentsOfServices compares the JSON of random instances field by field,
+// TestServicesDocuments compares the JSON of random instances field by field,
 // both ways, in both of Curator's modes.
-func TestDocumentsOfServices(t *testing.T) {
+func TestServicesDocuments(t *testing.T) {
 	needsJava(t)
 	java, r := actor{startJava(t).Actor("documents")}, seeds.New(t)
 	for n := range 300 {
@@ -207,9 +207,9 @@ func TestServicesOfBothSides(t *testing.T) {
 	})
 }
 
-// TestProvidersOfBothSides: a provider of each side takes the instances of both
+// TestServicesProvidersOfBothSides: a provider of each side takes the instances of both
 // by turns.
-func TestProvidersOfBothSides(t *testing.T) {
+func TestServicesProvidersOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const name, rounds = "orders", 5
 		java, ours := newActor(t, server), newServices(t, zktest.Client(t, server))

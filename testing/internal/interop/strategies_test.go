@@ -260,9 +260,9 @@ func TestStrategiesOfBothSides(t *testing.T) {
 	}
 }
 
-// TestDownInstancesOfBothSides: an instance is up again after the timeout of its policy, which Java
+// TestStrategiesDownInstancesOfBothSides: an instance is up again after the timeout of its policy, which Java
 // notices up to half a timeout later.
-func TestDownInstancesOfBothSides(t *testing.T) {
+func TestStrategiesDownInstancesOfBothSides(t *testing.T) {
 	needsJava(t)
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)

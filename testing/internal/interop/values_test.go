@@ -26,7 +26,7 @@ var increments = flag.Int("increments", 100, "how many times each side increment
 
 // Both sides increment one counter at the same time. Each increment gets a
 // number of its own, and together they are all numbers up to the sum.
-func TestIncrementsOfBothSides(t *testing.T) {
+func TestValuesIncrementsOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path, goroutines = "/counters/orders", 4
 		each := *increments
@@ -68,7 +68,7 @@ func TestIncrementsOfBothSides(t *testing.T) {
 }
 
 // Each side hears the counts that the other sets, in their order.
-func TestCountsOfBothSides(t *testing.T) {
+func TestValuesCountsOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/counts/limit"
 		java := newActor(t, server)
@@ -99,7 +99,7 @@ func TestCountsOfBothSides(t *testing.T) {
 }
 
 // Members of both sides begin and end each round together.
-func TestADoubleBarrierOfBothSides(t *testing.T) {
+func TestValuesDoubleBarrierOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path, members, rounds = "/barriers/double", 4, 1
 		var answers []func(context.Context) ([]string, error)
@@ -163,7 +163,7 @@ var queueKinds = []queueKind{
 }
 
 // What one side puts into a queue the other gets: all of it, once.
-func TestQueuesOfBothSides(t *testing.T) {
+func TestValuesQueuesOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		java := newActor(t, server)
 		client := zktest.Client(t, server)
@@ -215,7 +215,7 @@ func consumeItems(t *testing.T, queue consumer, n int) []string {
 
 // Each side finds the queues that the other's sharder has added, adds others, and
 // gets what was put into any of them.
-func TestShardersOfBothSides(t *testing.T) {
+func TestValuesShardersOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path, leader, full, most = "/sharded/queues", "/sharded/leader", 3, 2
 		items := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
@@ -252,7 +252,7 @@ func TestShardersOfBothSides(t *testing.T) {
 }
 
 // The simple queue is that of ZooKeeper's own recipes.
-func TestSimpleQueuesOfBothSides(t *testing.T) {
+func TestValuesSimpleQueuesOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/queues/simple"
 		java := newActor(t, server)

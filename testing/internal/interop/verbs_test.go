@@ -39,7 +39,7 @@ func get(t *testing.T, f *framework.Framework, path string, opts ...framework.Ge
 
 // What one side has compressed the other can read, from a create, a set or a
 // transaction.
-func TestCompressedData(t *testing.T) {
+func TestVerbsCompressedData(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		java := newActor(t, server)
@@ -65,7 +65,7 @@ func TestCompressedData(t *testing.T) {
 
 // A client that compresses by default writes what Java reads with decompressed(), and the other way
 // round, in calls and in recipes. (Curator has such a default since 5.8.)
-func TestCompressionByDefault(t *testing.T) {
+func TestVerbsCompressionByDefault(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server, framework.WithCompression())
 		java := newActor(t, server)
@@ -94,8 +94,8 @@ func TestCompressionByDefault(t *testing.T) {
 	})
 }
 
-// TestDefaultData: Java's is its address, ours is none, and each can read the other's.
-func TestDefaultData(t *testing.T) {
+// TestVerbsDefaultData: Java's is its address, ours is none, and each can read the other's.
+func TestVerbsDefaultData(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		java := newActor(t, server)
@@ -108,7 +108,7 @@ func TestDefaultData(t *testing.T) {
 
 // What one side keeps to its credentials is the other's with the same credentials, and
 // nobody's without.
-func TestAccessControl(t *testing.T) {
+func TestVerbsAccessControl(t *testing.T) {
 	const alice, bob = "alice:wonderland", "bob:builder"
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := zktest.Context(t)
@@ -158,9 +158,9 @@ func requireSameACL(t *testing.T, client *framework.Framework, java actor, path 
 	require.Equal(t, words, java.do(t, "get-acl", path))
 }
 
-// TestResultsOfTransactions: the same operations have the same results, but for the
+// TestVerbsResultsOfTransactions: the same operations have the same results, but for the
 // chroot, which Java leaves in the paths.
-func TestResultsOfTransactions(t *testing.T) {
+func TestVerbsResultsOfTransactions(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		java := newActor(t, server)
@@ -207,8 +207,8 @@ func withQuickReaper(t *testing.T, server zktest.Backend) zktest.Backend {
 	return server
 }
 
-// TestNodesWithATimeToLive: each side's are read by the other, and deleted by the server.
-func TestNodesWithATimeToLive(t *testing.T) {
+// TestVerbsNodesWithATimeToLive: each side's are read by the other, and deleted by the server.
+func TestVerbsNodesWithATimeToLive(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server = withQuickReaper(t, server)
 		client := zktest.Client(t, server.ConnectString())
@@ -228,9 +228,9 @@ func TestNodesWithATimeToLive(t *testing.T) {
 	})
 }
 
-// TestNamespaces: both sides know what is in one by the same names, and the server
+// TestVerbsNamespaces: both sides know what is in one by the same names, and the server
 // deletes it when it is empty, whoever has made it.
-func TestNamespaces(t *testing.T) {
+func TestVerbsNamespaces(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server = withQuickReaper(t, server)
 		client := zktest.Client(t, server.ConnectString())
@@ -262,8 +262,8 @@ func TestNamespaces(t *testing.T) {
 	})
 }
 
-// TestChroots: both sides have the same root. Ours makes it, Java's needs it.
-func TestChroots(t *testing.T) {
+// TestVerbsChroots: both sides have the same root. Ours makes it, Java's needs it.
+func TestVerbsChroots(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		observer := zktest.Client(t, server.Addr())
 		chroot := server.ConnectString() + "/deep/er"
