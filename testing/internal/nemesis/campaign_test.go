@@ -55,8 +55,8 @@ func lastLine(report string) string {
 	return lines[len(lines)-1]
 }
 
-// TestBadFlags are named before anything is started.
-func TestBadFlags(t *testing.T) {
+// TestCampaignBadFlags are named before anything is started.
+func TestCampaignBadFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string
