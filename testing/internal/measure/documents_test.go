@@ -21,10 +21,10 @@ const root = "../../.."
 // fence matches a block of code in a document: its language and its content.
 var fence = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```\n")
 
-// TestProgramsOfTheDocumentsAreTested: each block of Go in a document stands, line by
+// TestDocumentsProgramsOfTheDocumentsAreTested: each block of Go in a document stands, line by
 // line, in a test or in a program that has a test beside it. The block may be indented
 // less than the program.
-func TestProgramsOfTheDocumentsAreTested(t *testing.T) {
+func TestDocumentsProgramsOfTheDocumentsAreTested(t *testing.T) {
 	module := repository(t)
 	var tested []string
 	for _, name := range module.files {
@@ -50,9 +50,9 @@ func TestProgramsOfTheDocumentsAreTested(t *testing.T) {
 	require.NotZero(t, blocks)
 }
 
-// TestNamesOfTheDocumentsExist: each name of a package of this module between backquotes
+// TestDocumentsNamesOfTheDocumentsExist: each name of a package of this module between backquotes
 // is declared. The changelog also names what is gone.
-func TestNamesOfTheDocumentsExist(t *testing.T) {
+func TestDocumentsNamesOfTheDocumentsExist(t *testing.T) {
 	module := repository(t)
 	declared := declaredNames(t, module)
 	quoted := regexp.MustCompile("`\\*?(framework|locks|leader|cache|atomic|shared|barriers|queues|nodes|discovery|typed|txn|migration|fence|inspect|retry|listen|" +
@@ -75,8 +75,8 @@ func unindented(program string) string {
 	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(program, "")
 }
 
-// TestTheTableOfOptionsIsComplete compares the table with the code.
-func TestTheTableOfOptionsIsComplete(t *testing.T) {
+// TestDocumentsTableOfOptionsIsComplete compares the table with the code.
+func TestDocumentsTableOfOptionsIsComplete(t *testing.T) {
 	text := content(t, "framework/OPTIONS.md")
 	t.Chdir(root)
 	packs, err := load(t.Context(), []string{"./framework", "./recipes/locks"})
@@ -89,8 +89,8 @@ func TestTheTableOfOptionsIsComplete(t *testing.T) {
 	require.Equal(t, table.String(), "\n## framework\n"+got, "go doc ./testing/internal/measure tells how it is written")
 }
 
-// TestThePageOfErrorsIsComplete: it names each exported error of the client and the recipes.
-func TestThePageOfErrorsIsComplete(t *testing.T) {
+// TestDocumentsPageOfErrorsIsComplete: it names each exported error of the client and the recipes.
+func TestDocumentsPageOfErrorsIsComplete(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^(?:var |\t)(Err[A-Z]\w*)(?: error)? += `)
 	page := content(t, "recipes/ERRORS.md")
 	errors := 0
@@ -108,8 +108,8 @@ func TestThePageOfErrorsIsComplete(t *testing.T) {
 	require.Greater(t, errors, 30)
 }
 
-// TestLinksOfTheDocuments: what a document of the module links to exists.
-func TestLinksOfTheDocuments(t *testing.T) {
+// TestDocumentsLinks: what a document of the module links to exists.
+func TestDocumentsLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)`)
 	links := 0
 	for _, name := range repository(t).files {
@@ -128,9 +128,9 @@ func TestLinksOfTheDocuments(t *testing.T) {
 	require.NotZero(t, links)
 }
 
-// TestCommandsOfTheDocuments: each "make target" is one of the Makefile, and each
+// TestDocumentsCommands: each "make target" is one of the Makefile, and each
 // program that a document runs exists.
-func TestCommandsOfTheDocuments(t *testing.T) {
+func TestDocumentsCommands(t *testing.T) {
 	makefile, module := content(t, "Makefile"), repository(t)
 	made := regexp.MustCompile("(?m)(?:^|`|; |' )make ([a-z-]+)")
 	run := regexp.MustCompile(`go (?:-C ([a-z/]+) )?run \./([a-z/]+)`)
