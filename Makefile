@@ -16,7 +16,7 @@ PROGRAMS ?= 10000
 SEED ?= 1
 CHECKS ?= 5000
 CURATOR_SEED ?= random
-PROPERTIES := ./internal/seeds ./listen ./retry ./framework/... ./recipes/... ./testing/zkserver
+PROPERTIES := ./internal/testkit/seeds ./listen ./retry ./framework/... ./recipes/... ./testing/zkserver
 
 # How long "make nemesis" has faults, and what else it gets:
 # make nemesis DURATION=30m NEMESIS='-report /tmp/run'
@@ -30,9 +30,12 @@ MUTANTS ?=
 N ?= 50
 PKG ?=
 
-# The modules beside the main one. The tests of all but the benchmarks need -race.
-RACE_MODULES := framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
-MODULES := testing/internal/bench $(RACE_MODULES)
+# The modules beside the main one: the workshop, and what has dependencies of its own.
+WORKSHOP := testing/internal
+MODULES := $(WORKSHOP) framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
+
+# Packages wait more than they compute: four at a time keep two processors busy.
+TEST := test -race -shuffle=on -p 4 -parallel 8 -timeout 40m
 
 LINTER := tools/bin/golangci-lint
 
@@ -46,24 +49,26 @@ deps: ## name the Debian packages that the tests need and lack, and install them
 	@.ci/install-deps
 
 # "make test" uses the same seeds each time; "make test-long" and "make nemesis" draw
-# random ones. Their findings become cases, see internal/seeds.
+# random ones. Their findings become cases, see internal/testkit/seeds.
 test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first
-	$(GO) -C testing/internal/bench test -timeout 40m ./...
-	for module in $(RACE_MODULES); do $(GO) -C $$module test -race -shuffle=on -timeout 40m ./... || exit 1; done
-	$(GO) test -race -shuffle=on -timeout 40m ./...
+	for module in $(MODULES); do $(GO) -C $$module $(TEST) ./... || exit 1; done
+	$(GO) $(TEST) ./...
 
-# Packages wait more than they compute: four at a time keep two processors busy.
 test-short: ## run the tests that need no Java, and print how many faults were tried
-	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) test -short -race -shuffle=on -p 4 -parallel 8 -timeout 40m ./...
+	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short ./... \
+		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./...
 
-test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments of Go and of Java; the page in a browser
+test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; each trouble of a lock twenty times; the page in a browser
 	@.ci/install-deps long
-	$(GO) test -race -v -run '^TestInABrowser$$' -timeout 10m ./recipes/inspect/page -browser=chromium-headless-shell
+	$(GO) test -race -v -run '^TestBrowserShowsThePage$$' -timeout 10m ./recipes/inspect/page -browser=chromium-headless-shell
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
-	$(GO) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./testing/internal/interop -kazoos-own
-	$(GO) test -v -run '^TestIncrementsOfBothSides$$' -timeout 20m ./testing/internal/interop -increments=10000
+	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
+	$(GO) -C $(WORKSHOP) test -v -run '^TestValuesIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
+	$(GO) -C $(WORKSHOP) test -v -run 'Contest$$' -timeout 20m ./interop -turns=250
+	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
-	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestAChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
+	CURATOR_CHECKS=200 $(GO) test -race -skip 'Hardships|EveryFault' -timeout 60m ./recipes/locks
+	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestScaleChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
 
 lint: $(LINTER) ## check the code, its formatting and go.mod
@@ -72,6 +77,7 @@ lint: $(LINTER) ## check the code, its formatting and go.mod
 	$(GO) mod tidy -diff
 	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff && (cd $$module && $(CURDIR)/$(LINTER) run ./... && $(GO) vet ./...) || exit 1; done
 	$(GO) fix -diff ./...
+	$(GO) -C $(WORKSHOP) fix -diff ./...
 
 fmt: $(LINTER) ## format the code as lint wants it
 	$(LINTER) fmt ./...
@@ -81,26 +87,26 @@ bench: ## run the benchmarks, BENCH=regexp COUNT=n
 
 bench-peers: ## measure the locks beside the locks of other libraries, PEERS=flags
 	@.ci/install-deps bench
-	$(GO) -C testing/internal/bench run . $(PEERS)
+	$(GO) -C $(WORKSHOP)/bench run . $(PEERS)
 
 bench-readme: ## measure what the tables of one lock and of single requests show, a quarter of an hour on a quiet machine, and write them again
 	@.ci/install-deps bench
-	$(GO) -C testing/internal/bench run . -update README.md -peers self,self-handoff,curator,zklock,kazoo,raw \
+	$(GO) -C $(WORKSHOP)/bench run . -update README.md -peers self,self-handoff,curator,zklock,kazoo,raw \
 		-scenario uncontended,contended,one-process,queue
-	$(GO) -C testing/internal/bench run . -update README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
+	$(GO) -C $(WORKSHOP)/bench run . -update README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
 		-scenario get,exists,set,create,bulk-get,bulk-exists,bulk-set
 
 bench-growth: deps ## measure what sessions, locks, waiters, instances, cache nodes and watches cost a server, with charts
-	$(GO) -C testing/internal/bench run . -growth 100,1000,3000 -out growth
+	$(GO) -C $(WORKSHOP)/bench run . -growth 100,1000,3000 -out growth
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
-	$(GO) run ./testing/internal/mutants $(MUTANTS)
+	$(GO) -C $(WORKSHOP) run ./mutants $(MUTANTS)
 
 mutants-random: deps ## make random changes and list those that no quick test of their package notices, N=n PKG=folders SEED=n
-	$(GO) run ./testing/internal/mutants -random $(N) -seed $(SEED) $(PKG)
+	$(GO) -C $(WORKSHOP) run ./mutants -random $(N) -seed $(SEED) $(PKG)
 
 nemesis: deps ## inject faults at random and check the locks, DURATION=time NEMESIS=flags
-	$(GO) run ./testing/internal/nemesis -duration $(DURATION) $(NEMESIS)
+	$(GO) -C $(WORKSHOP) run ./nemesis -duration $(DURATION) $(NEMESIS)
 
 # The linter is built from the versions that tools/ pins, so that its
 # dependencies stay out of go.mod and all machines run the same version.

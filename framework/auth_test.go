@@ -32,6 +32,7 @@ func creatorOnly() []framework.ACL {
 // TestAuth: what only its creator may read is readable on every connection, also
 // in the session after, and to nobody else.
 func TestAuth(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server.Addr())
 		owner := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
@@ -68,6 +69,7 @@ func TestAuth(t *testing.T) {
 // TestConnectWithARefusedCredential: the reason is told at once, however long the
 // caller would wait.
 func TestConnectWithARefusedCredential(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		var dials atomic.Int32
 		_, err := framework.Connect(t.Context(), server.ConnectString(),
@@ -97,9 +99,10 @@ func (c turncoat) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestACredentialThatIsRefusedLater: by a server that no longer accepts what it
+// TestAuthCredentialThatIsRefusedLater: by a server that no longer accepts what it
 // did. What is held ends, every call says why, and no other connection is made.
-func TestACredentialThatIsRefusedLater(t *testing.T) {
+func TestAuthCredentialThatIsRefusedLater(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		var turned atomic.Bool
 		var dials atomic.Int32
@@ -145,8 +148,8 @@ func TestACredentialThatIsRefusedLater(t *testing.T) {
 	})
 }
 
-// TestARefusedCredentialEndsWatches: what waits for an event learns that none will come.
-func TestARefusedCredentialEndsWatches(t *testing.T) {
+// TestAuthRefusedCredentialEndsWatches: what waits for an event learns that none will come.
+func TestAuthRefusedCredentialEndsWatches(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		var turned atomic.Bool
 		f := n.client(t, framework.WithAuth("digest", []byte(credential)),

@@ -26,8 +26,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestBadOptions: what New does not accept, and how it says so.
-func TestBadOptions(t *testing.T) {
+// TestBadInputOptions: what New does not accept, and how it says so.
+func TestBadInputOptions(t *testing.T) {
 	for says, option := range map[string]framework.Option{
 		"a nil option":                                      nil,
 		"ACL provider nil, expected one":                    framework.WithACLProvider(nil),
@@ -61,7 +61,7 @@ func TestBadOptions(t *testing.T) {
 }
 
 // TestBadInput: the error of each call says what was wrong and what was expected, and
-// nothing has been sent. Bad paths are in TestVerbsRefuseBadPaths, sizes in TestSizes, server
+// nothing has been sent. Bad paths are in TestPathVerbsRefuseBadPaths, sizes in TestPathSizes, server
 // lists in TestConnectStrings.
 func TestBadInput(t *testing.T) {
 	create := func(opts ...framework.CreateOption) func(context.Context, *framework.Framework) error {
@@ -148,8 +148,8 @@ func TestBadInput(t *testing.T) {
 	require.Zero(t, requests(), "nothing was sent")
 }
 
-// TestNilContexts: an error for every call that can return one, before anything is sent.
-func TestNilContexts(t *testing.T) {
+// TestBadInputNilContexts: an error for every call that can return one, before anything is sent.
+func TestBadInputNilContexts(t *testing.T) {
 	var none context.Context
 	calls := map[string]func(ctx context.Context, f *framework.Framework, path string) error{
 		"block": func(ctx context.Context, f *framework.Framework, _ string) error { return f.BlockUntilConnected(ctx) },
@@ -212,9 +212,9 @@ func TestNilContexts(t *testing.T) {
 	}
 }
 
-// TestNilFunctions: what cannot return an error panics where the mistake is, and not
+// TestBadInputNilFunctions: what cannot return an error panics where the mistake is, and not
 // on a goroutine that calls it later.
-func TestNilFunctions(t *testing.T) {
+func TestBadInputNilFunctions(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t).Addr())
 	var w *framework.Watch
 	_, err := f.Get(t.Context(), "/", framework.Watched(&w))
@@ -228,9 +228,9 @@ func TestNilFunctions(t *testing.T) {
 	w.Cancel()
 }
 
-// TestADialerThatReturnsNothing: the error says so, and no goroutine of the client
+// TestBadInputDialerThatReturnsNothing: the error says so, and no goroutine of the client
 // panics.
-func TestADialerThatReturnsNothing(t *testing.T) {
+func TestBadInputDialerThatReturnsNothing(t *testing.T) {
 	for _, over := range [][]framework.Option{nil, {framework.WithTLS(&tls.Config{})}} {
 		f, err := framework.New("a:1", append(over,
 			framework.WithConnectionTimeout(100*time.Millisecond), framework.WithRetryPolicy(retry.None()),
@@ -253,9 +253,9 @@ func TestSplitPathOfNoPath(t *testing.T) {
 	}
 }
 
-// TestNoAuthIsSaidOnce: it is not repeated, and nothing is tried with fewer rights
+// TestBadInputNoAuthIsSaidOnce: it is not repeated, and nothing is tried with fewer rights
 // or with none.
-func TestNoAuthIsSaidOnce(t *testing.T) {
+func TestBadInputNoAuthIsSaidOnce(t *testing.T) {
 	server := zktest.NewServer(t)
 	owner := zktest.Client(t, server.Addr(), framework.WithAuth("digest", []byte(credential)))
 	mustCreate(t, owner, "/private", framework.WithACL(creatorOnly()...))
@@ -280,10 +280,10 @@ func TestNoAuthIsSaidOnce(t *testing.T) {
 	require.Empty(t, names)
 }
 
-// TestSecretsAreToldToNobody gives a client a secret in each place that takes one, sends
+// TestBadInputSecretsAreToldToNobody gives a client a secret in each place that takes one, sends
 // it through good and bad times and looks for it in all that comes out: log, errors, spans,
 // metrics, health, and whatever fmt makes of the values that a program has.
-func TestSecretsAreToldToNobody(t *testing.T) {
+func TestBadInputSecretsAreToldToNobody(t *testing.T) {
 	const secret = "open-sesame"
 	said, observed := &safeBuffer{}, newObserved()
 	log := slog.New(slog.NewJSONHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))

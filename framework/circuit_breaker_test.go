@@ -59,7 +59,8 @@ const (
 
 func only(states ...framework.ConnectionState) []framework.ConnectionState { return states }
 
-func TestACircuitBreakerHoldsBackAFlappingConnection(t *testing.T) {
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
+func TestCircuitBreakerHoldsBackAFlappingConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.Forever(time.Second))
 		require.Equal(t, only(connected, suspended), c.pass(time.Millisecond, connected, suspended))
@@ -77,7 +78,8 @@ func TestACircuitBreakerHoldsBackAFlappingConnection(t *testing.T) {
 	})
 }
 
-func TestACircuitBreakerClosesWhenItsPolicyGivesUp(t *testing.T) {
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
+func TestCircuitBreakerClosesWhenItsPolicyGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.NTimes(3, time.Second))
 		require.Equal(t, only(suspended), c.pass(0, suspended))
@@ -94,7 +96,8 @@ func TestACircuitBreakerClosesWhenItsPolicyGivesUp(t *testing.T) {
 	})
 }
 
-func TestACircuitBreakerThatNeverOpens(t *testing.T) {
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
+func TestCircuitBreakerThatNeverOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(t, retry.None())
 		all := only(connected, suspended, lost, reconnected, suspended, reconnected)
@@ -103,7 +106,8 @@ func TestACircuitBreakerThatNeverOpens(t *testing.T) {
 	})
 }
 
-func TestACircuitBreakerThatIsStopped(t *testing.T) {
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
+func TestCircuitBreakerThatIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		c := newCircuit(t, retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
@@ -122,8 +126,10 @@ func TestACircuitBreakerThatIsStopped(t *testing.T) {
 	require.ErrorContains(t, err, "listener nil")
 }
 
-// TestACircuitBreakerOnAClient: outages that follow one another are one outage.
-func TestACircuitBreakerOnAClient(t *testing.T) {
+// TestCircuitBreakerOnAClient: outages that follow one another are one outage.
+//
+// Curator: TestCircuitBreakingConnectionStateListener, all five.
+func TestCircuitBreakerOnAClient(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		c := newCircuit(t, retry.Forever(10*time.Second))

@@ -115,7 +115,7 @@ type refusing struct{}
 func (refusing) Compress(string, []byte) ([]byte, error)   { return nil, errCodec }
 func (refusing) Decompress(string, []byte) ([]byte, error) { return nil, errCodec }
 
-func TestACompressionProviderThatFails(t *testing.T) {
+func TestCompressionProviderThatFails(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t).Addr(), framework.WithCompressionProvider(refusing{}))
 	ctx := t.Context()
 	_, create := f.Create(ctx, "/a", nil, framework.Compressed())
@@ -134,7 +134,7 @@ func TestACompressionProviderThatFails(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }
 
-func TestGzipWithoutABoundReadsAll(t *testing.T) {
+func TestCompressionGzipWithoutABoundReadsAll(t *testing.T) {
 	compressed, err := framework.GzipCompressionProvider{}.Compress("/a", make([]byte, 1000))
 	require.NoError(t, err)
 
@@ -146,8 +146,8 @@ func TestGzipWithoutABoundReadsAll(t *testing.T) {
 	require.ErrorContains(t, err, "MaxSize -1, expected 0 or more")
 }
 
-// TestAFailedDecompressionLeavesNoWatch, whether the pipeline fails with it or not.
-func TestAFailedDecompressionLeavesNoWatch(t *testing.T) {
+// TestCompressionFailedDecompressionLeavesNoWatch, whether the pipeline fails with it or not.
+func TestCompressionFailedDecompressionLeavesNoWatch(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t))
 	mustCreate(t, f, "/a")
 	require.NoError(t, f.Set(t.Context(), "/a", []byte("damaged")))
@@ -185,6 +185,7 @@ func TestDecompress(t *testing.T) {
 
 // Whatever takes data or returns it does so by default, and nothing that is not the caller's.
 func TestCompressionByDefault(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, plain *framework.Framework) {
 		ctx := t.Context()
 		f := zktest.Client(t, server, framework.WithCompression())

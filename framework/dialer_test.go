@@ -12,8 +12,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestTheDialerOfAClient asks a server how it is on a connection like the client's.
-func TestTheDialerOfAClient(t *testing.T) {
+// TestDialerOfAClient asks a server how it is on a connection like the client's.
+func TestDialerOfAClient(t *testing.T) {
 	for name, opts := range map[string][]zkserver.Option{
 		"TCP":       nil,
 		"in memory": {zkserver.WithoutListener()},

@@ -31,7 +31,8 @@ func newDynamic(t *testing.T, connectString string) *framework.DynamicEnsemblePr
 	return p
 }
 
-func TestAClientMovesToWhereTheServersAre(t *testing.T) {
+func TestEnsembleClientMovesToWhereTheServersAre(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before, after := zktest.NewProxy(t, server.Addr()), zktest.NewProxy(t, server.Addr())
 		provider := newDynamic(t, server.ConnectStringVia(before.Addr()))
@@ -55,7 +56,7 @@ func TestAClientMovesToWhereTheServersAre(t *testing.T) {
 	})
 }
 
-func TestAConnectionStaysWhileItsServerDoes(t *testing.T) {
+func TestEnsembleConnectionStaysWhileItsServerDoes(t *testing.T) {
 	server := zktest.NewServer(t)
 	_, port, err := net.SplitHostPort(server.Addr())
 	require.NoError(t, err)
@@ -90,9 +91,9 @@ func await(t *testing.T, f *framework.Framework, servers []string) {
 	require.Eventually(t, func() bool { return slices.Equal(f.Servers(), servers) }, patience, time.Millisecond)
 }
 
-// TestNamesAreResolvedAtEachAttempt: the dialer, which does that, is given the name
+// TestEnsembleNamesAreResolvedAtEachAttempt: the dialer, which does that, is given the name
 // every time, so a server may come back at another address.
-func TestNamesAreResolvedAtEachAttempt(t *testing.T) {
+func TestEnsembleNamesAreResolvedAtEachAttempt(t *testing.T) {
 	const name = "zookeeper.example:2181"
 	server := zktest.NewServer(t)
 	before, after := zktest.NewProxy(t, server.Addr()), zktest.NewProxy(t, server.Addr())
@@ -127,7 +128,7 @@ func (c *counting) ConnectionString() string {
 	return *c.now.Load()
 }
 
-func TestAProviderIsAskedBeforeEachRound(t *testing.T) {
+func TestEnsembleProviderIsAskedBeforeEachRound(t *testing.T) {
 	server := zktest.NewServer(t)
 	before, after := zktest.NewProxy(t, server.Addr()), zktest.NewProxy(t, server.Addr())
 	provider := new(counting)
@@ -199,7 +200,7 @@ func TestClientAddressesOfAConfiguration(t *testing.T) {
 	}
 }
 
-func TestATrackerFollowsAReconfiguration(t *testing.T) {
+func TestEnsembleTrackerFollowsAReconfiguration(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes three real servers")
 	}
@@ -269,9 +270,9 @@ func configVersion(t *testing.T, config string) int64 {
 	return version
 }
 
-// TestATrackerOfAStandaloneServer: such a server has no configuration to follow, but
+// TestEnsembleTrackerOfAStandaloneServer: such a server has no configuration to follow, but
 // may get one. It is watched on every connection.
-func TestATrackerOfAStandaloneServer(t *testing.T) {
+func TestEnsembleTrackerOfAStandaloneServer(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		proxy := zktest.NewProxy(t, server.Addr())
@@ -291,7 +292,7 @@ func TestATrackerOfAStandaloneServer(t *testing.T) {
 	})
 }
 
-func TestATrackerThatMayNotRead(t *testing.T) {
+func TestEnsembleTrackerThatMayNotRead(t *testing.T) {
 	server := zktest.NewServer(t)
 	const noAuth = -102
 	var asked atomic.Int64
@@ -318,9 +319,9 @@ func TestATrackerThatMayNotRead(t *testing.T) {
 	require.Eventually(t, func() bool { return server.Stats().Watches == 1 }, patience, time.Millisecond)
 }
 
-// TestATrackerOfABusyServer reads again on the same connection, and so after an error inside
+// TestEnsembleTrackerOfABusyServer reads again on the same connection, and so after an error inside
 // the server.
-func TestATrackerOfABusyServer(t *testing.T) {
+func TestEnsembleTrackerOfABusyServer(t *testing.T) {
 	const throttled, systemError = -127, -1
 	for _, code := range []int32{throttled, systemError} {
 		inMemory(t, func(t *testing.T, n *memnet) {
@@ -335,8 +336,8 @@ func TestATrackerOfABusyServer(t *testing.T) {
 	}
 }
 
-// TestAHostNameWithoutADialer is looked up by the client itself.
-func TestAHostNameWithoutADialer(t *testing.T) {
+// TestEnsembleHostNameWithoutADialer is looked up by the client itself.
+func TestEnsembleHostNameWithoutADialer(t *testing.T) {
 	server := zktest.NewServer(t)
 	_, port, err := net.SplitHostPort(server.Addr())
 	require.NoError(t, err)

@@ -82,9 +82,9 @@ var (
 	asUsual    = []zkserver.OpCode{zkserver.OpCreate2, zkserver.OpGetChildren2}
 )
 
-// TestAFolderThatIsExpectedToBeMissing is created in the same write as the first node in it,
+// TestForesightFolderThatIsExpectedToBeMissing is created in the same write as the first node in it,
 // which needs no list.
-func TestAFolderThatIsExpectedToBeMissing(t *testing.T) {
+func TestForesightFolderThatIsExpectedToBeMissing(t *testing.T) {
 	for _, chroot := range []string{"", "/chroot"} {
 		server := zktest.NewServer(t)
 		f := zktest.Client(t, server.Addr()+chroot)
@@ -101,8 +101,8 @@ func TestAFolderThatIsExpectedToBeMissing(t *testing.T) {
 	}
 }
 
-// TestAFolderThatIsThereEndsTheExpectation: it costs one request in vain, and the list.
-func TestAFolderThatIsThereEndsTheExpectation(t *testing.T) {
+// TestForesightFolderThatIsThereEndsTheExpectation: it costs one request in vain, and the list.
+func TestForesightFolderThatIsThereEndsTheExpectation(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server), zktest.Client(t, server)
 	o := noteOperations(t, server)
@@ -117,9 +117,9 @@ func TestAFolderThatIsThereEndsTheExpectation(t *testing.T) {
 	}
 }
 
-// TestAFewNewFoldersAreNoReasonToExpectAnother: a client that uses new folders again and
+// TestForesightFewNewFoldersAreNoReasonToExpectAnother: a client that uses new folders again and
 // again asks for each of them once.
-func TestAFewNewFoldersAreNoReasonToExpectAnother(t *testing.T) {
+func TestForesightFewNewFoldersAreNoReasonToExpectAnother(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)
 	o := noteOperations(t, server)
@@ -140,8 +140,8 @@ func TestAFewNewFoldersAreNoReasonToExpectAnother(t *testing.T) {
 	}
 }
 
-// TestANewFolderMayHaveOthersInItAlready: another client may come between the two requests.
-func TestANewFolderMayHaveOthersInItAlready(t *testing.T) {
+// TestForesightNewFolderMayHaveOthersInItAlready: another client may come between the two requests.
+func TestForesightNewFolderMayHaveOthersInItAlready(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server), zktest.Client(t, server)
 	o := noteOperations(t, server)
@@ -170,8 +170,8 @@ func TestANewFolderMayHaveOthersInItAlready(t *testing.T) {
 	require.Len(t, siblings, 2)
 }
 
-// TestANumberThatHasComeToZeroAgain does not show that a folder is new.
-func TestANumberThatHasComeToZeroAgain(t *testing.T) {
+// TestForesightNumberThatHasComeToZeroAgain does not show that a folder is new.
+func TestForesightNumberThatHasComeToZeroAgain(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server), zktest.Client(t, server)
 	o := noteOperations(t, server)
@@ -183,9 +183,9 @@ func TestANumberThatHasComeToZeroAgain(t *testing.T) {
 	require.Len(t, siblings, 2)
 }
 
-// TestExpectedFoldersUnderFaults: whatever becomes of the request for the folder, the node is
+// TestForesightExpectedFoldersUnderFaults: whatever becomes of the request for the folder, the node is
 // created once.
-func TestExpectedFoldersUnderFaults(t *testing.T) {
+func TestForesightExpectedFoldersUnderFaults(t *testing.T) {
 	const noAuth, unimplemented, throttled = -102, -6, -127
 	for name, fault := range map[string]zkserver.Fault{
 		"lost":          zkserver.LoseRequest,
@@ -225,9 +225,9 @@ func TestExpectedFoldersUnderFaults(t *testing.T) {
 	}
 }
 
-// TestNeitherTheFolderNorTheNodeIsConfirmed: the node is found again, although the first reply
+// TestForesightNeitherTheFolderNorTheNodeIsConfirmed: the node is found again, although the first reply
 // that is missing is the folder's.
-func TestNeitherTheFolderNorTheNodeIsConfirmed(t *testing.T) {
+func TestForesightNeitherTheFolderNorTheNodeIsConfirmed(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)
 	o := noteOperations(t, server)

@@ -149,8 +149,8 @@ func replyFrame(xid int32, zxid int64, body []byte) []byte {
 	return append(b, body...)
 }
 
-// TestAHandshakeByteByByte: each byte comes in time, the handshake does not.
-func TestAHandshakeByteByByte(t *testing.T) {
+// TestGarbageHandshakeByteByByte: each byte comes in time, the handshake does not.
+func TestGarbageHandshakeByteByByte(t *testing.T) {
 	withinBounds(t, func(t *testing.T) {
 		addr, connections := speaker(t, func(conn net.Conn) error {
 			for _, b := range connectReply(4000, 16) {
@@ -165,9 +165,9 @@ func TestAHandshakeByteByByte(t *testing.T) {
 	})
 }
 
-// TestTLSToAServerWithout: the server waits for more, or hangs up; the error says
+// TestGarbageTLSToAServerWithout: the server waits for more, or hangs up; the error says
 // with whom the handshake was.
-func TestTLSToAServerWithout(t *testing.T) {
+func TestGarbageTLSToAServerWithout(t *testing.T) {
 	withinBounds(t, func(t *testing.T) {
 		addr := zktest.NewServer(t).Addr()
 		err := refused(t, addr, framework.WithTLS(&tls.Config{}), framework.WithConnectionTimeout(200*time.Millisecond))
@@ -176,9 +176,9 @@ func TestTLSToAServerWithout(t *testing.T) {
 	})
 }
 
-// TestAZxidFromTheFuture makes every server refuse the client, which it takes for
+// TestGarbageZxidFromTheFuture makes every server refuse the client, which it takes for
 // servers that are behind, but not for ever.
-func TestAZxidFromTheFuture(t *testing.T) {
+func TestGarbageZxidFromTheFuture(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		require.NoError(t, f.Start())
@@ -220,8 +220,8 @@ func TestGarbageInPlaceOfAReply(t *testing.T) {
 
 func same(xid int32) int32 { return xid }
 
-// TestAServerThatDeniesItsRoot once made the creation of parents go round in circles.
-func TestAServerThatDeniesItsRoot(t *testing.T) {
+// TestGarbageServerThatDeniesItsRoot once made the creation of parents go round in circles.
+func TestGarbageServerThatDeniesItsRoot(t *testing.T) {
 	withinBounds(t, func(t *testing.T) {
 		server := zktest.NewServer(t)
 		f := zktest.Client(t, server.Addr())

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 )
 
 // knownHardships are rows of TestHardships that do not hold, each with the reason.
@@ -21,7 +21,7 @@ var knownHardships = map[string]string{}
 // TestHardships makes every call of the package where life is hard.
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls, knownHardships) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
+func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
 
 // hardshipCalls are the calls of the package. The rival has created the path, and below
 // it one znode.

@@ -15,9 +15,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestTheHistoryOfServers: it goes on over lost connections, and ends with the session, and with
+// TestHistoryOfServers: it goes on over lost connections, and ends with the session, and with
 // servers that were restored beneath it.
-func TestTheHistoryOfServers(t *testing.T) {
+func TestHistoryOfServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		f := zktest.Client(t, server)
@@ -46,9 +46,9 @@ func TestTheHistoryOfServers(t *testing.T) {
 	})
 }
 
-// TestACallThatIsBoundTwice: a call in its own session, within one of a session that has ended,
+// TestHistoryCallThatIsBoundTwice: a call in its own session, within one of a session that has ended,
 // is not sent.
-func TestACallThatIsBoundTwice(t *testing.T) {
+func TestHistoryCallThatIsBoundTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		f := zktest.Client(t, server)

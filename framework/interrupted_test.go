@@ -82,9 +82,9 @@ var callsThatBranch = map[string]func(ctx context.Context, f *framework.Framewor
 	},
 }
 
-// TestACauseIsNoAnswer: a call whose context has ended says so, whatever the cause of the
+// TestInterruptedCauseIsNoAnswer: a call whose context has ended says so, whatever the cause of the
 // end would mean if a server had said it, and has changed nothing.
-func TestACauseIsNoAnswer(t *testing.T) {
+func TestInterruptedCauseIsNoAnswer(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())
 	mustCreate(t, f, "/node")
@@ -121,9 +121,9 @@ func requireInterrupted(t *testing.T, err, cause error, says string, args ...any
 	require.Equal(t, want, got, says)
 }
 
-// TestACauseDuringACallIsNoAnswer: the context ends while the reply is on its way. Nothing
+// TestInterruptedCauseDuringACallIsNoAnswer: the context ends while the reply is on its way. Nothing
 // may be repeated, and nobody may spin.
-func TestACauseDuringACallIsNoAnswer(t *testing.T) {
+func TestInterruptedCauseDuringACallIsNoAnswer(t *testing.T) {
 	for name, call := range callsThatBranch {
 		t.Run(name, func(t *testing.T) {
 			inMemory(t, func(t *testing.T, n *memnet) {
@@ -154,9 +154,9 @@ func TestACauseDuringACallIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestACauseOfTheProgramsOwnIsFound, by errors.Is and errors.As, as with the standard
+// TestInterruptedCauseOfTheProgramsOwnIsFound, by errors.Is and errors.As, as with the standard
 // library's calls that return context.Cause.
-func TestACauseOfTheProgramsOwnIsFound(t *testing.T) {
+func TestInterruptedCauseOfTheProgramsOwnIsFound(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t).Addr())
 	shutdown := errors.New("the program shuts down")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -173,8 +173,8 @@ func TestACauseOfTheProgramsOwnIsFound(t *testing.T) {
 	require.EqualError(t, err, "framework: get /: context deadline exceeded")
 }
 
-// TestARetryOfCallsUnderALostHoldEnds: they never succeed, so the loop must not go on.
-func TestARetryOfCallsUnderALostHoldEnds(t *testing.T) {
+// TestInterruptedRetryOfCallsUnderALostHoldEnds: they never succeed, so the loop must not go on.
+func TestInterruptedRetryOfCallsUnderALostHoldEnds(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
 		require.NoError(t, f.Start())
@@ -193,8 +193,8 @@ func TestARetryOfCallsUnderALostHoldEnds(t *testing.T) {
 	})
 }
 
-// TestAnInterruptedRetryNamesVerbAndPathOnce and says what the last try found.
-func TestAnInterruptedRetryNamesVerbAndPathOnce(t *testing.T) {
+// TestInterruptedRetryNamesVerbAndPathOnce and says what the last try found.
+func TestInterruptedRetryNamesVerbAndPathOnce(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithRetryPolicy(retry.Forever(time.Minute)), framework.WithConnectionTimeout(time.Second))
 		n.setDown(true)

@@ -18,9 +18,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestRefusedCleanupsKeepNobodyWaiting, however many there are. Each is in the log once,
+// TestJanitorRefusedCleanupsKeepNobodyWaiting, however many there are. Each is in the log once,
 // and is made when there is the right again.
-func TestRefusedCleanupsKeepNobodyWaiting(t *testing.T) {
+func TestJanitorRefusedCleanupsKeepNobodyWaiting(t *testing.T) {
 	const refused = 100
 	inMemory(t, func(t *testing.T, n *memnet) {
 		log := new(strings.Builder) // one handler writes at a time
@@ -59,7 +59,7 @@ func TestRefusedCleanupsKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-func TestACleanupIsRepeatedAfterAnErrorInsideTheServer(t *testing.T) {
+func TestJanitorCleanupIsRepeatedAfterAnErrorInsideTheServer(t *testing.T) {
 	const systemError = -1
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
@@ -74,9 +74,9 @@ func TestACleanupIsRepeatedAfterAnErrorInsideTheServer(t *testing.T) {
 	})
 }
 
-// TestCleanupsRunTogether: deletions in the background do not wait for each other's
+// TestJanitorCleanupsRunTogether: deletions in the background do not wait for each other's
 // round trips.
-func TestCleanupsRunTogether(t *testing.T) {
+func TestJanitorCleanupsRunTogether(t *testing.T) {
 	const many, roundTrip = 1500, 100 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -100,9 +100,9 @@ func TestCleanupsRunTogether(t *testing.T) {
 	})
 }
 
-// TestCreationsWaitForTheCleanupsOfTheirFolder, but not for those of other folders, nor for
+// TestJanitorCreationsWaitForTheCleanupsOfTheirFolder, but not for those of other folders, nor for
 // those that the server refuses.
-func TestCreationsWaitForTheCleanupsOfTheirFolder(t *testing.T) {
+func TestJanitorCreationsWaitForTheCleanupsOfTheirFolder(t *testing.T) {
 	const backlog, roundTrip = 32, 100 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())

@@ -86,6 +86,7 @@ func countReads(server *zkserver.Server) (alone, together *atomic.Int32) {
 
 // Reads that share a request have the results that they have alone.
 func TestJoinedReadsHaveTheirOwnResults(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server)
 		const n = 200 // the 50th and the 60th share a request
@@ -154,6 +155,7 @@ func existTogether(ctx context.Context, f *framework.Framework, paths []string) 
 
 // Exists that share a request have the results that they have alone, also about znodes that may not be read.
 func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server)
 		const n = 200
@@ -254,7 +256,7 @@ func countExists(server *zkserver.Server) (alone, together *atomic.Int32) {
 
 // When the client knows that the server is new enough and the data short, many reads are few
 // requests. A read that sets a watch stays alone, at its place.
-func TestReadsOfDataShareRequests(t *testing.T) {
+func TestJoinedReadsOfDataShareRequests(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		const many = 300
@@ -291,7 +293,7 @@ func TestReadsOfDataShareRequests(t *testing.T) {
 
 // Many goroutines that read by themselves share requests too, as soon as the client knows the
 // version of the server.
-func TestGoroutinesShareRequests(t *testing.T) {
+func TestJoinedReadsGoroutinesShareRequests(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)
 	paths := createFolder(t, f, 20)
@@ -316,7 +318,7 @@ func TestGoroutinesShareRequests(t *testing.T) {
 
 // Servers that lack the request get single reads: those that say so by their version, and those
 // that only refuse it.
-func TestReadsAreSentAloneToOlderServers(t *testing.T) {
+func TestJoinedReadsAreSentAloneToOlderServers(t *testing.T) {
 	for _, version := range []string{"3.5.5", "3.5.10"} {
 		t.Run(version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithVersion(version))
@@ -400,7 +402,7 @@ func TestJoinedReadsAreRepeated(t *testing.T) {
 }
 
 // A reply with other results than those asked for is malformed, and the next one is read.
-func TestMalformedRepliesToJoinedReads(t *testing.T) {
+func TestJoinedReadsMalformedReplies(t *testing.T) {
 	result := func(op uint32, rest ...byte) []byte {
 		header := binary.BigEndian.AppendUint32(nil, op)
 		return append(append(header, 0, 0xff, 0xff, 0xff, 0xff), rest...)
@@ -463,9 +465,9 @@ func TestJoinedReadsShareNoMemory(t *testing.T) {
 	require.Equal(t, numbered(1, short), kept)
 }
 
-// TestReadsDoNotWaitForTheVersion: a network that drops further connections to a server must not
+// TestJoinedReadsDoNotWaitForTheVersion: a network that drops further connections to a server must not
 // keep them.
-func TestReadsDoNotWaitForTheVersion(t *testing.T) {
+func TestJoinedReadsDoNotWaitForTheVersion(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		var dials atomic.Int32
 		f := n.client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -76,7 +76,7 @@ func TestConnectStrings(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
+func TestLifecycleOptions(t *testing.T) {
 	policy, log := retry.None(), slog.New(slog.DiscardHandler)
 	f, err := framework.New("a", framework.WithRetryPolicy(policy), framework.WithLogger(log),
 		framework.WithErrorPolicy(framework.SessionErrorPolicy), framework.WithMaxReplySize(1024),
@@ -107,6 +107,7 @@ func TestConnectLeavesNothingWhenItFails(t *testing.T) {
 	require.ErrorContains(t, err, listener.Addr().String())
 }
 
+// Curator: TestFramework.testBackgroundCreateWithConcurrentClose and the like.
 func TestCloseIsIdempotentAndCutsCallsShort(t *testing.T) {
 	for range 20 {
 		server := zktest.NewServer(t)
@@ -169,7 +170,8 @@ func TestCloseWhileTheServerHangs(t *testing.T) {
 	require.ErrorIs(t, <-reading, framework.ErrClosed)
 }
 
-func TestThePolicyOfTheUserIsAsked(t *testing.T) {
+// Curator: TestRetryLoop, all.
+func TestLifecyclePolicyOfTheUserIsAsked(t *testing.T) {
 	server := zktest.NewServer(t)
 	type question struct {
 		attempt int
@@ -211,8 +213,10 @@ func TestThePolicyOfTheUserIsAsked(t *testing.T) {
 	require.Empty(t, asked, "errors that are not retryable")
 }
 
-// TestRetriesAreNotNested: creating parents has no retries of its own.
-func TestRetriesAreNotNested(t *testing.T) {
+// TestLifecycleRetriesAreNotNested: creating parents has no retries of its own.
+//
+// Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry.
+func TestLifecycleRetriesAreNotNested(t *testing.T) {
 	server := zktest.NewServer(t)
 	asked := 0
 	policy := retry.PolicyFunc(func(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
@@ -232,7 +236,7 @@ func TestRetriesAreNotNested(t *testing.T) {
 	require.Equal(t, 5, asked)
 }
 
-func TestErrors(t *testing.T) {
+func TestLifecycleErrors(t *testing.T) {
 	for _, err := range []error{nil, context.Canceled, framework.ErrNoNode, framework.ErrClosed, framework.ServerError(-5)} {
 		require.False(t, framework.Retryable(err), "%v", err)
 		require.False(t, framework.OutcomeUnknown(err), "%v", err)
@@ -276,9 +280,9 @@ func (b *safeBuffer) String() string {
 	return b.buf.String()
 }
 
-// TestThePasswordIsToldToNobody searches all that a client says for the session's
+// TestLifecyclePasswordIsToldToNobody searches all that a client says for the session's
 // password, in every form in which it might be printed.
-func TestThePasswordIsToldToNobody(t *testing.T) {
+func TestLifecyclePasswordIsToldToNobody(t *testing.T) {
 	server := zktest.NewServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
 	said := new(safeBuffer)

@@ -40,9 +40,9 @@ func stuckAt(text string) (log *slog.Logger, release func()) {
 	})), func() { close(free) }
 }
 
-// TestALoggerThatBlocksCostsLogLinesOnly: contexts end in time, calls go on and end with
+// TestLoggerThatBlocksCostsLogLinesOnly: contexts end in time, calls go on and end with
 // their contexts, and Close is bounded.
-func TestALoggerThatBlocksCostsLogLinesOnly(t *testing.T) {
+func TestLoggerThatBlocksCostsLogLinesOnly(t *testing.T) {
 	for _, text := range []string{"connection state", "suspended", "lost"} {
 		t.Run(text, func(t *testing.T) {
 			inMemory(t, func(t *testing.T, n *memnet) {
@@ -81,8 +81,8 @@ func TestALoggerThatBlocksCostsLogLinesOnly(t *testing.T) {
 	}
 }
 
-// TestALoggerMayCallTheClient from within its handler, and panic there.
-func TestALoggerMayCallTheClient(t *testing.T) {
+// TestLoggerMayCallTheClient from within its handler, and panic there.
+func TestLoggerMayCallTheClient(t *testing.T) {
 	for name, do := range map[string]func(*framework.Framework){
 		"State":   func(f *framework.Framework) { _ = f.State() },
 		"Health":  func(f *framework.Framework) { _ = f.Health() },
@@ -127,9 +127,9 @@ func TestALoggerMayCallTheClient(t *testing.T) {
 	}
 }
 
-// TestALoggerMayCloseTheClient from within its handler. Close waits for it in vain, and not
+// TestLoggerMayCloseTheClient from within its handler. Close waits for it in vain, and not
 // for long.
-func TestALoggerMayCloseTheClient(t *testing.T) {
+func TestLoggerMayCloseTheClient(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		var f *framework.Framework
 		closed := make(chan time.Duration, 1)
@@ -152,8 +152,8 @@ func TestALoggerMayCloseTheClient(t *testing.T) {
 	})
 }
 
-// TestAFullPipeOfLogsHoldsUpNothing, as stderr is with a reader that has stopped.
-func TestAFullPipeOfLogsHoldsUpNothing(t *testing.T) {
+// TestLoggerFullPipeOfLogsHoldsUpNothing, as stderr is with a reader that has stopped.
+func TestLoggerFullPipeOfLogsHoldsUpNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
 	reader, writer, err := os.Pipe()
@@ -187,8 +187,8 @@ func fillPipe(t *testing.T, writer *os.File) {
 	require.NoError(t, writer.SetWriteDeadline(time.Time{}))
 }
 
-// TestTheDefaultLoggerWarns, through the default of the process at that time.
-func TestTheDefaultLoggerWarns(t *testing.T) {
+// TestLoggerByDefaultWarns, through the default of the process at that time.
+func TestLoggerByDefaultWarns(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		said := new(safeBuffer)
 		before := slog.Default()
@@ -206,8 +206,8 @@ func TestTheDefaultLoggerWarns(t *testing.T) {
 	})
 }
 
-// TestAWatchHookMayDoAnything: it runs on a goroutine of its own.
-func TestAWatchHookMayDoAnything(t *testing.T) {
+// TestLoggerWatchHookMayDoAnything: it runs on a goroutine of its own.
+func TestLoggerWatchHookMayDoAnything(t *testing.T) {
 	for name, hook := range map[string]func(f *framework.Framework, n *memnet){
 		"close":   func(f *framework.Framework, _ *memnet) { _ = f.Close() }, // another goroutine may have begun to
 		"panic":   func(*framework.Framework, *memnet) { panic("test: a hook") },

@@ -53,10 +53,14 @@ func faultAt(n *memnet, session int64, fault zkserver.Fault, at ...int) (request
 // parent, the parent of that, and both again.
 const requestsOfACreate = 5
 
-// TestAProtectedCreateSurvivesEveryLoss loses each of the requests that a protected
+// TestLostReplyProtectedCreateSurvivesEveryLoss loses each of the requests that a protected
 // create with parents makes, in every way: there is exactly one node, the one that
 // was returned, or an error and in the end none.
-func TestAProtectedCreateSurvivesEveryLoss(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testProtectedCreateNodeDeletion;
+// TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
+// See CURATOR-3, CURATOR-79, CURATOR-264, samuel/go-zookeeper#229 and samuel/go-zookeeper#237.
+func TestLostReplyProtectedCreateSurvivesEveryLoss(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		require.Equal(t, requestsOfACreate, loseAt(t, n, zkserver.Pass, retry.None()))
 	})
@@ -117,9 +121,11 @@ func loseAt(t *testing.T, n *memnet, fault zkserver.Fault, policy retry.Policy, 
 	return made
 }
 
-// TestAForeignNameThatLooksProtected is no reason to stumble when the search after
+// TestLostReplyForeignNameThatLooksProtected is no reason to stumble when the search after
 // a lost reply meets it.
-func TestAForeignNameThatLooksProtected(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
+func TestLostReplyForeignNameThatLooksProtected(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		for _, name := range []string{"_c_a", "_c_", "_c_" + strings.Repeat("-", 40), "_c_" + strings.Repeat("\u65e5", 40), "README"} {
@@ -134,7 +140,7 @@ func TestAForeignNameThatLooksProtected(t *testing.T) {
 	})
 }
 
-func TestAnUnprotectedCreateIsNotRepeated(t *testing.T) {
+func TestLostReplyUnprotectedCreateIsNotRepeated(t *testing.T) {
 	for name, fault := range faults {
 		for _, opts := range [][]framework.CreateOption{nil, {framework.CreatingParentsIfNeeded()}} {
 			inMemory(t, func(t *testing.T, n *memnet) {
@@ -150,9 +156,9 @@ func TestAnUnprotectedCreateIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestALostParentIsNoDoubtAboutTheNode: with parents an unprotected create is
+// TestLostReplyOfAParentIsNoDoubtAboutTheNode: with parents an unprotected create is
 // repeated when only a parent's reply was lost.
-func TestALostParentIsNoDoubtAboutTheNode(t *testing.T) {
+func TestLostReplyOfAParentIsNoDoubtAboutTheNode(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		requests := faultAt(n, f.Session().ID(), zkserver.LoseReply, 2)
@@ -161,7 +167,7 @@ func TestALostParentIsNoDoubtAboutTheNode(t *testing.T) {
 	})
 }
 
-func TestOtherWritesAreNotRepeated(t *testing.T) {
+func TestLostReplyOtherWritesAreNotRepeated(t *testing.T) {
 	for _, verb := range []string{"set", "delete", "transact"} {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f := n.client(t)
@@ -175,7 +181,7 @@ func TestOtherWritesAreNotRepeated(t *testing.T) {
 	}
 }
 
-func TestReadsAreRepeated(t *testing.T) {
+func TestLostReplyReadsAreRepeated(t *testing.T) {
 	for _, verb := range []string{"get", "exists", "children", "sync", "pipeline"} {
 		for name, fault := range faults {
 			inMemory(t, func(t *testing.T, n *memnet) {
@@ -188,9 +194,12 @@ func TestReadsAreRepeated(t *testing.T) {
 	}
 }
 
-// TestTheNodeOfAnEarlierSessionIsNotOurs (CURATOR-498): the reply to a create is
+// TestLostReplyNodeOfAnEarlierSessionIsNotOurs (CURATOR-498): the reply to a create is
 // lost with its session, and the server that is asked next still shows the node.
-func TestTheNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testProtectionWithKilledSession.
+// See CURATOR-604, CURATOR-620, CURATOR-653 and CURATOR-696.
+func TestLostReplyNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithRetryPolicy(retry.NTimes(100, 100*time.Millisecond)))
 		mustCreate(t, f, "/a")
@@ -230,7 +239,8 @@ func TestTheNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
 	})
 }
 
-func TestDeletesGoOnInTheBackground(t *testing.T) {
+// Curator: TestFailedDeleteManager.testBasic, testLostSession, testWithNamespaceAndLostSession.
+func TestLostReplyDeletesGoOnInTheBackground(t *testing.T) {
 	for name, remove := range map[string]func(ctx context.Context, f *framework.Framework) error{
 		"guaranteed, policy gives up": func(ctx context.Context, f *framework.Framework) error {
 			return f.Delete(ctx, "/a", framework.Guaranteed())
@@ -276,7 +286,10 @@ func TestDeletesGoOnInTheBackground(t *testing.T) {
 	}
 }
 
-func TestAGuaranteedDelete(t *testing.T) {
+// Curator: TestFailedDeleteManager.testBasic, testLostSession, testWithNamespaceAndLostSession;
+// TestFailedDeleteManager.testGuaranteedDeleteOnNonExistentNodeInForeground;
+// TestFramework.testBackgroundCreateWithConcurrentClose and the like.
+func TestLostReplyGuaranteedDelete(t *testing.T) {
 	t.Run("asks once about a node that does not exist", func(t *testing.T) {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f := n.client(t)
@@ -349,10 +362,10 @@ func TestAGuaranteedDelete(t *testing.T) {
 	})
 }
 
-// TestADeleteThatWasAppliedSaysThatItMayHaveBeen, although its last try has certainly changed
+// TestLostReplyDeleteThatWasAppliedSaysThatItMayHaveBeen, although its last try has certainly changed
 // nothing: the first one is applied and loses its reply with the connection, and there is no
 // other connection.
-func TestADeleteThatWasAppliedSaysThatItMayHaveBeen(t *testing.T) {
+func TestLostReplyDeleteThatWasAppliedSaysThatItMayHaveBeen(t *testing.T) {
 	for name, test := range map[string]struct {
 		closes bool // the client, between the two tries
 		reason error
@@ -393,7 +406,9 @@ func TestADeleteThatWasAppliedSaysThatItMayHaveBeen(t *testing.T) {
 
 // A reply that says success and cannot be read leaves a protected create in doubt:
 // its node must not stay.
-func TestAMalformedReplyLeavesNoNode(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testProtectedCreateNodeDeletion.
+func TestLostReplyMalformedReplyLeavesNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())
 	mustCreate(t, f, "/a")

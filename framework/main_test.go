@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // clients warn of what the tests do to them
-	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+	zktest.Main(m)
 }

@@ -22,7 +22,10 @@ func namespaced(t *testing.T, f *framework.Framework, namespace string) *framewo
 	return view
 }
 
+// Curator: TestFrameworkEdges.testPathsFromProtectingInBackground; TestEnsureContainers,
+// TestFramework.testCreateParentContainers, testNamespaceInBackground.
 func TestNamespace(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		view := namespaced(t, f, "team/orders")
@@ -66,9 +69,10 @@ func TestNamespace(t *testing.T) {
 	})
 }
 
-// TestWatchesOfNamespaces: the views share the server's watch, and each is told the
+// TestNamespaceWatches: the views share the server's watch, and each is told the
 // path as it knows it.
-func TestWatchesOfNamespaces(t *testing.T) {
+func TestNamespaceWatches(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		view := namespaced(t, f, "ns")
 		mustCreate(t, view, "/a")
@@ -93,6 +97,9 @@ func TestWatchesOfNamespaces(t *testing.T) {
 }
 
 // TestNamespacesAreContainers: the last znode takes the namespace along.
+//
+// Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
+// testNamespaceInBackground.
 func TestNamespacesAreContainers(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t, quickReaper).Addr())
 	view := namespaced(t, f, "ns")
@@ -110,7 +117,10 @@ func TestNamespacesAreContainers(t *testing.T) {
 	mustCreate(t, view, "/again")
 }
 
+// Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
+// testNamespaceInBackground.
 func TestCreateContainers(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		view := namespaced(t, f, "ns")
 		for _, client := range []*framework.Framework{f, view} {

@@ -39,9 +39,9 @@ func withoutContainers(server *zkserver.Server) (asked func() int) {
 	}
 }
 
-// TestServersWithoutContainers: parents are persistent nodes there, found out by the first
+// TestCreateOnServersWithoutContainers: parents are persistent nodes there, found out by the first
 // refusal, or without one if the client is told.
-func TestServersWithoutContainers(t *testing.T) {
+func TestCreateOnServersWithoutContainers(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts  []framework.Option
 		asked int
@@ -71,8 +71,8 @@ func TestServersWithoutContainers(t *testing.T) {
 	}
 }
 
-// TestErrorsMatchThoseOfGoZookeeper, for programs that asked for these before.
-func TestErrorsMatchThoseOfGoZookeeper(t *testing.T) {
+// TestNewcomerErrorsMatchThoseOfGoZookeeper, for programs that asked for these before.
+func TestNewcomerErrorsMatchThoseOfGoZookeeper(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Second))
 		mustCreate(t, f, "/a")
@@ -96,8 +96,8 @@ func TestErrorsMatchThoseOfGoZookeeper(t *testing.T) {
 	})
 }
 
-// TestErrorsSayWhatToDo where newcomers look for the fault elsewhere.
-func TestErrorsSayWhatToDo(t *testing.T) {
+// TestNewcomerErrorsSayWhatToDo where newcomers look for the fault elsewhere.
+func TestNewcomerErrorsSayWhatToDo(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())
 	_, err := f.Create(t.Context(), "/a/b", nil)
@@ -110,8 +110,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	require.EqualError(t, err, "framework: get /closed: no permission by the access control list (NoAuth: zk: not authenticated)")
 }
 
-// TestASilentServerIsNamed, which accepts connections and says nothing.
-func TestASilentServerIsNamed(t *testing.T) {
+// TestNewcomerSilentServerIsNamed, which accepts connections and says nothing.
+func TestNewcomerSilentServerIsNamed(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		n.setHole(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -144,8 +144,8 @@ func TestConnectInVainLeavesNoSession(t *testing.T) {
 	})
 }
 
-// TestClosingAViewIsLogged, since a deferred Close drops its error.
-func TestClosingAViewIsLogged(t *testing.T) {
+// TestNewcomerClosingAViewIsLogged, since a deferred Close drops its error.
+func TestNewcomerClosingAViewIsLogged(t *testing.T) {
 	said := new(safeBuffer)
 	f := zktest.Client(t, zktest.NewServer(t).Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
 	view, err := f.UsingNamespace("space")
@@ -158,8 +158,8 @@ func TestClosingAViewIsLogged(t *testing.T) {
 	require.Contains(t, said.String(), "namespace=space")
 }
 
-// TestLogLinesNameTheServer that they are about.
-func TestLogLinesNameTheServer(t *testing.T) {
+// TestNewcomerLogLinesNameTheServer that they are about.
+func TestNewcomerLogLinesNameTheServer(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		said := new(safeBuffer)
 		f, states := n.newClient(t, framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
@@ -178,8 +178,8 @@ func TestLogLinesNameTheServer(t *testing.T) {
 	})
 }
 
-// TestBeforeTheFirstSession: what is asked for too early has ended, and does not panic.
-func TestBeforeTheFirstSession(t *testing.T) {
+// TestNewcomerBeforeTheFirstSession: what is asked for too early has ended, and does not panic.
+func TestNewcomerBeforeTheFirstSession(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		n.setDown(true)
 		f, _ := n.newClient(t)
@@ -197,9 +197,10 @@ func TestBeforeTheFirstSession(t *testing.T) {
 	})
 }
 
-// TestTheFirstThingInANewTree: a transaction makes the namespace as Create does, and a hold
+// TestNewcomerFirstThingInANewTree: a transaction makes the namespace as Create does, and a hold
 // under QuorumErrorPolicy the chroot.
-func TestTheFirstThingInANewTree(t *testing.T) {
+func TestNewcomerFirstThingInANewTree(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server.ConnectString()+"/root", framework.WithServerTiming(100*time.Millisecond, 5))
 		_, release, err := f.Session().Hold(t.Context(), framework.QuorumErrorPolicy)
@@ -215,8 +216,8 @@ func TestTheFirstThingInANewTree(t *testing.T) {
 	})
 }
 
-// TestCountersBeginAtZero, so that the first event is seen as an increase.
-func TestCountersBeginAtZero(t *testing.T) {
+// TestNewcomerCountersBeginAtZero, so that the first event is seen as an increase.
+func TestNewcomerCountersBeginAtZero(t *testing.T) {
 	observed := newObserved()
 	_ = zktest.Client(t, zktest.NewServer(t).Addr(), observed.options()...)
 	counter := func(name string) func() bool {

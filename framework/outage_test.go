@@ -18,6 +18,8 @@ import (
 
 // TestExpiredMoreThanOnce: a server that goes on saying "expired" to handshakes is no
 // dead end, and tells listeners nothing new.
+//
+// Curator: TestConnectionStateManager.testConnectionStateRecoversFromUnexpectedExpiredConnection.
 func TestExpiredMoreThanOnce(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
@@ -41,10 +43,12 @@ func TestExpiredMoreThanOnce(t *testing.T) {
 	})
 }
 
-// TestALateExpiry: the server ends the session just after the client has got its
+// TestOutageLateExpiry: the server ends the session just after the client has got its
 // connection back, in an outage that the client has taken for the end of the session
 // or in one that it has not. The client must not go on with what is gone.
-func TestALateExpiry(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testValidateConnectionEventRaces.
+func TestOutageLateExpiry(t *testing.T) {
 	for name, c := range map[string]struct {
 		outage func(t *testing.T, n *memnet)
 		told   []framework.ConnectionState
@@ -96,6 +100,10 @@ func requireUsable(t *testing.T, f *framework.Framework) {
 // TestOutagesWithBackgroundTrafficOnly: nobody but the client itself makes requests.
 // Listeners are told the same as with any other traffic, and every deletion is made
 // as soon as there is a connection.
+//
+// Curator: TestBackgroundStates, TestResetConnectionWithBackgroundFailure;
+// TestFrameworkEdges.testReconnectAfterLoss, testFailure, testRetry, testBackgroundFailure,
+// connectionLossWithBackgroundTest, testBackgroundLatencyUnSleep.
 func TestOutagesWithBackgroundTrafficOnly(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
@@ -136,10 +144,13 @@ func TestOutagesWithBackgroundTrafficOnly(t *testing.T) {
 	})
 }
 
-// TestCallsThroughAnOutage: a call fails when the policy gives up, and says that
+// TestOutageCalls: a call fails when the policy gives up, and says that
 // nothing was sent; one that waits goes on in the moment in which the connection is
 // back.
-func TestCallsThroughAnOutage(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testReconnectAfterLoss, testFailure, testRetry,
+// testBackgroundFailure, connectionLossWithBackgroundTest, testBackgroundLatencyUnSleep.
+func TestOutageCalls(t *testing.T) {
 	for name, verb := range verbs {
 		t.Run(name, func(t *testing.T) {
 			inMemory(t, func(t *testing.T, n *memnet) {
@@ -181,8 +192,8 @@ func requireAnswered(t *testing.T, err error) {
 	}
 }
 
-// TestASlowListenerIsToldEveryState: however many have come while it was busy.
-func TestASlowListenerIsToldEveryState(t *testing.T) {
+// TestOutageSlowListenerIsToldEveryState: however many have come while it was busy.
+func TestOutageSlowListenerIsToldEveryState(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		const outages = 100
 		f, states := n.newClient(t)

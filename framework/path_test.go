@@ -49,7 +49,7 @@ func TestValidatePath(t *testing.T) {
 	}
 }
 
-func TestVerbsRefuseBadPaths(t *testing.T) {
+func TestPathVerbsRefuseBadPaths(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())
 	requests := countRequests(server)
@@ -70,7 +70,7 @@ func TestVerbsRefuseBadPaths(t *testing.T) {
 	require.NoError(t, err, "what is reserved may be read")
 }
 
-func TestJoinAndSplit(t *testing.T) {
+func TestPathJoinAndSplit(t *testing.T) {
 	for path, want := range map[string][2]string{
 		"/": {"/", ""}, "/a": {"/", "a"}, "/a/b": {"/a", "b"}, "/a/b/": {"/a/b", ""},
 	} {
@@ -95,6 +95,7 @@ func FuzzPath(f *testing.F) {
 
 // TestPathsOnEachBackend is what FuzzPath checks, with a real server too.
 func TestPathsOnEachBackend(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.Addr())
 		for path := range badPaths {
@@ -125,6 +126,7 @@ func checkPathWith(t *testing.T, client *framework.Framework, path string) {
 }
 
 func TestChroot(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := t.Context()
 		f := zktest.Client(t, server.ConnectString()+"/deep/er")
@@ -179,7 +181,8 @@ func TestChroot(t *testing.T) {
 	})
 }
 
-func TestSizes(t *testing.T) {
+func TestPathSizes(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		states := recordStates(f)
 		for _, path := range []string{"/start", "/start/" + strings.Repeat("x", 1000)} {
@@ -213,6 +216,7 @@ func TestPathNames(t *testing.T) {
 }
 
 func TestMkdirsAndDeleteChildren(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		require.NoError(t, f.Mkdirs(ctx, "/dir/a/b/c"))
@@ -239,8 +243,8 @@ func TestMkdirsAndDeleteChildren(t *testing.T) {
 	})
 }
 
-// TestTheServersOwnTreeStays: not even a recursive delete touches /zookeeper.
-func TestTheServersOwnTreeStays(t *testing.T) {
+// TestPathServersOwnTreeStays: not even a recursive delete touches /zookeeper.
+func TestPathServersOwnTreeStays(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())
 	for i := range 250 { // more than fit into one write

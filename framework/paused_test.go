@@ -16,11 +16,11 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestAPausedServerCostsNoSession: one that accepts connections and says nothing, for
+// TestPausedServerCostsNoSession: one that accepts connections and says nothing, for
 // longer than the session timeout, while the other two of three are well. Clients may be
 // connected to it at first, or come to it when an election has disconnected them; and
 // they have to go on to another before their sessions are over.
-func TestAPausedServerCostsNoSession(t *testing.T) {
+func TestPausedServerCostsNoSession(t *testing.T) {
 	if testing.Short() {
 		t.Log("three real servers are left to the full run")
 		return

@@ -19,8 +19,8 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// TestElapsedIncludesTheFirstTry, for verbs as for Retry, whatever the policy is made of.
-func TestElapsedIncludesTheFirstTry(t *testing.T) {
+// TestPolicyElapsedIncludesTheFirstTry, for verbs as for Retry, whatever the policy is made of.
+func TestPolicyElapsedIncludesTheFirstTry(t *testing.T) {
 	exponential := func() backoff.BackOff {
 		return backoff.WithMaxRetries(backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Millisecond),
 			backoff.WithMaxElapsedTime(time.Second), backoff.WithRandomizationFactor(0)), 1000)
@@ -186,8 +186,8 @@ func (b *breaker) AllowRetry(err error, retryable bool) bool {
 	return retryable || errors.Is(err, framework.ErrNoAuth)
 }
 
-// TestAPolicyHearsHowCallsEndAndMayRepeatMore: what a circuit breaker needs.
-func TestAPolicyHearsHowCallsEndAndMayRepeatMore(t *testing.T) {
+// TestPolicyHearsHowCallsEndAndMayRepeatMore: what a circuit breaker needs.
+func TestPolicyHearsHowCallsEndAndMayRepeatMore(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		b := &breaker{Policy: retry.NTimes(2, time.Millisecond)}
 		f := n.client(t, framework.WithRetryPolicy(b))

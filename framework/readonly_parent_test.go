@@ -14,7 +14,8 @@ import (
 
 // A server checks the permission to create before it looks for the znode. What is there is
 // used all the same, and what is missing is refused.
-func TestBelowAReadOnlyParentWhatExistsIsUsed(t *testing.T) {
+func TestReadOnlyParentWhatExistsIsUsed(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server)
 		for _, path := range []string{"/team/app/folder/leaf", "/team/app/empty"} {

@@ -16,7 +16,11 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
+// TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
+// testIdempotentDeleteConnectionLoss.
 func TestIdempotentCreate(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		create := func(data string, opts ...framework.CreateOption) (framework.Stat, error) {
@@ -50,7 +54,11 @@ func TestIdempotentCreate(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
+// TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
+// testIdempotentDeleteConnectionLoss.
 func TestIdempotentSetAndDelete(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		set := func(data string, version int32) (framework.Stat, error) {
@@ -105,6 +113,10 @@ var idempotentWrites = map[string]struct {
 // TestIdempotentWritesSurviveEveryLoss does every fault to every request of each
 // write: with retries it succeeds and is applied exactly once; without, an error
 // that says the write was not applied is true.
+//
+// Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
+// TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
+// testIdempotentDeleteConnectionLoss.
 func TestIdempotentWritesSurviveEveryLoss(t *testing.T) {
 	for name, w := range idempotentWrites {
 		for fault, how := range faults {
@@ -158,10 +170,14 @@ func holdWhile(do func()) zkserver.Fault {
 	return zkserver.HoldUntil(done)
 }
 
-// TestDoubtOutlivesALaterRefusal: the first try has been applied, and others have
+// TestIdempotentDoubtOutlivesALaterRefusal: the first try has been applied, and others have
 // changed the znode before the second, which is refused. That refusal must not be
 // taken for "not applied".
-func TestDoubtOutlivesALaterRefusal(t *testing.T) {
+//
+// Curator: TestCreate.testIdempotentCreate, testIdempotentCreateConnectionLoss,
+// TestSetData.testIdempotentSet, testIdempotentSetConnectionLoss, TestDelete.testIdempotentDelete,
+// testIdempotentDeleteConnectionLoss.
+func TestIdempotentDoubtOutlivesALaterRefusal(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, other := n.client(t, framework.WithRetryPolicy(patient)), n.client(t)
 		creates := 0
@@ -188,7 +204,9 @@ func TestDoubtOutlivesALaterRefusal(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testOrSetData, testOrSetDataMetrics.
 func TestOrSetData(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		var stat framework.Stat
@@ -222,6 +240,8 @@ func TestOrSetData(t *testing.T) {
 
 // TestOrSetDataAgainstDeletes has the znode vanish between the create that finds it
 // and the set (CURATOR-719).
+//
+// Curator: TestCreate.testOrSetData, testOrSetDataMetrics.
 func TestOrSetDataAgainstDeletes(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
@@ -246,7 +266,7 @@ func TestOrSetDataAgainstDeletes(t *testing.T) {
 	require.Zero(t, stat.Version, "created anew")
 }
 
-func TestOptionsThatContradictEachOther(t *testing.T) {
+func TestIdempotentOptionsThatContradictEachOther(t *testing.T) {
 	f := unstarted(t)
 	sequential := framework.WithMode(framework.PersistentSequential)
 	for name, opts := range map[string][]framework.CreateOption{

@@ -36,7 +36,12 @@ func loseReplyToCreate(proxy *zkproxy.Proxy, then func()) {
 
 // TestProtectionOverALostReply: on the network and on either kind of server, of the
 // client itself and of a view of it.
+//
+// Curator: TestFrameworkEdges.testProtectionWithKilledSession;
+// TestFrameworkEdges.testProtectedCreateNodeDeletion;
+// TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
 func TestProtectionOverALostReply(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		policy retry.Policy
 		killed bool // the session ends while the client is cut off
@@ -107,9 +112,9 @@ func awaitNoChildren(t *testing.T, f *framework.Framework, path string) {
 	}
 }
 
-// TestALateReplyTellsWhatToDelete: the caller of a protected create waits no longer than
+// TestProtectionLateReplyTellsWhatToDelete: the caller of a protected create waits no longer than
 // its context, and the node goes as soon as the reply has told its path, without a search.
-func TestALateReplyTellsWhatToDelete(t *testing.T) {
+func TestProtectionLateReplyTellsWhatToDelete(t *testing.T) {
 	const roundTrip = time.Second
 	for name, c := range map[string]struct {
 		folder   string
@@ -153,8 +158,8 @@ func TestALateReplyTellsWhatToDelete(t *testing.T) {
 	}
 }
 
-// TestACreateThatCloseCutsShort promises no deletion: no client is left to make it.
-func TestACreateThatCloseCutsShort(t *testing.T) {
+// TestProtectionCreateThatCloseCutsShort promises no deletion: no client is left to make it.
+func TestProtectionCreateThatCloseCutsShort(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		n.server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.ApplyNeverAnswer))
@@ -172,9 +177,9 @@ func TestACreateThatCloseCutsShort(t *testing.T) {
 	})
 }
 
-// TestACreateInDoubtWhereNothingMayBeListed: a node that cannot be searched for is not
+// TestProtectionCreateInDoubtWhereNothingMayBeListed: a node that cannot be searched for is not
 // said to be deleted, and the search is not repeated.
-func TestACreateInDoubtWhereNothingMayBeListed(t *testing.T) {
+func TestProtectionCreateInDoubtWhereNothingMayBeListed(t *testing.T) {
 	for _, waits := range []bool{true, false} {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f, admin := n.client(t), n.client(t)

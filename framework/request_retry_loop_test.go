@@ -161,7 +161,8 @@ func TestWithRetryWhereItMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestCallsWithinRetryShareItsBudget(t *testing.T) {
+// Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry.
+func TestRetryBudgetIsShared(t *testing.T) {
 	server, refused := throttledServer(t, zkserver.OpGetData)
 	policy := &countingPolicy{allows: 6}
 	f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(policy))
@@ -211,10 +212,12 @@ func TestCallsWithinRetryShareItsBudget(t *testing.T) {
 	require.EqualValues(t, 7, refused.Load())
 }
 
-// TestOneCallHasOneBudget: whatever a call does on its way, its retries are no more
+// TestRetryBudgetOfOneCall: whatever a call does on its way, its retries are no more
 // than its policy allows. What comes after the last one, once the policy has given up,
 // is the search for a node in doubt, which the client does in the background.
-func TestOneCallHasOneBudget(t *testing.T) {
+//
+// Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry.
+func TestRetryBudgetOfOneCall(t *testing.T) {
 	fail := map[string][]zkserver.OpCode{
 		"create protected":    {zkserver.OpCreate2, zkserver.OpGetChildren2},
 		"exists with parents": {zkserver.OpExists, zkserver.OpCreate2},

@@ -15,6 +15,8 @@ import (
 
 // TestServersGoOneByOne restarts each of three servers in turn, which costs no
 // session, and then leaves one of them alone, which costs all.
+//
+// Curator: TestWithCluster.testSessionSurvives; TestWithCluster.testSplitBrain.
 func TestServersGoOneByOne(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs three ZooKeeper servers")

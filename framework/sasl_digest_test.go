@@ -29,8 +29,8 @@ func answerTo(tb testing.TB, challenge string) (framework.SASLExchange, string, 
 	return exchange, string(answer), err
 }
 
-// TestDigestChallenges: all that RFC 2831 allows is understood, whatever is around it.
-func TestDigestChallenges(t *testing.T) {
+// TestSASLDigestChallenges: all that RFC 2831 allows is understood, whatever is around it.
+func TestSASLDigestChallenges(t *testing.T) {
 	for _, challenge := range []string{
 		digestChallenge,
 		` REALM = "zk-sasl-md5" , , nonce="abc" ,algorithm=md5-sess,`,
@@ -59,8 +59,8 @@ func TestDigestChallenges(t *testing.T) {
 	require.ErrorContains(t, err, "the server has not proved")
 }
 
-// TestBadDigestChallenges: each has an error that says what is wrong, and shows nothing of the password.
-func TestBadDigestChallenges(t *testing.T) {
+// TestSASLDigestBadDigestChallenges: each has an error that says what is wrong, and shows nothing of the password.
+func TestSASLDigestBadDigestChallenges(t *testing.T) {
 	for challenge, want := range map[string]string{
 		"":                                   "0 times nonce",
 		`nonce="",algorithm=md5-sess`:        "an empty nonce",
@@ -90,8 +90,8 @@ func TestBadDigestChallenges(t *testing.T) {
 	require.ErrorContains(t, err, "does not take UTF-8")
 }
 
-// TestTheFunctionOfDigestMD5: its errors cost the connection, unless they are refusals, and what it returns is checked.
-func TestTheFunctionOfDigestMD5(t *testing.T) {
+// TestSASLDigestFunctionOfDigestMD5: its errors cost the connection, unless they are refusals, and what it returns is checked.
+func TestSASLDigestFunctionOfDigestMD5(t *testing.T) {
 	mine := errors.New("the vault is sealed")
 	_, err := framework.DigestMD5Func(func(context.Context) (string, string, error) { return "", "", mine }).
 		Start(t.Context(), framework.SASLServer{})

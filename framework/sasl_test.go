@@ -146,8 +146,8 @@ func TestSASLRefused(t *testing.T) {
 	})
 }
 
-// TestWithoutSASLWhereItIsDemanded: the first call says so, and no second connection is made.
-func TestWithoutSASLWhereItIsDemanded(t *testing.T) {
+// TestSASLWhereItIsDemanded: the first call says so, and no second connection is made.
+func TestSASLWhereItIsDemanded(t *testing.T) {
 	eachSASLServer(t, func(t *testing.T, server saslServer) {
 		f := zktest.Client(t, server.addr)
 		_, err := f.Get(t.Context(), "/")
@@ -161,6 +161,7 @@ func TestWithoutSASLWhereItIsDemanded(t *testing.T) {
 
 // TestSASLWhereItIsUnknown: it costs one connection.
 func TestSASLWhereItIsUnknown(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		_, err := framework.Connect(t.Context(), server.ConnectString(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
 		require.ErrorIs(t, err, framework.ErrAuthFailed)
@@ -168,8 +169,8 @@ func TestSASLWhereItIsUnknown(t *testing.T) {
 	})
 }
 
-// TestARotatedPassword: the client goes on with the password that is valid when it connects, and waits for it if it is late.
-func TestARotatedPassword(t *testing.T) {
+// TestSASLRotatedPassword: the client goes on with the password that is valid when it connects, and waits for it if it is late.
+func TestSASLRotatedPassword(t *testing.T) {
 	eachSASLServer(t, func(t *testing.T, server saslServer) {
 		ctx := t.Context()
 		proxy := zktest.NewProxy(t, server.addr)
@@ -232,8 +233,8 @@ func (m badMechanism) Start(context.Context, framework.SASLServer) (framework.SA
 
 func noHealth() *framework.Health { return nil }
 
-// TestAMechanismWithFaults: a panic ends the client, not the process, and does not print what it was given.
-func TestAMechanismWithFaults(t *testing.T) {
+// TestSASLMechanismWithFaults: a panic ends the client, not the process, and does not print what it was given.
+func TestSASLMechanismWithFaults(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers))
 	for want, start := range map[string]func() (framework.SASLExchange, error){
 		"the mechanism panicked: string":   func() (framework.SASLExchange, error) { panic("wonderland") },
@@ -305,9 +306,9 @@ func frameOf(xid int32, token string) []byte {
 	return append(b, token...)
 }
 
-// TestEveryFaultOfAnExchange: the client connects by another try, with the session that it has, and says nothing to the program
+// TestSASLEveryFaultOfAnExchange: the client connects by another try, with the session that it has, and says nothing to the program
 // before.
-func TestEveryFaultOfAnExchange(t *testing.T) {
+func TestSASLEveryFaultOfAnExchange(t *testing.T) {
 	for name, fault := range map[string]func(nth int) zkserver.Fault{
 		"lost":            func(int) zkserver.Fault { return zkserver.LoseRequest },
 		"reply lost":      func(int) zkserver.Fault { return zkserver.LoseReply },
@@ -391,9 +392,9 @@ func (m slowMechanism) Start(ctx context.Context, server framework.SASLServer) (
 	}
 }
 
-// TestASlowMechanism: one that takes longer than the time between pings connects to servers that take no ping before the end of
+// TestSASLSlowMechanism: one that takes longer than the time between pings connects to servers that take no ping before the end of
 // the exchange.
-func TestASlowMechanism(t *testing.T) {
+func TestSASLSlowMechanism(t *testing.T) {
 	eachSASLServer(t, func(t *testing.T, server saslServer) {
 		const timeout = 1500 * time.Millisecond
 		f := zktest.Client(t, server.addr, framework.WithSessionTimeout(timeout),

@@ -38,6 +38,7 @@ func TestSequenceNumbers(t *testing.T) {
 }
 
 func TestSequenceNumbersInOrder(t *testing.T) {
+	t.Parallel()
 	order := []int32{5, math.MaxInt32 - 1, math.MaxInt32, math.MinInt32, math.MinInt32 + 1}
 	for i, a := range order {
 		require.Zero(t, framework.CompareSequence(a, a))

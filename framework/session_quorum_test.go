@@ -80,10 +80,10 @@ func TestHeartbeatsAreWrittenWhileSomethingIsHeld(t *testing.T) {
 	})
 }
 
-// TestOnlyWritesKeepAQuorumHold: a server that acknowledges pings, reads and sync but
+// TestQuorumOnlyWritesKeepAQuorumHold: a server that acknowledges pings, reads and sync but
 // commits nothing is what a leader without its followers is. The hold ends in time,
 // and it ends with a cause, while the session goes on.
-func TestOnlyWritesKeepAQuorumHold(t *testing.T) {
+func TestQuorumOnlyWritesKeepAQuorumHold(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithServerTiming(memTick, 2))
 		held, _ := holdQuorum(t, f)
@@ -106,8 +106,8 @@ func TestOnlyWritesKeepAQuorumHold(t *testing.T) {
 	})
 }
 
-// TestAQuorumHoldOutlivesAReconnect and the loss of its znode.
-func TestAQuorumHoldOutlivesAReconnect(t *testing.T) {
+// TestQuorumHoldOutlivesAReconnect and the loss of its znode.
+func TestQuorumHoldOutlivesAReconnect(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithServerTiming(memTick, 2))
 		held, _ := holdQuorum(t, f)
@@ -123,8 +123,8 @@ func TestAQuorumHoldOutlivesAReconnect(t *testing.T) {
 	})
 }
 
-// TestAQuorumHoldEndsInSilence: no later than the session can expire.
-func TestAQuorumHoldEndsInSilence(t *testing.T) {
+// TestQuorumHoldEndsInSilence: no later than the session can expire.
+func TestQuorumHoldEndsInSilence(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithServerTiming(memTick, 2))
 		held, _ := holdQuorum(t, f)
@@ -174,9 +174,9 @@ func TestHoldThatCannotBe(t *testing.T) {
 	})
 }
 
-// TestTheHeartbeatOfALostHoldIsDeletedLate: after the next hold has begun, in the next Session
+// TestQuorumHeartbeatOfALostHoldIsDeletedLate: after the next hold has begun, in the next Session
 // of the same id.
-func TestTheHeartbeatOfALostHoldIsDeletedLate(t *testing.T) {
+func TestQuorumHeartbeatOfALostHoldIsDeletedLate(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithServerTiming(memTick, 2))
 		lost, _ := holdQuorum(t, f)
@@ -208,8 +208,8 @@ func TestTheHeartbeatOfALostHoldIsDeletedLate(t *testing.T) {
 	})
 }
 
-// TestAHeartbeatThatIsDeletedIsWrittenAgain, also while the hold waits to be confirmed.
-func TestAHeartbeatThatIsDeletedIsWrittenAgain(t *testing.T) {
+// TestQuorumHeartbeatThatIsDeletedIsWrittenAgain, also while the hold waits to be confirmed.
+func TestQuorumHeartbeatThatIsDeletedIsWrittenAgain(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithServerTiming(memSession*3/4, 2)) // so the first confirms nothing
 		time.Sleep(10 * memSession)
@@ -247,8 +247,8 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestTheWarningOfTooShortATimeout is given below the bound of the hold's policy.
-func TestTheWarningOfTooShortATimeout(t *testing.T) {
+// TestQuorumWarningOfTooShortATimeout is given below the bound of the hold's policy.
+func TestQuorumWarningOfTooShortATimeout(t *testing.T) {
 	for name, test := range map[string]struct {
 		warns bool
 		opts  []framework.Option
@@ -299,7 +299,7 @@ func withoutConfig(r zkserver.Request) zkserver.Fault {
 	return zkserver.Pass
 }
 
-func TestServerTimingIsChecked(t *testing.T) {
+func TestQuorumServerTimingIsChecked(t *testing.T) {
 	for _, opt := range []framework.Option{
 		framework.WithServerTiming(0, 5), framework.WithServerTiming(time.Second, 0),
 		framework.WithErrorPolicy(3), framework.WithErrorPolicy(-1),

@@ -18,6 +18,8 @@ import (
 
 // TestReadOnlyMode takes the quorum from a server and gives it back. Curator's tests of
 // the same are testReadOnly and testConnectionStateNewClient of TestReadOnly.
+//
+// Curator: TestReadOnly.testReadOnly, testConnectionStateNewClient.
 func TestReadOnlyMode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes three real servers")

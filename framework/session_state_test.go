@@ -26,7 +26,8 @@ func lostReason(t *testing.T, err error) framework.LostReason {
 	return lost.Reason
 }
 
-func TestAShortOutageSuspendsAndResumes(t *testing.T) {
+// Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
+func TestSessionShortOutageSuspendsAndResumes(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		require.Equal(t, framework.NotConnected, f.State())
@@ -58,7 +59,8 @@ func TestAShortOutageSuspendsAndResumes(t *testing.T) {
 	})
 }
 
-func TestUnreachableServersEndTheSessionAtItsDeadline(t *testing.T) {
+// Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
+func TestSessionEndsAtItsDeadline(t *testing.T) {
 	for name, outage := range map[string]func(n *memnet){
 		"connections refused":  func(n *memnet) { n.setDown(true) },
 		"nothing gets through": func(n *memnet) { n.setHole(true) },
@@ -99,9 +101,12 @@ func TestUnreachableServersEndTheSessionAtItsDeadline(t *testing.T) {
 	}
 }
 
-// TestASessionThatLivesOnIsAnotherSession: the client has given the session up,
+// TestSessionThatLivesOnIsAnotherSession: the client has given the session up,
 // the server has not.
-func TestASessionThatLivesOnIsAnotherSession(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testValidateConnectionEventRaces; TestSessionFailRetryLoop.testRetry,
+// testBasic.
+func TestSessionThatLivesOnIsAnotherSession(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		require.NoError(t, f.Start())
@@ -126,7 +131,7 @@ func TestASessionThatLivesOnIsAnotherSession(t *testing.T) {
 	})
 }
 
-func TestAShorterTimeoutOnReconnectBringsTheDeadlineForward(t *testing.T) {
+func TestSessionShorterTimeoutOnReconnectBringsTheDeadlineForward(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		require.NoError(t, f.Start())
@@ -160,10 +165,12 @@ func connectResponse(s *framework.Session, timeout time.Duration) []byte {
 	return append(b, s.Password()...)
 }
 
-// TestAServerThatOnlyTalks sends events and answers nothing, as one does that the client
+// TestSessionServerThatOnlyTalks sends events and answers nothing, as one does that the client
 // cannot reach. The connection is cut as early as a silent one, and the session goes on
 // over the next.
-func TestAServerThatOnlyTalks(t *testing.T) {
+//
+// Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
+func TestSessionServerThatOnlyTalks(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		observer := n.client(t)
 		f, states := n.newClient(t)
@@ -194,7 +201,7 @@ func TestAServerThatOnlyTalks(t *testing.T) {
 	})
 }
 
-func TestTheDeadlineMovesOnWithPings(t *testing.T) {
+func TestSessionDeadlineMovesOnWithPings(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		session := f.Session()
@@ -207,8 +214,10 @@ func TestTheDeadlineMovesOnWithPings(t *testing.T) {
 	})
 }
 
-// TestACallBoundToASessionEndsWithIt: it does not wait for the connection timeout.
-func TestACallBoundToASessionEndsWithIt(t *testing.T) {
+// TestSessionEndsTheCallsBoundToIt: it does not wait for the connection timeout.
+//
+// Curator: TestSessionFailRetryLoop.testRetry, testBasic.
+func TestSessionEndsTheCallsBoundToIt(t *testing.T) {
 	for _, opts := range [][]framework.CreateOption{nil, {framework.WithProtection()}} {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f, states := n.newClient(t, framework.WithConnectionTimeout(time.Hour))
@@ -228,7 +237,8 @@ func TestACallBoundToASessionEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestARealServerRestarts(t *testing.T) {
+// Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
+func TestSessionRealServerRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a ZooKeeper server")
 	}
@@ -252,8 +262,10 @@ func TestARealServerRestarts(t *testing.T) {
 	states.none(t)
 }
 
-// TestManyNewClients is Curator's tight loop of clients that block until connected.
-func TestManyNewClients(t *testing.T) {
+// TestSessionManyNewClients is Curator's tight loop of clients that block until connected.
+//
+// Curator: TestBlockUntilConnected, all six.
+func TestSessionManyNewClients(t *testing.T) {
 	server := zktest.NewServer(t)
 	for range 50 {
 		f, err := framework.Connect(t.Context(), server.Addr())
@@ -264,6 +276,7 @@ func TestManyNewClients(t *testing.T) {
 	require.Empty(t, server.Sessions())
 }
 
+// Curator: TestBlockUntilConnected, all six.
 func TestBlockUntilConnectedAfterLost(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
@@ -282,7 +295,8 @@ func TestBlockUntilConnectedAfterLost(t *testing.T) {
 	})
 }
 
-func TestNothingListening(t *testing.T) {
+// Curator: TestNeverConnected.testNeverConnected; TestBlockUntilConnected, all six.
+func TestSessionNothingListening(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		n.setDown(true)
 		f, states := n.newClient(t, framework.WithConnectionTimeout(3*time.Second))
@@ -298,7 +312,9 @@ func TestNothingListening(t *testing.T) {
 	})
 }
 
-func TestKillSession(t *testing.T) {
+// Curator: TestEnabledSessionExpiredState.testKillSession.
+func TestSessionIsKilled(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
 		require.NoError(t, err)
@@ -323,8 +339,10 @@ func TestKillSession(t *testing.T) {
 	})
 }
 
-// TestBlackhole is the outage that only silence tells of, on real sockets.
-func TestBlackhole(t *testing.T) {
+// TestSessionBlackhole is the outage that only silence tells of, on real sockets.
+//
+// Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
+func TestSessionBlackhole(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithTick(300*time.Millisecond))
 	proxy := zktest.NewProxy(t, server.Addr())
 	f, err := framework.New(proxy.Addr(), framework.WithSessionTimeout(6*time.Second))
@@ -363,7 +381,7 @@ func TestCloseEndsTheSession(t *testing.T) {
 	})
 }
 
-func TestNames(t *testing.T) {
+func TestSessionNames(t *testing.T) {
 	for want, s := range map[string]framework.ConnectionState{
 		"NOT_CONNECTED": framework.NotConnected, "CONNECTED": framework.Connected, "SUSPENDED": framework.Suspended,
 		"RECONNECTED": framework.Reconnected, "LOST": framework.Lost, "READ_ONLY": framework.ReadOnly, "UNKNOWN": 99,

@@ -97,9 +97,9 @@ func TestBulkDoesNotCostTheSession(t *testing.T) {
 	}
 }
 
-// TestManyPersistentWatchesSurviveACut: to set them again takes longer than the session
+// TestSlowLinkManyPersistentWatchesSurviveACut: to set them again takes longer than the session
 // timeout over this link, and other requests are answered meanwhile.
-func TestManyPersistentWatchesSurviveACut(t *testing.T) {
+func TestSlowLinkManyPersistentWatchesSurviveACut(t *testing.T) {
 	onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
 		const timeout = 3 * time.Second
 		watches, rate := 20_000, 400_000

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,57 +26,57 @@ var elsewhere = map[string]string{
 	"BulkSet":                    "TestBulk: it is many calls",
 	"CompareSequence":            "TestSequenceNumbersInOrder: it asks no server",
 	"DigestMD5":                  "TestSASL: it takes a server with users",
-	"DigestMD5Func":              "TestARotatedPassword: it takes a server with users",
+	"DigestMD5Func":              "TestSASLRotatedPassword: it takes a server with users",
 	"ErrMalformedReply":          "TestGarbageInPlaceOfAReply: no server sends one",
-	"ErrNotConnected":            "TestCallsThroughAnOutage: it takes an outage",
+	"ErrNotConnected":            "TestOutageCalls: it takes an outage",
 	"ErrNotReadOnly":             "TestReadOnlyMode: it takes several servers",
-	"ErrSessionMoved":            "TestErrors: it takes a session that is at two servers",
+	"ErrSessionMoved":            "TestLifecycleErrors: it takes a session that is at two servers",
 	"ErrUnsupported":             "TestAddWatchOnAnOldServer: it takes an old server",
 	"ErrorType":                  "TestErrorTypes: it asks no server",
 	"Framework.Bulk":             "TestBulk: it is many calls",
 	"Framework.ChildrenData":     "TestChildrenData: it is many calls",
 	"Framework.Decompress":       "TestDecompress: it asks no server",
-	"Framework.Dialer":           "TestTheDialerOfAClient: it is for others' connections",
+	"Framework.Dialer":           "TestDialerOfAClient: it is for others' connections",
 	"Framework.Follow":           "TestFollowSeesEveryState: it is a loop of several calls",
 	"Framework.FollowChildren":   "TestFollowChildren: it is a loop of several calls",
-	"Framework.Format":           "TestThePasswordIsToldToNobody: it asks no server",
-	"Framework.HasPathAttribute": "TestThePathAttributeIsOptIn: it is told of by spans",
-	"Framework.HasTelemetry":     "TestWithoutProvidersNothingIsTold: it asks no server",
+	"Framework.Format":           "TestLifecyclePasswordIsToldToNobody: it asks no server",
+	"Framework.HasPathAttribute": "TestTelemetryPathAttributeIsOptIn: it is told of by spans",
+	"Framework.HasTelemetry":     "TestTelemetryWithoutProvidersNothingIsTold: it asks no server",
 	"Framework.HealthHandler":    "TestHealth: it answers over HTTP",
-	"Framework.History":          "TestTheHistoryOfServers: it takes servers that begin again",
-	"Framework.MaxRequestSize":   "TestOptions: it asks no server",
-	"Framework.MeterProvider":    "TestWithoutProvidersNothingIsTold: it asks no server",
+	"Framework.History":          "TestHistoryOfServers: it takes servers that begin again",
+	"Framework.MaxRequestSize":   "TestLifecycleOptions: it asks no server",
+	"Framework.MeterProvider":    "TestTelemetryWithoutProvidersNothingIsTold: it asks no server",
 	"Framework.ServerAttributes": "TestTelemetryOfVerbs: it is told of by spans",
-	"Framework.TracerProvider":   "TestWithoutProvidersNothingIsTold: it asks no server",
+	"Framework.TracerProvider":   "TestTelemetryWithoutProvidersNothingIsTold: it asks no server",
 	"Framework.WhoAmI":           "TestWhoAmI: it takes a server with users",
-	"JoinPath":                   "TestJoinAndSplit: it asks no server",
-	"NewDynamicEnsembleProvider": "TestAProviderIsAskedBeforeEachRound: it takes several servers",
-	"OutcomeUnknown":             "TestErrors: script.failed asks it about every error",
+	"JoinPath":                   "TestPathJoinAndSplit: it asks no server",
+	"NewDynamicEnsembleProvider": "TestEnsembleProviderIsAskedBeforeEachRound: it takes several servers",
+	"OutcomeUnknown":             "TestLifecycleErrors: script.failed asks it about every error",
 	"PathNames":                  "TestPathNames: it asks no server",
 	"PersistentWatch.Flush":      "TestFlushOfAPersistentWatch: it is about listeners",
-	"Retryable":                  "TestErrors: script.failed asks it about every error",
+	"Retryable":                  "TestLifecycleErrors: script.failed asks it about every error",
 	"SequenceNumber":             "TestSequenceNumbers: it asks no server",
-	"Session.Format":             "TestThePasswordIsToldToNobody: it asks no server",
-	"Session.LogValue":           "TestThePasswordIsToldToNobody: it asks no server",
-	"SplitPath":                  "TestJoinAndSplit: it asks no server",
+	"Session.Format":             "TestLifecyclePasswordIsToldToNobody: it asks no server",
+	"Session.LogValue":           "TestLifecyclePasswordIsToldToNobody: it asks no server",
+	"SplitPath":                  "TestPathJoinAndSplit: it asks no server",
 	"ValidatePath":               "TestValidatePath: it asks no server",
 	"WithDialer":                 "TestConnectWithARefusedCredential: it is used for faults",
-	"WithEnsembleProvider":       "TestAProviderIsAskedBeforeEachRound: it takes several servers",
-	"WithEnsembleTracker":        "TestATrackerFollowsAReconfiguration: it takes several servers",
-	"WithLogger":                 "TestACredentialThatIsRefusedLater: a log is no outcome",
+	"WithEnsembleProvider":       "TestEnsembleProviderIsAskedBeforeEachRound: it takes several servers",
+	"WithEnsembleTracker":        "TestEnsembleTrackerFollowsAReconfiguration: it takes several servers",
+	"WithLogger":                 "TestAuthCredentialThatIsRefusedLater: a log is no outcome",
 	"WithMeterProvider":          "TestTelemetryOfVerbs: measurements are no outcome",
-	"WithPathAttribute":          "TestThePathAttributeIsOptIn: spans are no outcome",
+	"WithPathAttribute":          "TestTelemetryPathAttributeIsOptIn: spans are no outcome",
 	"WithProgress":               "TestBulk: it is many calls",
 	"WithReadOnly":               "TestReadOnlyMode: it takes several servers",
 	"WithReplyLimit":             "TestWithReplyLimit: it takes a client with a small limit",
 	"WithSASL":                   "TestSASL: it takes a server with users",
-	"WithServerTiming":           "TestServerTimingIsChecked: it is for a warning",
+	"WithServerTiming":           "TestQuorumServerTimingIsChecked: it is for a warning",
 	"WithTLS":                    "TestTLS: it takes a server with a certificate",
 	"WithTracerProvider":         "TestTelemetryOfVerbs: spans are no outcome",
 	"WithWindow":                 "TestBulkKeepsToItsWindow: it is many calls",
-	"WithoutContainerParents":    "TestServersWithoutContainers: it is for servers that have none",
+	"WithoutContainerParents":    "TestCreateOnServersWithoutContainers: it is for servers that have none",
 
-	"NewCircuitBreakingConnectionStateListener": "TestACircuitBreakerOnAClient: it takes outages",
+	"NewCircuitBreakingConnectionStateListener": "TestCircuitBreakerOnAClient: it takes outages",
 }
 
 // TestSuiteIsComplete: whatever a caller can do is done by a row, or has a test of its
@@ -202,4 +203,31 @@ func parse(t *testing.T, pattern string) map[string]*ast.File {
 		require.NoError(t, err)
 	}
 	return files
+}
+
+// testsOf returns the tests below a folder, as folder.Name.
+func testsOf(t *testing.T, module fs.FS) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	err := fs.WalkDir(module, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(module, path)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
+				tests[filepath.Dir(path)+"."+f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return tests
 }

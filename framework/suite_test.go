@@ -41,6 +41,7 @@ var suite = slices.Concat(
 )
 
 func TestSuite(t *testing.T) {
+	t.Parallel()
 	recorded := recordedSuite(t)
 	if !*updateSuite {
 		require.Len(t, recorded, len(suite), "what is written down has other rows")

@@ -79,10 +79,10 @@ func (c *stuckConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestAHoldDoesNotOutliveASuspension: the servers' clocks go on while the machine of the
+// TestSuspendedHoldDoesNotOutliveASuspension: the servers' clocks go on while the machine of the
 // client is suspended. The deadline has passed when it resumes, and what is held ends
 // without waiting for a timer that stood still, whatever the connection does.
-func TestAHoldDoesNotOutliveASuspension(t *testing.T) {
+func TestSuspendedHoldDoesNotOutliveASuspension(t *testing.T) {
 	for name, interrupt := range map[string]func(t *testing.T, f *framework.Framework, s *suspendable){
 		"silent": func(_ *testing.T, _ *framework.Framework, s *suspendable) {
 			s.n.setHole(true) // nothing confirms the session any more

@@ -108,6 +108,7 @@ func attributes(span sdktrace.ReadOnlySpan) map[string]string {
 // TestTelemetryOfVerbs calls each verb once and looks at the span and the
 // measurement of it.
 func TestTelemetryOfVerbs(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server.Requires(t, ensemble.PersistentWatches, ensemble.GetEphemerals, ensemble.GetAllChildren)
 		o := newObserved()
@@ -267,7 +268,7 @@ func TestTelemetryOfWatchesAndCleanups(t *testing.T) {
 	})
 }
 
-func TestThePathAttributeIsOptIn(t *testing.T) {
+func TestTelemetryPathAttributeIsOptIn(t *testing.T) {
 	o := newObserved()
 	f := zktest.Client(t, zktest.NewServer(t).Addr(), o.options(framework.WithPathAttribute())...)
 	require.True(t, f.HasPathAttribute())
@@ -279,8 +280,8 @@ func TestThePathAttributeIsOptIn(t *testing.T) {
 	}
 }
 
-// TestWithoutProvidersNothingIsTold also holds for one of the two.
-func TestWithoutProvidersNothingIsTold(t *testing.T) {
+// TestTelemetryWithoutProvidersNothingIsTold also holds for one of the two.
+func TestTelemetryWithoutProvidersNothingIsTold(t *testing.T) {
 	f := unstarted(t, framework.WithPathAttribute())
 	require.False(t, f.HasTelemetry())
 	require.NotNil(t, f.TracerProvider())

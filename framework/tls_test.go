@@ -162,15 +162,15 @@ func testRenewal(t *testing.T, ca *authority, secure string) {
 	require.ErrorIs(t, err, framework.ErrNoAuth, "with another certificate one is another")
 }
 
-// TestThePlainClientIsToldOfTLS: where the server answers at all.
-func TestThePlainClientIsToldOfTLS(t *testing.T) {
+// TestTLSPlainClientIsTold: where the server answers at all.
+func TestTLSPlainClientIsTold(t *testing.T) {
 	addr, _ := babbler(t, []byte{21, 3, 1, 0, 2, 2, 70})
 	require.ErrorContains(t, refused(t, addr), "the server speaks TLS on this port")
 }
 
-// TestTheEndOfATLSConnectionIsBounded: although the server does not read any more,
+// TestTLSEndOfAConnectionIsBounded: although the server does not read any more,
 // so that it cannot be told.
-func TestTheEndOfATLSConnectionIsBounded(t *testing.T) {
+func TestTLSEndOfAConnectionIsBounded(t *testing.T) {
 	ca := newAuthority(t)
 	certificate := ca.issue(t, "server")
 	synctest.Test(t, func(t *testing.T) {

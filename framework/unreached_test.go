@@ -110,8 +110,8 @@ func TestConnectDoesNotWaitForAnotherCertificate(t *testing.T) {
 	require.ErrorAs(t, err, &certificate)
 }
 
-// TestAPortForTLSIsGuessed, and one without.
-func TestAPortForTLSIsGuessed(t *testing.T) {
+// TestUnreachedPortForTLSIsGuessed, and one without.
+func TestUnreachedPortForTLSIsGuessed(t *testing.T) {
 	hangUp := listenFor(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 8)) }) // as either does that understands nothing
 	for hint, opts := range map[string][]framework.Option{
 		"(is it a port for TLS?)":     nil,
@@ -133,8 +133,8 @@ func TestAPortForTLSIsGuessed(t *testing.T) {
 	}
 }
 
-// TestAShortSessionIsToldOnce for each process, at the first hold, and not on a standalone server.
-func TestAShortSessionIsToldOnce(t *testing.T) {
+// TestUnreachedShortSessionIsToldOnce for each process, at the first hold, and not on a standalone server.
+func TestUnreachedShortSessionIsToldOnce(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		framework.ForgetTheTiming()
 		log, said := warnings()

@@ -27,9 +27,9 @@ func (p *moody) ConnectionString() string {
 	return "a:1"
 }
 
-// TestAnEnsembleProviderThatPanics costs its answer: the client goes on with the servers
+// TestUserCodeEnsembleProviderThatPanics costs its answer: the client goes on with the servers
 // that it knows.
-func TestAnEnsembleProviderThatPanics(t *testing.T) {
+func TestUserCodeEnsembleProviderThatPanics(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		provider := new(moody)
 		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(n.dial),
@@ -44,8 +44,8 @@ func TestAnEnsembleProviderThatPanics(t *testing.T) {
 	})
 }
 
-// TestADialerThatPanics has failed to connect.
-func TestADialerThatPanics(t *testing.T) {
+// TestUserCodeDialerThatPanics has failed to connect.
+func TestUserCodeDialerThatPanics(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		var dials atomic.Int64
 		f, err := framework.New("a:1", framework.WithSessionTimeout(memSession),
@@ -63,9 +63,9 @@ func TestADialerThatPanics(t *testing.T) {
 	})
 }
 
-// TestAWatchWhoseRemovalIsThrottled is removed when the server has less to do, unless it
+// TestUserCodeWatchWhoseRemovalIsThrottled is removed when the server has less to do, unless it
 // is wanted again by then.
-func TestAWatchWhoseRemovalIsThrottled(t *testing.T) {
+func TestUserCodeWatchWhoseRemovalIsThrottled(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f := n.client(t)
@@ -99,7 +99,7 @@ func TestAWatchWhoseRemovalIsThrottled(t *testing.T) {
 }
 
 // A deletion is guaranteed, whatever the retry policy does.
-func TestAGuaranteedDeleteSurvivesItsRetryPolicy(t *testing.T) {
+func TestUserCodeGuaranteedDeleteSurvivesItsRetryPolicy(t *testing.T) {
 	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
 		t.Run(fault.String(), func(t *testing.T) {
 			server := zktest.NewServer(t)
@@ -123,7 +123,7 @@ func TestAGuaranteedDeleteSurvivesItsRetryPolicy(t *testing.T) {
 
 // A node that a protected create may have left is looked for and deleted, whatever the retry
 // policy does.
-func TestAProtectedCreateSurvivesItsRetryPolicy(t *testing.T) {
+func TestUserCodeProtectedCreateSurvivesItsRetryPolicy(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
 		panic("the user's own fault")

@@ -15,6 +15,7 @@ import (
 )
 
 func TestGetAndSetACL(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		open := zk.WorldACL(zk.PermAll)
@@ -65,7 +66,9 @@ func (l *lists) ACLForPath(path string) []framework.ACL {
 	return nil
 }
 
+// Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestACLProvider(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		provider := new(lists)
 		f := zktest.Client(t, server.ConnectString(), framework.WithACLProvider(provider))
@@ -94,9 +97,12 @@ func TestACLProvider(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }
 
-// TestForbiddenAncestors: a node that the client may not touch is in nobody's way
+// TestACLForbiddenAncestors: a node that the client may not touch is in nobody's way
 // below it, unless something has to be created in it. The error names what.
-func TestForbiddenAncestors(t *testing.T) {
+//
+// Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
+func TestACLForbiddenAncestors(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		parents := framework.CreatingParentsIfNeeded()

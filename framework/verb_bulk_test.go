@@ -19,6 +19,7 @@ import (
 )
 
 func TestBulk(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server)
 		_, err := f.Create(t.Context(), "/tree", nil, framework.CreatingParentsIfNeeded())

@@ -14,6 +14,7 @@ import (
 )
 
 func TestChildrenData(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		_, err := client.Create(t.Context(), "/folder", nil, framework.CreatingParentsIfNeeded())

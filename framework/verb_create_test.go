@@ -33,7 +33,9 @@ func mustCreate(t *testing.T, f *framework.Framework, path string, opts ...frame
 
 const uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 
+// Curator: TestFrameworkEdges.testPathsFromProtectingInBackground.
 func TestCreateModes(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		for name, mode := range map[string]framework.CreateMode{
 			"persistent": framework.Persistent, "ephemeral": framework.Ephemeral,
@@ -77,9 +79,13 @@ func TestCreateModes(t *testing.T) {
 	})
 }
 
-// TestContainersAndTTLsAreReaped shows that these modes are what they are called:
+// TestCreateContainersAndTTLsAreReaped shows that these modes are what they are called:
 // the same request with another opcode would make a persistent node.
-func TestContainersAndTTLsAreReaped(t *testing.T) {
+//
+// Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
+// testNamespaceInBackground.
+func TestCreateContainersAndTTLsAreReaped(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		if server.Name() == "zkserver" {
 			f = zktest.Client(t, zktest.NewServer(t, quickReaper).Addr())
@@ -107,7 +113,9 @@ func TestContainersAndTTLsAreReaped(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestParents(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		_, err := f.Create(t.Context(), "/a/b/c", nil)
 		require.ErrorIs(t, err, framework.ErrNoNode)
@@ -129,6 +137,7 @@ func TestParents(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testCreateWithParents and the like, testForbiddenAncestors.
 func TestACL(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		readOnly := framework.WithACL(zk.WorldACL(zk.PermRead | zk.PermCreate)...)
@@ -145,6 +154,7 @@ func TestACL(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testProtectedUtils.
 func TestIsProtectedName(t *testing.T) {
 	const id = "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-"
 	for name, want := range map[string]bool{

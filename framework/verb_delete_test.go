@@ -34,7 +34,8 @@ func requireNone(t *testing.T, f *framework.Framework, path string) {
 	require.Nil(t, stat, path)
 }
 
-func TestDeletingChildren(t *testing.T) {
+func TestDeleteWithChildren(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		children := framework.DeletingChildrenIfNeeded()
@@ -63,9 +64,12 @@ func TestDeletingChildren(t *testing.T) {
 	})
 }
 
-// TestDeletingTheSameChildren has several clients delete one tree at once: each
+// TestDeleteTheSameChildren has several clients delete one tree at once: each
 // finds nodes that another one has just deleted, and none may stumble over it.
-func TestDeletingTheSameChildren(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
+func TestDeleteTheSameChildren(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		plant(t, f, "/shared", 5, 3)
 		const clients = 3
@@ -87,9 +91,11 @@ func TestDeletingTheSameChildren(t *testing.T) {
 	})
 }
 
-// TestDeletingChildrenThatKeepComing creates a new child before each of the first
+// TestDeleteChildrenThatKeepComing creates a new child before each of the first
 // deletes of the parent.
-func TestDeletingChildrenThatKeepComing(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
+func TestDeleteChildrenThatKeepComing(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
 	plant(t, f, "/a", 2, 1)
@@ -112,8 +118,10 @@ func TestDeletingChildrenThatKeepComing(t *testing.T) {
 	requireNone(t, f, "/a")
 }
 
-// TestDeletingChildrenThroughALoss loses each of the requests in turn.
-func TestDeletingChildrenThroughALoss(t *testing.T) {
+// TestDeleteChildrenThroughALoss loses each of the requests in turn.
+//
+// Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
+func TestDeleteChildrenThroughALoss(t *testing.T) {
 	for name, fault := range faults {
 		for k := 1; k <= 6; k++ {
 			inMemory(t, func(t *testing.T, n *memnet) {
@@ -130,9 +138,9 @@ func TestDeletingChildrenThroughALoss(t *testing.T) {
 	}
 }
 
-// TestAQuietDeleteIsNotRepeatedInDoubt: the second try might hit what somebody else
+// TestDeleteQuietDeleteIsNotRepeatedInDoubt: the second try might hit what somebody else
 // has created meanwhile.
-func TestAQuietDeleteIsNotRepeatedInDoubt(t *testing.T) {
+func TestDeleteQuietDeleteIsNotRepeatedInDoubt(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t, framework.WithRetryPolicy(patient))
 		mustCreate(t, f, "/a")

@@ -14,6 +14,7 @@ import (
 )
 
 func TestEphemeralsAndAllChildrenNumber(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		server.Requires(t, ensemble.GetEphemerals, ensemble.GetAllChildren)
 		ctx := t.Context()
@@ -47,9 +48,9 @@ func TestEphemeralsAndAllChildrenNumber(t *testing.T) {
 	})
 }
 
-// TestOldServersAreNotAskedForDescendants: a request that a server does not know costs
+// TestInventoryOldServersAreNotAskedForDescendants: a request that a server does not know costs
 // the connection, and whatever is held with it.
-func TestOldServersAreNotAskedForDescendants(t *testing.T) {
+func TestInventoryOldServersAreNotAskedForDescendants(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
 	f := zktest.Client(t, server.Addr())
 	held := f.Session().Context(framework.StandardErrorPolicy)
@@ -64,6 +65,7 @@ func TestOldServersAreNotAskedForDescendants(t *testing.T) {
 }
 
 func TestConfigAndReconfig(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		var stat framework.Stat
 		_, err := f.Config(t.Context(), framework.StoringStatIn(&stat))

@@ -13,6 +13,7 @@ import (
 )
 
 func TestTransactAppliesAll(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		var stat framework.Stat
 		results, err := f.Transact(t.Context(),
@@ -44,6 +45,7 @@ func TestTransactAppliesAll(t *testing.T) {
 }
 
 func TestTransactAppliesNothing(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		create := framework.CreateOp("/a", nil)
 		for name, c := range map[string]struct {
@@ -109,8 +111,8 @@ func TestTransactRefusesLocally(t *testing.T) {
 	require.Empty(t, results)
 }
 
-// TestAnOpCanBeUsedAgain: an Op is a value without state.
-func TestAnOpCanBeUsedAgain(t *testing.T) {
+// TestTransactionOpCanBeUsedAgain: an Op is a value without state.
+func TestTransactionOpCanBeUsedAgain(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t).Addr())
 	create, remove := framework.CreateOp("/a", nil), framework.DeleteOp("/a")
 	for range 3 {

@@ -28,7 +28,8 @@ func unstarted(t *testing.T, opts ...framework.Option) *framework.Framework {
 	return f
 }
 
-func TestReadsAndWrites(t *testing.T) {
+func TestVerbsReadsAndWrites(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		var created, stat framework.Stat
@@ -184,6 +185,7 @@ var verbs = map[string]func(ctx context.Context, f *framework.Framework, path st
 	},
 }
 
+// Curator: TestBlockUntilConnected, all six.
 func TestVerbsBeforeStartAndAfterClose(t *testing.T) {
 	f, err := framework.New("127.0.0.1:1")
 	require.NoError(t, err)
@@ -207,6 +209,7 @@ func TestVerbsBeforeStartAndAfterClose(t *testing.T) {
 
 var errWhy = errors.New("the caller has changed its mind")
 
+// Curator: TestBlockUntilConnected, all six.
 func TestVerbsWithAContextThatHasEnded(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server.Addr())
@@ -252,6 +255,8 @@ func countRequests(server *zkserver.Server) func() int {
 
 // TestVerbsCutShort ends the context of each verb, and then the client, while the
 // request is under way.
+//
+// Curator: TestFramework.testBackgroundCreateWithConcurrentClose and the like.
 func TestVerbsCutShort(t *testing.T) {
 	writes := map[string]bool{
 		"create": true, "create protected": true, "set": true, "delete": true, "delete guaranteed": true, "transact": true,

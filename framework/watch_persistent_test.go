@@ -163,9 +163,9 @@ func TestPersistentWatchesAreShared(t *testing.T) {
 	})
 }
 
-// TestOneShotWatchesDoNotEndPersistentOnes sets, fires and cancels one-shot watches on the
+// TestPersistentWatchSurvivesOneShotWatches sets, fires and cancels one-shot watches on the
 // path of a persistent one, which servers before 3.9 would take away with them.
-func TestOneShotWatchesDoNotEndPersistentOnes(t *testing.T) {
+func TestPersistentWatchSurvivesOneShotWatches(t *testing.T) {
 	for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchPersistentRecursive} {
 		for kind := range watchers {
 			t.Run(kind, func(t *testing.T) {
@@ -247,9 +247,9 @@ func TestPersistentWatchesServeOneShotOnes(t *testing.T) {
 	}
 }
 
-// TestAOneShotWatchUnderWay reaches the server behind the persistent one, before the
+// TestPersistentWatchOneShotWatchUnderWay reaches the server behind the persistent one, before the
 // client knows of that: where it has ended the persistent one, that is set again.
-func TestAOneShotWatchUnderWay(t *testing.T) {
+func TestPersistentWatchOneShotWatchUnderWay(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server.Requires(t, ensemble.PersistentWatches)
 		other := zktest.Client(t, server.ConnectString())
@@ -294,8 +294,8 @@ func TestAOneShotWatchUnderWay(t *testing.T) {
 	})
 }
 
-// TestBothModesOnOnePath: a server before 3.9 has one mode for each path and table.
-func TestBothModesOnOnePath(t *testing.T) {
+// TestPersistentWatchOfBothModesOnOnePath: a server before 3.9 has one mode for each path and table.
+func TestPersistentWatchOfBothModesOnOnePath(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		server.Requires(t, ensemble.PersistentWatches)
 		before := server.Counts(t)
@@ -462,9 +462,9 @@ func TestAddWatchOnAnOldServerThatDoesNotSay(t *testing.T) {
 	states.none(t)
 }
 
-// TestAServerThatHangsUpAtAddWatch each time, although its version has the request, costs three connections and one
+// TestPersistentWatchServerThatHangsUpAtAddWatch each time, although its version has the request, costs three connections and one
 // line of the log.
-func TestAServerThatHangsUpAtAddWatch(t *testing.T) {
+func TestPersistentWatchServerThatHangsUpAtAddWatch(t *testing.T) {
 	server := zktest.NewServer(t)
 	hangsUp := func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpAddWatch {
@@ -524,8 +524,8 @@ func TestCloseEndsTheQuestionForTheVersion(t *testing.T) {
 	})
 }
 
-// TestAPersistentWatchEndsOnAnOldServer, to which the client reconnects.
-func TestAPersistentWatchEndsOnAnOldServer(t *testing.T) {
+// TestPersistentWatchEndsOnAnOldServer, to which the client reconnects.
+func TestPersistentWatchEndsOnAnOldServer(t *testing.T) {
 	modern, old := zktest.NewServer(t), zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
 	var target atomic.Pointer[zkserver.Server]
 	target.Store(modern)
@@ -567,7 +567,7 @@ func TestAddWatchErrors(t *testing.T) {
 
 // A one-shot watch is cancelled while the server is asked for a persistent one on the same
 // path, which it then refuses: the one-shot watch goes too.
-func TestAOneShotWatchGoesWithARefusedAddWatch(t *testing.T) {
+func TestPersistentWatchOneShotWatchGoesWithARefusedAddWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		link := zktest.NewProxy(t, server)

@@ -101,8 +101,9 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestADeletionEndsBothKinds: the server sends one event for both.
-func TestADeletionEndsBothKinds(t *testing.T) {
+// TestWatchDeletionEndsBothKinds: the server sends one event for both.
+func TestWatchDeletionEndsBothKinds(t *testing.T) {
+	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		data, children, exists := watch(t, f, "get", "/start"), watch(t, f, "children", "/start"), watch(t, f, "exists", "/start")
 		require.NoError(t, f.Delete(t.Context(), "/start"))
@@ -113,6 +114,7 @@ func TestADeletionEndsBothKinds(t *testing.T) {
 	})
 }
 
+// Curator: TestWatcherRemovalManager, all.
 func TestWatchesAreShared(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		before := server.Counts(t)
@@ -153,7 +155,8 @@ func TestWatchesAreShared(t *testing.T) {
 	})
 }
 
-func TestAnAbsentNode(t *testing.T) {
+// Curator: TestWatcherRemovalManager, all.
+func TestWatchAbsentNode(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
 		before := server.Counts(t)
 		for _, kind := range []string{"get", "children"} {
@@ -174,7 +177,8 @@ func TestAnAbsentNode(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheConnectionEndsWatches(t *testing.T) {
+// Curator: TestEnabledSessionExpiredState.testInjectedWatchedEvent.
+func TestWatchEndOfTheConnectionEndsWatches(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		mustCreate(t, f, "/a")
@@ -202,8 +206,10 @@ func TestTheEndOfTheConnectionEndsWatches(t *testing.T) {
 	})
 }
 
-// TestACancelledReadLeavesNoWatch: its context ends while the reply is on its way.
-func TestACancelledReadLeavesNoWatch(t *testing.T) {
+// TestWatchCancelledReadLeavesNoWatch: its context ends while the reply is on its way.
+//
+// Curator: TestWatcherRemovalManager, all.
+func TestWatchCancelledReadLeavesNoWatch(t *testing.T) {
 	for kind, set := range watchers {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f := n.client(t)
@@ -233,9 +239,9 @@ func TestACancelledReadLeavesNoWatch(t *testing.T) {
 	}
 }
 
-// TestAnEventBeforeTheReply ends the watches that were set before, and not the one
+// TestWatchEventBeforeTheReply ends the watches that were set before, and not the one
 // that is being set: that one is told of the next event.
-func TestAnEventBeforeTheReply(t *testing.T) {
+func TestWatchEventBeforeTheReply(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		inMemory(t, func(t *testing.T, n *memnet) {
 			f, observer := n.client(t), n.client(t)
@@ -283,9 +289,11 @@ func TestAnEventBeforeTheReply(t *testing.T) {
 	}
 }
 
-// TestAFailedTryOfAPipelineLeavesNoWatch: the first read has set one when the
+// TestWatchFailedTryOfAPipelineLeavesNoWatch: the first read has set one when the
 // second fails, and is made again with it.
-func TestAFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
+//
+// Curator: TestWatcherRemovalManager, all.
+func TestWatchFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f := n.client(t)
 		mustCreate(t, f, "/a")
@@ -311,6 +319,8 @@ func TestAFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
 // TestWatchesUnderStress lets registrations, cancellations, events and lost
 // connections meet in every order. What must hold: a watch that is waited for ends,
 // and in the end nothing is left.
+//
+// Curator: TestWatcherRemovalManager, all.
 func TestWatchesUnderStress(t *testing.T) {
 	server := zktest.NewServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())

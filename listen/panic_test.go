@@ -184,7 +184,7 @@ func TestListenerSurvivesABrokenLog(t *testing.T) {
 	require.Equal(t, []int{1}, rec.told)
 }
 
-func TestGoexitDoesNotWedgeTheQueue(t *testing.T) {
+func TestPanicGoexitDoesNotWedgeTheQueue(t *testing.T) {
 	var got reports
 	set := listen.New[int](listen.OnPanic(got.handle))
 	var rec recorder
@@ -222,7 +222,7 @@ func TestRemoveAndGoexitWithinTheCall(t *testing.T) {
 	require.Equal(t, count(1), rec.told)
 }
 
-func TestGoexitOfThePanicHandler(t *testing.T) {
+func TestPanicGoexitOfThePanicHandler(t *testing.T) {
 	set := listen.New[int](listen.OnPanic(func(any, []byte) { runtime.Goexit() }))
 	var rec recorder
 	set.Add(panicOn(0, "boom", &rec))

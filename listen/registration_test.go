@@ -101,9 +101,9 @@ func TestRemoveWithinTheCall(t *testing.T) {
 	require.Equal(t, count(3), rec.told)
 }
 
-// TestNothingBeginsAfterRemove removes listeners while several goroutines notify as fast as they can. A call that was under
+// TestRegistrationNothingBeginsAfterRemove removes listeners while several goroutines notify as fast as they can. A call that was under
 // way may still show itself, once. A second call, a value notified after Remove, or a call that outlives Done may not.
-func TestNothingBeginsAfterRemove(t *testing.T) {
+func TestRegistrationNothingBeginsAfterRemove(t *testing.T) {
 	const rounds, producers = 400, 3
 	const ordinary, tooLate = 0, 1
 

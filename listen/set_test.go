@@ -67,7 +67,7 @@ func count(n int) []int {
 	return values
 }
 
-func TestEveryListenerIsToldEverythingInOrder(t *testing.T) {
+func TestSetEveryListenerIsToldEverythingInOrder(t *testing.T) {
 	var set listen.Set[int]
 	recorders := make([]recorder, 5)
 	for i := range recorders {
@@ -97,7 +97,7 @@ func TestListenerIsToldOnlyWhatComesAfterAdd(t *testing.T) {
 	require.Equal(t, []int{3}, late.told)
 }
 
-func TestTheSameFunctionTwiceIsTwoListeners(t *testing.T) {
+func TestSetSameFunctionTwiceIsTwoListeners(t *testing.T) {
 	var set listen.Set[int]
 	var mu sync.Mutex
 	var told []int
@@ -127,7 +127,7 @@ func TestAddOfNilPanics(t *testing.T) {
 	require.Zero(t, set.Len())
 }
 
-func TestProducersAreOrderedAlikeForAllListeners(t *testing.T) {
+func TestSetProducersAreOrderedAlikeForAllListeners(t *testing.T) {
 	type value struct{ producer, n int }
 	const producers, each = 6, 400
 	var (
@@ -184,7 +184,7 @@ func TestNotifyDoesNotCallOnItsOwnGoroutine(t *testing.T) {
 	require.Equal(t, count(2), rec.told)
 }
 
-func TestSlowListenerDelaysNobody(t *testing.T) {
+func TestSetSlowListenerDelaysNobody(t *testing.T) {
 	var set listen.Set[int]
 	slow := newBlocker()
 	fast := make(chan int)
@@ -234,7 +234,7 @@ func TestListenerMayUseItsSet(t *testing.T) {
 	require.Equal(t, []int{1, 2}, late.told)
 }
 
-func TestNoGoroutineWhenIdle(t *testing.T) {
+func TestSetNoGoroutineWhenIdle(t *testing.T) {
 	var set listen.Set[int]
 	var registrations []*listen.Registration
 	for range 20 {
@@ -260,7 +260,7 @@ func collected[T any](v weak.Pointer[T]) bool {
 	return false
 }
 
-func TestDeliveredValuesAreReleased(t *testing.T) {
+func TestSetDeliveredValuesAreReleased(t *testing.T) {
 	type big struct{ _ [1 << 16]byte }
 	var set listen.Set[*big]
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -289,7 +289,7 @@ func TestDeliveredValuesAreReleased(t *testing.T) {
 	runtime.KeepAlive(&set)
 }
 
-func TestRemovedListenersAreReleased(t *testing.T) {
+func TestSetRemovedListenersAreReleased(t *testing.T) {
 	var set listen.Set[int]
 	add := func() (weak.Pointer[recorder], *listen.Registration) {
 		rec := new(recorder)

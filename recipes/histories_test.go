@@ -435,10 +435,10 @@ func (w *world) backupWith(b *zkserver.Backup, content string) *zkserver.Backup 
 	return other.Backup()
 }
 
-// TestAViewShowsWhatServersHaveThatBeganAgain: what a client knows is compared by numbers within
+// TestHistoriesViewShowsWhatServersHaveThatBeganAgain: what a client knows is compared by numbers within
 // one history of the servers only. Time stands still while contents are put, so that two
 // histories can agree in all numbers and times.
-func TestAViewShowsWhatServersHaveThatBeganAgain(t *testing.T) {
+func TestHistoriesViewShowsWhatServersHaveThatBeganAgain(t *testing.T) {
 	for _, v := range views {
 		for _, b := range beginnings {
 			for _, content := range []string{earlier, later} {
@@ -485,8 +485,8 @@ func (s seen) count() int64 {
 	return s.told.Load()
 }
 
-// TestViewsOnZooKeeperThatBeginsAgain has all views at once on real servers.
-func TestViewsOnZooKeeperThatBeginsAgain(t *testing.T) {
+// TestHistoriesViewsOnZooKeeperThatBeginsAgain has all views at once on real servers.
+func TestHistoriesViewsOnZooKeeperThatBeginsAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ZooKeeper")
 	}
@@ -612,7 +612,7 @@ func eachBeginning(
 }
 
 // A persistent node on servers that were restored has its newest data again.
-func TestANodeIsRestoredToItsNewestData(t *testing.T) {
+func TestHistoriesNodeIsRestoredToItsNewestData(t *testing.T) {
 	eachBeginning(t, beginnings, putNode, func(w *world, again func(string)) {
 		node, err := nodes.NewPersistentNode(w.client, "/view/node", framework.Persistent, []byte("mine"))
 		require.NoError(w, err)
@@ -633,7 +633,7 @@ func TestANodeIsRestoredToItsNewestData(t *testing.T) {
 
 // A change that was computed from what was read does not replace what other servers have, even if
 // that has the same version. It begins again.
-func TestAChangeIsMadeOfWhatTheServersHave(t *testing.T) {
+func TestHistoriesChangeIsMadeOfWhatTheServersHave(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(w *world, during func()) (from string)
@@ -684,7 +684,7 @@ func TestAChangeIsMadeOfWhatTheServersHave(t *testing.T) {
 }
 
 // Fresh waits until a cache has read all data again.
-func TestFreshIsOfTheServersThatBeganAgain(t *testing.T) {
+func TestHistoriesFreshIsOfTheServersThatBeganAgain(t *testing.T) {
 	for _, version := range []string{"3.8.0", "3.5.9"} {
 		for _, b := range beginnings {
 			t.Run(version+"/"+b.name, func(t *testing.T) {
@@ -705,7 +705,7 @@ func TestFreshIsOfTheServersThatBeganAgain(t *testing.T) {
 }
 
 // A cache reads data that was too large again, as it may be other data.
-func TestACacheTriesDataThatWasTooLargeAgain(t *testing.T) {
+func TestHistoriesCacheTriesDataThatWasTooLargeAgain(t *testing.T) {
 	put := func(t *testing.T, client *framework.Framework, content string) {
 		if content == earlier {
 			content = strings.Repeat(content, 10_000)
@@ -726,7 +726,7 @@ func TestACacheTriesDataThatWasTooLargeAgain(t *testing.T) {
 
 // A member of a double barrier whose round was lost does not wait for strangers of other rounds,
 // whatever their numbers.
-func TestAMemberLeavesARoundThatWasLost(t *testing.T) {
+func TestHistoriesMemberLeavesARoundThatWasLost(t *testing.T) {
 	put := func(t *testing.T, client *framework.Framework, content string) {
 		names := []string{"one", "two"}
 		if content != earlier {
@@ -754,7 +754,7 @@ func TestAMemberLeavesARoundThatWasLost(t *testing.T) {
 
 // A member that waits while servers are restored that have its session, but not its node, has a
 // node again.
-func TestAMemberThatWaitsIsRestored(t *testing.T) {
+func TestHistoriesMemberThatWaitsIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "3.8.0", putNode)
 		w.client = zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second))
@@ -778,7 +778,7 @@ func TestAMemberThatWaitsIsRestored(t *testing.T) {
 }
 
 // A consumer goes on with the first item that the servers have.
-func TestAConsumerGoesOnWithTheFirstItem(t *testing.T) {
+func TestHistoriesConsumerGoesOnWithTheFirstItem(t *testing.T) {
 	put := func(t *testing.T, client *framework.Framework, content string) {
 		q, err := queues.NewDistributedQueue(client, "/view")
 		require.NoError(t, err)

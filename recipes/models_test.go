@@ -19,17 +19,16 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // input is what a call of a recipe asks for, and output what it has answered.
 type input struct {
@@ -281,7 +280,7 @@ func (g *game) answered(out output, err error) output {
 	return out
 }
 
-func TestAValueIsARegister(t *testing.T) {
+func TestModelsValueIsARegister(t *testing.T) {
 	programsOf(t, register, func(g *game) {
 		values := make([]*atomic.DistributedAtomicLong, players)
 		for i, client := range g.clients {
@@ -311,7 +310,7 @@ func TestAValueIsARegister(t *testing.T) {
 	})
 }
 
-func TestACounterCounts(t *testing.T) {
+func TestModelsCounterCounts(t *testing.T) {
 	programsOf(t, counter, func(g *game) {
 		counters := make([]*atomic.DistributedAtomicLong, players)
 		for i, client := range g.clients {
@@ -333,7 +332,7 @@ func TestACounterCounts(t *testing.T) {
 	})
 }
 
-func TestASimpleQueueIsInOrder(t *testing.T) {
+func TestModelsSimpleQueueIsInOrder(t *testing.T) {
 	programsOf(t, fifo(nil), func(g *game) {
 		all := make([]*queues.SimpleDistributedQueue, players)
 		for i, client := range g.clients {
@@ -401,7 +400,7 @@ type boxed interface {
 
 // Under locks, and while no session ends, every kind of queue gives each item to one consumer,
 // once, although one request of ten is lost and one item of five fails first.
-func TestQueuesWithLocksGiveEachItemOnce(t *testing.T) {
+func TestModelsQueuesWithLocksGiveEachItemOnce(t *testing.T) {
 	lock := queues.WithLockPath(path + "-locks")
 	for name, open := range map[string]func(client *framework.Framework) (boxed, func(ctx context.Context, item []byte) error, error){
 		"fifo": func(client *framework.Framework) (boxed, func(context.Context, []byte) error, error) {

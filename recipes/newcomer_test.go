@@ -439,7 +439,7 @@ var noRecipes = []string{
 }
 
 // Every recipe may begin before there was ever a server. It works when there is one.
-func TestRecipesThatBeginBeforeThereWasEverAServer(t *testing.T) {
+func TestNewcomerRecipesThatBeginBeforeThereWasEverAServer(t *testing.T) {
 	for _, n := range newcomers {
 		t.Run(n.of, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -469,7 +469,7 @@ func TestRecipesThatBeginBeforeThereWasEverAServer(t *testing.T) {
 }
 
 // The table has every constructor of a recipe.
-func TestEveryRecipeIsANewcomer(t *testing.T) {
+func TestNewcomerEveryRecipeIsANewcomer(t *testing.T) {
 	var all, known []string
 	folders, err := filepath.Glob("*/doc.go")
 	require.NoError(t, err)

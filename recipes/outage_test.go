@@ -147,7 +147,7 @@ func running(t *testing.T, holds <-chan struct{}, run func(context.Context) erro
 
 // A process that ends during an outage closes its recipes one after the other, within the seconds
 // that its supervisor leaves it. When the server is back nothing is left.
-func TestCloseDuringAnOutage(t *testing.T) {
+func TestOutageCloseDuringAnOutage(t *testing.T) {
 	for _, k := range keepers {
 		for _, state := range []framework.ConnectionState{framework.Suspended, framework.Lost} {
 			t.Run(k.of+"/"+state.String(), func(t *testing.T) {

@@ -265,7 +265,7 @@ var tenants = []tenant{
 }
 
 // A server checks the permission to create before it looks whether the znode exists.
-func TestRecipesUseWhatAnAdministratorHasMade(t *testing.T) {
+func TestReadonlyParentRecipesUseWhatAnAdministratorHasMade(t *testing.T) {
 	// The administrator may take away what the test has made.
 	readOnly := zk.WorldACL(zk.PermRead | zk.PermDelete | zk.PermAdmin)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

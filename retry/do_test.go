@@ -99,6 +99,7 @@ func TestDoTellsThePolicyWhatHappened(t *testing.T) {
 	})
 }
 
+// Curator: TestRetryLoop, all.
 func TestDoUntilElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tries attempts

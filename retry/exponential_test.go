@@ -64,6 +64,7 @@ func TestBoundedExponentialBackoffCeiling(t *testing.T) {
 		"a ceiling between two multiples")
 }
 
+// Curator: TestRetryLoop, all.
 func TestExponentialBackoffRetryCount(t *testing.T) {
 	tests := []struct {
 		maxRetries, want int
@@ -95,6 +96,7 @@ func TestExponentialBackoffRetryCount(t *testing.T) {
 	}
 }
 
+// Curator: TestRetryLoop, all.
 func TestExponentialBackoffClamps(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -25,6 +25,7 @@ const (
 	maxDuration = time.Duration(math.MaxInt64)
 )
 
+// Curator: TestRetryLoop, all.
 func TestFixedPolicies(t *testing.T) {
 	type answer struct {
 		wait time.Duration
@@ -89,6 +90,7 @@ func TestWaitLimits(t *testing.T) {
 	require.EqualValues(t, math.MaxInt32, retry.MaxWait.Milliseconds(), "Curator's ceiling")
 }
 
+// Curator: TestRetryLoop, all.
 func TestSessionFailedGivesUpOnExpiry(t *testing.T) {
 	policy := retry.SessionFailed(retry.Forever(time.Second))
 	for _, err := range []error{

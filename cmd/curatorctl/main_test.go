@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+	zktest.Main(m)
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.

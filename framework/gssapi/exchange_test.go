@@ -38,8 +38,8 @@ func exchanging(seed byte) (*exchange, *int) {
 	return &exchange{step: 1, key: types.EncryptionKey{KeyType: etypeID.AES256_CTS_HMAC_SHA1_96, KeyValue: key}, accept: func() { *accepted++ }}, accepted
 }
 
-// TestOffers: those of the server are understood, rotated or not, and all others are refused.
-func TestOffers(t *testing.T) {
+// TestExchangeOffers: those of the server are understood, rotated or not, and all others are refused.
+func TestExchangeOffers(t *testing.T) {
 	for _, n := range []int{0, 5, 12} {
 		e, accepted := exchanging(1)
 		answer, err := e.Next(t.Context(), offerOf(t, e.key, 1, []byte{7, 0, 0xff, 0xff}, n))

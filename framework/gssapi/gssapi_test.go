@@ -66,9 +66,9 @@ func mechanismOf(t *testing.T) func(m *gssapi.Mechanism, err error) framework.Op
 	}
 }
 
-// TestKerberos: a lock over three servers that a client moves between, with a keytab, and others with a credential cache and
+// TestGSSAPIKerberos: a lock over three servers that a client moves between, with a keytab, and others with a credential cache and
 // a password.
-func TestKerberos(t *testing.T) {
+func TestGSSAPIKerberos(t *testing.T) {
 	s := secure(t, 3)
 	conf := gssapi.WithConfig(s.conf)
 	ctx := t.Context()
@@ -108,9 +108,9 @@ func TestKerberos(t *testing.T) {
 	}
 }
 
-// TestKerberosOfBothSides: ZooKeeper's command line client and a client in Go share a znode of one principal. Java takes the canonical
+// TestGSSAPIKerberosOfBothSides: ZooKeeper's command line client and a client in Go share a znode of one principal. Java takes the canonical
 // name of a server.
-func TestKerberosOfBothSides(t *testing.T) {
+func TestGSSAPIKerberosOfBothSides(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Java and a KDC")
 	}
@@ -144,8 +144,8 @@ func TestKerberosOfBothSides(t *testing.T) {
 	require.Equal(t, "from-java", string(data))
 }
 
-// TestRefusals: Connect says at once what is wrong, once in the log, without a secret.
-func TestRefusals(t *testing.T) {
+// TestGSSAPIRefusals: Connect says at once what is wrong, once in the log, without a secret.
+func TestGSSAPIRefusals(t *testing.T) {
 	s := secure(t, 1)
 	conf := gssapi.WithConfig(s.conf)
 	old := s.keytab(t, "old.keytab", "bob")
@@ -210,8 +210,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAnExpiredTicket: a client whose ticket has expired connects with another one, from a keytab that was renewed as well.
-func TestAnExpiredTicket(t *testing.T) {
+// TestGSSAPIExpiredTicket: a client whose ticket has expired connects with another one, from a keytab that was renewed as well.
+func TestGSSAPIExpiredTicket(t *testing.T) {
 	const lifetime = 2 * time.Second
 	s := secure(t, 1)
 	s.admin(t, fmt.Sprintf("modprinc -maxlife %dseconds alice", int(lifetime.Seconds())))
@@ -229,8 +229,8 @@ func TestAnExpiredTicket(t *testing.T) {
 	require.Same(t, session, client.Session())
 }
 
-// TestNoKDCForAWhile: a client connects with the ticket that it has.
-func TestNoKDCForAWhile(t *testing.T) {
+// TestGSSAPINoKDCForAWhile: a client connects with the ticket that it has.
+func TestGSSAPINoKDCForAWhile(t *testing.T) {
 	s := secure(t, 1)
 	proxy := zktest.NewProxy(t, s.ensemble)
 	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(s.conf))))
@@ -240,8 +240,8 @@ func TestNoKDCForAWhile(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAClientWaitsForItsTicket: a client that runs goes on without a ticket, and connects when there is one.
-func TestAClientWaitsForItsTicket(t *testing.T) {
+// TestGSSAPIClientWaitsForItsTicket: a client that runs goes on without a ticket, and connects when there is one.
+func TestGSSAPIClientWaitsForItsTicket(t *testing.T) {
 	s := secure(t, 1)
 	cache := filepath.Join(s.dir, "later")
 	m, err := gssapi.CredentialCache(cache, gssapi.WithConfig(s.conf))
@@ -258,8 +258,8 @@ func TestAClientWaitsForItsTicket(t *testing.T) {
 	require.NoError(t, client.BlockUntilConnected(t.Context()))
 }
 
-// TestOptions: what cannot be is refused before anything is sent.
-func TestOptions(t *testing.T) {
+// TestGSSAPIOptions: what cannot be is refused before anything is sent.
+func TestGSSAPIOptions(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "krb5.conf")
 	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
 	with := gssapi.WithConfig(conf)
@@ -284,8 +284,8 @@ func TestOptions(t *testing.T) {
 
 func second(_ *gssapi.Mechanism, err error) error { return err }
 
-// TestErrorsOfAKDC: each says what to look at. All are refusals.
-func TestErrorsOfAKDC(t *testing.T) {
+// TestGSSAPIErrorsOfAKDC: each says what to look at. All are refusals.
+func TestGSSAPIErrorsOfAKDC(t *testing.T) {
 	for code, want := range map[int32]string{
 		errorcode.KRB_AP_ERR_SKEW:             "the clocks of this machine and of the KDC differ",
 		errorcode.KDC_ERR_CLIENT_REVOKED:      "the client's principal is locked",
@@ -310,8 +310,8 @@ func TestErrorsOfAKDC(t *testing.T) {
 	}
 }
 
-// TestNoKDC: it is no refusal, as it may pass.
-func TestNoKDC(t *testing.T) {
+// TestGSSAPINoKDC: it is no refusal, as it may pass.
+func TestGSSAPINoKDC(t *testing.T) {
 	m := mechanismWithKDC(t, func(conn net.Conn) { _ = conn.Close() })
 	_, err := m.Start(t.Context(), framework.SASLServer{Host: "a"})
 	require.ErrorContains(t, err, "no KDC could be reached")
@@ -341,8 +341,8 @@ func mechanismWithKDC(t *testing.T, serve func(net.Conn)) *gssapi.Mechanism {
 	return m
 }
 
-// TestASilentKDC: Start ends with its context.
-func TestASilentKDC(t *testing.T) {
+// TestGSSAPISilentKDC: Start ends with its context.
+func TestGSSAPISilentKDC(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	m := mechanismWithKDC(t, func(conn net.Conn) {
 		cancel(errors.New("enough"))

@@ -30,9 +30,9 @@ func (f *failing) grant(context.Context, *config.Config) (*client.Client, *ticke
 	return nil, nil, f.err
 }
 
-// TestWhenTicketsAreRenewed: when half of their lifetime has passed. Until they expire they serve while no KDC can be
+// TestTicketWhenTicketsAreRenewed: when half of their lifetime has passed. Until they expire they serve while no KDC can be
 // reached, but not when a KDC has refused the principal.
-func TestWhenTicketsAreRenewed(t *testing.T) {
+func TestTicketWhenTicketsAreRenewed(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "krb5.conf")
 	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
 	synctest.Test(t, func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestWhenTicketsAreRenewed(t *testing.T) {
 	})
 }
 
-// TestPrincipals: a server's principal comes from the connection string, the name service or an option.
-func TestPrincipals(t *testing.T) {
+// TestTicketPrincipals: a server's principal comes from the connection string, the name service or an option.
+func TestTicketPrincipals(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "krb5.conf")
 	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
 	server := framework.SASLServer{Host: "ZK.example", Address: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 2181}}

@@ -18,7 +18,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestArithmetic(t *testing.T) {
+func TestNumberArithmetic(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
@@ -51,7 +52,7 @@ func TestArithmetic(t *testing.T) {
 	})
 }
 
-func TestBytesOfTheCounters(t *testing.T) {
+func TestNumberBytesOfTheCounters(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	ctx := zktest.Context(t)
 	long := newLong(t, client)
@@ -68,7 +69,8 @@ func TestBytesOfTheCounters(t *testing.T) {
 	require.Equal(t, []byte{0, 0, 0, 10}, data)
 }
 
-func TestOddBytes(t *testing.T) {
+func TestNumberOddBytes(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		ctx := zktest.Context(t)
@@ -102,6 +104,7 @@ func TestOddBytes(t *testing.T) {
 }
 
 func TestCompareAndSetAndInitialize(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
@@ -126,7 +129,8 @@ func TestCompareAndSetAndInitialize(t *testing.T) {
 
 // Each of many additions has values of its own, and together they are one
 // order from 0 to the sum.
-func TestAdditionsOfManyClients(t *testing.T) {
+func TestNumberAdditionsOfManyClients(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]atomic.Option{"optimistic": nil, "promoted": {}} {
 		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 			const clients, goroutines, each = 4, 5, 20
@@ -165,7 +169,7 @@ func TestAdditionsOfManyClients(t *testing.T) {
 	}
 }
 
-func TestGoroutinesShareAWrite(t *testing.T) {
+func TestNumberGoroutinesShareAWrite(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
 	_, err := long.Initialize(zktest.Context(t), 0)
@@ -196,7 +200,7 @@ func TestGoroutinesShareAWrite(t *testing.T) {
 	require.Equal(t, int64(goroutines), number)
 }
 
-func TestAnAdditionWithAnEndedContextAddsNothing(t *testing.T) {
+func TestNumberAdditionWithAnEndedContextAddsNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
 	reason := errors.New("enough")
@@ -213,7 +217,7 @@ func TestAnAdditionWithAnEndedContextAddsNothing(t *testing.T) {
 	require.Zero(t, number)
 }
 
-func TestAnAdditionWaitsNoLongerThanItsContext(t *testing.T) {
+func TestNumberAdditionWaitsNoLongerThanItsContext(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
 	_, err := long.Initialize(zktest.Context(t), 0)
@@ -240,7 +244,7 @@ func TestAnAdditionWaitsNoLongerThanItsContext(t *testing.T) {
 	close(release)
 }
 
-func TestALostReplyIsNeverCountedTwice(t *testing.T) {
+func TestNumberLostReplyIsNeverCountedTwice(t *testing.T) {
 	for _, c := range []struct {
 		fault   zkserver.Fault
 		unknown bool // to the caller
@@ -268,6 +272,7 @@ func TestALostReplyIsNeverCountedTwice(t *testing.T) {
 }
 
 func TestCachedCountersHandOutBlocks(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
@@ -294,7 +299,8 @@ func TestCachedCountersHandOutBlocks(t *testing.T) {
 	})
 }
 
-func TestTheNextBlockFails(t *testing.T) {
+func TestNumberNextBlockFails(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
@@ -330,7 +336,7 @@ func awaitHeld(t *testing.T, server *zkserver.Server, n int) {
 
 // Two goroutines share a write that the server holds. One of them leaves: it
 // does not wait for the other, whose addition goes on.
-func TestAnAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
+func TestNumberAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
 	_, err := long.Initialize(zktest.Context(t), 0)
@@ -374,7 +380,7 @@ func (panickingACLs) DefaultACL() []framework.ACL       { panic("no list of righ
 func (panickingACLs) ACLForPath(string) []framework.ACL { panic("no list of rights") }
 
 // The write is made on a goroutine of the counter, and its panic is the caller's.
-func TestAPanicOfUserCodeIsTheCallers(t *testing.T) {
+func TestNumberPanicOfUserCodeIsTheCallers(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server, framework.WithACLProvider(panickingACLs{})))
 	require.PanicsWithValue(t, "no list of rights", func() {
@@ -390,7 +396,8 @@ func TestAPanicOfUserCodeIsTheCallers(t *testing.T) {
 
 // A forced set wins whatever others do; a change that has read the value before
 // it starts again.
-func TestAForcedSetReplacesTheValue(t *testing.T) {
+func TestNumberForcedSetReplacesTheValue(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		long, other := newLong(t, zktest.Client(t, server)), newLong(t, zktest.Client(t, server))
 		require.NoError(t, long.ForceSet(zktest.Context(t), 5), "there was no znode")

@@ -20,6 +20,7 @@ import (
 )
 
 func TestUpdateSeesEachChangeOfOthers(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		value, theirs := newValue(t, client), newValue(t, other)
@@ -47,7 +48,7 @@ func TestUpdateSeesEachChangeOfOthers(t *testing.T) {
 	})
 }
 
-func TestAFailedChangeWritesNothing(t *testing.T) {
+func TestValueFailedChangeWritesNothing(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	value := newValue(t, client)
 	failure := errors.New("no")
@@ -76,7 +77,7 @@ func TestCompareAndSetOfBytes(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestPromotion(t *testing.T) {
+func TestValuePromotion(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	value := newValue(t, client, atomic.WithPromotedToLock("/values/lock", 1))
 	calls := 0
@@ -97,13 +98,13 @@ func TestPromotion(t *testing.T) {
 }
 
 // CURATOR-688: a value freezes when its version overflows.
-func TestAConditionOnTheLastVersionIsRefused(t *testing.T) {
+func TestValueConditionOnTheLastVersionIsRefused(t *testing.T) {
 	value := newValue(t, zktest.Client(t, zktest.NewServer(t)))
 
 	require.ErrorContains(t, value.SetVersion(zktest.Context(t), []byte("a"), -1), "must be deleted")
 }
 
-func TestBadInput(t *testing.T) {
+func TestValueBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for name, c := range map[string]struct {
 		path string
@@ -135,7 +136,7 @@ func TestBadInput(t *testing.T) {
 
 // A change that was made under the lock is made, whatever becomes of the lock: a
 // caller that repeats it because of an error would make it twice.
-func TestAReleaseThatFailsDoesNotFailTheChange(t *testing.T) {
+func TestValueReleaseThatFailsDoesNotFailTheChange(t *testing.T) {
 	const noAuth = -102
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server), atomic.WithPromotedToLock("/values/lock", 0))
@@ -154,7 +155,7 @@ func TestAReleaseThatFailsDoesNotFailTheChange(t *testing.T) {
 }
 
 // The creation of a value may be applied although its context has ended.
-func TestAForcedCreationInDoubtIsReported(t *testing.T) {
+func TestValueForcedCreationInDoubtIsReported(t *testing.T) {
 	server := zktest.NewServer(t)
 	value := newValue(t, zktest.Client(t, server))
 	require.NoError(t, zktest.Client(t, server).Mkdirs(zktest.Context(t), "/values"))
@@ -176,7 +177,7 @@ func TestAForcedCreationInDoubtIsReported(t *testing.T) {
 
 // Once a client has joined the queue of the lock, the others join it too instead of being
 // faster again and again. Each request takes a millisecond.
-func TestPromotionIsFair(t *testing.T) {
+func TestValuePromotionIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, length = 64, 8 * time.Second
 		server := zktest.NewServer(t, zkserver.WithoutListener())

@@ -38,7 +38,7 @@ func served(server *zkserver.Server, op zkserver.OpCode) (n int) {
 	return n
 }
 
-func TestChangesInARowNeedNoRead(t *testing.T) {
+func TestWrittenChangesInARowNeedNoRead(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server, long, _ *atomic.DistributedAtomicLong) {
 		for i := range int64(20) {
 			value, err := long.Increment(zktest.Context(t))
@@ -52,7 +52,7 @@ func TestChangesInARowNeedNoRead(t *testing.T) {
 	})
 }
 
-func TestAChangeAfterAPauseReads(t *testing.T) {
+func TestWrittenChangeAfterAPauseReads(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server, long, _ *atomic.DistributedAtomicLong) {
 		const roundTrip = 10 * time.Millisecond
 		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -75,7 +75,7 @@ func TestAChangeAfterAPauseReads(t *testing.T) {
 	})
 }
 
-func TestAChangeThatFollowsIsOvertaken(t *testing.T) {
+func TestWrittenChangeThatFollowsIsOvertaken(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
 		_, err := long.Increment(zktest.Context(t))
 		require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestAChangeThatFollowsIsOvertaken(t *testing.T) {
 
 // What this client has written last is not what the znode has now. It cannot decide that there is
 // nothing to write.
-func TestWhatWasWrittenRefusesNoChange(t *testing.T) {
+func TestWrittenWhatWasWrittenRefusesNoChange(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
 		_, err := long.Increment(zktest.Context(t))
 		require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestWhatWasWrittenRefusesNoChange(t *testing.T) {
 }
 
 // A caller may use the bytes of an outcome as it likes.
-func TestTheNextChangeDoesNotBeginWithBytesOfTheCaller(t *testing.T) {
+func TestWrittenNextChangeDoesNotBeginWithBytesOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		value := newValue(t, zktest.Client(t, server))
@@ -140,7 +140,7 @@ func TestTheNextChangeDoesNotBeginWithBytesOfTheCaller(t *testing.T) {
 	})
 }
 
-func TestAChangeThatFollowsIsNeverCountedTwice(t *testing.T) {
+func TestWrittenChangeThatFollowsIsNeverCountedTwice(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
 		_, err := long.Increment(zktest.Context(t))
 		require.NoError(t, err)

@@ -23,7 +23,7 @@ func newBarrier(tb testing.TB, client *framework.Framework) *barriers.Distribute
 	return b
 }
 
-func TestRemovingABarrierLetsAllGoOn(t *testing.T) {
+func TestBarrierRemovingABarrierLetsAllGoOn(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		owner := newBarrier(t, zktest.Client(t, server))
 		require.NoError(t, owner.SetBarrier(zktest.Context(t)))
@@ -50,7 +50,7 @@ func TestRemovingABarrierLetsAllGoOn(t *testing.T) {
 	})
 }
 
-func TestAWaitEndsWithItsContext(t *testing.T) {
+func TestBarrierWaitEndsWithItsContext(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	b := newBarrier(t, zktest.Client(t, server))
@@ -64,7 +64,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, zktest.Await(t, result, "the end"), context.Canceled)
 }
 
-func TestAWaitSurvivesItsSession(t *testing.T) {
+func TestBarrierWaitSurvivesItsSession(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	b := newBarrier(t, client)
@@ -78,7 +78,8 @@ func TestAWaitSurvivesItsSession(t *testing.T) {
 	require.NoError(t, zktest.Await(t, result, "the waiter"))
 }
 
-func TestAWaitFailsWithoutAServer(t *testing.T) {
+func TestBarrierWaitFailsWithoutAServer(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server)
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
@@ -94,7 +95,7 @@ func TestAWaitFailsWithoutAServer(t *testing.T) {
 	})
 }
 
-func TestBadInput(t *testing.T) {
+func TestBarrierBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := barriers.NewDistributedBarrier(nil, path)
 	require.ErrorContains(t, err, "client nil")

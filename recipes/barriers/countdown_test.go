@@ -23,7 +23,8 @@ func newCountDown(tb testing.TB, client *framework.Framework, total int) *barrie
 	return l
 }
 
-func TestALatchOpensWithTheLastEvent(t *testing.T) {
+func TestCountDownLatchOpensWithTheLastEvent(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, each = 4, 5
 		waiter := newCountDown(t, zktest.Client(t, server), clients*each+1)
@@ -56,7 +57,7 @@ func TestALatchOpensWithTheLastEvent(t *testing.T) {
 	})
 }
 
-func TestALostReplyToACount(t *testing.T) {
+func TestCountDownLatchLostReplyToACount(t *testing.T) {
 	server := zktest.NewServer(t)
 	l := newCountDown(t, zktest.Client(t, server), 3)
 	require.NoError(t, l.CountDown(zktest.Context(t)))
@@ -72,7 +73,7 @@ func TestALostReplyToACount(t *testing.T) {
 
 // The process that counts the last event opens the latch in a second step. It
 // may die before, or not hear that it was the last.
-func TestALatchOpensWithoutThoseThatHaveCounted(t *testing.T) {
+func TestCountDownLatchOpensWithoutThoseThatHaveCounted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, counter := zktest.Client(t, server, framework.WithSessionTimeout(shortSession)), zktest.Client(t, server)
 	l := newCountDown(t, counter, 2)
@@ -90,7 +91,7 @@ func TestALatchOpensWithoutThoseThatHaveCounted(t *testing.T) {
 }
 
 // Those that count at the same time do not collide.
-func TestACountCostsTheSameInACrowd(t *testing.T) {
+func TestCountDownLatchCountCostsTheSameInACrowd(t *testing.T) {
 	const crowd = 100
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
@@ -128,7 +129,7 @@ func TestAwaitOfALatchEndsWithItsContext(t *testing.T) {
 }
 
 // The last event is counted, whatever becomes of the opening: it must not be counted again.
-func TestTheLastEventCountsWithoutTheOpening(t *testing.T) {
+func TestCountDownLatchLastEventCountsWithoutTheOpening(t *testing.T) {
 	server := zktest.NewServer(t)
 	latch := newCountDown(t, zktest.Client(t, server), 1)
 	refused := false
@@ -150,7 +151,7 @@ func TestTheLastEventCountsWithoutTheOpening(t *testing.T) {
 }
 
 // A version has 32 bits: a latch that has been counted more often stays open.
-func TestALatchThatIsCountedTooOften(t *testing.T) {
+func TestCountDownLatchThatIsCountedTooOften(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for version, left := range map[int32]int{0: 3, 2: 1, 3: 0, math.MaxInt32: 0, math.MinInt32: 0, -1: 0} {
 		latch, err := barriers.NewCountDownLatch(client, "/latch", 3)

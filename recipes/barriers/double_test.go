@@ -20,7 +20,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMembersBeginAndEndTogether(t *testing.T) {
+func TestDoubleBarrierMembersBeginAndEndTogether(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const members, rounds = 5, 4
 		var entered, left [rounds]atomic.Int32
@@ -54,7 +55,8 @@ func TestMembersBeginAndEndTogether(t *testing.T) {
 	})
 }
 
-func TestMoreMembersThanNeeded(t *testing.T) {
+func TestDoubleBarrierMoreMembersThanNeeded(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		const members = 3
@@ -83,7 +85,8 @@ func TestMoreMembersThanNeeded(t *testing.T) {
 }
 
 // CURATOR-318: an enter that times out leaves its member.
-func TestAFailedEnterLeavesNothing(t *testing.T) {
+func TestDoubleBarrierFailedEnterLeavesNothing(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		b := newDouble(t, client, 2)
@@ -99,7 +102,8 @@ func TestAFailedEnterLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestTheOpeningOfARoundThatDiedIsNotForTheNext(t *testing.T) {
+func TestDoubleBarrierOpeningOfARoundThatDiedIsNotForTheNext(t *testing.T) {
+	t.Parallel()
 	for members := 1; members <= 3; members += 2 {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -128,7 +132,7 @@ func TestTheOpeningOfARoundThatDiedIsNotForTheNext(t *testing.T) {
 
 // A member that has been told of the opening has passed, even if those that are
 // faster have left and closed the barrier before it looks again.
-func TestFastLeaversStrandNoMember(t *testing.T) {
+func TestDoubleBarrierFastLeaversStrandNoMember(t *testing.T) {
 	server := zktest.NewServer(t)
 	slow, fast := zktest.Client(t, server), zktest.Client(t, server)
 	first, second := newDouble(t, slow, 2), newDouble(t, fast, 2)
@@ -148,7 +152,8 @@ func TestFastLeaversStrandNoMember(t *testing.T) {
 	require.NoError(t, zktest.Await(t, leaving, "the fast member"))
 }
 
-func TestAMemberWhoseSessionEndsHasNotEntered(t *testing.T) {
+func TestDoubleBarrierMemberWhoseSessionEndsHasNotEntered(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		b := newDouble(t, client, 2)
@@ -163,7 +168,7 @@ func TestAMemberWhoseSessionEndsHasNotEntered(t *testing.T) {
 	})
 }
 
-func TestThoseWhoLeaveNoticeADeadMember(t *testing.T) {
+func TestDoubleBarrierThoseWhoLeaveNoticeADeadMember(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithSessionTimeout(shortSession))
 	dies := zktest.Client(t, server)
@@ -180,7 +185,7 @@ func TestThoseWhoLeaveNoticeADeadMember(t *testing.T) {
 	awaitChildren(t, client, 0)
 }
 
-func TestCallsOfOneMemberDoNotMix(t *testing.T) {
+func TestDoubleBarrierCallsOfOneMemberDoNotMix(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	b := newDouble(t, client, 2)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -195,7 +200,7 @@ func TestCallsOfOneMemberDoNotMix(t *testing.T) {
 	require.NoError(t, single.Leave(zktest.Context(t)))
 }
 
-func TestAMemberCostsTheSameInACrowd(t *testing.T) {
+func TestDoubleBarrierMemberCostsTheSameInACrowd(t *testing.T) {
 	requests := func(members int) float64 {
 		server := zktest.NewServer(t)
 		client := zktest.Client(t, server)
@@ -230,7 +235,8 @@ func TestAMemberCostsTheSameInACrowd(t *testing.T) {
 	require.LessOrEqual(t, many, few*1.5, "requests of each member")
 }
 
-func TestACyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
+func TestDoubleBarrierCyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const members, rounds = 4, 10
 		var came [rounds]atomic.Int32
@@ -259,7 +265,7 @@ func TestACyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
 // connection ends all watches.
 //
 // curator#1290: any wake-up opens a double barrier.
-func TestAWakeUpAloneOpensNothing(t *testing.T) {
+func TestDoubleBarrierWakeUpAloneOpensNothing(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server)
 		client, other := zktest.Client(t, server.ConnectStringVia(proxy.Addr())), zktest.Client(t, server)
@@ -288,7 +294,7 @@ func TestAWakeUpAloneOpensNothing(t *testing.T) {
 // A Leave whose context ends leaves no member for which others wait.
 //
 // CURATOR-536: a leave goes on after its timeout.
-func TestALeaveEndsWithItsContext(t *testing.T) {
+func TestDoubleBarrierLeaveEndsWithItsContext(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		b, other := newDouble(t, client, 2), newDouble(t, client, 2)
@@ -309,7 +315,7 @@ func TestALeaveEndsWithItsContext(t *testing.T) {
 
 // A member that leaves has seen the barrier open, and then one child: a member that is still
 // inside, for the barrier was closed in between.
-func TestALastMemberIsNotTakenForTheOpening(t *testing.T) {
+func TestDoubleBarrierLastMemberIsNotTakenForTheOpening(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	leaves, stays := newDouble(t, client, 2), newDouble(t, other, 2)
@@ -357,7 +363,7 @@ func TestALastMemberIsNotTakenForTheOpening(t *testing.T) {
 // A member finds a barrier open that no member is inside of, and its session ends while it
 // closes that. The request must not be made in the next session: by then another round may
 // have opened the barrier.
-func TestAMemberClosesNoLaterRound(t *testing.T) {
+func TestDoubleBarrierMemberClosesNoLaterRound(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	require.NoError(t, other.Mkdirs(zktest.Context(t), path+"/ready"))
@@ -391,7 +397,7 @@ func TestAMemberClosesNoLaterRound(t *testing.T) {
 
 // The error is the loss wherever it is noticed: here by a close in the next session, which
 // finds no node of the member.
-func TestALossBetweenTwoLooksIsALoss(t *testing.T) {
+func TestDoubleBarrierLossBetweenTwoLooksIsALoss(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	require.NoError(t, other.Mkdirs(zktest.Context(t), path+"/ready"))
@@ -408,7 +414,7 @@ func TestALossBetweenTwoLooksIsALoss(t *testing.T) {
 }
 
 // A member whose node is gone, as with its session, does not count, and so closes nothing.
-func TestAMemberWithoutItsNodeClosesNothing(t *testing.T) {
+func TestDoubleBarrierMemberWithoutItsNodeClosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
@@ -435,7 +441,7 @@ func TestAMemberWithoutItsNodeClosesNothing(t *testing.T) {
 
 // Two members find the opening of a round that has died. The first closes it, opens the next
 // round and leaves. The close of the second comes late, and must not hit that round.
-func TestALateCloseOfADeadRoundSparesTheNext(t *testing.T) {
+func TestDoubleBarrierLateCloseOfADeadRoundSparesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		slow, fast := zktest.Client(t, server), zktest.Client(t, server)
@@ -461,7 +467,7 @@ func TestALateCloseOfADeadRoundSparesTheNext(t *testing.T) {
 
 // Two members that leave close the barrier. The close of the second comes when the next round
 // has begun, and one of its members has not looked yet.
-func TestALateCloseOfALeaverSparesTheNextRound(t *testing.T) {
+func TestDoubleBarrierLateCloseOfALeaverSparesTheNextRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		slow, fast, other := zktest.Client(t, server), zktest.Client(t, server), zktest.Client(t, server)
@@ -501,7 +507,7 @@ func TestALateCloseOfALeaverSparesTheNextRound(t *testing.T) {
 
 // A close whose session has ended is not made in the next one: the folder may be another one of
 // that name, with the same version.
-func TestACloseIsMadeInItsSessionOnly(t *testing.T) {
+func TestDoubleBarrierCloseIsMadeInItsSessionOnly(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	b := newDouble(t, client, 1)
@@ -522,7 +528,7 @@ func TestACloseIsMadeInItsSessionOnly(t *testing.T) {
 }
 
 // A client that writes the folder of a barrier has not closed it.
-func TestAWriteOfTheFolderClosesNothing(t *testing.T) {
+func TestDoubleBarrierWriteOfTheFolderClosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
@@ -557,7 +563,7 @@ func holdClose(server *zkserver.Server, client *framework.Framework) (release ch
 }
 
 // An Await whose members have all come says so, when it cannot learn that they have left.
-func TestAMeetingThatHasTakenPlaceIsNotRepeated(t *testing.T) {
+func TestDoubleBarrierMeetingThatHasTakenPlaceIsNotRepeated(t *testing.T) {
 	server := zktest.NewServer(t)
 	b, err := barriers.NewCyclicBarrier(zktest.Client(t, server), path, 1)
 	require.NoError(t, err)

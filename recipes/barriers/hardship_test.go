@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/barriers"
 )
 
@@ -20,9 +20,9 @@ var knownHardships = map[string]string{}
 
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls, knownHardships) }
 
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls) }
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
+func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
 
 var hardshipCalls = []hardship.Call{
 	barrierRow("SetBarrier", 2, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.SetBarrier(ctx) }),

@@ -115,20 +115,20 @@ func TestWaitFor(t *testing.T) {
 	require.NoError(t, c.Start())
 	waited := make(chan error, 1)
 	go func() {
-		waited <- c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 3 })
+		waited <- c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 3 })
 	}()
 	create(t, client, "/tree/a", "")
 	create(t, client, "/tree/b", "")
 	require.NoError(t, zktest.Await(t, waited, "the picture"))
 
 	go func() {
-		waited <- c.WaitFor(withLimit(t), func(*cache.CuratorCache) bool { return false })
+		waited <- c.WaitFor(zktest.Context(t), func(*cache.CuratorCache) bool { return false })
 	}()
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, zktest.Await(t, waited, "the end"), cache.ErrClosed)
 }
 
-func TestUseAfterTheEnd(t *testing.T) {
+func TestCacheUseAfterTheEnd(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	c := newCache(t, client, "/tree")
@@ -137,7 +137,7 @@ func TestUseAfterTheEnd(t *testing.T) {
 	require.Error(t, c.Start(), "a second time")
 	client.Close()
 	require.ErrorIs(t, c.Fresh(t.Context()), framework.ErrClosed)
-	require.ErrorIs(t, c.WaitFor(withLimit(t), func(*cache.CuratorCache) bool { return false }), framework.ErrClosed)
+	require.ErrorIs(t, c.WaitFor(zktest.Context(t), func(*cache.CuratorCache) bool { return false }), framework.ErrClosed)
 	require.NoError(t, c.Close())
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, c.Start(), cache.ErrClosed)
@@ -148,7 +148,7 @@ func TestUseAfterTheEnd(t *testing.T) {
 	require.ErrorIs(t, never.Start(), cache.ErrClosed)
 }
 
-func TestBadInput(t *testing.T) {
+func TestCacheBadInput(t *testing.T) {
 	client, err := framework.New("localhost:1")
 	require.NoError(t, err)
 	for name, try := range map[string]func() error{
@@ -168,7 +168,7 @@ func TestBadInput(t *testing.T) {
 	require.Panics(t, func() { newCache(t, client, "/tree").Listen(nil) })
 }
 
-func TestAContextEndsTheWait(t *testing.T) {
+func TestCacheContextEndsTheWait(t *testing.T) {
 	server := zktest.NewServer(t)
 	c := started(t, zktest.Client(t, server), "/tree")
 	why := errors.New("enough")

@@ -101,7 +101,7 @@ var names = []string{"/tree", "/tree/a", "/tree/a/x", "/tree/a/y", "/tree/b", "/
 func (p *program) write() {
 	path := p.names[p.rng.IntN(len(p.names))]
 	data := strconv.Itoa(p.rng.IntN(1000))
-	ctx := withLimit(p)
+	ctx := zktest.Context(p)
 	switch p.rng.IntN(4) {
 	case 0, 1:
 		var stat framework.Stat
@@ -166,7 +166,7 @@ func (p *program) judge() {
 	for _, path := range p.names {
 		var stat framework.Stat
 		var absent bool
-		_, err := p.writer.Get(withLimit(p), path, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&absent))
+		_, err := p.writer.Get(zktest.Context(p), path, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&absent))
 		require.NoError(p, err)
 		if !absent && p.limits.keeps(path) {
 			tree[path] = stat

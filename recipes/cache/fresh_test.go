@@ -112,7 +112,7 @@ func TestFreshWaitsForReadsThatFollow(t *testing.T) {
 }
 
 // After an error inside the server no event says that the znode can be read again.
-func TestAnErrorInsideTheServerIsNoStateOfAZnode(t *testing.T) {
+func TestFreshErrorInsideTheServerIsNoStateOfAZnode(t *testing.T) {
 	const systemError = -1
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		client := zktest.Client(t, server)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -23,10 +23,10 @@ var knownHardships = map[string]string{}
 // TestHardships makes every call of the package where life is hard.
 func TestHardships(t *testing.T) { hardship.Run(t, cacheCalls(), knownHardships) }
 
-// TestEveryFaultAtEveryRequest makes every call of the package with every fate of every request.
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, cacheCalls()) }
+// TestHardshipsAtEveryRequest makes every call of the package with every fate of every request.
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, cacheCalls()) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, cacheCalls(), nil) }
+func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, cacheCalls(), nil) }
 
 // cacheCalls are the calls of the package, with persistent watches and with one-shot watches, with
 // limits and without.

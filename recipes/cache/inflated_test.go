@@ -16,7 +16,7 @@ import (
 
 // A few bytes at the server can be many in memory: what exceeds the limit is left out, and
 // comes back when it is shorter, or when it changes after another znode has become shorter.
-func TestDecompressedDataIsBoundedInAll(t *testing.T) {
+func TestInflatedDecompressedDataIsBoundedInAll(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	bomb := bytes.Repeat([]byte{0}, 100<<10)
 	set := func(i int, data []byte) {
@@ -64,7 +64,7 @@ func TestDecompressedDataIsBoundedInAll(t *testing.T) {
 }
 
 // Without data nothing is kept, so nothing is left out.
-func TestAStorageWithoutDataHasNoLimitForDecompressedData(t *testing.T) {
+func TestInflatedStorageWithoutDataHasNoLimitForDecompressedData(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for i := range 20 {
 		_, err := client.Create(t.Context(), fmt.Sprintf("/tree/%d", i), make([]byte, 1000), framework.Compressed(), framework.CreatingParentsIfNeeded())

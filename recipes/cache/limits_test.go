@@ -208,7 +208,7 @@ func replay(r *record) map[string]string {
 }
 
 // A recursive watch shows the changes of what the cache does not keep. They cost no request.
-func TestChangesThatAreNotKeptCostNoRequest(t *testing.T) {
+func TestLimitsChangesThatAreNotKeptCostNoRequest(t *testing.T) {
 	for _, l := range allLimits {
 		t.Run(l.name, func(t *testing.T) {
 			inBubbles(t, func(t *testing.T, server *zkserver.Server) {
@@ -304,7 +304,7 @@ func TestChildrenOfACacheOfChildren(t *testing.T) {
 type callersStorage struct{ cache.CuratorCacheStorage }
 
 // A selector that panics costs what it was asked about, and the log says so.
-func TestAPanicOfASelectorCostsItsElement(t *testing.T) {
+func TestLimitsPanicOfASelectorCostsItsElement(t *testing.T) {
 	panicky := func(at string) func(string) bool {
 		return func(path string) bool {
 			if path == at {
@@ -412,7 +412,7 @@ func TestLimitsOfAListThatIsTooLarge(t *testing.T) {
 			AcceptChild: func(path string) bool { return path == "/tree/kept" },
 		}))
 		require.NoError(t, c.Start())
-		require.ErrorIs(t, c.Fresh(withLimit(t)), framework.ErrTooLarge)
+		require.ErrorIs(t, c.Fresh(zktest.Context(t)), framework.ErrTooLarge)
 		for i := range 299 {
 			remove(t, writer, fmt.Sprintf("/tree/name-%03d", i))
 		}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -19,17 +18,10 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 2 * time.Minute
-
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
 
 // old is a version without persistent watches.
 const old = "3.5.9"
@@ -86,7 +78,7 @@ func start(tb testing.TB, c *cache.CuratorCache) {
 
 func fresh(tb testing.TB, c *cache.CuratorCache) {
 	tb.Helper()
-	require.NoError(tb, c.Fresh(withLimit(tb)))
+	require.NoError(tb, c.Fresh(zktest.Context(tb)))
 }
 
 // picture returns what a cache has, data by path.
@@ -100,7 +92,7 @@ func picture(c *cache.CuratorCache) map[string]string {
 
 func create(tb testing.TB, client *framework.Framework, path, data string) {
 	tb.Helper()
-	_, err := client.Create(withLimit(tb), path, []byte(data), framework.CreatingParentsIfNeeded())
+	_, err := client.Create(zktest.Context(tb), path, []byte(data), framework.CreatingParentsIfNeeded())
 	require.NoError(tb, err)
 }
 
@@ -116,7 +108,7 @@ func plant(tb testing.TB, client *framework.Framework, folders, leaves int, data
 			path := fmt.Sprintf("%s/node-%06d", parent, leaf)
 			ops, paths = append(ops, framework.CreateOp(path, data)), append(paths, path)
 		}
-		_, err := client.Transact(withLimit(tb), ops...)
+		_, err := client.Transact(zktest.Context(tb), ops...)
 		require.NoError(tb, err)
 	}
 	return paths
@@ -130,19 +122,19 @@ func setAll(tb testing.TB, client *framework.Framework, paths []string, data str
 		for _, path := range part {
 			ops = append(ops, framework.SetDataOp(path, []byte(data)))
 		}
-		_, err := client.Transact(withLimit(tb), ops...)
+		_, err := client.Transact(zktest.Context(tb), ops...)
 		require.NoError(tb, err)
 	}
 }
 
 func set(tb testing.TB, client *framework.Framework, path, data string) {
 	tb.Helper()
-	require.NoError(tb, client.Set(withLimit(tb), path, []byte(data)))
+	require.NoError(tb, client.Set(zktest.Context(tb), path, []byte(data)))
 }
 
 func remove(tb testing.TB, client *framework.Framework, path string) {
 	tb.Helper()
-	require.NoError(tb, client.Delete(withLimit(tb), path, framework.DeletingChildrenIfNeeded()))
+	require.NoError(tb, client.Delete(zktest.Context(tb), path, framework.DeletingChildrenIfNeeded()))
 }
 
 // record is the events of one listener. Its contents may be read once the listener is done,

@@ -117,6 +117,7 @@ func TestCuratorCache_testClearOnClose(t *testing.T) {
 //
 // CURATOR-690: no INITIALIZED above 64k children.
 func TestCuratorCache_testGreaterThan64kZNodes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("70,000 znodes take seconds; without -short")
 	}
@@ -205,7 +206,8 @@ var (
 
 // Curator's test has a second cache on the storage that a closed one has kept. Its listeners
 // are told what has changed in between.
-func TestASecondCacheOnAStorageThatWasKept(t *testing.T) {
+func TestScenarioSecondCacheOnAStorageThatWasKept(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		for path, data := range map[string]string{"/tree/changed": "1", "/tree/deleted/child": "2", "/tree/same": "3", "/tree/again": "4"} {
@@ -241,7 +243,7 @@ func TestCuratorCacheEdges_testServerLoss(t *testing.T) {
 	t.Run("zookeeper", func(t *testing.T) {
 		servers := zktest.NewEnsemble(t, 1)
 		server := servers.Server(0)
-		serverLoss(t, zktest.Client(t, servers), server.Kill, func() error { return server.Restart(withLimit(t)) })
+		serverLoss(t, zktest.Client(t, servers), server.Kill, func() error { return server.Restart(zktest.Context(t)) })
 	})
 }
 
@@ -278,9 +280,9 @@ func TestCuratorCacheConsistency_testConsistencyAfterSimulation(t *testing.T) {
 		servers := zktest.NewEnsemble(t, 3)
 		simulate(t, servers.ConnectString(), func(round int) {
 			server := servers.Server(round % 3)
-			require.NoError(t, servers.AwaitSync(withLimit(t)))
+			require.NoError(t, servers.AwaitSync(zktest.Context(t)))
 			require.NoError(t, server.Kill())
-			require.NoError(t, server.Restart(withLimit(t)))
+			require.NoError(t, server.Restart(zktest.Context(t)))
 		})
 	})
 }
@@ -305,7 +307,7 @@ func simulate(t *testing.T, servers string, hurt func(round int)) {
 	}
 	for round := range rounds {
 		hurt(round)
-		require.NoError(t, reader.Sync(withLimit(t), "/tree"))
+		require.NoError(t, reader.Sync(zktest.Context(t), "/tree"))
 	}
 	close(stop)
 	written := 0
@@ -313,10 +315,10 @@ func simulate(t *testing.T, servers string, hurt func(round int)) {
 		written += zktest.Await(t, done, "a writer")
 	}
 	require.Positive(t, written)
-	require.NoError(t, reader.Sync(withLimit(t), "/tree"))
+	require.NoError(t, reader.Sync(zktest.Context(t), "/tree"))
 	want := map[string]int64{}
 	for _, path := range names {
-		stat, err := reader.Exists(withLimit(t), path)
+		stat, err := reader.Exists(zktest.Context(t), path)
 		require.NoError(t, err)
 		if stat != nil {
 			want[path] = stat.Mzxid
@@ -461,9 +463,9 @@ func parentContainerMissing(t *testing.T, client *framework.Framework) {
 	for range 2 {
 		_, err := client.Create(t.Context(), "/parent/folder/node", nil, framework.CreatingParentContainersIfNeeded())
 		require.NoError(t, err)
-		require.NoError(t, c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 2 }))
+		require.NoError(t, c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 2 }))
 		remove(t, client, "/parent/folder/node")
-		require.NoError(t, c.WaitFor(withLimit(t), func(c *cache.CuratorCache) bool { return c.Size() == 0 }))
+		require.NoError(t, c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 0 }))
 	}
 	told.expect(t, "INITIALIZED")
 	for range 2 {
@@ -588,11 +590,11 @@ func TestPersistentWatcher_testAfterClientClose(t *testing.T) {
 	client.Close()
 	c := newCache(t, client, "/tree")
 	require.NoError(t, c.Start())
-	require.ErrorIs(t, c.WaitFor(withLimit(t), func(*cache.CuratorCache) bool { return false }), framework.ErrClosed)
+	require.ErrorIs(t, c.WaitFor(zktest.Context(t), func(*cache.CuratorCache) bool { return false }), framework.ErrClosed)
 }
 
 // A znode that may not be read is left out, and no reason to stop.
-func TestCacheWithoutRights(t *testing.T) {
+func TestScenarioCacheWithoutRights(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		create(t, client, "/tree/open", "1")

@@ -27,7 +27,7 @@ func memoryInUse() float64 {
 }
 
 // A znode of 100 bytes takes one piece of memory, and a place in the table of its folder.
-func TestMemoryOfAStorage(t *testing.T) {
+func TestStorageMemory(t *testing.T) {
 	const folders, leaves = 100, 1000
 	before := memoryInUse()
 	s := cache.NewStandardStorage()
@@ -47,7 +47,7 @@ func TestMemoryOfAStorage(t *testing.T) {
 }
 
 // Besides its storage a cache keeps nothing for a znode.
-func TestMemoryOfACache(t *testing.T) {
+func TestStorageMemoryOfACache(t *testing.T) {
 	const folders, leaves = 10, 500
 	server := zktest.NewServer(t)
 	client, writer := zktest.Client(t, server), zktest.Client(t, server)
@@ -134,7 +134,7 @@ func randomData(rng *rand.Rand, path string) *cache.ChildData {
 }
 
 // A folder without children takes no memory, however many there have been.
-func TestEmptyFoldersAreForgotten(t *testing.T) {
+func TestStorageEmptyFoldersAreForgotten(t *testing.T) {
 	s := cache.NewStandardStorage()
 	before := memoryInUse()
 	for i := range 20_000 {

@@ -47,7 +47,7 @@ func measured(t *testing.T, reader metric.Reader) map[string]int64 {
 	return sums
 }
 
-func TestMetrics(t *testing.T) {
+func TestTelemetryMetrics(t *testing.T) {
 	reader := metric.NewManualReader()
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))

@@ -33,27 +33,27 @@ func (c *panickyCodec) Decompress(path string, compressed []byte) ([]byte, error
 
 // A panic of user code on a goroutine of the cache must not end the process. It costs the
 // znode, until this changes, and no other.
-func TestAPanicOfACodecCostsTheZnode(t *testing.T) {
+func TestUserCodePanicOfACodecCostsTheZnode(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		codec := new(panickyCodec)
 		client := zktest.Client(t, server, framework.WithCompressionProvider(codec))
-		_, err := client.Create(withLimit(t), "/tree", []byte("a"), framework.Compressed())
+		_, err := client.Create(zktest.Context(t), "/tree", []byte("a"), framework.Compressed())
 		require.NoError(t, err)
-		_, err = client.Create(withLimit(t), "/tree/other", []byte("b"), framework.Compressed())
+		_, err = client.Create(zktest.Context(t), "/tree/other", []byte("b"), framework.Compressed())
 		require.NoError(t, err)
 
 		c := started(t, client, "/tree", cache.CompressedData())
 
 		require.True(t, codec.panicked.Load())
 		require.Equal(t, map[string]string{"/tree/other": "b"}, picture(c))
-		require.NoError(t, client.Set(withLimit(t), "/tree", []byte("c"), framework.Compressed()))
-		require.NoError(t, c.Fresh(withLimit(t)))
+		require.NoError(t, client.Set(zktest.Context(t), "/tree", []byte("c"), framework.Compressed()))
+		require.NoError(t, c.Fresh(zktest.Context(t)))
 		require.Equal(t, map[string]string{"/tree": "c", "/tree/other": "b"}, picture(c))
 		require.NoError(t, c.Close())
 	})
 }
 
-func TestAPanicOfARetryPolicyDelaysTheCache(t *testing.T) {
+func TestUserCodePanicOfARetryPolicyDelaysTheCache(t *testing.T) {
 	for _, lost := range []struct {
 		version string
 		op      zkserver.OpCode

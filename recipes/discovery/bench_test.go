@@ -17,7 +17,7 @@ import (
 )
 
 // BenchmarkLookUp measures how long a call takes to choose one of a hundred instances.
-// TestALookUpCostsNothing asserts that it allocates and sends nothing.
+// TestDiscoveryLookUpCostsNothing asserts that it allocates and sends nothing.
 func BenchmarkLookUp(b *testing.B) {
 	d := newServices(b, zktest.Client(b, zktest.NewServer(b)))
 	var all []string

@@ -47,7 +47,7 @@ func inBubble(t *testing.T, test func(t *testing.T, client, writer *framework.Fr
 	})
 }
 
-func TestASlowListenerGetsTheNewestInstances(t *testing.T) {
+func TestChangesSlowListenerGetsTheNewestInstances(t *testing.T) {
 	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
 		c, err := newServices(t, client).NewCache("orders")
 		require.NoError(t, err)
@@ -129,7 +129,7 @@ func (s countingSerializer) Deserialize(data []byte) (discovery.ServiceInstance[
 	return s.JSONSerializer.Deserialize(data)
 }
 
-func TestABurstCostsWhatHasChanged(t *testing.T) {
+func TestChangesBurstCostsWhatHasChanged(t *testing.T) {
 	const n = 500
 	client, writer := clients(t)
 	var reads, filtered, told atomic.Int64
@@ -164,8 +164,8 @@ func TestABurstCostsWhatHasChanged(t *testing.T) {
 	require.LessOrEqual(t, told.Load(), int64(2), "the first list and the newest")
 }
 
-// TestOneBadInstance registers an instance beside one on which code of the program panics.
-func TestOneBadInstance(t *testing.T) {
+// TestChangesOneBadInstance registers an instance beside one on which code of the program panics.
+func TestChangesOneBadInstance(t *testing.T) {
 	panicky := func(i *instance) bool { return *i.Payload != "" }
 	for name, test := range map[string]struct {
 		serializer discovery.Serializer[string]
@@ -249,7 +249,7 @@ func (s badSerializer) Serialize(i instance) ([]byte, error) {
 	return s.JSONSerializer.Serialize(i)
 }
 
-func TestASerializerThatPanicsFailsTheCall(t *testing.T) {
+func TestChangesSerializerThatPanicsFailsTheCall(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](badSerializer{panics: true}))
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestASerializerThatPanicsFailsTheCall(t *testing.T) {
 	require.Empty(t, found)
 }
 
-func TestAListenerThatPanicsIsToldInTheClientsLog(t *testing.T) {
+func TestChangesListenerThatPanicsIsToldInTheClientsLog(t *testing.T) {
 	var log lines
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -307,7 +307,7 @@ func (l *lines) about(text string) (found []string) {
 	return found
 }
 
-func TestWhatIsClosedSaysSo(t *testing.T) {
+func TestChangesWhatIsClosedSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
 		d := newServices(t, client)
 		write(t, writer, "a", 1)
@@ -345,7 +345,7 @@ func TestWhatIsClosedSaysSo(t *testing.T) {
 }
 
 // What a caller does to a list it was given changes nothing for others.
-func TestListsAreTheCallers(t *testing.T) {
+func TestChangesListsAreTheCallers(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	d := newServices(t, client)
 	register(t, d, newInstance("a"))

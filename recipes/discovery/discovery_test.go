@@ -17,16 +17,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 2 * time.Minute
@@ -78,6 +77,7 @@ func awaitIDs(tb testing.TB, p *discovery.ServiceProvider[string], want ...strin
 }
 
 func TestInstancesOfEachType(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		d, seen := newServices(t, client), newServices(t, other)
@@ -110,7 +110,8 @@ func TestInstancesOfEachType(t *testing.T) {
 	})
 }
 
-func TestAnInstanceStaysRegistered(t *testing.T) {
+func TestDiscoveryInstanceStaysRegistered(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		_, err := other.Create(zktest.Context(t), "/services/orders/a", []byte("left over"),
@@ -147,7 +148,7 @@ func awaitOwner(tb testing.TB, client, witness *framework.Framework) {
 	}
 }
 
-func TestACacheWhoseClientIsClosedBeforeItIsFullFails(t *testing.T) {
+func TestDiscoveryCacheWhoseClientIsClosedBeforeItIsFullFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server)
@@ -178,7 +179,7 @@ func TestACacheWhoseClientIsClosedBeforeItIsFullFails(t *testing.T) {
 	})
 }
 
-func TestAProviderReturnsNoDisabledInstance(t *testing.T) {
+func TestDiscoveryProviderReturnsNoDisabledInstance(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	a, b := register(t, d, newInstance("a")), register(t, d, newInstance("b"))
 	p := newProvider(t, d, discovery.ProviderConfig[string]{})
@@ -199,7 +200,7 @@ func TestAProviderReturnsNoDisabledInstance(t *testing.T) {
 	require.ErrorIs(t, err, discovery.ErrNoInstance)
 }
 
-func TestStrategies(t *testing.T) {
+func TestDiscoveryStrategies(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	for _, id := range []string{"a", "b", "c"} {
 		register(t, d, newInstance(id))
@@ -237,7 +238,7 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-func TestALookUpCostsNothing(t *testing.T) {
+func TestDiscoveryLookUpCostsNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	registering := newServices(t, zktest.Client(t, server))
 	for _, id := range []string{"a", "b", "c"} {
@@ -267,7 +268,7 @@ func TestALookUpCostsNothing(t *testing.T) {
 	}
 }
 
-func TestAProviderThatIsCutOffGoesOn(t *testing.T) {
+func TestDiscoveryProviderThatIsCutOffGoesOn(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	d := newServices(t, client)
@@ -320,7 +321,7 @@ func (s slowSerializer) Deserialize(data []byte) (discovery.ServiceInstance[stri
 // A cache that is still busy with its first picture when the connection is lost does not take it for the
 // newest one, whether it was started with a connection or got one then. It catches up even if there is a
 // connection again before the picture is full.
-func TestAnOutageDuringTheFirstPictureCounts(t *testing.T) {
+func TestDiscoveryOutageDuringTheFirstPictureCounts(t *testing.T) {
 	for _, test := range []struct{ connected, back bool }{{true, false}, {false, false}, {true, true}} {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -386,7 +387,7 @@ func serve(t *testing.T, id string, handler http.HandlerFunc) (instance, *httpte
 	return i, server
 }
 
-func TestHTTP(t *testing.T) {
+func TestDiscoveryHTTP(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	var calls atomic.Int64
 	broken, _ := serve(t, "broken", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
@@ -426,9 +427,9 @@ func TestHTTP(t *testing.T) {
 	require.ErrorContains(t, err, `expected the service "orders"`)
 }
 
-// TestARegistrationWaitsForTheRemovalOfTheSameInstance holds up the deletion of
+// TestDiscoveryRegistrationWaitsForTheRemovalOfTheSameInstance holds up the deletion of
 // an instance while it is registered again.
-func TestARegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) {
+func TestDiscoveryRegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	d := newServices(t, client)
@@ -464,7 +465,7 @@ func TestARegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) {
 	require.Len(t, found, 1)
 }
 
-func TestAFailedRegisterDoesNotWaitForItsRemoval(t *testing.T) {
+func TestDiscoveryFailedRegisterDoesNotWaitForItsRemoval(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	d := newServices(t, client)
@@ -501,7 +502,7 @@ func TestCloseUnregistersAndLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, d.Register(zktest.Context(t), newInstance("c")), discovery.ErrClosed)
 }
 
-func TestBadInput(t *testing.T) {
+func TestDiscoveryBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	d := newServices(t, client)
 	for what, change := range map[string]func(*instance){

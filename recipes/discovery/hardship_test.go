@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/discovery"
 )
 
@@ -29,15 +29,15 @@ var withoutHardship = map[string]string{
 	"ParseUriSpec":                 "it makes no request",
 }
 
-func TestEveryCallHasHardships(t *testing.T) {
+func TestHardshipsOfEveryCall(t *testing.T) {
 	hardship.CompleteAll(t, hardshipCalls(), withoutHardship)
 }
 
 // TestHardships makes every call of the package where life is hard.
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls(), map[string]string{}) }
 
-// TestEveryFaultAtEveryRequest makes every call with every fate of every request.
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }
+// TestHardshipsAtEveryRequest makes every call with every fate of every request.
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }
 
 // scene is one run of a call, with a discovery of the caller and one of a rival.
 type scene struct {

@@ -36,7 +36,7 @@ func withBody(r *http.Request, length int64, body io.Reader) {
 }
 
 // Requests that no instance could serve make no instance down.
-func TestAFaultyRequestMakesNoInstanceDown(t *testing.T) {
+func TestHTTPFaultyRequestMakesNoInstanceDown(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	var secure instance
 	for _, id := range []string{"a", "b", "c"} {
@@ -99,7 +99,7 @@ func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("no credentials")
 }
 
-func TestAFailedInstanceIsDown(t *testing.T) {
+func TestHTTPFailedInstanceIsDown(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	breaks := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/garbage" {
@@ -141,7 +141,7 @@ func TestAFailedInstanceIsDown(t *testing.T) {
 }
 
 // A request passes over the instances that cannot serve its scheme, and all others share it.
-func TestARequestGoesToAnInstanceWithAPort(t *testing.T) {
+func TestHTTPRequestGoesToAnInstanceWithAPort(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	var calls [4]atomic.Int64
 	for n := range calls {

@@ -38,7 +38,7 @@ func roundTrip[T any](t *testing.T, s discovery.JSONSerializer[T], document stri
 }
 
 // The documents are what the JsonInstanceSerializer of Curator 5.4 writes.
-func TestDocumentsOfJava(t *testing.T) {
+func TestInstanceDocumentsOfJava(t *testing.T) {
 	const head, tail = `{"name":"n","id":"i","address":null,"port":null,"sslPort":null,"payload":`,
 		`,"registrationTimeUTC":1,"serviceType":"DYNAMIC","uriSpec":null}`
 
@@ -72,28 +72,28 @@ func TestDocumentsOfJava(t *testing.T) {
 	require.Equal(t, disabled.URI, parsed)
 }
 
-func TestADocumentOfSpring(t *testing.T) {
+func TestInstanceDocumentOfSpring(t *testing.T) {
 	s := discovery.JSONSerializer[metadata]{Class: springClass}
 	instance := roundTrip(t, s, springInstance)
 	require.Equal(t, metadata{"application-1", "orders", map[string]string{"instance_status": "UP"}}, *instance.Payload)
 	require.Equal(t, "http://10.0.0.7:8080", instance.BuildURI(nil))
 }
 
-func TestFieldsThatAreNotKnownAreWrittenBack(t *testing.T) {
+func TestInstanceFieldsThatAreNotKnownAreWrittenBack(t *testing.T) {
 	const document = `{"name":"n","id":"i","address":null,"port":80,"sslPort":null,"payload":null,` +
 		`"registrationTimeUTC":1,"serviceType":"STATIC","uriSpec":null,"colour":{"of":[1,2]},"zone":"eu"}`
 	instance := roundTrip(t, discovery.JSONSerializer[any]{}, document)
 	require.Equal(t, map[string]json.RawMessage{"colour": json.RawMessage(`{"of":[1,2]}`), "zone": json.RawMessage(`"eu"`)}, instance.Unknown)
 }
 
-func TestMissingFieldsHaveTheDefaultsOfJava(t *testing.T) {
+func TestInstanceMissingFieldsHaveTheDefaultsOfJava(t *testing.T) {
 	instance, err := discovery.JSONSerializer[any]{}.Deserialize([]byte(`{"name":"n","id":"i"}`))
 	require.NoError(t, err)
 	require.Equal(t, discovery.Dynamic, instance.Type)
 	require.False(t, instance.Disabled)
 }
 
-func TestWhatIsNoInstance(t *testing.T) {
+func TestInstanceWhatIsNoInstance(t *testing.T) {
 	for _, data := range []string{"", "10.0.0.1", "[]", "{}", `{"name":"n"}`, `{"name":"n","id":"i","port":"many"}`, `{"name":"n","id":"i","payload":"x"}`} {
 		_, err := discovery.JSONSerializer[int]{}.Deserialize([]byte(data))
 		require.ErrorContains(t, err, "discovery: ", "%q", data)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/discovery"
 )
 
@@ -27,7 +27,7 @@ func down(p *discovery.ServiceProvider[string], id string) {
 }
 
 // The turns of instances that are down are shared by all others: they are not the next one's.
-func TestTheLoadOfDownInstancesIsShared(t *testing.T) {
+func TestProviderLoadOfDownInstancesIsShared(t *testing.T) {
 	for name, strategy := range map[string]discovery.Strategy{
 		"round robin": discovery.RoundRobin(), "random": discovery.RandomFrom(seeds.New(t)), "a strategy that panics": panicking{},
 	} {
@@ -62,7 +62,7 @@ func (panicking) Choose(from discovery.Candidates) int {
 	panic("at " + from.ID(from.Len()-1))
 }
 
-func TestAStrategyThatPanicsIsToldOnce(t *testing.T) {
+func TestProviderStrategyThatPanicsIsToldOnce(t *testing.T) {
 	var log lines
 	client, writer := clients(t, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	write(t, writer, "a", 1)
@@ -79,7 +79,7 @@ func TestAStrategyThatPanicsIsToldOnce(t *testing.T) {
 }
 
 // An instance is down while it is the same, whatever happens to others, and until the timeout.
-func TestAnInstanceThatIsDown(t *testing.T) {
+func TestProviderInstanceThatIsDown(t *testing.T) {
 	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
 		for _, id := range []string{"a", "b"} {
 			write(t, writer, id, 1)
@@ -166,7 +166,7 @@ func (c ownCandidates) Index(id string) int {
 	return -1
 }
 
-func TestStrategiesTakeCandidatesOfOnesOwn(t *testing.T) {
+func TestProviderStrategiesTakeCandidatesOfOnesOwn(t *testing.T) {
 	s := discovery.Sticky(discovery.RoundRobin())
 	require.Equal(t, -1, s.Choose(ownCandidates{}))
 	require.Equal(t, 0, s.Choose(ownCandidates{"b"}))

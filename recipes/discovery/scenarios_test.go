@@ -33,6 +33,7 @@ var scenarios = []struct {
 
 // TestScenarios plays each scenario on the embedded server and on real ZooKeeper.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	perClass := map[string]int{}
 	for _, s := range scenarios {
 		perClass[s.class]++

@@ -49,7 +49,7 @@ func measured(t *testing.T, reader metric.Reader) (values map[string]float64, pa
 	return values, paths
 }
 
-func TestMetrics(t *testing.T) {
+func TestTelemetryMetrics(t *testing.T) {
 	const registrations, instances, age = "curator.discovery.registrations", "curator.discovery.instances", "curator.discovery.age"
 	const leftOut = "curator.discovery.left_out"
 	reader, server := metric.NewManualReader(), zktest.NewServer(t)

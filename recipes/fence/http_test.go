@@ -150,9 +150,9 @@ type shared struct{ lease }
 
 func (*shared) Exclusive() bool { return false }
 
-// TestTheTokenOfASharedLeaseIsNotSent: its holder would be refused although it has lost
+// TestHTTPTokenOfASharedLeaseIsNotSent: its holder would be refused although it has lost
 // nothing.
-func TestTheTokenOfASharedLeaseIsNotSent(t *testing.T) {
+func TestHTTPTokenOfASharedLeaseIsNotSent(t *testing.T) {
 	url, passed := server(t)
 	header := make(http.Header)
 	require.ErrorIs(t, fence.SetHeader(header, &shared{lease{token: 4}}), fence.ErrShared)
@@ -167,8 +167,8 @@ func TestTheTokenOfASharedLeaseIsNotSent(t *testing.T) {
 	require.Zero(t, passed())
 }
 
-// TestWhichLeasesFence: the leases of locks that one owner holds at a time, and no others.
-func TestWhichLeasesFence(t *testing.T) {
+// TestHTTPWhichLeasesFence: the leases of locks that one owner holds at a time, and no others.
+func TestHTTPWhichLeasesFence(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	rw, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
 	require.NoError(t, err)

@@ -57,9 +57,9 @@ func TestNewRegister(t *testing.T) {
 	require.EqualError(t, err, "fence: invalid fencing token -1, expected 0 for none, or more")
 }
 
-// TestNoOlderWorkBesideNewer runs many functions at once: while one runs, nobody with
+// TestRegisterNoOlderWorkBesideNewer runs many functions at once: while one runs, nobody with
 // another token does, and nobody with an older one ever after.
-func TestNoOlderWorkBesideNewer(t *testing.T) {
+func TestRegisterNoOlderWorkBesideNewer(t *testing.T) {
 	var register fence.Register
 	var mu sync.Mutex
 	running, newest := map[int64]int{}, int64(0) // as the functions see it
@@ -103,8 +103,8 @@ func TestNoOlderWorkBesideNewer(t *testing.T) {
 	require.Positive(t, ran.Load())
 }
 
-// TestANewerTokenWaitsForOlderWork and refuses what is older meanwhile.
-func TestANewerTokenWaitsForOlderWork(t *testing.T) {
+// TestRegisterNewerTokenWaitsForOlderWork and refuses what is older meanwhile.
+func TestRegisterNewerTokenWaitsForOlderWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var register fence.Register
 		finish := make(chan struct{})
@@ -144,7 +144,7 @@ func TestANewerTokenWaitsForOlderWork(t *testing.T) {
 	})
 }
 
-func TestAPanicLeavesTheRegisterFree(t *testing.T) {
+func TestRegisterPanicLeavesTheRegisterFree(t *testing.T) {
 	var register fence.Register
 	require.Panics(t, func() { _ = register.Do(t.Context(), 1, func() error { panic("in fn") }) })
 	require.NoError(t, register.Do(t.Context(), 2, func() error { return nil }))

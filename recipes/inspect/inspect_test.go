@@ -27,8 +27,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestAMutexIsSeenAsItsParticipantsSay: the queue is read without the lock, and is the same.
-func TestAMutexIsSeenAsItsParticipantsSay(t *testing.T) {
+// TestInspectMutexIsSeenAsItsParticipantsSay: the queue is read without the lock, and is the same.
+func TestInspectMutexIsSeenAsItsParticipantsSay(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
@@ -61,8 +62,9 @@ func TestAMutexIsSeenAsItsParticipantsSay(t *testing.T) {
 	})
 }
 
-// TestAReadWriteLockIsSeenAsItsParticipantsSay, with a reader in place of its writer.
-func TestAReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
+// TestInspectReadWriteLockIsSeenAsItsParticipantsSay, with a reader in place of its writer.
+func TestInspectReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		lock, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
@@ -98,8 +100,9 @@ func TestAReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
 	})
 }
 
-// TestASemaphoreAndItsMaximum: it is not written down, and seen while somebody waits.
-func TestASemaphoreAndItsMaximum(t *testing.T) {
+// TestInspectSemaphoreAndItsMaximum: it is not written down, and seen while somebody waits.
+func TestInspectSemaphoreAndItsMaximum(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(2))
@@ -133,8 +136,8 @@ func TestASemaphoreAndItsMaximum(t *testing.T) {
 	})
 }
 
-// TestFoldersOfASemaphoreThatIsNone: names that other things have, too.
-func TestFoldersOfASemaphoreThatIsNone(t *testing.T) {
+// TestInspectFoldersOfASemaphoreThatIsNone: names that other things have, too.
+func TestInspectFoldersOfASemaphoreThatIsNone(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/app/locks/report", "/app/leases/office", "/idle/locks", "/idle/leases")
 	mutex, err := locks.NewInterProcessMutex(client, "/app/locks/report")
@@ -194,8 +197,8 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// TestEverythingElse: elections, conditions, queues, barriers and services.
-func TestEverythingElse(t *testing.T) {
+// TestInspectEverythingElse: elections, conditions, queues, barriers and services.
+func TestInspectEverythingElse(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		ctx := zktest.Context(t)
@@ -279,8 +282,8 @@ func TestPartitionsAndTheirLocks(t *testing.T) {
 	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 }
 
-// TestItemsOfAllQueues are counted, and the folders of a sharder are no items.
-func TestItemsOfAllQueues(t *testing.T) {
+// TestInspectItemsOfAllQueues are counted, and the folders of a sharder are no items.
+func TestInspectItemsOfAllQueues(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	const digits, letters = "/sharded/queue-0c8f7ab1-f7a5-4ad3-b8cb-1b1234567890", "/sharded/queue-0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd31"
 	put(t, client, "/sharded", digits, letters, digits+"/queue-0000000003", letters+"/queue-0000000004")
@@ -296,8 +299,8 @@ func TestItemsOfAllQueues(t *testing.T) {
 	}, survey.Recipes)
 }
 
-// TestFoldersNamedByUUIDsAreFolders: what lives in them is found.
-func TestFoldersNamedByUUIDsAreFolders(t *testing.T) {
+// TestInspectFoldersNamedByUUIDsAreFolders: what lives in them is found.
+func TestInspectFoldersNamedByUUIDsAreFolders(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	const uuid = "0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3"
 	mutex, err := locks.NewInterProcessMutex(client, "/tenants/"+uuid+"0/lock")
@@ -313,8 +316,8 @@ func TestFoldersNamedByUUIDsAreFolders(t *testing.T) {
 	require.Empty(t, recipes)
 }
 
-// TestTwoKindsOnOnePath are both shown, each foreign to the other.
-func TestTwoKindsOnOnePath(t *testing.T) {
+// TestInspectTwoKindsOnOnePath are both shown, each foreign to the other.
+func TestInspectTwoKindsOnOnePath(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd31-__READ__0000000002")
 	recipes, err := inspect.At(t.Context(), client, "/both")
@@ -327,8 +330,8 @@ func TestTwoKindsOnOnePath(t *testing.T) {
 	}
 }
 
-// TestJSON: keys in lower case, the session as text.
-func TestJSON(t *testing.T) {
+// TestInspectJSON: keys in lower case, the session as text.
+func TestInspectJSON(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
 	require.NoError(t, err)
@@ -342,8 +345,8 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, lease.Token(), back.Participants[0].Token)
 }
 
-// TestWhatMayNotBeRead is reported, and hides nothing else.
-func TestWhatMayNotBeRead(t *testing.T) {
+// TestInspectWhatMayNotBeRead is reported, and hides nothing else.
+func TestInspectWhatMayNotBeRead(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
@@ -369,9 +372,9 @@ func TestWhatMayNotBeRead(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 }
 
-// TestWhatALongWalkCosts: a list of locks takes three reads for each, however many wait, and
+// TestInspectWhatALongWalkCosts: a list of locks takes three reads for each, however many wait, and
 // few round trips for all of them.
-func TestWhatALongWalkCosts(t *testing.T) {
+func TestInspectWhatALongWalkCosts(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10")) // where each read is a request
 	client := zktest.Client(t, server)
 	const folders, each = 300, 5
@@ -406,8 +409,8 @@ func TestWhatALongWalkCosts(t *testing.T) {
 	}
 }
 
-// TestAWalkThroughALostConnection finds the same as one without.
-func TestAWalkThroughALostConnection(t *testing.T) {
+// TestInspectWalkThroughALostConnection finds the same as one without.
+func TestInspectWalkThroughALostConnection(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for i := range 20 {
@@ -426,8 +429,8 @@ func TestAWalkThroughALostConnection(t *testing.T) {
 	}
 }
 
-// TestBadInput is refused before anything is sent.
-func TestBadInput(t *testing.T) {
+// TestInspectBadInput is refused before anything is sent.
+func TestInspectBadInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	var none context.Context
@@ -448,6 +451,7 @@ func TestBadInput(t *testing.T) {
 
 // TestTree: all znodes, parents first, in the order of a walk by hand.
 func TestTree(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		put(t, client, "/a/b/c", "/a/b-", "/a/b0/d")
@@ -476,7 +480,7 @@ func TestTree(t *testing.T) {
 }
 
 // A panic of user code on a goroutine of a walk must not end the process.
-func TestAPanicOfUserCodeFailsTheWalk(t *testing.T) {
+func TestInspectPanicOfUserCodeFailsTheWalk(t *testing.T) {
 	server := zktest.NewServer(t)
 	mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report")
 	require.NoError(t, err)

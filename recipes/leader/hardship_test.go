@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -25,7 +25,7 @@ var withoutHardship = map[string]string{
 	"NewOnce":           "it makes no request",
 }
 
-func TestEveryCallHasHardships(t *testing.T) {
+func TestHardshipsOfEveryCall(t *testing.T) {
 	hardship.CompleteAll(t, hardshipCalls(), withoutHardship)
 }
 
@@ -42,8 +42,8 @@ const inACrowd = "many participants of one client, and one reset: "
 // TestHardships makes every call of the package where life is hard.
 func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls(), sameInACrowd) }
 
-// TestEveryFaultAtEveryRequest makes every call with every fate of every request.
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }
+// TestHardshipsAtEveryRequest makes every call with every fate of every request.
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardshipCalls()) }
 
 func hardshipCalls() []hardship.Call {
 	joins := []string{"LeaderLatch.Start", "LeaderLatch.Await"}

@@ -24,7 +24,8 @@ import (
 )
 
 // CURATOR-537: the token is not of the node that leads.
-func TestLeadersComeInTheOrderOfTheirStart(t *testing.T) {
+func TestLatchLeadersComeInTheOrderOfTheirStart(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates = 5
 		client := zktest.Client(t, server)
@@ -53,7 +54,8 @@ func TestLeadersComeInTheOrderOfTheirStart(t *testing.T) {
 	})
 }
 
-func TestNeverTwoLeaders(t *testing.T) {
+func TestLatchNeverTwoLeaders(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, rounds = 10, 10
 		leaders := 0 // unprotected on purpose: the race detector is one more witness
@@ -84,7 +86,7 @@ func TestNeverTwoLeaders(t *testing.T) {
 }
 
 // CURATOR-83: no listener is told when the leader closes.
-func TestBeginningsAndEndsAlternate(t *testing.T) {
+func TestLatchBeginningsAndEndsAlternate(t *testing.T) {
 	for mode, ends := range map[leader.CloseMode]int{leader.Silent: 1, leader.NotifyLeader: 2} {
 		eachBackendNamed(t, fmt.Sprint(mode), func(t *testing.T, server zktest.Backend) {
 			client := zktest.Client(t, server)
@@ -117,6 +119,7 @@ func TestBeginningsAndEndsAlternate(t *testing.T) {
 }
 
 func TestCloseWithOverridesTheMode(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := newLatch(t, zktest.Client(t, server))
 		changes := changesOf(t, latch)
@@ -130,7 +133,7 @@ func TestCloseWithOverridesTheMode(t *testing.T) {
 }
 
 // CURATOR-653: two leaders after a reset during a change.
-func TestTheEndIsToldBeforeTheNodeGoes(t *testing.T) {
+func TestLatchEndIsToldBeforeTheNodeGoes(t *testing.T) {
 	server := zktest.NewServer(t)
 	latch := started(t, zktest.Client(t, server))
 	awaitLeadership(t, latch)
@@ -175,7 +178,7 @@ func TestCloseReturnsWhenAWaitingCandidateIsGone(t *testing.T) {
 }
 
 // CURATOR-653: two leaders after a reset during a change.
-func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
+func TestLatchResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 	server := zktest.NewServer(t)
 	latch := started(t, zktest.Client(t, server))
 	lease := awaitLeadership(t, latch)
@@ -198,7 +201,8 @@ func TestAResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 }
 
 // CURATOR-110: started before the server, a candidate never joins.
-func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
+func TestLatchJoinsOnceThereIsAServer(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, connect := unconnected(t, server)
 		latch := newLatch(t, client)
@@ -216,6 +220,7 @@ func TestALatchJoinsOnceThereIsAServer(t *testing.T) {
 
 // CURATOR-110: started before the server, a candidate never joins.
 func TestCloseWithoutEverAConnection(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, connect := unconnected(t, server)
 		latch := started(t, client)
@@ -232,7 +237,7 @@ func TestCloseWithoutEverAConnection(t *testing.T) {
 }
 
 // A candidate that has stood in the queue for long does not pay for the failures before that.
-func TestTheNextAttemptAfterALongStandingComesSoon(t *testing.T) {
+func TestLatchNextAttemptAfterALongStandingComesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const noAuth = -102
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -266,7 +271,8 @@ func TestTheNextAttemptAfterALongStandingComesSoon(t *testing.T) {
 	})
 }
 
-func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
+func TestLatchEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		latches := make([]*leader.LeaderLatch, 3)
@@ -289,7 +295,8 @@ func TestTheEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
 }
 
 // CURATOR-18: closed while its creation is in flight, a candidate leaves a node.
-func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
+func TestLatchNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		other := zktest.Client(t, server)
 		awaitLeadership(t, started(t, other))
@@ -305,7 +312,8 @@ func TestNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
 }
 
 // CURATOR-696: two leaders, as the node of an old session is still listed.
-func TestALostSessionMakesAnotherTheLeader(t *testing.T) {
+func TestLatchLostSessionMakesAnotherTheLeader(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, rival := zktest.Client(t, server), zktest.Client(t, server)
 		first := started(t, client)
@@ -330,7 +338,7 @@ func TestALostSessionMakesAnotherTheLeader(t *testing.T) {
 	})
 }
 
-func TestAShortOutageUnderEachPolicy(t *testing.T) {
+func TestLatchShortOutageUnderEachPolicy(t *testing.T) {
 	for policy, keeps := range map[framework.ErrorPolicy]bool{
 		framework.StandardErrorPolicy: false, framework.SessionErrorPolicy: true,
 	} {
@@ -358,7 +366,8 @@ func TestAShortOutageUnderEachPolicy(t *testing.T) {
 	}
 }
 
-func TestThereNeedBeNoLeader(t *testing.T) {
+func TestLatchThereNeedBeNoLeader(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := newLatch(t, zktest.Client(t, server))
 
@@ -406,7 +415,7 @@ func TestAwaitBeforeStart(t *testing.T) {
 	require.ErrorIs(t, err, leader.ErrNotStarted)
 }
 
-func TestALatchIsStartedOnce(t *testing.T) {
+func TestLatchIsStartedOnce(t *testing.T) {
 	latch := started(t, zktest.Client(t, zktest.NewServer(t)))
 
 	require.ErrorContains(t, latch.Start(), "started already")
@@ -416,7 +425,8 @@ func TestALatchIsStartedOnce(t *testing.T) {
 }
 
 // CURATOR-365: missing rights hang the candidate.
-func TestMissingRightsAreToldToTheWaiter(t *testing.T) {
+func TestLatchMissingRightsAreToldToTheWaiter(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
 		_, err := owner.Create(zktest.Context(t), election, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(zk.AuthACL(zk.PermAll)...))
@@ -432,7 +442,7 @@ func TestMissingRightsAreToldToTheWaiter(t *testing.T) {
 }
 
 // A refusal is over when the candidate stands in the queue, though it does not lead yet.
-func TestARefusalThatIsOverIsNotTold(t *testing.T) {
+func TestLatchRefusalThatIsOverIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const noAuth = -102
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -453,7 +463,7 @@ func TestARefusalThatIsOverIsNotTold(t *testing.T) {
 }
 
 // A server that has lost its quorum finds it again.
-func TestAServerThatIsReadOnlyIsNotTold(t *testing.T) {
+func TestLatchServerThatIsReadOnlyIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const notReadOnly = -119
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -463,7 +473,7 @@ func TestAServerThatIsReadOnlyIsNotTold(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheClientEndsTheLatch(t *testing.T) {
+func TestLatchEndOfTheClientEndsTheLatch(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	latch := started(t, client)
 	lease := awaitLeadership(t, latch)
@@ -475,7 +485,8 @@ func TestTheEndOfTheClientEndsTheLatch(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrClosed)
 }
 
-func TestRevokingALeader(t *testing.T) {
+func TestLatchRevokingALeader(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, rival := zktest.Client(t, server), zktest.Client(t, server)
 		resigns := locks.WithRevocationListener(func(lease *locks.Lease) {
@@ -495,7 +506,7 @@ func TestRevokingALeader(t *testing.T) {
 	})
 }
 
-func TestBadInput(t *testing.T) {
+func TestLatchBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for name, c := range map[string]struct {
 		path string
@@ -526,7 +537,8 @@ func TestBadInput(t *testing.T) {
 }
 
 // CURATOR-537: the token is not of the node that leads.
-func TestLayoutOfALatch(t *testing.T) {
+func TestLatchLayout(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		lease := awaitLeadership(t, started(t, client, leader.WithID("node-0")))
@@ -540,7 +552,7 @@ func TestLayoutOfALatch(t *testing.T) {
 	})
 }
 
-func TestALatchMayBeClosedByManyAtOnce(t *testing.T) {
+func TestLatchMayBeClosedByManyAtOnce(t *testing.T) {
 	latch := started(t, zktest.Client(t, zktest.NewServer(t)))
 	awaitLeadership(t, latch)
 	var wg sync.WaitGroup

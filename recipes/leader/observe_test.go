@@ -71,7 +71,7 @@ func TestObserversSeeEachLeaderInOrder(t *testing.T) {
 	})
 }
 
-func TestAnObserverIsNotWokenByThoseWhoWait(t *testing.T) {
+func TestObserverIsNotWokenByThoseWhoWait(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, watcher := zktest.Client(t, server), zktest.Client(t, server)
 	first := started(t, client)
@@ -104,7 +104,7 @@ func TestAnObserverIsNotWokenByThoseWhoWait(t *testing.T) {
 	require.LessOrEqual(t, requests()-before, 4, "for one change, whoever came and went behind the leader")
 }
 
-func TestAnObserverSurvivesItsSession(t *testing.T) {
+func TestObserverSurvivesItsSession(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, watcher := zktest.Client(t, server), zktest.Client(t, server)
 		first, second := started(t, client, leader.WithID("a")), newLatch(t, client, leader.WithID("b"))
@@ -123,7 +123,7 @@ func TestAnObserverSurvivesItsSession(t *testing.T) {
 	})
 }
 
-func TestLeavingTheLoopLeavesNothing(t *testing.T) {
+func TestObserveLeavingTheLoopLeavesNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	latch := newLatch(t, zktest.Client(t, server))
@@ -137,7 +137,7 @@ func TestLeavingTheLoopLeavesNothing(t *testing.T) {
 
 // A new session may begin at a server that is behind. An observer that has seen
 // a newer leader has the server catch up before it believes an older one.
-func TestAnObserverNeverGoesBack(t *testing.T) {
+func TestObserverNeverGoesBack(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, watcher := zktest.Client(t, server), zktest.Client(t, server)
 	awaitLeadership(t, started(t, client, leader.WithID("a")))
@@ -159,7 +159,7 @@ func TestAnObserverNeverGoesBack(t *testing.T) {
 
 // The server that an observer had catch up has shown the leader that is known. The next look
 // may be answered by a server that is behind.
-func TestAnObserverSyncsBeforeEachOlderLeader(t *testing.T) {
+func TestObserverSyncsBeforeEachOlderLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, watcher := zktest.Client(t, server), zktest.Client(t, server)
@@ -194,7 +194,7 @@ func TestAnObserverSyncsBeforeEachOlderLeader(t *testing.T) {
 }
 
 // A sync that has failed has brought no server up to date.
-func TestAnObserverGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
+func TestObserverGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
 	const systemError = -1
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -219,7 +219,7 @@ func TestAnObserverGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
 	})
 }
 
-func TestAnObserverSyncsUntilItSucceeds(t *testing.T) {
+func TestObserverSyncsUntilItSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		watcher := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))

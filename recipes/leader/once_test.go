@@ -26,7 +26,8 @@ func newOnce(tb testing.TB, client *framework.Framework, opts ...leader.OnceOpti
 	return once
 }
 
-func TestAJobRunsOncePerKeyAcrossReplicas(t *testing.T) {
+func TestOnceJobRunsOncePerKeyAcrossReplicas(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const replicas, keys = 8, 5
 		var mu sync.Mutex
@@ -64,7 +65,7 @@ func TestAJobRunsOncePerKeyAcrossReplicas(t *testing.T) {
 	})
 }
 
-func TestAFailedRunIsRepeatedUnlessNever(t *testing.T) {
+func TestOnceFailedRunIsRepeatedUnlessNever(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts  []leader.OnceOption
 		again bool
@@ -90,7 +91,7 @@ func TestAFailedRunIsRepeatedUnlessNever(t *testing.T) {
 	}
 }
 
-func TestAnotherReplicaRunsWhenTheFirstDies(t *testing.T) {
+func TestOnceAnotherReplicaRunsWhenTheFirstDies(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts  []leader.OnceOption
 		again bool
@@ -125,7 +126,7 @@ func TestAnotherReplicaRunsWhenTheFirstDies(t *testing.T) {
 	}
 }
 
-func TestARunThatHasLostItsLockIsNotMarked(t *testing.T) {
+func TestOnceRunThatHasLostItsLockIsNotMarked(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	once := newOnce(t, client)
 
@@ -142,7 +143,7 @@ func TestARunThatHasLostItsLockIsNotMarked(t *testing.T) {
 	require.False(t, done)
 }
 
-func TestAFaultAtTheMarkerIsOneRun(t *testing.T) {
+func TestOnceFaultAtTheMarkerIsOneRun(t *testing.T) {
 	for _, fault := range []zkserver.Fault{zkserver.LoseReply, zkserver.LoseRequest} {
 		for name, opts := range map[string][]leader.OnceOption{"by default": nil, "never again": {leader.NeverAgain()}} {
 			t.Run(fault.String()+" "+name, func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestAFaultAtTheMarkerIsOneRun(t *testing.T) {
 }
 
 // A lock that is lost while its marker is in doubt does not settle the doubt.
-func TestADoubtAboutTheMarkerStays(t *testing.T) {
+func TestOnceDoubtAboutTheMarkerStays(t *testing.T) {
 	for name, opts := range map[string][]leader.OnceOption{"by default": nil, "never again": {leader.NeverAgain()}} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
@@ -183,7 +184,7 @@ func TestADoubtAboutTheMarkerStays(t *testing.T) {
 	}
 }
 
-func TestTheMarkerOutlivesTheCaller(t *testing.T) {
+func TestOnceMarkerOutlivesTheCaller(t *testing.T) {
 	once := newOnce(t, zktest.Client(t, zktest.NewServer(t)))
 	ctx, cancel := context.WithCancel(t.Context())
 
@@ -196,7 +197,7 @@ func TestTheMarkerOutlivesTheCaller(t *testing.T) {
 	require.True(t, done, "the job was done before its caller left")
 }
 
-func TestBadInputOfOnce(t *testing.T) {
+func TestOnceBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := leader.NewOnce(client, "jobs")
 	require.ErrorContains(t, err, "jobs")

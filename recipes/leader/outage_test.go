@@ -148,7 +148,7 @@ func outages(t *testing.T, link *zkproxy.Proxy, times int, connect func() *frame
 // Under StandardErrorPolicy an outage ends a leadership at once, under
 // SessionErrorPolicy only when the session may have ended. That is so for a
 // latch and for a selector, and both lead again after it.
-func TestWhatEndsALeadershipInAnOutage(t *testing.T) {
+func TestOutageWhatEndsALeadershipInAnOutage(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
@@ -218,7 +218,7 @@ func outageUnderEachPolicy(t *testing.T, client *framework.Framework, link *zkpr
 // Candidates are led to another server that knows nothing of their election.
 //
 // CURATOR-724: the path of the election vanishes.
-func TestTheElectionStartsAgainOnAnEmptyServer(t *testing.T) {
+func TestOutageElectionStartsAgainOnAnEmptyServer(t *testing.T) {
 	server, empty := zktest.NewServer(t), zktest.NewServer(t)
 	link := zktest.NewProxy(t, server)
 	short := framework.WithSessionTimeout(shortSession) // a server that knows nothing of a session refuses its client until it has ended
@@ -236,7 +236,7 @@ func TestTheElectionStartsAgainOnAnEmptyServer(t *testing.T) {
 }
 
 // Servers of an ensemble die under latches and selectors.
-func TestTheServersOfALeaderDie(t *testing.T) {
+func TestOutageServersOfALeaderDie(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}

@@ -61,7 +61,7 @@ func childrenOf(t *testing.T, client *framework.Framework, path string) []string
 	return names
 }
 
-func TestOldMarkersAreRemoved(t *testing.T) {
+func TestPurgeOldMarkersAreRemoved(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		once := newOnce(t, client)
@@ -78,7 +78,7 @@ func TestOldMarkersAreRemoved(t *testing.T) {
 }
 
 // The client is in a bubble, 25 years behind the server: by its clock no marker would be old.
-func TestTheAgeOfAMarkerIsTakenFromTheServersClock(t *testing.T) {
+func TestPurgeAgeOfAMarkerIsTakenFromTheServersClock(t *testing.T) {
 	server := zktest.NewServer(t)
 	synctest.Test(t, func(t *testing.T) {
 		client := zktest.Client(t, server)
@@ -92,7 +92,7 @@ func TestTheAgeOfAMarkerIsTakenFromTheServersClock(t *testing.T) {
 }
 
 // A run begins the purge and does not wait for it.
-func TestARunDoesNotWaitForThePurge(t *testing.T) {
+func TestPurgeRunDoesNotWaitForThePurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server)
@@ -116,7 +116,7 @@ func TestARunDoesNotWaitForThePurge(t *testing.T) {
 
 // One transaction deletes many markers, so that a round trip is paid for all of them. The
 // names do not fit one request of this client.
-func TestAPurgeDeletesInBatches(t *testing.T) {
+func TestPurgeDeletesInBatches(t *testing.T) {
 	for limit, most := range map[int]int64{framework.DefaultMaxRequestSize: 20, 2000: 160} {
 		server := zktest.NewServer(t)
 		client := zktest.Client(t, server, framework.WithMaxRequestSize(limit))
@@ -137,7 +137,7 @@ func TestAPurgeDeletesInBatches(t *testing.T) {
 }
 
 // The list of the markers has outgrown the client's limit for replies.
-func TestAPurgeOfAListThatIsTooLong(t *testing.T) {
+func TestPurgeOfAListThatIsTooLong(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithMaxReplySize(1024))
 	createMarkers(t, client, 300)
@@ -150,7 +150,7 @@ func TestAPurgeOfAListThatIsTooLong(t *testing.T) {
 }
 
 // What cannot be deleted, or has gone meanwhile, keeps nothing else from being deleted.
-func TestAPurgeGoesPastWhatItCannotDelete(t *testing.T) {
+func TestPurgeGoesPastWhatItCannotDelete(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	createMarkers(t, client, 10)
@@ -173,7 +173,7 @@ func TestAPurgeGoesPastWhatItCannotDelete(t *testing.T) {
 }
 
 // Without containers no server deletes the folders of the locks.
-func TestAPurgeDeletesTheFoldersOfLocks(t *testing.T) {
+func TestPurgeDeletesTheFoldersOfLocks(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t), framework.WithoutContainerParents())
 	once := newOnce(t, client)
 	doKey(t, once, "a")
@@ -189,7 +189,7 @@ func TestAPurgeDeletesTheFoldersOfLocks(t *testing.T) {
 }
 
 // A purger that has lost its lock does not delete a marker that was written since it looked.
-func TestOnePurgerAtATime(t *testing.T) {
+func TestPurgeOnePurgerAtATime(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	createMarkers(t, client, 1)

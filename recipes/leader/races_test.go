@@ -31,7 +31,8 @@ import (
 // its close.
 //
 // CURATOR-83: no listener is told when the leader closes.
-func TestEachCandidateHearsOfItsTerms(t *testing.T) {
+func TestLatchRaceEachCandidateHearsOfItsTerms(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, notified = 10, 7
 		client := zktest.Client(t, server)
@@ -72,7 +73,8 @@ func TestEachCandidateHearsOfItsTerms(t *testing.T) {
 
 // Resignations race with the start of a candidate, and four of each of its
 // leaderships with each other. They leave the candidate with one node.
-func TestRacingResignationsLeaveOneNode(t *testing.T) {
+func TestLatchRaceRacingResignationsLeaveOneNode(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		latch := newLatch(t, client)
@@ -111,7 +113,8 @@ func TestRacingResignationsLeaveOneNode(t *testing.T) {
 // Two candidates resign in turn, and once at the same time.
 //
 // CURATOR-653: two leaders after a reset during a change.
-func TestResignationsMoveTheLeadership(t *testing.T) {
+func TestLatchRaceResignationsMoveTheLeadership(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latches := []*leader.LeaderLatch{started(t, zktest.Client(t, server)), started(t, zktest.Client(t, server))}
 		lease := awaitOneLeader(t, latches)
@@ -152,7 +155,8 @@ func TestResignationsMoveTheLeadership(t *testing.T) {
 // next one leads then, with the node that it has.
 //
 // CURATOR-644: candidates reset forever, and none leads.
-func TestAPredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
+func TestLatchRacePredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first := started(t, zktest.Client(t, server))
 		awaitLeadership(t, first)
@@ -173,7 +177,8 @@ func TestAPredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
 
 // The node of a candidate is deleted while the candidate reads the queue. It
 // joins again, and leads with the node that there is.
-func TestANodeThatIsDeletedWhileItsOwnerLooks(t *testing.T) {
+func TestLatchRaceNodeThatIsDeletedWhileItsOwnerLooks(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server)
 		observer := zktest.Client(t, server)
@@ -203,7 +208,8 @@ func TestANodeThatIsDeletedWhileItsOwnerLooks(t *testing.T) {
 // The folder of the election vanishes while a candidate is about to list it.
 //
 // CURATOR-724: the path of the election vanishes.
-func TestTheFolderOfAnElectionVanishes(t *testing.T) {
+func TestLatchRaceFolderOfAnElectionVanishes(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		observer := zktest.Client(t, server)
 		first := started(t, zktest.Client(t, server))
@@ -226,7 +232,8 @@ func TestTheFolderOfAnElectionVanishes(t *testing.T) {
 // The leader leaves between the list and the read of its node.
 //
 // CURATOR-358: the leader leaves while it is read.
-func TestALeaderThatLeavesWhileItIsRead(t *testing.T) {
+func TestLatchRaceLeaderThatLeavesWhileItIsRead(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := started(t, zktest.Client(t, server), leader.WithID("a"))
 		awaitLeadership(t, latch)
@@ -254,7 +261,7 @@ func TestALeaderThatLeavesWhileItIsRead(t *testing.T) {
 
 // Whatever a server refuses, the candidate tries again, and what is wrong is
 // told meanwhile.
-func TestACandidateTriesAgainAfterARefusal(t *testing.T) {
+func TestLatchRaceCandidateTriesAgainAfterARefusal(t *testing.T) {
 	for _, op := range []zkserver.OpCode{zkserver.OpCreate2, zkserver.OpGetChildren2} {
 		t.Run(op.String(), func(t *testing.T) {
 			const noAuth = -102
@@ -279,7 +286,7 @@ func TestACandidateTriesAgainAfterARefusal(t *testing.T) {
 }
 
 // A listener may call the latch, and may block: nothing waits for it.
-func TestAListenerMayCallTheLatch(t *testing.T) {
+func TestLatchRaceListenerMayCallTheLatch(t *testing.T) {
 	latch := newLatch(t, zktest.Client(t, zktest.NewServer(t)))
 	ended, results := make(chan struct{}), make(chan error, 1)
 	registration := latch.OnChange(func(c leader.Change) {
@@ -301,7 +308,8 @@ func TestAListenerMayCallTheLatch(t *testing.T) {
 
 // A session that dies while the winner learns of its victory has won nothing:
 // the function begins in the next session, and with a leadership that holds.
-func TestATermNeverBeginsAfterItsLoss(t *testing.T) {
+func TestLatchRaceTermNeverBeginsAfterItsLoss(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server)
 		session := client.Session()
@@ -322,7 +330,8 @@ func TestATermNeverBeginsAfterItsLoss(t *testing.T) {
 
 // The session of a leader is killed. Another leads, the first stands again
 // behind it, and leads when the other has stopped.
-func TestAKilledLeaderStandsAgain(t *testing.T) {
+func TestLatchRaceKilledLeaderStandsAgain(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server)}
 		var terms []<-chan term
@@ -353,7 +362,8 @@ func TestAKilledLeaderStandsAgain(t *testing.T) {
 
 // An election fails right after the creation of the node, and the caller
 // leaves. The node is deleted in the background, and another can lead.
-func TestAnElectionThatFailsAtItsCreationLeavesNoNode(t *testing.T) {
+func TestLatchRaceElectionThatFailsAtItsCreationLeavesNoNode(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server)
 		ctx, cancel := context.WithCancel(zktest.Context(t))
@@ -381,6 +391,7 @@ func TestAnElectionThatFailsAtItsCreationLeavesNoNode(t *testing.T) {
 
 // Participants are in the order of the queue, with their ids, and the first holds.
 func TestParticipantsOfSelectors(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates = 5
 		client := zktest.Client(t, server)
@@ -434,7 +445,8 @@ func clientAtGrant(t *testing.T, server zktest.Backend, run func()) *framework.F
 
 // A latch is closed while it is granted the leadership. Its listeners hear of
 // no beginning, and its node goes.
-func TestNoBeginningIsToldAfterTheClose(t *testing.T) {
+func TestLatchRaceNoBeginningIsToldAfterTheClose(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		var latch *leader.LeaderLatch
 		closed := make(chan error, 1)
@@ -458,7 +470,8 @@ func TestNoBeginningIsToldAfterTheClose(t *testing.T) {
 
 // The caller of Run leaves while it is granted the leadership. The function
 // does not begin.
-func TestATermDoesNotBeginWithAnEndedContext(t *testing.T) {
+func TestLatchRaceTermDoesNotBeginWithAnEndedContext(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx, leave := context.WithCancel(t.Context())
 		client := clientAtGrant(t, server, leave)
@@ -477,7 +490,7 @@ func TestATermDoesNotBeginWithAnEndedContext(t *testing.T) {
 
 // At the moment at which the session may have ended no caller is told that the
 // latch leads, even before any goroutine of the latch has noticed.
-func TestALeaderWhoseSessionIsOverDoesNotLead(t *testing.T) {
+func TestLatchRaceLeaderWhoseSessionIsOverDoesNotLead(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // all that comes at this moment comes one after the other
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 64
@@ -516,7 +529,7 @@ func (p *panicsOnce) DefaultACL() []framework.ACL {
 
 func (*panicsOnce) ACLForPath(string) []framework.ACL { return nil }
 
-func TestAPanicOfUserCodeDoesNotEndTheLatch(t *testing.T) {
+func TestLatchRacePanicOfUserCodeDoesNotEndTheLatch(t *testing.T) {
 	provider := &panicsOnce{}
 	client := zktest.Client(t, zktest.NewServer(t), framework.WithACLProvider(provider))
 

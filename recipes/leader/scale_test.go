@@ -36,7 +36,7 @@ func (c *traffic) count(f zkproxy.Frame) zkproxy.Verdict {
 
 // What a candidate costs does not depend on how many there are. A change of the
 // leader wakes the next one, and the one after that, which takes its place.
-func TestAChangeAmongManyWakesTwo(t *testing.T) {
+func TestScaleChangeAmongManyWakesTwo(t *testing.T) {
 	most := 100
 	if text := os.Getenv("CURATOR_CANDIDATES"); text != "" { // in make test-long
 		var err error

@@ -42,7 +42,8 @@ func runs(ctx context.Context, selector *leader.LeaderSelector) (<-chan term, <-
 
 // Each round has the candidates in the order of the first one. A term ends when all others
 // stand in the queue again.
-func TestLeadershipRotates(t *testing.T) {
+func TestSelectorLeadershipRotates(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const candidates, rounds = 5, 3
 		witness := zktest.Client(t, server)
@@ -77,7 +78,7 @@ func TestLeadershipRotates(t *testing.T) {
 }
 
 // A leader that is cut off stops, and cannot say so. Another candidate takes over.
-func TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
+func TestSelectorCandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
@@ -103,7 +104,7 @@ func TestACandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
 	})
 }
 
-func TestAutoRequeueEndsWithItsContext(t *testing.T) {
+func TestSelectorAutoRequeueEndsWithItsContext(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
 	ctx, cancel := context.WithCancel(zktest.Context(t))
 
@@ -112,7 +113,8 @@ func TestAutoRequeueEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
+func TestSelectorAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		selector := newSelector(t, zktest.Client(t, server), leader.WithAutoRequeue())
 		terms, result := runs(t.Context(), selector)
@@ -130,7 +132,7 @@ func TestAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
 	})
 }
 
-func TestAFailedTermIsFollowedByAnother(t *testing.T) {
+func TestSelectorFailedTermIsFollowedByAnother(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
 	terms, result := runs(t.Context(), selector)
 
@@ -141,7 +143,7 @@ func TestAFailedTermIsFollowedByAnother(t *testing.T) {
 }
 
 // Requeue promises another term, so a Run that is about to return takes none.
-func TestARequeueIsNotLost(t *testing.T) {
+func TestSelectorRequeueIsNotLost(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
 
 	requeued, err := selector.RequeueAfterItsLastTerm()
@@ -152,7 +154,7 @@ func TestARequeueIsNotLost(t *testing.T) {
 }
 
 // The function uses another client, which is closed. That ends its term and not the Run.
-func TestAnotherClientThatIsClosedEndsNoRun(t *testing.T) {
+func TestSelectorAnotherClientThatIsClosedEndsNoRun(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
 	terms, result := runs(t.Context(), selector)
 
@@ -162,7 +164,7 @@ func TestAnotherClientThatIsClosedEndsNoRun(t *testing.T) {
 	require.NoError(t, zktest.Await(t, result, "the end"))
 }
 
-func TestTheEndOfTheClientEndsTheRun(t *testing.T) {
+func TestSelectorEndOfTheClientEndsTheRun(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	selector := newSelector(t, client, leader.WithAutoRequeue())
 	terms, result := runs(t.Context(), selector)
@@ -187,6 +189,7 @@ func TestRunReturnsTheErrorOfItsTerm(t *testing.T) {
 // CURATOR-518: an interruption swallows the requeue.
 // CURATOR-468: an interrupted leader cannot release.
 func TestInterruptLeadership(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		selector := newSelector(t, zktest.Client(t, server))
 		require.False(t, selector.InterruptLeadership(), "no term is under way")
@@ -216,7 +219,8 @@ func TestInterruptLeadership(t *testing.T) {
 }
 
 // CURATOR-337: a candidate that never led releases.
-func TestTheContextOfARunEndsIt(t *testing.T) {
+func TestSelectorContextOfARunEndsIt(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		leads, waits := newSelector(t, client), newSelector(t, client, leader.WithAutoRequeue())
@@ -242,7 +246,7 @@ func TestTheContextOfARunEndsIt(t *testing.T) {
 	})
 }
 
-func TestOneRunAtATime(t *testing.T) {
+func TestSelectorOneRunAtATime(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
 	terms, result := runs(t.Context(), selector)
 	term := zktest.Await(t, terms, "a term")
@@ -254,7 +258,8 @@ func TestOneRunAtATime(t *testing.T) {
 	require.False(t, selector.Requeue(), "nothing runs")
 }
 
-func TestALostSessionEndsTheTermAndNotTheRun(t *testing.T) {
+func TestSelectorLostSessionEndsTheTermAndNotTheRun(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		selector := newSelector(t, client, leader.WithAutoRequeue())
@@ -272,7 +277,7 @@ func TestALostSessionEndsTheTermAndNotTheRun(t *testing.T) {
 	})
 }
 
-func TestAPanicGivesTheLeadershipUp(t *testing.T) {
+func TestSelectorPanicGivesTheLeadershipUp(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	selector := newSelector(t, client)
 
@@ -284,7 +289,8 @@ func TestAPanicGivesTheLeadershipUp(t *testing.T) {
 	require.NoError(t, selector.Run(zktest.Context(t), func(context.Context) error { return nil }))
 }
 
-func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
+func TestSelectorSharesTheQueueOfAMutex(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		selector := newSelector(t, client, leader.WithID("node-0"))
@@ -308,7 +314,8 @@ func TestTheSelectorSharesTheQueueOfAMutex(t *testing.T) {
 	})
 }
 
-func TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
+func TestSelectorNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, link := linked(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
 		other := zktest.Client(t, server)
@@ -327,7 +334,7 @@ func TestTheNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
 	})
 }
 
-func TestALeaderCannotStandAgainWithTheContextOfItsTerm(t *testing.T) {
+func TestSelectorLeaderCannotStandAgainWithTheContextOfItsTerm(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	inner := newSelector(t, client)
 

@@ -67,6 +67,7 @@ func TestComposedLockExcludes(t *testing.T) {
 // TestComposedLockLetsOperatorsBy: those in the room are served by group and arrival,
 // also when another operator comes while one has the lock.
 func TestComposedLockLetsOperatorsBy(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		jobs, operators := newOperatorLocks(t, client)
@@ -105,6 +106,7 @@ func TestComposedLockLetsOperatorsBy(t *testing.T) {
 // TestComposedLockIsProtected: the reply to the creation of a node in the room is lost.
 // The node is found again, and is the only one.
 func TestComposedLockIsProtected(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()),

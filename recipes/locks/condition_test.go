@@ -137,6 +137,7 @@ func TestConditionSignalsGoToTheLongestWaiter(t *testing.T) {
 // TestConditionSignalIsTakenUnderTheLock: the signalled one goes on when the lock is given back, with
 // a lease and a token of its own.
 func TestConditionSignalIsTakenUnderTheLock(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
 		ctx := withLimit(t)
@@ -172,6 +173,7 @@ func cancelled(tb testing.TB) context.Context {
 // TestSignalAll wakes everybody who waits and nobody who comes later, also not whoever
 // has sent the signal and waits himself.
 func TestSignalAll(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
 		ctx := withLimit(t)
@@ -197,7 +199,7 @@ func TestSignalAll(t *testing.T) {
 
 // TestConditionMoreWaitersThanOneTransactionTells wakes more than are told at once.
 func TestConditionMoreWaitersThanOneTransactionTells(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	server := zktest.Embedded(zktest.NewServer(t))
 	p := newParty(t, server.ConnectString())
 	const n = 2*locks.SignalBatch + 1
@@ -217,6 +219,7 @@ func TestConditionMoreWaitersThanOneTransactionTells(t *testing.T) {
 // TestConditionSignalOfAWaiterThatIsGone ends a waiter that was signalled, in each way in
 // which one can end before it has the lock again: the next one gets the signal.
 func TestConditionSignalOfAWaiterThatIsGone(t *testing.T) {
+	t.Parallel()
 	ends := map[string]func(t *testing.T, server zktest.Backend, p *party, giveUp func()){
 		"gave up": func(_ *testing.T, _ zktest.Backend, _ *party, giveUp func()) { giveUp() },
 		"session killed": func(t *testing.T, server zktest.Backend, p *party, _ func()) {
@@ -266,6 +269,7 @@ func TestConditionSignalOfAWaiterThatIsGone(t *testing.T) {
 
 // TestConditionSignalsLeftByTheDead: they are for nobody who begins to wait later.
 func TestConditionSignalsLeftByTheDead(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
 		ctx, giveUp := context.WithCancel(withLimit(t))
@@ -309,6 +313,7 @@ func TestConditionWaiterThatGivesUp(t *testing.T) {
 
 // TestConditionWaiterLosesItsSession: a signal may have been missed, so the wait is over.
 func TestConditionWaiterLosesItsSession(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
 		waiting := b.awaitLater(t, withLimit(t), 1)
@@ -327,6 +332,7 @@ func TestConditionWaiterLosesItsSession(t *testing.T) {
 
 // TestConditionWithoutItsLock is refused, and never leaves the lock held.
 func TestConditionWithoutItsLock(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
 		other := acquire(t, newMutex(t, p.client, "/locks/other"))
@@ -368,6 +374,7 @@ func TestConditionWithoutItsLock(t *testing.T) {
 
 // TestConditionSignalOfOneWhoHasLostTheLock without having been told: the server refuses it.
 func TestConditionSignalOfOneWhoHasLostTheLock(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		deaf, p := newParty(t, server.ConnectStringVia(link.Addr())), newParty(t, server.ConnectString())
@@ -427,6 +434,7 @@ func TestConditionPaths(t *testing.T) {
 
 // TestConditionOfTheWriteLock is waited for by a writer.
 func TestConditionOfTheWriteLock(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		rw := newReadWrite(t, client, conditionLock)
@@ -452,6 +460,7 @@ func TestConditionOfTheWriteLock(t *testing.T) {
 // TestConditionProducersAndConsumers passes numbers through a shelf with room for two. What is
 // on it is protected by the lock and by nothing else.
 func TestConditionProducersAndConsumers(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const workers, each, room = 3, 10, 2
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
@@ -504,7 +513,7 @@ func TestConditionProducersAndConsumers(t *testing.T) {
 // TestConditionInTroubledWaters loses the reply to each request in turn, of Signal
 // and of the waiter that takes the signal: the waiter is woken all the same.
 func TestConditionInTroubledWaters(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for _, who := range []string{"signaller", "waiter"} {
 			for k := 1; ; k++ {
@@ -559,6 +568,7 @@ func troubled(t *testing.T, server zktest.Backend, who string, k int) (reached b
 
 // TestConditionFolderIsReaped between two waits, as an empty container is.
 func TestConditionFolderIsReaped(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
 		for range 2 {
@@ -575,7 +585,7 @@ func TestConditionFolderIsReaped(t *testing.T) {
 // up, in the end exactly those return that come first among those who are left, as many
 // as there are signals which found somebody waiting.
 func TestConditionSignalsAndTheirWaiters(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	p := newParty(t, zktest.NewServer(t).Addr())
 	rapid.Check(t, func(rt *rapid.T) {
 		type waiting struct {

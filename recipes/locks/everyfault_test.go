@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -62,6 +62,8 @@ type faultCell struct {
 	ours   *framework.Framework
 	theirs *framework.Framework
 
+	soon time.Duration // the next acquisition waits no longer
+
 	mu       sync.Mutex
 	passesOn bool // what is acquired is given back at once, as by many who make the call together
 
@@ -76,7 +78,7 @@ type faultCell struct {
 const (
 	whileItWaits = 100 * time.Millisecond // long enough for all that a waiter does by itself
 	whileItHolds = 10 * time.Millisecond  // and for what a holder does
-	atOnce       = time.Second            // the next acquisition waits no longer
+	atOnce       = time.Second            // the next acquisition waits no longer, by a fake clock
 )
 
 // cellsEnv names the environment variable with the file that is told how many cells there were: of a test
@@ -87,6 +89,9 @@ const cellsEnv = "CURATOR_CELLS"
 // with every fate of every request that it makes. Each time the call ends as it is
 // documented to, no other client holds what it holds, and then the rival gets it, and
 // the caller again.
+//
+// See zk-ruby#49, zk-ruby#51, aiozk#34, kazoo#429, CURATOR-315, CURATOR-335, CURATOR-462 and
+// etcd#21128.
 func TestEveryFaultAtEveryRequest(t *testing.T) {
 	rows, policies := everyFaultCalls(), faultedPolicies()
 	cells := hardship.EveryFault(t, rows, policies...)
@@ -140,7 +145,7 @@ func (c *faultCell) end() {
 		c.tidy()
 	}
 	for _, lock := range slices.Concat(c.rivals, c.again) {
-		ctx, cancel := context.WithTimeout(context.Background(), atOnce)
+		ctx, cancel := context.WithTimeout(context.Background(), c.soon)
 		lease, err := lock.Acquire(ctx)
 		require.NoError(c.t, err, "%s: afterwards", c.name)
 		require.NoError(c.t, lease.Release(ctx), "%s: afterwards", c.name)

@@ -40,8 +40,11 @@ func newFailing(t *testing.T, client *framework.Framework, path string, fail fun
 
 // What comes after the creation fails: the error is told as it is, and the node is
 // gone. For a node that is said to be missing it is tried again first.
+//
+// See zk-ruby#49, zk-ruby#51, aiozk#34, kazoo#429, CURATOR-315, CURATOR-335, CURATOR-462 and
+// etcd#21128.
 func TestDriverFailureAfterTheCreationLeavesNoNode(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		trouble := errors.New("trouble")
 		client := zktest.Client(t, server.ConnectString(), framework.WithRetryPolicy(retry.NTimes(2, time.Millisecond)))
 		for cause, want := range map[error]int{
@@ -59,7 +62,7 @@ func TestDriverFailureAfterTheCreationLeavesNoNode(t *testing.T) {
 // What comes after the creation fails, and so does the deletion of the node, as the
 // connection and then the session end: the first failure is the one that is told.
 func TestDriverFirstFailureIsTold(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		trouble := errors.New("trouble")
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()),

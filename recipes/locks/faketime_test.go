@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -25,13 +25,14 @@ import (
 // which the rival's Acquire returns that the holder has been told. Client and server
 // share a fake clock, so that no busy machine can hide or feign a loss that comes
 // late. (While only replies are lost, the reconnecting client keeps its session.)
+//
+// See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
 func TestLeaseHolderKnowsFirstOnFakeTime(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	random := seeds.New(t)
-	const phases = trials
 	try := func(name string, test lossByTime) {
 		t.Run(fmt.Sprintf("%s, %v", name, test.policy), func(t *testing.T) {
-			for range phases {
+			for range trials() {
 				phase := time.Duration(random.Int64N(int64(20 * time.Second)))
 				synctest.Test(t, func(t *testing.T) { test.run(t, phase) })
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -99,7 +99,7 @@ func TestAcquireThatTimesOutKeepsNoClientOut(t *testing.T) {
 // StandardErrorPolicy. Another client has each of them soon after, and not only when the
 // session would have expired.
 func TestAcquireManyLocksLostAtOnce(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	const roundTrip, soon = 10 * time.Millisecond, 2 * time.Second
 	many := 1000
 	switch {

@@ -32,6 +32,7 @@ func queueUp(t *testing.T, n int, waits func(i int), lock locks.InterProcessLock
 // TestHandoffRowOfHolds sees a row of n holds under one node, in the order in which they were
 // asked for, and then the turn of another client.
 func TestHandoffRowOfHolds(t *testing.T) {
+	t.Parallel()
 	const row = 3
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		o := newObserved()
@@ -76,7 +77,7 @@ func TestHandoffRowOfHolds(t *testing.T) {
 
 // TestHandoffRowEnds ends rows by other means than their length.
 func TestHandoffRowEnds(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		o := newObserved()

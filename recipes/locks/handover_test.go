@@ -185,6 +185,7 @@ func TestQueueHandoverInTheProcess(t *testing.T) {
 
 // TestQueueOneWhoGivesUpLetsNobodyIn has the one before the last of four leave the queue.
 func TestQueueOneWhoGivesUpLetsNobodyIn(t *testing.T) {
+	t.Parallel()
 	for _, inProcess := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -227,6 +228,7 @@ func TestQueueOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 // TestQueueAnotherProcessIsNotOvertaken has a goroutine wait behind another process, which
 // waits behind a hold of the goroutine's own client.
 func TestQueueAnotherProcessIsNotOvertaken(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		mutex := newMutex(t, client, handoverPath)
@@ -250,6 +252,7 @@ func TestQueueAnotherProcessIsNotOvertaken(t *testing.T) {
 // TestDowngradedWriterKeepsWritersOut has a writer wait behind one of its own client, which
 // becomes a reader, and behind one of another client.
 func TestDowngradedWriterKeepsWritersOut(t *testing.T) {
+	t.Parallel()
 	for _, inProcess := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -338,6 +341,7 @@ func TestQueueOrderAcrossProcesses(t *testing.T) {
 // TestQueueOnlyTheNextLooksAhead has readers wait for a writer that waits for another one: the
 // end of the first wakes the second and one reader, not all of them.
 func TestQueueOnlyTheNextLooksAhead(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first := newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath)
 		release(t, acquire(t, first.ReadLock())) // with the number 0, which no writer has then

@@ -6,7 +6,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -31,7 +31,10 @@ func hardshipCalls() (calls []hardship.Call) {
 
 // onStage prepares the call as a cell of the table of faults does.
 func (f faultedCall) onStage(s *hardship.Stage) func(context.Context) error {
-	c := &faultCell{t: s.T, name: s.Name, path: s.Path, server: s.Server, ours: s.Ours, theirs: s.Theirs, passesOn: s.Crowd}
+	c := &faultCell{t: s.T, name: s.Name, path: s.Path, server: s.Server, ours: s.Ours, theirs: s.Theirs, passesOn: s.Crowd, soon: atOnce}
+	if s.Server == nil {
+		c.soon = limit // of real time
+	}
 	call := f.prepare(c)
 	s.Later = func() {
 		if c.later != nil {

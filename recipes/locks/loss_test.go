@@ -25,7 +25,6 @@ import (
 
 const (
 	fastReaping  = time.Millisecond
-	trials       = 20
 	trialsAtOnce = 10
 
 	// shortSession is for holders that are to lose their session by its timeout, but not before: a busy
@@ -70,8 +69,9 @@ var mutexes = pairing{
 // TestLeaseHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
 // moment at which the rival's Acquire returns that the holder has been told.
 //
-//nolint:tparallel // beside other tests it would add to what they count at the shared server
+// See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
 func TestLeaseHolderKnowsFirst(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		policy  framework.ErrorPolicy
@@ -130,7 +130,7 @@ func TestLeaseHolderKnowsFirst(t *testing.T) {
 				admin := zktest.Client(t, server.ConnectString())
 				gate := make(chan struct{}, trialsAtOnce)
 				var wg sync.WaitGroup
-				for trial := range trials {
+				for trial := range trials() {
 					wg.Go(func() {
 						gate <- struct{}{}
 						defer func() { <-gate }()
@@ -263,8 +263,9 @@ type bothSides struct {
 // timeout, so here are only a few, with real ZooKeeper: faketime_test.go has more, and more
 // locks.
 //
-//nolint:tparallel // beside other tests it would add to what they count at the shared server
+// See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
 func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
+	t.Parallel()
 	const cutOff = 3
 	// One gate for all pairings: four times as many trials would keep each other from their pings.
 	gate := make(chan struct{}, trialsAtOnce)
@@ -274,7 +275,7 @@ func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				admin := zktest.Client(t, server.ConnectString())
 				var wg sync.WaitGroup
-				for trial := range trials {
+				for trial := range trials() {
 					wg.Go(func() {
 						gate <- struct{}{}
 						defer func() { <-gate }()
@@ -304,8 +305,10 @@ func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 }
 
 // After a loss, the same mutex works again, and the lost node does not stay.
+//
+// See client-go#1155 and kuberhealthy#1533.
 func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		proxy := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
@@ -330,6 +333,7 @@ func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 // Under the session policy a short interruption costs nothing, and what happened
 // to the node meanwhile is found out.
 func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
@@ -367,8 +371,10 @@ func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 }
 
 // A waiter keeps its place through an interruption.
+//
+// See kazoo#170.
 func TestLeaseWaiterSurvivesAnInterruption(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), path)
 		lease := acquire(t, holder)
 		proxy := zktest.NewProxy(t, server.Addr())
@@ -391,7 +397,7 @@ func TestLeaseWaiterSurvivesAnInterruption(t *testing.T) {
 
 // A waiter whose node, or whose session, is taken away joins the queue again.
 func TestLeaseWaiterJoinsTheQueueAgain(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, path)
 		lease := acquire(t, holder)
@@ -428,6 +434,7 @@ func awaitOther(t *testing.T, m queue, before locks.Participant) locks.Participa
 }
 
 func TestLeaseClosingTheClientEndsItsHolds(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/close")

@@ -19,6 +19,8 @@ import (
 // The node is created, the reply is lost with the connection, and the server that
 // is asked next is behind until it is told to sync (CURATOR-264): the node is found
 // all the same, and is the only one.
+//
+// See CURATOR-3, CURATOR-79, samuel/go-zookeeper#229 and samuel/go-zookeeper#237.
 func TestCreateOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 	runTrials(t, func(t *testing.T, _ int) {
 		server := zktest.NewServer(t)
@@ -57,13 +59,15 @@ func TestCreateOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 
 // As above with three real servers: the client is led to another one after its
 // reply was lost.
+//
+// See CURATOR-3, CURATOR-79, CURATOR-264, samuel/go-zookeeper#229 and samuel/go-zookeeper#237.
 func TestCreateOneNodeAlthoughTheClientMovesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}
 	servers := zktest.NewEnsemble(t, 3)
 	observer := zktest.Client(t, servers.ConnectString())
-	for trial := range trials {
+	for trial := range trials() {
 		path := fmt.Sprintf("/locks/%d", trial)
 		link := zktest.NewProxy(t, servers.Server(trial%3).Addr())
 		client := zktest.Client(t, link.Addr())

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 		os.Exit(runWorker())
 	}
 	seeds.Rapid(200)
-	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+	zktest.Main(m)
 }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
@@ -41,15 +40,6 @@ func newReadWrite(tb testing.TB, client *framework.Framework, path string, opts 
 	rw, err := locks.NewInterProcessReadWriteLock(client, path, opts...)
 	require.NoError(tb, err)
 	return rw
-}
-
-// besideOthers lets the test run beside others with -short, when each has a server of
-// its own. The real one is shared, and what is left at it is counted.
-func besideOthers(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Parallel()
-	}
 }
 
 // acquire acquires within the limit.

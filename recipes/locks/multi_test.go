@@ -66,6 +66,7 @@ func TestMultiLock(t *testing.T) {
 
 // Two that name the same members in opposite orders take turns.
 func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		var multis []*locks.InterProcessMultiLock
 		for i := range 2 {
@@ -183,6 +184,7 @@ func TestMultiLockFirstFailureStopsAMultiLock(t *testing.T) {
 // The context bounds the wait for all members together, and what was acquired is
 // released.
 func TestMultiLockEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		a, b := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")
@@ -207,6 +209,7 @@ func TestMultiLockEndsWithItsContext(t *testing.T) {
 }
 
 func TestMultiLockMemberIsLost(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		a, b, c := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"), newMutex(t, client, "/locks/c")

@@ -19,6 +19,7 @@ import (
 )
 
 func TestMutexOneHolderAtATime(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, goroutines, turns = 4, 2, 25
 		var wg sync.WaitGroup
@@ -57,6 +58,7 @@ func TestMutexOneHolderAtATime(t *testing.T) {
 }
 
 func TestMutexQueueIsServedInOrder(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/fifo")
 		first := acquire(t, holder)
@@ -91,6 +93,7 @@ func TestMutexQueueIsServedInOrder(t *testing.T) {
 }
 
 func TestMutexReentrancyTravelsInTheContext(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/again")
@@ -124,6 +127,7 @@ func TestMutexReentrancyTravelsInTheContext(t *testing.T) {
 }
 
 func TestMutexOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		a := acquire(t, newMutex(t, client, "/locks/a"))
@@ -142,6 +146,7 @@ func TestMutexOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
 }
 
 func TestMutexTryAcquireDoesNotWait(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/try")
 		lease, err := m.TryAcquire(withLimit(t))
@@ -187,6 +192,7 @@ func TestMutexAcquireEndsWithItsContext(t *testing.T) {
 }
 
 func TestMutexWaiterInTheMiddleLeaves(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/middle")
 		holder := acquire(t, m)
@@ -211,8 +217,9 @@ func TestMutexWaiterInTheMiddleLeaves(t *testing.T) {
 	})
 }
 
+// See CURATOR-376 and redsync#125.
 func TestMutexReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/idempotent")
 		var none *locks.Lease
 		require.NoError(t, none.Release(context.Background()))
@@ -236,7 +243,7 @@ func TestMutexReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
 // TestMutexReleaseWithAnEndedContext, or with one of the lease's own, is a release like any
 // other: confirmed when it returns.
 func TestMutexReleaseWithAnEndedContext(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/late")
@@ -267,6 +274,7 @@ func TestMutexReleaseWithAnEndedContext(t *testing.T) {
 }
 
 func TestDo(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/do")
 		trouble := errors.New("trouble")
@@ -297,6 +305,7 @@ func TestDo(t *testing.T) {
 type contextKey struct{}
 
 func TestLeaseContext(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/context")
 		lease := acquire(t, m)
@@ -325,6 +334,7 @@ func TestLeaseContext(t *testing.T) {
 }
 
 func TestMutexTransactOnlyWhileHeld(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		ctx := withLimit(t)
@@ -354,6 +364,7 @@ func TestMutexTransactOnlyWhileHeld(t *testing.T) {
 }
 
 func TestParticipants(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/who", locks.WithLockData([]byte("first")))
@@ -383,6 +394,8 @@ func TestParticipants(t *testing.T) {
 
 // The server may remove an empty container between the creation of the folder and
 // that of the node, any number of times.
+//
+// See CURATOR-180 and CURATOR-436.
 func TestMutexContainerReapedUnderTheLock(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
 	clients := []*framework.Framework{zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())}

@@ -226,6 +226,8 @@ func awaitLost(t *testing.T, clients []*framework.Framework) {
 
 // The server is away until every contender has lost its session: there are no turns
 // meanwhile, and turns go on when it is back.
+//
+// See client-go#1155 and kuberhealthy#1533.
 func TestOutageTurnsGoOnAfterAnOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a session timeout")
@@ -297,7 +299,7 @@ func TestOutageTurnsGoOnWithAMajority(t *testing.T) {
 // Ten clients are led to other servers, which know nothing of their sessions and of
 // what was locked: the holder has lost its permit, and then again one has it.
 func TestOutageOtherServersTakeOver(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const contenders = 10
 		other := zktest.Embedded(zktest.NewServer(t))

@@ -23,8 +23,10 @@ import (
 // The reply to the create is lost together with the session, and the server that
 // is asked next has not yet seen the end of that session: it lists the old node,
 // first in the queue (CURATOR-498, CURATOR-604).
+//
+// See CURATOR-620, CURATOR-653 and CURATOR-696.
 func TestOwnershipNodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	runTrials(t, func(t *testing.T, _ int) { oldSessionsNodeIsListed(t) })
 }
 
@@ -86,8 +88,9 @@ func (d *foreignNodeDriver) CreatesTheLock(
 	return d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
 }
 
+// See CURATOR-604, CURATOR-498, CURATOR-620, CURATOR-653 and CURATOR-696.
 func TestOwnershipNodeMustBelongToTheSession(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := withLimit(t)
 		other := zktest.Client(t, server.ConnectString())
 		var foreign locks.LockNode
@@ -116,7 +119,10 @@ func TestOwnershipNodeMustBelongToTheSession(t *testing.T) {
 }
 
 // Names that others may have put into a lock's folder, by accident or on purpose.
+//
+// See CURATOR-43 and go-zookeeper#44.
 func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server.ConnectString())
@@ -141,8 +147,10 @@ func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
 
 // A child whose name is short crashes other clients when they look for the node of
 // a create whose reply was lost.
+//
+// See CURATOR-43 and go-zookeeper#44.
 func TestOwnershipLostReplyWithAForeignChild(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := withLimit(t)
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
@@ -166,6 +174,8 @@ func TestOwnershipLostReplyWithAForeignChild(t *testing.T) {
 
 // The server's counter of sequence numbers is a signed 32-bit number, and wraps
 // before ZooKeeper 3.6.
+//
+// See kazoo#606, kazoo#730 and go-zookeeper#65.
 func TestOwnershipQueueKeepsItsOrderAcrossTheWrap(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10"))
 	quick := framework.WithRetryPolicy(retry.NTimes(3, time.Millisecond))
@@ -213,6 +223,8 @@ func awaitSettledQueue(t *testing.T, m *locks.InterProcessMutex, n int) {
 
 // Since ZooKeeper 3.6 the counter stays at its end, and all further nodes have the
 // same number: names cannot tell who was first, so nobody is let in.
+//
+// See kazoo#606, kazoo#730 and go-zookeeper#65.
 func TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
 	quick := framework.WithRetryPolicy(retry.NTimes(3, time.Millisecond))
@@ -242,6 +254,7 @@ func TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 
 // The token rises also when the folder, and with it the sequence, begins anew.
 func TestOwnershipTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server.ConnectString())
@@ -263,6 +276,7 @@ func TestOwnershipTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
 
 // What a mutex leaves on the wire is what Curator's does.
 func TestOwnershipLayout(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/layout", locks.WithLockData([]byte{}))

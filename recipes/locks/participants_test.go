@@ -23,6 +23,7 @@ import (
 // TestParticipantsWhoIsWho: everything that Participants show of an owner, in our default data, in
 // Curator's, in data of one's own, and after a request to give the lock back.
 func TestParticipantsWhoIsWho(t *testing.T) {
+	t.Parallel()
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	here := fmt.Sprintf("%s/%d", host, os.Getpid())
@@ -96,6 +97,7 @@ func TestLabels(t *testing.T) {
 
 // TestParticipantsOfEveryRecipe of its own and shows their label.
 func TestParticipantsOfEveryRecipe(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		label := locks.WithLabel("me")
@@ -150,6 +152,7 @@ func (w waitersFor) Participants(ctx context.Context) ([]locks.Participant, erro
 // TestParticipantsAreReadTogether: no request for one of them waits for the reply to
 // another. Those that leave between the list and the reads are left out.
 func TestParticipantsAreReadTogether(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const n, leave = 20, 3
 		client := zktest.Client(t, server.ConnectString())
@@ -205,6 +208,7 @@ const (
 
 // TestParticipantsNodesHaveTheProvidersACL: the lock's nodes and their parents.
 func TestParticipantsNodesHaveTheProvidersACL(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		credentials := framework.WithAuth("digest", []byte("locks:secret"))
 		owned := zk.DigestACL(zk.PermAll, "locks", "secret")

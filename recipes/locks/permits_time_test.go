@@ -21,6 +21,8 @@ const permitsOfTheDead = 3
 // TestSemaphorePermitsOfTheDeadComeBackInTime: holders that die without a word are missed when the
 // session timeout has passed, and a tick of the server at most; on a fake clock, wherever
 // between two ticks they die.
+//
+// See CURATOR-595.
 func TestSemaphorePermitsOfTheDeadComeBackInTime(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, *framework.Framework) locks.InterProcessLock{
 		"first": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
@@ -33,8 +35,8 @@ func TestSemaphorePermitsOfTheDeadComeBackInTime(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for trial := range trials {
-				synctest.Test(t, func(t *testing.T) { permitsComeBack(t, float64(trial)/trials, open) })
+			for trial := range trials() {
+				synctest.Test(t, func(t *testing.T) { permitsComeBack(t, float64(trial)/float64(trials()), open) })
 			}
 		})
 	}

@@ -47,6 +47,7 @@ func newLasting(tb testing.TB, client *framework.Framework, admits bool) *locks.
 // TestPersistentLockThatOutlivesItsHolder is testPersistentLock of Curator's
 // TestInterProcessMutex: nobody gets in until the node is deleted by hand.
 func TestPersistentLockThatOutlivesItsHolder(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		dying, heir := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newLasting(t, dying, true))
@@ -97,6 +98,7 @@ func TestPersistentLastingLockOutlivesTheClose(t *testing.T) {
 
 // TestPersistentLastingLockOfALostSession: the lease ends, and the client lets the next one in.
 func TestPersistentLastingLockOfALostSession(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newLasting(t, client, true))
@@ -113,6 +115,7 @@ func TestPersistentLastingLockOfALostSession(t *testing.T) {
 // TestPersistentNodeThatIsNotOurs: a driver whose nodes are not ephemeral, and which does not say
 // so, never gets a lock, and leaves nothing.
 func TestPersistentNodeThatIsNotOurs(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString(),
 			framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))

@@ -24,6 +24,8 @@ import (
 //
 // A lease under SessionErrorPolicy, held by another client of that follower meanwhile,
 // shows what this is for: it goes on, which is logged as a measurement.
+//
+// Curator: TestWithCluster.testSplitBrain.
 func TestQuorumFollowerWithoutAQuorum(t *testing.T) {
 	if testing.Short() {
 		t.Log("three real servers are left to the full run")
@@ -90,6 +92,8 @@ func TestQuorumFollowerWithoutAQuorum(t *testing.T) {
 
 // TestMutexUnderQuorumErrorPolicy: turns of it leave nothing behind, and a lease
 // ends synchronously as under the other policies.
+//
+// See redisson#7272 and redisson#1626.
 func TestMutexUnderQuorumErrorPolicy(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString(),

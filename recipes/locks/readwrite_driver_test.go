@@ -47,6 +47,8 @@ func drawQueue(t *rapid.T) []place {
 // Whatever the queue: it sorts in the order of creation, the first is let in,
 // never a writer together with anybody else (but the reader it was downgraded to),
 // and everybody who waits does so for one before, a reader for the nearest writer.
+//
+// See CURATOR-211, CURATOR-307 and kazoo#649.
 func TestReadWriteLockQueue(t *testing.T) {
 	drivers := locks.ReadWriteDrivers()
 	rapid.Check(t, func(t *rapid.T) {

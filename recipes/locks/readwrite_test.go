@@ -21,6 +21,7 @@ import (
 )
 
 func TestReadWriteLockWritersAreAlone(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, goroutines, turns = 4, 2, 24
 		var wg sync.WaitGroup
@@ -82,6 +83,7 @@ func (r *readWriteRoom) read(_ *testing.T, lease *locks.Lease) {
 }
 
 func TestReadWriteLockReadersShareAndWritersQueue(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const readers, writers = 20, 8
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
@@ -124,7 +126,7 @@ func TestReadWriteLockReadersShareAndWritersQueue(t *testing.T) {
 }
 
 func TestReadWriteLockReaderCannotBecomeAWriter(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		reader := acquire(t, rw.ReadLock())
 		for _, try := range []func(context.Context) (*locks.Lease, error){rw.WriteLock().TryAcquire, rw.WriteLock().Acquire} {
@@ -144,6 +146,7 @@ func TestReadWriteLockReaderCannotBecomeAWriter(t *testing.T) {
 }
 
 func TestDowngrade(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		rw := newReadWrite(t, client, "/locks/rw")
@@ -196,8 +199,9 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
+// See CURATOR-621.
 func TestReadWriteLockNoWriterGetsInDuringADowngrade(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		writer := acquire(t, rw.WriteLock())
 		link := zktest.NewProxy(t, server.Addr())
@@ -241,8 +245,10 @@ func repliesAbout(link *zkproxy.Proxy, path string) <-chan struct{} {
 
 // The writer's node goes while the request that creates the reader's is on its way:
 // by then the next writer has got in, so there is nothing left to downgrade.
+//
+// See CURATOR-621.
 func TestDowngradeComesTooLate(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		admin := zktest.Client(t, server.ConnectString())
 		link := zktest.NewProxy(t, server.Addr())
@@ -283,7 +289,10 @@ func TestDowngradeComesTooLate(t *testing.T) {
 }
 
 // The end of a writer wakes the readers that it has kept waiting, and no others.
+//
+// See kazoo#649.
 func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		first := acquire(t, rw.WriteLock())
@@ -317,7 +326,7 @@ func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
 }
 
 func TestReadWriteLockWriterWhoseSessionIsKilled(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		writer := acquire(t, newReadWrite(t, client, "/locks/rw").WriteLock())
 		other := zktest.Client(t, server.ConnectString())
@@ -337,6 +346,7 @@ func TestReadWriteLockWriterWhoseSessionIsKilled(t *testing.T) {
 }
 
 func TestReadWriteLockLayout(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		data := []byte("10.1.2.3")
@@ -362,6 +372,8 @@ func TestReadWriteLockLayout(t *testing.T) {
 }
 
 // Nobody is let in on either side with a number that several nodes may have.
+//
+// See kazoo#606, kazoo#730 and go-zookeeper#65.
 func TestReadWriteLockWhenTheSequenceIsExhausted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.None()))
@@ -380,6 +392,8 @@ func TestReadWriteLockWhenTheSequenceIsExhausted(t *testing.T) {
 
 // On servers before 3.6 the counter wraps: a reader, a writer and the reader it
 // downgrades to keep their places.
+//
+// See kazoo#606, kazoo#730 and go-zookeeper#65.
 func TestReadWriteLockAcrossTheWrap(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10"))
 	client := zktest.Client(t, server.Addr())

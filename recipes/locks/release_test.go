@@ -26,7 +26,7 @@ import (
 // A release without a connection says that the deletion is pending (CURATOR-678),
 // does it when there is one again, and the lock can be acquired as ever.
 func TestReleaseWhileDisconnected(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
 		other := newMutex(t, zktest.Client(t, server.ConnectString()), path)
@@ -63,8 +63,10 @@ func TestReleaseWhileDisconnected(t *testing.T) {
 
 // Whoever releases a lease at the same time as others, it is released once, and
 // nobody else's hold is touched.
+//
+// See CURATOR-376 and redsync#125.
 func TestReleaseAllReleaseAtOnce(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/once")
 		lease := acquire(t, m)
 		waiting := acquireLater(withLimit(t), m)
@@ -88,6 +90,8 @@ func TestReleaseAllReleaseAtOnce(t *testing.T) {
 }
 
 // When Release has returned nothing works on for the lock: no goroutine, no watch.
+//
+// See redisson#7272 and redisson#1626.
 func TestReleaseNothingWorksOnAfterARelease(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
@@ -95,7 +99,7 @@ func TestReleaseNothingWorksOnAfterARelease(t *testing.T) {
 		before := server.Counts(t)
 		routines := runtime.NumGoroutine()
 		rw := newReadWrite(t, client, "/locks/rw")
-		for range trials {
+		for range trials() {
 			for _, lock := range []locks.InterProcessLock{
 				newMutex(t, client, "/locks/m"), rw.ReadLock(), rw.WriteLock(),
 				newSemaphore(t, client, "/locks/s", locks.FixedLeases(2)),
@@ -113,8 +117,10 @@ func TestReleaseNothingWorksOnAfterARelease(t *testing.T) {
 
 // The lock is given back after the function that it was held for has returned, also
 // when its context has ended long before.
+//
+// See kubernetes#139991 and controller-runtime#1132.
 func TestDoGivesBackAfterTheFunction(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/do")
 		ctx, cancel := context.WithCancel(context.Background())
@@ -242,6 +248,7 @@ func TestReleaseClientIsClosedDuringTheRelease(t *testing.T) {
 // made as soon as there is the right again, and does not block the lock until the
 // session ends.
 func TestReleaseThatIsRefused(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		holder, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newMutex(t, holder, "/locks/refused"))

@@ -103,6 +103,7 @@ func TestRevocationListenerReleases(t *testing.T) {
 
 // Between the creation of the node and the watch on it a request is as good as later.
 func TestRevocationRequestBeforeTheWatchIsNotMissed(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		link := zktest.NewProxy(t, server.Addr())
@@ -132,6 +133,7 @@ func TestRevocationRequestBeforeTheWatchIsNotMissed(t *testing.T) {
 
 // A contender that waits is told when it has the lock, whenever it was asked.
 func TestRevocationWaiterIsToldOnceItHolds(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		waiter := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/waiting", listener.option())
@@ -159,6 +161,7 @@ func TestRevocationWaiterIsToldOnceItHolds(t *testing.T) {
 
 // The request is in the data that the waiter has read together with its watches.
 func TestRevocationReadOfAWaiterIsEnough(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/read")
@@ -198,6 +201,7 @@ func TestRevocationReadOfAWaiterIsEnough(t *testing.T) {
 
 // Each change of the data is looked at, and only the whole message is a request.
 func TestRevocationOtherDataIsNoRequest(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		link := zktest.NewProxy(t, server.Addr())
@@ -226,6 +230,7 @@ func TestRevocationOtherDataIsNoRequest(t *testing.T) {
 }
 
 func TestRevocationEveryLeaseOfAHoldIsTold(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
 		client := zktest.Client(t, server.ConnectString())
@@ -284,6 +289,7 @@ func (b *safeBuffer) contains(text string) bool {
 
 // The reply to the request is lost with the connection: it is made again.
 func TestRevocationRequestIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/again")
 		lease := acquire(t, m)

@@ -17,6 +17,7 @@ import (
 // The connection is lost while the turn is given back, and with it the lease that
 // was acquired in that turn: what is returned is another, which holds.
 func TestSemaphoreLeaseIsLostWithTheReplyToItsTurn(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		s := newSemaphore(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/semaphores/s", locks.FixedLeases(1))
@@ -38,6 +39,7 @@ func TestSemaphoreLeaseIsLostWithTheReplyToItsTurn(t *testing.T) {
 // Two set the number while there is none: one of them creates it, and the other
 // sets it all the same.
 func TestSemaphoreTwoSetTheNumberThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
 		first, err := locks.NewSharedLeases(zktest.Client(t, server.ConnectStringVia(link.Addr())), "/semaphores/max", 1)

@@ -23,20 +23,23 @@ import (
 
 // Twenty holders of a permit each are cut off. Each knows that it has lost it before
 // anybody else has it, and all permits are back when the sessions are over.
+//
+// See CURATOR-595.
 func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes a session timeout")
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const path = "/semaphores/s"
+		const path, holders = "/semaphores/s", 20
 		link := zktest.NewProxy(t, server.Addr())
 		var mu sync.Mutex
 		var held []*locks.Lease
 		var wg sync.WaitGroup
-		for range trials {
+		for range holders {
 			wg.Go(func() {
 				client := zktest.Client(t, server.ConnectStringVia(link.Addr()), framework.WithSessionTimeout(shortSession))
-				s := newSemaphore(t, client, path, locks.FixedLeases(trials), locks.WithErrorPolicy(framework.SessionErrorPolicy))
+				s := newSemaphore(t, client, path, locks.FixedLeases(holders), locks.WithErrorPolicy(framework.SessionErrorPolicy))
 				lease := acquire(t, s)
 				mu.Lock()
 				held = append(held, lease)
@@ -44,7 +47,7 @@ func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		rival := newSemaphore(t, zktest.Client(t, server.ConnectString()), path, locks.FixedLeases(trials))
+		rival := newSemaphore(t, zktest.Client(t, server.ConnectString()), path, locks.FixedLeases(holders))
 		_, err := rival.TryAcquire(withLimit(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 
@@ -52,9 +55,9 @@ func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 			lease *locks.Lease
 			valid int // of those before, at this moment
 		}
-		permits := make(chan permit, trials)
+		permits := make(chan permit, holders)
 		go func() {
-			for range trials {
+			for range holders {
 				lease, err := rival.Acquire(withLimit(t))
 				valid := 0
 				for _, other := range held {
@@ -71,10 +74,10 @@ func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 		link.Blackhole(zkproxy.Both)
 		cut := time.Now()
 		var mine []*locks.Lease
-		for range trials {
+		for range holders {
 			p := <-permits
 			mine = append(mine, p.lease)
-			require.LessOrEqual(t, len(mine)+p.valid, trials)
+			require.LessOrEqual(t, len(mine)+p.valid, holders)
 		}
 		t.Logf("all permits were back after %v", time.Since(cut))
 		for _, lease := range held {
@@ -88,10 +91,12 @@ func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 
 // A waiter keeps its place when its connection is interrupted, under the policy that
 // ends holds then.
+//
+// See kazoo#170.
 func TestSemaphoreWaitersForAPermitKeepTheirPlace(t *testing.T) {
 	for _, kind := range []string{"first semaphore", "semaphore", "semaphore mutex"} {
 		t.Run(kind, func(t *testing.T) {
-			twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+			tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 				create := func(client *framework.Framework) contended {
 					s, ok := exclusive[kind](t, client, path).(contended)
 					require.True(t, ok)

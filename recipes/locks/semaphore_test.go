@@ -182,6 +182,7 @@ func TestSemaphoreManyTriesAtOnce(t *testing.T) {
 
 // TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn and makes no node, however many tries there are.
 func TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		s, tried := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1)), newSemaphore(t, other, "/semaphores/s", locks.FixedLeases(1))
@@ -427,6 +428,7 @@ func TestSemaphoreAllLeasesOrNone(t *testing.T) {
 // The maximum falls below what somebody waits for: he gives up, and with him his
 // turn.
 func TestSemaphoreMaximumFallsBelowWhatIsWanted(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 3)
@@ -451,6 +453,7 @@ func TestSemaphoreMaximumFallsBelowWhatIsWanted(t *testing.T) {
 // The turn is taken away between two leases: everything begins anew, and nothing of
 // the first try stays.
 func TestSemaphoreTurnIsLostBetweenTwoLeases(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		link := zktest.NewProxy(t, server.Addr())
@@ -479,6 +482,7 @@ func TestSemaphoreTurnIsLostBetweenTwoLeases(t *testing.T) {
 }
 
 func TestSemaphoreMutexIsNotReentrant(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		m, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/sm")
@@ -499,6 +503,7 @@ func TestSemaphoreMutexIsNotReentrant(t *testing.T) {
 }
 
 func TestSemaphoreV2Layout(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		for _, name := range []string{"README", "lock-0000000000", "_c_a", "lease-"} {

@@ -18,6 +18,7 @@ import (
 
 var mutexSorter = locks.StandardLockInternalsSorter{LockName: "lock-"}
 
+// See CURATOR-43 and go-zookeeper#44.
 func TestSequence(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -51,6 +52,8 @@ func TestSequence(t *testing.T) {
 
 // Wherever the counter stands, a queue of nodes sorts in the order of creation;
 // and while the numbers are positive that is the order of Java's text comparison.
+//
+// See kazoo#606, kazoo#730 and go-zookeeper#65.
 func TestSorterOrderIsThatOfCreation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		next := rapid.OneOf(rapid.Int32(), rapid.Int32Range(math.MaxInt32-50, math.MaxInt32)).Draw(t, "next")

@@ -103,6 +103,7 @@ func (o *observed) acquireSpan(t *testing.T) (map[string]string, []string) {
 
 // TestTelemetryOfALock takes two clients through the outcomes of an acquisition.
 func TestTelemetryOfALock(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		o, other := newObserved(), newObserved()
 		client := zktest.Client(t, server.ConnectString(), o.options()...)
@@ -150,6 +151,7 @@ func TestTelemetryOfALock(t *testing.T) {
 
 // TestTelemetryOfLosses ends holds in two ways, and interrupts a wait.
 func TestTelemetryOfLosses(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		link := zktest.NewProxy(t, server.Addr())
@@ -206,6 +208,7 @@ func TestTelemetryNamesTheRecipe(t *testing.T) {
 // TestTelemetryWaitingForATurnIsWaiting: of two that want the last permit of a semaphore one waits
 // for it and one for its turn.
 func TestTelemetryWaitingForATurnIsWaiting(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		o := newObserved()
 		client := zktest.Client(t, server.ConnectString(), o.options()...)
@@ -238,6 +241,7 @@ func TestTelemetryWaitingForATurnIsWaiting(t *testing.T) {
 // TestTelemetryOfACondition: a wait is one from its place in the queue to its return, and
 // the lock's own waits and holds are measured as ever.
 func TestTelemetryOfACondition(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		o := newObserved()
 		p := newParty(t, server.ConnectString(), o.options()...)

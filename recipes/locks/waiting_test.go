@@ -15,8 +15,10 @@ import (
 
 // The session of a waiter ends while nobody tells it, then its turn comes: what it
 // gets is the lock with a node of its next session, not the turn of the old one.
+//
+// See etcd#11456 and etcd#9921.
 func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, path)
 		lease := acquire(t, holder)
@@ -50,8 +52,10 @@ func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 
 // A reader or a writer that waits, and whose node is taken away, joins the queue
 // again, in which it is not found at first.
+//
+// See CURATOR-211 and CURATOR-307.
 func TestWaitReaderOrWriterJoinsTheQueueAgain(t *testing.T) {
-	twentyAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		admin := zktest.Client(t, server.ConnectString())
 		rw := newReadWrite(t, admin, path)
 		other := newReadWrite(t, zktest.Client(t, server.ConnectString()), path)
@@ -78,7 +82,7 @@ func TestWaitReaderOrWriterJoinsTheQueueAgain(t *testing.T) {
 // Somebody who may has made the holder's node unreadable. The hold goes on, for the
 // node is there; who would have to watch it is told at once, and leaves nothing.
 func TestWaitHoldersNodeIsMadeUnreadable(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, "/locks/denied")
 		lease := acquire(t, holder)

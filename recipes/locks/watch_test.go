@@ -19,7 +19,7 @@ import (
 // The one that a waiter is to watch goes between the list and the watch: the
 // waiter gets the lock, and no watch is left on a path that nobody will use again.
 func TestWatchPredecessorGoesBeforeTheWatch(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/vanish")
 		link := zktest.NewProxy(t, server.Addr())
 		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/vanish")
@@ -74,7 +74,7 @@ func TestWatchNoWatchStaysOnAPredecessorThatHasGone(t *testing.T) {
 // A wake-up proves nothing: when the data of the predecessor changes, the waiter
 // looks again and goes on waiting.
 func TestWatchChangedPredecessorIsNoReasonToEnter(t *testing.T) {
-	twentyTimes(t, func(t *testing.T, server zktest.Backend) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, "/locks/changed")
 		lease := acquire(t, holder)
@@ -118,6 +118,8 @@ func awaitSignal(t *testing.T, signal <-chan struct{}) {
 }
 
 // A hundred waiters of one client on one lock need no more watches than contenders.
+//
+// See CURATOR-14 and CURATOR-654.
 func TestWatchesDoNotPileUp(t *testing.T) {
 	const waiters = 100
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

@@ -10,16 +10,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/migration"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 func newManager(tb testing.TB, client *framework.Framework) *migration.Manager {
 	tb.Helper()
@@ -56,7 +55,7 @@ func state(tb testing.TB, client *framework.Framework) string {
 	return strings.Join(out, ",") + fmt.Sprintf(" after %d", len(ran))
 }
 
-func TestEachReleaseAppliesWhatIsNew(t *testing.T) {
+func TestMigrationEachReleaseAppliesWhatIsNew(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		m := newManager(t, client)
@@ -75,7 +74,7 @@ func TestEachReleaseAppliesWhatIsNew(t *testing.T) {
 	})
 }
 
-func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
+func TestMigrationReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 	server := zktest.NewServer(t)
 	ended := make(chan error, 5)
 	for range cap(ended) {
@@ -88,7 +87,7 @@ func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 	require.Equal(t, "settings=3 after 3", state(t, zktest.Client(t, server)))
 }
 
-func TestAMigrationThatHasRunMustNotChange(t *testing.T) {
+func TestMigrationThatHasRunMustNotChange(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	m := newManager(t, client)
 	require.NoError(t, m.Migrate(zktest.Context(t), set(1)))
@@ -108,7 +107,7 @@ func TestAMigrationThatHasRunMustNotChange(t *testing.T) {
 	require.Equal(t, "config=1 after 1", state(t, client))
 }
 
-func TestASetThatFailsAppliesNothing(t *testing.T) {
+func TestMigrationSetThatFailsAppliesNothing(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	m := newManager(t, client)
 	s := set(3)
@@ -122,8 +121,8 @@ func TestASetThatFailsAppliesNothing(t *testing.T) {
 	require.NoError(t, m.Migrate(zktest.Context(t), set(3)), "it is mended, and runs whole")
 }
 
-// TestALostReplyIsSettled: the lock is held, so the records tell whether the transaction was applied.
-func TestALostReplyIsSettled(t *testing.T) {
+// TestMigrationLostReplyIsSettled: the lock is held, so the records tell whether the transaction was applied.
+func TestMigrationLostReplyIsSettled(t *testing.T) {
 	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
 		server := zktest.NewServer(t)
 		client := zktest.Client(t, server)
@@ -141,7 +140,7 @@ func TestALostReplyIsSettled(t *testing.T) {
 	}
 }
 
-func TestBadInput(t *testing.T) {
+func TestMigrationBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := migration.NewManager(nil, "/locks")
 	require.ErrorContains(t, err, "client nil")
@@ -169,10 +168,10 @@ func TestBadInput(t *testing.T) {
 // TestHardships migrates where life is hard.
 func TestHardships(t *testing.T) { hardship.Run(t, migrationCalls, nil) }
 
-// TestEveryFaultAtEveryRequest migrates with every fate of every request.
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, migrationCalls) }
+// TestHardshipsAtEveryRequest migrates with every fate of every request.
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, migrationCalls) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, migrationCalls, nil) }
+func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, migrationCalls, nil) }
 
 var migrationCalls = []hardship.Call{{
 	Name: "Migrate", Of: []string{"Manager.Migrate"}, Requests: 19, May: framework.OutcomeUnknown,

@@ -42,6 +42,7 @@ func awaitMembers(tb testing.TB, member *nodes.GroupMember, want map[string]stri
 }
 
 func TestMembersComeAndGo(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const size = 4
 		members, all := make([]*nodes.GroupMember, size), map[string]string{}
@@ -70,7 +71,8 @@ func TestMembersComeAndGo(t *testing.T) {
 	})
 }
 
-func TestAMemberStaysOneOverItsSession(t *testing.T) {
+func TestGroupMemberStaysOneOverItsSession(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		a, b := joined(t, client, "a"), joined(t, zktest.Client(t, server), "b")
@@ -93,7 +95,7 @@ func TestAMemberStaysOneOverItsSession(t *testing.T) {
 	})
 }
 
-func TestListenersHearOfMembers(t *testing.T) {
+func TestGroupListenersHearOfMembers(t *testing.T) {
 	server := zktest.NewServer(t)
 	a, err := nodes.NewGroupMember(zktest.Client(t, server), group, "a", []byte("1"))
 	require.NoError(t, err)
@@ -123,7 +125,7 @@ func TestListenersHearOfMembers(t *testing.T) {
 	require.Empty(t, changes)
 }
 
-func TestAGroupLeavesNothing(t *testing.T) {
+func TestGroupLeavesNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	client := zktest.Client(t, server)
@@ -138,7 +140,7 @@ func TestAGroupLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestBadInputOfAGroup(t *testing.T) {
+func TestGroupBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for _, id := range []string{"", "a/b", ".."} {
 		_, err := nodes.NewGroupMember(client, group, id, nil)

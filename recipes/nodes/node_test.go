@@ -64,7 +64,7 @@ func eachKind(t *testing.T, test func(t *testing.T, client *framework.Framework,
 	}
 }
 
-func TestADeletedNodeComesBackUnderItsName(t *testing.T) {
+func TestNodeDeletedNodeComesBackUnderItsName(t *testing.T) {
 	eachKind(t, func(t *testing.T, client *framework.Framework, kind kindOfNode) {
 		node := started(t, client, kind.mode, kind.opts...)
 		name := node.ActualPath()
@@ -86,7 +86,7 @@ func TestADeletedNodeComesBackUnderItsName(t *testing.T) {
 }
 
 // A client that sees a sequential znode does not see the one that its number is from.
-func TestADrawnNumberIsOfTheZnodeAlone(t *testing.T) {
+func TestNodeDrawnNumberIsOfTheZnodeAlone(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	late := make(chan struct{})
@@ -112,7 +112,7 @@ func sessions(kind kindOfNode) int {
 	return 1
 }
 
-func TestANodeOutlivesItsSessions(t *testing.T) {
+func TestNodeOutlivesItsSessions(t *testing.T) {
 	eachKind(t, func(t *testing.T, client *framework.Framework, kind kindOfNode) {
 		node := started(t, client, kind.mode, kind.opts...)
 		name := node.ActualPath()
@@ -132,7 +132,7 @@ func TestANodeOutlivesItsSessions(t *testing.T) {
 	})
 }
 
-func TestNames(t *testing.T) {
+func TestNodeNames(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	node := started(t, client, framework.EphemeralSequential)
 	require.Regexp(t, `^/nodes/a\d{10}$`, node.ActualPath())
@@ -144,6 +144,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestDataIsUpdatedAndSurvives(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		node := started(t, client, framework.Ephemeral)
@@ -159,7 +160,8 @@ func TestDataIsUpdatedAndSurvives(t *testing.T) {
 	})
 }
 
-func TestTheDataOfANodeThatExistsIsSet(t *testing.T) {
+func TestNodeDataOfANodeThatExistsIsSet(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		_, err := client.Create(zktest.Context(t), path, []byte("other"), framework.CreatingParentsIfNeeded())
@@ -186,7 +188,8 @@ func TestDataSetWhileTheConnectionIsLostIsWritten(t *testing.T) {
 	awaitNode(t, client, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
 }
 
-func TestANodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
+func TestNodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, earlier := zktest.Client(t, server), zktest.Client(t, server)
 		_, err := earlier.Create(zktest.Context(t), path, []byte("first"),
@@ -201,7 +204,8 @@ func TestANodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
 	})
 }
 
-func TestANodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
+func TestNodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		node := started(t, client, framework.Ephemeral)
@@ -223,7 +227,7 @@ func TestANodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestTwoNodesOfOneNameDoNotFight(t *testing.T) {
+func TestNodeTwoNodesOfOneNameDoNotFight(t *testing.T) {
 	server := zktest.NewServer(t)
 	first := started(t, zktest.Client(t, server), framework.Ephemeral)
 	changes := changesOf(t, first)
@@ -248,7 +252,7 @@ func protectedFolder(t *testing.T, client *framework.Framework, perms int32) {
 }
 
 // A quota, or an error inside a server, ends without an event.
-func TestARefusedCreationIsTriedAgainAfterAPause(t *testing.T) {
+func TestNodeRefusedCreationIsTriedAgainAfterAPause(t *testing.T) {
 	for _, code := range []int32{-125, -1} {
 		inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 			node := newNode(t, client, framework.Ephemeral)
@@ -270,7 +274,7 @@ func TestARefusedCreationIsTriedAgainAfterAPause(t *testing.T) {
 	}
 }
 
-func TestARefusedWriteIsTriedAgainAfterAPause(t *testing.T) {
+func TestNodeRefusedWriteIsTriedAgainAfterAPause(t *testing.T) {
 	const quotaExceeded = -125
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		node := started(t, client, framework.Ephemeral)
@@ -296,7 +300,7 @@ func TestARefusedWriteIsTriedAgainAfterAPause(t *testing.T) {
 	})
 }
 
-func TestAMissingPermissionToCreateIsReportedOnce(t *testing.T) {
+func TestNodeMissingPermissionToCreateIsReportedOnce(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		protectedFolder(t, client, zk.PermRead|zk.PermAdmin)
 		node := newNode(t, client, framework.Ephemeral)
@@ -318,7 +322,7 @@ func TestAMissingPermissionToCreateIsReportedOnce(t *testing.T) {
 	})
 }
 
-func TestAMissingPermissionToWriteIsReportedAndTheNodeKept(t *testing.T) {
+func TestNodeMissingPermissionToWriteIsReportedAndTheNodeKept(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	readOnly := nodes.WithACL(framework.ACL{Perms: zk.PermRead | zk.PermDelete, Scheme: "world", ID: "anyone"})
@@ -338,7 +342,7 @@ func TestAMissingPermissionToWriteIsReportedAndTheNodeKept(t *testing.T) {
 	require.Equal(t, "second", string(data), "a creation takes no permission to write")
 }
 
-func TestANodeIsCreatedOnceThereIsAServer(t *testing.T) {
+func TestNodeIsCreatedOnceThereIsAServer(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	require.NoError(t, server.Stop())
@@ -365,7 +369,7 @@ func TestWithoutParentsTheNodeWaitsForThem(t *testing.T) {
 	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
 }
 
-func TestAQuickCloseLeavesNothing(t *testing.T) {
+func TestNodeQuickCloseLeavesNothing(t *testing.T) {
 	eachKind(t, func(t *testing.T, client *framework.Framework, kind kindOfNode) {
 		for range 5 {
 			node := newNode(t, client, kind.mode, kind.opts...)
@@ -376,7 +380,8 @@ func TestAQuickCloseLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestAQuickCloseRemovesWhatWasThere(t *testing.T) {
+func TestNodeQuickCloseRemovesWhatWasThere(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded())
@@ -390,9 +395,9 @@ func TestAQuickCloseRemovesWhatWasThere(t *testing.T) {
 	})
 }
 
-// TestEachLostRequestAndReply loses each request of a node's life in turn, and
+// TestNodeEachLostRequestAndReply loses each request of a node's life in turn, and
 // then each reply.
-func TestEachLostRequestAndReply(t *testing.T) {
+func TestNodeEachLostRequestAndReply(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
 		for _, kind := range everyKind()[:6] {
@@ -435,7 +440,7 @@ func TestCloseWhileTheServerIsAway(t *testing.T) {
 	require.Empty(t, children(t, client))
 }
 
-func TestTheEndOfTheClientEndsTheNode(t *testing.T) {
+func TestNodeEndOfTheClientEndsTheNode(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	node := started(t, client, framework.Ephemeral)
 
@@ -467,7 +472,7 @@ func TestSetDataFailsOnceTheClientIsClosed(t *testing.T) {
 	})
 }
 
-func TestBadInput(t *testing.T) {
+func TestNodeBadInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for what, test := range map[string]struct {
@@ -516,7 +521,7 @@ func (p *panickyACLs) ACLForPath(asked string) []framework.ACL {
 }
 
 // A panic of user code on the goroutine of a node would end the process.
-func TestAPanicOfUserCodeIsReportedAndTheNodeKept(t *testing.T) {
+func TestNodePanicOfUserCodeIsReportedAndTheNodeKept(t *testing.T) {
 	acls := new(panickyACLs)
 	client := zktest.Client(t, zktest.NewServer(t), framework.WithACLProvider(acls))
 	node := newNode(t, client, framework.Ephemeral)

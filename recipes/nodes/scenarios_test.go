@@ -47,6 +47,7 @@ var scenarios = []struct {
 
 // TestScenarios plays each scenario on the embedded server and on real ZooKeeper.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	for _, s := range scenarios {
 		t.Run(s.class+"."+s.method, func(t *testing.T) {
 			if s.defect != "" {

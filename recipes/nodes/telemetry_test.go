@@ -45,7 +45,7 @@ func measures(kept, standing, recreations int64) map[string]int64 {
 	}
 }
 
-func TestMetrics(t *testing.T) {
+func TestTelemetryMetrics(t *testing.T) {
 	for name, path := range map[string]string{"without paths": "", "with paths": path} {
 		t.Run(name, func(t *testing.T) {
 			reader, server := metric.NewManualReader(), zktest.NewServer(t)
@@ -79,7 +79,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // A node that is refused is kept, and does not stand.
-func TestMetricsOfANodeThatIsMissing(t *testing.T) {
+func TestTelemetryMetricsOfANodeThatIsMissing(t *testing.T) {
 	reader, server := metric.NewManualReader(), zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
 	node := newNode(t, client, framework.Ephemeral, nodes.WithoutParents())

@@ -35,7 +35,7 @@ func startedTTL(t *testing.T, client *framework.Framework, ttl time.Duration) *n
 	return node
 }
 
-func TestATTLNodeStandsWhileItIsTouched(t *testing.T) {
+func TestTTLNodeStandsWhileItIsTouched(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
 		node := startedTTL(t, client, 10*time.Second)
 		changes := changesOf(t, node)
@@ -56,7 +56,7 @@ func TestATTLNodeStandsWhileItIsTouched(t *testing.T) {
 	})
 }
 
-func TestATTLNodeSurvivesTheDeletionOfItsTouch(t *testing.T) {
+func TestTTLNodeSurvivesTheDeletionOfItsTouch(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
 		node := startedTTL(t, client, 10*time.Second)
 		synctest.Wait()
@@ -77,7 +77,7 @@ func TestATTLNodeSurvivesTheDeletionOfItsTouch(t *testing.T) {
 	})
 }
 
-func TestATTLNodeThatWasNeverTouchedGoes(t *testing.T) {
+func TestTTLNodeThatWasNeverTouchedGoes(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		// Also after Close no touch may arrive: one that is repeated and then cleaned up
 		// would make a container of the znode go as well.
@@ -96,7 +96,7 @@ func TestATTLNodeThatWasNeverTouchedGoes(t *testing.T) {
 	})
 }
 
-func TestATTLNodeOutlivesItsSession(t *testing.T) {
+func TestTTLNodeOutlivesItsSession(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		node := startedTTL(t, client, time.Minute)
 		changes := changesOf(t, node)
@@ -109,7 +109,7 @@ func TestATTLNodeOutlivesItsSession(t *testing.T) {
 	})
 }
 
-func TestBadInputOfATTLNode(t *testing.T) {
+func TestTTLNodeBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := nodes.NewPersistentTtlNode(client, path, 0, nil)
 	require.ErrorContains(t, err, "1ms or more")
@@ -118,7 +118,7 @@ func TestBadInputOfATTLNode(t *testing.T) {
 }
 
 // A touch that the server refuses is reported, and so is the end of that.
-func TestARefusedTouchIsForgivenOnceItSucceeds(t *testing.T) {
+func TestTTLNodeRefusedTouchIsForgivenOnceItSucceeds(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		node := startedTTL(t, client, 10*time.Second)
 		synctest.Wait()
@@ -141,7 +141,7 @@ func TestARefusedTouchIsForgivenOnceItSucceeds(t *testing.T) {
 }
 
 // A node that cannot be created says so once, however often it tries.
-func TestATTLNodeThatIsRefusedSaysSoOnce(t *testing.T) {
+func TestTTLNodeThatIsRefusedSaysSoOnce(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Path == path {

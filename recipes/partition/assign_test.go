@@ -113,9 +113,9 @@ func (g *group) requireBalanced(t *rapid.T) {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// TestAJoinMovesOneShare: of equal members the newcomer gets its share and no more, and nothing
+// TestAssignJoinMovesOneShare: of equal members the newcomer gets its share and no more, and nothing
 // moves between the members that were there.
-func TestAJoinMovesOneShare(t *testing.T) {
+func TestAssignJoinMovesOneShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t, 1)
 		for range rapid.IntRange(1, 5).Draw(t, "joins") {
@@ -137,9 +137,9 @@ func TestAJoinMovesOneShare(t *testing.T) {
 	})
 }
 
-// TestALeaveMovesOneShare: of equal members only the partitions of the one that left get another
+// TestAssignLeaveMovesOneShare: of equal members only the partitions of the one that left get another
 // member, and the rest is balanced at once.
-func TestALeaveMovesOneShare(t *testing.T) {
+func TestAssignLeaveMovesOneShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t, 1)
 		for len(g.members) > 1 {
@@ -165,9 +165,9 @@ func TestALeaveMovesOneShare(t *testing.T) {
 	})
 }
 
-// TestCapacitiesAreFollowed: after any changes the shares follow the capacities, with the fewest
+// TestAssignCapacitiesAreFollowed: after any changes the shares follow the capacities, with the fewest
 // moves that this takes, and the second assignment changes nothing.
-func TestCapacitiesAreFollowed(t *testing.T) {
+func TestAssignCapacitiesAreFollowed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t, 5)
 		for range rapid.IntRange(0, 3).Draw(t, "joins") {
@@ -222,12 +222,12 @@ func TestAssignIsDeterministic(t *testing.T) {
 	})
 }
 
-func TestNoMembersHaveNothing(t *testing.T) {
+func TestAssignNoMembersHaveNothing(t *testing.T) {
 	require.Empty(t, assign([]string{"a"}, nil, true).shares)
 }
 
-// TestOneOfTwoPlansIsAccepted: two members plan from one state.
-func TestOneOfTwoPlansIsAccepted(t *testing.T) {
+// TestAssignOneOfTwoPlansIsAccepted: two members plan from one state.
+func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
 	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/work")
 	for _, id := range []string{"a", "b"} {
 		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(), framework.CreatingParentContainersIfNeeded())

@@ -14,10 +14,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	seeds.Rapid(100)
-	goleak.VerifyTestMain(zktest.WithSharedServers(m))
+	zktest.Main(m)
 }
 
 // root is the path of the group of a test.

@@ -50,8 +50,8 @@ func TestMembersShareAndLeave(t *testing.T) {
 	})
 }
 
-// TestOnEachBackend: two members share, and one takes over from the other, whatever the server.
-func TestOnEachBackend(t *testing.T) {
+// TestMemberOnEachBackend: two members share, and one takes over from the other, whatever the server.
+func TestMemberOnEachBackend(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		held := make(chan string, 20)
 		run := func(id string) (stop func()) {
@@ -91,8 +91,8 @@ func TestOnEachBackend(t *testing.T) {
 	})
 }
 
-// TestABurstMovesOnce: members that join within the settle time of each other cause one plan.
-func TestABurstMovesOnce(t *testing.T) {
+// TestMemberBurstMovesOnce: members that join within the settle time of each other cause one plan.
+func TestMemberBurstMovesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(12)...))
 		w.join("a")
@@ -108,9 +108,9 @@ func TestABurstMovesOnce(t *testing.T) {
 	})
 }
 
-// TestAFlappingMemberMovesNothing: a member that comes and goes within the settle time gets
+// TestMemberFlappingMemberMovesNothing: a member that comes and goes within the settle time gets
 // nothing, and another one that joins meanwhile gets its share all the same.
-func TestAFlappingMemberMovesNothing(t *testing.T) {
+func TestMemberFlappingMemberMovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(12)...))
 		w.join("a")
@@ -134,8 +134,8 @@ func TestAFlappingMemberMovesNothing(t *testing.T) {
 	})
 }
 
-// TestWithoutSettling: with 0 a newcomer gets its share at once.
-func TestWithoutSettling(t *testing.T) {
+// TestMemberWithoutSettling: with 0 a newcomer gets its share at once.
+func TestMemberWithoutSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(7)...))
 		w.join("a", partition.WithSettle(0))
@@ -147,7 +147,7 @@ func TestWithoutSettling(t *testing.T) {
 	})
 }
 
-func TestCapacities(t *testing.T) {
+func TestMemberCapacities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(12)...))
 		w.join("a", partition.WithCapacity(3))
@@ -164,9 +164,9 @@ func TestCapacities(t *testing.T) {
 	})
 }
 
-// TestTheSuccessorQueuesFirst: the old owner works until the new one stands in the queue and
+// TestMemberSuccessorQueuesFirst: the old owner works until the new one stands in the queue and
 // has asked. Then its context ends with ErrMoved, and it keeps the lease until it has returned.
-func TestTheSuccessorQueuesFirst(t *testing.T) {
+func TestMemberSuccessorQueuesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed("p", "q"))
 		type end struct {
@@ -193,8 +193,8 @@ func TestTheSuccessorQueuesFirst(t *testing.T) {
 	})
 }
 
-// TestAHolderThatHangs is reported, and not robbed.
-func TestAHolderThatHangs(t *testing.T) {
+// TestMemberHolderThatHangs is reported, and not robbed.
+func TestMemberHolderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed("p", "q"))
 		release := make(chan struct{})
@@ -237,9 +237,9 @@ func TestAHolderThatHangs(t *testing.T) {
 	})
 }
 
-// TestARequestForAPartitionThatStays is not followed: a member with an old plan may have made it.
+// TestMemberRequestForAPartitionThatStays is not followed: a member with an old plan may have made it.
 // When the partition is to move later, it does.
-func TestARequestForAPartitionThatStays(t *testing.T) {
+func TestMemberRequestForAPartitionThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed("p", "q"))
 		w.join("a")
@@ -255,9 +255,9 @@ func TestARequestForAPartitionThatStays(t *testing.T) {
 	})
 }
 
-// TestASessionLost: the partitions of a member whose session has ended go to the others, and it
+// TestMemberSessionLost: the partitions of a member whose session has ended go to the others, and it
 // comes back as a newcomer.
-func TestASessionLost(t *testing.T) {
+func TestMemberSessionLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(6)...))
 		a := w.join("a")
@@ -279,9 +279,9 @@ func (w *world) hurts(k *worker) {
 	w.hurt[k.client.Session().ID()] = true
 }
 
-// TestAMemberDies: whatever members die together, the rest has all partitions one session
+// TestMemberDies: whatever members die together, the rest has all partitions one session
 // timeout later.
-func TestAMemberDies(t *testing.T) {
+func TestMemberDies(t *testing.T) {
 	for _, dead := range []string{"a", "b", "c", "d", "ab", "bc", "cd", "da", "ac", "abc", "bcd"} {
 		t.Run(dead, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -315,8 +315,8 @@ func TestAMemberDies(t *testing.T) {
 
 func sessionTimeout(client *framework.Framework) time.Duration { return client.Session().Timeout() }
 
-// TestAGroupThatHasDied: a newcomer takes over a plan whose members are all gone.
-func TestAGroupThatHasDied(t *testing.T) {
+// TestMemberGroupThatHasDied: a newcomer takes over a plan whose members are all gone.
+func TestMemberGroupThatHasDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(4)...))
 		members := []*worker{w.join("a"), w.join("b")}
@@ -334,9 +334,9 @@ func TestAGroupThatHasDied(t *testing.T) {
 	})
 }
 
-// TestTwoMembersOfOneID: the newer one takes the place of the older one, which is perhaps dead.
+// TestMemberTwoMembersOfOneID: the newer one takes the place of the older one, which is perhaps dead.
 // If it lives it hands its partitions over, and waits.
-func TestTwoMembersOfOneID(t *testing.T) {
+func TestMemberTwoMembersOfOneID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(3)...))
 		first := w.join("a")
@@ -363,9 +363,9 @@ func (w *world) requireAllOf(k *worker, n int) {
 	}
 }
 
-// TestTheSetChanges: new partitions are placed, the functions of removed ones end, and the rest
+// TestMemberSetChanges: new partitions are placed, the functions of removed ones end, and the rest
 // stays where it is.
-func TestTheSetChanges(t *testing.T) {
+func TestMemberSetChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Stored("/set"))
 		a := w.join("a")
@@ -399,9 +399,9 @@ func TestTheSetChanges(t *testing.T) {
 	})
 }
 
-// TestARemovedPartitionOnItsWay: a partition that its next owner never asked for ends when the
+// TestMemberRemovedPartitionOnItsWay: a partition that its next owner never asked for ends when the
 // set no longer has it.
-func TestARemovedPartitionOnItsWay(t *testing.T) {
+func TestMemberRemovedPartitionOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Stored("/set"))
 		_, err := w.theirs.Create(t.Context(), "/set", []byte("p\nq"))
@@ -455,9 +455,9 @@ func TestRunEndsWithAnErrorOfItsFunction(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// TestAFunctionThatReturns keeps its partition, and is called again only after the partition
+// TestMemberFunctionThatReturns keeps its partition, and is called again only after the partition
 // has come back.
-func TestAFunctionThatReturns(t *testing.T) {
+func TestMemberFunctionThatReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed("p"))
 		client := zktest.Client(t, w.server)
@@ -516,7 +516,7 @@ func TestRunEndsWithoutPermission(t *testing.T) {
 	})
 }
 
-func TestBadArguments(t *testing.T) {
+func TestMemberBadArguments(t *testing.T) {
 	client, err := framework.New("127.0.0.1:1")
 	require.NoError(t, err)
 	good := partition.Fixed("a")

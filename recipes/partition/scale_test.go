@@ -23,9 +23,9 @@ import (
 // scaleEnv measures another size on a real server: "partitions,members".
 const scaleEnv = "CURATOR_PARTITION_SCALE"
 
-// TestWhatAJoinAndALeaveCost: a newcomer reads each member's share, a member whose share stays
+// TestScaleWhatAJoinAndALeaveCost: a newcomer reads each member's share, a member whose share stays
 // makes no request, and the others a few for each partition that moves.
-func TestWhatAJoinAndALeaveCost(t *testing.T) {
+func TestScaleWhatAJoinAndALeaveCost(t *testing.T) {
 	partitions, members := 100, 10
 	var target string
 	if size := os.Getenv(scaleEnv); size != "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestALostReplyToAPutIsReported(t *testing.T) {
+func TestFaultsLostReplyToAPutIsReported(t *testing.T) {
 	for _, c := range []struct {
 		fault   zkserver.Fault
 		unknown bool
@@ -50,7 +50,7 @@ var writes = map[string]zkserver.OpCode{
 
 // With locks no item is lost or consumed twice, whichever request or reply of a
 // consumer is, as long as its session lives.
-func TestEveryLostRequestOfALockedConsumer(t *testing.T) {
+func TestFaultsEveryLostRequestOfALockedConsumer(t *testing.T) {
 	t.Parallel()
 	const n = 3
 	for name, op := range writes {
@@ -90,7 +90,7 @@ func TestEveryLostRequestOfALockedConsumer(t *testing.T) {
 
 // What the server refuses after a doubt was not applied before either. So an item that cannot
 // be deleted is unlocked and consumed again, as without the doubt.
-func TestARefusalSettlesTheDoubt(t *testing.T) {
+func TestFaultsRefusalSettlesTheDoubt(t *testing.T) {
 	server := zktest.NewServer(t)
 	producer := zktest.Client(t, server)
 	for _, item := range []string{"first", "second"} {
@@ -117,7 +117,7 @@ func TestARefusalSettlesTheDoubt(t *testing.T) {
 
 // Without locks no item is consumed twice. One is lost only when the reply to
 // its deletion is.
-func TestEveryLostRequestOfAConsumerWithoutLocks(t *testing.T) {
+func TestFaultsEveryLostRequestOfAConsumerWithoutLocks(t *testing.T) {
 	t.Parallel()
 	const n = 3
 	for name, op := range writes {
@@ -147,7 +147,7 @@ func TestEveryLostRequestOfAConsumerWithoutLocks(t *testing.T) {
 
 // A consumer that is stopped while its request has no answer unlocks the item in
 // the background, when the connection is back.
-func TestAConsumerThatIsStoppedInAnOutageLeavesNoLock(t *testing.T) {
+func TestFaultsConsumerThatIsStoppedInAnOutageLeavesNoLock(t *testing.T) {
 	for _, k := range []int{1, 2} { // to lock the item, and to finish it
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			server := zktest.NewServer(t)
@@ -178,7 +178,7 @@ func TestAConsumerThatIsStoppedInAnOutageLeavesNoLock(t *testing.T) {
 
 // There is no moment in which an item that is put back is lost, or there twice:
 // one transaction does it and unlocks the item, the next one locks it again.
-func TestAnItemIsPutBackInOneTransaction(t *testing.T) {
+func TestFaultsItemIsPutBackInOneTransaction(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newQueue(t, zktest.Client(t, server), withLock)
 	require.NoError(t, q.Put(withLimit(t), []byte("a")))
@@ -204,7 +204,7 @@ func TestAnItemIsPutBackInOneTransaction(t *testing.T) {
 
 // A consumer that knows of its session's end too late must not touch the lock of
 // the one that has the item now.
-func TestALateUnlockSparesTheLockOfAnother(t *testing.T) {
+func TestFaultsLateUnlockSparesTheLockOfAnother(t *testing.T) {
 	server := zktest.NewServer(t)
 	slow, other := zktest.Client(t, server), zktest.Client(t, server)
 	q := newQueue(t, slow, withLock)
@@ -236,7 +236,7 @@ func TestALateUnlockSparesTheLockOfAnother(t *testing.T) {
 	require.Equal(t, []string{name}, awaitNames(t, other, path, 1))
 }
 
-func TestALostReplyToARemoval(t *testing.T) {
+func TestFaultsLostReplyToARemoval(t *testing.T) {
 	for name, c := range map[string]struct {
 		op   zkserver.OpCode
 		opts []queues.Option
@@ -259,7 +259,7 @@ func TestALostReplyToARemoval(t *testing.T) {
 }
 
 // A producer that goes on does not keep a flush waiting.
-func TestAFlushDoesNotWaitForLaterPuts(t *testing.T) {
+func TestFaultsFlushDoesNotWaitForLaterPuts(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	q := newQueue(t, client, queues.WithPutInBackground())
@@ -286,7 +286,7 @@ type panickingACLs struct{}
 func (panickingACLs) DefaultACL() []framework.ACL       { panic("no list of rights") }
 func (panickingACLs) ACLForPath(string) []framework.ACL { panic("no list of rights") }
 
-func TestAPanicOfUserCodeFailsAPutOfTheBackground(t *testing.T) {
+func TestFaultsPanicOfUserCodeFailsAPutOfTheBackground(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t), framework.WithACLProvider(panickingACLs{}))
 	q := newQueue(t, client, queues.WithPutInBackground())
 	require.NoError(t, q.Put(withLimit(t), []byte("a")))
@@ -296,7 +296,7 @@ func TestAPanicOfUserCodeFailsAPutOfTheBackground(t *testing.T) {
 
 // Without locks the log names each item that may be lost, also when the consumer
 // is stopped and has no error to tell of.
-func TestAnItemThatMayBeLostIsInTheLog(t *testing.T) {
+func TestFaultsItemThatMayBeLostIsInTheLog(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
 		var log bytes.Buffer
 		client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -321,7 +321,7 @@ func TestAnItemThatMayBeLostIsInTheLog(t *testing.T) {
 
 // The lease of a session ends while no server runs, but when they run again they go on with the
 // session, and so with the locks in it. A consumer gives them back nevertheless.
-func TestAConsumerGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
+func TestFaultsConsumerGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
 	const systemError = -1
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -359,7 +359,7 @@ func TestAConsumerGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
 	})
 }
 
-func TestAConsumerWhoseServersRestartLeavesNoLock(t *testing.T) {
+func TestFaultsConsumerWhoseServersRestartLeavesNoLock(t *testing.T) {
 	const outage = 5 * time.Minute  // longer than any request waits for a connection
 	for _, k := range []int{1, 2} { // to lock the item, and to finish it
 		t.Run(fmt.Sprint(k), func(t *testing.T) {

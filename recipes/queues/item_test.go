@@ -41,7 +41,8 @@ func withResults[T zktest.Target](tb testing.TB, server T) *framework.Framework 
 	return client
 }
 
-func TestAnItemAndItsResult(t *testing.T) {
+func TestItemAndItsResult(t *testing.T) {
+	t.Parallel()
 	for name, opt := range late {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -73,7 +74,8 @@ func TestAnItemAndItsResult(t *testing.T) {
 
 // Of items that were put together, those that were removed do not come again, whatever becomes of
 // the others.
-func TestWhatWasTransactedDoesNotComeAgain(t *testing.T) {
+func TestItemWhatWasTransactedDoesNotComeAgain(t *testing.T) {
+	t.Parallel()
 	for name, opt := range late {
 		for end, fails := range map[string]bool{"left": false, "failed": true} {
 			t.Run(name+", "+end, func(t *testing.T) {
@@ -100,7 +102,8 @@ func TestWhatWasTransactedDoesNotComeAgain(t *testing.T) {
 }
 
 // An item whose transaction is refused has failed, and none of it was applied.
-func TestARefusedTransactionFailsItsItem(t *testing.T) {
+func TestItemRefusedTransactionFailsItsItem(t *testing.T) {
+	t.Parallel()
 	for name, opt := range late {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -170,7 +173,7 @@ func TestTransactRefusesBadInput(t *testing.T) {
 
 // Whatever is lost, a locked item is removed together with its result. While the session lives the
 // caller knows that.
-func TestEveryLostRequestOfATransact(t *testing.T) {
+func TestItemEveryLostRequestOfATransact(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
 		for k := 1; k <= 6; k++ {
@@ -211,7 +214,7 @@ func requireCount(tb testing.TB, client *framework.Framework, n int32) {
 }
 
 // A transaction whose reply does not come before its context ends is in doubt. The loop settles it.
-func TestATransactInDoubtIsSettledByTheLoop(t *testing.T) {
+func TestItemTransactInDoubtIsSettledByTheLoop(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := withResults(t, server)
 	q := newQueue(t, client, withLock)
@@ -244,7 +247,8 @@ func TestATransactInDoubtIsSettledByTheLoop(t *testing.T) {
 }
 
 // A consumer whose session has ended adds no result for an item that another consumer has.
-func TestALateTransactIsRefused(t *testing.T) {
+func TestItemLateTransactIsRefused(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, dies := withResults(t, server), zktest.Client(t, server)
 		require.NoError(t, newQueue(t, client).Put(withLimit(t), []byte("a")))
@@ -293,7 +297,8 @@ func newQueueItems(tb testing.TB, client *framework.Framework) (<-chan *queues.I
 }
 
 // Two consumers without locks have the same item. The result of one of them exists.
-func TestOneOfTwoConsumersRemovesAnItem(t *testing.T) {
+func TestItemOneOfTwoConsumersRemovesAnItem(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := withResults(t, server)
 		q := newQueue(t, client, queues.WithLateRemoval())
@@ -314,7 +319,8 @@ func TestOneOfTwoConsumersRemovesAnItem(t *testing.T) {
 }
 
 // The folder was cleared and has an item of the same name and version. It is another one.
-func TestALateTransactSparesTheItemOfANewFolder(t *testing.T) {
+func TestItemLateTransactSparesTheItemOfANewFolder(t *testing.T) {
+	t.Parallel()
 	for name, opt := range late {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -335,7 +341,8 @@ func TestALateTransactSparesTheItemOfANewFolder(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreCounted(t *testing.T) {
+func TestItemAttemptsAreCounted(t *testing.T) {
+	t.Parallel()
 	for _, k := range kinds {
 		t.Run(k.typ, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -377,7 +384,8 @@ func TestAttemptsAreCounted(t *testing.T) {
 	}
 }
 
-func TestAPoisonItemIsMoved(t *testing.T) {
+func TestItemPoisonItemIsMoved(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		opt := queues.WithMaxAttempts(2, deadLetters)
@@ -421,7 +429,7 @@ func TestAPoisonItemIsMoved(t *testing.T) {
 }
 
 // Whatever is lost, a poison item becomes one dead letter.
-func TestEveryLostRequestOfAMove(t *testing.T) {
+func TestItemEveryLostRequestOfAMove(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
 		for k := 1; k <= 3; k++ {
@@ -445,7 +453,8 @@ func TestEveryLostRequestOfAMove(t *testing.T) {
 }
 
 // An item that has ended its consumers is given no further.
-func TestAnItemThatKillsItsConsumersIsMoved(t *testing.T) {
+func TestItemThatKillsItsConsumersIsMoved(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		require.NoError(t, newQueue(t, client).Put(withLimit(t), []byte("poison")))
@@ -479,7 +488,7 @@ func awaitUnlocked(tb testing.TB, client *framework.Framework) {
 }
 
 // An item that nearly fills a request is put back and moved with less of its error.
-func TestALargeItemIsMoved(t *testing.T) {
+func TestItemLargeItemIsMoved(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithMaxRequestSize(20<<10))
 	large := bytes.Repeat([]byte("x"), 16<<10-100)
@@ -494,7 +503,7 @@ func TestALargeItemIsMoved(t *testing.T) {
 }
 
 // Without the right to create in the folder of dead letters an item stays where it is.
-func TestAnItemThatCannotBeMovedStays(t *testing.T) {
+func TestItemThatCannotBeMovedStays(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	_, err := client.Create(withLimit(t), deadLetters, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(zk.WorldACL(zk.PermRead)...))
@@ -509,7 +518,7 @@ func TestAnItemThatCannotBeMovedStays(t *testing.T) {
 	awaitNames(t, client, lockPath, 0)
 }
 
-func TestOptionsThatContradict(t *testing.T) {
+func TestItemOptionsThatContradict(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for text, opts := range map[string][]queues.Option{
 		"0 attempts":                         {withLock, queues.WithMaxAttempts(0, deadLetters)},
@@ -530,7 +539,8 @@ func TestOptionsThatContradict(t *testing.T) {
 }
 
 // Attempts, errors and results are the same with compressed data.
-func TestACompressedQueue(t *testing.T) {
+func TestItemCompressedQueue(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server, framework.WithCompression())
 		require.NoError(t, client.Mkdirs(withLimit(t), results))
@@ -561,7 +571,8 @@ func TestACompressedQueue(t *testing.T) {
 
 // A consumer that copies the data when it puts an item back, as Curator's does, keeps the part of the
 // count that is in the data.
-func TestACopyKeepsItsAttempts(t *testing.T) {
+func TestItemCopyKeepsItsAttempts(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newQueue(t, client, withLock)
@@ -588,7 +599,7 @@ func TestACopyKeepsItsAttempts(t *testing.T) {
 }
 
 // A Transact whose context has ended before it leaves the item in the queue.
-func TestATransactThatIsTooLateFailsItsItem(t *testing.T) {
+func TestItemTransactThatIsTooLateFailsItsItem(t *testing.T) {
 	client := withResults(t, zktest.NewServer(t))
 	q := newQueue(t, client, withLock)
 	require.NoError(t, q.Put(withLimit(t), []byte("a")))

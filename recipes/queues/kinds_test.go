@@ -16,7 +16,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestLowerPrioritiesComeFirst(t *testing.T) {
+func TestPriorityQueueLowestComesFirst(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path)
 		require.NoError(t, err)
@@ -32,7 +33,8 @@ func TestLowerPrioritiesComeFirst(t *testing.T) {
 
 // An item that comes while others are being consumed takes its place at once,
 // or after the number of items that the consumer was told to take from one list.
-func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
+func TestPriorityQueueLaterItemOfLowerPriorityComesFirst(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		min  int
 		opts []queues.Option
@@ -64,7 +66,7 @@ func TestALaterItemOfLowerPriorityComesFirst(t *testing.T) {
 }
 
 // A consumer that is alone with a queue reads its list once, and not for each item.
-func TestAConsumerListsWhatOthersHaveChanged(t *testing.T) {
+func TestPriorityQueueConsumerListsWhatOthersHaveChanged(t *testing.T) {
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
@@ -92,7 +94,8 @@ func TestAConsumerListsWhatOthersHaveChanged(t *testing.T) {
 // In Curator a failed item loses its priority and goes in front of all others.
 //
 // CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
-func TestAFailedItemKeepsItsPriority(t *testing.T) {
+func TestPriorityQueueFailedItemKeepsItsPriority(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, withLock)
 		require.NoError(t, err)
@@ -156,7 +159,7 @@ func TestItemsComeWhenTheyAreDue(t *testing.T) {
 // In Curator a failed item is due in the order of 1970, before all others.
 //
 // CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
-func TestAFailedItemKeepsItsTime(t *testing.T) {
+func TestDelayQueueFailedItemKeepsItsTime(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	q, err := queues.NewDistributedDelayQueue(client, path, withLock)
 	require.NoError(t, err)
@@ -177,6 +180,7 @@ func TestAFailedItemKeepsItsTime(t *testing.T) {
 }
 
 func TestItemsAreRemovedByTheirIds(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -198,7 +202,8 @@ func TestItemsAreRemovedByTheirIds(t *testing.T) {
 	}
 }
 
-func TestAnItemThatIsConsumedIsNotRemoved(t *testing.T) {
+func TestIDQueueItemThatIsConsumedIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q, err := queues.NewDistributedIdQueue(client, path, withLock)
@@ -225,7 +230,8 @@ func TestAnItemThatIsConsumedIsNotRemoved(t *testing.T) {
 	})
 }
 
-func TestDelayedItemsComeInTheOrderOfTheirTimes(t *testing.T) {
+func TestDelayQueueItemsComeInTheOrderOfTheirTimes(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
 		require.NoError(t, err)
@@ -238,7 +244,8 @@ func TestDelayedItemsComeInTheOrderOfTheirTimes(t *testing.T) {
 
 // A consumer that waits for an item hears of one that was added later and is due
 // earlier.
-func TestALaterItemThatIsDueEarlierComesFirst(t *testing.T) {
+func TestDelayQueueLaterItemThatIsDueEarlierComesFirst(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
 		require.NoError(t, err)

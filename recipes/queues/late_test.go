@@ -17,7 +17,8 @@ import (
 
 // A folder that is cleared and used again has items of the same names. A consumer that has
 // had an item all the while leaves them alone, whatever becomes of its own.
-func TestALateConsumerSparesTheItemsOfANewFolder(t *testing.T) {
+func TestLateConsumerSparesTheItemsOfANewFolder(t *testing.T) {
+	t.Parallel()
 	for name, late := range map[string]func(item *queues.Item) (leave bool){
 		"it is consumed":       func(*queues.Item) bool { return false },
 		"it is put back":       func(item *queues.Item) bool { item.Fail(errors.New("no")); return false },
@@ -48,7 +49,7 @@ func TestALateConsumerSparesTheItemsOfANewFolder(t *testing.T) {
 }
 
 // An item that another consumer has got, as its lock was deleted by hand, stays locked for that one.
-func TestAConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
+func TestLateConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
 	server := zktest.NewServer(t)
 	operator := zktest.Client(t, server)
 	q := newQueue(t, operator, withLock)
@@ -77,7 +78,8 @@ func TestAConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
 
 // A znode that is longer than a reply may be, or that may not be read, costs no other item. When
 // it changes, it is consumed.
-func TestAnItemThatCannotBeReadIsLeftOut(t *testing.T) {
+func TestLateItemThatCannotBeReadIsLeftOut(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

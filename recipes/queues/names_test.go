@@ -55,7 +55,7 @@ func TestNamesAndBytesAreCurators(t *testing.T) {
 
 // A folder of a queue must outlive its items: Curator's producers do not create
 // it again.
-func TestTheFolderOfAQueueIsNoContainer(t *testing.T) {
+func TestNameFolderOfAQueueIsNoContainer(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	q := newQueue(t, client, withLock)
@@ -69,7 +69,7 @@ func TestTheFolderOfAQueueIsNoContainer(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoItemStays(t *testing.T) {
+func TestNameWhatIsNoItemStays(t *testing.T) {
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			client := zktest.Client(t, zktest.NewServer(t))
@@ -98,7 +98,7 @@ func TestWhatIsNoItemStays(t *testing.T) {
 	}
 }
 
-func TestBadInput(t *testing.T) {
+func TestNameBadInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for name, c := range map[string]struct {

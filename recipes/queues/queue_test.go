@@ -17,7 +17,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestOneConsumerGetsItemsInOrder(t *testing.T) {
+func TestQueueOneConsumerGetsItemsInOrder(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -34,7 +35,8 @@ func TestOneConsumerGetsItemsInOrder(t *testing.T) {
 }
 
 // Four consumers get a thousand items, each of them once.
-func TestNoItemIsConsumedTwice(t *testing.T) {
+func TestQueueNoItemIsConsumedTwice(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -68,7 +70,8 @@ func TestNoItemIsConsumedTwice(t *testing.T) {
 	}
 }
 
-func TestTheItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
+func TestQueueItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		dies := zktest.Client(t, server)
 		got, ended := make(chan string, 10), make(chan error, 10)
@@ -101,7 +104,7 @@ func TestTheItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
 
 // The list of a queue does not change when a consumer dies, so its lock is what
 // others must watch.
-func TestADeadConsumersItemIsSeenWithoutAChangeOfTheQueue(t *testing.T) {
+func TestQueueDeadConsumersItemIsSeenWithoutAChange(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, dies := zktest.Client(t, server), zktest.Client(t, server)
 	q := newQueue(t, client, withLock)
@@ -122,7 +125,8 @@ func TestADeadConsumersItemIsSeenWithoutAChangeOfTheQueue(t *testing.T) {
 	require.Equal(t, "a", zktest.Await(t, items, "the item"))
 }
 
-func TestAFailedItemIsPutBackOrDeleted(t *testing.T) {
+func TestQueueFailedItemIsPutBackOrDeleted(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		fails := map[string]bool{"a": true}
@@ -153,7 +157,8 @@ func TestAFailedItemIsPutBackOrDeleted(t *testing.T) {
 }
 
 // CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
-func TestNamesDoNotGrowWithEachFailure(t *testing.T) {
+func TestQueueNamesDoNotGrowWithEachFailure(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		ids, err := queues.NewDistributedIdQueue(client, path, withLock)
@@ -174,6 +179,7 @@ func TestNamesDoNotGrowWithEachFailure(t *testing.T) {
 }
 
 func TestItemsOfOneZnode(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newQueue(t, client, withLock)
@@ -193,7 +199,8 @@ func TestItemsOfOneZnode(t *testing.T) {
 	})
 }
 
-func TestALoopThatIsLeftLeavesItsItem(t *testing.T) {
+func TestQueueLoopThatIsLeftLeavesItsItem(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newQueue(t, client, withLock)
@@ -224,7 +231,8 @@ func TestALoopThatIsLeftLeavesItsItem(t *testing.T) {
 
 // Of items that were put together, those that were consumed do not come again
 // when the loop ends before the others.
-func TestWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
+func TestQueueWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(item *queues.Item, stop func()) (goOn bool){
 		"left": func(*queues.Item, func()) bool { return false },
 		"interrupted": func(item *queues.Item, stop func()) bool {
@@ -260,7 +268,7 @@ func TestWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
 	}
 }
 
-func TestAnItemFailsInALoop(t *testing.T) {
+func TestQueueItemFailsInALoop(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	q := newQueue(t, client, withLock)
 	require.NoError(t, q.Put(withLimit(t), []byte("a")))
@@ -275,7 +283,7 @@ func TestAnItemFailsInALoop(t *testing.T) {
 	}
 }
 
-func TestAnItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
+func TestQueueItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
 	for name, failure := range map[string]error{"consumed": nil, "interrupted": errFailed} {
 		t.Run(name, func(t *testing.T) {
 			client := zktest.Client(t, zktest.NewServer(t))
@@ -301,7 +309,8 @@ func TestAnItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
 	}
 }
 
-func TestConsumersSurviveTheirSessions(t *testing.T) {
+func TestQueueConsumersSurviveTheirSessions(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -323,7 +332,7 @@ func TestConsumersSurviveTheirSessions(t *testing.T) {
 }
 
 // CURATOR-308: a queue hangs when its container is deleted.
-func TestConsumersSurviveThatTheirFolderIsDeleted(t *testing.T) {
+func TestQueueConsumersSurviveThatTheirFolderIsDeleted(t *testing.T) {
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			client := zktest.Client(t, zktest.NewServer(t))
@@ -339,7 +348,8 @@ func TestConsumersSurviveThatTheirFolderIsDeleted(t *testing.T) {
 	}
 }
 
-func TestAPutWaitsForRoom(t *testing.T) {
+func TestQueuePutWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q := newQueue(t, zktest.Client(t, server), queues.WithMaxItems(2))
 		for range 2 {
@@ -362,7 +372,7 @@ func TestAPutWaitsForRoom(t *testing.T) {
 	})
 }
 
-func TestPutsInTheBackgroundArriveInOrder(t *testing.T) {
+func TestQueuePutsInTheBackgroundArriveInOrder(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	q := newQueue(t, client, queues.WithPutInBackground())
@@ -389,7 +399,7 @@ func TestPutsInTheBackgroundArriveInOrder(t *testing.T) {
 	require.LessOrEqual(t, writes, 5, "they share transactions")
 }
 
-func TestAFlushTellsOfAFailedPut(t *testing.T) {
+func TestQueueFlushTellsOfAFailedPut(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newQueue(t, zktest.Client(t, server), queues.WithPutInBackground())
 	require.NoError(t, q.Put(withLimit(t), make([]byte, 2<<20)))
@@ -397,7 +407,7 @@ func TestAFlushTellsOfAFailedPut(t *testing.T) {
 	require.NoError(t, q.FlushPuts(withLimit(t)), "it is told once")
 }
 
-func TestAConsumerWithoutRightsEnds(t *testing.T) {
+func TestQueueConsumerWithoutRightsEnds(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	_, err := client.Create(withLimit(t), path, nil, framework.CreatingParentsIfNeeded(),
@@ -406,7 +416,7 @@ func TestAConsumerWithoutRightsEnds(t *testing.T) {
 	require.ErrorIs(t, newQueue(t, client).Consume(withLimit(t), func(context.Context, []byte) error { return nil }), framework.ErrNoAuth)
 }
 
-func TestConsumersLeaveNothing(t *testing.T) {
+func TestQueueConsumersLeaveNothing(t *testing.T) {
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -427,7 +437,7 @@ func TestConsumersLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestManyProducersAndConsumersLoseNothing(t *testing.T) {
+func TestQueueManyProducersAndConsumersLoseNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	const producers, each, consumers = 4, 25, 3
@@ -471,7 +481,7 @@ func TestManyProducersAndConsumersLoseNothing(t *testing.T) {
 // with the session that follows.
 //
 // CURATOR-623: consumers stop after a long partition.
-func TestConsumersSurviveALongPartition(t *testing.T) {
+func TestQueueConsumersSurviveALongPartition(t *testing.T) {
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
 		t.Run(name, func(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, server *zkserver.Server) {

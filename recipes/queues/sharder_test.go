@@ -34,7 +34,7 @@ func newSharder(
 }
 
 // A queue that was added serves, even when its znode is gone before the sharder lists it.
-func TestASharderKnowsWhatItHasAdded(t *testing.T) {
+func TestSharderKnowsWhatItHasAdded(t *testing.T) {
 	server := zktest.NewServer(t)
 	observer, listing := zktest.Client(t, server), make(chan struct{})
 	lists := 0
@@ -61,7 +61,8 @@ func TestASharderKnowsWhatItHasAdded(t *testing.T) {
 
 // Two processes fill the queues, and the one that leads adds a queue when one is full, up to
 // the greatest number. What they have put is consumed from all.
-func TestASharderAddsAQueueWhenOneIsFull(t *testing.T) {
+func TestSharderAddsAQueueWhenOneIsFull(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const full, most, items = 3, 2, 12
 		client := zktest.Client(t, server)
@@ -96,7 +97,7 @@ func TestASharderAddsAQueueWhenOneIsFull(t *testing.T) {
 }
 
 // A consumer goes on with queues that are added while it consumes.
-func TestAConsumerOfAllQueuesHearsOfLaterOnes(t *testing.T) {
+func TestSharderConsumerOfAllQueuesHearsOfLaterOnes(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	s := newSharder(t, client, queues.WithThresholdCheck(5*time.Millisecond))
 	require.NoError(t, s.Start(withLimit(t)))
@@ -112,7 +113,7 @@ func TestAConsumerOfAllQueuesHearsOfLaterOnes(t *testing.T) {
 func ignored(context.Context, []byte) error { return nil }
 
 // The consumption of all queues ends with the context's error, and the cause that it was given.
-func TestAConsumerOfAllQueuesEndsWithItsContext(t *testing.T) {
+func TestSharderConsumerOfAllQueuesEndsWithItsContext(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	s := newSharder(t, client)
 	require.NoError(t, s.Start(withLimit(t)))
@@ -134,7 +135,7 @@ func TestAConsumerOfAllQueuesEndsWithItsContext(t *testing.T) {
 
 // Locks and other znodes beside the queues are no queues, and a queue at another path than
 // the one that was asked for is refused.
-func TestASharderTakesOnlyItsQueues(t *testing.T) {
+func TestSharderTakesOnlyItsQueues(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for _, name := range []string{shard, shard + "-locks", "/queue-", "/other"} {
 		require.NoError(t, client.Mkdirs(withLimit(t), path+name))
@@ -152,7 +153,7 @@ func TestASharderTakesOnlyItsQueues(t *testing.T) {
 }
 
 // A queue that was full gets items again when half of it is consumed, and not before.
-func TestAFullQueueGetsItemsWhenHalfOfItIsGone(t *testing.T) {
+func TestSharderFullQueueGetsItemsWhenHalfOfItIsGone(t *testing.T) {
 	const full = 4
 	client := zktest.Client(t, zktest.NewServer(t))
 	first, err := queues.NewDistributedQueue(client, path+shard)
@@ -221,7 +222,7 @@ func (o *observed) Len(ctx context.Context) (int, error) {
 }
 
 // What is closed is not used any more, by any of its calls.
-func TestAClosedSharder(t *testing.T) {
+func TestSharderClosedSharder(t *testing.T) {
 	s := newSharder(t, zktest.Client(t, zktest.NewServer(t)))
 	require.NoError(t, s.Start(withLimit(t)))
 	require.NoError(t, s.Close())
@@ -255,7 +256,7 @@ func fullQueue(t *testing.T, client *framework.Framework) {
 	require.NoError(t, q.Put(withLimit(t), []byte("a")))
 }
 
-func TestASharderAddsNoMoreQueuesThanItMay(t *testing.T) {
+func TestSharderAddsNoMoreQueuesThanItMay(t *testing.T) {
 	const most = 2
 	client := zktest.Client(t, zktest.NewServer(t))
 	fullQueue(t, client)
@@ -272,7 +273,7 @@ func TestASharderAddsNoMoreQueuesThanItMay(t *testing.T) {
 
 // The leader here has no time to check. Another sharder finds a queue full, and adds one
 // when it leads, not before.
-func TestASharderThatDoesNotLeadAddsNoQueue(t *testing.T) {
+func TestSharderThatDoesNotLeadAddsNoQueue(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	fullQueue(t, client)
@@ -293,7 +294,8 @@ func TestASharderThatDoesNotLeadAddsNoQueue(t *testing.T) {
 
 // Several goroutines close a sharder while it checks. When any Close returns, the
 // checks have ended. The candidate leaves.
-func TestASharderIsClosedBySeveralGoroutines(t *testing.T) {
+func TestSharderIsClosedBySeveralGoroutines(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		checks := &slowChecks{begun: make(chan struct{}, 1000)}
@@ -327,7 +329,7 @@ func TestASharderIsClosedBySeveralGoroutines(t *testing.T) {
 }
 
 // A Close that overtakes a Start leaves no candidate and no check behind.
-func TestASharderIsClosedWhileItStarts(t *testing.T) {
+func TestSharderIsClosedWhileItStarts(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	opening, opened := make(chan struct{}), make(chan struct{})
 	open := func(path string) (*queues.DistributedQueue, error) {
@@ -369,7 +371,7 @@ func (q *slowQueue) Len(ctx context.Context) (int, error) {
 }
 
 // A consumer of all queues ends with one whose consumption fails.
-func TestAConsumerOfAllQueuesEndsWithAFailure(t *testing.T) {
+func TestSharderConsumerOfAllQueuesEndsWithAFailure(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := client.Create(withLimit(t), path+shard, nil, framework.CreatingParentsIfNeeded(),
 		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
@@ -379,7 +381,7 @@ func TestAConsumerOfAllQueuesEndsWithAFailure(t *testing.T) {
 	require.ErrorIs(t, s.Consume(withLimit(t), ignored), framework.ErrNoAuth)
 }
 
-func TestBadInputOfASharder(t *testing.T) {
+func TestSharderBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	open := func(path string) (*queues.DistributedQueue, error) { return queues.NewDistributedQueue(client, path) }
 	for want, c := range map[string]struct {

@@ -25,7 +25,8 @@ func newSimple(tb testing.TB, client *framework.Framework) *queues.SimpleDistrib
 	return q
 }
 
-func TestTheSimpleQueueIsInOrder(t *testing.T) {
+func TestSimpleQueueIsInOrder(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q := newSimple(t, zktest.Client(t, server))
 		ctx := withLimit(t)
@@ -77,7 +78,7 @@ func taken(ctx context.Context, tb testing.TB, server *zkserver.Server, q *queue
 // for a while. A consumer that waits must see the next one.
 //
 // CURATOR-308: a queue hangs when its container is deleted.
-func TestATakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
+func TestSimpleQueueTakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newSimple(t, client)
@@ -101,7 +102,7 @@ func TestATakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 	})
 }
 
-func TestATakeSurvivesItsSession(t *testing.T) {
+func TestSimpleQueueTakeSurvivesItsSession(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	items := taken(withLimit(t), t, server, newSimple(t, client))
@@ -112,7 +113,7 @@ func TestATakeSurvivesItsSession(t *testing.T) {
 	require.Equal(t, "a", zktest.Await(t, items, "the item"))
 }
 
-func TestATakeEndsWithItsContext(t *testing.T) {
+func TestSimpleQueueTakeEndsWithItsContext(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	q := newSimple(t, zktest.Client(t, server))
@@ -123,7 +124,7 @@ func TestATakeEndsWithItsContext(t *testing.T) {
 }
 
 // The cause of a context may match what an empty queue returns.
-func TestATakeEndsWithAContextWhoseCauseIsAnEmptyQueue(t *testing.T) {
+func TestSimpleQueueTakeEndsWithAContextWhoseCauseIsAnEmptyQueue(t *testing.T) {
 	q := newSimple(t, zktest.Client(t, zktest.NewServer(t)))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fmt.Errorf("nothing to do: %w", queues.ErrEmpty))
@@ -133,7 +134,7 @@ func TestATakeEndsWithAContextWhoseCauseIsAnEmptyQueue(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestALostReplyToATake(t *testing.T) {
+func TestSimpleQueueLostReplyToATake(t *testing.T) {
 	for _, c := range []struct {
 		fault   zkserver.Fault
 		unknown bool
@@ -156,7 +157,7 @@ func TestALostReplyToATake(t *testing.T) {
 
 // When a reply is lost and the container is deleted before the repetition, the
 // numbers begin again. The item that then has the name is another one.
-func TestARepeatedTakeSparesALaterItemOfTheSameName(t *testing.T) {
+func TestSimpleQueueRepeatedTakeSparesALaterItemOfTheSameName(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	q := newSimple(t, client)
@@ -181,7 +182,7 @@ func TestARepeatedTakeSparesALaterItemOfTheSameName(t *testing.T) {
 }
 
 // A consumer lists the items once, and takes what it has listed: two requests an item.
-func TestTheSimpleQueueListsRarely(t *testing.T) {
+func TestSimpleQueueListsRarely(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newSimple(t, zktest.Client(t, server))
 	const items = 50
@@ -214,7 +215,8 @@ func countLists(server *zkserver.Server) *atomic.Int64 {
 
 // What a consumer has listed is no longer the beginning of the queue when the folder was
 // deleted and its numbers have begun again.
-func TestTheSimpleQueueOfANewFolderIsListedAgain(t *testing.T) {
+func TestSimpleQueueOfANewFolderIsListedAgain(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx := withLimit(t)
 		client := zktest.Client(t, server)
@@ -245,7 +247,7 @@ func TestTheSimpleQueueOfANewFolderIsListedAgain(t *testing.T) {
 }
 
 // An item that could not be read stays the first.
-func TestAFailedPollLeavesTheOrder(t *testing.T) {
+func TestSimpleQueueFailedPollLeavesTheOrder(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newSimple(t, zktest.Client(t, server))
 	for _, item := range []string{"a", "b"} {
@@ -269,7 +271,7 @@ func TestAFailedPollLeavesTheOrder(t *testing.T) {
 
 // A consumer that has read an item, and deletes it late, does not delete one that was offered
 // when the queue had been empty for as long as servers keep empty containers.
-func TestALateDeletionDeletesNoOtherItem(t *testing.T) {
+func TestSimpleQueueLateDeletionDeletesNoOtherItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithContainerCheckInterval(time.Second))
 		slow, fast := zktest.Client(t, server), zktest.Client(t, server)

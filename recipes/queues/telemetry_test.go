@@ -35,7 +35,7 @@ func leftOut(t *testing.T, reader metric.Reader) (value int64, told string) {
 }
 
 // What is left out is counted each time, also when it has changed and still cannot be read.
-func TestLeftOutItemsAreCounted(t *testing.T) {
+func TestTelemetryLeftOutItemsAreCounted(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string][]framework.Option{"": nil, path: {framework.WithPathAttribute()}} {
 		reader, server := metric.NewManualReader(), zktest.NewServer(t)

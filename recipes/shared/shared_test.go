@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/shared"
@@ -19,7 +18,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 2 * time.Minute
@@ -58,7 +57,8 @@ func awaitCount(tb testing.TB, heard <-chan int32, want int32) {
 	require.Equal(tb, want, last)
 }
 
-func TestListenersHearNumbersInOrder(t *testing.T) {
+func TestSharedListenersHearNumbersInOrder(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const clients, changes = 5, 100
 		heard := make([]<-chan int32, clients)
@@ -76,7 +76,8 @@ func TestListenersHearNumbersInOrder(t *testing.T) {
 }
 
 // CURATOR-329: a value is not read when it is started.
-func TestTheFirstSeedWins(t *testing.T) {
+func TestSharedFirstSeedWins(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first, second := started(t, zktest.Client(t, server), 10), started(t, zktest.Client(t, server), 20)
 		for _, c := range []*shared.SharedCount{first, second} {
@@ -90,7 +91,8 @@ func TestTheFirstSeedWins(t *testing.T) {
 	})
 }
 
-func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
+func TestSharedTrySucceedsOnlyOnTheNewestValue(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := started(t, zktest.Client(t, server), 1), started(t, zktest.Client(t, server), 1)
 		heard := counts(t, b)
@@ -118,7 +120,7 @@ func TestATrySucceedsOnlyOnTheNewestValue(t *testing.T) {
 }
 
 // CURATOR-688: a value freezes when its version overflows.
-func TestTheVersionMinusOneIsNoCondition(t *testing.T) {
+func TestSharedVersionMinusOneIsNoCondition(t *testing.T) {
 	c := started(t, zktest.Client(t, zktest.NewServer(t)), 1)
 
 	_, err := c.TrySetCount(zktest.Context(t), shared.VersionedCount{Version: -1, Zxid: math.MaxInt64}, 2)
@@ -127,7 +129,8 @@ func TestTheVersionMinusOneIsNoCondition(t *testing.T) {
 }
 
 // CURATOR-311: a value is stale after a reconnection.
-func TestChangesDuringAnOutageAreSeen(t *testing.T) {
+func TestSharedChangesDuringAnOutageAreSeen(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		c := started(t, client, 1)
@@ -142,7 +145,8 @@ func TestChangesDuringAnOutageAreSeen(t *testing.T) {
 }
 
 // CURATOR-344: a watcher blocks in a retry loop.
-func TestAReconnectTellsNothingThatIsNotNew(t *testing.T) {
+func TestSharedReconnectTellsNothingThatIsNotNew(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server)
 		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
@@ -158,7 +162,7 @@ func TestAReconnectTellsNothingThatIsNotNew(t *testing.T) {
 	})
 }
 
-func TestALostReplyIsNeverAppliedTwice(t *testing.T) {
+func TestSharedLostReplyIsNeverAppliedTwice(t *testing.T) {
 	server := zktest.NewServer(t)
 	c := started(t, zktest.Client(t, server), 1)
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
@@ -188,7 +192,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoCountIsRefused(t *testing.T) {
+func TestSharedWhatIsNoCountIsRefused(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	c := started(t, client, 1)
 	require.NoError(t, client.Set(zktest.Context(t), path, []byte("many")[:3]))
@@ -203,7 +207,7 @@ func TestWhatIsNoCountIsRefused(t *testing.T) {
 	require.ErrorIs(t, other.Start(zktest.Context(t)), shared.ErrCorrupted)
 }
 
-func TestBadInput(t *testing.T) {
+func TestSharedBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := shared.NewSharedValue(nil, path, nil)
 	require.ErrorContains(t, err, "client nil")
@@ -218,7 +222,7 @@ func TestBadInput(t *testing.T) {
 // A read that was slow may bring a value that has since been replaced.
 //
 // CURATOR-688: a value freezes when its version overflows.
-func TestAnOlderValueNeverReplacesANewerOne(t *testing.T) {
+func TestSharedOlderValueNeverReplacesANewerOne(t *testing.T) {
 	v, err := shared.NewSharedValue(zktest.Client(t, zktest.NewServer(t)), path, nil)
 	require.NoError(t, err)
 	require.NoError(t, v.Start(zktest.Context(t)))
@@ -234,7 +238,7 @@ func TestAnOlderValueNeverReplacesANewerOne(t *testing.T) {
 	require.Equal(t, newest, v.VersionedValue())
 }
 
-func TestACountThatWasNoneCanBeStartedLater(t *testing.T) {
+func TestSharedCountThatWasNoneCanBeStartedLater(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := client.Create(zktest.Context(t), path, []byte("abc"), framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
@@ -251,7 +255,7 @@ func TestACountThatWasNoneCanBeStartedLater(t *testing.T) {
 	require.Equal(t, int32(5), n)
 }
 
-func TestAStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
+func TestSharedStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	c, err := shared.NewSharedCount(client, path, 7)
@@ -276,7 +280,7 @@ func TestAStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
 // that panics once. The copy then goes on.
 //
 // CURATOR-344: a watcher blocks in a retry loop.
-func TestACopyOutlivesAReadThatFails(t *testing.T) {
+func TestSharedCopyOutlivesAReadThatFails(t *testing.T) {
 	const noAuth, throttled = -102, -127
 	for name, code := range map[string]int32{"a lack of rights": noAuth, "a retry policy that panics": throttled} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +307,7 @@ func TestACopyOutlivesAReadThatFails(t *testing.T) {
 }
 
 // A closed copy would stay as it is, however old it grows.
-func TestWhatIsClosedSaysSo(t *testing.T) {
+func TestSharedWhatIsClosedSaysSo(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	value, err := shared.NewSharedValue(client, "/value", []byte("seed"))
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/txn"
 )
 
@@ -21,10 +21,10 @@ var knownHardships = map[string]string{
 // TestHardships makes transactions where life is hard.
 func TestHardships(t *testing.T) { hardship.Run(t, txnCalls, knownHardships) }
 
-// TestEveryFaultAtEveryRequest makes transactions with every fate of every request.
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, txnCalls) }
+// TestHardshipsAtEveryRequest makes transactions with every fate of every request.
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, txnCalls) }
 
-func TestEveryCallHasHardships(t *testing.T) { hardship.Complete(t, txnCalls, nil) }
+func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, txnCalls, nil) }
 
 var txnCalls = []hardship.Call{
 	txnRow("Do", 3, framework.OutcomeUnknown, func(tx *txn.Tx, path string) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/txn"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -123,10 +123,10 @@ var model = porcupine.Model{
 	Equal: func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) },
 }
 
-// TestTransactionsAreSerializable runs random transactions of several clients, with znodes that are deleted
+// TestModelTransactionsAreSerializable runs random transactions of several clients, with znodes that are deleted
 // and created again, and with lost requests and replies. There must be a serial order of
 // the transactions that explains what each has read.
-func TestTransactionsAreSerializable(t *testing.T) {
+func TestModelTransactionsAreSerializable(t *testing.T) {
 	trials := 6
 	if seeds.Long() {
 		trials = 100

@@ -21,6 +21,7 @@ import (
 )
 
 func TestDoAppliesAllWrites(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		put(t, client, "/d/a", "1", "/d/b", "2", "/d/old/x", "", "/d/again/x", "")
@@ -56,7 +57,7 @@ func TestDoAppliesAllWrites(t *testing.T) {
 	})
 }
 
-func TestReadsSeeTheWritesBefore(t *testing.T) {
+func TestTxnReadsSeeTheWritesBefore(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/b", "2", "/d/c", "3")
 
@@ -95,9 +96,10 @@ func TestReadsSeeTheWritesBefore(t *testing.T) {
 	require.Equal(t, "none", data(t, client, "/d/f"))
 }
 
-// TestConflicts changes what the first run of the function has read, each time in
+// TestTxnConflicts changes what the first run of the function has read, each time in
 // another way. The function must run again, and see the change.
-func TestConflicts(t *testing.T) {
+func TestTxnConflicts(t *testing.T) {
+	t.Parallel()
 	get := func(path string) func(*txn.Tx) (string, error) {
 		return func(tx *txn.Tx) (string, error) {
 			got, err := tx.Get(path)
@@ -205,7 +207,7 @@ func TestWriteSkew(t *testing.T) {
 	require.Equal(t, "0", data(t, client, "/on/b"))
 }
 
-func TestAReadOnlyTransactionSeesOneMoment(t *testing.T) {
+func TestTxnReadOnlyTransactionSeesOneMoment(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/b", "1")
 	var a, b string
@@ -231,7 +233,7 @@ func TestAReadOnlyTransactionSeesOneMoment(t *testing.T) {
 	require.EqualValues(t, 2, children.Cversion, "nothing was written to read")
 }
 
-func TestAnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
+func TestTxnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/b", "1")
 	failure := errors.New("no")
@@ -263,7 +265,7 @@ func TestAnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
 	require.Equal(t, 3, runs, "the conflict of another transaction is an error like others")
 }
 
-func TestThePolicyEndsTheTries(t *testing.T) {
+func TestTxnPolicyEndsTheTries(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t), framework.WithRetryPolicy(retry.NTimes(2, time.Millisecond)))
 	put(t, client, "/d/a", "1")
 	runs := 0
@@ -339,7 +341,7 @@ func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
 	require.Equal(t, "2", data(t, client, "/d/a"))
 }
 
-func TestALostReplyIsSettledOrUnknown(t *testing.T) {
+func TestTxnLostReplyIsSettledOrUnknown(t *testing.T) {
 	for _, c := range []struct {
 		fault   zkserver.Fault
 		unknown bool
@@ -362,7 +364,7 @@ func TestALostReplyIsSettledOrUnknown(t *testing.T) {
 	}
 }
 
-func TestATransactionThatIsTooLargeIsNotSent(t *testing.T) {
+func TestTxnTransactionThatIsTooLargeIsNotSent(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	put(t, client, "/d/a", "1", "/d/b", "1")
@@ -379,7 +381,7 @@ func TestATransactionThatIsTooLargeIsNotSent(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrTooLarge)
 }
 
-func TestRefusals(t *testing.T) {
+func TestTxnRefusals(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/full/x", "")
 	_, err := client.Create(zktest.Context(t), "/d/e", nil, framework.WithMode(framework.Ephemeral))
@@ -414,7 +416,7 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, "1", data(t, client, "/d/a"))
 }
 
-func TestBadArguments(t *testing.T) {
+func TestTxnBadArguments(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	nothing := func(*txn.Tx) error { return nil }
 	for name, call := range map[string]func() error{
@@ -431,7 +433,7 @@ func TestBadArguments(t *testing.T) {
 	require.NoError(t, txn.Do(t.Context(), client, nothing))
 }
 
-func TestATxEndsWithItsFunction(t *testing.T) {
+func TestTxnTxEndsWithItsFunction(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	var kept *txn.Tx
 	require.Panics(t, func() {
@@ -442,7 +444,8 @@ func TestATxEndsWithItsFunction(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestAnEmptyNamespace(t *testing.T) {
+func TestTxnEmptyNamespace(t *testing.T) {
+	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, err := zktest.Client(t, server).UsingNamespace("unused")
 		require.NoError(t, err)
@@ -456,8 +459,8 @@ func TestAnEmptyNamespace(t *testing.T) {
 	})
 }
 
-// TestASessionThatEndsIsAConflict: the servers may have begun again since, with the same versions for other data.
-func TestASessionThatEndsIsAConflict(t *testing.T) {
+// TestTxnSessionThatEndsIsAConflict: the servers may have begun again since, with the same versions for other data.
+func TestTxnSessionThatEndsIsAConflict(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1")
 	runs := 0

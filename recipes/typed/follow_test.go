@@ -27,7 +27,7 @@ func checked() typed.Codec[service] {
 	})
 }
 
-func TestCodecs(t *testing.T) {
+func TestFollowCodecs(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"Address":"a"}`:                 "",
 		`{"Address":"a","Hits":1}` + "\n": "",
@@ -143,7 +143,7 @@ func TestFolderValuesAndChanges(t *testing.T) {
 	require.Equal(t, "[search 1] a to none false", zktest.Await(t, changes, "the deletion"))
 }
 
-func TestOperationsOfATransaction(t *testing.T) {
+func TestFollowOperationsOfATransaction(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	a, err := typed.NewNode(client, "/a", checked())
 	require.NoError(t, err)

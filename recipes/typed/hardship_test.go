@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/hardship"
+	"github.com/gocurator/curator/internal/testkit/hardship"
 	"github.com/gocurator/curator/recipes/typed"
 )
 
@@ -21,10 +21,10 @@ var knownHardships = map[string]string{
 // TestHardships makes every call of the package where life is hard.
 func TestHardships(t *testing.T) { hardship.Run(t, typedCalls, knownHardships) }
 
-// TestEveryFaultAtEveryRequest makes every call of the package with every fate of every request.
-func TestEveryFaultAtEveryRequest(t *testing.T) { hardship.EveryFault(t, typedCalls) }
+// TestHardshipsAtEveryRequest makes every call of the package with every fate of every request.
+func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, typedCalls) }
 
-func TestEveryCallHasHardships(t *testing.T) {
+func TestHardshipsOfEveryCall(t *testing.T) {
 	hardship.Complete(t, typedCalls, map[string]string{"Node.Follow": "it is Framework.Follow, which has rows, and a codec"})
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -15,7 +14,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 type service struct {
 	Address string
@@ -179,7 +178,7 @@ func TestCachedOfAClosedCache(t *testing.T) {
 	require.Equal(t, 1, said)
 }
 
-func TestBadInput(t *testing.T) {
+func TestTypedBadInput(t *testing.T) {
 	client, err := framework.New("localhost:1")
 	require.NoError(t, err)
 	folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())

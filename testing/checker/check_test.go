@@ -54,7 +54,7 @@ func times(n int, op checker.Op) checker.Op {
 
 // What each model lets pass and what it refuses. Most of what is refused differs in
 // one thing from what passes.
-func TestModels(t *testing.T) {
+func TestCheckModels(t *testing.T) {
 	t.Parallel()
 	mutex, reentrant, readWrite, two := checker.Mutex(), checker.Reentrant(), checker.ReadWrite(), checker.Semaphore(2)
 	type ops = []checker.Op
@@ -130,7 +130,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-func TestAViolationTellsHowFarOneGets(t *testing.T) {
+func TestCheckViolationTellsHowFarOneGets(t *testing.T) {
 	err := checker.Check(checker.Mutex(), []checker.Op{
 		acquire("b", 2, 4, 5), acquire("a", 1, 0, 1), release("a", 8, 9), on("/fine", acquire("c", 1, 0, 1)),
 	})
@@ -146,7 +146,7 @@ func TestAViolationTellsHowFarOneGets(t *testing.T) {
 }
 
 // Bad input is no violation, and never passes for a good history.
-func TestWhatNobodyCanHaveRecorded(t *testing.T) {
+func TestCheckWhatNobodyCanHaveRecorded(t *testing.T) {
 	for want, op := range map[string]checker.Op{
 		"it returns before it is called":   acquire("a", 1, 2, 1),
 		`kind "", expected "acquire"`:      {Lock: "/l"},
@@ -162,11 +162,11 @@ func TestWhatNobodyCanHaveRecorded(t *testing.T) {
 	}
 }
 
-func TestAModelIsNeeded(t *testing.T) {
+func TestCheckModelIsNeeded(t *testing.T) {
 	require.ErrorContains(t, checker.Check(checker.Model{}, nil), "the zero Model")
 }
 
-func TestHistoriesAsLines(t *testing.T) {
+func TestCheckHistoriesAsLines(t *testing.T) {
 	history := checker.NewHistory()
 	call := history.Now()
 	second, first := times(2, acquire("b", 2, history.Now()+1, math.MaxInt64)), read("a", 1, call, history.Now())

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheSearchThatEndsDecides, when the other one of the two takes too long.
-func TestTheSearchThatEndsDecides(t *testing.T) {
+// TestDecidedSearchThatEndsDecides, when the other one of the two takes too long.
+func TestDecidedSearchThatEndsDecides(t *testing.T) {
 	first := Op{Kind: Acquire, Lock: "/l", Owner: "a", Token: 1, Call: 0, Return: 1}
 	second := Op{Kind: Acquire, Lock: "/l", Owner: "b", Token: 2, Call: 2, Return: 3}
 	good, bad := []Op{first}, []Op{first, second}

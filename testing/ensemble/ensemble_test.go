@@ -69,7 +69,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-func TestStandalone(t *testing.T) {
+func TestEnsembleStandalone(t *testing.T) {
 	e := start(t)
 	require.Len(t, e.Servers(), 1)
 	server := e.Server(0)
@@ -94,7 +94,7 @@ func TestStandalone(t *testing.T) {
 	require.Equal(t, "data", string(data))
 }
 
-func TestQuorumHasOneLeaderAndTwoFollowers(t *testing.T) {
+func TestEnsembleQuorumHasOneLeaderAndTwoFollowers(t *testing.T) {
 	e := start(t, ensemble.WithSize(3))
 	addrs := strings.Split(e.ConnectString(), ",")
 	require.Len(t, addrs, 3)
@@ -120,7 +120,7 @@ func TestQuorumHasOneLeaderAndTwoFollowers(t *testing.T) {
 	require.Equal(t, "data", string(data))
 }
 
-func TestSurvivorsElectAnotherLeader(t *testing.T) {
+func TestEnsembleSurvivorsElectAnotherLeader(t *testing.T) {
 	e := start(t, ensemble.WithSize(3))
 	first, err := e.Leader(t.Context())
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestSurvivorsElectAnotherLeader(t *testing.T) {
 	require.Len(t, followers, 2)
 }
 
-func TestNoLeaderWithoutQuorum(t *testing.T) {
+func TestEnsembleNoLeaderWithoutQuorum(t *testing.T) {
 	e := start(t, ensemble.WithSize(3))
 	require.NoError(t, e.Server(0).Kill())
 	require.NoError(t, e.Server(1).Kill())
@@ -156,7 +156,7 @@ func TestNoLeaderWithoutQuorum(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestContainersAndTTLNodesVanish(t *testing.T) {
+func TestEnsembleContainersAndTTLNodesVanish(t *testing.T) {
 	e := start(t)
 	conn := connect(t, e.ConnectString())
 	acl := zk.WorldACL(zk.PermAll)
@@ -213,7 +213,7 @@ func entries(t *testing.T, dir string) []string {
 	return names
 }
 
-func TestDataGoesToDirAndWithoutOneToMemory(t *testing.T) {
+func TestEnsembleDataGoesToDirAndWithoutOneToMemory(t *testing.T) {
 	e := start(t)
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		require.True(t, strings.HasPrefix(e.Server(0).DataDir(), "/dev/shm/"), e.Server(0).DataDir())
@@ -224,7 +224,7 @@ func TestDataGoesToDirAndWithoutOneToMemory(t *testing.T) {
 	require.FileExists(t, filepath.Join(e.Server(0).DataDir(), "myid"))
 }
 
-func TestFailedStartShowsOutputAndLeavesNothing(t *testing.T) {
+func TestEnsembleFailedStartShowsOutputAndLeavesNothing(t *testing.T) {
 	needsServers(t)
 	parent := t.TempDir()
 	_, err := ensemble.Start(t.Context(), ensemble.WithDir(parent), ensemble.WithConfig("initLimit", "many"))
@@ -242,7 +242,7 @@ func TestFailedStartShowsOutputAndLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestOptionsReachTheServer(t *testing.T) {
+func TestEnsembleOptionsReachTheServer(t *testing.T) {
 	e := start(t, ensemble.WithTick(250*time.Millisecond), ensemble.WithConfig("maxSessionTimeout", "1234"),
 		ensemble.WithProperty("zookeeper.snapCount", "4321"), ensemble.WithJVMFlags("-Xmx80m"))
 	conf, err := e.Server(0).FourLetterWord(t.Context(), "conf")

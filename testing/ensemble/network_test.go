@@ -168,8 +168,8 @@ func TestCutLinksLoseInSilence(t *testing.T) {
 	})
 }
 
-// TestIsolatedLeaderIsReplaced, is served by nobody else, and follows when it is back.
-func TestIsolatedLeaderIsReplaced(t *testing.T) {
+// TestNetworkIsolatedLeaderIsReplaced, is served by nobody else, and follows when it is back.
+func TestNetworkIsolatedLeaderIsReplaced(t *testing.T) {
 	e, host := startNetwork(t)
 	first, err := e.Leader(t.Context())
 	require.NoError(t, err)
@@ -271,7 +271,7 @@ func TestCloseLeavesNoNetwork(t *testing.T) {
 	e.Network().HealAll()
 }
 
-func TestNoNetworkUnlessAsked(t *testing.T) {
+func TestNetworkNoNetworkUnlessAsked(t *testing.T) {
 	e := start(t)
 	require.Nil(t, e.Network())
 	require.Nil(t, e.Server(0).Host())

@@ -43,7 +43,7 @@ func TestOptionsRefuseBadValues(t *testing.T) {
 	}
 }
 
-func TestMissingJava(t *testing.T) {
+func TestOptionsMissingJava(t *testing.T) {
 	t.Run("in PATH", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
 		_, err := ensemble.Start(t.Context())

@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
-func TestSuperDigest(t *testing.T) {
+func TestSecuritySuperDigest(t *testing.T) {
 	server := start(t, ensemble.WithSuperDigest("super", "secret")).Server(0)
 	require.Empty(t, server.SecureAddr(), "which only WithTLS gives")
 	owner := connect(t, server.Addr())

@@ -33,7 +33,7 @@ func commandLine(t *testing.T, pid int) string {
 	return strings.ReplaceAll(string(line), "\x00", " ")
 }
 
-func TestKilledServerKeepsAddressAndData(t *testing.T) {
+func TestServerKilledServerKeepsAddressAndData(t *testing.T) {
 	e := start(t)
 	server := e.Server(0)
 	addr, pid := server.Addr(), server.PID()
@@ -61,7 +61,7 @@ func TestKilledServerKeepsAddressAndData(t *testing.T) {
 	require.False(t, processExists(pid))
 }
 
-func TestPowerCutKeepsAcknowledgedData(t *testing.T) {
+func TestServerPowerCutKeepsAcknowledgedData(t *testing.T) {
 	e := start(t, ensemble.WithSize(3))
 	_, err := connect(t, e.Server(2).Addr()).Create("/a", []byte("data"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestStopEndsServer(t *testing.T) {
 	}
 }
 
-func TestPausedServerAcceptsAndSaysNothing(t *testing.T) {
+func TestServerPausedServerAcceptsAndSaysNothing(t *testing.T) {
 	e := start(t)
 	server := e.Server(0)
 	require.NoError(t, server.Pause())
@@ -114,7 +114,7 @@ func TestPausedServerAcceptsAndSaysNothing(t *testing.T) {
 	require.Equal(t, "imok", answer)
 }
 
-func TestPausedLeaderIsReplacedAndFollowsWhenResumed(t *testing.T) {
+func TestServerPausedLeaderIsReplacedAndFollowsWhenResumed(t *testing.T) {
 	e := start(t, ensemble.WithSize(3))
 	first, err := e.Leader(t.Context())
 	require.NoError(t, err)

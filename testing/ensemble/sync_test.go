@@ -28,7 +28,7 @@ func telling(pairs ...[2]int) (figures func(context.Context) (map[string]string,
 
 // A server is waited for until it has written what it had queued when it was asked first, and no longer:
 // under load there is always more.
-func TestAwaitWritten(t *testing.T) {
+func TestSyncAwaitWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		figures, asked := telling([2]int{7, 7})

@@ -38,9 +38,9 @@ func TestVersionOrder(t *testing.T) {
 	require.Equal(t, "persistent watches (ZooKeeper 3.6.0)", ensemble.PersistentWatches.String())
 }
 
-// TestClassPathVariable points the servers at a class path without a ZooKeeper: the variable counts, and an option wins
+// TestVersionClassPathVariable points the servers at a class path without a ZooKeeper: the variable counts, and an option wins
 // over it.
-func TestClassPathVariable(t *testing.T) {
+func TestVersionClassPathVariable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Java")
 	}

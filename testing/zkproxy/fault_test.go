@@ -101,7 +101,7 @@ func TestBlackholeHidesUnreachableTarget(t *testing.T) {
 	c.requireReset()
 }
 
-func TestConnectionWithHoleStaysSilentInThatDirection(t *testing.T) {
+func TestFaultConnectionWithHoleStaysSilentInThatDirection(t *testing.T) {
 	server := startServer(t)
 	p := start(t, server.addr())
 	c := connect(t, p.Addr())

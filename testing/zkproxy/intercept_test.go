@@ -177,7 +177,7 @@ func TestStallHoldsDirectionUntilHeal(t *testing.T) {
 	c.call(3, zkproxy.OpSync, "/")
 }
 
-func TestFirstVerdictOtherThanPassHolds(t *testing.T) {
+func TestInterceptFirstVerdictOtherThanPassHolds(t *testing.T) {
 	server := startServer(t)
 	p := start(t, server.addr())
 	asked := make(chan string, 100)

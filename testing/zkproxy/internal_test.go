@@ -23,7 +23,7 @@ func TestJournalForgetsOlderHalf(t *testing.T) {
 	require.Equal(t, maxEvents, e.Seq)
 }
 
-func TestStrings(t *testing.T) {
+func TestInternalStrings(t *testing.T) {
 	require.Equal(t, "ToServer ToClient Both Direction(0)",
 		ToServer.String()+" "+ToClient.String()+" "+Both.String()+" "+Direction(0).String())
 	require.Equal(t, "notification Kind(7)", Notification.String()+" "+Kind(7).String())

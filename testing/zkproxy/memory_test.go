@@ -37,9 +37,9 @@ func (c *client) openSession() {
 	require.NotZero(c.t, binary.BigEndian.Uint64(c.receive()[8:]))
 }
 
-// TestInABubble has client, proxy and server share a fake clock, on which latency is exact and a session that is cut off
+// TestMemoryInABubble has client, proxy and server share a fake clock, on which latency is exact and a session that is cut off
 // expires in no time while its pings are answered.
-func TestInABubble(t *testing.T) {
+func TestMemoryInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := zkserver.Start(zkserver.WithoutListener())
 		require.NoError(t, err)
@@ -92,8 +92,8 @@ func TestDialRefused(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
-// TestEndsInMemory ends one direction after the other, through two proxies.
-func TestEndsInMemory(t *testing.T) {
+// TestMemoryEndsInMemory ends one direction after the other, through two proxies.
+func TestMemoryEndsInMemory(t *testing.T) {
 	server := startServer(t)
 	first := start(t, server.addr(), zkproxy.WithoutListener())
 	second := start(t, "memory:2181", zkproxy.WithoutListener(), zkproxy.WithDialer(first.Dial))
@@ -109,8 +109,8 @@ func TestEndsInMemory(t *testing.T) {
 	await(t, second, zkproxy.Ended)
 }
 
-// TestTargetThatCannotHalfClose is hung up on as a whole.
-func TestTargetThatCannotHalfClose(t *testing.T) {
+// TestMemoryTargetThatCannotHalfClose is hung up on as a whole.
+func TestMemoryTargetThatCannotHalfClose(t *testing.T) {
 	server := startServer(t)
 	p := start(t, "memory:2181", zkproxy.WithDialer(func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()

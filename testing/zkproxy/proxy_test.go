@@ -38,7 +38,7 @@ func awaitMatch(t *testing.T, p *zkproxy.Proxy, match func(zkproxy.Event) bool) 
 	return e
 }
 
-func TestFramesPassUnchangedAndAreNumbered(t *testing.T) {
+func TestProxyFramesPassUnchangedAndAreNumbered(t *testing.T) {
 	server := startServer(t)
 	p := start(t, server.addr())
 	c := connect(t, p.Addr())
@@ -88,7 +88,7 @@ func TestRequestsAreNumberedOverAllConnections(t *testing.T) {
 	require.Equal(t, 2, e.Frame.Index)
 }
 
-func TestEndOfConnectionIsPassedOn(t *testing.T) {
+func TestProxyEndOfConnectionIsPassedOn(t *testing.T) {
 	server := startServer(t)
 	p := start(t, server.addr())
 
@@ -108,7 +108,7 @@ func TestEndOfConnectionIsPassedOn(t *testing.T) {
 	require.Equal(t, 3, await(t, p, zkproxy.Reset).Frame.Conn)
 }
 
-func TestFourLetterWordsPassRaw(t *testing.T) {
+func TestProxyFourLetterWordsPassRaw(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
@@ -172,7 +172,7 @@ func TestGarbageResetsConnection(t *testing.T) {
 	})
 }
 
-func TestPartOfFrameIsNotForwarded(t *testing.T) {
+func TestProxyPartOfFrameIsNotForwarded(t *testing.T) {
 	server := startServer(t)
 	p := start(t, server.addr())
 	c := connect(t, p.Addr())
@@ -183,7 +183,7 @@ func TestPartOfFrameIsNotForwarded(t *testing.T) {
 	require.Empty(t, server.received)
 }
 
-func TestUnreachableTarget(t *testing.T) {
+func TestProxyUnreachableTarget(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	target := listener.Addr().String()
@@ -239,8 +239,8 @@ func TestAwaitEndsWithContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestCommandsAreInTheLog, among what they do.
-func TestCommandsAreInTheLog(t *testing.T) {
+// TestProxyCommandsAreInTheLog, among what they do.
+func TestProxyCommandsAreInTheLog(t *testing.T) {
 	p := start(t, startServer(t).addr())
 	connect(t, p.Addr())
 	p.Delay(time.Second)

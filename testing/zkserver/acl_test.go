@@ -13,9 +13,9 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// TestLongACL creates a node with an ACL of 100,000 entries. The server checks it in linear time: while it does, it
+// TestACLLongACL creates a node with an ACL of 100,000 entries. The server checks it in linear time: while it does, it
 // serves no other client.
-func TestLongACL(t *testing.T) {
+func TestACLLongACL(t *testing.T) {
 	const entries = 100_000
 	srv := start(t, zkserver.WithoutListener(), zkserver.WithMaxFrame(8<<20))
 	acl := body{}.int(entries + 1)
@@ -38,9 +38,9 @@ func cpuTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// TestIdentitiesMultiplyNoACL asks for more entries than any request has room for, by entries that stand for all
+// TestACLIdentitiesMultiplyNoACL asks for more entries than any request has room for, by entries that stand for all
 // identities of the client.
-func TestIdentitiesMultiplyNoACL(t *testing.T) {
+func TestACLIdentitiesMultiplyNoACL(t *testing.T) {
 	srv := start(t, zkserver.WithoutListener())
 	c := dialed(t, srv, connection{})
 	const identities = 200
@@ -60,8 +60,8 @@ func TestIdentitiesMultiplyNoACL(t *testing.T) {
 	require.EqualValues(t, 2*identities, reply.fields.int())
 }
 
-// TestMultiMultipliesNoACL spreads the entries over the operations of one request.
-func TestMultiMultipliesNoACL(t *testing.T) {
+// TestACLMultiMultipliesNoACL spreads the entries over the operations of one request.
+func TestACLMultiMultipliesNoACL(t *testing.T) {
 	srv := start(t, zkserver.WithoutListener())
 	c := dialed(t, srv, connection{})
 	const identities, entries = 200, 400
@@ -88,8 +88,8 @@ func TestMultiMultipliesNoACL(t *testing.T) {
 	require.EqualValues(t, -101, c.code(t, 3, body{}.str("/0").flag(false)))
 }
 
-// TestIdentitiesAreBounded: a further one is refused as one that is wrong.
-func TestIdentitiesAreBounded(t *testing.T) {
+// TestACLIdentitiesAreBounded: a further one is refused as one that is wrong.
+func TestACLIdentitiesAreBounded(t *testing.T) {
 	srv := start(t, zkserver.WithoutListener())
 	c := dialed(t, srv, connection{})
 	prove := func(i int) body { return body{}.int(0).str("digest").str(fmt.Sprintf("user%d:secret", i)) }
@@ -111,8 +111,8 @@ func longACL() body {
 	return acl.int(1).str("world").str("anyone")
 }
 
-// TestChecksOfOneRequestAreBounded: a request with many operations on nodes with long ACLs does not stop the server.
-func TestChecksOfOneRequestAreBounded(t *testing.T) {
+// TestACLChecksOfOneRequestAreBounded: a request with many operations on nodes with long ACLs does not stop the server.
+func TestACLChecksOfOneRequestAreBounded(t *testing.T) {
 	srv := start(t, zkserver.WithoutListener())
 	c := dialed(t, srv, connection{})
 	c.must(t, 1, body{}.str("/a").str("").join(longACL()).int(0))

@@ -52,7 +52,7 @@ func TestContainersAreSwept(t *testing.T) {
 	})
 }
 
-func TestSweepTellsWatches(t *testing.T) {
+func TestContainerSweepTellsWatches(t *testing.T) {
 	srv := start(t, zkserver.WithContainerCheckInterval(time.Millisecond))
 	c := rawTo(t, srv, connection{})
 	c.must(t, 19, createBody("/c", "", 4))
@@ -64,7 +64,7 @@ func TestSweepTellsWatches(t *testing.T) {
 	require.Equal(t, rawEvent{4, "/"}, waitForEvent(t, c))
 }
 
-func TestTTLNodes(t *testing.T) {
+func TestContainerTTLNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, connect := piped(t, zkserver.WithContainerCheckInterval(time.Second))
 		c := connect(connection{timeoutMs: 10_000})

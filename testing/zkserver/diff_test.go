@@ -17,9 +17,9 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// TestSameAsApache runs the same requests against Apache ZooKeeper and against this server and compares what comes
+// TestDiffSameAsApache runs the same requests against Apache ZooKeeper and against this server and compares what comes
 // back, once times, session ids and absolute zxids are made comparable.
-func TestSameAsApache(t *testing.T) {
+func TestDiffSameAsApache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache ZooKeeper")
 	}
@@ -35,8 +35,8 @@ func TestSameAsApache(t *testing.T) {
 	}
 }
 
-// TestSweepsAsApache compares what the sweeper leaves. It runs apart, because it would change zxids under the scripts.
-func TestSweepsAsApache(t *testing.T) {
+// TestDiffSweepsAsApache compares what the sweeper leaves. It runs apart, because it would change zxids under the scripts.
+func TestDiffSweepsAsApache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache ZooKeeper")
 	}
@@ -48,8 +48,8 @@ func TestSweepsAsApache(t *testing.T) {
 	require.Equal(t, want, perform(t, ours, s))
 }
 
-// TestScriptsRepeat runs every script twice against servers of ours: what a script records must not depend on chance.
-func TestScriptsRepeat(t *testing.T) {
+// TestDiffScriptsRepeat runs every script twice against servers of ours: what a script records must not depend on chance.
+func TestDiffScriptsRepeat(t *testing.T) {
 	first, second := start(t).Addr(), start(t).Addr()
 	for _, s := range scripts {
 		t.Run(s.name, func(t *testing.T) {

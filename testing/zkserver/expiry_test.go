@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -232,9 +232,9 @@ func (h blockingHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestSlowRequestExpiresNoSession has a request that takes longer than the timeout of a session. The session has as much
+// TestExpirySlowRequestExpiresNoSession has a request that takes longer than the timeout of a session. The session has as much
 // time left after it as before: nothing that its client sent meanwhile could be read.
-func TestSlowRequestExpiresNoSession(t *testing.T) {
+func TestExpirySlowRequestExpiresNoSession(t *testing.T) {
 	t.Parallel()
 	const (
 		tick    = 250 * time.Millisecond

@@ -26,7 +26,7 @@ func once(t *testing.T, srv *zkserver.Server, op zkserver.OpCode, f zkserver.Fau
 	}))
 }
 
-func TestLostRequestsAndReplies(t *testing.T) {
+func TestFaultLostRequestsAndReplies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault         zkserver.Fault
 		applied, ends bool
@@ -201,8 +201,8 @@ func TestHoldUntil(t *testing.T) {
 	other.must(t, 3, body{}.str("/a").flag(false))
 }
 
-// TestHeldRequestOfALostSession is a request that arrives, waits, and is served after its session has ended: never.
-func TestHeldRequestOfALostSession(t *testing.T) {
+// TestFaultHeldRequestOfALostSession is a request that arrives, waits, and is served after its session has ended: never.
+func TestFaultHeldRequestOfALostSession(t *testing.T) {
 	srv := start(t)
 	asked := make(chan struct{})
 	t.Cleanup(srv.Intercept(func(r zkserver.Request) zkserver.Fault {

@@ -25,8 +25,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// TestAnnouncedFramesTakeNoMemory opens many connections that announce a large frame and send next to nothing of it.
-func TestAnnouncedFramesTakeNoMemory(t *testing.T) {
+// TestFootprintAnnouncedFramesTakeNoMemory opens many connections that announce a large frame and send next to nothing of it.
+func TestFootprintAnnouncedFramesTakeNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const connections = 200
 		srv := start(t, zkserver.WithoutListener())
@@ -42,8 +42,8 @@ func TestAnnouncedFramesTakeNoMemory(t *testing.T) {
 	})
 }
 
-// TestLargeRequestsLeaveNoMemory sends large frames whole: the next, small ones must not keep their memory.
-func TestLargeRequestsLeaveNoMemory(t *testing.T) {
+// TestFootprintLargeRequestsLeaveNoMemory sends large frames whole: the next, small ones must not keep their memory.
+func TestFootprintLargeRequestsLeaveNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const connections = 100
 		srv := start(t, zkserver.WithoutListener())
@@ -58,9 +58,9 @@ func TestLargeRequestsLeaveNoMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryOfAllConnectionsIsBounded has clients that make the server keep something for them, in every way there is.
+// TestFootprintMemoryOfAllConnectionsIsBounded has clients that make the server keep something for them, in every way there is.
 // Together they go over the bound: then those with the most are cut, and others are served as before.
-func TestMemoryOfAllConnectionsIsBounded(t *testing.T) {
+func TestFootprintMemoryOfAllConnectionsIsBounded(t *testing.T) {
 	const (
 		limit   = 4 << 20
 		clients = 20
@@ -143,8 +143,8 @@ func TestMemoryOfAllConnectionsIsBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryOfSessionsIsBounded opens sessions and leaves them: each lasts until it expires.
-func TestMemoryOfSessionsIsBounded(t *testing.T) {
+// TestFootprintMemoryOfSessionsIsBounded opens sessions and leaves them: each lasts until it expires.
+func TestFootprintMemoryOfSessionsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 1 << 20 / 2 / 800
 		srv := start(t, zkserver.WithoutListener(), zkserver.WithMaxMemory(1<<20))

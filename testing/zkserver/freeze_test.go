@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFrozenReadsSeeThePast(t *testing.T) {
+func TestFreezeFrozenReadsSeeThePast(t *testing.T) {
 	srv := start(t)
 	old, frozen := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	old.must(t, 1, createBody("/lock", "", 0))
@@ -43,7 +43,7 @@ func TestFrozenReadsSeeThePast(t *testing.T) {
 	require.Equal(t, []string{"new"}, children(frozen))
 }
 
-func TestFrozenWatchesComeLate(t *testing.T) {
+func TestFreezeFrozenWatchesComeLate(t *testing.T) {
 	srv := start(t)
 	frozen, writer := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	for _, p := range []string{"/data", "/gone", "/parent", "/still", "/before"} {
@@ -116,7 +116,7 @@ func TestFreezeCopiesDeeply(t *testing.T) {
 }
 
 // A watch that stays, set on frozen data, reports what has happened since the freeze when that is over.
-func TestFrozenPersistentWatchesComeLate(t *testing.T) {
+func TestFreezeFrozenPersistentWatchesComeLate(t *testing.T) {
 	srv := start(t)
 	frozen, writer := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	for _, p := range []string{"/tree", "/tree/data", "/tree/gone", "/tree/again", "/tree/same", "/treeless", "/node"} {

@@ -12,7 +12,7 @@ import (
 
 // These tests are of behaviour in which ZooKeeper 3.8.0, the version that the comparison runs, differs from later ones.
 
-func TestWhoMayNotReadHearsNothing(t *testing.T) {
+func TestLaterWhoMayNotReadHearsNothing(t *testing.T) {
 	srv := start(t)
 	owner, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	owner.must(t, 100, body{}.int(0).str("digest").str("bob:secret"))
@@ -31,7 +31,7 @@ func TestWhoMayNotReadHearsNothing(t *testing.T) {
 	require.Equal(t, []rawEvent{{1, "/public"}}, other.events(t))
 }
 
-func TestOwnerHearsOfPrivateNodes(t *testing.T) {
+func TestLaterOwnerHearsOfPrivateNodes(t *testing.T) {
 	srv := start(t)
 	owner := rawTo(t, srv, connection{})
 	owner.must(t, 100, body{}.int(0).str("digest").str("bob:secret"))
@@ -71,7 +71,7 @@ func TestWatchesOfSeveralModes(t *testing.T) {
 	require.Zero(t, srv.Stats().Watches)
 }
 
-func TestDeletionIsToldOnce(t *testing.T) {
+func TestLaterDeletionIsToldOnce(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})
 	c.must(t, 1, createBody("/a", "", 0))
@@ -82,7 +82,7 @@ func TestDeletionIsToldOnce(t *testing.T) {
 	require.Equal(t, []rawEvent{{2, "/a"}}, c.must(t, 2, body{}.str("/a").int(-1)).events)
 }
 
-func TestCreate2InMulti(t *testing.T) {
+func TestLaterCreate2InMulti(t *testing.T) {
 	c := rawTo(t, start(t), connection{})
 	reply := c.must(t, 14, multiOf(15, createBody("/a", "four", 0), 15, createBody("/s-", "", 3)))
 	st := &stage{clients: map[string]*rawClient{"c": c}, base: reply.zxid}
@@ -92,8 +92,8 @@ func TestCreate2InMulti(t *testing.T) {
 		results(st, &reply.fields))
 }
 
-// TestCheckAlone is answered here with a Stat; Apache ZooKeeper fails on its own reply and sends none.
-func TestCheckAlone(t *testing.T) {
+// TestLaterCheckAlone is answered here with a Stat; Apache ZooKeeper fails on its own reply and sends none.
+func TestLaterCheckAlone(t *testing.T) {
 	c := rawTo(t, start(t), connection{})
 	c.must(t, 1, createBody("/a", "", 0))
 	reply := c.must(t, 13, body{}.str("/a").int(0))
@@ -102,8 +102,8 @@ func TestCheckAlone(t *testing.T) {
 	require.EqualValues(t, -101, c.code(t, 13, body{}.str("/none").int(-1)))
 }
 
-// TestNullsAndLyingCounts are requests that say they are longer than they are, or that leave out what must be there.
-func TestNullsAndLyingCounts(t *testing.T) {
+// TestLaterNullsAndLyingCounts are requests that say they are longer than they are, or that leave out what must be there.
+func TestLaterNullsAndLyingCounts(t *testing.T) {
 	c := rawTo(t, start(t), connection{})
 	for name, tt := range map[string]struct {
 		op   int32
@@ -126,9 +126,9 @@ func TestNullsAndLyingCounts(t *testing.T) {
 	c.must(t, 11, body{})
 }
 
-// TestComparisonWithAServerThatHangsUp plays a program to two servers, one of which does not know a request and hangs up:
+// TestLaterComparisonWithAServerThatHangsUp plays a program to two servers, one of which does not know a request and hangs up:
 // the comparison tells the difference and goes on.
-func TestComparisonWithAServerThatHangsUp(t *testing.T) {
+func TestLaterComparisonWithAServerThatHangsUp(t *testing.T) {
 	newer := newSubject(t, "3.8.0", start(t).Addr())
 	older := newSubject(t, "3.5.10", start(t, zkserver.WithVersion("3.5.10")).Addr())
 	ask := func(op int32, b body) action {

@@ -138,8 +138,8 @@ func TestSessionsExpireDuringPause(t *testing.T) {
 	c.hungUp(t)
 }
 
-// TestClientThatDoesNotRead asks for far more than the server keeps for a client that reads nothing.
-func TestClientThatDoesNotRead(t *testing.T) {
+// TestLifecycleClientThatDoesNotRead asks for far more than the server keeps for a client that reads nothing.
+func TestLifecycleClientThatDoesNotRead(t *testing.T) {
 	srv := start(t, zkserver.WithMaxQueued(8<<20))
 	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	const size = 1_000_000
@@ -154,8 +154,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	other.must(t, 3, body{}.str("/big").flag(false))
 }
 
-// TestAnswerWithoutMeasure asks for the same large node very often in one request.
-func TestAnswerWithoutMeasure(t *testing.T) {
+// TestLifecycleAnswerWithoutMeasure asks for the same large node very often in one request.
+func TestLifecycleAnswerWithoutMeasure(t *testing.T) {
 	srv := start(t, zkserver.WithMaxQueued(8<<20))
 	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	c.must(t, 1, createBody("/big", string(make([]byte, 1_000_000)), 0))

@@ -259,7 +259,7 @@ func TestDirectionString(t *testing.T) {
 	require.Equal(t, "Direction(0)", zkserver.Direction(0).String())
 }
 
-func TestMaxClientConnections(t *testing.T) {
+func TestNetworkMaxClientConnections(t *testing.T) {
 	srv := start(t, zkserver.WithMaxClientConnections(2))
 	first, second := dialed(t, srv, connection{}), rawTo(t, srv, connection{})
 	_, err := srv.Dial(t.Context(), "", "")

@@ -17,7 +17,7 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-func TestInvalidOptions(t *testing.T) {
+func TestOptionsInvalidOptions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts []zkserver.Option
 		want string
@@ -47,7 +47,7 @@ func TestInvalidOptions(t *testing.T) {
 	}
 }
 
-func TestAddress(t *testing.T) {
+func TestOptionsAddress(t *testing.T) {
 	srv := start(t, zkserver.WithAddr("localhost:0"))
 	host, port, err := net.SplitHostPort(srv.Addr())
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestAddress(t *testing.T) {
 	require.Empty(t, start(t, zkserver.WithoutListener()).Addr())
 }
 
-func TestTimeoutIsMovedIntoBounds(t *testing.T) {
+func TestOptionsTimeoutIsMovedIntoBounds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts       []zkserver.Option
 		asked, got int32
@@ -83,7 +83,7 @@ func TestTimeoutIsMovedIntoBounds(t *testing.T) {
 	}
 }
 
-func TestMaxFrame(t *testing.T) {
+func TestOptionsMaxFrame(t *testing.T) {
 	srv := start(t, zkserver.WithMaxFrame(200))
 	c := rawTo(t, srv, connection{})
 	c.must(t, 1, createBody("/a", "", 0))
@@ -95,7 +95,7 @@ func TestMaxFrame(t *testing.T) {
 	c.hungUp(t)
 }
 
-func TestFrameLengths(t *testing.T) {
+func TestOptionsFrameLengths(t *testing.T) {
 	srv := start(t)
 	for name, raw := range map[string]body{
 		"negative":         body{}.int(-1),
@@ -124,7 +124,7 @@ func TestFrameLengths(t *testing.T) {
 	})
 }
 
-func TestVersionDecidesWhatIsKnown(t *testing.T) {
+func TestOptionsVersionDecidesWhatIsKnown(t *testing.T) {
 	for version, unknown := range map[string][]int32{
 		"3.4.14": {15, 19, 21, 17, 18, 16, 22, 103, 104, 105, 106, 107},
 		"3.5.10": {22, 103, 104, 105, 106, 107},
@@ -144,8 +144,8 @@ func TestVersionDecidesWhatIsKnown(t *testing.T) {
 	c.must(t, 106, body{}.str("/x").int(0))
 }
 
-// TestLogger follows a session through the log.
-func TestLogger(t *testing.T) {
+// TestOptionsLogger follows a session through the log.
+func TestOptionsLogger(t *testing.T) {
 	var text lockedBuffer
 	srv, err := zkserver.Start(zkserver.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
 	require.NoError(t, err)

@@ -45,9 +45,9 @@ func deleteBelow(tb testing.TB, c *rawClient, p string) {
 	}
 }
 
-// TestFailedMultiLeavesNoTrace applies lists of operations that work one after the other, followed by one that fails:
+// TestRollbackFailedMultiLeavesNoTrace applies lists of operations that work one after the other, followed by one that fails:
 // every node, every Stat, every counter and index is as before, and the same operations without the last one then work.
-func TestFailedMultiLeavesNoTrace(t *testing.T) {
+func TestRollbackFailedMultiLeavesNoTrace(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})
 	c.must(t, 1, createBody("/r", "", 0))

@@ -204,8 +204,8 @@ func TestSASLAsApache(t *testing.T) {
 	require.Equal(t, demandTranscript(t, startApache(t, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())), demand)
 }
 
-// TestUsersThatChange: those of an exchange count, and what was proved stays.
-func TestUsersThatChange(t *testing.T) {
+// TestSASLUsersThatChange: those of an exchange count, and what was proved stays.
+func TestSASLUsersThatChange(t *testing.T) {
 	srv := saslServer(t)
 	c := dialSASL(t, srv.Addr())
 	_, nonce := challenged(t, c)
@@ -229,8 +229,8 @@ func TestSASLOptions(t *testing.T) {
 	}
 }
 
-// TestJavaClientWithSASL drives ZooKeeper's own command line client with a JAAS file.
-func TestJavaClientWithSASL(t *testing.T) {
+// TestSASLJavaClientWithSASL drives ZooKeeper's own command line client with a JAAS file.
+func TestSASLJavaClientWithSASL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Java")
 	}

@@ -29,9 +29,9 @@ func piped(t *testing.T, opts ...zkserver.Option) (*zkserver.Server, func(connec
 	}
 }
 
-// TestExpiryIsAfterTimeoutAndWithinATick measures from every phase of a tick how long a session lives after its last
+// TestSessionExpiryIsAfterTimeoutAndWithinATick measures from every phase of a tick how long a session lives after its last
 // request, for a timeout that is a multiple of the tick and one that is not.
-func TestExpiryIsAfterTimeoutAndWithinATick(t *testing.T) {
+func TestSessionExpiryIsAfterTimeoutAndWithinATick(t *testing.T) {
 	const tick = 500 * time.Millisecond
 	for _, timeout := range []time.Duration{1000 * time.Millisecond, 1234 * time.Millisecond} {
 		for phase := time.Duration(0); phase < tick; phase += 49 * time.Millisecond {
@@ -71,8 +71,8 @@ func waitForEvent(t *testing.T, c *rawClient) rawEvent {
 	return e
 }
 
-// TestWhatKeepsASessionAlive sends one kind of request for much longer than the timeout.
-func TestWhatKeepsASessionAlive(t *testing.T) {
+// TestSessionWhatKeepsASessionAlive sends one kind of request for much longer than the timeout.
+func TestSessionWhatKeepsASessionAlive(t *testing.T) {
 	for name, tt := range map[string]struct {
 		op    int32
 		body  body
@@ -103,7 +103,7 @@ func TestWhatKeepsASessionAlive(t *testing.T) {
 	}
 }
 
-func TestReconnect(t *testing.T) {
+func TestSessionReconnect(t *testing.T) {
 	srv := start(t)
 	first := rawTo(t, srv, connection{})
 	first.must(t, 1, createBody("/e", "", 1))
@@ -121,7 +121,7 @@ func TestReconnect(t *testing.T) {
 	require.Empty(t, second.events(t))
 }
 
-func TestReconnectAfterHangUp(t *testing.T) {
+func TestSessionReconnectAfterHangUp(t *testing.T) {
 	srv := start(t)
 	first := rawTo(t, srv, connection{})
 	require.NoError(t, first.nc.Close())
@@ -153,7 +153,7 @@ func TestRefusedSessions(t *testing.T) {
 	rawTo(t, srv, connection{session: owner.session, password: owner.password})
 }
 
-func TestClientAheadOfTheServer(t *testing.T) {
+func TestSessionClientAheadOfTheServer(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})
 	zxid := c.must(t, 11, body{}).zxid
@@ -227,7 +227,7 @@ func TestRestartGivesFullTimeouts(t *testing.T) {
 	})
 }
 
-func TestSequenceAtItsEnd(t *testing.T) {
+func TestSessionSequenceAtItsEnd(t *testing.T) {
 	next := func(c *rawClient) string {
 		reply, err := c.call(1, createBody("/p/x-", "", 2))
 		require.NoError(t, err)
@@ -269,8 +269,8 @@ func TestStuckSequenceFreezesPzxid(t *testing.T) {
 	require.EqualValues(t, 2, is.children)
 }
 
-// TestPrefixesOfEphemerals: only a blank prefix, and the root, are taken without their spaces.
-func TestPrefixesOfEphemerals(t *testing.T) {
+// TestSessionPrefixesOfEphemerals: only a blank prefix, and the root, are taken without their spaces.
+func TestSessionPrefixesOfEphemerals(t *testing.T) {
 	c := dialed(t, start(t, zkserver.WithoutListener()), connection{})
 	c.must(t, 1, createBody("/e", "", 1))
 	for prefix, found := range map[string]bool{"": true, "\t ": true, " / ": true, "/e": true, " /e": false, "/e ": false, "\u2003": false} {

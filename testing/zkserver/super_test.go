@@ -62,7 +62,7 @@ func TestSuperUser(t *testing.T) {
 	require.Equal(t, []rawEvent{{2, "/locked"}}, admin.events(t), "the super user hears of what others may not read")
 }
 
-func TestNoSuperUserByDefault(t *testing.T) {
+func TestSuperNoSuperUserByDefault(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})
 	c.must(t, 100, body{}.int(0).str("digest").str("super:secret"))

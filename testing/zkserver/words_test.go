@@ -128,8 +128,8 @@ func tell(t *testing.T, addr, word string) string {
 	return strings.Join(lines, "")
 }
 
-// TestVersionDecidesTheDate, which was written in another way before 3.7.
-func TestVersionDecidesTheDate(t *testing.T) {
+// TestWordsVersionDecidesTheDate, which was written in another way before 3.7.
+func TestWordsVersionDecidesTheDate(t *testing.T) {
 	for version, want := range map[string]string{
 		"3.6.3": `^Zookeeper version: 3\.6\.3-\w+, built on \d\d/\d\d/\d{4} \d\d:\d\d GMT\n`,
 		"3.7.0": `^Zookeeper version: 3\.7\.0-\w+, built on \d{4}-\d\d-\d\d \d\d:\d\d UTC\n`,

@@ -59,7 +59,7 @@ func awaitEvent(tb testing.TB, events <-chan zk.Event) zk.Event {
 	}
 }
 
-func TestGoZookeeper(t *testing.T) {
+func TestZKClientGoZookeeper(t *testing.T) {
 	srv := start(t)
 	conn, _ := clientOf(t, srv)
 	open := zk.WorldACL(zk.PermAll)
@@ -122,7 +122,7 @@ func TestGoZookeeper(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrReconfigDisabled)
 }
 
-func TestGoZookeeperACL(t *testing.T) {
+func TestZKClientGoZookeeperACL(t *testing.T) {
 	srv := start(t)
 	alice, _ := clientOf(t, srv)
 	other, _ := clientOf(t, srv)
@@ -143,8 +143,8 @@ func TestGoZookeeperACL(t *testing.T) {
 	require.ErrorIs(t, other.AddAuth("nosuch", nil), zk.ErrAuthFailed)
 }
 
-// TestGoZookeeperExpiry has the client live through a cut connection, a restart and the end of its session.
-func TestGoZookeeperExpiry(t *testing.T) {
+// TestZKClientGoZookeeperExpiry has the client live through a cut connection, a restart and the end of its session.
+func TestZKClientGoZookeeperExpiry(t *testing.T) {
 	srv := start(t)
 	conn, events := clientOf(t, srv)
 	id := conn.SessionID()
@@ -171,8 +171,8 @@ func TestGoZookeeperExpiry(t *testing.T) {
 	require.False(t, found)
 }
 
-// TestGoZookeeperClose ends the session: nothing is left but the data.
-func TestGoZookeeperClose(t *testing.T) {
+// TestZKClientGoZookeeperClose ends the session: nothing is left but the data.
+func TestZKClientGoZookeeperClose(t *testing.T) {
 	srv := start(t)
 	conn, events, err := zk.Connect([]string{srv.Addr()}, 5*time.Second, zk.WithLogger(quiet{}))
 	require.NoError(t, err)
@@ -187,9 +187,9 @@ func TestGoZookeeperClose(t *testing.T) {
 	require.Equal(t, zkserver.Stats{Znodes: 5}, srv.Stats())
 }
 
-// TestManyClients has clients create, watch and delete at the same time, and looks at what is left and at the numbers
+// TestZKClientManyClients has clients create, watch and delete at the same time, and looks at what is left and at the numbers
 // they were given.
-func TestManyClients(t *testing.T) {
+func TestZKClientManyClients(t *testing.T) {
 	srv := start(t)
 	root, _ := clientOf(t, srv)
 	open := zk.WorldACL(zk.PermAll)
@@ -239,9 +239,9 @@ func TestManyClients(t *testing.T) {
 	require.Zero(t, srv.Stats().Watches)
 }
 
-// TestGoZookeeperFourLetterWords has go-zookeeper parse what the words say. Of the date of the build it knows the form of
+// TestZKClientGoZookeeperFourLetterWords has go-zookeeper parse what the words say. Of the date of the build it knows the form of
 // ZooKeeper 3.6 and before only.
-func TestGoZookeeperFourLetterWords(t *testing.T) {
+func TestZKClientGoZookeeperFourLetterWords(t *testing.T) {
 	srv := start(t, zkserver.WithVersion("3.6.3"))
 	addr := []string{srv.Addr()}
 	require.Equal(t, []bool{true}, zk.FLWRuok(addr, patience))

@@ -14,11 +14,11 @@ import (
 // needs all of it has failed.
 const patience = time.Minute
 
-// Context returns a context that ends with the test, or after two minutes: a call of a test
+// Context returns a context that ends with the test, or after three minutes: a call of a test
 // that needs all of them has failed.
 func Context(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), 3*patience)
 	tb.Cleanup(cancel)
 	return ctx
 }

@@ -113,7 +113,7 @@ func (b Backend) Requires(tb testing.TB, features ...ensemble.Feature) {
 // EachBackend runs the test on the embedded server and, unless -short is given,
 // on real ZooKeeper. The embedded server is new for each test; the real one
 // is shared by all tests of the package, whose TestMain must use
-// [WithSharedServers].
+// [Main] or [WithSharedServers].
 func EachBackend(t *testing.T, test func(t *testing.T, server Backend)) {
 	t.Helper()
 	t.Run("zkserver", func(t *testing.T) { test(t, Embedded(NewServer(t))) })
@@ -168,7 +168,7 @@ func sharedServer(tb testing.TB) Backend {
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.managed {
-		tb.Fatal("zktest: EachBackend needs a TestMain with zktest.WithSharedServers")
+		tb.Fatal("zktest: EachBackend needs a TestMain with zktest.Main or zktest.WithSharedServers")
 	}
 	if shared.ensemble == nil {
 		ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)

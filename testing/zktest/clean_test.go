@@ -113,9 +113,9 @@ func TestAssertCleanOnZooKeeper35(t *testing.T) {
 	})
 }
 
-// TestSessionsOfEveryServer asks all servers of an ensemble, as ZooKeeper 3.5 would answer: a leader and a follower tell
+// TestCleanSessionsOfEveryServer asks all servers of an ensemble, as ZooKeeper 3.5 would answer: a leader and a follower tell
 // their sessions in different ways.
-func TestSessionsOfEveryServer(t *testing.T) {
+func TestCleanSessionsOfEveryServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache ZooKeeper")
 	}

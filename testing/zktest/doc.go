@@ -102,7 +102,7 @@
 //
 // # The same test on every kind of server
 //
-//	func TestMain(m *testing.M) { os.Exit(zktest.WithSharedServers(m).Run()) }
+//	func TestMain(m *testing.M) { zktest.Main(m) }
 //
 //	func TestExclusion(t *testing.T) {
 //		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

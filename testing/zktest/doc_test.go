@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheDocumentationIsTested compares the code of the package's documentation about
+// TestDocumentationIsTested compares the code of the package's documentation about
 // applications with application_test.go.
-func TestTheDocumentationIsTested(t *testing.T) {
+func TestDocumentationIsTested(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(doc), "// # Testing an application\n")

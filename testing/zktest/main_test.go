@@ -5,9 +5,7 @@ package zktest_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }

@@ -162,15 +162,15 @@ func TestKillSessionFails(t *testing.T) {
 	zktest.KillSession(t, client, other.Addr(), server.Addr()) // the first that can
 }
 
-func TestAServerThatCannotStart(t *testing.T) {
+func TestZktestServerThatCannotStart(t *testing.T) {
 	require.Contains(t, fails(t, func(tb testing.TB) { zktest.NewServer(tb, zkserver.WithTick(0)) }), "zktest: ")
 	require.Contains(t, fails(t, func(tb testing.TB) { zktest.NewEnsemble(tb, 2) }), "zktest: ")
 	require.Contains(t, fails(t, func(tb testing.TB) { zktest.NewProxy(tb, "nonsense") }), "zktest: ")
 	require.Contains(t, fails(t, func(tb testing.TB) { zktest.Client(tb, "") }), "zktest: ")
 }
 
-// TestFixturesEndWithTheirTest: whoever asked for them need not close them.
-func TestFixturesEndWithTheirTest(t *testing.T) {
+// TestZktestFixturesEndWithTheirTest: whoever asked for them need not close them.
+func TestZktestFixturesEndWithTheirTest(t *testing.T) {
 	var client *framework.Framework
 	t.Run("a test", func(t *testing.T) {
 		server := zktest.NewServer(t)
@@ -191,8 +191,8 @@ func TestWithSharedServersPassesTheResultOn(t *testing.T) {
 	require.Equal(t, 3, zktest.WithSharedServers(inside(func() int { return 3 })).Run())
 }
 
-// TestABackendInMemory is reached without a listener, also through a proxy.
-func TestABackendInMemory(t *testing.T) {
+// TestZktestBackendInMemory is reached without a listener, also through a proxy.
+func TestZktestBackendInMemory(t *testing.T) {
 	server := zktest.Embedded(zktest.NewServer(t, zkserver.WithoutListener()))
 	_, err := zktest.Client(t, server).Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestABackendInMemory(t *testing.T) {
 }
 
 // A busy machine must not cost a test its session, whatever the tick.
-func TestServersGrantLongSessions(t *testing.T) {
+func TestZktestServersGrantLongSessions(t *testing.T) {
 	grants := func(t *testing.T, server string) {
 		t.Helper()
 		require.Equal(t, 30*time.Second, zktest.Client(t, server).Session().Timeout())

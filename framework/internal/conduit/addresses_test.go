@@ -26,8 +26,8 @@ func byAddress(n *network, addresses ...string) func(*conduit.Config) {
 	}
 }
 
-// TestASlowLookupLeavesTimeToConnect: the share of one address is shorter than the lookup was.
-func TestASlowLookupLeavesTimeToConnect(t *testing.T) {
+// TestAddressesSlowLookupLeavesTimeToConnect: the share of one address is shorter than the lookup was.
+func TestAddressesSlowLookupLeavesTimeToConnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		left := make(chan time.Duration, 10)
@@ -48,9 +48,9 @@ func TestASlowLookupLeavesTimeToConnect(t *testing.T) {
 	})
 }
 
-// TestAllAddressesOfANameAreTried: the servers of some accept connections and are silent.
+// TestAddressesAllAddressesOfANameAreTried: the servers of some accept connections and are silent.
 // One that is well is found, at first and while a session is to be saved.
-func TestAllAddressesOfANameAreTried(t *testing.T) {
+func TestAddressesAllAddressesOfANameAreTried(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNetwork(t)
@@ -77,8 +77,8 @@ func TestAllAddressesOfANameAreTried(t *testing.T) {
 	}
 }
 
-// TestTheAddressesOfANameAreTriedInRandomOrder, so that clients spread over the servers.
-func TestTheAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
+// TestAddressesOfANameAreTriedInRandomOrder, so that clients spread over the servers.
+func TestAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
 	first := make(map[string]int)
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,8 +94,8 @@ func TestTheAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
 	require.Greater(t, first["10.0.0.2:1"], 20)
 }
 
-// TestANameWithoutAnAddress is told as the reason, and looked up again.
-func TestANameWithoutAnAddress(t *testing.T) {
+// TestAddressesNameWithoutAnAddress is told as the reason, and looked up again.
+func TestAddressesNameWithoutAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		unknown := errors.New("no such host")

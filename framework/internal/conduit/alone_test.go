@@ -15,7 +15,7 @@ import (
 )
 
 // A caller may write its call itself. A server that does not read must not keep it.
-func TestACallerIsNotKeptByAServerThatDoesNotRead(t *testing.T) {
+func TestAloneCallerIsNotKeptByAServerThatDoesNotRead(t *testing.T) {
 	giveUp := func(t *testing.T, c *conduit.Conduit, length int) {
 		t.Helper()
 		began := time.Now()

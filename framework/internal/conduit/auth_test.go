@@ -61,9 +61,9 @@ func TestCredentialsComeFirst(t *testing.T) {
 	})
 }
 
-// TestAnswersToCredentialsOutOfOrder: a server gives them while requests that it
+// TestAuthAnswersToCredentialsOutOfOrder: a server gives them while requests that it
 // has received before are still under way.
-func TestAnswersToCredentialsOutOfOrder(t *testing.T) {
+func TestAuthAnswersToCredentialsOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withAuth)
@@ -84,9 +84,9 @@ func TestAnswersToCredentialsOutOfOrder(t *testing.T) {
 	})
 }
 
-// TestAnswersToCredentialsProveNothing: a server gives them without a look at the
+// TestAuthAnswersToCredentialsProveNothing: a server gives them without a look at the
 // session.
-func TestAnswersToCredentialsProveNothing(t *testing.T) {
+func TestAuthAnswersToCredentialsProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withAuth)
@@ -104,8 +104,8 @@ func TestAnswersToCredentialsProveNothing(t *testing.T) {
 	})
 }
 
-// TestBadAnswersToCredentials: the connection is cut.
-func TestBadAnswersToCredentials(t *testing.T) {
+// TestAuthBadAnswersToCredentials: the connection is cut.
+func TestAuthBadAnswersToCredentials(t *testing.T) {
 	for name, answer := range map[string]func(p *peer, call frame){
 		"missing":    func(p *peer, call frame) { p.reply(call.xid, 1, 0, nil) },
 		"one of two": func(p *peer, call frame) { p.reply(xidAuth, 0, 0, nil); p.reply(call.xid, 1, 0, nil) },
@@ -135,9 +135,9 @@ func TestBadAnswersToCredentials(t *testing.T) {
 	}
 }
 
-// TestARefusedCredentialIsTheEnd: no other connection is made, and Close finds
+// TestAuthRefusedCredentialIsTheEnd: no other connection is made, and Close finds
 // nothing to wait for.
-func TestARefusedCredentialIsTheEnd(t *testing.T) {
+func TestAuthRefusedCredentialIsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withAuth)
@@ -161,8 +161,8 @@ func TestARefusedCredentialIsTheEnd(t *testing.T) {
 	})
 }
 
-// TestACredentialIsNeverPrinted: whichever way fmt is asked.
-func TestACredentialIsNeverPrinted(t *testing.T) {
+// TestAuthCredentialIsNeverPrinted: whichever way fmt is asked.
+func TestAuthCredentialIsNeverPrinted(t *testing.T) {
 	var c conduit.Config
 	withAuth(&c)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

@@ -29,9 +29,9 @@ func sendMany(t *testing.T, c *conduit.Conduit, n int) {
 	require.NoError(t, c.Send(calls...))
 }
 
-// TestPingsGoOutBeforeQueuedBulk: and so do the writes by which a hold is confirmed.
+// TestBulkPingsGoOutBeforeQueuedBulk: and so do the writes by which a hold is confirmed.
 // The bulk waits, since the server does not answer.
-func TestPingsGoOutBeforeQueuedBulk(t *testing.T) {
+func TestBulkPingsGoOutBeforeQueuedBulk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told, p := connected(t, n)
@@ -80,9 +80,9 @@ func TestBulkIsWrittenBitByBit(t *testing.T) {
 	})
 }
 
-// TestALeaseThatEndsWhileRepliesComeKeepsTheConnection: the next lease opens with the
+// TestBulkLeaseThatEndsWhileRepliesComeKeepsTheConnection: the next lease opens with the
 // reply to a request that was sent after the end.
-func TestALeaseThatEndsWhileRepliesComeKeepsTheConnection(t *testing.T) {
+func TestBulkLeaseThatEndsWhileRepliesComeKeepsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told, p := connected(t, n)
@@ -125,8 +125,8 @@ func TestALeaseThatEndsWhileRepliesComeKeepsTheConnection(t *testing.T) {
 	})
 }
 
-// TestALeaseThatEndsInSilenceCostsTheConnection: there is nothing to wait for.
-func TestALeaseThatEndsInSilenceCostsTheConnection(t *testing.T) {
+// TestBulkLeaseThatEndsInSilenceCostsTheConnection: there is nothing to wait for.
+func TestBulkLeaseThatEndsInSilenceCostsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told, p := connected(t, newNetwork(t))
 		p.silent.Store(true)
@@ -136,8 +136,8 @@ func TestALeaseThatEndsInSilenceCostsTheConnection(t *testing.T) {
 	})
 }
 
-// TestALongReplyIsASignOfLife while it comes, however slowly.
-func TestALongReplyIsASignOfLife(t *testing.T) {
+// TestBulkLongReplyIsASignOfLife while it comes, however slowly.
+func TestBulkLongReplyIsASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, func(cfg *conduit.Config) { cfg.MaxReply = 1 << 20 })
@@ -159,9 +159,9 @@ func TestALongReplyIsASignOfLife(t *testing.T) {
 	})
 }
 
-// TestAnEventIsNotForgottenOverAReconnect: whoever was told by it must not read, from the
+// TestBulkEventIsNotForgottenOverAReconnect: whoever was told by it must not read, from the
 // next server, what was there before.
-func TestAnEventIsNotForgottenOverAReconnect(t *testing.T) {
+func TestBulkEventIsNotForgottenOverAReconnect(t *testing.T) {
 	event := func(zxid int64) []byte {
 		return reply(-1, zxid, 0, []byte{0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 2, '/', 'a'})
 	}
@@ -224,8 +224,8 @@ func TestAnEventIsNotForgottenOverAReconnect(t *testing.T) {
 	}
 }
 
-// TestAThrottledCatchUpIsMadeAgain: the server has not executed it, so it may be behind.
-func TestAThrottledCatchUpIsMadeAgain(t *testing.T) {
+// TestBulkThrottledCatchUpIsMadeAgain: the server has not executed it, so it may be behind.
+func TestBulkThrottledCatchUpIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told, p := connected(t, n)
@@ -253,9 +253,9 @@ func TestAThrottledCatchUpIsMadeAgain(t *testing.T) {
 	})
 }
 
-// TestConnectingIsBoundedByWhatIsLeft of a session, as the server has granted it; and
+// TestBulkConnectingIsBoundedByWhatIsLeft of a session, as the server has granted it; and
 // by the connection timeout alone while there is none.
-func TestConnectingIsBoundedByWhatIsLeft(t *testing.T) {
+func TestBulkConnectingIsBoundedByWhatIsLeft(t *testing.T) {
 	for _, timeout := range []time.Duration{2 * time.Second, 6 * time.Second} {
 		t.Run("a slow handshake "+timeout.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -314,9 +314,9 @@ func TestConnectingIsBoundedByWhatIsLeft(t *testing.T) {
 	})
 }
 
-// TestManyCallsThatAreGivenUp behind a write that does not end cost no search each, and
+// TestBulkManyCallsThatAreGivenUp behind a write that does not end cost no search each, and
 // leave nothing in the queue.
-func TestManyCallsThatAreGivenUp(t *testing.T) {
+func TestBulkManyCallsThatAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 20_000
 		var o outcomes
@@ -344,7 +344,7 @@ func TestManyCallsThatAreGivenUp(t *testing.T) {
 
 // With many requests under way that take a while, a read waits a moment for more replies, and more rarely
 // where one read brings one reply, as here. Otherwise a reply is read at once.
-func TestManyRepliesAreReadTogether(t *testing.T) {
+func TestBulkManyRepliesAreReadTogether(t *testing.T) {
 	const replies = 39 // of them wait those after the eighth, and those after another sixteen
 	for name, test := range map[string]struct {
 		requests   int

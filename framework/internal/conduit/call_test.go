@@ -44,7 +44,7 @@ func TestCallsGoOutInOneWriteAndComeBackInOrder(t *testing.T) {
 	})
 }
 
-func TestRepliesOutOfOrderCutTheConnection(t *testing.T) {
+func TestCallRepliesOutOfOrderCutTheConnection(t *testing.T) {
 	for name, answer := range map[string]func(p *peer, first, second frame){
 		"swapped":                 func(p *peer, _, second frame) { p.reply(second.xid, 0, 0, nil) },
 		"unknown":                 func(p *peer, _, _ frame) { p.reply(-5, 0, 0, nil) },
@@ -72,9 +72,9 @@ func TestRepliesOutOfOrderCutTheConnection(t *testing.T) {
 	}
 }
 
-// TestAReplyThatNeverComesIsNoticed: with the reply to the next ping, since
+// TestCallReplyThatNeverComesIsNoticed: with the reply to the next ping, since
 // nothing else is under way.
-func TestAReplyThatNeverComesIsNoticed(t *testing.T) {
+func TestCallReplyThatNeverComesIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := connected(t, newNetwork(t))
 		began := time.Now()
@@ -98,9 +98,9 @@ func (o *outcomes) onDone(_ conduit.Reply, err error) {
 
 var errGone = errors.New("the caller has gone")
 
-// TestWhatHasBeenSent checks that a call without a reply says truly whether it
+// TestCallWhatHasBeenSent checks that a call without a reply says truly whether it
 // has reached the wire, and that OnDone is called once in every case.
-func TestWhatHasBeenSent(t *testing.T) {
+func TestCallWhatHasBeenSent(t *testing.T) {
 	t.Run("context ended before the call", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, _, p := connected(t, newNetwork(t))
@@ -193,8 +193,8 @@ func stuck(t *testing.T, o *outcomes, underway func(p *peer)) (c *conduit.Condui
 	return c, p, first
 }
 
-// TestAReplyThatIsTooLarge costs its call, and nothing else.
-func TestAReplyThatIsTooLarge(t *testing.T) {
+// TestCallReplyThatIsTooLarge costs its call, and nothing else.
+func TestCallReplyThatIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told, p := connected(t, newNetwork(t))
 		first, second := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
@@ -218,8 +218,8 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// TestACallMayAcceptALongReply alone: the limit stays for the calls around it.
-func TestACallMayAcceptALongReply(t *testing.T) {
+// TestCallMayAcceptALongReply alone: the limit stays for the calls around it.
+func TestCallMayAcceptALongReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told, p := connected(t, newNetwork(t))
 		calls := []*conduit.Call{{Op: 3}, {Op: 12, MaxReply: 80 << 20}, {Op: 3}}
@@ -244,8 +244,8 @@ func TestACallMayAcceptALongReply(t *testing.T) {
 	})
 }
 
-// TestALongReplyTakesMemoryAsItComes: a server may say what it likes of the length.
-func TestALongReplyTakesMemoryAsItComes(t *testing.T) {
+// TestCallLongReplyTakesMemoryAsItComes: a server may say what it likes of the length.
+func TestCallLongReplyTakesMemoryAsItComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := connected(t, newNetwork(t))
 		call := &conduit.Call{Op: 12, MaxReply: math.MaxInt32}
@@ -265,10 +265,10 @@ func TestALongReplyTakesMemoryAsItComes(t *testing.T) {
 	})
 }
 
-// TestAReplyThatIsLongerThanAnything is not read. The call that it answers is told that it
+// TestCallReplyThatIsLongerThanAnything is not read. The call that it answers is told that it
 // was too large, for it would be as large over the next connection. The others are not
 // to blame.
-func TestAReplyThatIsLongerThanAnything(t *testing.T) {
+func TestCallReplyThatIsLongerThanAnything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told, p := connected(t, newNetwork(t))
 		first, second := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
@@ -288,8 +288,8 @@ func TestAReplyThatIsLongerThanAnything(t *testing.T) {
 	})
 }
 
-// TestALongNotificationIsNotSkipped: the event would be lost without a word.
-func TestALongNotificationIsNotSkipped(t *testing.T) {
+// TestCallLongNotificationIsNotSkipped: the event would be lost without a word.
+func TestCallLongNotificationIsNotSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, told, p := connected(t, newNetwork(t))
 		p.reply(-1, -1, 0, make([]byte, 1<<16))
@@ -297,7 +297,7 @@ func TestALongNotificationIsNotSkipped(t *testing.T) {
 	})
 }
 
-func TestACallThatWaitsToBeSent(t *testing.T) {
+func TestCallThatWaitsToBeSent(t *testing.T) {
 	t.Run("is never sent once its context has ended", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var o outcomes
@@ -335,7 +335,7 @@ func TestACallThatWaitsToBeSent(t *testing.T) {
 	})
 }
 
-func TestACallBoundToAnotherSessionIsRefused(t *testing.T) {
+func TestCallBoundToAnotherSessionIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := connected(t, newNetwork(t))
 		ours, others := &conduit.Call{Op: 3, Session: 0x51}, &conduit.Call{Op: 3, Session: 0x52}
@@ -378,8 +378,8 @@ func TestEventsComeInTheOrderOfTheStream(t *testing.T) {
 	})
 }
 
-// TestAReplyThatMakesNoSenseCostsItsOwnConnection, once, and not the next one.
-func TestAReplyThatMakesNoSenseCostsItsOwnConnection(t *testing.T) {
+// TestCallReplyThatMakesNoSenseCostsItsOwnConnection, once, and not the next one.
+func TestCallReplyThatMakesNoSenseCostsItsOwnConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told, p := connected(t, n)

@@ -14,9 +14,9 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
-// TestALeaseCountsSuspensions: whoever looks at the deadline sees them at once, and
+// TestClockLeaseCountsSuspensions: whoever looks at the deadline sees them at once, and
 // others are told within a second.
-func TestALeaseCountsSuspensions(t *testing.T) {
+func TestClockLeaseCountsSuspensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var suspended atomic.Int64
 		suspended.Store(int64(time.Hour)) // before

@@ -97,9 +97,9 @@ func TestCloseTellsTheServer(t *testing.T) {
 	})
 }
 
-// TestNothingFollowsTheEndOfTheSession: the server would meet it with a reset, which may cost
+// TestCloseNothingFollowsTheEndOfTheSession: the server would meet it with a reset, which may cost
 // the client the answer.
-func TestNothingFollowsTheEndOfTheSession(t *testing.T) {
+func TestCloseNothingFollowsTheEndOfTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := connected(t, newNetwork(t))
 		done, end := closing(t, c, p)
@@ -116,8 +116,8 @@ func TestNothingFollowsTheEndOfTheSession(t *testing.T) {
 	})
 }
 
-// TestNoPingFollowsTheEndOfTheSession when the server takes longer to answer than a ping is away.
-func TestNoPingFollowsTheEndOfTheSession(t *testing.T) {
+// TestCloseNoPingFollowsTheEndOfTheSession when the server takes longer to answer than a ping is away.
+func TestCloseNoPingFollowsTheEndOfTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 900 * time.Millisecond // pings go after a third of it
 		n := newNetwork(t)
@@ -135,8 +135,8 @@ func TestNoPingFollowsTheEndOfTheSession(t *testing.T) {
 	})
 }
 
-// TestCallsThatTheWindowHoldsAtCloseAreNotSent once a reply makes room for them.
-func TestCallsThatTheWindowHoldsAtCloseAreNotSent(t *testing.T) {
+// TestCloseCallsThatTheWindowHoldsAtCloseAreNotSent once a reply makes room for them.
+func TestCloseCallsThatTheWindowHoldsAtCloseAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := connected(t, newNetwork(t))
 		first := start(t.Context(), c, &conduit.Call{Op: 5, Body: make([]byte, 900<<10)})

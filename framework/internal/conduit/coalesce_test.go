@@ -21,7 +21,7 @@ func (c *coalescing) read(replies int, took time.Duration) bool {
 	return true
 }
 
-func TestRepliesAreWaitedForWhereTheyGather(t *testing.T) {
+func TestCoalesceRepliesAreWaitedForWhereTheyGather(t *testing.T) {
 	c := coalescing{often: coalesceOften}
 	require.False(t, c.read(coalesceOften, coalesceAbove-1), "they are quick")
 	require.True(t, c.read(1, coalesceAbove))

@@ -21,9 +21,9 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.set = append(d.set, 
 
 func (d *deadlines) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestAWriteKeepsADeadlineThatWillDo, and only such a one: it comes when the server would be
+// TestConnWriteKeepsADeadlineThatWillDo, and only such a one: it comes when the server would be
 // taken for dead, or up to an eighth earlier.
-func TestAWriteKeepsADeadlineThatWillDo(t *testing.T) {
+func TestConnWriteKeepsADeadlineThatWillDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		socket := new(deadlines)
 		c := &conn{socket: socket, granted: 12 * time.Second}

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRequestsAreAQueue, in the order in which they were pushed, that keeps nothing of
+// TestFIFORequestsAreAQueue, in the order in which they were pushed, that keeps nothing of
 // those which have left it.
-func TestRequestsAreAQueue(t *testing.T) {
+func TestFIFORequestsAreAQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r fifo[pendingRequest]
 		var want []pendingRequest
@@ -46,8 +46,8 @@ func TestRequestsAreAQueue(t *testing.T) {
 	})
 }
 
-// TestRequestsUseTheirMemoryAgain, also when there is always one under way.
-func TestRequestsUseTheirMemoryAgain(t *testing.T) {
+// TestFIFORequestsUseTheirMemoryAgain, also when there is always one under way.
+func TestFIFORequestsUseTheirMemoryAgain(t *testing.T) {
 	const atOnce = 10
 	var r fifo[pendingRequest]
 	for range atOnce {

@@ -13,9 +13,9 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
-// TestAHistoryEndsWithoutAProof: a connection goes on with the history of the one before, unless
+// TestHistoryEndsWithoutAProof: a connection goes on with the history of the one before, unless
 // something speaks against it.
-func TestAHistoryEndsWithoutAProof(t *testing.T) {
+func TestHistoryEndsWithoutAProof(t *testing.T) {
 	const seen, sameEpoch, nextEpoch = 7<<32 | 5, 7<<32 | 9, 8 << 32
 	comesBack := func(n *network) *peer {
 		p := <-n.peers

@@ -41,9 +41,9 @@ func TestHostsAreNamedInTurn(t *testing.T) {
 	require.Equal(t, "abcabca", names.String())
 }
 
-// TestTheServerOfTheLastConnectionTakesNoTimeFromOthers, whose attempts share what is left
+// TestHostsServerOfTheLastConnectionTakesNoTimeFromOthers, whose attempts share what is left
 // of a session. When its own turn comes there is no other.
-func TestTheServerOfTheLastConnectionTakesNoTimeFromOthers(t *testing.T) {
+func TestHostsServerOfTheLastConnectionTakesNoTimeFromOthers(t *testing.T) {
 	h := newHosts(t, "a", "b", "c")
 	shares := func(attempts int) (untried []int) {
 		for range attempts {
@@ -61,7 +61,7 @@ func TestTheServerOfTheLastConnectionTakesNoTimeFromOthers(t *testing.T) {
 	require.Equal(t, []int{2, 1}, shares(2), "the server is not one of them any more")
 }
 
-func TestPausesGrowAndAreBounded(t *testing.T) {
+func TestHostsPausesGrowAndAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosts(t, "a", "b")
 		for i := range 20 {
@@ -77,7 +77,7 @@ func TestPausesGrowAndAreBounded(t *testing.T) {
 	})
 }
 
-func TestOnlyAStableConnectionResetsThePauses(t *testing.T) {
+func TestHostsOnlyAStableConnectionResetsThePauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosts(t, "a")
 		for range 10 {
@@ -92,8 +92,8 @@ func TestOnlyAStableConnectionResetsThePauses(t *testing.T) {
 	})
 }
 
-// TestClientsOfAServerThatEndsSpreadTheirAttempts, each within the spread, and not at the same moment.
-func TestClientsOfAServerThatEndsSpreadTheirAttempts(t *testing.T) {
+// TestHostsClientsOfAServerThatEndsSpreadTheirAttempts, each within the spread, and not at the same moment.
+func TestHostsClientsOfAServerThatEndsSpreadTheirAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const spread = time.Second
 		pauses := map[time.Duration]bool{}
@@ -111,7 +111,7 @@ func TestClientsOfAServerThatEndsSpreadTheirAttempts(t *testing.T) {
 	})
 }
 
-func TestAPauseEndsWithItsContext(t *testing.T) {
+func TestHostsPauseEndsWithItsContext(t *testing.T) {
 	h := newHosts(t, "a")
 	attempt(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -122,7 +122,7 @@ func TestAPauseEndsWithItsContext(t *testing.T) {
 	require.True(t, over, "go-zookeeper must look at its stop signal")
 }
 
-func TestTheServersAreAskedForBeforeEachRound(t *testing.T) {
+func TestHostsServersAreAskedForBeforeEachRound(t *testing.T) {
 	asked, now := 0, []string{"b", "a"}
 	h := newHosts(t, "a", "b")
 	h.ask = func() []string { asked++; return now }
@@ -142,7 +142,7 @@ func TestTheServersAreAskedForBeforeEachRound(t *testing.T) {
 	require.Equal(t, 3, h.Len())
 }
 
-func TestServersThatChangeAllTheTimeAreNotStormed(t *testing.T) {
+func TestHostsServersThatChangeAllTheTimeAreNotStormed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHosts(t, "a")
 		h.ask = func() []string { return []string{time.Now().String()} }
@@ -153,9 +153,9 @@ func TestServersThatChangeAllTheTimeAreNotStormed(t *testing.T) {
 	})
 }
 
-// TestAProviderThatBlocksDelaysARoundByASecond: connecting goes on with the servers that
+// TestHostsProviderThatBlocksDelaysARoundByASecond: connecting goes on with the servers that
 // are known, and its answer counts when it comes.
-func TestAProviderThatBlocksDelaysARoundByASecond(t *testing.T) {
+func TestHostsProviderThatBlocksDelaysARoundByASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		answer := make(chan []string)

@@ -147,7 +147,7 @@ func isDone(call *Call) bool {
 }
 
 // Reads of several callers that leave in one write are one request, and each gets its own result.
-func TestReadsOfSeveralCallersShareARequest(t *testing.T) {
+func TestJoinedReadsOfSeveralCallersShareARequest(t *testing.T) {
 	c := newLine(t, "3.8.0")
 	first, second := c.ask(t, "a"), c.ask(t, "b", "c")
 	write := &Call{Op: wire.OpSetData, Body: []byte("w")}
@@ -173,7 +173,7 @@ func TestReadsOfSeveralCallersShareARequest(t *testing.T) {
 
 // A request that fails because it is shared is made again for each read. A caller has waited for
 // all of its reads when it goes on, and those that have gone are not asked for.
-func TestReadsAreMadeAloneIfTheyCannotShare(t *testing.T) {
+func TestJoinedReadsAreMadeAloneIfTheyCannotShare(t *testing.T) {
 	for name, fail := range map[string]func(c *conn) error{
 		"the server does not know the request": func(c *conn) error {
 			c.answer(t, -1000, wire.CodeUnimplemented, "")
@@ -221,7 +221,7 @@ func statReply(length int) string {
 }
 
 // While data is short, exists of neighbours are one request for it, and each gets its Stat.
-func TestExistsShareARequest(t *testing.T) {
+func TestJoinedExistsShareARequest(t *testing.T) {
 	c := newLine(t, "3.8.0")
 	requireStat := func(call *Call) {
 		t.Helper()
@@ -271,7 +271,7 @@ func TestExistsShareARequest(t *testing.T) {
 
 // An exists needs no permission to read: one that was refused as a read is made alone, and the
 // connection tries no more.
-func TestExistsOfWhatMayNotBeRead(t *testing.T) {
+func TestJoinedExistsOfWhatMayNotBeRead(t *testing.T) {
 	c := newLine(t, "3.8.0")
 	for range 50 {
 		c.window.learn(existsAsData, 100, time.Now())
@@ -299,7 +299,7 @@ func TestExistsOfWhatMayNotBeRead(t *testing.T) {
 
 // When a shared request fails, as at a server that is too busy, each of its reads fails with that
 // error. When the connection ends, each of them is unanswered.
-func TestWhatBecomesOfASharedRequestBecomesOfEachRead(t *testing.T) {
+func TestJoinedWhatBecomesOfASharedRequestBecomesOfEachRead(t *testing.T) {
 	c := newLine(t, "3.8.0")
 	calls := c.ask(t, "a", "b")
 	c.written()
@@ -320,7 +320,7 @@ func TestWhatBecomesOfASharedRequestBecomesOfEachRead(t *testing.T) {
 }
 
 // The server is asked for its version once, when enough reads could have shared requests.
-func TestTheVersionIsAskedForWhenItMatters(t *testing.T) {
+func TestJoinedVersionIsAskedForWhenItMatters(t *testing.T) {
 	c := newLine(t, "")
 	asked := make(chan string, 10)
 	c.owner.versions = versions{limit: time.Minute, dial: func(_ context.Context, _, address string) (net.Conn, error) {
@@ -340,7 +340,7 @@ func TestTheVersionIsAskedForWhenItMatters(t *testing.T) {
 }
 
 // A request that several reads share keeps to the maximum for requests of callers.
-func TestASharedRequestIsNoLongerThanOthers(t *testing.T) {
+func TestJoinedSharedRequestIsNoLongerThanOthers(t *testing.T) {
 	c := newLine(t, "3.8.0")
 	c.owner.cfg.MaxRequest = 100
 	c.ask(t, strings.Repeat("x", 30), strings.Repeat("y", 30), strings.Repeat("z", 30), strings.Repeat("w", 100), "v")

@@ -93,7 +93,7 @@ func TestLeaseClock(t *testing.T) {
 	}
 }
 
-func TestALeaseThatWasNeverOpenedIsOver(t *testing.T) {
+func TestLeaseThatWasNeverOpenedIsOver(t *testing.T) {
 	var l leaseClock
 	l.renew(at(1), at(2))
 	_, over := l.check(at(2))

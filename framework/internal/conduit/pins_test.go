@@ -146,6 +146,8 @@ func TestPinTheConnectRequestOfAReconnect(t *testing.T) {
 }
 
 // TestPinAConnectionIsForgottenAfterExpired is why the conduit closes it.
+//
+// Curator: TestConnectionStateManager.testConnectionStateRecoversFromUnexpectedExpiredConnection.
 func TestPinAConnectionIsForgottenAfterExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheQuorumsDeadline: what a committed write confirms is not its own time but
+// TestQuorumsDeadline: what a committed write confirms is not its own time but
 // that of what the leader has certainly heard before it.
-func TestTheQuorumsDeadline(t *testing.T) {
+func TestQuorumsDeadline(t *testing.T) {
 	const (
 		timeout = 100 * time.Second // ends after 99
 		tick    = 20 * time.Second

@@ -34,7 +34,7 @@ func (p *peer) sendReadOnly(session int64) {
 
 func session(f frame) uint64 { return binary.BigEndian.Uint64(f.raw[16:]) }
 
-func TestTheConnectRequestSaysWhetherReadsAreEnough(t *testing.T) {
+func TestReadOnlyConnectRequestSaysWhetherReadsAreEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withReadOnly)
@@ -68,7 +68,7 @@ func TestTheConnectRequestSaysWhetherReadsAreEnough(t *testing.T) {
 	})
 }
 
-func TestASessionOfTheQuorumIsNotTakenToAReadOnlyServer(t *testing.T) {
+func TestReadOnlySessionOfTheQuorumIsNotTakenToAReadOnlyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withReadOnly)
@@ -99,7 +99,7 @@ func TestASessionOfTheQuorumIsNotTakenToAReadOnlyServer(t *testing.T) {
 	})
 }
 
-func TestAServerThatTakesWritesIsPreferred(t *testing.T) {
+func TestReadOnlyServerThatTakesWritesIsPreferred(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		var asked, takesWrites atomic.Int64
@@ -143,7 +143,7 @@ func TestAServerThatTakesWritesIsPreferred(t *testing.T) {
 	})
 }
 
-func TestAReadOnlyServerWithoutLocalSessions(t *testing.T) {
+func TestReadOnlyServerWithoutLocalSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withReadOnly)

@@ -16,7 +16,7 @@ import (
 
 var errReset = errors.New("reset by the test")
 
-func TestTheConnectRequestOfAReconnectIsCompleted(t *testing.T) {
+func TestReconnectConnectRequestOfAReconnectIsCompleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n)
@@ -42,7 +42,8 @@ func TestTheConnectRequestOfAReconnectIsCompleted(t *testing.T) {
 	})
 }
 
-func TestAnExpiredSessionIsFollowedByANewOne(t *testing.T) {
+// Curator: TestConnectionStateManager.testConnectionStateRecoversFromUnexpectedExpiredConnection.
+func TestReconnectExpiredSessionIsFollowedByANewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told, p := connected(t, n)
@@ -72,7 +73,7 @@ func TestAnExpiredSessionIsFollowedByANewOne(t *testing.T) {
 	})
 }
 
-func TestAReconnectAfterTheLeaseIsFresh(t *testing.T) {
+func TestReconnectAfterTheLeaseIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told, p := connected(t, n)
@@ -100,7 +101,7 @@ func TestAReconnectAfterTheLeaseIsFresh(t *testing.T) {
 	})
 }
 
-func TestTheDeadlineMovesOnWithPingsAndCallsOnly(t *testing.T) {
+func TestReconnectDeadlineMovesOnWithPingsAndCallsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told, p := connected(t, newNetwork(t))
 		const lease = sessionTimeout * 99 / 100
@@ -135,9 +136,9 @@ func TestTheDeadlineMovesOnWithPingsAndCallsOnly(t *testing.T) {
 	})
 }
 
-// TestNoStormOfConnections: go-zookeeper by itself makes thousands of
+// TestReconnectNoStormOfConnections: go-zookeeper by itself makes thousands of
 // connections a second to servers that hang up after the handshake.
-func TestNoStormOfConnections(t *testing.T) {
+func TestReconnectNoStormOfConnections(t *testing.T) {
 	for name, meet := range map[string]func(p *peer){
 		"hangs up after the handshake": func(p *peer) { p.accept(0x51, sessionTimeout) },
 		"hangs up before":              func(*peer) {},
@@ -189,9 +190,9 @@ func ignoreUnconfirmed(err error) error {
 
 const unconfirmed = "no server has confirmed the end of the session: it ends there when it times out"
 
-// TestAServerThatHangsCostsOneAttempt: the next one is tried while most of the
+// TestReconnectServerThatHangsCostsOneAttempt: the next one is tried while most of the
 // session is left.
-func TestAServerThatHangsCostsOneAttempt(t *testing.T) {
+func TestReconnectServerThatHangsCostsOneAttempt(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNetwork(t)
@@ -211,9 +212,9 @@ func TestAServerThatHangsCostsOneAttempt(t *testing.T) {
 	}
 }
 
-// TestSlowRepliesKeepTheConnection: go-zookeeper sees none of them, and would take
+// TestReconnectSlowRepliesKeepTheConnection: go-zookeeper sees none of them, and would take
 // the server for dead.
-func TestSlowRepliesKeepTheConnection(t *testing.T) {
+func TestReconnectSlowRepliesKeepTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told, p := connected(t, newNetwork(t))
 		p.silent.Store(true)

@@ -62,8 +62,8 @@ func (p *peer) acceptPingPong() {
 	p.challenge("2!", nil)
 }
 
-// TestTheExchangeComesFirst: on each connection, before the credentials and all calls.
-func TestTheExchangeComesFirst(t *testing.T) {
+// TestSASLExchangeComesFirst: on each connection, before the credentials and all calls.
+func TestSASLExchangeComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withAuth, withSASL)
@@ -91,8 +91,8 @@ func TestTheExchangeComesFirst(t *testing.T) {
 	})
 }
 
-// TestPingsGoOnDuringAnExchange: and keep the session, until the exchange has taken two thirds of it.
-func TestPingsGoOnDuringAnExchange(t *testing.T) {
+// TestSASLPingsGoOnDuringAnExchange: and keep the session, until the exchange has taken two thirds of it.
+func TestSASLPingsGoOnDuringAnExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withSASL)
@@ -121,8 +121,8 @@ func TestPingsGoOnDuringAnExchange(t *testing.T) {
 	})
 }
 
-// TestAnExchangeProvesNothing: servers answer it without a look at the session.
-func TestAnExchangeProvesNothing(t *testing.T) {
+// TestSASLExchangeProvesNothing: servers answer it without a look at the session.
+func TestSASLExchangeProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withSASL)
@@ -139,8 +139,8 @@ func TestAnExchangeProvesNothing(t *testing.T) {
 	})
 }
 
-// TestAServerThatTakesNoPingBeforeTheExchange: the first ping costs the connection, and no later one does.
-func TestAServerThatTakesNoPingBeforeTheExchange(t *testing.T) {
+// TestSASLServerThatTakesNoPingBeforeTheExchange: the first ping costs the connection, and no later one does.
+func TestSASLServerThatTakesNoPingBeforeTheExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, withSASL)
@@ -170,9 +170,9 @@ func TestAServerThatTakesNoPingBeforeTheExchange(t *testing.T) {
 	})
 }
 
-// TestMessagesOfAnExchange: each of them lost, cut short, repeated, too long or malformed. The connection is cut,
+// TestSASLMessagesOfAnExchange: each of them lost, cut short, repeated, too long or malformed. The connection is cut,
 // no refusal is reported, and another is made.
-func TestMessagesOfAnExchange(t *testing.T) {
+func TestSASLMessagesOfAnExchange(t *testing.T) {
 	frameOf := func(xid int32, body []byte) []byte { return reply(xid, 0, 0, body) }
 	faults := map[string]func(p *peer, f frame, challenge []byte){
 		"lost": func(*peer, frame, []byte) {},
@@ -202,7 +202,7 @@ func TestMessagesOfAnExchange(t *testing.T) {
 	for name, fault := range faults {
 		for i := range challenges {
 			if name == "repeated" && i == len(challenges)-1 {
-				continue // it comes when all is done, as a reply to nothing: see TestBadAnswersToCredentials
+				continue // it comes when all is done, as a reply to nothing: see TestAuthBadAnswersToCredentials
 			}
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -284,9 +284,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestServersThatDiffer: a server that refuses, or does not know SASL, costs its connection while another serves. When all have
+// TestSASLServersThatDiffer: a server that refuses, or does not know SASL, costs its connection while another serves. When all have
 // refused, that is the end.
-func TestServersThatDiffer(t *testing.T) {
+func TestSASLServersThatDiffer(t *testing.T) {
 	for name, refuse := range map[string]func(p *peer){
 		"no SASL":     func(p *peer) { p.challenge("", nil) },
 		"auth failed": func(p *peer) { p.reply((<-p.frames).xid, 0, -115, tokenBody(nil)) },
@@ -324,8 +324,8 @@ func TestServersThatDiffer(t *testing.T) {
 	}
 }
 
-// TestAClientWithoutSASLWhereItIsDemanded: the call says so, and the client ends if it is so at all servers.
-func TestAClientWithoutSASLWhereItIsDemanded(t *testing.T) {
+// TestSASLClientWithoutSASLWhereItIsDemanded: the call says so, and the client ends if it is so at all servers.
+func TestSASLClientWithoutSASLWhereItIsDemanded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told, p := connected(t, n)
@@ -358,8 +358,8 @@ func TestAClientWithoutSASLWhereItIsDemanded(t *testing.T) {
 	})
 }
 
-// TestAMechanismThatBlocks: it costs the connection its part of the session, and there is one exchange at a time.
-func TestAMechanismThatBlocks(t *testing.T) {
+// TestSASLMechanismThatBlocks: it costs the connection its part of the session, and there is one exchange at a time.
+func TestSASLMechanismThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		release := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 
 // A call that its caller gives up while its connection fails is told of one end, and both know
 // that it was not sent.
-func TestACallThatIsGivenUpAsItsConnectionFails(t *testing.T) {
+func TestSettleCallThatIsGivenUpAsItsConnectionFails(t *testing.T) {
 	c := &conn{}
 	for _, first := range []string{"the connection", "the caller"} {
 		told := 0

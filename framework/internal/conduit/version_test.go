@@ -53,8 +53,8 @@ func asking(next *atomic.Bool) (questions chan *question, change func(*conduit.C
 	}
 }
 
-// TestTheVersionIsAskedForByOneCaller: servers bound the connections of an address.
-func TestTheVersionIsAskedForByOneCaller(t *testing.T) {
+// TestVersionIsAskedForByOneCaller: servers bound the connections of an address.
+func TestVersionIsAskedForByOneCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		questions, change := asking(new(atomic.Bool))
@@ -95,8 +95,8 @@ func TestTheVersionIsAskedForByOneCaller(t *testing.T) {
 	})
 }
 
-// TestTheServerOfTheConnectionIsAsked, and not another one of the same name.
-func TestTheServerOfTheConnectionIsAsked(t *testing.T) {
+// TestVersionServerOfTheConnectionIsAsked, and not another one of the same name.
+func TestVersionServerOfTheConnectionIsAsked(t *testing.T) {
 	for range 10 { // the order of addresses is random
 		synctest.Test(t, func(t *testing.T) {
 			n := newNetwork(t)
@@ -137,9 +137,9 @@ func TestTheServerOfTheConnectionIsAsked(t *testing.T) {
 	}
 }
 
-// TestTheQuestionForTheVersionHasAnEnd: the connection's, or a limit after which the version is
+// TestVersionQuestionForTheVersionHasAnEnd: the connection's, or a limit after which the version is
 // unknown.
-func TestTheQuestionForTheVersionHasAnEnd(t *testing.T) {
+func TestVersionQuestionForTheVersionHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		next := new(atomic.Bool)
@@ -172,8 +172,8 @@ func TestTheQuestionForTheVersionHasAnEnd(t *testing.T) {
 	})
 }
 
-// TestWhatAServerWasIsForgotten once it reports a version that has the request.
-func TestWhatAServerWasIsForgotten(t *testing.T) {
+// TestVersionWhatAServerWasIsForgotten once it reports a version that has the request.
+func TestVersionWhatAServerWasIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		next := new(atomic.Bool)
@@ -205,8 +205,8 @@ func TestWhatAServerWasIsForgotten(t *testing.T) {
 	})
 }
 
-// TestAnAddressOfSeveralServers: the one that says its version need not be the one that serves.
-func TestAnAddressOfSeveralServers(t *testing.T) {
+// TestVersionAddressOfSeveralServers: the one that says its version need not be the one that serves.
+func TestVersionAddressOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		next := new(atomic.Bool)
@@ -244,8 +244,8 @@ func TestAnAddressOfSeveralServers(t *testing.T) {
 	})
 }
 
-// TestTheServerThatRefusesIsTooOld, and not the one that was asked for its version.
-func TestTheServerThatRefusesIsTooOld(t *testing.T) {
+// TestVersionServerThatRefusesIsTooOld, and not the one that was asked for its version.
+func TestVersionServerThatRefusesIsTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		c, told := open(t, n, func(cfg *conduit.Config) { cfg.Servers = []string{"a:1", "b:1"} })

@@ -43,7 +43,7 @@ func exchange(w *window, op int32, n, length int, now *time.Time, latency time.D
 	return most
 }
 
-func TestTheWindowOpensForSmallRepliesAndClosesForLongOnes(t *testing.T) {
+func TestWindowOpensForSmallRepliesAndClosesForLongOnes(t *testing.T) {
 	const timeout = 6 * time.Second
 	w, now := newWindow(timeout), at(0)
 	require.LessOrEqual(t, exchange(&w, opRead, 8, 1<<20, &now, 10*time.Millisecond), 4,
@@ -56,7 +56,7 @@ func TestTheWindowOpensForSmallRepliesAndClosesForLongOnes(t *testing.T) {
 		"after a pause, what comes may be of another kind")
 }
 
-func TestLateRepliesCloseTheWindow(t *testing.T) {
+func TestWindowLateRepliesCloseTheWindow(t *testing.T) {
 	const timeout = 6 * time.Second
 	w, now := newWindow(timeout), at(0)
 	fast := exchange(&w, opWrite, 10_000, 20, &now, time.Millisecond)
@@ -67,7 +67,7 @@ func TestLateRepliesCloseTheWindow(t *testing.T) {
 	require.Zero(t, w.used)
 }
 
-func TestNothingFollowsARequestThatIsNotAnsweredInTime(t *testing.T) {
+func TestWindowNothingFollowsARequestThatIsNotAnsweredInTime(t *testing.T) {
 	const timeout = 6 * time.Second
 	w := newWindow(timeout)
 	w.used = minCost
@@ -79,7 +79,7 @@ func TestNothingFollowsARequestThatIsNotAnsweredInTime(t *testing.T) {
 
 // As many reads share a request as their data lets fit into a reply, and such a request takes the
 // window for all of them.
-func TestReadsTogetherFollowTheLengthsOfReplies(t *testing.T) {
+func TestWindowReadsTogetherFollowTheLengthsOfReplies(t *testing.T) {
 	w, now := newWindow(6*time.Second), at(0)
 	require.Equal(t, 1, w.together(opRead, now), "nothing is known of the replies yet")
 	exchange(&w, opRead, 100, 1<<10, &now, time.Millisecond)
@@ -95,7 +95,7 @@ func TestReadsTogetherFollowTheLengthsOfReplies(t *testing.T) {
 }
 
 // An exists is made as a read of data only while the data is known to be short.
-func TestExistsTogetherFollowTheLengthsOfData(t *testing.T) {
+func TestWindowExistsTogetherFollowTheLengthsOfData(t *testing.T) {
 	w, now := newWindow(6*time.Second), at(0)
 	exchange(&w, opRead, 100, 10, &now, time.Millisecond)
 	exchange(&w, wire.OpExists, 100, 84, &now, time.Millisecond)

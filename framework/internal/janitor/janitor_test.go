@@ -77,7 +77,7 @@ func failing(times int64, with error) (Cleanup, *atomic.Int64) {
 	}, tries
 }
 
-func TestACleanupIsRepeatedUntilItSucceeds(t *testing.T) {
+func TestJanitorCleanupIsRepeatedUntilItSucceeds(t *testing.T) {
 	for name, with := range map[string]error{"busy": errBusy, "refused": zk.ErrNoAuth} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *client) {
@@ -97,7 +97,7 @@ func TestACleanupIsRepeatedUntilItSucceeds(t *testing.T) {
 	}
 }
 
-func TestAHopelessCleanupIsGivenUp(t *testing.T) {
+func TestJanitorHopelessCleanupIsGivenUp(t *testing.T) {
 	for name, row := range map[string]struct {
 		err    error
 		logged bool
@@ -117,8 +117,8 @@ func TestAHopelessCleanupIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestAFullFolderMakesCreationsWait until one of its cleanups has succeeded, or for a second.
-func TestAFullFolderMakesCreationsWait(t *testing.T) {
+// TestJanitorFullFolderMakesCreationsWait until one of its cleanups has succeeded, or for a second.
+func TestJanitorFullFolderMakesCreationsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *client) {
 		const pause = 300 * time.Millisecond
 		for range maxBacklog {
@@ -150,8 +150,8 @@ func TestAFullFolderMakesCreationsWait(t *testing.T) {
 	})
 }
 
-// TestNoCleanupWithoutAConnection, and none after the end of the client.
-func TestNoCleanupWithoutAConnection(t *testing.T) {
+// TestJanitorNoCleanupWithoutAConnection, and none after the end of the client.
+func TestJanitorNoCleanupWithoutAConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *client) {
 		connect := c.disconnect()
 		first, tries := failing(0, nil)

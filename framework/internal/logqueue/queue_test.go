@@ -50,7 +50,7 @@ func queueTo(before func(slog.Record)) (*logqueue.Queue, *bytes.Buffer) {
 	return logqueue.New(func() slog.Handler { return gate{text, before} }), &out
 }
 
-func TestRecordsAreWrittenInOrderAsTheHandlerItselfWould(t *testing.T) {
+func TestQueueRecordsAreWrittenInOrderAsTheHandlerItselfWould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue, out := queueTo(func(slog.Record) {})
 		log := slog.New(queue.Handler(everything))
@@ -68,7 +68,7 @@ level=WARN msg=last
 	})
 }
 
-func TestTheQueueKeepsALevel(t *testing.T) {
+func TestQueueKeepsALevel(t *testing.T) {
 	queue, out := queueTo(func(slog.Record) {})
 	log := slog.New(queue.Handler(slog.LevelWarn))
 	require.False(t, log.Enabled(t.Context(), slog.LevelInfo))
@@ -78,9 +78,9 @@ func TestTheQueueKeepsALevel(t *testing.T) {
 	require.Equal(t, "level=WARN msg=yes\n", out.String())
 }
 
-// TestAHandlerThatBlocksHoldsUpNoCaller and loses what does not fit, the newest, with a
+// TestQueueHandlerThatBlocksHoldsUpNoCaller and loses what does not fit, the newest, with a
 // record of how many those were.
-func TestAHandlerThatBlocksHoldsUpNoCaller(t *testing.T) {
+func TestQueueHandlerThatBlocksHoldsUpNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		queue, out := queueTo(func(slog.Record) { <-release })
@@ -110,7 +110,7 @@ func TestAHandlerThatBlocksHoldsUpNoCaller(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatDoesNotReturnLosesOneRecord(t *testing.T) {
+func TestQueueHandlerThatDoesNotReturnLosesOneRecord(t *testing.T) {
 	for name, end := range map[string]func(){
 		"panic": func() { panic("test: a handler") },
 		"exit":  runtime.Goexit,
@@ -137,8 +137,8 @@ func TestAHandlerThatDoesNotReturnLosesOneRecord(t *testing.T) {
 	}
 }
 
-// TestAHandlerThatAlwaysPanicsKeepsNothingBusy: its report of lost records panics as well.
-func TestAHandlerThatAlwaysPanicsKeepsNothingBusy(t *testing.T) {
+// TestQueueHandlerThatAlwaysPanicsKeepsNothingBusy: its report of lost records panics as well.
+func TestQueueHandlerThatAlwaysPanicsKeepsNothingBusy(t *testing.T) {
 	for name, end := range map[string]func(){
 		"panic": func() { panic("test: a handler") },
 		"exit":  runtime.Goexit,
@@ -166,8 +166,8 @@ func TestAHandlerThatAlwaysPanicsKeepsNothingBusy(t *testing.T) {
 	}
 }
 
-// TestAHandlerMayLog, with the logger that it serves.
-func TestAHandlerMayLog(t *testing.T) {
+// TestQueueHandlerMayLog, with the logger that it serves.
+func TestQueueHandlerMayLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log *slog.Logger
 		queue, out := queueTo(func(r slog.Record) {

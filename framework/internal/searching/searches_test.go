@@ -63,7 +63,7 @@ func TestSearchesAtTheSameTimeShareAList(t *testing.T) {
 	})
 }
 
-func TestFoldersAreSearchedApart(t *testing.T) {
+func TestSearchesFoldersAreSearchedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failure := errors.New("no permission")
 		s := New(inBackground)
@@ -79,7 +79,7 @@ func TestFoldersAreSearchedApart(t *testing.T) {
 	})
 }
 
-func TestNoSearchAfterTheEndOfTheClient(t *testing.T) {
+func TestSearchesNoSearchAfterTheEndOfTheClient(t *testing.T) {
 	s := New(func(func()) bool { return false })
 	require.Nil(t, s.Join("/x", func() (map[string]string, error) {
 		t.Error("no goroutine may list")

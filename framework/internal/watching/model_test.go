@@ -269,11 +269,11 @@ func (m *model) check() {
 	}
 }
 
-// TestTheRegistryAgreesWithTheServer makes many short histories of reads, persistent watches,
+// TestRegistryAgreesWithTheServer makes many short histories of reads, persistent watches,
 // changes, cancellations, refusals and lost connections, with requests and replies under way
 // in between. Whenever nothing is under way, the server has each watch that the client counts
 // on; and when all are cancelled, it has none.
-func TestTheRegistryAgreesWithTheServer(t *testing.T) {
+func TestRegistryAgreesWithTheServer(t *testing.T) {
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testHistory(t, seed) })

@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-func TestAPersistentWatchStaysOverEvents(t *testing.T) {
+func TestPersistentWatchStaysOverEvents(t *testing.T) {
 	l := newLine(t)
 	w, events := l.persistent("/a", Plain)
 	l.event(zk.EventNodeDataChanged, "/a")
@@ -38,7 +38,7 @@ func TestAPersistentWatchStaysOverEvents(t *testing.T) {
 	require.NoError(t, w.Err())
 }
 
-func TestARefusedPersistentWatchIsForgotten(t *testing.T) {
+func TestPersistentRefusedPersistentWatchIsForgotten(t *testing.T) {
 	l := newLine(t)
 	w := l.r.NewPersistent("/a", Plain, func(Event) {})
 	l.r.BeginPersistent(w)(conduit.Reply{Code: noAuth}, nil)
@@ -47,7 +47,7 @@ func TestARefusedPersistentWatchIsForgotten(t *testing.T) {
 	l.quiet()
 }
 
-func TestARefusedPersistentWatchLeavesNoOneShotWatchBehind(t *testing.T) {
+func TestPersistentRefusedPersistentWatchLeavesNoOneShotWatchBehind(t *testing.T) {
 	l := newLine(t)
 	oneShot := l.armed("/a", Data)
 	done := l.r.BeginPersistent(l.r.NewPersistent("/a", Plain, func(Event) {}))
@@ -58,7 +58,7 @@ func TestARefusedPersistentWatchLeavesNoOneShotWatchBehind(t *testing.T) {
 	require.Zero(t, l.r.Known())
 }
 
-func TestARecursiveWatchStandsForTheListOfChildren(t *testing.T) {
+func TestPersistentRecursiveWatchStandsForTheListOfChildren(t *testing.T) {
 	l := newLine(t)
 	_, recursive := l.persistent("/a", Recursive)
 	plain := l.r.NewPersistent("/a", Plain, func(e Event) { *recursive = append(*recursive, Event{Type: e.Type, Path: "plain" + e.Path}) })
@@ -79,7 +79,7 @@ func TestARecursiveWatchStandsForTheListOfChildren(t *testing.T) {
 	}, *recursive)
 }
 
-func TestOneShotWatchesAreServedByAPersistentOne(t *testing.T) {
+func TestPersistentOneShotWatchesAreServedByAPersistentOne(t *testing.T) {
 	l := newLine(t)
 	persistent, _ := l.persistent("/a", Plain)
 	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
@@ -93,7 +93,7 @@ func TestOneShotWatchesAreServedByAPersistentOne(t *testing.T) {
 	require.Zero(t, l.r.Known())
 }
 
-func TestAOneShotWatchUnderWayCostsAnotherAddWatch(t *testing.T) {
+func TestPersistentOneShotWatchUnderWayCostsAnotherAddWatch(t *testing.T) {
 	l := newLine(t)
 	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
 	require.True(t, ask)
@@ -105,7 +105,7 @@ func TestAOneShotWatchUnderWayCostsAnotherAddWatch(t *testing.T) {
 	requireFired(t, w, Event{Type: zk.EventNodeDeleted})
 }
 
-func TestAWatchThatCountedOnALostPersistentOneEnds(t *testing.T) {
+func TestPersistentWatchThatCountedOnALostPersistentOneEnds(t *testing.T) {
 	l := newLine(t)
 	l.persistent("/a", Plain)
 	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
@@ -116,10 +116,10 @@ func TestAWatchThatCountedOnALostPersistentOneEnds(t *testing.T) {
 	requireFired(t, w, Event{Type: zk.EventNotWatching, Err: errLost})
 }
 
-// TestAWatchWhoseServerMayHaveBeenReplacedEnds: the read under way replaces the persistent
+// TestPersistentWatchWhoseServerMayHaveBeenReplacedEnds: the read under way replaces the persistent
 // watch, its one-shot watch fires, and a read that counts on the persistent one is left with
 // none until it is set again.
-func TestAWatchWhoseServerMayHaveBeenReplacedEnds(t *testing.T) {
+func TestPersistentWatchWhoseServerMayHaveBeenReplacedEnds(t *testing.T) {
 	l := newLine(t)
 	first, ask, firstDone := l.begin(Setting{Key: Key{"/a", Data}})
 	require.True(t, ask)
@@ -137,8 +137,8 @@ func TestAWatchWhoseServerMayHaveBeenReplacedEnds(t *testing.T) {
 	requireWaiting(t, children) // in the other table of the server
 }
 
-// TestAWatchIsNotArmedWhileAResyncIsToCome: events may be missing until then.
-func TestAWatchIsNotArmedWhileAResyncIsToCome(t *testing.T) {
+// TestPersistentWatchIsNotArmedWhileAResyncIsToCome: events may be missing until then.
+func TestPersistentWatchIsNotArmedWhileAResyncIsToCome(t *testing.T) {
 	t.Run("replaced", func(t *testing.T) {
 		l := newLine(t)
 		_, _, first := l.begin(Setting{Key: Key{"/a", Data}})
@@ -167,8 +167,8 @@ func TestAWatchIsNotArmedWhileAResyncIsToCome(t *testing.T) {
 	})
 }
 
-// TestAReplacedWatchIsSetAgainForTheNextUser: its own users have gone.
-func TestAReplacedWatchIsSetAgainForTheNextUser(t *testing.T) {
+// TestPersistentReplacedWatchIsSetAgainForTheNextUser: its own users have gone.
+func TestPersistentReplacedWatchIsSetAgainForTheNextUser(t *testing.T) {
 	l := newLine(t)
 	w := l.r.NewPersistent("/a", Plain, func(Event) {})
 	added := l.r.BeginPersistent(w)
@@ -181,9 +181,9 @@ func TestAReplacedWatchIsSetAgainForTheNextUser(t *testing.T) {
 	require.True(t, l.r.Join(l.r.NewPersistent("/a", Plain, func(Event) {})))
 }
 
-// TestARecursiveWatchDoesNotJoinOneThatIsAboutToBePlain: the request under way is for the
+// TestPersistentRecursiveWatchDoesNotJoinOneThatIsAboutToBePlain: the request under way is for the
 // users that were there when it was sent.
-func TestARecursiveWatchDoesNotJoinOneThatIsAboutToBePlain(t *testing.T) {
+func TestPersistentRecursiveWatchDoesNotJoinOneThatIsAboutToBePlain(t *testing.T) {
 	l := newLine(t)
 	_, _, done := l.begin(Setting{Key: Key{"/a", Data}})
 	recursive, _ := l.persistent("/a", Recursive)
@@ -197,7 +197,7 @@ func TestARecursiveWatchDoesNotJoinOneThatIsAboutToBePlain(t *testing.T) {
 	require.True(t, plain.IsArmed())
 }
 
-func TestAPlainWatchUnderWayDoesNotReplaceARecursiveOne(t *testing.T) {
+func TestPersistentPlainWatchUnderWayDoesNotReplaceARecursiveOne(t *testing.T) {
 	l := newLine(t)
 	plain := l.r.NewPersistent("/a", Plain, func(Event) {})
 	done := l.r.BeginPersistent(plain)
@@ -207,7 +207,7 @@ func TestAPlainWatchUnderWayDoesNotReplaceARecursiveOne(t *testing.T) {
 	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
 }
 
-func TestANewConnectionSetsPersistentWatchesAgain(t *testing.T) {
+func TestPersistentNewConnectionSetsPersistentWatchesAgain(t *testing.T) {
 	l := newLine(t)
 	plain, plainEvents := l.persistent("/a", Plain)
 	_, recursiveEvents := l.persistent("/b", Recursive)
@@ -223,7 +223,7 @@ func TestANewConnectionSetsPersistentWatchesAgain(t *testing.T) {
 	l.quiet()
 }
 
-func TestManyWatchesAreSetAgainInFrames(t *testing.T) {
+func TestPersistentManyWatchesAreSetAgainInFrames(t *testing.T) {
 	l := newLine(t)
 	const each = rearmFrame/2 - 20 // with its part of the header
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
@@ -242,8 +242,8 @@ func TestManyWatchesAreSetAgainInFrames(t *testing.T) {
 	require.Equal(t, 5, l.r.Active())
 }
 
-// TestWatchesAreSetAgainInRequestsThatAreSent: they keep to the maximum for requests of callers.
-func TestWatchesAreSetAgainInRequestsThatAreSent(t *testing.T) {
+// TestPersistentWatchesAreSetAgainInRequestsThatAreSent: they keep to the maximum for requests of callers.
+func TestPersistentWatchesAreSetAgainInRequestsThatAreSent(t *testing.T) {
 	l := newLine(t)
 	const longest = 1024
 	l.r.cfg.MaxRequest = longest
@@ -261,7 +261,7 @@ func TestWatchesAreSetAgainInRequestsThatAreSent(t *testing.T) {
 	require.Equal(t, 7, l.r.Active())
 }
 
-func TestAConnectionThatEndsWhileWatchesAreSetAgain(t *testing.T) {
+func TestPersistentConnectionThatEndsWhileWatchesAreSetAgain(t *testing.T) {
 	l := newLine(t)
 	w, events := l.persistent("/a", Plain)
 	l.lose()
@@ -300,7 +300,7 @@ func TestCancelWithoutAConnection(t *testing.T) {
 	require.Zero(t, l.r.Known())
 }
 
-func TestTheServerThatRefusesOneWatchIsAskedForEach(t *testing.T) {
+func TestPersistentServerThatRefusesOneWatchIsAskedForEach(t *testing.T) {
 	l := newLine(t)
 	bad, _ := l.persistent("/bad", Plain)
 	good, events := l.persistent("/good", Recursive)
@@ -316,9 +316,9 @@ func TestTheServerThatRefusesOneWatchIsAskedForEach(t *testing.T) {
 	require.Equal(t, 1, l.r.Known())
 }
 
-// TestARepairThatIsRefused: a read that was under way has replaced the persistent watch, and
+// TestPersistentRepairThatIsRefused: a read that was under way has replaced the persistent watch, and
 // the server does not set it again. No watch counts on it from then on.
-func TestARepairThatIsRefused(t *testing.T) {
+func TestPersistentRepairThatIsRefused(t *testing.T) {
 	for name, code := range map[string]int32{"for good": noAuth, "for now": throttled} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -359,8 +359,8 @@ func TestARepairThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestAThrottledServerIsAskedAgain, for all watches that it has refused, after one pause.
-func TestAThrottledServerIsAskedAgain(t *testing.T) {
+// TestPersistentThrottledServerIsAskedAgain, for all watches that it has refused, after one pause.
+func TestPersistentThrottledServerIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t)
 		first, events := l.persistent("/a", Plain)
@@ -393,7 +393,7 @@ func TestAThrottledServerIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestAServerWithoutPersistentWatchesEndsThem(t *testing.T) {
+func TestPersistentServerWithoutPersistentWatchesEndsThem(t *testing.T) {
 	l := newLine(t)
 	first, _ := l.persistent("/a", Plain)
 	second, _ := l.persistent("/b", Recursive)
@@ -408,7 +408,7 @@ func TestAServerWithoutPersistentWatchesEndsThem(t *testing.T) {
 	require.Zero(t, l.r.Known())
 }
 
-func TestAReplyOverALaterConnection(t *testing.T) {
+func TestPersistentReplyOverALaterConnection(t *testing.T) {
 	l := newLine(t)
 	w := l.r.NewPersistent("/a", Plain, func(Event) {})
 	done := l.r.BeginPersistent(w)

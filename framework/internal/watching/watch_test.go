@@ -13,8 +13,8 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// TestWhichEventsEndAWatch: one armed watch, one event.
-func TestWhichEventsEndAWatch(t *testing.T) {
+// TestWatchWhichEventsEndAWatch: one armed watch, one event.
+func TestWatchWhichEventsEndAWatch(t *testing.T) {
 	for _, c := range []struct {
 		kind  Kind
 		event zk.EventType
@@ -43,7 +43,7 @@ func TestWhichEventsEndAWatch(t *testing.T) {
 	}
 }
 
-func TestAnEventBeforeTheReplyIsNotForTheWatch(t *testing.T) {
+func TestWatchEventBeforeTheReplyIsNotForTheWatch(t *testing.T) {
 	l := newLine(t)
 	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
 	require.True(t, ask)
@@ -56,7 +56,7 @@ func TestAnEventBeforeTheReplyIsNotForTheWatch(t *testing.T) {
 	requireFired(t, w, Event{Type: zk.EventNodeDeleted})
 }
 
-func TestAFailedRequestLeavesNoWatch(t *testing.T) {
+func TestWatchFailedRequestLeavesNoWatch(t *testing.T) {
 	for _, outcome := range []struct {
 		reply conduit.Reply
 		err   error
@@ -70,7 +70,7 @@ func TestAFailedRequestLeavesNoWatch(t *testing.T) {
 	}
 }
 
-func TestAWatchOfAMissingZnodeWaitsForItsCreation(t *testing.T) {
+func TestWatchOfAMissingZnodeWaitsForItsCreation(t *testing.T) {
 	l := newLine(t)
 	w, _, done := l.begin(Setting{Key: Key{"/a", Data}, OnAbsent: true})
 	done(conduit.Reply{Code: noNode}, nil)
@@ -81,7 +81,7 @@ func TestAWatchOfAMissingZnodeWaitsForItsCreation(t *testing.T) {
 	requireFired(t, w, Event{Type: zk.EventNodeCreated})
 }
 
-func TestAnAnswerInFrontOfTheReplyEndsAWatch(t *testing.T) {
+func TestWatchAnswerInFrontOfTheReplyEndsAWatch(t *testing.T) {
 	l := newLine(t)
 	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}, Always: true})
 	require.True(t, ask)
@@ -92,7 +92,7 @@ func TestAnAnswerInFrontOfTheReplyEndsAWatch(t *testing.T) {
 	l.quiet()
 }
 
-func TestTheLastUserRemovesTheServersWatch(t *testing.T) {
+func TestWatchLastUserRemovesTheServersWatch(t *testing.T) {
 	l := newLine(t)
 	first, second := l.armed("/a", Data), l.armed("/a", Data)
 	children := l.armed("/a", Children)
@@ -118,7 +118,7 @@ func TestCancelWhileTheRequestIsUnderWay(t *testing.T) {
 	requireWaiting(t, w)
 }
 
-func TestTheEndOfAConnectionEndsItsWatches(t *testing.T) {
+func TestWatchEndOfAConnectionEndsItsWatches(t *testing.T) {
 	l := newLine(t)
 	armed := l.armed("/a", Data)
 	waiting, _, done := l.begin(Setting{Key: Key{"/a", Data}})
@@ -132,7 +132,7 @@ func TestTheEndOfAConnectionEndsItsWatches(t *testing.T) {
 	l.quiet() // one-shot watches are not set again
 }
 
-func TestADeletionEndsContextsBeforeAnyWaiterLearnsOfIt(t *testing.T) {
+func TestWatchDeletionEndsContextsBeforeAnyWaiterLearnsOfIt(t *testing.T) {
 	l := newLine(t)
 	var order []string
 	watches := []*Watch{l.armed("/a", Data), l.armed("/a", Data), l.armed("/a", Children)}
@@ -152,7 +152,7 @@ func TestADeletionEndsContextsBeforeAnyWaiterLearnsOfIt(t *testing.T) {
 	require.False(t, watches[0].AddEnd(func(Event) {}))
 }
 
-func TestOnlyADeletionEndsContexts(t *testing.T) {
+func TestWatchOnlyADeletionEndsContexts(t *testing.T) {
 	l := newLine(t)
 	changed, lost, cancelled := l.armed("/a", Data), l.armed("/b", Data), l.armed("/c", Data)
 	for _, w := range []*Watch{changed, lost, cancelled} {
@@ -166,7 +166,7 @@ func TestOnlyADeletionEndsContexts(t *testing.T) {
 	requireFired(t, lost, Event{Type: zk.EventNotWatching, Path: "own/b", Err: errLost})
 }
 
-func TestAHookMayCancelOtherWatches(t *testing.T) {
+func TestWatchHookMayCancelOtherWatches(t *testing.T) {
 	l := newLine(t)
 	w, other := l.armed("/a", Data), l.armed("/b", Data)
 	w.AddHook(func(Event) { other.Cancel() })
@@ -175,7 +175,7 @@ func TestAHookMayCancelOtherWatches(t *testing.T) {
 	require.Zero(t, l.r.Known())
 }
 
-func TestAThrottledRemovalIsRepeatedUnlessTheWatchIsWanted(t *testing.T) {
+func TestWatchThrottledRemovalIsRepeatedUnlessTheWatchIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t)
 		l.armed("/a", Data).Cancel()
@@ -192,7 +192,7 @@ func TestAThrottledRemovalIsRepeatedUnlessTheWatchIsWanted(t *testing.T) {
 	})
 }
 
-func TestEventsWithAPathThatIsNone(t *testing.T) {
+func TestWatchEventsWithAPathThatIsNone(t *testing.T) {
 	l := newLine(t)
 	_, events := l.persistent("/", Recursive)
 	for _, path := range []string{"", "a", "/", "//"} {
@@ -204,7 +204,7 @@ func TestEventsWithAPathThatIsNone(t *testing.T) {
 
 // A hook finds its watch fired, also one that is added while the end is being reported. Otherwise its owner
 // looks, finds the watch waiting, and is never told again.
-func TestAHookFindsItsWatchFired(t *testing.T) {
+func TestWatchHookFindsItsWatchFired(t *testing.T) {
 	l := newLine(t)
 	w := l.armed("/a", Data)
 	hooked := false

@@ -12,7 +12,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-func TestRoundTrip(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		i32 := rapid.Int32().Draw(t, "i32")
 		i64 := rapid.Int64().Draw(t, "i64")
@@ -39,7 +39,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-func TestCountsAreCheckedBeforeAllocating(t *testing.T) {
+func TestRecordCountsAreCheckedBeforeAllocating(t *testing.T) {
 	for _, count := range []int32{math.MaxInt32, -2, math.MinInt32, 2} {
 		var e wire.Encoder
 		e.Int32(count)
@@ -50,7 +50,7 @@ func TestCountsAreCheckedBeforeAllocating(t *testing.T) {
 	}
 }
 
-func TestAFailedDecoderStaysFailed(t *testing.T) {
+func TestRecordFailedDecoderStaysFailed(t *testing.T) {
 	d := wire.NewDecoder([]byte{0, 0})
 	require.Zero(t, d.Int32())
 	first := d.Err()

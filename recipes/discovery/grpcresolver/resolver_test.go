@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -37,7 +36,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 2 * time.Minute
@@ -139,7 +138,7 @@ func awaitServers(tb testing.TB, conn *grpc.ClientConn, want ...string) {
 	}
 }
 
-func TestCallsFollowTheService(t *testing.T) {
+func TestResolverCallsFollowTheService(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		provider, consumer := newServices(t, zktest.Client(t, server)), newServices(t, zktest.Client(t, server))
 		a, b := serve(t, "a"), serve(t, "b")
@@ -159,7 +158,7 @@ func TestCallsFollowTheService(t *testing.T) {
 	})
 }
 
-func TestCallsGoOnWhileZooKeeperIsAway(t *testing.T) {
+func TestResolverCallsGoOnWhileZooKeeperIsAway(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	d := newServices(t, client)
@@ -190,7 +189,7 @@ func TestCallsGoOnWhileZooKeeperIsAway(t *testing.T) {
 	require.False(t, used)
 }
 
-func TestCallsWaitForTheFirstAnswerOfZooKeeper(t *testing.T) {
+func TestResolverCallsWaitForTheFirstAnswerOfZooKeeper(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	d := newServices(t, client)
@@ -209,7 +208,7 @@ func TestCallsWaitForTheFirstAnswerOfZooKeeper(t *testing.T) {
 	awaitServers(t, conn, "a")
 }
 
-func TestAServiceWithoutInstancesFailsCallsAtOnce(t *testing.T) {
+func TestResolverServiceWithoutInstancesFailsCallsAtOnce(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	conn := dial(t, newBuilder(t, d, grpcresolver.Config[payload]{}))
 	_, err := call(zktest.Context(t), conn)
@@ -233,7 +232,7 @@ func (c connection) UpdateState(s resolver.State) error {
 	return nil
 }
 
-func TestEndpointsHaveAttributes(t *testing.T) {
+func TestResolverEndpointsHaveAttributes(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	register := func(id string, change func(*instance)) {
 		i := discovery.NewInstance[payload]("orders", "10.0.0.7", 8080)
@@ -285,7 +284,7 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 // An instance on which a function of the program panics is left out, and the log of the client has it once.
-func TestOneBadInstance(t *testing.T) {
+func TestResolverOneBadInstance(t *testing.T) {
 	weight := func(i *instance) uint32 { return i.Payload.Weight } // panics without a payload
 	for name, cfg := range map[string]grpcresolver.Config[payload]{
 		"attributes": {Attributes: func(i *instance) grpcresolver.Attributes { return grpcresolver.Attributes{Weight: weight(i)} }},
@@ -331,7 +330,7 @@ func (c slowConnection) UpdateState(s resolver.State) error {
 	return nil
 }
 
-func TestASlowConnectionGetsTheNewestEndpoints(t *testing.T) {
+func TestResolverSlowConnectionGetsTheNewestEndpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		d, writer := newServices(t, zktest.Client(t, server)), zktest.Client(t, server)
@@ -468,7 +467,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestBadInput(t *testing.T) {
+func TestResolverBadInput(t *testing.T) {
 	_, err := grpcresolver.NewBuilder[payload](nil, grpcresolver.Config[payload]{})
 	require.ErrorContains(t, err, "discovery nil")
 	_, err = grpcresolver.NewBuilder(newServices(t, zktest.Client(t, zktest.NewServer(t))), grpcresolver.Config[payload]{Filters: make([]func(*instance) bool, 1)})

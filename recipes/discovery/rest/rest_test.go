@@ -10,17 +10,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/discovery/rest"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
-// TestTheResource: the paths, statuses and JSON of Curator's DiscoveryResource.
-func TestTheResource(t *testing.T) {
+// TestRESTResource: the paths, statuses and JSON of Curator's DiscoveryResource.
+func TestRESTResource(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
 	require.NoError(t, err)
@@ -66,8 +65,8 @@ func TestTheResource(t *testing.T) {
 	}
 }
 
-// TestTheServersErrorIs500, as in Curator.
-func TestTheServersErrorIs500(t *testing.T) {
+// TestRESTServersErrorIs500, as in Curator.
+func TestRESTServersErrorIs500(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
 	require.NoError(t, err)

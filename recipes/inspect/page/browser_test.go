@@ -217,9 +217,9 @@ func (b *browser) seen() (requests, dialogs, failures []string) {
 	return append([]string(nil), b.requests...), append([]string(nil), b.dialogs...), append([]string(nil), b.failures...)
 }
 
-// TestInABrowser: the page is drawn, follows changes without being loaded again, takes names
+// TestBrowserShowsThePage: the page is drawn, follows changes without being loaded again, takes names
 // of locks for text, asks no other host for anything, and is read with scripts off.
-func TestInABrowser(t *testing.T) {
+func TestBrowserShowsThePage(t *testing.T) {
 	if *browserProgram == "" {
 		t.Skip("without -browser: make test-long gives it")
 	}

@@ -76,8 +76,8 @@ func (v *viewer) news() (changes int) {
 	}
 }
 
-// TestAViewerIsToldOfChanges, and without any the servers are asked for nothing.
-func TestAViewerIsToldOfChanges(t *testing.T) {
+// TestEventsViewerIsToldOfChanges, and without any the servers are asked for nothing.
+func TestEventsViewerIsToldOfChanges(t *testing.T) {
 	for _, target := range []string{"/?events", "/?events&lock=/locks/report"} {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -127,8 +127,8 @@ func TestAViewerIsToldOfChanges(t *testing.T) {
 	}
 }
 
-// TestAViewerIsToldOfAnInterruption, at which a viewer that comes is refused.
-func TestAViewerIsToldOfAnInterruption(t *testing.T) {
+// TestEventsViewerIsToldOfAnInterruption, at which a viewer that comes is refused.
+func TestEventsViewerIsToldOfAnInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server)
@@ -146,8 +146,8 @@ func TestAViewerIsToldOfAnInterruption(t *testing.T) {
 	})
 }
 
-// TestTheNumberOfStreamsIsBounded: more viewers than that are refused, until another goes.
-func TestTheNumberOfStreamsIsBounded(t *testing.T) {
+// TestEventsNumberOfStreamsIsBounded: more viewers than that are refused, until another goes.
+func TestEventsNumberOfStreamsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 100
 		handler := page.Handler(zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener())), "/")
@@ -173,8 +173,8 @@ func TestTheNumberOfStreamsIsBounded(t *testing.T) {
 	})
 }
 
-// TestAStreamEndsWithTheClient, and of an invalid path there is none.
-func TestAStreamEndsWithTheClient(t *testing.T) {
+// TestEventsStreamEndsWithTheClient, and of an invalid path there is none.
+func TestEventsStreamEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
 		handler := page.Handler(client, "/")
@@ -187,8 +187,8 @@ func TestAStreamEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// TestThePageShowsSessionsRegistrationsAndLosses.
-func TestThePageShowsSessionsRegistrationsAndLosses(t *testing.T) {
+// TestEventsPageShowsSessionsRegistrationsAndLosses.
+func TestEventsPageShowsSessionsRegistrationsAndLosses(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	hold(t, client, "/locks/report", locks.WithLabel("nightly"))

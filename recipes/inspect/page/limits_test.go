@@ -22,8 +22,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestOnlyOwnHostNamesAreAnswered: another site may have its name point here.
-func TestOnlyOwnHostNamesAreAnswered(t *testing.T) {
+// TestLimitsOnlyOwnHostNamesAreAnswered: another site may have its name point here.
+func TestLimitsOnlyOwnHostNamesAreAnswered(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	hold(t, client, "/locks/secret")
 	handler := page.Handler(client, "/", "Locks.Example")
@@ -55,8 +55,8 @@ func (u untouched) Read([]byte) (int, error) {
 	return 0, http.ErrBodyReadAfterClose
 }
 
-// TestRequestsAreLimited: bodies are refused unread, and so are long queries.
-func TestRequestsAreLimited(t *testing.T) {
+// TestLimitsRequestsAreLimited: bodies are refused unread, and so are long queries.
+func TestLimitsRequestsAreLimited(t *testing.T) {
 	handler := page.Handler(zktest.Client(t, zktest.NewServer(t)), "/")
 	for _, target := range []string{"/", "/?events", "/?format=json"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, untouched{t})
@@ -69,8 +69,8 @@ func TestRequestsAreLimited(t *testing.T) {
 	require.Equal(t, http.StatusRequestURITooLong, get(t, handler, "/?q="+strings.Repeat("x", 9000)).Code)
 }
 
-// TestAZnodeCannotMakeThePageLarge: what a znode says is cut.
-func TestAZnodeCannotMakeThePageLarge(t *testing.T) {
+// TestLimitsZnodeCannotMakeThePageLarge: what a znode says is cut.
+func TestLimitsZnodeCannotMakeThePageLarge(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	hold(t, client, "/locks/large", locks.WithLockData([]byte(strings.Repeat("A", 900_000))))
 	hold(t, client, "/locks/"+strings.Repeat("n", 50_000))
@@ -82,8 +82,8 @@ func TestAZnodeCannotMakeThePageLarge(t *testing.T) {
 	}
 }
 
-// TestALongListHasPages, a filter, counts and orders.
-func TestALongListHasPages(t *testing.T) {
+// TestLimitsLongListHasPages, a filter, counts and orders.
+func TestLimitsLongListHasPages(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for i := range 250 {
 		path := fmt.Sprintf("/locks/x%03d/_c_0123456789abcdef0123456789abcdef-lock-0000000000", i)
@@ -114,8 +114,8 @@ func TestALongListHasPages(t *testing.T) {
 	require.NotContains(t, body, `"><script>`)
 }
 
-// TestAnOutageLeavesTheLastPicture, marked as such within two seconds, whether the connection is lost or silent.
-func TestAnOutageLeavesTheLastPicture(t *testing.T) {
+// TestLimitsOutageLeavesTheLastPicture, marked as such within two seconds, whether the connection is lost or silent.
+func TestLimitsOutageLeavesTheLastPicture(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -163,8 +163,8 @@ func TestAnOutageLeavesTheLastPicture(t *testing.T) {
 	}
 }
 
-// TestALockShowsItsLastHolds, as far as the page has seen them.
-func TestALockShowsItsLastHolds(t *testing.T) {
+// TestLimitsLockShowsItsLastHolds, as far as the page has seen them.
+func TestLimitsLockShowsItsLastHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
 		handler := page.Handler(client, "/")

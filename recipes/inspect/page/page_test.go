@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
@@ -29,7 +28,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // request has a host name that is the page's own.
 func request(ctx context.Context, method, target string) *http.Request {
@@ -57,8 +56,8 @@ func hold(t *testing.T, client *framework.Framework, path string, opts ...locks.
 	return lease
 }
 
-// TestThePageShowsLocks, and the queue of one, as a page and as JSON.
-func TestThePageShowsLocks(t *testing.T) {
+// TestPageShowsLocks, and the queue of one, as a page and as JSON.
+func TestPageShowsLocks(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		lease := hold(t, client, "/locks/report", locks.WithLabel("nightly"))
@@ -84,8 +83,8 @@ func TestThePageShowsLocks(t *testing.T) {
 	})
 }
 
-// TestThePageShowsPartitions: who has which, and which are on their way.
-func TestThePageShowsPartitions(t *testing.T) {
+// TestPageShowsPartitions: who has which, and which are on their way.
+func TestPageShowsPartitions(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	member, err := partition.New(client, "/work", partition.Fixed("orders", "bills"), partition.WithID("worker-1"))
@@ -113,9 +112,9 @@ func TestThePageShowsPartitions(t *testing.T) {
 	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 }
 
-// TestThePageIsHarmless: what others have written in ZooKeeper stays text, no other host is
+// TestPageIsHarmless: what others have written in ZooKeeper stays text, no other host is
 // asked for anything, and only the page's own script and style may run.
-func TestThePageIsHarmless(t *testing.T) {
+func TestPageIsHarmless(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	const evil = `<script>alert(1)</script>`
 	path := "/locks/" + strings.ReplaceAll(evil, "/", "") + `"onclick="x`
@@ -140,8 +139,8 @@ func TestThePageIsHarmless(t *testing.T) {
 	require.NotEqual(t, own.FindString(first), own.FindString(second), "a nonce is used once")
 }
 
-// TestThePageIsReadWithoutScripts: it is complete as it comes, and asks to be loaded again.
-func TestThePageIsReadWithoutScripts(t *testing.T) {
+// TestPageIsReadWithoutScripts: it is complete as it comes, and asks to be loaded again.
+func TestPageIsReadWithoutScripts(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	hold(t, client, "/locks/report", locks.WithLabel("nightly"))
 	body := get(t, page.Handler(client, "/locks"), "/").Body.String()
@@ -151,8 +150,8 @@ func TestThePageIsReadWithoutScripts(t *testing.T) {
 	require.Contains(t, before, "nightly (", "nothing waits for a script")
 }
 
-// TestThePageOnlyReads: other methods are refused, and nothing is written.
-func TestThePageOnlyReads(t *testing.T) {
+// TestPageOnlyReads: other methods are refused, and nothing is written.
+func TestPageOnlyReads(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	hold(t, client, "/locks/report")
@@ -173,8 +172,8 @@ func TestThePageOnlyReads(t *testing.T) {
 	}
 }
 
-// TestManyViewersCostOneWalk for as long as it is fresh.
-func TestManyViewersCostOneWalk(t *testing.T) {
+// TestPageManyViewersCostOneWalk for as long as it is fresh.
+func TestPageManyViewersCostOneWalk(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	release := make(chan struct{})
@@ -199,8 +198,8 @@ func TestManyViewersCostOneWalk(t *testing.T) {
 	require.LessOrEqual(t, walks.Load(), 1+int64(time.Since(began)/time.Second), "one for each second")
 }
 
-// TestWhatCannotBeShown: the status says why, and the page is one still.
-func TestWhatCannotBeShown(t *testing.T) {
+// TestPageWhatCannotBeShown: the status says why, and the page is one still.
+func TestPageWhatCannotBeShown(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	handler := page.Handler(client, "/")
@@ -219,8 +218,8 @@ func TestWhatCannotBeShown(t *testing.T) {
 	require.Contains(t, w.Body.String(), "not connected")
 }
 
-// TestThePageEndsAtItsPath: what is elsewhere is neither shown nor watched.
-func TestThePageEndsAtItsPath(t *testing.T) {
+// TestPageEndsAtItsPath: what is elsewhere is neither shown nor watched.
+func TestPageEndsAtItsPath(t *testing.T) {
 	server := zktest.NewServer(t)
 	holder, viewer := zktest.Client(t, server), zktest.Client(t, server)
 	hold(t, holder, "/locks/report")
@@ -252,7 +251,7 @@ func TestThePageEndsAtItsPath(t *testing.T) {
 }
 
 // A panic of user code while the page is made must not end the process.
-func TestAPanicOfUserCodeIsShown(t *testing.T) {
+func TestPagePanicOfUserCodeIsShown(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
 		panic("the user's own fault")

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAConditionalWriteIsAppliedAtMostOnce(t *testing.T) {
+func TestAttemptConditionalWriteIsAppliedAtMostOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		faults  []zkserver.Fault // of the first writes
@@ -53,7 +53,7 @@ func TestAConditionalWriteIsAppliedAtMostOnce(t *testing.T) {
 	}
 }
 
-func TestAnOvertakenWriteIsToldFromOneInDoubt(t *testing.T) {
+func TestAttemptOvertakenWriteIsToldFromOneInDoubt(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := client.Create(t.Context(), "/a", nil)
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestInterruptedMatchesErrorAndCause(t *testing.T) {
 	require.Equal(t, context.Canceled, attempt.Interrupted(plain))
 }
 
-func TestACallerThatLeavesAWriteIsInDoubt(t *testing.T) {
+func TestAttemptCallerThatLeavesAWriteIsInDoubt(t *testing.T) {
 	err := attempt.InDoubt(context.Canceled)
 	require.True(t, framework.OutcomeUnknown(err))
 	require.ErrorIs(t, err, context.Canceled)

@@ -62,8 +62,8 @@ func TestBench(t *testing.T) {
 	require.Positive(t, byType["delete"].Mean)
 }
 
-// TestRequestsAreCountedByType sends frames in pieces, several at once too, and gets their replies in the same way.
-func TestRequestsAreCountedByType(t *testing.T) {
+// TestBenchRequestsAreCountedByType sends frames in pieces, several at once too, and gets their replies in the same way.
+func TestBenchRequestsAreCountedByType(t *testing.T) {
 	frame := func(first, second int32, more int) []byte {
 		b := binary.BigEndian.AppendUint32(nil, uint32(8+more))
 		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, uint32(first)), uint32(second))
@@ -148,8 +148,8 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestAnOverlapIsSeen drives a lock that locks nothing.
-func TestAnOverlapIsSeen(t *testing.T) {
+// TestBenchOverlapIsSeen drives a lock that locks nothing.
+func TestBenchOverlapIsSeen(t *testing.T) {
 	open := func(context.Context, bool) (func(context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
 	}
@@ -169,7 +169,7 @@ func TestAnOverlapIsSeen(t *testing.T) {
 }
 
 // A peer on a busy machine may take longer for one turn than turns are counted for.
-func TestADurationWithoutATurnIsDoubled(t *testing.T) {
+func TestBenchDurationWithoutATurnIsDoubled(t *testing.T) {
 	var durations []time.Duration
 	turnsAfter := func(d time.Duration) peer {
 		return peer{name: "slow", run: func(_ context.Context, _ servers, l load, _ string) (result, error) {
@@ -192,8 +192,8 @@ func TestADurationWithoutATurnIsDoubled(t *testing.T) {
 	require.ErrorContains(t, err, "peer=slow: no turn was counted in 16s")
 }
 
-// TestTheIntervalOfAMedian compares the ranks with published tables of the sign test.
-func TestTheIntervalOfAMedian(t *testing.T) {
+// TestBenchIntervalOfAMedian compares the ranks with published tables of the sign test.
+func TestBenchIntervalOfAMedian(t *testing.T) {
 	for n, rank := range map[int]int{5: 0, 6: 1, 8: 1, 9: 2, 12: 3, 20: 6, 30: 10, 60: 22} {
 		var values []float64
 		for v := n; v > 0; v-- {
@@ -208,8 +208,8 @@ func TestTheIntervalOfAMedian(t *testing.T) {
 	}
 }
 
-// TestARatioIsThatOfTheRounds divides within each round, and gives no ratio to a peer that measured zero.
-func TestARatioIsThatOfTheRounds(t *testing.T) {
+// TestBenchRatioIsThatOfTheRounds divides within each round, and gives no ratio to a peer that measured zero.
+func TestBenchRatioIsThatOfTheRounds(t *testing.T) {
 	measuredAs := func(peer string, rates ...int) *measured {
 		m := &measured{Peer: peer, scenario: scenario{kind: uncontended}}
 		for _, rate := range rates {
@@ -226,8 +226,8 @@ func TestARatioIsThatOfTheRounds(t *testing.T) {
 		line(turnsPerSecond, peers))
 }
 
-// TestEachPeerBeginsInItsTurn, and each runs once in a round.
-func TestEachPeerBeginsInItsTurn(t *testing.T) {
+// TestBenchEachPeerBeginsInItsTurn, and each runs once in a round.
+func TestBenchEachPeerBeginsInItsTurn(t *testing.T) {
 	var ran []string
 	var peers []peer
 	for _, name := range []string{"a", "b", "c"} {
@@ -248,7 +248,7 @@ func TestEachPeerBeginsInItsTurn(t *testing.T) {
 	}
 }
 
-func TestBadFlags(t *testing.T) {
+func TestBenchBadFlags(t *testing.T) {
 	for _, o := range []options{
 		{peers: "nobody", rounds: 1, duration: time.Second, servers: 1, nodes: 1},
 		{scenarios: "nothing", rounds: 1, duration: time.Second, servers: 1, nodes: 1},
@@ -260,7 +260,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-func TestTablesOfADocument(t *testing.T) {
+func TestBenchTablesOfADocument(t *testing.T) {
 	under, err := selectScenarios("uncontended,contended,get", time.Second, 1)
 	require.NoError(t, err)
 	var all []*measured

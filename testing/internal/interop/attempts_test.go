@@ -22,7 +22,7 @@ func TestJavaConsumesWhatHasFailed(t *testing.T) {
 		queue, err := queues.NewDistributedQueue(zktest.Client(t, server), path,
 			queues.WithLockPath(locks), queues.WithMaxAttempts(2, dead))
 		require.NoError(t, err)
-		for item, err := range queue.Items(withLimit(t)) {
+		for item, err := range queue.Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			if string(item.Data) == "fails once" && item.Attempt() == 2 {
 				break

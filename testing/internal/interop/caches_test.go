@@ -57,10 +57,10 @@ func (q *questions) all() []string {
 	return slices.Sorted(maps.Keys(q.asked))
 }
 
-// TestTreeCacheOfBothSides: with the same depth and the same selector, a TreeCache and a
+// TestCachesTreeCacheOfBothSides: with the same depth and the same selector, a TreeCache and a
 // CuratorCache keep the same znodes of a tree that changes. CuratorCache asks its selector nothing
 // else than TreeCache does.
-func TestTreeCacheOfBothSides(t *testing.T) {
+func TestCachesTreeCacheOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for _, limits := range []struct{ depth, closed, left string }{
 			{"-", "-", "-"},
@@ -89,7 +89,7 @@ func TestTreeCacheOfBothSides(t *testing.T) {
 				ours := openCache(t, client, opts...)
 				agree := func() {
 					t.Helper()
-					require.NoError(t, ours.Fresh(withLimit(t)))
+					require.NoError(t, ours.Fresh(zktest.Context(t)))
 					want := shownBy(ours)
 					require.EventuallyWithT(t, func(c *assert.CollectT) {
 						assert.Equal(c, want, pairs(java.do(t, "cache-list", "/tree")))
@@ -103,21 +103,21 @@ func TestTreeCacheOfBothSides(t *testing.T) {
 					}
 				}
 				agree()
-				require.NoError(t, client.Delete(withLimit(t), "/tree/a", framework.DeletingChildrenIfNeeded()))
+				require.NoError(t, client.Delete(zktest.Context(t), "/tree/a", framework.DeletingChildrenIfNeeded()))
 				agree()
 				writeTree(t, client, "second")
 				agree()
 				require.Subset(t, java.do(t, "cache-asked", "/tree"), asked.all())
 				java.do(t, "cache-close", "/tree")
-				require.NoError(t, client.Delete(withLimit(t), "/tree", framework.DeletingChildrenIfNeeded()))
+				require.NoError(t, client.Delete(zktest.Context(t), "/tree", framework.DeletingChildrenIfNeeded()))
 			})
 		}
 	})
 }
 
-// TestPathChildrenCacheOfBothSides: a PathChildrenCache and a cache of children only keep the
+// TestCachesPathChildrenCacheOfBothSides: a PathChildrenCache and a cache of children only keep the
 // same.
-func TestPathChildrenCacheOfBothSides(t *testing.T) {
+func TestCachesPathChildrenCacheOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		java, client := newActor(t, server), zktest.Client(t, server)
 		writeTree(t, client, "first")
@@ -125,14 +125,14 @@ func TestPathChildrenCacheOfBothSides(t *testing.T) {
 		ours := openCache(t, client, cache.WithChildrenOnly())
 		agree := func() {
 			t.Helper()
-			require.NoError(t, ours.Fresh(withLimit(t)))
+			require.NoError(t, ours.Fresh(zktest.Context(t)))
 			want := shownBy(ours)
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
 				assert.Equal(c, want, pairs(java.do(t, "cache-list", "/tree")))
 			}, limit, time.Millisecond)
 		}
 		agree()
-		require.NoError(t, client.Delete(withLimit(t), "/tree/a", framework.DeletingChildrenIfNeeded()))
+		require.NoError(t, client.Delete(zktest.Context(t), "/tree/a", framework.DeletingChildrenIfNeeded()))
 		agree()
 		writeTree(t, client, "second")
 		agree()
@@ -147,7 +147,7 @@ func openCache(tb testing.TB, client *framework.Framework, opts ...cache.Option)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
 	require.NoError(tb, c.Start())
-	require.NoError(tb, c.Fresh(withLimit(tb)))
+	require.NoError(tb, c.Fresh(zktest.Context(tb)))
 	return c
 }
 
@@ -155,7 +155,7 @@ func openCache(tb testing.TB, client *framework.Framework, opts ...cache.Option)
 func writeTree(tb testing.TB, client *framework.Framework, data string) {
 	tb.Helper()
 	for _, path := range treePaths {
-		_, err := client.Create(withLimit(tb), path, []byte(data), framework.OrSetData())
+		_, err := client.Create(zktest.Context(tb), path, []byte(data), framework.OrSetData())
 		require.NoError(tb, err)
 	}
 }

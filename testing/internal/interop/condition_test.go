@@ -25,12 +25,12 @@ func TestJavaDoesNotSeeWhoWaitsForACondition(t *testing.T) {
 		java := newActor(t, server)
 		java.do(t, "mutex", "m", path)
 
-		lease, err := mutex.Acquire(withLimit(t))
+		lease, err := mutex.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		require.Contains(t, java.do(t, "get", lease.Path())[0], " baker")
 		got := make(chan *locks.Lease, 1)
 		go func() {
-			again, err := condition.Await(withLimit(t), lease)
+			again, err := condition.Await(zktest.Context(t), lease)
 			if err != nil {
 				t.Errorf("await: %v", err)
 			}
@@ -43,18 +43,18 @@ func TestJavaDoesNotSeeWhoWaitsForACondition(t *testing.T) {
 		require.Equal(t, []string{node}, java.do(t, "participants", "m"))
 		java.do(t, "release", "m")
 
-		require.NoError(t, mutex.Do(withLimit(t), func(context.Context) error { return nil }))
-		signaller, err := mutex.Acquire(withLimit(t))
+		require.NoError(t, mutex.Do(zktest.Context(t), func(context.Context) error { return nil }))
+		signaller, err := mutex.Acquire(zktest.Context(t))
 		require.NoError(t, err)
-		require.NoError(t, condition.Signal(withLimit(t), signaller))
+		require.NoError(t, condition.Signal(zktest.Context(t), signaller))
 		awaitQueue(t, mutex, 2) // the signalled one has joined the queue
 		javasTurn := java.Begin("acquire", "m")
 		awaitQueue(t, mutex, 3)
-		require.NoError(t, signaller.Release(withLimit(t)))
+		require.NoError(t, signaller.Release(zktest.Context(t)))
 		again := <-got
 		require.NotNil(t, again)
-		require.NoError(t, again.Release(withLimit(t)))
-		_, err = javasTurn(withLimit(t))
+		require.NoError(t, again.Release(zktest.Context(t)))
+		_, err = javasTurn(zktest.Context(t))
 		require.NoError(t, err)
 		java.do(t, "release", "m")
 		awaitQueue(t, mutex, 0)

@@ -223,7 +223,7 @@ func (f *finding) read(log string) error {
 	return nil
 }
 
-func TestTheFindingsOfAContest(t *testing.T) {
+func TestContestFindings(t *testing.T) {
 	for _, test := range []struct {
 		name, log          string
 		overlaps, overtook int

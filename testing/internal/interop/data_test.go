@@ -16,7 +16,9 @@ import (
 )
 
 // Both sides agree on which names are protected.
-func TestProtectedNames(t *testing.T) {
+//
+// Curator: TestCreate.testProtectedUtils.
+func TestDataProtectedNames(t *testing.T) {
 	needsJava(t)
 	java := actor{startJava(t).Actor("names")}
 	id := uuid.NewString()
@@ -45,9 +47,9 @@ func TestProtectedNames(t *testing.T) {
 
 // What one side creates has the names, the parents and the data that the other
 // expects.
-func TestCreatedNodes(t *testing.T) {
+func TestDataCreatedNodes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		client := zktest.Client(t, server)
 		java := newActor(t, server)
 
@@ -79,18 +81,18 @@ func TestCreatedNodes(t *testing.T) {
 }
 
 // The folders that either side makes are containers: they go when they are empty.
-func TestFoldersAreContainers(t *testing.T) {
+func TestDataFoldersAreContainers(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server = withQuickReaper(t, server)
 		client := zktest.Client(t, server.ConnectString())
 		java := newActor(t, server)
 
 		path := java.do(t, "create-protected", "/java/folder/job-", "EPHEMERAL_SEQUENTIAL")[0]
-		require.NoError(t, client.Delete(withLimit(t), path))
+		require.NoError(t, client.Delete(zktest.Context(t), path))
 		awaitGone(t, client, "/java/folder")
 		awaitGone(t, client, "/java")
 
-		path, err := client.Create(withLimit(t), "/go/folder/job", nil, framework.CreatingParentContainersIfNeeded())
+		path, err := client.Create(zktest.Context(t), "/go/folder/job", nil, framework.CreatingParentContainersIfNeeded())
 		require.NoError(t, err)
 		java.do(t, "delete", path)
 		awaitGone(t, client, "/go/folder")
@@ -102,7 +104,7 @@ func awaitGone(t *testing.T, client *framework.Framework, path string) {
 	t.Helper()
 	for {
 		var watch *framework.Watch
-		stat, err := client.Exists(withLimit(t), path, framework.Watched(&watch))
+		stat, err := client.Exists(zktest.Context(t), path, framework.Watched(&watch))
 		require.NoError(t, err)
 		if stat == nil {
 			watch.Cancel()
@@ -112,9 +114,9 @@ func awaitGone(t *testing.T, client *framework.Framework, path string) {
 	}
 }
 
-func TestTransactions(t *testing.T) {
+func TestDataTransactions(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		client := zktest.Client(t, server)
 		java := newActor(t, server)
 

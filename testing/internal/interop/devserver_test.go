@@ -28,7 +28,7 @@ type devserver struct {
 // onDevserver is the devserver as a backend.
 func onDevserver(t *testing.T) zktest.Backend {
 	t.Helper()
-	server := sharedDevserver.get(t, func() (*devserver, error) { return startDevserver(withLimit(t)) })
+	server := sharedDevserver.get(t, func() (*devserver, error) { return startDevserver(zktest.Context(t)) })
 	return zktest.At("devserver", server.addr)
 }
 
@@ -43,7 +43,7 @@ func startDevserver(ctx context.Context) (*devserver, error) {
 		return nil, err
 	}
 	program := filepath.Join(folder, "devserver")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "../../../examples/devserver")
+	build := exec.CommandContext(ctx, "go", "-C", "../../..", "build", "-o", program, "./examples/devserver")
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, output), os.RemoveAll(folder))
 	}

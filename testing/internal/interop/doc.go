@@ -35,7 +35,7 @@
 //
 // Both sides exclude, queue behind, count, revoke and read each other, on the embedded
 // server and on real ZooKeeper. The evidence is ordered by the kernel. At least four
-// clients of each side share two thousand holds of every lock that both know. Only the
+// clients of each side share the holds of every lock that both know. Only the
 // downgrade is Go's alone: in Curator 5.4 it lets another writer in.
 //
 // Each side reads what the other writes: compressed data, nodes with a time to live,
@@ -43,13 +43,13 @@
 // the protected nodes that the other has created. A CuratorCache with limits keeps the znodes
 // that Curator's TreeCache and PathChildrenCache keep.
 //
-// kazoo's Lock and Semaphore contend with locks of ours that are made for them, a thousand
-// holds of each. Every other difference of kazoo has its own test. All of kazoo's recipes
-// behave the same on the embedded server and on ZooKeeper.
+// kazoo's Lock and Semaphore contend with locks of ours that are made for them. Every other
+// difference of kazoo has its own test. All of kazoo's recipes behave the same on the
+// embedded server and on ZooKeeper.
 //
-// The tests also run, with fewer holds, against the program examples/devserver: the
-// embedded server as a process, for clients and tools in any language. With -kazoos-own,
-// kazoo's own tests run on it too.
+// The recipes of kazoo also run against the program examples/devserver: the embedded server
+// as a process, for clients and tools in any language. With -kazoos-own, kazoo's own tests
+// run on it too.
 //
 // # Known peers
 //

@@ -23,7 +23,7 @@ func awaitRecipe(t *testing.T, client *framework.Framework, path string, waiters
 // awaitRecipeThat waits until there is one recipe at a path, and it fits.
 func awaitRecipeThat(t *testing.T, client *framework.Framework, path string, fits func(inspect.Recipe) bool) inspect.Recipe {
 	t.Helper()
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	for {
 		recipes, err := inspect.At(ctx, client, path)
 		require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestInspectSeesTheContendersOfAllClients(t *testing.T) {
 			answer := a.Begin("acquire", lock)
 			return func() {
 				t.Helper()
-				hold, err := answer(withLimit(t))
+				hold, err := answer(zktest.Context(t))
 				require.NoError(t, err)
 				require.Len(t, hold, 2)
 				a.do(t, "release", lock)
@@ -81,7 +81,7 @@ func TestInspectSeesTheContendersOfAllClients(t *testing.T) {
 		require.Equal(t, []string{r.Participants[1].Path}, r.Participants[2].WaitsFor)
 		require.NoError(t, old.Unlock())
 		turn()
-		require.NoError(t, (<-got).Release(withLimit(t)))
+		require.NoError(t, (<-got).Release(zktest.Context(t)))
 
 		// The other locks of Java.
 		for _, actor := range []actor{java, otherJava} {

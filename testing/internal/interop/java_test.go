@@ -16,25 +16,25 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMissingPackagesAreNamed(t *testing.T) {
+func TestJavaMissingPackagesAreNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := interop.Start(t.Context())
 	require.ErrorIs(t, err, interop.ErrNotInstalled)
 	require.ErrorContains(t, err, "install default-jdk-headless (Debian)")
 }
 
-func TestWhatGoesWrongInJava(t *testing.T) {
+func TestJavaWhatGoesWrongInJava(t *testing.T) {
 	needsJava(t)
 	nobody := startJava(t).Actor("nobody")
-	_, err := nobody.Do(withLimit(t), "sing", "a song")
+	_, err := nobody.Do(zktest.Context(t), "sing", "a song")
 	var thrown *interop.JavaError
 	require.ErrorAs(t, err, &thrown)
 	require.Equal(t, "java.lang.IllegalArgumentException", thrown.Class)
 	require.Equal(t, "no command sing", thrown.Message)
 
-	_, err = nobody.Do(withLimit(t), "release", "m")
+	_, err = nobody.Do(zktest.Context(t), "release", "m")
 	require.ErrorContains(t, err, "no lock m, expected one of []")
-	_, err = nobody.Do(withLimit(t), "get", "two\twords")
+	_, err = nobody.Do(zktest.Context(t), "get", "two\twords")
 	require.ErrorContains(t, err, "expected one without tabs")
 }
 
@@ -42,16 +42,16 @@ func TestCloseEndsTheProcess(t *testing.T) {
 	needsJava(t)
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
-	java, err := interop.Start(withLimit(t))
+	java, err := interop.Start(zktest.Context(t))
 	require.NoError(t, err)
 	actor := java.Actor("a")
 	pending := actor.Begin("await-revocation", "no such lock")
-	_, err = pending(withLimit(t))
+	_, err = pending(zktest.Context(t))
 	require.Error(t, err)
 
 	require.NoError(t, java.Close())
 	require.NoError(t, java.Close(), "a second time")
-	_, err = actor.Do(withLimit(t), "close")
+	_, err = actor.Do(zktest.Context(t), "close")
 	require.ErrorContains(t, err, "java is gone")
 	left, err := os.ReadDir(folder)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestCloseEndsTheProcess(t *testing.T) {
 
 // What the tests of single recipes build on: each kind of lock does in Java what the
 // commands say, without anybody from Go.
-func TestTheLocksOfJava(t *testing.T) {
+func TestJavaLocks(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		one, other := newActor(t, server), newActor(t, server)
 		for _, test := range []struct {
@@ -100,7 +100,7 @@ func TestTheLocksOfJava(t *testing.T) {
 
 // Readers and writers, all of them in Java. Writers that go on reading are not among
 // them, see TestJavaDowngradesWithAGap.
-func TestAContestInJava(t *testing.T) {
+func TestJavaContestInJava(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const turns = 20
 		c := newContest(t)
@@ -113,7 +113,7 @@ func TestAContestInJava(t *testing.T) {
 				want[java.Name()] = turns
 				answer := java.Begin(command, lock, c.folder, strconv.Itoa(turns))
 				wg.Go(func() {
-					if _, err := answer(withLimit(t)); err != nil {
+					if _, err := answer(zktest.Context(t)); err != nil {
 						t.Errorf("%s: %v", java.Name(), err)
 					}
 				})
@@ -141,7 +141,7 @@ func TestJavaDowngradesWithAGap(t *testing.T) {
 		awaitChildren(t, zktest.Client(t, server), path, 2)
 		one.acquire(t, "m.read")
 		one.do(t, "release", "m.write")
-		hold, err := turn(withLimit(t))
+		hold, err := turn(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, hold, 2, "it writes while the other reads")
 		other.do(t, "release", "m.write")
@@ -152,7 +152,7 @@ func TestJavaDowngradesWithAGap(t *testing.T) {
 // awaitChildren waits until the folder has n nodes.
 func awaitChildren(t *testing.T, client *framework.Framework, path string, n int) {
 	t.Helper()
-	for f, err := range client.FollowChildren(withLimit(t), path) {
+	for f, err := range client.FollowChildren(zktest.Context(t), path) {
 		require.NoError(t, err, "%s has %d nodes, expected %d", path, len(f.Names), n)
 		if len(f.Names) == n {
 			return

@@ -39,16 +39,15 @@ func kazooLock(tb testing.TB, client *framework.Framework, path string) *locks.L
 // makeFolder makes a folder that stays when it is empty, which kazoo expects.
 func makeFolder(t *testing.T, server zktest.Backend, path, data string) {
 	t.Helper()
-	_, err := zktest.Client(t, server.ConnectString()).Create(withLimit(t), path, []byte(data), framework.CreatingParentsIfNeeded())
+	_, err := zktest.Client(t, server.ConnectString()).Create(zktest.Context(t), path, []byte(data), framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
 }
 
-// Four clients in Go and four of kazoo's, a thousand holds: one at a time, and in
-// the order in which the server has created their nodes.
+// Four clients in Go and four of kazoo's: one hold at a time, and in the order in which the server has created their nodes.
 func TestKazooLockContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 125)
+		turns := *turns
 		const path = "/locks/contest"
 		makeFolder(t, server, path, "")
 		m := newMeeting(t, server)
@@ -127,9 +126,9 @@ func (kazooLeases) GetsTheLock(contenders []string, ours string, maxLeases int) 
 
 // Four clients of each side never have more leases together than there are.
 func TestKazooSemaphoreContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 125)
+		turns := *turns
 		const path = "/locks/contest"
 		makeFolder(t, server, path, strconv.Itoa(permits)) // where kazoo keeps the number
 		makeFolder(t, server, path+"-"+kazooName, "")
@@ -163,7 +162,7 @@ func TestKazooAndGoQueueTogether(t *testing.T) {
 		gone.do(t, "lock", "m", path)
 
 		node, czxid := gone.acquire(t, "m")
-		_, err := ours.TryAcquire(withLimit(t))
+		_, err := ours.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		queue := awaitQueue(t, ours, 1)
 		require.Equal(t, node, queue[0].Path)
@@ -172,7 +171,7 @@ func TestKazooAndGoQueueTogether(t *testing.T) {
 
 		got := make(chan *locks.Lease, 1)
 		go func() {
-			lease, err := ours.Acquire(withLimit(t))
+			lease, err := ours.Acquire(zktest.Context(t))
 			if err != nil {
 				t.Errorf("acquire: %v", err)
 			}
@@ -185,7 +184,7 @@ func TestKazooAndGoQueueTogether(t *testing.T) {
 		turn := python.Begin("acquire", "m")
 		awaitQueue(t, ours, 2)
 		zktest.KillSession(t, client)
-		hold, err := turn(withLimit(t))
+		hold, err := turn(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, hold, 2)
 		<-lease.Done()
@@ -196,7 +195,7 @@ func TestKazooAndGoQueueTogether(t *testing.T) {
 
 // kazoo's Lock and InterProcessMutex ignore each other's nodes, and so do Curator's
 // read/write lock and kazoo's: on one path, both sides hold.
-func TestOtherLocksIgnoreKazoo(t *testing.T) {
+func TestKazooLockOtherLocksIgnoreKazoo(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/apart"
 		makeFolder(t, server, path, "")
@@ -209,19 +208,19 @@ func TestOtherLocksIgnoreKazoo(t *testing.T) {
 		python.do(t, "lock", "told", path, "lock-", "__WRIT__")
 		python.acquire(t, "plain")
 		for _, ours := range []locks.InterProcessLock{mutex, rw.WriteLock()} {
-			lease, err := ours.TryAcquire(withLimit(t))
+			lease, err := ours.TryAcquire(zktest.Context(t))
 			require.NoError(t, err, "ours does not see kazoo's")
 			require.Empty(t, python.do(t, "acquire", "told", "20"))
-			require.NoError(t, lease.Release(withLimit(t)))
+			require.NoError(t, lease.Release(zktest.Context(t)))
 		}
 		python.do(t, "release", "plain")
 
-		lease, err := mutex.TryAcquire(withLimit(t))
+		lease, err := mutex.TryAcquire(zktest.Context(t))
 		require.NoError(t, err)
 		python.acquire(t, "plain")
 		python.do(t, "release", "plain")
 		require.Empty(t, python.do(t, "acquire", "told", "20"), "kazoo sees ours if it is told its name")
-		require.NoError(t, lease.Release(withLimit(t)))
+		require.NoError(t, lease.Release(zktest.Context(t)))
 		python.acquire(t, "told")
 		python.do(t, "release", "told")
 	})
@@ -245,11 +244,11 @@ func TestKazooReadersWaitForLaterWriters(t *testing.T) {
 		awaitChildren(t, client, path, 3)
 		first.do(t, "release", "m")
 		if strings.HasPrefix(first.do(t, "version")[0], "2.8.") {
-			hold, err := writing(withLimit(t))
+			hold, err := writing(zktest.Context(t))
 			require.NoError(t, err)
 			require.Empty(t, hold, "the writer has to give up")
 		}
-		hold, err := reading(withLimit(t))
+		hold, err := reading(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, hold, 2)
 		reader.do(t, "release", "m")
@@ -265,36 +264,36 @@ func TestKazooNeedsAFolderThatStays(t *testing.T) {
 	makeChroot(t, server)
 	client := zktest.Client(t, server.ConnectString())
 	ours := kazooLock(t, client, "/locks/container")
-	lease, err := ours.Acquire(withLimit(t))
+	lease, err := ours.Acquire(zktest.Context(t))
 	require.NoError(t, err)
 	python := newKazoo(t, server)
 	python.do(t, "lock", "m", "/locks/container")
 	turn := python.Begin("acquire", "m")
 	awaitQueue(t, ours, 2)
-	require.NoError(t, lease.Release(withLimit(t)))
-	_, err = turn(withLimit(t))
+	require.NoError(t, lease.Release(zktest.Context(t)))
+	_, err = turn(zktest.Context(t))
 	require.NoError(t, err)
 	python.do(t, "release", "m")
 	awaitGone(t, client, "/locks/container")
-	_, err = python.Do(withLimit(t), "acquire", "m")
+	_, err = python.Do(zktest.Context(t), "acquire", "m")
 	var raised *interop.PythonError
 	require.ErrorAs(t, err, &raised)
 	require.Equal(t, "NoNodeError", raised.Class)
 
-	lease, err = ours.Acquire(withLimit(t))
+	lease, err = ours.Acquire(zktest.Context(t))
 	require.NoError(t, err, "ours makes it again")
-	require.NoError(t, lease.Release(withLimit(t)))
+	require.NoError(t, lease.Release(zktest.Context(t)))
 }
 
 // What goes wrong in Python is told, and Close ends the process and leaves nothing.
-func TestWhatGoesWrongInPython(t *testing.T) {
+func TestKazooLockWhatGoesWrongInPython(t *testing.T) {
 	needsJava(t)
 	python, err := interop.StartKazoo()
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b"} {
 		wg.Go(func() {
-			_, err := python.Actor(name).Do(withLimit(t), "sing", "a song")
+			_, err := python.Actor(name).Do(zktest.Context(t), "sing", "a song")
 			var raised *interop.PythonError
 			if !errors.As(err, &raised) || raised.Class != "AttributeError" {
 				t.Errorf("%s: %v", name, err)
@@ -303,6 +302,6 @@ func TestWhatGoesWrongInPython(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, python.Close())
-	_, err = python.Actor("a").Do(withLimit(t), "version")
+	_, err = python.Actor("a").Do(zktest.Context(t), "version")
 	require.ErrorContains(t, err, "python is gone")
 }

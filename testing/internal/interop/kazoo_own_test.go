@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 var kazoosOwn = flag.Bool("kazoos-own", false, "run kazoo's own tests as well")
@@ -35,7 +37,7 @@ func TestKazoosOwnTests(t *testing.T) {
 	running := make(map[string]*module)
 	for name := range kazoosTests {
 		m := new(module)
-		m.cmd = exec.CommandContext(withLimit(t), "/usr/bin/python3", "-B", filepath.Join("python", "owntests.py"), addr, name)
+		m.cmd = exec.CommandContext(zktest.Context(t), "/usr/bin/python3", "-B", filepath.Join("python", "owntests.py"), addr, name)
 		m.cmd.Stdout, m.cmd.Stderr = &m.lines, &m.said
 		require.NoError(t, m.cmd.Start())
 		running[name] = m

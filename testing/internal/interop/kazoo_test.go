@@ -30,11 +30,17 @@ func newKazoo(tb testing.TB, server zktest.Backend) actor {
 
 // Each recipe of kazoo's comes out the same on the embedded server, in this process and
 // as the program devserver, as on real ZooKeeper.
-func TestTheRecipesOfKazoo(t *testing.T) {
+func TestKazooRecipes(t *testing.T) {
 	outcomes := make(map[string][]string)
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		a := actor{startKazoo(t).Actor("recipes")}
-		outcomes[server.Name()] = a.do(t, "recipes", server.ConnectString())
+	recipes := func(t *testing.T, server zktest.Backend) {
+		t.Helper()
+		outcomes[server.Name()] = actor{startKazoo(t).Actor("recipes")}.do(t, "recipes", server.ConnectString())
+	}
+	inTurn(t, recipes)
+	t.Run("devserver", func(t *testing.T) {
+		server := onDevserver(t)
+		makeChroot(t, server)
+		recipes(t, server)
 	})
 	genuine := outcomes["zookeeper"]
 	t.Logf("kazoo %s on ZooKeeper:\n%s", actor{startKazoo(t).Actor("recipes")}.do(t, "version"), strings.Join(genuine, "\n"))

@@ -56,12 +56,12 @@ func betweenKills(ctx context.Context, client *framework.Framework, turns int, l
 	return nil
 }
 
-// Four latches in Go and four in Java, a thousand leaders: one at a time, in the
+// Four latches in Go and four in Java: one leader at a time, in the
 // order of the queue, while the sessions of those in Go end now and then.
-func TestLatchContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+func TestLeaderLatchContest(t *testing.T) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		const turns = 125
+		turns := *turns
 		const path = "/leaders/contest"
 		m := newMeeting(t, server)
 		observer := newLatch(t, m.observer(t), path, "")
@@ -84,11 +84,11 @@ func TestLatchContest(t *testing.T) {
 	})
 }
 
-// Four selectors in Go and four in Java, a thousand terms, with sessions that end.
-func TestSelectorContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+// Four selectors in Go and four in Java, one term at a time, with sessions that end.
+func TestLeaderSelectorContest(t *testing.T) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		const turns = 125
+		turns := *turns
 		const path = "/leaders/selectors"
 		m := newMeeting(t, server)
 		observer, err := leader.NewLeaderSelector(m.observer(t), path)
@@ -123,14 +123,14 @@ func TestSelectorContest(t *testing.T) {
 
 // Both sides see the same candidates, with their ids and the leader. Leadership
 // passes from side to side when the session of a leader dies.
-func TestLatchesOfBothSides(t *testing.T) {
+func TestLeaderLatchesOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/leaders/who"
 		client := zktest.Client(t, server.ConnectString())
 		first := newLatch(t, client, path, "go-0")
 		require.NoError(t, first.Start())
 		t.Cleanup(func() { require.NoError(t, first.Close()) })
-		lease, err := first.Await(withLimit(t))
+		lease, err := first.Await(zktest.Context(t))
 		require.NoError(t, err)
 		java := newActor(t, server)
 		java.do(t, "latch", "m", path, "java-0")
@@ -146,14 +146,14 @@ func TestLatchesOfBothSides(t *testing.T) {
 
 		zktest.KillSession(t, client)
 
-		node, err := turn(withLimit(t))
+		node, err := turn(zktest.Context(t))
 		require.NoError(t, err)
 		zktest.Await(t, lease.Done(), "the end of our leadership")
 		queue = awaitQueue(t, first, 2)
 		require.Equal(t, node[0], queue[0].Path)
 		require.Equal(t, "go-0", queue[1].Identity, "it stands again")
 		java.close(t) // its session ends, and nothing else says so
-		next, err := first.Await(withLimit(t))
+		next, err := first.Await(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, queue[1].Path, next.Path())
 		require.Greater(t, next.Token(), queue[0].Token)

@@ -5,6 +5,7 @@ package interop_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(zktest.WithSharedServers(sharing{m}))
+	zktest.Main(sharing{m})
 }
 
 // shared is a process that the tests of this package share: it is started for the first
@@ -76,40 +76,31 @@ func (s sharing) Run() int {
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 3 * time.Minute
 
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
+// turns is how often each contender of a contest takes its turn. make test-long has more.
+var turns = flag.Int("turns", 30, "how often each contender of a contest takes its turn")
 
-// eachBackend is zktest.EachBackend for tests that need Java on every backend. One of
-// those is the program devserver.
+// eachBackend runs a test that needs Java on every backend, beside other tests.
 func eachBackend(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	t.Helper()
 	needsJava(t)
-	run := func(t *testing.T, server zktest.Backend) {
-		t.Helper()
-		makeChroot(t, server)
-		test(t, server)
-	}
-	zktest.EachBackend(t, run)
-	t.Run("devserver", func(t *testing.T) { run(t, onDevserver(t)) })
+	t.Parallel()
+	inTurn(t, test)
 }
 
-// turnsAt is how often a contender takes its turn: the devserver, which shows in other
-// tests that it is the embedded server, need not show again what takes thousands.
-func turnsAt(server zktest.Backend, turns int) int {
-	if server.Name() == "devserver" {
-		return turns / 5
-	}
-	return turns
+// inTurn is eachBackend for tests that count what all clients of a server have left there.
+func inTurn(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
+	t.Helper()
+	needsJava(t)
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		makeChroot(t, server)
+		test(t, server)
+	})
 }
 
 // makeChroot makes the node of the chroot, which a Java client expects to find.
 func makeChroot(t *testing.T, server zktest.Backend) {
 	t.Helper()
-	_, err := zktest.Client(t, server.Addr()).Create(withLimit(t), server.Root(), nil)
+	_, err := zktest.Client(t, server.Addr()).Create(zktest.Context(t), server.Root(), nil)
 	require.NoError(t, err)
 }
 
@@ -122,7 +113,7 @@ func needsJava(t *testing.T) {
 
 func startJava(tb testing.TB) *interop.Java {
 	tb.Helper()
-	return sharedJava.get(tb, func() (*interop.Java, error) { return interop.Start(withLimit(tb)) })
+	return sharedJava.get(tb, func() (*interop.Java, error) { return interop.Start(zktest.Context(tb)) })
 }
 
 var actors atomic.Int64
@@ -147,7 +138,7 @@ type actor struct{ *interop.Actor }
 
 func (a actor) do(tb testing.TB, command string, args ...string) []string {
 	tb.Helper()
-	results, err := a.Do(withLimit(tb), command, args...)
+	results, err := a.Do(zktest.Context(tb), command, args...)
 	require.NoError(tb, err)
 	return results
 }
@@ -155,7 +146,7 @@ func (a actor) do(tb testing.TB, command string, args ...string) []string {
 // close closes the actor's client. It may be called more than once.
 func (a actor) close(tb testing.TB) {
 	tb.Helper()
-	if _, err := a.Do(withLimit(tb), "close"); err != nil {
+	if _, err := a.Do(zktest.Context(tb), "close"); err != nil {
 		tb.Errorf("%s: close: %v", a.Name(), err)
 	}
 }
@@ -183,7 +174,7 @@ func acquireLater(tb testing.TB, lock locks.InterProcessLock) <-chan *locks.Leas
 	tb.Helper()
 	got := make(chan *locks.Lease, 1)
 	go func() {
-		lease, err := lock.Acquire(withLimit(tb))
+		lease, err := lock.Acquire(zktest.Context(tb))
 		if err != nil {
 			tb.Errorf("acquire: %v", err)
 		}
@@ -200,7 +191,7 @@ type queue interface {
 // awaitQueue waits until the lock has n contenders, and returns them.
 func awaitQueue(tb testing.TB, lock queue, n int) []locks.Participant {
 	tb.Helper()
-	ctx := withLimit(tb)
+	ctx := zktest.Context(tb)
 	for {
 		contenders, err := lock.Participants(ctx)
 		require.NoError(tb, err)

@@ -52,7 +52,7 @@ func (m *meeting) theirs(t *testing.T, a actor, turns int, how, lock, command st
 	}
 	answer := a.Begin(how, lock, m.folder, strconv.Itoa(turns))
 	m.wg.Go(func() {
-		if _, err := answer(withLimit(t)); err != nil {
+		if _, err := answer(zktest.Context(t)); err != nil {
 			t.Errorf("%s: %v", a.Name(), err)
 		}
 		a.close(t) // and with it Curator's watch on the ensemble
@@ -73,7 +73,7 @@ func (m *meeting) ours(t *testing.T, plan func(*framework.Framework) (turns func
 	client := zktest.Client(t, m.server.ConnectString())
 	turns := plan(client)
 	m.wg.Go(func() {
-		if err := turns(withLimit(t)); err != nil {
+		if err := turns(zktest.Context(t)); err != nil {
 			t.Error(err)
 		}
 		if err := client.Close(); err != nil {

@@ -33,9 +33,9 @@ func reportWithMutex(ctx context.Context, client *framework.Framework, writeRepo
 	return mutex.Do(ctx, writeReport) // the context of writeReport ends if the lock is lost
 }
 
-// TestBeforeAndAfterTheMigrationExclude starts each half of the migration while the other
+// TestMigrateBeforeAndAfterTheMigrationExclude starts each half of the migration while the other
 // is inside: neither enters before the other has left.
-func TestBeforeAndAfterTheMigrationExclude(t *testing.T) {
+func TestMigrateBeforeAndAfterTheMigrationExclude(t *testing.T) {
 	server := zktest.NewServer(t)
 	conn := newZKConn(t, zktest.Embedded(server))
 	client := zktest.Client(t, server)

@@ -14,12 +14,12 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// Four clients in Go and four in Java, two thousand holds: one at a time, and in the
+// Four clients in Go and four in Java: one hold at a time, and in the
 // order in which the server has created their nodes.
 func TestMutexContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 250)
+		turns := *turns
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newMutex(t, m.observer(t), path)
@@ -40,7 +40,7 @@ func TestMutexContest(t *testing.T) {
 }
 
 // Both sides see one queue, with everybody in it once, in the same order.
-func TestParticipantsOfBothSides(t *testing.T) {
+func TestMutexParticipantsOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/who"
 		client := zktest.Client(t, server.ConnectString())
@@ -71,15 +71,15 @@ func TestParticipantsOfBothSides(t *testing.T) {
 
 		alice.do(t, "release", "m")
 		require.Equal(t, node, awaitQueue(t, mutex, 3)[0].Path, "held until the last release")
-		_, err := mutex.TryAcquire(withLimit(t))
+		_, err := mutex.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.Empty(t, bob.queued(t, server, path), "Java's timeout, at a lock that Go waits for")
 		alice.do(t, "release", "m")
 		lease := <-got
 		require.Equal(t, queue[1].Token, lease.Token())
 		require.Empty(t, bob.queued(t, server, path), "Java's timeout, at a lock that Go holds")
-		require.NoError(t, lease.Release(withLimit(t)))
-		hold, err := bobsTurn(withLimit(t))
+		require.NoError(t, lease.Release(zktest.Context(t)))
+		hold, err := bobsTurn(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, queue[2].Path, hold[0])
 		bob.do(t, "release", "m")
@@ -96,7 +96,7 @@ func (actor) queued(t *testing.T, server zktest.Backend, path string) []string {
 }
 
 // Each side gets the lock when the session of a holder on the other side dies.
-func TestTheOtherSideDies(t *testing.T) {
+func TestMutexOtherSideDies(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/death"
 		client := zktest.Client(t, server.ConnectString())
@@ -104,12 +104,12 @@ func TestTheOtherSideDies(t *testing.T) {
 		java := newActor(t, server)
 		java.do(t, "mutex", "m", path)
 
-		lease, err := mutex.Acquire(withLimit(t))
+		lease, err := mutex.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		turn := java.Begin("acquire", "m")
 		awaitQueue(t, mutex, 2)
 		zktest.KillSession(t, client)
-		hold, err := turn(withLimit(t))
+		hold, err := turn(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, hold, 2)
 		<-lease.Done()
@@ -120,6 +120,6 @@ func TestTheOtherSideDies(t *testing.T) {
 		java.close(t)
 		next := <-got
 		require.Greater(t, next.Token(), lease.Token())
-		require.NoError(t, next.Release(withLimit(t)))
+		require.NoError(t, next.Release(zktest.Context(t)))
 	})
 }

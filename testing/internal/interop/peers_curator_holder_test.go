@@ -68,7 +68,7 @@ func TestPeerCuratorHolderHearsNothing(t *testing.T) {
 		}
 		cases[fmt.Sprintf("its node is deleted %d", i)] = func(t *testing.T, server *zkserver.Server, _ curatorPeer, node string) {
 			t.Helper()
-			require.NoError(t, zktest.Client(t, server).Delete(withLimit(t), node))
+			require.NoError(t, zktest.Client(t, server).Delete(zktest.Context(t), node))
 		}
 	}
 	atOnce(t, cases, func(t *testing.T, server *zkserver.Server, begin trouble) {

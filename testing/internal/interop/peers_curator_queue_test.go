@@ -124,7 +124,7 @@ func TestPeerCuratorLosesARequest(t *testing.T) {
 	}
 	var outcomes tally
 	atOnce(t, cases, func(t *testing.T, server *zkserver.Server, c cell) {
-		lease, err := rivalOf(t, server).Acquire(withLimit(t))
+		lease, err := rivalOf(t, server).Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		peer := newCuratorPeer(t, server, longSession)
 		count := 0
@@ -139,7 +139,7 @@ func TestPeerCuratorLosesARequest(t *testing.T) {
 			reached <- r.Op
 			return c.fault
 		}))
-		_, err = peer.Do(withLimit(t), "acquire", "m", "500")
+		_, err = peer.Do(zktest.Context(t), "acquire", "m", "500")
 		var thrown *interop.JavaError
 		switch {
 		case errors.As(err, &thrown):
@@ -182,7 +182,7 @@ func TestPeerCuratorFailsWithoutAConnection(t *testing.T) {
 func TestPeerCuratorHolderLeavesBeforeTheWatch(t *testing.T) {
 	t.Parallel()
 	eachTrial(t, func(t *testing.T, server *zkserver.Server) {
-		lease, err := rivalOf(t, server).Acquire(withLimit(t))
+		lease, err := rivalOf(t, server).Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		waiter := newCuratorPeer(t, server, longSession)
 		goOn := make(chan struct{})
@@ -196,9 +196,9 @@ func TestPeerCuratorHolderLeavesBeforeTheWatch(t *testing.T) {
 		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
 			return e.Kind == zkserver.Faulted && e.SessionID == waiter.session
 		})
-		require.NoError(t, lease.Release(withLimit(t)))
+		require.NoError(t, lease.Release(zktest.Context(t)))
 		close(goOn)
-		hold, err := turn(withLimit(t))
+		hold, err := turn(zktest.Context(t))
 		require.NoError(t, err)
 		aliveAt(t, server, hold[0])
 	})
@@ -221,18 +221,18 @@ func TestPeerCuratorWaiter(t *testing.T) {
 		"its node is deleted": func(t *testing.T, server *zkserver.Server, _ curatorPeer, holder string) {
 			t.Helper()
 			admin := zktest.Client(t, server)
-			names, err := admin.Children(withLimit(t), curatorFolder)
+			names, err := admin.Children(zktest.Context(t), curatorFolder)
 			require.NoError(t, err)
 			for _, name := range names {
 				if path := curatorFolder + "/" + name; path != holder {
-					require.NoError(t, admin.Delete(withLimit(t), path))
+					require.NoError(t, admin.Delete(zktest.Context(t), path))
 				}
 			}
 		},
 	}
 	atOnce(t, cases, func(t *testing.T, server *zkserver.Server, begin trouble) {
 		rival := rivalOf(t, server)
-		lease, err := rival.Acquire(withLimit(t))
+		lease, err := rival.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		waiter := newCuratorPeer(t, server, longSession)
 		turn := waiter.Begin("acquire", "m")
@@ -240,8 +240,8 @@ func TestPeerCuratorWaiter(t *testing.T) {
 			return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID == waiter.session
 		})
 		begin(t, server, waiter, lease.Path())
-		require.NoError(t, lease.Release(withLimit(t)))
-		hold, err := turn(withLimit(t))
+		require.NoError(t, lease.Release(zktest.Context(t)))
+		hold, err := turn(zktest.Context(t))
 		require.NoError(t, err)
 		aliveAt(t, server, hold[0])
 	})

@@ -50,7 +50,7 @@ func (p curatorPeer) heard(t *testing.T, state framework.ConnectionState) <-chan
 	answer, at := p.Begin("await-state", state.String()), make(chan time.Time, 1)
 	go func() {
 		defer close(at)
-		if _, err := answer(withLimit(t)); err != nil {
+		if _, err := answer(zktest.Context(t)); err != nil {
 			t.Errorf("await %v: %v", state, err)
 			return
 		}
@@ -72,7 +72,7 @@ func (p curatorPeer) try(t *testing.T) (node string, acquired bool) {
 // throws has the actor obey a command, which ends with an exception.
 func (p curatorPeer) throws(t *testing.T, class, command string, args ...string) {
 	t.Helper()
-	_, err := p.Do(withLimit(t), command, args...)
+	_, err := p.Do(zktest.Context(t), command, args...)
 	var thrown *interop.JavaError
 	require.ErrorAs(t, err, &thrown)
 	require.Equal(t, class, thrown.Class)
@@ -96,7 +96,7 @@ func atOnce[C any](t *testing.T, cases map[string]C, test func(t *testing.T, ser
 		wg.Go(func() {
 			t.Run(name, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithTick(curatorTick))
-				_, err := zktest.Client(t, server).Create(withLimit(t), curatorFolder, nil)
+				_, err := zktest.Client(t, server).Create(zktest.Context(t), curatorFolder, nil)
 				require.NoError(t, err)
 				test(t, server, c)
 			})
@@ -132,7 +132,7 @@ func enterLater(t *testing.T, rival *locks.InterProcessMutex) <-chan entry {
 	t.Helper()
 	entered := make(chan entry, 1)
 	go func() {
-		lease, err := rival.Acquire(withLimit(t))
+		lease, err := rival.Acquire(zktest.Context(t))
 		at := time.Now()
 		if err != nil {
 			t.Errorf("acquire: %v", err)
@@ -153,7 +153,7 @@ func awaitEphemerals(t *testing.T, server *zkserver.Server, n int) {
 // aliveAt checks that the node is there and its session, too.
 func aliveAt(t *testing.T, server *zkserver.Server, node string) {
 	t.Helper()
-	stat, err := zktest.Client(t, server).Exists(withLimit(t), node)
+	stat, err := zktest.Client(t, server).Exists(zktest.Context(t), node)
 	require.NoError(t, err)
 	for _, session := range server.Sessions() {
 		if session.ID == stat.EphemeralOwner {
@@ -205,14 +205,14 @@ func TestPeerCuratorForeignChild(t *testing.T) {
 		cases[name] = name
 	}
 	atOnce(t, cases, func(t *testing.T, server *zkserver.Server, name string) {
-		_, err := zktest.Client(t, server).Create(withLimit(t), curatorFolder+"/"+name, nil)
+		_, err := zktest.Client(t, server).Create(zktest.Context(t), curatorFolder+"/"+name, nil)
 		require.NoError(t, err)
 		peer := newCuratorPeer(t, server, longSession)
 		_, acquired := peer.try(t)
 		require.Equal(t, name == "README" || name == "lock-x", acquired)
 		if !acquired {
 			awaitEphemerals(t, server, 0)
-			_, err = rivalOf(t, server).TryAcquire(withLimit(t))
+			_, err = rivalOf(t, server).TryAcquire(zktest.Context(t))
 			require.NoError(t, err, "ours does not mind")
 		}
 	})
@@ -222,7 +222,7 @@ func TestPeerCuratorForeignChild(t *testing.T) {
 // failure.
 func notAcquired(t *testing.T, rival *locks.InterProcessMutex) bool {
 	t.Helper()
-	_, err := rival.TryAcquire(withLimit(t))
+	_, err := rival.TryAcquire(zktest.Context(t))
 	if !errors.Is(err, locks.ErrNotAcquired) {
 		require.NoError(t, err)
 	}

@@ -39,14 +39,16 @@ func whenSearched(t *testing.T, proxy *zkproxy.Proxy, create func(path string) (
 
 // Each side's search after a lost reply finds a node by its protection that the other
 // side has created.
-func TestTheSearchForProtectedNodes(t *testing.T) {
+//
+// Curator: TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
+func TestProtectionSearchForProtectedNodes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		proxy := zktest.NewProxy(t, server.Addr())
 		ours := zktest.Client(t, server.Addr())
 		java := newActorAt(t, server.ConnectStringVia(proxy.Addr()))
 		java.do(t, "create", "/java", "PERSISTENT")
 		found := whenSearched(t, proxy, func(path string) (string, error) {
-			return ours.Create(withLimit(t), path, []byte("by Go"), framework.WithMode(framework.PersistentSequential))
+			return ours.Create(zktest.Context(t), path, []byte("by Go"), framework.WithMode(framework.PersistentSequential))
 		})
 		path := java.do(t, "create-protected", "/java/job-", "PERSISTENT_SEQUENTIAL", "by Java")[0]
 		require.Equal(t, found(), server.Root()+path)
@@ -58,7 +60,7 @@ func TestTheSearchForProtectedNodes(t *testing.T) {
 		theirs := newActorAt(t, server.Addr())
 		create(t, client, "/go", "")
 		found = whenSearched(t, proxy, func(path string) (string, error) {
-			created, err := theirs.Do(withLimit(t), "create", path, "PERSISTENT_SEQUENTIAL", "by Java")
+			created, err := theirs.Do(zktest.Context(t), "create", path, "PERSISTENT_SEQUENTIAL", "by Java")
 			return strings.Join(created, ""), err
 		})
 		path = create(t, client, "/go/job-", "by Go", framework.WithProtection(), framework.WithMode(framework.PersistentSequential))

@@ -18,9 +18,9 @@ import (
 // before anybody, who is older. Writers in Go also go on to read what they have
 // written; those in Java cannot, see TestJavaDowngradesWithAGap.
 func TestReadWriteContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const pairs = 2
-		turns := turnsAt(server, 170)
+		turns := *turns
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newReadWriteLock(t, m.observer(t), path)
@@ -56,7 +56,7 @@ func TestReadWriteContest(t *testing.T) {
 
 // Both sides see the readers and the writers of both, and Go tells who waits for
 // whom.
-func TestReadersAndWritersOfBothSides(t *testing.T) {
+func TestReadwriteReadersAndWritersOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/who"
 		lock := newReadWriteLock(t, zktest.Client(t, server.ConnectString()), path)
@@ -64,11 +64,11 @@ func TestReadersAndWritersOfBothSides(t *testing.T) {
 		alice.do(t, "read-write", "m", path)
 		bob.do(t, "read-write", "m", path)
 
-		lease, err := lock.WriteLock().Acquire(withLimit(t))
+		lease, err := lock.WriteLock().Acquire(zktest.Context(t))
 		require.NoError(t, err)
-		read, err := lock.ReadLock().Acquire(lease.Context(withLimit(t)))
+		read, err := lock.ReadLock().Acquire(lease.Context(zktest.Context(t)))
 		require.NoError(t, err)
-		require.NoError(t, lease.Release(withLimit(t)))
+		require.NoError(t, lease.Release(zktest.Context(t)))
 		alicesNode, alicesToken := alice.acquire(t, "m.read")
 		bobsTurn := bob.Begin("acquire", "m.write")
 		contenders := awaitQueue(t, lock, 3)
@@ -83,13 +83,13 @@ func TestReadersAndWritersOfBothSides(t *testing.T) {
 		require.Equal(t, []string{alicesNode}, contenders[2].WaitsFor)
 		require.Equal(t, []string{read.Path(), alicesNode}, alice.do(t, "participants", "m.read"))
 		require.Equal(t, []string{contenders[2].Path}, alice.do(t, "participants", "m.write"))
-		_, err = lock.ReadLock().TryAcquire(withLimit(t))
+		_, err = lock.ReadLock().TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "a writer in Java waits")
 
 		alice.do(t, "release", "m.read")
 		require.Equal(t, []string{read.Path()}, awaitQueue(t, lock, 2)[1].WaitsFor)
-		require.NoError(t, read.Release(withLimit(t)))
-		hold, err := bobsTurn(withLimit(t))
+		require.NoError(t, read.Release(zktest.Context(t)))
+		hold, err := bobsTurn(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, contenders[2].Path, hold[0])
 		bob.do(t, "release", "m.write")

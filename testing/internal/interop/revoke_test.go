@@ -21,7 +21,7 @@ func TestJavaAsksGo(t *testing.T) {
 		java.do(t, "mutex", "m", path)
 
 		for range 2 {
-			lease, err := mutex.Acquire(withLimit(t))
+			lease, err := mutex.Acquire(zktest.Context(t))
 			require.NoError(t, err)
 			holder := java.do(t, "participants", "m")
 			require.Equal(t, []string{lease.Path()}, holder)
@@ -33,8 +33,8 @@ func TestJavaAsksGo(t *testing.T) {
 
 			turn := java.Begin("acquire", "m")
 			awaitQueue(t, mutex, 2)
-			require.NoError(t, lease.Release(withLimit(t)))
-			hold, err := turn(withLimit(t))
+			require.NoError(t, lease.Release(zktest.Context(t)))
+			hold, err := turn(zktest.Context(t))
 			require.NoError(t, err)
 			require.Len(t, hold, 2)
 			java.do(t, "release", "m")
@@ -42,7 +42,7 @@ func TestJavaAsksGo(t *testing.T) {
 	})
 }
 
-func TestGoAsksJava(t *testing.T) {
+func TestRevokeGoAsksJava(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/locks/polite"
 		client := zktest.Client(t, server.ConnectString())
@@ -59,7 +59,7 @@ func TestGoAsksJava(t *testing.T) {
 		awaitQueue(t, mutex, 2)
 		// Java misses a request that comes between its creation of the node and its look
 		// at it, but acquire has returned, and with it that look.
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), client, queue[0].Path))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, queue[0].Path))
 		java.do(t, "await-revocation", "m")
 		require.True(t, awaitQueue(t, mutex, 2)[0].RevocationRequested())
 		java.do(t, "release", "m")
@@ -69,7 +69,7 @@ func TestGoAsksJava(t *testing.T) {
 			t.Fatal("the request was to the one before")
 		default:
 		}
-		require.NoError(t, lease.Release(withLimit(t)))
+		require.NoError(t, lease.Release(zktest.Context(t)))
 	})
 }
 
@@ -83,19 +83,19 @@ func TestJavaAsksGoForEveryLock(t *testing.T) {
 			both.ReadLock(), both.WriteLock(),
 			newSemaphore(t, client, "/locks/v1"), newSemaphoreV2(t, client, "/locks/v2"), newSemaphoreMutex(t, client, "/locks/mutex"),
 		} {
-			lease, err := lock.Acquire(withLimit(t))
+			lease, err := lock.Acquire(zktest.Context(t))
 			require.NoError(t, err)
 			java.do(t, "revoke", lease.Path())
 			await(t, lease.Revoked(), "the request")
 			require.NoError(t, lease.Err())
-			require.NoError(t, lease.Release(withLimit(t)))
+			require.NoError(t, lease.Release(zktest.Context(t)))
 		}
 	})
 }
 
 // Java's readers and writers hear of a request of ours. Its semaphores have nobody who
 // would listen.
-func TestGoAsksReadersAndWritersInJava(t *testing.T) {
+func TestRevokeGoAsksReadersAndWritersInJava(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, java := zktest.Client(t, server.ConnectString()), newActor(t, server)
 		both := newReadWriteLock(t, client, "/locks/both")
@@ -103,7 +103,7 @@ func TestGoAsksReadersAndWritersInJava(t *testing.T) {
 		for _, side := range []string{"m.read", "m.write"} {
 			java.do(t, "make-revocable", side)
 			node, _ := java.acquire(t, side)
-			require.NoError(t, locks.AttemptRevoke(withLimit(t), client, node))
+			require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, node))
 			java.do(t, "await-revocation", side)
 			require.True(t, awaitQueue(t, both, 1)[0].RevocationRequested())
 			java.do(t, "release", side)
@@ -116,7 +116,7 @@ func await(t *testing.T, signal <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-signal:
-	case <-withLimit(t).Done():
+	case <-zktest.Context(t).Done():
 		t.Fatalf("%s has not come", what)
 	}
 }

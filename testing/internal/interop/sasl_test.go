@@ -25,7 +25,7 @@ func TestSASLOfBothSides(t *testing.T) {
 	require.NoError(t, os.WriteFile(jaas, []byte(
 		"Client {\n org.apache.zookeeper.server.auth.DigestLoginModule required username=\"alice\" password=\"wonderland\";\n};\n"), 0o600))
 	t.Setenv("JAVA_TOOL_OPTIONS", "-Djava.security.auth.login.config="+jaas)
-	peer, err := interop.Start(withLimit(t))
+	peer, err := interop.Start(zktest.Context(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, peer.Close()) })
 	t.Setenv("JAVA_TOOL_OPTIONS", "") // the servers have JAAS files of their own
@@ -54,7 +54,7 @@ func TestSASLOfBothSides(t *testing.T) {
 			got := acquireLater(t, mutex)
 			require.Equal(t, node, awaitQueue(t, mutex, 2)[0].Path)
 			java.do(t, "release", "m")
-			require.NoError(t, (<-got).Release(withLimit(t)))
+			require.NoError(t, (<-got).Release(zktest.Context(t)))
 		})
 	}
 }

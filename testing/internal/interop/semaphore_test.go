@@ -22,9 +22,9 @@ const permits = 3
 // Four clients in Go and four in Java never have more leases together than there
 // are.
 func TestSemaphoreContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 250)
+		turns := *turns
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newSemaphore(t, m.observer(t), path)
@@ -63,9 +63,9 @@ func untilFree(lock locks.InterProcessLock) func(context.Context) ([]*locks.Leas
 // As TestSemaphoreContest, and every other client in Go takes two leases together. Another
 // one never waits: its tries take no turn.
 func TestSemaphoreV2Contest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 200)
+		turns := *turns
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newSemaphoreV2(t, m.observer(t), path)
@@ -82,10 +82,10 @@ func TestSemaphoreV2Contest(t *testing.T) {
 				return func(ctx context.Context) error { return m.share(ctx, who, acquire, turns) }
 			})
 		}
-		m.holds[nth("tries", 0)] = turns / 10
+		m.holds[nth("tries", 0)] = turns / 5
 		m.ours(t, func(client *framework.Framework) func(context.Context) error {
 			semaphore := newSemaphoreV2(t, client, path)
-			return func(ctx context.Context) error { return m.share(ctx, "tries", untilFree(semaphore), turns/10) }
+			return func(ctx context.Context) error { return m.share(ctx, "tries", untilFree(semaphore), turns/5) }
 		})
 		f := m.end(t, observer)
 		require.LessOrEqual(t, f.most, permits, "leases at one time")
@@ -95,9 +95,9 @@ func TestSemaphoreV2Contest(t *testing.T) {
 
 // One lease at a time, in the order in which the server has created them.
 func TestSemaphoreMutexContest(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
-		turns := turnsAt(server, 250)
+		turns := *turns
 		const path = "/locks/contest"
 		m := newMeeting(t, server)
 		observer := newSemaphoreMutex(t, m.observer(t), path)
@@ -119,7 +119,7 @@ func TestSemaphoreMutexContest(t *testing.T) {
 
 // Either side counts the leases of the other: with all of them taken, nobody gets
 // one; and Go sees what Java has.
-func TestLeasesOfBothSides(t *testing.T) {
+func TestSemaphoreLeasesOfBothSides(t *testing.T) {
 	type semaphore interface {
 		locks.InterProcessLock
 		queue
@@ -142,7 +142,7 @@ func TestLeasesOfBothSides(t *testing.T) {
 				node, czxid := java.acquire(t, "m")
 				var leases []*locks.Lease
 				for range test.max - 1 {
-					lease, err := test.lock.TryAcquire(withLimit(t))
+					lease, err := test.lock.TryAcquire(zktest.Context(t))
 					require.NoError(t, err)
 					leases = append(leases, lease)
 				}
@@ -155,15 +155,15 @@ func TestLeasesOfBothSides(t *testing.T) {
 					require.Equal(t, lease.Path(), contenders[i+1].Path)
 					require.True(t, contenders[i+1].Holds)
 				}
-				_, err := test.lock.TryAcquire(withLimit(t))
+				_, err := test.lock.TryAcquire(zktest.Context(t))
 				require.ErrorIs(t, err, locks.ErrNotAcquired)
 
 				java.do(t, "release", "m")
-				lease, err := test.lock.Acquire(withLimit(t))
+				lease, err := test.lock.Acquire(zktest.Context(t))
 				require.NoError(t, err)
 				require.Empty(t, java.do(t, "acquire", "m", "20"), "Go has all of them")
 				for _, lease := range append(leases, lease) {
-					require.NoError(t, lease.Release(withLimit(t)))
+					require.NoError(t, lease.Release(zktest.Context(t)))
 				}
 				require.Empty(t, awaitQueue(t, test.lock, 0))
 			})

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/seeds"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -107,9 +107,9 @@ func randomInstance(tb testing.TB, r *rand.Rand) instance {
 	return i
 }
 
-// TestDocumentsOfServices compares the JSON of random instances field by field,
+// TestServicesDocuments compares the JSON of random instances field by field,
 // both ways, in both of Curator's modes.
-func TestDocumentsOfServices(t *testing.T) {
+func TestServicesDocuments(t *testing.T) {
 	needsJava(t)
 	java, r := actor{startJava(t).Actor("documents")}, seeds.New(t)
 	for n := range 300 {
@@ -146,7 +146,7 @@ func TestServicesOfBothSides(t *testing.T) {
 			name := "of-" + strings.ToLower(string(kind))
 			provider, err := ours.NewProvider(name, discovery.ProviderConfig[string]{})
 			require.NoError(t, err)
-			require.NoError(t, provider.Start(withLimit(t)))
+			require.NoError(t, provider.Start(zktest.Context(t)))
 			sees := func(port int) {
 				t.Helper()
 				require.Eventually(t, func() bool {
@@ -160,7 +160,7 @@ func TestServicesOfBothSides(t *testing.T) {
 				t.Helper()
 				require.EventuallyWithT(t, func(c *assert.CollectT) {
 					theirs := java.do(t, "service-list", servicesPath, name)
-					found, err := ours.Instances(withLimit(t), name)
+					found, err := ours.Instances(zktest.Context(t), name)
 					require.NoError(c, err)
 					if i.ID == "java" && kind == discovery.DynamicSequential {
 						theirs = theirs[:min(len(words(i)), len(theirs))]
@@ -173,12 +173,12 @@ func TestServicesOfBothSides(t *testing.T) {
 			second := 9090
 
 			i := newService(name, "go", kind)
-			require.NoError(t, ours.Register(withLimit(t), i))
+			require.NoError(t, ours.Register(zktest.Context(t), i))
 			java.do(t, "service-await", servicesPath, name, "go", "8080")
 			sees(8080)
 			lists(i)
 			i.Port = &second
-			require.NoError(t, ours.Update(withLimit(t), i))
+			require.NoError(t, ours.Update(zktest.Context(t), i))
 			java.do(t, "service-await", servicesPath, name, "go", "9090")
 			sees(9090)
 			lists(i)
@@ -207,16 +207,16 @@ func TestServicesOfBothSides(t *testing.T) {
 	})
 }
 
-// TestProvidersOfBothSides: a provider of each side takes the instances of both
+// TestServicesProvidersOfBothSides: a provider of each side takes the instances of both
 // by turns.
-func TestProvidersOfBothSides(t *testing.T) {
+func TestServicesProvidersOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const name, rounds = "orders", 5
 		java, ours := newActor(t, server), newServices(t, zktest.Client(t, server))
 		want := []string{}
 		for n := range 2 {
 			fromGo, fromJava := newService(name, fmt.Sprint("go", n), discovery.Dynamic), newService(name, fmt.Sprint("java", n), discovery.Dynamic)
-			require.NoError(t, ours.Register(withLimit(t), fromGo))
+			require.NoError(t, ours.Register(zktest.Context(t), fromGo))
 			java.do(t, "service-register", append([]string{servicesPath}, words(fromJava)...)...)
 			want = append(want, fromGo.ID, fromJava.ID)
 		}
@@ -225,7 +225,7 @@ func TestProvidersOfBothSides(t *testing.T) {
 		require.Equal(t, byTurns, slices.Sorted(slices.Values(java.do(t, "service-provide", servicesPath, name, strconv.Itoa(rounds*len(want))))))
 		provider, err := ours.NewProvider(name, discovery.ProviderConfig[string]{})
 		require.NoError(t, err)
-		require.NoError(t, provider.Start(withLimit(t)))
+		require.NoError(t, provider.Start(zktest.Context(t)))
 		defer func() { require.NoError(t, provider.Close()) }()
 		got := []string{}
 		for range rounds * len(want) {

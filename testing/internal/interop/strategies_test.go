@@ -92,14 +92,14 @@ func (p *played) write(id string, port int) {
 	i := instance{Name: p.name, ID: id, Address: "10.0.0.7", Port: &port, Type: discovery.Permanent, Registered: time.UnixMilli(1)}
 	data, err := discovery.JSONSerializer[string]{}.Serialize(i)
 	require.NoError(p.t, err)
-	_, err = p.client.Create(withLimit(p.t), p.path(id), data, framework.CreatingParentsIfNeeded(), framework.OrSetData())
+	_, err = p.client.Create(zktest.Context(p.t), p.path(id), data, framework.CreatingParentsIfNeeded(), framework.OrSetData())
 	require.NoError(p.t, err)
 	p.want[id] = port
 }
 
 func (p *played) remove(id string) {
 	p.t.Helper()
-	require.NoError(p.t, p.client.Delete(withLimit(p.t), p.path(id)))
+	require.NoError(p.t, p.client.Delete(zktest.Context(p.t), p.path(id)))
 	delete(p.want, id)
 }
 
@@ -244,7 +244,7 @@ func TestStrategiesOfBothSides(t *testing.T) {
 						Strategy: newStrategy(), Down: discovery.DownInstancePolicy{Threshold: 2, Timeout: time.Hour},
 					})
 					require.NoError(t, err)
-					require.NoError(t, provider.Start(withLimit(t)))
+					require.NoError(t, provider.Start(zktest.Context(t)))
 					defer func() { require.NoError(t, provider.Close()) }()
 					p.chooser = ourChooser{t, provider}
 				}
@@ -260,9 +260,9 @@ func TestStrategiesOfBothSides(t *testing.T) {
 	}
 }
 
-// TestDownInstancesOfBothSides: an instance is up again after the timeout of its policy, which Java
+// TestStrategiesDownInstancesOfBothSides: an instance is up again after the timeout of its policy, which Java
 // notices up to half a timeout later.
-func TestDownInstancesOfBothSides(t *testing.T) {
+func TestStrategiesDownInstancesOfBothSides(t *testing.T) {
 	needsJava(t)
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
@@ -270,7 +270,7 @@ func TestDownInstancesOfBothSides(t *testing.T) {
 	const timeout = 2 * time.Second
 	provider, err := newServices(t, client).NewProvider("go", discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: 1, Timeout: timeout}})
 	require.NoError(t, err)
-	require.NoError(t, provider.Start(withLimit(t)))
+	require.NoError(t, provider.Start(zktest.Context(t)))
 	defer func() { require.NoError(t, provider.Close()) }()
 	java.do(t, "service-open", servicesPath, "java", "round robin", "1", strconv.FormatInt(timeout.Milliseconds(), 10))
 	for _, p := range []*played{

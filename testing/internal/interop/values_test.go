@@ -22,14 +22,14 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-var increments = flag.Int("increments", 500, "how many times each side increments the counter of both")
+var increments = flag.Int("increments", 100, "how many times each side increments the counter of both")
 
 // Both sides increment one counter at the same time. Each increment gets a
 // number of its own, and together they are all numbers up to the sum.
-func TestIncrementsOfBothSides(t *testing.T) {
+func TestValuesIncrementsOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path, goroutines = "/counters/orders", 4
-		each := turnsAt(server, *increments)
+		each := *increments
 		java := newActor(t, server)
 		long, err := atomic.NewDistributedAtomicLong(zktest.Client(t, server), path)
 		require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestIncrementsOfBothSides(t *testing.T) {
 		for range goroutines {
 			wg.Go(func() {
 				for range each / goroutines {
-					value, err := long.Increment(withLimit(t))
+					value, err := long.Increment(zktest.Context(t))
 					if err != nil {
 						t.Errorf("increment: %v", err)
 						return
@@ -51,7 +51,7 @@ func TestIncrementsOfBothSides(t *testing.T) {
 				}
 			})
 		}
-		theirs, err := answer(withLimit(t))
+		theirs, err := answer(zktest.Context(t))
 		require.NoError(t, err)
 		wg.Wait()
 		for _, word := range theirs {
@@ -68,13 +68,13 @@ func TestIncrementsOfBothSides(t *testing.T) {
 }
 
 // Each side hears the counts that the other sets, in their order.
-func TestCountsOfBothSides(t *testing.T) {
+func TestValuesCountsOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/counts/limit"
 		java := newActor(t, server)
 		count, err := values.NewSharedCount(zktest.Client(t, server), path, 7)
 		require.NoError(t, err)
-		require.NoError(t, count.Start(withLimit(t)))
+		require.NoError(t, count.Start(zktest.Context(t)))
 		t.Cleanup(count.Close)
 		heard := make(chan int32, 100)
 		count.OnChange(func(v values.VersionedCount) { heard <- v.Count })
@@ -82,9 +82,9 @@ func TestCountsOfBothSides(t *testing.T) {
 		require.Equal(t, int32(-8), zktest.Await(t, heard, "the count that Java has set"))
 		answer := java.Begin("await-count", path, "100")
 		for n := range int32(100) {
-			require.NoError(t, count.SetCount(withLimit(t), n+1))
+			require.NoError(t, count.SetCount(zktest.Context(t), n+1))
 		}
-		words, err := answer(withLimit(t))
+		words, err := answer(zktest.Context(t))
 		require.NoError(t, err)
 		last := -9
 		for _, word := range words {
@@ -99,7 +99,7 @@ func TestCountsOfBothSides(t *testing.T) {
 }
 
 // Members of both sides begin and end each round together.
-func TestADoubleBarrierOfBothSides(t *testing.T) {
+func TestValuesDoubleBarrierOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path, members, rounds = "/barriers/double", 4, 1
 		var answers []func(context.Context) ([]string, error)
@@ -113,18 +113,18 @@ func TestADoubleBarrierOfBothSides(t *testing.T) {
 			require.NoError(t, err)
 			wg.Go(func() {
 				for range rounds {
-					if err := b.Enter(withLimit(t)); err != nil {
+					if err := b.Enter(zktest.Context(t)); err != nil {
 						t.Errorf("enter: %v", err)
 						return
 					}
-					if err := b.Leave(withLimit(t)); err != nil {
+					if err := b.Leave(zktest.Context(t)); err != nil {
 						t.Errorf("leave: %v", err)
 					}
 				}
 			})
 		}
 		for _, answer := range answers {
-			_, err := answer(withLimit(t))
+			_, err := answer(zktest.Context(t))
 			require.NoError(t, err)
 		}
 		wg.Wait()
@@ -163,7 +163,7 @@ var queueKinds = []queueKind{
 }
 
 // What one side puts into a queue the other gets: all of it, once.
-func TestQueuesOfBothSides(t *testing.T) {
+func TestValuesQueuesOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		java := newActor(t, server)
 		client := zktest.Client(t, server)
@@ -185,7 +185,7 @@ func TestQueuesOfBothSides(t *testing.T) {
 				require.ElementsMatch(t, items, consumeItems(t, queue, len(items)), "%s, locks %s: put by Java", kind.name, locks)
 
 				for _, item := range items {
-					require.NoError(t, put(withLimit(t), item))
+					require.NoError(t, put(zktest.Context(t), item))
 				}
 				require.ElementsMatch(t, items, java.do(t, "consume", kind.name, path, locks, strconv.Itoa(len(items))),
 					"%s, locks %s: put by Go", kind.name, locks)
@@ -197,7 +197,7 @@ func TestQueuesOfBothSides(t *testing.T) {
 // consumeItems returns the next items of a queue.
 func consumeItems(t *testing.T, queue consumer, n int) []string {
 	t.Helper()
-	ctx, stop := context.WithCancel(withLimit(t))
+	ctx, stop := context.WithCancel(zktest.Context(t))
 	defer stop()
 	var mu sync.Mutex // a sharder consumes several queues at a time
 	var got []string
@@ -215,7 +215,7 @@ func consumeItems(t *testing.T, queue consumer, n int) []string {
 
 // Each side finds the queues that the other's sharder has added, adds others, and
 // gets what was put into any of them.
-func TestShardersOfBothSides(t *testing.T) {
+func TestValuesShardersOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path, leader, full, most = "/sharded/queues", "/sharded/leader", 3, 2
 		items := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
@@ -226,7 +226,7 @@ func TestShardersOfBothSides(t *testing.T) {
 			s, err := queues.NewQueueSharder(client, open, path, leader,
 				queues.WithNewQueueThreshold(full), queues.WithMaxQueues(most), queues.WithThresholdCheck(5*time.Millisecond))
 			require.NoError(t, err)
-			require.NoError(t, s.Start(withLimit(t)))
+			require.NoError(t, s.Start(zktest.Context(t)))
 			return s
 		}
 
@@ -244,7 +244,7 @@ func TestShardersOfBothSides(t *testing.T) {
 			}
 			q, err := ours.Queue()
 			require.NoError(t, err)
-			require.NoError(t, q.Put(withLimit(t), []byte(item)))
+			require.NoError(t, q.Put(zktest.Context(t), []byte(item)))
 		}
 		require.NoError(t, ours.Close())
 		require.ElementsMatch(t, items, java.do(t, "shard-consume", path, leader, strconv.Itoa(len(items))))
@@ -252,7 +252,7 @@ func TestShardersOfBothSides(t *testing.T) {
 }
 
 // The simple queue is that of ZooKeeper's own recipes.
-func TestSimpleQueuesOfBothSides(t *testing.T) {
+func TestValuesSimpleQueuesOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path = "/queues/simple"
 		java := newActor(t, server)
@@ -260,12 +260,12 @@ func TestSimpleQueuesOfBothSides(t *testing.T) {
 		require.NoError(t, err)
 		java.do(t, "put", "simple", path, "a", "b")
 		for _, want := range []string{"a", "b"} {
-			data, err := queue.Take(withLimit(t))
+			data, err := queue.Take(zktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, want, string(data))
 		}
 		for _, item := range []string{"c", "d"} {
-			require.NoError(t, queue.Offer(withLimit(t), []byte(item)))
+			require.NoError(t, queue.Offer(zktest.Context(t), []byte(item)))
 		}
 		require.Equal(t, []string{"c", "d"}, java.do(t, "consume", "simple", path, "none", "2"))
 	})

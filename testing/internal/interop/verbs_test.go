@@ -25,21 +25,21 @@ func create(t *testing.T, f *framework.Framework, path, data string, opts ...fra
 	if data != "" {
 		bytes = []byte(data)
 	}
-	created, err := f.Create(withLimit(t), path, bytes, opts...)
+	created, err := f.Create(zktest.Context(t), path, bytes, opts...)
 	require.NoError(t, err)
 	return created
 }
 
 func get(t *testing.T, f *framework.Framework, path string, opts ...framework.GetOption) string {
 	t.Helper()
-	data, err := f.Get(withLimit(t), path, opts...)
+	data, err := f.Get(zktest.Context(t), path, opts...)
 	require.NoError(t, err)
 	return string(data)
 }
 
 // What one side has compressed the other can read, from a create, a set or a
 // transaction.
-func TestCompressedData(t *testing.T) {
+func TestVerbsCompressedData(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		java := newActor(t, server)
@@ -53,8 +53,8 @@ func TestCompressedData(t *testing.T) {
 
 			create(t, client, "/go"+size, text, framework.Compressed())
 			create(t, client, "/go-set"+size, "plain")
-			require.NoError(t, client.Set(withLimit(t), "/go-set"+size, []byte(text), framework.Compressed()))
-			_, err := client.Transact(withLimit(t), framework.CreateOp("/go-op"+size, []byte(text), framework.Compressed()))
+			require.NoError(t, client.Set(zktest.Context(t), "/go-set"+size, []byte(text), framework.Compressed()))
+			_, err := client.Transact(zktest.Context(t), framework.CreateOp("/go-op"+size, []byte(text), framework.Compressed()))
 			require.NoError(t, err)
 			for _, path := range []string{"/go" + size, "/go-set" + size, "/go-op" + size} {
 				require.Equal(t, []string{text}, java.do(t, "get-compressed", path), path)
@@ -65,7 +65,7 @@ func TestCompressedData(t *testing.T) {
 
 // A client that compresses by default writes what Java reads with decompressed(), and the other way
 // round, in calls and in recipes. (Curator has such a default since 5.8.)
-func TestCompressionByDefault(t *testing.T) {
+func TestVerbsCompressionByDefault(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server, framework.WithCompression())
 		java := newActor(t, server)
@@ -75,8 +75,8 @@ func TestCompressionByDefault(t *testing.T) {
 			require.Equal(t, text, get(t, client, "/java"+size))
 			create(t, client, "/go"+size, text)
 			create(t, client, "/go-set"+size, "other")
-			require.NoError(t, client.Set(withLimit(t), "/go-set"+size, []byte(text)))
-			_, err := client.Transact(withLimit(t), framework.CreateOp("/go-op"+size, []byte(text)))
+			require.NoError(t, client.Set(zktest.Context(t), "/go-set"+size, []byte(text)))
+			_, err := client.Transact(zktest.Context(t), framework.CreateOp("/go-op"+size, []byte(text)))
 			require.NoError(t, err)
 			for _, path := range []string{"/go" + size, "/go-set" + size, "/go-op" + size} {
 				require.Equal(t, []string{text}, java.do(t, "get-compressed", path), path)
@@ -86,16 +86,16 @@ func TestCompressionByDefault(t *testing.T) {
 		java.do(t, "create-compressed", "/value", "from Java")
 		value, err := values.NewSharedValue(client, "/value", nil)
 		require.NoError(t, err)
-		require.NoError(t, value.Start(withLimit(t)))
+		require.NoError(t, value.Start(zktest.Context(t)))
 		require.Equal(t, "from Java", string(value.Value()))
-		require.NoError(t, value.SetValue(withLimit(t), []byte("from Go")))
+		require.NoError(t, value.SetValue(zktest.Context(t), []byte("from Go")))
 		value.Close()
 		require.Equal(t, []string{"from Go"}, java.do(t, "get-compressed", "/value"))
 	})
 }
 
-// TestDefaultData: Java's is its address, ours is none, and each can read the other's.
-func TestDefaultData(t *testing.T) {
+// TestVerbsDefaultData: Java's is its address, ours is none, and each can read the other's.
+func TestVerbsDefaultData(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		java := newActor(t, server)
@@ -108,10 +108,10 @@ func TestDefaultData(t *testing.T) {
 
 // What one side keeps to its credentials is the other's with the same credentials, and
 // nobody's without.
-func TestAccessControl(t *testing.T) {
+func TestVerbsAccessControl(t *testing.T) {
 	const alice, bob = "alice:wonderland", "bob:builder"
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		nobody, javaNobody := zktest.Client(t, server), newActor(t, server)
 		client := zktest.Client(t, server, framework.WithAuth("digest", []byte(alice)))
 		java := newActorAt(t, server.ConnectString(), alice)
@@ -149,7 +149,7 @@ func TestAccessControl(t *testing.T) {
 
 func requireSameACL(t *testing.T, client *framework.Framework, java actor, path string) {
 	t.Helper()
-	acl, err := client.GetACL(withLimit(t), path)
+	acl, err := client.GetACL(zktest.Context(t), path)
 	require.NoError(t, err)
 	var words []string
 	for _, a := range acl {
@@ -158,9 +158,9 @@ func requireSameACL(t *testing.T, client *framework.Framework, java actor, path 
 	require.Equal(t, words, java.do(t, "get-acl", path))
 }
 
-// TestResultsOfTransactions: the same operations have the same results, but for the
+// TestVerbsResultsOfTransactions: the same operations have the same results, but for the
 // chroot, which Java leaves in the paths.
-func TestResultsOfTransactions(t *testing.T) {
+func TestVerbsResultsOfTransactions(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		java := newActor(t, server)
@@ -170,7 +170,7 @@ func TestResultsOfTransactions(t *testing.T) {
 			"create", "/java/a", "x", "create-sequential", "/java/s-", "x", "create-sequential", "/java/s-", "x",
 			"set", "/java/a", "y", "set", "/java", "z", "delete", "/java/a")
 		sequential := framework.WithMode(framework.PersistentSequential)
-		ours, err := client.Transact(withLimit(t), framework.CheckOp("/go", framework.WithVersion(0)),
+		ours, err := client.Transact(zktest.Context(t), framework.CheckOp("/go", framework.WithVersion(0)),
 			framework.CreateOp("/go/a", []byte("x")),
 			framework.CreateOp("/go/s-", []byte("x"), sequential), framework.CreateOp("/go/s-", []byte("x"), sequential),
 			framework.SetDataOp("/go/a", []byte("y")), framework.SetDataOp("/go", []byte("z")), framework.DeleteOp("/go/a"))
@@ -207,8 +207,8 @@ func withQuickReaper(t *testing.T, server zktest.Backend) zktest.Backend {
 	return server
 }
 
-// TestNodesWithATimeToLive: each side's are read by the other, and deleted by the server.
-func TestNodesWithATimeToLive(t *testing.T) {
+// TestVerbsNodesWithATimeToLive: each side's are read by the other, and deleted by the server.
+func TestVerbsNodesWithATimeToLive(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server = withQuickReaper(t, server)
 		client := zktest.Client(t, server.ConnectString())
@@ -228,9 +228,9 @@ func TestNodesWithATimeToLive(t *testing.T) {
 	})
 }
 
-// TestNamespaces: both sides know what is in one by the same names, and the server
+// TestVerbsNamespaces: both sides know what is in one by the same names, and the server
 // deletes it when it is empty, whoever has made it.
-func TestNamespaces(t *testing.T) {
+func TestVerbsNamespaces(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server = withQuickReaper(t, server)
 		client := zktest.Client(t, server.ConnectString())
@@ -255,15 +255,15 @@ func TestNamespaces(t *testing.T) {
 			require.Equal(t, "by Go", inJava("get", "/ours")[0])
 			require.Equal(t, "by Go", java.do(t, "get", "/"+namespace+"/ours")[0])
 			require.ElementsMatch(t, []string{"ours", "theirs"}, inJava("children", "/"))
-			require.NoError(t, view.Delete(withLimit(t), "/theirs"))
+			require.NoError(t, view.Delete(zktest.Context(t), "/theirs"))
 			inJava("delete", "/ours")
 			awaitGone(t, client, "/"+namespace)
 		}
 	})
 }
 
-// TestChroots: both sides have the same root. Ours makes it, Java's needs it.
-func TestChroots(t *testing.T) {
+// TestVerbsChroots: both sides have the same root. Ours makes it, Java's needs it.
+func TestVerbsChroots(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		observer := zktest.Client(t, server.Addr())
 		chroot := server.ConnectString() + "/deep/er"

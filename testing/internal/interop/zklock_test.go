@@ -93,7 +93,7 @@ func TestZKLockAmongTheParticipants(t *testing.T) {
 		old := zk.NewLock(conn, server.Root()+path, zk.WorldACL(zk.PermAll))
 		mutex := newMutex(t, zktest.Client(t, server.ConnectString()), path, locks.WithLabel("new"))
 		require.NoError(t, old.Lock())
-		_, err := mutex.TryAcquire(withLimit(t))
+		_, err := mutex.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 
 		next := acquireLater(t, mutex)
@@ -112,7 +112,7 @@ func TestZKLockAmongTheParticipants(t *testing.T) {
 		require.Equal(t, lease.Token(), queue[0].Token)
 		require.Equal(t, conn.SessionID(), queue[1].Session)
 		require.Empty(t, again, "zk.Lock is held beside the mutex")
-		require.NoError(t, lease.Release(withLimit(t)))
+		require.NoError(t, lease.Release(zktest.Context(t)))
 		require.NoError(t, zktest.Await(t, again, "zk.Lock"))
 		require.NoError(t, old.Unlock())
 		awaitQueue(t, mutex, 0)

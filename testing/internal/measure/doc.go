@@ -2,7 +2,7 @@
 
 // Command measure prints the tables of framework/OPTIONS.md: which calls take which options.
 //
-//	go run ./testing/internal/measure ./framework ./recipes/locks
+//	go -C testing/internal run ./measure github.com/gocurator/curator/framework github.com/gocurator/curator/recipes/locks
 //
 // Its tests check the documents: links, commands, names, tables, and that each program in a
 // document is one that a test runs.

@@ -21,10 +21,10 @@ const root = "../../.."
 // fence matches a block of code in a document: its language and its content.
 var fence = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```\n")
 
-// TestProgramsOfTheDocumentsAreTested: each block of Go in a document stands, line by
+// TestDocumentsProgramsOfTheDocumentsAreTested: each block of Go in a document stands, line by
 // line, in a test or in a program that has a test beside it. The block may be indented
 // less than the program.
-func TestProgramsOfTheDocumentsAreTested(t *testing.T) {
+func TestDocumentsProgramsOfTheDocumentsAreTested(t *testing.T) {
 	module := repository(t)
 	var tested []string
 	for _, name := range module.files {
@@ -50,9 +50,9 @@ func TestProgramsOfTheDocumentsAreTested(t *testing.T) {
 	require.NotZero(t, blocks)
 }
 
-// TestNamesOfTheDocumentsExist: each name of a package of this module between backquotes
+// TestDocumentsNamesOfTheDocumentsExist: each name of a package of this module between backquotes
 // is declared. The changelog also names what is gone.
-func TestNamesOfTheDocumentsExist(t *testing.T) {
+func TestDocumentsNamesOfTheDocumentsExist(t *testing.T) {
 	module := repository(t)
 	declared := declaredNames(t, module)
 	quoted := regexp.MustCompile("`\\*?(framework|locks|leader|cache|atomic|shared|barriers|queues|nodes|discovery|typed|txn|migration|fence|inspect|retry|listen|" +
@@ -75,8 +75,8 @@ func unindented(program string) string {
 	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(program, "")
 }
 
-// TestTheTableOfOptionsIsComplete compares the table with the code.
-func TestTheTableOfOptionsIsComplete(t *testing.T) {
+// TestDocumentsTableOfOptionsIsComplete compares the table with the code.
+func TestDocumentsTableOfOptionsIsComplete(t *testing.T) {
 	text := content(t, "framework/OPTIONS.md")
 	t.Chdir(root)
 	packs, err := load(t.Context(), []string{"./framework", "./recipes/locks"})
@@ -86,11 +86,11 @@ func TestTheTableOfOptionsIsComplete(t *testing.T) {
 	require.Contains(t, table.String(), "`Framework.Get`")
 	_, got, found := strings.Cut(text, "\n## framework\n")
 	require.True(t, found)
-	require.Equal(t, table.String(), "\n## framework\n"+got, "write it with go run ./testing/internal/measure ./framework ./recipes/locks")
+	require.Equal(t, table.String(), "\n## framework\n"+got, "go doc ./testing/internal/measure tells how it is written")
 }
 
-// TestThePageOfErrorsIsComplete: it names each exported error of the client and the recipes.
-func TestThePageOfErrorsIsComplete(t *testing.T) {
+// TestDocumentsPageOfErrorsIsComplete: it names each exported error of the client and the recipes.
+func TestDocumentsPageOfErrorsIsComplete(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^(?:var |\t)(Err[A-Z]\w*)(?: error)? += `)
 	page := content(t, "recipes/ERRORS.md")
 	errors := 0
@@ -108,8 +108,8 @@ func TestThePageOfErrorsIsComplete(t *testing.T) {
 	require.Greater(t, errors, 30)
 }
 
-// TestLinksOfTheDocuments: what a document of the module links to exists.
-func TestLinksOfTheDocuments(t *testing.T) {
+// TestDocumentsLinks: what a document of the module links to exists.
+func TestDocumentsLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)`)
 	links := 0
 	for _, name := range repository(t).files {
@@ -128,12 +128,12 @@ func TestLinksOfTheDocuments(t *testing.T) {
 	require.NotZero(t, links)
 }
 
-// TestCommandsOfTheDocuments: each "make target" is one of the Makefile, and each
+// TestDocumentsCommands: each "make target" is one of the Makefile, and each
 // program that a document runs exists.
-func TestCommandsOfTheDocuments(t *testing.T) {
+func TestDocumentsCommands(t *testing.T) {
 	makefile, module := content(t, "Makefile"), repository(t)
 	made := regexp.MustCompile("(?m)(?:^|`|; |' )make ([a-z-]+)")
-	run := regexp.MustCompile(`go run \./([a-z/]+)`)
+	run := regexp.MustCompile(`go (?:-C ([a-z/]+) )?run \./([a-z/]+)`)
 	targets, programs := 0, 0
 	for _, name := range module.files {
 		if !strings.HasSuffix(name, ".md") {
@@ -145,7 +145,7 @@ func TestCommandsOfTheDocuments(t *testing.T) {
 		}
 		for _, program := range run.FindAllStringSubmatch(content(t, name), -1) {
 			programs++
-			require.Contains(t, module.folders, program[1], name)
+			require.Contains(t, module.folders, path.Join(program[1], program[2]), name)
 		}
 	}
 	require.NotZero(t, targets)

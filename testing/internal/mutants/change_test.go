@@ -79,7 +79,7 @@ func TestChangesNeedOnePlace(t *testing.T) {
 	}
 }
 
-func TestARowNeedsItsFunction(t *testing.T) {
+func TestChangeRowNeedsItsFunction(t *testing.T) {
 	root := gateRoot(t)
 	for in, want := range map[string]string{
 		"gate.Enter":         "gate has 0 functions Enter, expected one",

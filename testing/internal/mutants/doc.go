@@ -6,10 +6,10 @@
 // one way to break one invariant of ARCHITECTURE.md: a function, a change to it, and the test
 // that must fail then. The command applies each row once and reports which test caught it:
 //
-//	go run ./testing/internal/mutants             # every row
-//	go run ./testing/internal/mutants -run lease  # rows whose name matches
-//	go run ./testing/internal/mutants -p 1        # one at a time, and not as many as there are processors
-//	go run ./testing/internal/mutants -list       # names and what they break, nothing is run
+//	go -C testing/internal run ./mutants             # every row
+//	go -C testing/internal run ./mutants -run lease  # rows whose name matches
+//	go -C testing/internal run ./mutants -p 1        # one at a time, and not as many as there are processors
+//	go -C testing/internal run ./mutants -list       # names and what they break, nothing is run
 //
 // # What counts
 //
@@ -68,7 +68,7 @@
 // a statement is left out, or a number is greater by one. It runs the quick tests of the changed
 // package after each, and lists the changes that no test has noticed:
 //
-//	go run ./testing/internal/mutants -random 50 recipes/fence recipes/txn
+//	go -C testing/internal run ./mutants -random 50 recipes/fence recipes/txn
 //
 // Without folders it changes the packages that differ from the last commit but one. A survivor
 // is a question to a reader and no failure: many a statement serves speed, or a message.

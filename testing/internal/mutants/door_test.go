@@ -86,7 +86,7 @@ func newDoor(t *testing.T) string {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "door"), 0o750))
 	for name, text := range map[string]string{
-		"go.mod":            "module house\n\ngo 1.26\n",
+		"go.mod":            "module " + product + "\n\ngo 1.26\n",
 		doorFile:            doorSource,
 		"door/door_test.go": doorTests,
 		"door/main_test.go": doorMain,

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReadEventsNamesTheInnermostFailures(t *testing.T) {
+func TestGotestReadEventsNamesTheInnermostFailures(t *testing.T) {
 	run, err := readEvents(strings.NewReader(`
 		{"Action":"start","Package":"p"}
 		{"Action":"run","Package":"p","Test":"TestA"}
@@ -29,7 +29,7 @@ func TestReadEventsNamesTheInnermostFailures(t *testing.T) {
 	}, run)
 }
 
-func TestReadEventsBlamesTestsThatNeverEnded(t *testing.T) {
+func TestGotestReadEventsBlamesTestsThatNeverEnded(t *testing.T) {
 	run, err := readEvents(strings.NewReader(`
 		{"Action":"run","Test":"TestA"}
 		{"Action":"run","Test":"TestB"}
@@ -41,7 +41,7 @@ func TestReadEventsBlamesTestsThatNeverEnded(t *testing.T) {
 	require.Equal(t, []string{"TestB/x"}, run.failed)
 }
 
-func TestReadEventsRefusesWhatIsNotARecord(t *testing.T) {
+func TestGotestReadEventsRefusesWhatIsNotARecord(t *testing.T) {
 	_, err := readEvents(strings.NewReader("PASS\n"), true)
 
 	require.ErrorContains(t, err, "reading the records of the test")

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -98,18 +97,20 @@ func try(ctx context.Context, chosen []row, atATime int, stdout, stderr io.Write
 	return errors.Join(report(stdout, verdicts), err)
 }
 
-// moduleRoot returns the directory of the go.mod that governs the working
-// directory.
+// product is the module that is broken.
+const product = "github.com/gocurator/curator"
+
+// moduleRoot returns the folder of the product, as the module of the working directory has it:
+// that module is the product, or replaces it.
 func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	var reason strings.Builder
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f={{.Dir}}", product)
+	list.Stderr = &reason
+	out, err := list.Output()
 	if err != nil {
-		return "", fmt.Errorf("mutants: go env GOMOD: %w", err)
+		return "", fmt.Errorf("mutants: the module of the working directory does not know %s: %w: %s", product, err, strings.TrimSpace(reason.String()))
 	}
-	file := strings.TrimSpace(string(out))
-	if file == "" || file == os.DevNull {
-		return "", errors.New("mutants: the working directory is in no Go module")
-	}
-	return filepath.Dir(file), nil
+	return strings.TrimSpace(string(out)), nil
 }
 
 // complain prints err to stderr and returns status, or statusOK if err is nil.

@@ -18,7 +18,7 @@ func invoke(t *testing.T, rows []row, args ...string) (status int, stdout, stder
 	return status, out.String(), errs.String()
 }
 
-func TestCommandReportsSurvivors(t *testing.T) {
+func TestMainRunCommandReportsSurvivors(t *testing.T) {
 	t.Chdir(newDoor(t))
 	rows := []row{
 		doorRow("lax", always("42"), "^TestLax$"),
@@ -41,7 +41,7 @@ stale   The door opens for the right key only.  -                 ERROR
 	require.Contains(t, stdout, "caught")
 }
 
-func TestCommandLists(t *testing.T) {
+func TestMainRunCommandLists(t *testing.T) {
 	rows := []row{doorRow("lax", always("42"), "^TestLax$"), doorRow("strict", always("42"), "^TestStrict$")}
 
 	status, stdout, stderr := invoke(t, rows, "-list", "-run", "x$")
@@ -53,7 +53,7 @@ func TestCommandLists(t *testing.T) {
 
 // The quick tests of the door notice that the condition is negated and that the number is
 // another one. They do not look at the channel.
-func TestCommandTriesRandomChanges(t *testing.T) {
+func TestMainRunCommandTriesRandomChanges(t *testing.T) {
 	t.Chdir(newDoor(t))
 	require.NoError(t, os.WriteFile("door/door_test.go", []byte(quickDoorTests), 0o600))
 
@@ -75,7 +75,7 @@ func TestOpens(t *testing.T) {
 }
 `
 
-func TestCommandRefuses(t *testing.T) {
+func TestMainRunCommandRefuses(t *testing.T) {
 	rows := []row{doorRow("lax", always("42"), "^TestLax$")}
 	for name, c := range map[string]struct {
 		rows   []row
@@ -101,12 +101,12 @@ func TestCommandRefuses(t *testing.T) {
 	}
 }
 
-func TestCommandNeedsAModule(t *testing.T) {
+func TestMainRunCommandNeedsAModule(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	t.Chdir(t.TempDir())
 
 	status, _, stderr := invoke(t, []row{doorRow("lax", always("42"), "^TestLax$")})
 
 	require.Equal(t, statusFailed, status)
-	require.Contains(t, stderr, "the working directory is in no Go module")
+	require.Contains(t, stderr, "the module of the working directory does not know")
 }

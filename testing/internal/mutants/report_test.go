@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCatchersCountsSubtests(t *testing.T) {
+func TestReportCatchersCountsSubtests(t *testing.T) {
 	for _, c := range []struct {
 		failed []string
 		want   string

@@ -19,7 +19,7 @@ import (
 // mostRows is how many rows the table may have. A better row takes the place of another one.
 const mostRows = 100
 
-func TestTableFitsTheTree(t *testing.T) {
+func TestRowTableFitsTheTree(t *testing.T) {
 	require.NoError(t, validate(table))
 	require.LessOrEqual(t, len(table), mostRows)
 	root := treeRoot(t)
@@ -30,8 +30,8 @@ func TestTableFitsTheTree(t *testing.T) {
 	}
 }
 
-// TestTableNamesTests: go test is content with a pattern that matches no test.
-func TestTableNamesTests(t *testing.T) {
+// TestRowTableNamesTests: go test is content with a pattern that matches no test.
+func TestRowTableNamesTests(t *testing.T) {
 	root := treeRoot(t)
 	tests := make(map[string][]string) // by package
 	for _, r := range table {
@@ -44,8 +44,8 @@ func TestTableNamesTests(t *testing.T) {
 	}
 }
 
-// TestEveryInvariantHasAMutant, except those of the test tools.
-func TestEveryInvariantHasAMutant(t *testing.T) {
+// TestRowEveryInvariantHasAMutant, except those of the test tools.
+func TestRowEveryInvariantHasAMutant(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(treeRoot(t), "ARCHITECTURE.md"))
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "\n## Invariants\n")
@@ -66,7 +66,7 @@ func TestEveryInvariantHasAMutant(t *testing.T) {
 	}
 }
 
-func TestValidateNamesTheField(t *testing.T) {
+func TestRowValidateNamesTheField(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*row)
 		want  string
@@ -90,7 +90,7 @@ func TestValidateNamesTheField(t *testing.T) {
 	}
 }
 
-func TestValidateWantsDistinctNames(t *testing.T) {
+func TestRowValidateWantsDistinctNames(t *testing.T) {
 	r := row{name: "twin", breaks: oneHolder, in: "recipes/locks.Do", change: never("x"), test: "^TestStrict$"}
 	require.ErrorContains(t, validate([]row{r, r}), `row 1: the name "twin" is taken`)
 }

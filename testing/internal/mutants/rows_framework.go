@@ -19,7 +19,7 @@ var frameworkRows = []row{
 		name: "node-of-an-earlier-session-is-ours", breaks: oneHolder,
 		in:     "framework.(*creation).find",
 		change: never("EphemeralOwner"),
-		test:   "^TestTheNodeOfAnEarlierSessionIsNotOurs$",
+		test:   "^TestLostReplyNodeOfAnEarlierSessionIsNotOurs$",
 	},
 	{
 		name: "search-without-a-sync", breaks: oneHolder,
@@ -37,7 +37,7 @@ var frameworkRows = []row{
 		name: "new-folder-has-no-others", breaks: oneHolder,
 		in:     "framework.(*creation).listAfter",
 		change: always("first"),
-		test:   "^TestANewFolderMayHaveOthersInItAlready$",
+		test:   "^TestForesightNewFolderMayHaveOthersInItAlready$",
 	},
 	{
 		name: "sequence-without-a-wrap", breaks: inOrder,
@@ -61,19 +61,19 @@ var frameworkRows = []row{
 		name: "doubt-forgotten-at-a-refusal", breaks: atMostOnce,
 		in:     "framework.(*requests).run",
 		change: never("inDoubt"),
-		test:   "^TestDoubtOutlivesALaterRefusal$",
+		test:   "^TestIdempotentDoubtOutlivesALaterRefusal$",
 	},
 	{
 		name: "delete-repeated-in-doubt", breaks: atMostOnce,
 		in:     "framework.(*Framework).Delete",
 		change: always("idempotent"),
-		test:   "^TestAQuietDeleteIsNotRepeatedInDoubt$",
+		test:   "^TestDeleteQuietDeleteIsNotRepeatedInDoubt$",
 	},
 	{
 		name: "cause-of-a-context-is-an-answer", breaks: atMostOnce,
 		in:     "framework.interrupted",
 		change: begin("return context.Cause($1)"),
-		test:   "^TestACauseIsNoAnswer$", flags: []string{"-timeout=30s"}, // a create that sets spins
+		test:   "^TestInterruptedCauseIsNoAnswer$", flags: []string{"-timeout=30s"}, // a create that sets spins
 	},
 	{
 		name: "heartbeat-left", breaks: nothingLeft,
@@ -97,13 +97,13 @@ var frameworkRows = []row{
 		name: "refused-cleanup-forgotten", breaks: nothingLeft,
 		in:     "framework.mayPass",
 		change: never("ErrNoAuth"),
-		test:   "^TestRefusedCleanupsKeepNobodyWaiting$",
+		test:   "^TestJanitorRefusedCleanupsKeepNobodyWaiting$",
 	},
 	{
 		name: "create-in-doubt-left", breaks: nothingLeft,
 		in:     "framework.(*creation).settle",
 		change: become("false", "Add()"),
-		pkg:    "recipes/leader", test: "^TestNothingIsLeftOfALatchClosedDuringItsCreation$/^zkserver$", flags: []string{"-short", "-timeout=60s"},
+		pkg:    "recipes/leader", test: "^TestLatchNothingIsLeftOfALatchClosedDuringItsCreation$/^zkserver$", flags: []string{"-short", "-timeout=60s"},
 	},
 	{
 		name: "failed-acquisition-left", breaks: nothingLeft,
@@ -115,7 +115,7 @@ var frameworkRows = []row{
 		name: "logger-on-the-receiving-goroutine", breaks: userCodeApart,
 		in:     "framework.(*config).queueLogs",
 		change: drop("log="),
-		test:   "^TestALoggerThatBlocksCostsLogLinesOnly$", flags: []string{"-timeout=30s"}, // waiting for the handler stops the clock
+		test:   "^TestLoggerThatBlocksCostsLogLinesOnly$", flags: []string{"-timeout=30s"}, // waiting for the handler stops the clock
 	},
 	{
 		name: "password-in-messages", breaks: secretsKept,

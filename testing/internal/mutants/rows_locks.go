@@ -112,6 +112,6 @@ var locksRows = []row{
 		name: "older-work-goes-on", breaks: tokensRise,
 		in:     "recipes/fence.(*Register).enter",
 		change: always("inside"),
-		test:   "^TestANewerTokenWaitsForOlderWork$",
+		test:   "^TestRegisterNewerTokenWaitsForOlderWork$",
 	},
 }

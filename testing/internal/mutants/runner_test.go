@@ -21,7 +21,7 @@ const (
 	anyKey    = "true"
 )
 
-func TestRunMutantsTellsWhatBecameOfEach(t *testing.T) {
+func TestRunnerRunMutantsTellsWhatBecameOfEach(t *testing.T) {
 	cases := []struct {
 		mutant mutant
 		by     []string
@@ -99,7 +99,7 @@ func TestRunMutantsTellsWhatBecameOfEach(t *testing.T) {
 	}
 }
 
-func TestRunMutantsLeavesTheTreeAlone(t *testing.T) {
+func TestRunnerRunMutantsLeavesTheTreeAlone(t *testing.T) {
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
 	root := newDoor(t)
@@ -115,7 +115,7 @@ func TestRunMutantsLeavesTheTreeAlone(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestRunMutantsEndsARunningTestWithTheContext(t *testing.T) {
+func TestRunnerRunMutantsEndsARunningTestWithTheContext(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
@@ -156,7 +156,7 @@ func callsBack(listener net.Listener) string {
 func Opens`, listener.Addr())
 }
 
-func TestBaselineRunsOncePerTest(t *testing.T) {
+func TestRunnerBaselineRunsOncePerTest(t *testing.T) {
 	first := doorMutant("first", condition, anyKey, "^TestLax$")
 	same := doorMutant("same-test", condition, "false", "^TestLax$")
 	flags := doorMutant("other-flags", condition, anyKey, "^TestLax$", "-cpu=1")
@@ -177,7 +177,7 @@ func TestBaselineRunsOncePerTest(t *testing.T) {
 	require.Regexp(t, `^without a mutant: door -run \^TestLax\$ passes \([^)]*\)\n$`, progress.String())
 }
 
-func TestBaselineNeedsATestThatCompiles(t *testing.T) {
+func TestRunnerBaselineNeedsATestThatCompiles(t *testing.T) {
 	m := doorMutant("m", condition, anyKey, "^TestLax$")
 	root := newDoor(t)
 	require.NoError(t, os.WriteFile(filepath.Join(root, doorFile), []byte("package door\n"), 0o600))
@@ -187,7 +187,7 @@ func TestBaselineNeedsATestThatCompiles(t *testing.T) {
 }
 
 // The door's tests say so by a connection when they begin, and wait until it ends.
-func TestRunMutantsTriesSeveralAtATime(t *testing.T) {
+func TestRunnerRunMutantsTriesSeveralAtATime(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
@@ -209,7 +209,7 @@ func TestRunMutantsTriesSeveralAtATime(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestTailKeepsTheEnd(t *testing.T) {
+func TestRunnerTailKeepsTheEnd(t *testing.T) {
 	long := make([]byte, outputTail+100)
 	for i := range long {
 		long[i] = 'a' + byte(i%26)

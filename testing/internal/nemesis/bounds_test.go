@@ -32,7 +32,7 @@ func figure(t *testing.T, b bound, want float64, met bool) {
 	require.Equal(t, met, b.met(), b.Name)
 }
 
-func TestNothingIsMeasured(t *testing.T) {
+func TestBoundsNothingIsMeasured(t *testing.T) {
 	t.Parallel()
 	for _, b := range boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10))) {
 		require.Zero(t, b.Cases)
@@ -42,7 +42,7 @@ func TestNothingIsMeasured(t *testing.T) {
 	}
 }
 
-func TestMargin(t *testing.T) {
+func TestBoundsMargin(t *testing.T) {
 	t.Parallel()
 	lostIt := take("a", "mutex-s", 1, 5, 400)[:3]
 	lostIt[2].Kind, lostIt[2].LastValid = lost, at(300)
@@ -57,7 +57,7 @@ func TestMargin(t *testing.T) {
 	require.Zero(t, boundsOf(t, slow([]faultRecord{byHand}, lostIt, take("b", "mutex-s", 2, 390, 800)))[0].Cases)
 }
 
-func TestRecovery(t *testing.T) {
+func TestBoundsRecovery(t *testing.T) {
 	t.Parallel()
 	fault, undone := faultRecord{Fault: "N1", Start: at(100), End: at(2000)}, faultRecord{Fault: "N3", Start: at(90), End: at(1900), Error: "cannot"}
 	figure(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[2], 3, true)
@@ -69,7 +69,7 @@ func TestRecovery(t *testing.T) {
 	figure(t, boundsOf(t, slow([]faultRecord{fault, other}, take("a", "mutex-s", 1, 21_000, 21_010)))[2], 1, true)
 }
 
-func TestTakeover(t *testing.T) {
+func TestBoundsTakeover(t *testing.T) {
 	t.Parallel()
 	killed := take("a", "mutex-s", 1, 5, 10)[:2]
 	fault := faultRecord{Fault: "N9", Clients: []string{"client0"}, Killed: true, Start: at(3000), End: at(3001)}
@@ -93,7 +93,7 @@ func TestTakeover(t *testing.T) {
 	require.Zero(t, boundsOf(t, slow([]faultRecord{stopped}, lostIt, next(6000)))[3].Cases, "it was stopped for a moment only")
 }
 
-func TestHandover(t *testing.T) {
+func TestBoundsHandover(t *testing.T) {
 	t.Parallel()
 	next := func(called, acquired int64) []event {
 		return change(take("b", "mutex-s", 2, acquired, acquired+1), func(e *event) { e.Called = at(called) })
@@ -115,7 +115,7 @@ func TestHandover(t *testing.T) {
 }
 
 // The cleanups of one process count, not those of all together.
-func TestCleanupsAreBounded(t *testing.T) {
+func TestBoundsCleanupsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := slow(nil, take("a", "mutex-s", 1, 5, 10))
 	most := int(p.load(t).mostCleanups())
@@ -131,7 +131,7 @@ func TestCleanupsAreBounded(t *testing.T) {
 	figure(t, boundsOf(t, p)[5], float64(most+1), false)
 }
 
-func TestGrowth(t *testing.T) {
+func TestBoundsGrowth(t *testing.T) {
 	t.Parallel()
 	p := slow(nil, take("a", "mutex-s", 1, 5, 10))
 	p.record.Soak = true
@@ -162,7 +162,7 @@ func TestGrowth(t *testing.T) {
 	require.Len(t, boundsOf(t, p), 6)
 }
 
-func TestSlope(t *testing.T) {
+func TestBoundsSlope(t *testing.T) {
 	t.Parallel()
 	require.InDelta(t, 2, slope([]float64{0, 1, 2, 3}, []float64{1, 3, 5, 7}), 1e-9)
 	require.Zero(t, slope([]float64{1, 1}, []float64{1, 2}))

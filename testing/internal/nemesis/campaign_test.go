@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	campaignTime = flag.Duration("campaign", 90*time.Second, "how long TestCampaign has faults")
+	campaignTime = flag.Duration("campaign", 40*time.Second, "how long TestCampaign has faults")
 	campaignSeed = flag.Uint64("seed", 1, "what TestCampaign chooses them by")
 )
 
@@ -55,8 +55,8 @@ func lastLine(report string) string {
 	return lines[len(lines)-1]
 }
 
-// TestBadFlags are named before anything is started.
-func TestBadFlags(t *testing.T) {
+// TestCampaignBadFlags are named before anything is started.
+func TestCampaignBadFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string

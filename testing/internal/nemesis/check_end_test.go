@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLeftBehind(t *testing.T) {
+func TestCheckEndLeftBehind(t *testing.T) {
 	t.Parallel()
 	kept(t, leftBehind, goodPlan())
 	for want, spoil := range map[string]func(*roundRecord){
@@ -29,7 +29,7 @@ func TestLeftBehind(t *testing.T) {
 	require.Contains(t, broken(t, leftBehind, noOrphan, p), "lock-0000000009 of session 0x62, created by 0x14, was never deleted")
 }
 
-func TestStuck(t *testing.T) {
+func TestCheckEndStuck(t *testing.T) {
 	t.Parallel()
 	kept(t, stuck, goodPlan())
 
@@ -38,7 +38,7 @@ func TestStuck(t *testing.T) {
 	require.Contains(t, broken(t, stuck, nobodyStuck, p), "mutex-s could not be acquired after the last fault")
 }
 
-func TestUnconfirmed(t *testing.T) {
+func TestCheckEndUnconfirmed(t *testing.T) {
 	t.Parallel()
 	kept(t, unconfirmed, goodPlan())
 
@@ -47,7 +47,7 @@ func TestUnconfirmed(t *testing.T) {
 	require.Contains(t, broken(t, unconfirmed, nobodyStuck, p), "client b: no server answers")
 }
 
-func TestUnfinished(t *testing.T) {
+func TestCheckEndUnfinished(t *testing.T) {
 	t.Parallel()
 	kept(t, unfinished, goodPlan())
 
@@ -71,7 +71,7 @@ func TestUnfinished(t *testing.T) {
 }
 
 // A node that goes with its session, long after the workers have stopped, was left behind.
-func TestDeletedOnlyWhenAllWasClosed(t *testing.T) {
+func TestCheckEndDeletedOnlyWhenAllWasClosed(t *testing.T) {
 	t.Parallel()
 	settled := 90 + settleTime.Milliseconds()
 	p := goodPlan()

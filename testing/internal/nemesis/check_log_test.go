@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestServerTokens(t *testing.T) {
+func TestCheckLogServerTokens(t *testing.T) {
 	t.Parallel()
 	kept(t, serverTokens, goodPlan())
 	for what, spoil := range map[string]func(*plan){
@@ -23,7 +23,7 @@ func TestServerTokens(t *testing.T) {
 }
 
 // A writer that becomes a reader has another node, and the token that it had.
-func TestServerTokenOfADowngrade(t *testing.T) {
+func TestCheckLogServerTokenOfADowngrade(t *testing.T) {
 	t.Parallel()
 	writer := change(take("a", "readwrite-s", 1, 5, 10), func(e *event) { e.Node = node("readwrite-s", "__WRIT__", 1) })
 	reader := change(change(take("a", "readwrite-s", 2, 8, 20), ownedBy(writer[1].Owner, 1)), asReader)
@@ -38,7 +38,7 @@ func TestServerTokenOfADowngrade(t *testing.T) {
 	require.Len(t, serverTokens(p.load(t)), 2)
 }
 
-func TestServerOrder(t *testing.T) {
+func TestCheckLogServerOrder(t *testing.T) {
 	t.Parallel()
 	kept(t, serverOrder, goodPlan())
 
@@ -59,7 +59,7 @@ func TestServerOrder(t *testing.T) {
 	kept(t, serverOrder, foreign)
 }
 
-func TestServerOrderOfReadersAndWriters(t *testing.T) {
+func TestCheckLogServerOrderOfReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	first := change(take("a", "readwrite-s", 1, 5, 30), asReader)
 	second := change(take("b", "readwrite-s", 2, 8, 20), asReader)
@@ -76,7 +76,7 @@ func TestServerOrderOfReadersAndWriters(t *testing.T) {
 }
 
 // A semaphore has so many holders, and the next waits until the servers have fewer.
-func TestServerOrderOfPermits(t *testing.T) {
+func TestCheckLogServerOrderOfPermits(t *testing.T) {
 	t.Parallel()
 	for gone, inTime := range map[int64]bool{20: true, 30: false} {
 		var histories [][]event

@@ -21,7 +21,7 @@ func search(t *testing.T, p *plan) ([]violation, string) {
 	return found, r.folder
 }
 
-func TestModels(t *testing.T) {
+func TestCheckModels(t *testing.T) {
 	t.Parallel()
 	found, _ := search(t, goodPlan())
 	require.Empty(t, found)
@@ -49,7 +49,7 @@ func TestModels(t *testing.T) {
 }
 
 // A hold may end at any time after its holder was killed, and not before.
-func TestModelsAndTheEndOfAHold(t *testing.T) {
+func TestCheckModelsAndTheEndOfAHold(t *testing.T) {
 	t.Parallel()
 	killed := take("a", "mutex-s", 1, 5, 10)[:2]
 	fault := faultRecord{Fault: "N9", Clients: []string{"client0"}, Killed: true, Start: at(20), End: at(20)}
@@ -66,7 +66,7 @@ func TestModelsAndTheEndOfAHold(t *testing.T) {
 
 // A hold that was entered once more after its session had been closed by somebody else is over, even if its
 // holder has not been told yet.
-func TestModelsAndAReentryAfterTheEnd(t *testing.T) {
+func TestCheckModelsAndAReentryAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	fault := faultRecord{Fault: "N13", Sessions: []int64{'a'}, Start: at(10), End: at(11)}
 	outer := take("a", "reentrant-s", 1, 5, 20)
@@ -79,7 +79,7 @@ func TestModelsAndAReentryAfterTheEnd(t *testing.T) {
 }
 
 // A history of any length is checked, and what is wrong at a seam is found.
-func TestModelsInParts(t *testing.T) {
+func TestCheckModelsInParts(t *testing.T) {
 	t.Parallel()
 	const turns = partSize + 10
 	events := make([]event, 0, 4*turns)

@@ -25,7 +25,7 @@ func ownedBy(owner string, token int64) func(*event) {
 	return func(e *event) { e.Owner, e.Token = owner, token }
 }
 
-func TestOverlaps(t *testing.T) {
+func TestCheckOverlapOverlaps(t *testing.T) {
 	t.Parallel()
 	kept(t, overlaps, goodPlan())
 	kept(t, overlaps, only(mutexSpec, nil, take("a", "mutex-s", 1, 5, 10), take("b", "mutex-s", 2, 10, 15)))
@@ -43,7 +43,7 @@ func TestOverlaps(t *testing.T) {
 	broken(t, overlaps, noOverlap, only(reentrantSpec, nil, long, change(take("a", "reentrant-s", 2, 8, 10), ownedBy(long[1].Owner, 2))))
 }
 
-func TestReadersAreTogether(t *testing.T) {
+func TestCheckOverlapReadersAreTogether(t *testing.T) {
 	t.Parallel()
 	reader := func(client string, token int, from, to int64) []event {
 		return change(take(client, "readwrite-s", token, from, to), asReader)
@@ -56,7 +56,7 @@ func TestReadersAreTogether(t *testing.T) {
 }
 
 // What is over by no fault of the lock's is no overlap.
-func TestHoldsThatWereHurtFromOutside(t *testing.T) {
+func TestCheckOverlapHoldsThatWereHurtFromOutside(t *testing.T) {
 	t.Parallel()
 	first, second := take("a", "mutex-s", 1, 5, 40), take("b", "mutex-s", 2, 30, 35)
 	lostIt := take("a", "mutex-s", 1, 5, 40)
@@ -111,7 +111,7 @@ func TestHoldsThatWereHurtFromOutside(t *testing.T) {
 }
 
 // A client that gets a new session while it acquires does not know whose its node is. The servers do.
-func TestSessionsAreCompleted(t *testing.T) {
+func TestCheckOverlapSessionsAreCompleted(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	change(p.events["b"][1:], func(e *event) { e.Session = 0 })
@@ -120,7 +120,7 @@ func TestSessionsAreCompleted(t *testing.T) {
 	require.Zero(t, p.load(t).holds[1].session)
 }
 
-func TestPermits(t *testing.T) {
+func TestCheckOverlapPermits(t *testing.T) {
 	t.Parallel()
 	one, two := take("a", "semaphore-s", 1, 5, 20), take("b", "semaphore-s", 2, 6, 10)
 	kept(t, permits, only(semaphoreSpec, nil, one, two, take("c", "semaphore-s", 3, 10, 15)))

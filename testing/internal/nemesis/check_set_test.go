@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSets(t *testing.T) {
+func TestCheckSetSets(t *testing.T) {
 	t.Parallel()
 	kept(t, sets, goodPlan())
 	for what, test := range map[string]struct {
@@ -41,7 +41,7 @@ func TestSets(t *testing.T) {
 
 // Holds must exclude each other before a restore, after it, and over it: no client gets in
 // before the sessions of all have ended.
-func TestARestoreExcusesNoOverlap(t *testing.T) {
+func TestCheckSetRestoreExcusesNoOverlap(t *testing.T) {
 	t.Parallel()
 	restore := []faultRecord{{Fault: "N18", Start: at(3), End: at(30), Backup: at(3), Down: at(12)}}
 	kept(t, overlaps, only(mutexSpec, restore, take("a", "mutex-s", 1, 5, 10), take("b", "mutex-s", 2, 10, 15)))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTokens(t *testing.T) {
+func TestCheckTokens(t *testing.T) {
 	t.Parallel()
 	kept(t, tokens, goodPlan())
 	text := broken(t, tokens, risingTokens, only(mutexSpec, nil, take("a", "mutex-s", 2, 5, 10), take("b", "mutex-s", 1, 11, 15)))
@@ -29,7 +29,7 @@ func TestTokens(t *testing.T) {
 	kept(t, tokens, only(semaphoreSpec, nil, take("a", "semaphore-s", 2, 5, 30), take("b", "semaphore-s", 1, 8, 10)))
 }
 
-func TestTokensOfReadersAndWriters(t *testing.T) {
+func TestCheckTokensOfReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	reader := func(client string, token int, from, to int64) []event {
 		return change(take(client, "readwrite-s", token, from, to), asReader)
@@ -44,7 +44,7 @@ func TestTokensOfReadersAndWriters(t *testing.T) {
 	kept(t, tokens, only(readWriteSpec, nil, first, change(reader("a", 2, 5, 30), ownedBy(first[1].Owner, 1)), writer(4, 31, 32)))
 }
 
-func TestFIFO(t *testing.T) {
+func TestCheckTokensFIFO(t *testing.T) {
 	t.Parallel()
 	kept(t, fifo, goodPlan())
 	text := broken(t, fifo, firstComeFirst, only(mutexSpec, nil, take("a", "mutex-s", 6, 5, 10), take("b", "mutex-s", 5, 11, 15)))
@@ -54,7 +54,7 @@ func TestFIFO(t *testing.T) {
 	kept(t, fifo, only(mutexSpec, nil, take("a", "mutex-s", 6, 5, 10), anew))
 }
 
-func TestWritesThatWereUsurped(t *testing.T) {
+func TestCheckTokensWritesThatWereUsurped(t *testing.T) {
 	t.Parallel()
 	kept(t, writes, goodPlan())
 	hold := take("a", "mutex-s", 1, 5, 40)

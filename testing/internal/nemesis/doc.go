@@ -3,11 +3,11 @@
 // Command nemesis hurts three real ZooKeeper servers and their clients at random, and
 // then decides whether the locks have kept their promises.
 //
-//	go run ./testing/internal/nemesis                                  # 90 seconds of all faults
-//	go run ./testing/internal/nemesis -duration 30m -report /tmp/run   # and keeps the histories
-//	go run ./testing/internal/nemesis -seed 7 -faults N4,N9,N15 -workload mutex,readwrite
-//	go run ./testing/internal/nemesis -faults none -duration 1h -pause 5s   # a soak: is anything leaking?
-//	go run ./testing/internal/nemesis -replay /tmp/run                 # judges a saved run again
+//	go -C testing/internal run ./nemesis                                  # 90 seconds of all faults
+//	go -C testing/internal run ./nemesis -duration 30m -report /tmp/run   # and keeps the histories
+//	go -C testing/internal run ./nemesis -seed 7 -faults N4,N9,N15 -workload mutex,readwrite
+//	go -C testing/internal run ./nemesis -faults none -duration 1h -pause 5s   # a soak: is anything leaking?
+//	go -C testing/internal run ./nemesis -replay /tmp/run                 # judges a saved run again
 //
 // It needs Linux, Java, ZooKeeper and network namespaces; see package ensemble. README.md
 // in this folder says what is promised under which error policy, what was run, and what was

@@ -41,7 +41,7 @@ func TestErasOfARound(t *testing.T) {
 }
 
 // The server of the backup may have got transactions as a snapshot, without a log of them.
-func TestABackupWithAGapInItsLog(t *testing.T) {
+func TestEraBackupWithAGapInItsLog(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 19, 20, "/x")
@@ -56,7 +56,7 @@ func TestABackupWithAGapInItsLog(t *testing.T) {
 }
 
 // The log of the backup's server may have what was cut off the others' logs. All restored servers have it then.
-func TestABackupWithACutOffTransaction(t *testing.T) {
+func TestEraBackupWithACutOffTransaction(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 20, 20, "/y")
@@ -68,7 +68,7 @@ func TestABackupWithACutOffTransaction(t *testing.T) {
 }
 
 // Servers that give out the numbers of undone transactions again leave the judge in doubt.
-func TestARestoreThatUsesNumbersAgain(t *testing.T) {
+func TestEraRestoreThatUsesNumbersAgain(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 21, 40, "/y")
@@ -79,7 +79,7 @@ func TestARestoreThatUsesNumbersAgain(t *testing.T) {
 	require.ErrorContains(t, err, "restored servers have 0x16, which is no newer than 0x16 from before")
 }
 
-func TestSetsAfterARestore(t *testing.T) {
+func TestEraSetsAfterARestore(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		at      int64
@@ -112,7 +112,7 @@ func TestSetsAfterARestore(t *testing.T) {
 }
 
 // A hold is judged by the log of its era.
-func TestHoldsAroundARestore(t *testing.T) {
+func TestEraHoldsAroundARestore(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]int64{"deleted before it": 42, "deleted after the next had begun": 48, "never deleted": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestHoldsAroundARestore(t *testing.T) {
 }
 
 // A restore undoes deletions, which is no loss of the servers. One that they undo by themselves is.
-func TestLossesAroundARestore(t *testing.T) {
+func TestEraLossesAroundARestore(t *testing.T) {
 	t.Parallel()
 	for zxid, want := range map[int64]string{
 		22: "",
@@ -162,7 +162,7 @@ func (p *plan) incrementAt(client string, called, acknowledged int64) {
 	events[n-2].At, events[n-1].At = at(called), at(acknowledged)
 }
 
-func TestCountersAroundARestore(t *testing.T) {
+func TestEraCountersAroundARestore(t *testing.T) {
 	t.Parallel()
 	find := func(r *roundReport) []violation { return wrongCounts(r, counterSpec) }
 	for name, c := range map[string]struct {
@@ -241,7 +241,7 @@ func (p *plan) offerAt(zxid, ms int64) {
 	p.events["b"][len(p.events["b"])-1].At = at(ms)
 }
 
-func TestQueuesAroundARestore(t *testing.T) {
+func TestEraQueuesAroundARestore(t *testing.T) {
 	t.Parallel()
 	const item, other = "item:a/1;", otherItem
 	find := func(r *roundReport) []violation { return wrongDeliveries(r, queueSpec) }
@@ -339,7 +339,7 @@ func TestQueuesAroundARestore(t *testing.T) {
 	}
 }
 
-func TestOnceAroundARestore(t *testing.T) {
+func TestEraOnceAroundARestore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		key     string
@@ -377,7 +377,7 @@ func TestOnceAroundARestore(t *testing.T) {
 	require.Contains(t, broken(t, func(r *roundReport) []violation { return wrongMarkers(r, onceSpec) }, onceOnly, p), "has succeeded, and its marker is not of this run")
 }
 
-func TestBarriersAroundARestore(t *testing.T) {
+func TestEraBarriersAroundARestore(t *testing.T) {
 	t.Parallel()
 	ready := barrierSpec.path() + "/ready"
 	meet := func(p *plan, zxid, ms int64) {
@@ -414,7 +414,7 @@ func TestBarriersAroundARestore(t *testing.T) {
 	}
 }
 
-func TestRegistrationsAroundARestore(t *testing.T) {
+func TestEraRegistrationsAroundARestore(t *testing.T) {
 	t.Parallel()
 	service := groupSpec.path() + "/c1"
 	for name, c := range map[string]struct {
@@ -461,7 +461,7 @@ func sawAt(ms int64, kind sightingKind, czxid, mzxid, old int64) sighting {
 	return s
 }
 
-func TestPicturesAroundARestore(t *testing.T) {
+func TestEraPicturesAroundARestore(t *testing.T) {
 	t.Parallel()
 	created, since := sawAt(25, sawCreated, 1, 1, 0), sawAt(40, sawChanged, 1, 3, 1)
 	for name, c := range map[string]struct {
@@ -502,7 +502,7 @@ func TestPicturesAroundARestore(t *testing.T) {
 }
 
 // A call that goes on over a restore writes its data again. Caches do not tell that.
-func TestTheSameDataAfterARestore(t *testing.T) {
+func TestEraSameDataAfterARestore(t *testing.T) {
 	t.Parallel()
 	again := treeEntry("="+nodeA, 6)
 	again.record = treeEntry("="+nodeA, 3).record
@@ -525,7 +525,7 @@ func TestTheSameDataAfterARestore(t *testing.T) {
 }
 
 // A picture is as new as its backup at least, and as new as what was committed since.
-func TestFreshPicturesAroundARestore(t *testing.T) {
+func TestEraFreshPicturesAroundARestore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ms, since, has int64

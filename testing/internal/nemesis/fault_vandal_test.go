@@ -18,7 +18,7 @@ import (
 
 // A round may end while a vandal adds children. What it has added, and what it may have added, is
 // deleted all the same: nothing else would delete these nodes.
-func TestAVandalThatIsInterruptedLeavesNothing(t *testing.T) {
+func TestFaultVandalThatIsInterruptedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	const folder, interrupted = "/folder", 3 // the third creation is applied, and its reply never comes
 	server := zktest.NewServer(t)

@@ -67,7 +67,7 @@ func TestFloorsOfASoak(t *testing.T) {
 }
 
 // A client that gives a session up, and then finds it alive, has not lost it.
-func TestEndedSessions(t *testing.T) {
+func TestFloorsEndedSessions(t *testing.T) {
 	t.Parallel()
 	events := []event{{Kind: connected, Session: 1}, {Kind: expired}, {Kind: connected, Session: 1}}
 	require.Zero(t, endedSessions(events, false))

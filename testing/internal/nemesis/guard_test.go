@@ -16,7 +16,7 @@ import (
 
 // Whoever has no rights is refused whatever it tries, and the holder does not even notice. In
 // a round that is not guarded the same attempts succeed.
-func TestVandalWithoutRights(t *testing.T) {
+func TestGuardVandalWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := zktest.NewServer(t)
 	holder := zktest.Client(t, server, guarded()...)
@@ -62,7 +62,7 @@ func TestVandalWithoutRights(t *testing.T) {
 }
 
 // A vandal that was to be refused and was not breaks the floor.
-func TestRefusalsAreCounted(t *testing.T) {
+func TestGuardRefusalsAreCounted(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.round().Faults = []faultRecord{{Fault: "N14", Guarded: true, Refused: true}, {Fault: "N14", Guarded: true}}

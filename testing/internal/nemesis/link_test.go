@@ -15,7 +15,7 @@ func (p *plan) dial(client, server string, from, to int64) {
 }
 
 // Records name a server by its host, whichever way a client reaches it.
-func TestHostBehind(t *testing.T) {
+func TestLinkHostBehind(t *testing.T) {
 	t.Parallel()
 	w, err := newWay(clientConfig{Servers: []string{"192.0.2.1:2181", "192.0.2.2:2181"}, Proxied: true}, nil)
 	require.NoError(t, err)

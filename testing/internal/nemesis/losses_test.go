@@ -27,7 +27,7 @@ func hasLost(t *testing.T, p *plan, want string) {
 	require.Equal(t, want, found[0])
 }
 
-func TestServersThatDoNotAgree(t *testing.T) {
+func TestLossesServersThatDoNotAgree(t *testing.T) {
 	t.Parallel()
 	hasLost(t, goodPlan(), "")
 	p := goodPlan()
@@ -36,7 +36,7 @@ func TestServersThatDoNotAgree(t *testing.T) {
 }
 
 // What servers still have in the end was left behind, unless their logs had deleted it before.
-func TestWhatServersDeleted(t *testing.T) {
+func TestLossesWhatServersDeleted(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	deleted := node("mutex-s", "lock-", 1)
@@ -50,7 +50,7 @@ func TestWhatServersDeleted(t *testing.T) {
 }
 
 // A server that has acknowledged a deletion has lost it if the logs of a majority still have the node then.
-func TestDeletionsThatWereUndone(t *testing.T) {
+func TestLossesDeletionsThatWereUndone(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	own := node("mutex-s", "lock-", 2)
@@ -69,7 +69,7 @@ func TestDeletionsThatWereUndone(t *testing.T) {
 }
 
 // A hold by a node that no majority has in its logs shows that one had it: nobody else creates nodes.
-func TestWhatServersCutOff(t *testing.T) {
+func TestLossesWhatServersCutOff(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.add("a", take("a", "mutex-s", 9, 50, 60)...)
@@ -87,7 +87,7 @@ func TestWhatServersCutOff(t *testing.T) {
 
 // A node that was proposed by a leader that fell can be in the logs of a majority, and yet not be in the tree of
 // the next leader, which then deletes its folder, or gives its number to another node.
-func TestNodesThatALeaderDidNotHave(t *testing.T) {
+func TestLossesNodesThatALeaderDidNotHave(t *testing.T) {
 	t.Parallel()
 	own, folder := node("mutex-s", "lock-", 9), path.Dir(node("mutex-s", "lock-", 9))
 	creation := func(zxid int64, path string) entry {
@@ -151,7 +151,7 @@ func setEntry(kind int32, zxid int64, version int32, data string) entry {
 }
 
 // An update is lost by the servers if their own logs prove it, and by the lock otherwise.
-func TestWhatServersForget(t *testing.T) {
+func TestLossesWhatServersForget(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.add("a", event{At: at(50), Kind: appended, Hold: "a/mutex-s/3#0", Lock: "mutex-s", Value: "y", Outcome: accepted})
@@ -164,7 +164,7 @@ func TestWhatServersForget(t *testing.T) {
 }
 
 // Of a round whose servers have lost something nothing counts but what clients know among themselves.
-func TestAVoidRound(t *testing.T) {
+func TestLossesVoidRound(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.round().Left.Phantoms = []string{"/a"}
@@ -203,7 +203,7 @@ func TestAVoidRound(t *testing.T) {
 
 // A campaign has another round in the place of one that is void, and after the last one if too little has
 // happened.
-func TestMoreRounds(t *testing.T) {
+func TestLossesMoreRounds(t *testing.T) {
 	t.Parallel()
 	first, second := setup{seed: 7, tls: true}, setup{seed: 8}
 	for name, test := range map[string]struct {
@@ -242,7 +242,7 @@ func TestMoreRounds(t *testing.T) {
 }
 
 // What is missing is counted over all rounds.
-func TestRoundsMakeUpForOthers(t *testing.T) {
+func TestLossesRoundsMakeUpForOthers(t *testing.T) {
 	t.Parallel()
 	p, happened := goodPlan(), newTotals()
 	p.record.Duration = int64(shortCampaign / 5) // for which two faults are enough
@@ -260,7 +260,7 @@ func TestRoundsMakeUpForOthers(t *testing.T) {
 	require.Len(t, next, 1, "%v", happened.missing(p.record))
 }
 
-func TestEphemerals(t *testing.T) {
+func TestLossesEphemerals(t *testing.T) {
 	t.Parallel()
 	dump := "SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at Fri Nov 20 12:00:00 UTC 2026:\n\t0x1000\n" +
 		"ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x1000:\n\t/a/b\n\t/c\nConnections dump:\n"

@@ -75,9 +75,9 @@ func pageOf(t *testing.T, p *plan) string {
 	return string(page)
 }
 
-// TestThePageOfARound has each fault, hold, hand-over and loss at its moment. The round lasts
+// TestReportPageOfARound has each fault, hold, hand-over and loss at its moment. The round lasts
 // 90 ms on 1,400 pixels, which begin at 230.
-func TestThePageOfARound(t *testing.T) {
+func TestReportPageOfARound(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.add("b", event{At: at(50), Kind: acquired, Called: at(49), Hold: "b/reentrant-s/9#0", Lock: "reentrant-s", Token: 9, Session: 'b', Node: "/n"})
@@ -103,9 +103,9 @@ func TestThePageOfARound(t *testing.T) {
 	require.NotRegexp(t, `(src|href)=|url\(|@import|<script`, page, "the page needs nothing else")
 }
 
-// TestHoldsBesideEachOther are drawn in rows of their own, and very many of them make no large
+// TestReportPageHoldsBesideEachOther are drawn in rows of their own, and very many of them make no large
 // page.
-func TestHoldsBesideEachOther(t *testing.T) {
+func TestReportPageHoldsBesideEachOther(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.add("a", take("a", "semaphore-s", 20, 40, 60)...)
@@ -126,8 +126,8 @@ func TestHoldsBesideEachOther(t *testing.T) {
 	require.Greater(t, len(line.Rows[0].Bars), pageWidth/2)
 }
 
-// TestNamesOnAPageAreText, whatever they are.
-func TestNamesOnAPageAreText(t *testing.T) {
+// TestReportPageNamesOnAPageAreText, whatever they are.
+func TestReportPageNamesOnAPageAreText(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.round().Faults[0].Detail = `<script>alert("x")</script> & more`
@@ -138,7 +138,7 @@ func TestNamesOnAPageAreText(t *testing.T) {
 }
 
 // The marks of the time line are at round times, and there are some, but not many.
-func TestTheMarksOfATimeLine(t *testing.T) {
+func TestReportPageMarksOfATimeLine(t *testing.T) {
 	for length, want := range map[time.Duration]time.Duration{
 		3 * time.Second: time.Second, 90 * time.Second: 10 * time.Second, 5*time.Minute + 26*time.Second: 30 * time.Second,
 		40 * time.Minute: 5 * time.Minute, 24 * time.Hour: time.Hour,

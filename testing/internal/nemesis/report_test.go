@@ -16,7 +16,7 @@ import (
 
 const zeros = " overlaps=0 token_regressions=0 lost_updates=0 illegal=0 unknown=0 fifo_inversions=0 over_permits=0 orphans=0 watches=0 stuck=0"
 
-func TestJudgeAGoodCampaign(t *testing.T) {
+func TestReportJudgeAGoodCampaign(t *testing.T) {
 	t.Parallel()
 	folder := goodPlan().save(t)
 	var page strings.Builder
@@ -40,7 +40,7 @@ func TestJudgeAGoodCampaign(t *testing.T) {
 }
 
 // Every breach is found, counted under its name and nowhere else, and fails the campaign.
-func TestJudgeFindsEveryBreach(t *testing.T) {
+func TestReportJudgeFindsEveryBreach(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		broken string // with the number 1 each
@@ -90,7 +90,7 @@ func TestJudgeFindsEveryBreach(t *testing.T) {
 	}
 }
 
-func TestJudgeWantsFloorsAndBounds(t *testing.T) {
+func TestReportJudgeWantsFloorsAndBounds(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.record.Duration = int64(300 * time.Millisecond)
@@ -108,7 +108,7 @@ func TestJudgeWantsFloorsAndBounds(t *testing.T) {
 }
 
 // What is missing or damaged proves nothing.
-func TestJudgeWantsAWholeReport(t *testing.T) {
+func TestReportJudgeWantsAWholeReport(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
 	require.ErrorContains(t, judge(&page, t.TempDir()), "campaign.json: no such file")

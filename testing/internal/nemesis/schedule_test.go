@@ -14,7 +14,7 @@ import (
 )
 
 // Which policies promise nothing when two faults come together.
-func TestCombine(t *testing.T) {
+func TestScheduleCombine(t *testing.T) {
 	t.Parallel()
 	session := []framework.ErrorPolicy{framework.SessionErrorPolicy}
 	unsafe := []framework.ErrorPolicy{framework.SessionErrorPolicy, framework.StandardErrorPolicy}
@@ -68,7 +68,7 @@ func TestScheduleIsFair(t *testing.T) {
 
 // Half of the rounds of a long campaign have TLS, half have fsync, and some have both, whatever the
 // seed. A short campaign has frames to hurt.
-func TestSetups(t *testing.T) {
+func TestScheduleSetups(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
 		names := make(map[string]int)
@@ -90,7 +90,7 @@ func TestSetups(t *testing.T) {
 }
 
 // Of two faults at the same time that of links is the last to be done.
-func TestLinksAreCutLast(t *testing.T) {
+func TestScheduleLinksAreCutLast(t *testing.T) {
 	t.Parallel()
 	s := schedule{random: rand.New(rand.NewPCG(1, 2)), chosen: faults, pair: true}
 	pairs := 0
@@ -118,7 +118,7 @@ func TestFaultFails(t *testing.T) {
 }
 
 // What cannot be done here is left out.
-func TestPossible(t *testing.T) {
+func TestSchedulePossible(t *testing.T) {
 	t.Parallel()
 	cannot := fault{id: "N1", cannot: func() error { return errors.New("no such thing here") }}
 	require.Empty(t, possible([]fault{cannot}))
@@ -130,7 +130,7 @@ func TestPossible(t *testing.T) {
 }
 
 // A fault of servers that were not ready for it says so, once.
-func TestUnready(t *testing.T) {
+func TestScheduleUnready(t *testing.T) {
 	t.Parallel()
 	r := faultRecord{Detail: "server 2"}
 	r.unready(nil)
@@ -141,7 +141,7 @@ func TestUnready(t *testing.T) {
 }
 
 // A fault that hurts everything comes by itself, and never beside another one.
-func TestAFaultThatComesAlone(t *testing.T) {
+func TestScheduleFaultThatComesAlone(t *testing.T) {
 	t.Parallel()
 	isRestore := func(f fault) bool { return f.id == "N18" }
 	for list, want := range map[string]bool{"all": true, "N15": true, "N1,N18": true, "N18,N15": true, "N1": false} {

@@ -32,7 +32,7 @@ func (r *round) write(t *testing.T, name, text string) {
 
 // A secret is found wherever clients have written it, and in whatever form; and the error does not
 // tell it either.
-func TestLeaks(t *testing.T) {
+func TestSecretsLeaks(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(guardedRound(t).cluster.certificates())
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestLeaks(t *testing.T) {
 }
 
 // So is the key of TLS: the line of the file, or its bytes.
-func TestLeaksOfTheKey(t *testing.T) {
+func TestSecretsLeaksOfTheKey(t *testing.T) {
 	t.Parallel()
 	for name, form := range map[string]func(text string, key []byte) string{
 		"PEM":   func(text string, _ []byte) string { return text },
@@ -79,7 +79,7 @@ func TestLeaksOfTheKey(t *testing.T) {
 }
 
 // What nobody has written cannot be searched.
-func TestLeaksNeedWhatWasWritten(t *testing.T) {
+func TestSecretsLeaksNeedWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	r := guardedRound(t)
 	require.NoError(t, os.Remove(filepath.Join(r.cluster.folder, clientsLog)))

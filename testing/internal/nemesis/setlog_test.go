@@ -11,7 +11,7 @@ import (
 
 // What is not there in the end was lost by the servers only if the versions in their log say so, or if by
 // the log it is there.
-func TestForgottenBySetLog(t *testing.T) {
+func TestSetlogForgottenBySetLog(t *testing.T) {
 	t.Parallel()
 	type written struct {
 		version int32

@@ -16,7 +16,7 @@ import (
 
 // What a real server logs of locks is read back: who created a node, when it was deleted, and
 // that the end of a session deletes the rest.
-func TestTheLogOfARealServer(t *testing.T) {
+func TestTransactionlogServerLogOfARealServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts Java processes")
 	}

@@ -118,7 +118,7 @@ func TestTransactionLog(t *testing.T) {
 }
 
 // A file may end anywhere in a transaction. One that is damaged counts as the end.
-func TestALogThatIsCutShort(t *testing.T) {
+func TestTransactionlogLogThatIsCutShort(t *testing.T) {
 	t.Parallel()
 	whole := encodeLog([]entry{
 		{transaction{session: 1, zxid: 10, kind: txnCreate}, "/l/a"}, {transaction{session: 1, zxid: 11, kind: txnCreate}, "/l/b"},

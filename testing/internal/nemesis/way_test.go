@@ -14,7 +14,7 @@ import (
 )
 
 // What a server says to have deleted is recorded, with the transaction, if it is a node of a lock.
-func TestDeletionsAreRecorded(t *testing.T) {
+func TestWayDeletionsAreRecorded(t *testing.T) {
 	t.Parallel()
 	server, err := zkserver.Start()
 	require.NoError(t, err)

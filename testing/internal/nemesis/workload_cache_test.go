@@ -81,7 +81,7 @@ func findInCaches(r *roundReport) []violation { return wrongPictures(r, cacheSpe
 
 var changesOfA = []string{"+" + theTree, "+" + nodeA, "=" + nodeA, "-" + nodeA, "+" + nodeB, "+" + nodeA}
 
-func TestStalePictures(t *testing.T) {
+func TestWorkloadCacheStalePictures(t *testing.T) {
 	t.Parallel()
 	root, b := there(theTree, 1, 1), there(nodeB, 5, 5)
 	for name, c := range map[string]struct {
@@ -115,7 +115,7 @@ func TestStalePictures(t *testing.T) {
 }
 
 // A picture through a typed view has the nodes of one form only.
-func TestPicturesOfAPattern(t *testing.T) {
+func TestWorkloadCachePicturesOfAPattern(t *testing.T) {
 	t.Parallel()
 	view := treePicture{Root: theTree + "/*", Since: 2, Nodes: []sighting{there(nodeA, 2, 2)}}
 	p := only(cacheSpec, nil, []event{followed(t, pictured, "a", view)})
@@ -128,7 +128,7 @@ func TestPicturesOfAPattern(t *testing.T) {
 	require.Contains(t, broken(t, findInCaches, noneStale, p), "tree/b as absent")
 }
 
-func TestReorderedNews(t *testing.T) {
+func TestWorkloadCacheReorderedNews(t *testing.T) {
 	t.Parallel()
 	created, changed := saw(sawCreated, nodeA, 2, 2, 0), saw(sawChanged, nodeA, 2, 3, 2)
 	deleted, again := saw(sawDeleted, nodeA, 0, 0, 3), saw(sawCreated, nodeA, 6, 6, 0)
@@ -167,7 +167,7 @@ func TestReorderedNews(t *testing.T) {
 }
 
 // A transaction that deletes and creates a node leaves no moment without it.
-func TestANodeReplacedInATransaction(t *testing.T) {
+func TestWorkloadCacheNodeReplacedInATransaction(t *testing.T) {
 	t.Parallel()
 	news := []sighting{saw(sawCreated, nodeA, 1, 1, 0), saw(sawChanged, nodeA, 2, 2, 1)}
 	p := only(cacheSpec, nil, []event{followed(t, told, "a", news)})
@@ -178,7 +178,7 @@ func TestANodeReplacedInATransaction(t *testing.T) {
 	require.Contains(t, broken(t, findInCaches, noneStale, p), "tree/a as absent")
 }
 
-func TestMissedNews(t *testing.T) {
+func TestWorkloadCacheMissedNews(t *testing.T) {
 	t.Parallel()
 	news := []sighting{saw(sawCreated, nodeA, 2, 3, 0), saw(sawDeleted, nodeA, 0, 0, 3), saw(sawCreated, nodeA, 6, 6, 0)}
 	end := followed(t, concluded, "a", treePicture{Root: nodeA, Since: 6})
@@ -208,7 +208,7 @@ func TestMissedNews(t *testing.T) {
 }
 
 // What no majority has in its logs may have been committed or not: it may be seen, and need not.
-func TestPicturesOfWhatIsInDoubt(t *testing.T) {
+func TestWorkloadCachePicturesOfWhatIsInDoubt(t *testing.T) {
 	t.Parallel()
 	for _, mzxid := range []int64{2, 3} {
 		p := only(cacheSpec, nil, []event{followed(t, pictured, "a", treePicture{Root: nodeA, Since: 4, Nodes: []sighting{there(nodeA, 2, mzxid)}})})
@@ -220,7 +220,7 @@ func TestPicturesOfWhatIsInDoubt(t *testing.T) {
 
 // Servers whose logs have what no client reads any more have lost it. One client that reads
 // something else has found a bug.
-func TestTreesThatServersHaveLost(t *testing.T) {
+func TestWorkloadCacheTreesThatServersHaveLost(t *testing.T) {
 	t.Parallel()
 	lost := followed(t, pictured, treeItself, treePicture{Root: theTree, Deep: true, Since: 6, Nodes: []sighting{there(theTree, 1, 1), there(nodeB, 5, 5)}})
 	p := only(cacheSpec, nil, []event{lost}, []event{lost})
@@ -233,7 +233,7 @@ func TestTreesThatServersHaveLost(t *testing.T) {
 	require.Contains(t, broken(t, findInCaches, noneStale, p), treeItself)
 }
 
-func TestCachesInTheLastLine(t *testing.T) {
+func TestWorkloadCacheCachesInTheLastLine(t *testing.T) {
 	t.Parallel()
 	p := only(cacheSpec, nil, []event{
 		followed(t, pictured, "a", treePicture{Root: nodeB, Since: 6}),
@@ -252,7 +252,7 @@ func TestCachesInTheLastLine(t *testing.T) {
 
 // A proxy makes a server refuse persistent watches of some paths by asking for a kind that it
 // does not have.
-func TestRefusedWatches(t *testing.T) {
+func TestWorkloadCacheRefusedWatches(t *testing.T) {
 	t.Parallel()
 	refuse := refuseWatches("/t", "/u")
 	frame := zkproxy.Frame{Direction: zkproxy.ToServer, Op: zkproxy.OpAddWatch, Path: "/u", Body: []byte("xxxxopopssss/u\x00\x00\x00\x01")}

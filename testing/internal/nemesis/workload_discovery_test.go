@@ -38,7 +38,7 @@ func standing(spec lockSpec, entry, watched, server string) []event {
 	}
 }
 
-func TestPicturesEqualWhatTheLiveProcessesHave(t *testing.T) {
+func TestWorkloadDiscoveryPicturesEqualWhatTheLiveProcessesHave(t *testing.T) {
 	t.Parallel()
 	const a, b, dead = `a="1"`, `b="2"`, `dead="3"`
 	both := a + "\n" + b
@@ -67,7 +67,7 @@ func TestPicturesEqualWhatTheLiveProcessesHave(t *testing.T) {
 }
 
 // A registration is at the servers while its process asks for it, and at no other time.
-func TestRegistrationsThatOutliveTheirProcesses(t *testing.T) {
+func TestWorkloadDiscoveryRegistrationsThatOutliveTheirProcesses(t *testing.T) {
 	t.Parallel()
 	killed := []faultRecord{{Clients: []string{"client0"}, Start: at(30), End: at(30), Killed: true}}
 	for name, c := range map[string]struct {
@@ -109,7 +109,7 @@ func TestRegistrationsThatOutliveTheirProcesses(t *testing.T) {
 }
 
 // A session that no client has noted may be of any. What is no instance does not count.
-func TestRegistrationsOfUnknownSessions(t *testing.T) {
+func TestWorkloadDiscoveryRegistrationsOfUnknownSessions(t *testing.T) {
 	t.Parallel()
 	find := func(r *roundReport) []violation { return outlivers(r, discoverySpec, discoverySpec.service()) }
 	p := only(discoverySpec, nil, registered(discoverySpec, "x", 5, 8, 20))
@@ -123,7 +123,7 @@ func TestRegistrationsOfUnknownSessions(t *testing.T) {
 }
 
 // Both recipes are counted under the same names, once each.
-func TestTheLineHasGhostsAndMissingOnce(t *testing.T) {
+func TestWorkloadDiscoveryLineHasGhostsAndMissingOnce(t *testing.T) {
 	t.Parallel()
 	p := only(discoverySpec, nil, append(registered(discoverySpec, "a", 5, 8, 0), standing(discoverySpec, `a="1"`, "", `a="1"`)...))
 	p.add("client0", registered(groupSpec, "c", 5, 8, 0)...)
@@ -140,7 +140,7 @@ func TestTheLineHasGhostsAndMissingOnce(t *testing.T) {
 	require.Contains(t, happened.work(90*time.Second), floor{"uses of group", 60, 1})
 }
 
-func TestEntriesOfAPicture(t *testing.T) {
+func TestWorkloadDiscoveryEntriesOfAPicture(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{`a="two\nlines"`, `b="\x00"`}, roster{"b": "\x00", "a": "two\nlines"}.entries())
 	require.Equal(t, []string{`c10="1"`, `c1="2"`}, roster{"c1": "2", "c10": "1"}.entries(), "as words are sorted")

@@ -40,7 +40,7 @@ func breaches(t *testing.T, p *plan, of promise) string {
 	return page.String()
 }
 
-func TestTwoLeaders(t *testing.T) {
+func TestWorkloadLeaderTwoLeaders(t *testing.T) {
 	t.Parallel()
 	one, next := take("a", "leader-s", 1, 5, 10), take("b", "leader-s", 2, 10, 15)
 	require.Contains(t, breaches(t, only(leaderSpec, nil, one, next), oneLeader), "two_leaders=0")
@@ -59,12 +59,12 @@ func TestTwoLeaders(t *testing.T) {
 	require.Contains(t, breaches(t, p, oneLeader), "two_leaders=1")
 }
 
-func TestTermsRise(t *testing.T) {
+func TestWorkloadLeaderTermsRise(t *testing.T) {
 	t.Parallel()
 	broken(t, tokens, risingTokens, only(leaderSpec, nil, take("a", "leader-s", 2, 5, 10), take("b", "leader-s", 1, 11, 15)))
 }
 
-func TestTwiceRun(t *testing.T) {
+func TestWorkloadLeaderTwiceRun(t *testing.T) {
 	t.Parallel()
 	find := func(r *roundReport) []violation { return twiceRun(r, onceSpec) }
 	kept(t, find, only(onceSpec, nil, runOf("a", "until-1", 1, 5, 10, refused), runOf("b", "until-1", 2, 12, 15, accepted)))
@@ -88,7 +88,7 @@ func TestTwiceRun(t *testing.T) {
 	kept(t, find, only(onceSpec, stopped, runOf("a", "until-1", 1, 5, 10, accepted), late))
 }
 
-func TestRunsAtOneTime(t *testing.T) {
+func TestWorkloadLeaderRunsAtOneTime(t *testing.T) {
 	t.Parallel()
 	page := breaches(t, only(onceSpec, nil,
 		runOf("a", "until-1", 1, 5, 10, refused), runOf("b", "until-1", 2, 9, 15, unknown)), onceOnly)
@@ -96,7 +96,7 @@ func TestRunsAtOneTime(t *testing.T) {
 	require.Contains(t, page, "overlaps=0")
 }
 
-func TestMarkersThatTheServersHave(t *testing.T) {
+func TestWorkloadLeaderMarkersThatTheServersHave(t *testing.T) {
 	t.Parallel()
 	find := func(r *roundReport) []violation { return wrongMarkers(r, onceSpec) }
 	for name, c := range map[string]struct {
@@ -138,7 +138,7 @@ func TestMarkersThatTheServersHave(t *testing.T) {
 }
 
 // A campaign in which a recipe was hardly used proves nothing.
-func TestFloorsOfARecipe(t *testing.T) {
+func TestWorkloadLeaderFloorsOfARecipe(t *testing.T) {
 	t.Parallel()
 	happened := newTotals()
 	happened.add(only(leaderSpec, nil, take("a", "leader-s", 1, 5, 10)).load(t))
@@ -147,7 +147,7 @@ func TestFloorsOfARecipe(t *testing.T) {
 }
 
 // The last run of a worker's own key must succeed, unless the session ends in it.
-func TestTheLastRunFails(t *testing.T) {
+func TestWorkloadLeaderLastRunFails(t *testing.T) {
 	t.Parallel()
 	const noAuth = -102
 	for name, c := range map[string]struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/gocurator/curator/recipes/partition"
 )
 
-// TestJudgeOfPartitions: two holders, a group that does not come to order, and a partition that
+// TestWorkloadPartitionJudgeOfPartitions: two holders, a group that does not come to order, and a partition that
 // moves without need are found, and what a lost session explains is not.
-func TestJudgeOfPartitions(t *testing.T) {
+func TestWorkloadPartitionJudgeOfPartitions(t *testing.T) {
 	spec := lockSpec{Name: "partition-s", Workload: "partition"}
 	order := func(at int64) event { return event{At: at, Kind: inOrder, Lock: spec.Name} }
 	moved := func(at int64) event { return event{At: at, Kind: movedAway, Lock: spec.Name, Value: "p01"} }
@@ -42,7 +42,7 @@ func TestJudgeOfPartitions(t *testing.T) {
 	}
 }
 
-func TestDisorder(t *testing.T) {
+func TestWorkloadPartitionDisorder(t *testing.T) {
 	var a partition.Assignment
 	require.Error(t, disorder(a, "m"))
 	for _, name := range partitionNames() {

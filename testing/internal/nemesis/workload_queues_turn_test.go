@@ -67,7 +67,7 @@ func times(t *testing.T, history string, kind eventKind) (n int) {
 }
 
 // While either queue is full a worker only consumes; while there is room it also puts.
-func TestAFullQueueGetsNoMore(t *testing.T) {
+func TestWorkloadQueuesTurnFullQueueGetsNoMore(t *testing.T) {
 	t.Parallel()
 	for i, name := range []string{lockedItems, simpleItems} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAFullQueueGetsNoMore(t *testing.T) {
 }
 
 // The last turn leaves both queues empty, or says how many items are left.
-func TestTheLastTurnEmptiesTheQueues(t *testing.T) {
+func TestWorkloadQueuesTurnLastTurnEmptiesTheQueues(t *testing.T) {
 	t.Parallel()
 	q, history := newTestQueuing(t)
 	q.last = true
@@ -121,7 +121,7 @@ func TestTheLastTurnEmptiesTheQueues(t *testing.T) {
 }
 
 // A turn that has consumed nothing although there was something gives the next one more time.
-func TestATurnThatConsumesNothingGivesTheNextMoreTime(t *testing.T) {
+func TestWorkloadQueuesTurnThatConsumesNothingGivesTheNextMoreTime(t *testing.T) {
 	t.Parallel()
 	took := 0
 	s := &stock{during: consumeTime, consume: func(ctx context.Context, n int) int {

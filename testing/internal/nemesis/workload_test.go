@@ -11,7 +11,7 @@ import (
 )
 
 // A recipe that is no lock brings folders, promises and a measure of what was done.
-func TestARecipeThatIsNoLock(t *testing.T) {
+func TestWorkloadRecipeThatIsNoLock(t *testing.T) {
 	const promised promise = "missed_changes"
 	locksOnly := workloads
 	t.Cleanup(func() { workloads = locksOnly })

@@ -12,7 +12,7 @@ import (
 )
 
 // The workload itself, on a server that is in no trouble: each item has a result or is a dead letter.
-func TestTransactWorkload(t *testing.T) {
+func TestWorkloadTransactWorkload(t *testing.T) {
 	t.Parallel()
 	server := zktest.NewServer(t)
 	spec := lockSpec{Name: "transact-s", Workload: "transact"}
@@ -40,7 +40,7 @@ func TestTransactWorkload(t *testing.T) {
 	require.NotZero(t, children(itemResults))
 }
 
-func TestWrongResults(t *testing.T) {
+func TestWorkloadTransactWrongResults(t *testing.T) {
 	t.Parallel()
 	spec := lockSpec{Name: "transact-s", Workload: "transact"}
 	folder := func(name string, n int64) string { return fmt.Sprintf("%s/%s/queue-%010d", spec.path(), name, n) }
@@ -86,7 +86,7 @@ func TestWrongResults(t *testing.T) {
 }
 
 // A consumer that was told of a result that is not there.
-func TestAResultThatWasAcknowledgedIsThere(t *testing.T) {
+func TestWorkloadTransactResultThatWasAcknowledgedIsThere(t *testing.T) {
 	t.Parallel()
 	spec := lockSpec{Name: "transact-s", Workload: "transact"}
 	const item = "item:a/1;"

@@ -92,7 +92,7 @@ func (p *plan) increments(client string, others int, result outcome, to ...int64
 	}
 }
 
-func TestIncrementsInTheLog(t *testing.T) {
+func TestWorkloadValuesIncrementsInTheLog(t *testing.T) {
 	t.Parallel()
 	find := func(r *roundReport) []violation { return wrongCounts(r, counterSpec) }
 	for name, c := range map[string]struct {
@@ -204,7 +204,7 @@ func (p *plan) lockItem(client string, zxid, item int64) string {
 }
 
 // A queue that deletes an item after it was consumed.
-func TestDeliveriesOfLockedItems(t *testing.T) {
+func TestWorkloadValuesDeliveriesOfLockedItems(t *testing.T) {
 	t.Parallel()
 	const item = "item:a/1;"
 	find := func(r *roundReport) []violation { return wrongDeliveries(r, queueSpec) }
@@ -289,7 +289,7 @@ func encoded(record ...any) string {
 }
 
 // A queue that deletes an item before it is consumed.
-func TestDeliveriesOfSimpleItems(t *testing.T) {
+func TestWorkloadValuesDeliveriesOfSimpleItems(t *testing.T) {
 	t.Parallel()
 	const item = "item:a/1;"
 	find := func(r *roundReport) []violation { return wrongDeliveries(r, queueSpec) }
@@ -360,7 +360,7 @@ func (p *plan) leaves(client string, member, zxid, ms, returned int64) {
 	p.add(client, event{At: at(returned), Kind: left, Lock: barrierSpec.Name, Owner: client, Outcome: accepted})
 }
 
-func TestBarrierLeaks(t *testing.T) {
+func TestWorkloadValuesBarrierLeaks(t *testing.T) {
 	t.Parallel()
 	find := func(r *roundReport) []violation { return barrierLeaks(r, barrierSpec) }
 	ready := barrierSpec.path() + "/ready"
@@ -461,7 +461,7 @@ func TestBarrierLeaks(t *testing.T) {
 }
 
 // What was done is counted by the acknowledged events.
-func TestUsesOfRecipesWithoutHolds(t *testing.T) {
+func TestWorkloadValuesUsesOfRecipesWithoutHolds(t *testing.T) {
 	t.Parallel()
 	p := valuesPlan(counterSpec)
 	p.increments("a", 2, unknown, 1, 2, 3)

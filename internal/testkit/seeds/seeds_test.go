@@ -42,7 +42,7 @@ func TestNewDependsOnTheNameAlone(t *testing.T) {
 // TestAllSeedsAreFixed reads the tests of this module: a package that uses rapid calls
 // Rapid in its TestMain, and no test makes a seed of its own at random.
 func TestAllSeedsAreFixed(t *testing.T) {
-	const root = "../.."
+	const root = "../../.."
 	properties, fixes := make(map[string]bool), make(map[string]bool) // by folder
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

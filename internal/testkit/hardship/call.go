@@ -54,9 +54,9 @@ type Call struct {
 // Stage is where a call is made. Prepare may set what is not set.
 type Stage struct {
 	T      *testing.T
-	Name   string // of the hardship
-	Path   string // that no other stage uses
-	Server *zkserver.Server
+	Name   string               // of the hardship
+	Path   string               // that no other stage uses
+	Server *zkserver.Server     // nil of OnZooKeeper
 	Ours   *framework.Framework // of the caller, behind Link
 	Theirs *framework.Framework // of a rival, in whose way nothing is
 	Link   *zkproxy.Proxy
