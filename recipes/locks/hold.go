@@ -23,7 +23,7 @@ import (
 // call in which the client learns of the reason. A hold has a goroutine only while there is
 // something to find out or to clean up, as a client may hold thousands of locks.
 type hold struct {
-	l       *LockInternals
+	l       *lock
 	session *framework.Session
 	parent  context.Context // of the session, which ends the hold
 	endUse  func()          // ends the use of the session by this hold
@@ -52,26 +52,14 @@ type hold struct {
 	revoke  context.CancelFunc // of revoked
 }
 
+// holdDelay is how long a hold lasts before it watches its node, as in ownDelay.
+const holdDelay = time.Millisecond
+
 // heldNode is what a hold needs of its LockNode.
 type heldNode struct {
 	path  string
 	czxid int64
 	token int64
-}
-
-func newHold(parent context.Context, endUse func(), a *acquisition) *hold {
-	h := &hold{
-		l: a.l, session: a.session, parent: parent, endUse: endUse, self: a.self, row: 1,
-		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()}, own: a.own,
-	}
-	h.ownDue = time.Now().Add(holdDelay)
-	h.grantedTo(a.span)
-	h.begin()
-	if a.own != nil {
-		h.noteRequest(a.data)
-	}
-	h.watchOrExamine()
-	return h
 }
 
 // grantedTo records the hold in the span of its acquisition. The turn at a semaphore has no
@@ -299,7 +287,7 @@ func (h *hold) err() error {
 }
 
 // reenter adds a lease, acquired with the lock via.
-func (h *hold) reenter(via *LockInternals) (*Lease, error) {
+func (h *hold) reenter(via *lock) (*Lease, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.err(); err != nil {

@@ -51,11 +51,6 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 	return c, nil
 }
 
-// ErrReentered reports that a lock made [WithoutReentry] was acquired with a context that
-// holds it already, or that the lease given to [Condition.Await] is not the only one of
-// its owner.
-var ErrReentered = errors.New("re-entered")
-
 // WithoutReentry makes the lock refuse an acquisition with a context that holds the lock
 // already: the error matches [ErrReentered], and nothing is sent. Goroutines that share
 // such a context then get an error instead of entering together. To exclude each other they
