@@ -422,18 +422,10 @@ func (a *acquisition) newHold(parent context.Context, endUse func()) *hold {
 func (a *acquisition) leave(ctx context.Context, cause error) error {
 	a.self.leave() // first, as waiters of this process need not wait for the deletion
 	defer a.own.Cancel()
-	ctx, done := patient(ctx, a.session)
-	defer done()
-	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
-}
-
-// patient returns a context for the deletion of a node: ctx or, for a caller that waits even when
-// that ends, one that ends with the session. See [attempt.Patiently].
-func patient(ctx context.Context, session *framework.Session) (context.Context, context.CancelFunc) {
-	limit := attempt.Patience(ctx)
-	if limit == 0 {
-		return ctx, func() {}
+	if limit := a.l.cfg.cleanup; limit > 0 {
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(withValues(a.session.LossContext(), ctx), limit)
+		defer done()
 	}
-	timed, done := context.WithTimeout(session.LossContext(), limit)
-	return withValues(timed, ctx), done
+	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
 }

@@ -3,6 +3,7 @@
 package locks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -237,7 +238,7 @@ func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
 	h.lost.Store(true)
-	h.l.telemetry.lost(h.since, cause)
+	h.l.telemetry.ended(context.Background(), h.since, cause)
 	h.endUse()
 	h.self.leave()
 	h.l.handoff.pass()
@@ -315,7 +316,7 @@ func (h *hold) leave(ctx context.Context) error {
 		return h.cause() // lost: abandon does the rest
 	}
 	if h.l.handoff != nil && h.l.handoff.next(h) {
-		h.l.telemetry.released(ctx, h.since)
+		h.l.telemetry.ended(ctx, h.since, nil)
 		return nil
 	}
 	h.endUse()
@@ -326,12 +327,9 @@ func (h *hold) leave(ctx context.Context) error {
 	// After the deletion, which has ended the watch for the price of a notification: to remove
 	// it before would be a request more.
 	h.own.Cancel()
-	if lost := h.lostBefore(err); lost != nil {
-		h.l.telemetry.lost(h.since, lost)
-		return lost
-	}
-	h.l.telemetry.released(ctx, h.since)
-	return err
+	lost = h.lostBefore(err)
+	h.l.telemetry.ended(ctx, h.since, lost)
+	return cmp.Or(lost, err)
 }
 
 // lostBefore returns how the hold was, or may have been, lost before its node was deleted.

@@ -13,41 +13,58 @@ import (
 
 // Participants returns the contenders in the order of the queue. It takes one round trip
 // for the list and one for each 256 contenders, and no lock, so it can be called often.
-// Contenders that leave during the call are left out. One whose data this client cannot read, because it is too long or
-// forbidden, has no identity, and perhaps no session and token. A lock that was never used has none.
+// Contenders that leave during the call are left out. A contender whose data this client
+// cannot read, because it is too long or forbidden, has no identity, and perhaps no session
+// and token. A lock that was never used has none.
 func (l *LockInternals) Participants(ctx context.Context) ([]Participant, error) {
-	return l.participants(ctx, func(string) *LockInternals { return l })
+	return l.inspect(ctx, "participants", func(queued, string) *LockInternals { return l })
 }
 
-// participants returns the contenders of several locks that share a folder and its order.
-// side returns the lock that a name contends for, or nil to leave the name out.
-func (l *LockInternals) participants(ctx context.Context, side func(name string) *LockInternals) ([]Participant, error) {
-	participants, err := l.inspect(ctx, side)
+// Holders returns the participants that have the lock, in the order of the
+// queue. Unlike Participants it reads only their nodes: it takes two round
+// trips, however many wait.
+func (l *LockInternals) Holders(ctx context.Context) ([]Participant, error) {
+	return l.inspect(ctx, "holders", func(in queued, name string) *LockInternals {
+		if result, err := in.decide(l, name); err != nil || !result.GetsTheLock {
+			return nil
+		}
+		return l
+	})
+}
+
+// queued is the contenders in the order of the queue, and how many of them may hold.
+type queued struct {
+	names     []string
+	maxLeases int
+}
+
+// decide asks the driver of the lock that a name contends for.
+func (in queued) decide(l *LockInternals, name string) (PredicateResults, error) {
+	return l.driver.GetsTheLock(in.names, name, in.maxLeases)
+}
+
+// inspect lists the folder and reads the nodes of the contenders that choose returns a lock
+// for, of several that share the folder and its order. What is its name in an error.
+func (l *LockInternals) inspect(ctx context.Context, what string, choose func(in queued, name string) *LockInternals) ([]Participant, error) {
+	participants, err := l.chosen(ctx, choose)
 	if err != nil {
-		return nil, fmt.Errorf("locks: participants of %s: %w", l.path, err)
+		return nil, fmt.Errorf("locks: %s of %s: %w", what, l.path, err)
 	}
 	return participants, nil
 }
 
-// present returns the contenders in the order of the queue, and how many of them may hold.
-func (l *LockInternals) present(ctx context.Context) (contenders []string, maxLeases int, err error) {
+func (l *LockInternals) chosen(ctx context.Context, choose func(in queued, name string) *LockInternals) (participants []Participant, err error) {
 	children, err := l.client.Children(ctx, l.path)
 	if err != nil {
-		return nil, 0, absent(err)
+		return nil, absent(err)
 	}
-	maxLeases, err = l.currentMax(ctx)
-	return l.sorted(children), maxLeases, err
-}
-
-// inspect lists the folder and reads the nodes.
-func (l *LockInternals) inspect(ctx context.Context, side func(name string) *LockInternals) ([]Participant, error) {
-	contenders, maxLeases, err := l.present(ctx)
-	if err != nil {
+	in := queued{names: l.sorted(children)}
+	if in.maxLeases, err = l.currentMax(ctx); err != nil {
 		return nil, err
 	}
 	var nodes []*contender
-	for i, name := range contenders {
-		if of := side(name); of != nil {
+	for i, name := range in.names {
+		if of := choose(in, name); of != nil {
 			nodes = append(nodes, &contender{l: of, name: name, position: i})
 		}
 	}
@@ -56,10 +73,9 @@ func (l *LockInternals) inspect(ctx context.Context, side func(name string) *Loc
 			return nil, err
 		}
 	}
-	var participants []Participant
 	for _, c := range nodes {
 		if c.isRead() {
-			participants = append(participants, c.participant(contenders, maxLeases))
+			participants = append(participants, c.participant(in))
 		}
 	}
 	return participants, nil
@@ -122,54 +138,18 @@ func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) er
 	return nil
 }
 
-// participant describes a contender that was read, by its place among the contenders.
-func (c *contender) participant(contenders []string, maxLeases int) Participant {
+// participant describes a contender that was read, by its place in the queue.
+func (c *contender) participant(in queued) Participant {
 	p := ParticipantOf(c.path(), c.l.lockName, c.data, c.stat)
 	p.Position = c.position
 	// A contender that is never admitted neither holds the lock nor waits for another.
-	if result, err := c.l.driver.GetsTheLock(contenders, c.name, maxLeases); err == nil {
+	if result, err := in.decide(c.l, c.name); err == nil {
 		p.Holds = result.GetsTheLock
 		for _, before := range result.PathsToWatch {
 			p.WaitsFor = append(p.WaitsFor, framework.JoinPath(c.l.path, before))
 		}
 	}
 	return p
-}
-
-// Holders returns the participants that have the lock, in the order of the
-// queue. Unlike Participants it reads only their nodes: it takes two round
-// trips, however many wait.
-func (l *LockInternals) Holders(ctx context.Context) ([]Participant, error) {
-	holders, err := l.holders(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("locks: holders of %s: %w", l.path, err)
-	}
-	return holders, nil
-}
-
-// holders lists the folder and reads the nodes of the holders.
-func (l *LockInternals) holders(ctx context.Context) ([]Participant, error) {
-	contenders, maxLeases, err := l.present(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var nodes []*contender
-	for i, name := range contenders {
-		result, err := l.driver.GetsTheLock(contenders, name, maxLeases)
-		if err == nil && result.GetsTheLock {
-			nodes = append(nodes, &contender{l: l, name: name, position: i})
-		}
-	}
-	if err := l.readAll(ctx, nodes); err != nil {
-		return nil, err
-	}
-	var holders []Participant
-	for _, c := range nodes {
-		if c.isRead() {
-			holders = append(holders, c.participant(contenders, maxLeases))
-		}
-	}
-	return holders, nil
 }
 
 // Queue returns the names of the contenders in the order of the queue, without
@@ -186,11 +166,10 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ChildrenOpt
 // follows a queue, and leaves out Position, Holds and WaitsFor. When the contender is gone
 // the error matches [framework.ErrNoNode].
 func (l *LockInternals) Participant(ctx context.Context, name string, opts ...framework.GetOption) (Participant, error) {
-	c := contender{l: l, name: name}
-	var err error
-	c.data, err = l.client.Get(ctx, c.path(), append(opts, framework.StoringStatIn(&c.stat))...)
+	path, stat := framework.JoinPath(l.path, name), framework.Stat{}
+	data, err := l.client.Get(ctx, path, append(opts, framework.StoringStatIn(&stat))...)
 	if err != nil {
 		return Participant{}, fmt.Errorf("locks: participant: %w", err)
 	}
-	return c.participant(nil, 0), nil
+	return ParticipantOf(path, l.lockName, data, stat), nil
 }

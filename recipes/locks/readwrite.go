@@ -72,8 +72,8 @@ func (l *InterProcessReadWriteLock) Path() string { return l.read.Path() }
 // Participants returns the readers and writers in the order of the queue; see
 // [LockInternals.Participants].
 func (l *InterProcessReadWriteLock) Participants(ctx context.Context) ([]Participant, error) {
-	return l.read.internals.participants(ctx, func(name string) *LockInternals {
-		if _, isWriter := writeSorter.Sequence(name); isWriter {
+	return l.read.internals.inspect(ctx, "participants", func(_ queued, name string) *LockInternals {
+		if writeSorter.Contends(name) {
 			return l.write.internals
 		}
 		return l.read.internals
@@ -186,7 +186,7 @@ func (w *WriteLock) Participants(ctx context.Context) ([]Participant, error) {
 
 // only returns the participants of one side, with their positions in the common queue.
 func (l *LockInternals) only(ctx context.Context, side StandardLockInternalsSorter) ([]Participant, error) {
-	return l.participants(ctx, func(name string) *LockInternals {
+	return l.inspect(ctx, "participants", func(_ queued, name string) *LockInternals {
 		if !side.Contends(name) {
 			return nil
 		}
