@@ -29,7 +29,7 @@ func (e *engine) apply(v *visit) {
 		e.add(n, v.then(v.task.work))
 		return
 	case err != nil:
-		e.telemetry.unreadable()
+		e.telemetry.unreadable.Add(1)
 		e.log.Warn("cache cannot read a znode", logPath, n.path, logError, err)
 		e.picture.remove(n.path) // its watches stay, and report when it may be readable
 		if e.oneShot && n.armed.data() == nil && v.statErr == nil {

@@ -147,7 +147,7 @@ func (c *ServiceCache[T]) refresh() {
 	c.current.Store(&next)
 	c.arrivals.applied()
 	c.mu.Unlock()
-	c.discovery.telemetry.seen(int64(len(next) - c.told))
+	c.discovery.telemetry.instances.Add(int64(len(next) - c.told))
 	c.told = len(next)
 	first := c.filled.Err() == nil
 	if first || differ {
@@ -295,7 +295,7 @@ func (c *ServiceCache[T]) Close() error {
 		<-registration.Done()
 	}
 	if registrations != nil { // followed until now
-		c.discovery.telemetry.seen(-int64(c.told))
+		c.discovery.telemetry.instances.Add(-int64(c.told))
 	}
 	if errors.Is(err, cache.ErrClosed) {
 		err = nil

@@ -175,7 +175,7 @@ func (d *ServiceDiscovery[T]) claim(ctx context.Context, path string, entry *reg
 		case before == nil:
 			d.registered[path] = entry
 			d.mu.Unlock()
-			d.telemetry.registered(1)
+			d.telemetry.registrations.Add(1)
 			return false, nil
 		case before.removal == nil:
 			d.mu.Unlock()
@@ -217,7 +217,7 @@ func (d *ServiceDiscovery[T]) leaveLocked(path string, entry *registration[T]) *
 		d.mu.Lock()
 		delete(d.registered, path)
 		d.mu.Unlock()
-		d.telemetry.registered(-1)
+		d.telemetry.registrations.Add(-1)
 	}()
 	return r
 }
@@ -457,7 +457,7 @@ const maxTold = 10_000
 // leaveOut counts an instance that is left out because of its data or of user code. It logs the
 // instance once for each content and reason, however many caches and queries meet it.
 func (d *ServiceDiscovery[T]) leaveOut(path string, data []byte, reason error) {
-	d.telemetry.leftOut()
+	d.telemetry.leftOut.Add(1)
 	sum := maphash.Bytes(seed, data)
 	d.mu.Lock()
 	told := d.told[path] == leaving{sum, reason.Error()}

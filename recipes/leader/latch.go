@@ -86,6 +86,8 @@ func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*
 	if cfg.autoRequeue {
 		return nil, fmt.Errorf("leader: %s: WithAutoRequeue, expected no such option: a latch always stands again", path)
 	}
+	// Close promises that the candidate is gone.
+	cfg.lock = append([]locks.Option{locks.WithCleanupTimeout(releaseTimeout)}, cfg.lock...)
 	internals, err := newElection(client, path, latchName, cfg)
 	if err != nil {
 		return nil, err
@@ -144,7 +146,7 @@ func (l *LeaderLatch) stand(ctx context.Context) {
 		began := time.Now()
 		var lease *locks.Lease
 		err := attempt.Guard(l.client, func() (err error) {
-			lease, err = l.internals.Acquire(attempt.Patiently(ctx, releaseTimeout))
+			lease, err = l.internals.Acquire(ctx)
 			return err
 		})
 		switch {

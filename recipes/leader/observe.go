@@ -32,7 +32,7 @@ func currentLeader(ctx context.Context, internals *locks.LockInternals) (locks.P
 type observer struct {
 	client    *framework.Framework
 	internals *locks.LockInternals
-	telemetry *telemetry
+	telemetry telemetry
 	queue     []string // known, in order
 	history   int64    // in which queue and newest count, see framework.Framework.History
 	began     bool     // something was reported

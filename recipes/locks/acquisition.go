@@ -16,12 +16,57 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
+// entry is what one acquisition asks of a lock.
+type entry struct {
+	driver LockInternalsDriver // the lock's, or one with the same order for this acquisition
+	wants  int                 // leases that one owner acquires together; the maximum may not be less
+	wait   bool
+	span   *acquireSpan
+}
+
+// entry returns an acquisition of one lease.
+func (l *lock) entry(wait bool) entry { return entry{driver: l.driver, wants: 1, wait: wait} }
+
+// attemptLock re-enters, or joins the queue until it gets through.
+func (l *lock) attemptLock(ctx context.Context, e entry) (*Lease, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, attempt.ErrNilContext)
+	}
+	if err := l.refuseReentry(ctx); err != nil {
+		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, err)
+	}
+	if h := l.owned(ctx); h != nil && l.reenters {
+		// Even when the hold has ended: to queue instead would hide the loss from its owner.
+		lease, err := h.reenter(l)
+		if err != nil {
+			return nil, fmt.Errorf("locks: acquire %s again: %w", l.path, err)
+		}
+		return lease, nil
+	}
+	ctx, e.span = l.telemetry.begin(ctx)
+	defer e.span.abandon(ctx)
+	h, err := l.take(ctx, e)
+	e.span.end(ctx, err)
+	if err != nil {
+		return nil, l.acquireError(ctx, l.path, err)
+	}
+	return h.newLease(h.l), nil
+}
+
+// take takes a hold over from another goroutine, or gets one from the queue.
+func (l *lock) take(ctx context.Context, e entry) (*hold, error) {
+	if l.handoff != nil {
+		return l.handoff.take(ctx, e.wait, e.span, func() (*hold, error) { return l.enter(ctx, e) })
+	}
+	return l.enter(ctx, e)
+}
+
 // acquisition is one call to acquire whose node stands in the queue. What it knows about
 // the queue it shares with the other acquisitions of the client; see package line.
 type acquisition struct {
 	entry
 
-	l         *LockInternals
+	l         *lock
 	shrinking ShrinkingQueue // the driver, or nil if it makes no such promise
 	session   *framework.Session
 	node      LockNode
@@ -52,7 +97,7 @@ type acquisition struct {
 // enter joins the queue and returns when it has the lock. When its node or its session is
 // gone it joins again: within the retry policy, and without limit once a node of it has
 // waited, so that only the context ends a wait.
-func (l *LockInternals) enter(ctx context.Context, e entry) (*hold, error) {
+func (l *lock) enter(ctx context.Context, e entry) (*hold, error) {
 	var rejoins rejoining
 	for {
 		if ctx.Err() != nil {
@@ -118,7 +163,7 @@ func withCause(ctx context.Context, last error) error {
 // enterByPolicy makes attempts within the retry policy, until one gets a hold, has waited, or
 // fails for another reason than the loss of its node. It does what retry.Do would do, and
 // allocates nothing: nearly every acquisition needs one attempt.
-func (l *LockInternals) enterByPolicy(ctx context.Context, e entry) (h *hold, a *acquisition, err error) {
+func (l *lock) enterByPolicy(ctx context.Context, e entry) (h *hold, a *acquisition, err error) {
 	run := retry.Begin(l.client.RetryPolicy())
 	for {
 		h, a, err = l.enterOnce(ctx, e)
@@ -162,7 +207,7 @@ func (a *acquisition) hasWaited() bool { return !a.waitedSince().IsZero() }
 
 // enterOnce creates one node and takes it through the queue. If it fails in any way, it
 // deletes the node. It returns the acquisition that had the node, if any.
-func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisition, error) {
+func (l *lock) enterOnce(ctx context.Context, e entry) (*hold, *acquisition, error) {
 	var t *line.Try
 	defer func() { l.line.Withdraw(t) }() // if it has not become an acquisition
 	var err error
@@ -216,7 +261,7 @@ func (l *LockInternals) enterOnce(ctx context.Context, e entry) (*hold, *acquisi
 const crowd = 16
 
 // create has the driver create the node. The driver may list the folder in the same round trip.
-func (l *LockInternals) create(ctx context.Context, session *framework.Session, e entry, place *line.Place) (LockNode, error) {
+func (l *lock) create(ctx context.Context, session *framework.Session, e entry, place *line.Place) (LockNode, error) {
 	driver, ok := e.driver.(newcomerDriver)
 	if ok && driver.standsLast() && (place.Alone() || e.wait && l.line.Crowd() >= crowd) {
 		return driver.createsWithoutList(ctx, l.client, session, l.basePath, l.cfg.data)
@@ -225,7 +270,7 @@ func (l *LockInternals) create(ctx context.Context, session *framework.Session, 
 }
 
 // newAcquisition returns the acquisition of a new node.
-func (l *LockInternals) newAcquisition(session *framework.Session, node LockNode, e entry, before instant, place *line.Place) *acquisition {
+func (l *lock) newAcquisition(session *framework.Session, node LockNode, e entry, before instant, place *line.Place) *acquisition {
 	_, name := framework.SplitPath(node.Path)
 	self := &member{place: place, session: session, proves: l.localReleaseProves(l.driver, name)}
 	place.Owner, place.Data = self, string(l.cfg.data)
@@ -354,25 +399,33 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	a.self.grant.Store(grants.Add(1))
 	a.self.granted.set()
 	a.place.Granted()
-	return newHold(held, release, a), nil
+	return a.newHold(held, release), nil
+}
+
+// newHold returns the hold of the node. endUse ends its use of the session.
+func (a *acquisition) newHold(parent context.Context, endUse func()) *hold {
+	h := &hold{
+		l: a.l, session: a.session, parent: parent, endUse: endUse, self: a.self, row: 1,
+		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()}, own: a.own,
+	}
+	h.ownDue = time.Now().Add(holdDelay)
+	h.grantedTo(a.span)
+	h.begin()
+	if a.own != nil {
+		h.noteRequest(a.data)
+	}
+	h.watchOrExamine()
+	return h
 }
 
 // leave deletes the node after a failure, and returns the failure.
 func (a *acquisition) leave(ctx context.Context, cause error) error {
 	a.self.leave() // first, as waiters of this process need not wait for the deletion
 	defer a.own.Cancel()
-	ctx, done := patient(ctx, a.session)
-	defer done()
-	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
-}
-
-// patient returns a context for the deletion of a node: ctx or, for a caller that waits even when
-// that ends, one that ends with the session. See [attempt.Patiently].
-func patient(ctx context.Context, session *framework.Session) (context.Context, context.CancelFunc) {
-	limit := attempt.Patience(ctx)
-	if limit == 0 {
-		return ctx, func() {}
+	if limit := a.l.cfg.cleanup; limit > 0 {
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(withValues(a.session.LossContext(), ctx), limit)
+		defer done()
 	}
-	timed, done := context.WithTimeout(session.LossContext(), limit)
-	return withValues(timed, ctx), done
+	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -30,10 +29,10 @@ func (d failingDriver) GetsTheLock([]string, string, int) (locks.PredicateResult
 	return locks.PredicateResults{}, d.fail()
 }
 
-func newFailing(t *testing.T, client *framework.Framework, path string, fail func() error) *locks.LockInternals {
+func newFailing(t *testing.T, client *framework.Framework, path string, fail func() error, opts ...locks.Option) *locks.LockInternals {
 	t.Helper()
 	driver := failingDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, fail}
-	internals, err := locks.NewLockInternals(client, driver, path, "lock-", 1)
+	internals, err := locks.NewLockInternals(client, driver, path, "lock-", 1, opts...)
 	require.NoError(t, err)
 	return internals
 }
@@ -79,15 +78,15 @@ func TestDriverFirstFailureIsTold(t *testing.T) {
 	})
 }
 
-// TestDriverPatientCallerWaitsForTheDeletion: the context of the caller ends while the node of a
+// TestWithCleanupTimeoutWaitsForTheDeletion: the context of the caller ends while the node of a
 // failed acquisition is being deleted.
-func TestDriverPatientCallerWaitsForTheDeletion(t *testing.T) {
+func TestWithCleanupTimeoutWaitsForTheDeletion(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		trouble, answer := errors.New("trouble"), make(chan struct{})
 		w.server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.HoldUntil(answer)))
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		result := acquireLater(attempt.Patiently(ctx, 10*time.Second), newFailing(t, w.waiter, "/lock", func() error { return trouble }))
+		result := acquireLater(ctx, newFailing(t, w.waiter, "/lock", func() error { return trouble }, locks.WithCleanupTimeout(10*time.Second)))
 		time.Sleep(time.Second)
 		cancel()
 		time.Sleep(time.Second)

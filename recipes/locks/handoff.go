@@ -53,13 +53,13 @@ type handoff struct {
 
 // take waits for its turn among the goroutines. If the turn comes without a hold, it joins
 // the queue.
-func (f *handoff) take(ctx context.Context, l *LockInternals, e entry) (*hold, error) {
-	turn, err := f.join(e.wait)
+func (f *handoff) take(ctx context.Context, wait bool, span *acquireSpan, enter func() (*hold, error)) (*hold, error) {
+	turn, err := f.join(wait)
 	if err != nil {
 		return nil, err
 	}
 	if turn != nil {
-		h, err := f.await(ctx, turn, e.span)
+		h, err := f.await(ctx, turn, span)
 		if h != nil || err != nil {
 			return h, err
 		}
@@ -70,7 +70,7 @@ func (f *handoff) take(ctx context.Context, l *LockInternals, e entry) (*hold, e
 			f.pass()
 		}
 	}()
-	h, err := l.enter(ctx, e)
+	h, err := enter()
 	entered = err == nil
 	return h, err
 }

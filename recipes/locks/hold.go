@@ -3,6 +3,7 @@
 package locks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 // call in which the client learns of the reason. A hold has a goroutine only while there is
 // something to find out or to clean up, as a client may hold thousands of locks.
 type hold struct {
-	l       *LockInternals
+	l       *lock
 	session *framework.Session
 	parent  context.Context // of the session, which ends the hold
 	endUse  func()          // ends the use of the session by this hold
@@ -52,26 +53,14 @@ type hold struct {
 	revoke  context.CancelFunc // of revoked
 }
 
+// holdDelay is how long a hold lasts before it watches its node, as in ownDelay.
+const holdDelay = time.Millisecond
+
 // heldNode is what a hold needs of its LockNode.
 type heldNode struct {
 	path  string
 	czxid int64
 	token int64
-}
-
-func newHold(parent context.Context, endUse func(), a *acquisition) *hold {
-	h := &hold{
-		l: a.l, session: a.session, parent: parent, endUse: endUse, self: a.self, row: 1,
-		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()}, own: a.own,
-	}
-	h.ownDue = time.Now().Add(holdDelay)
-	h.grantedTo(a.span)
-	h.begin()
-	if a.own != nil {
-		h.noteRequest(a.data)
-	}
-	h.watchOrExamine()
-	return h
 }
 
 // grantedTo records the hold in the span of its acquisition. The turn at a semaphore has no
@@ -249,7 +238,7 @@ func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
 	h.lost.Store(true)
-	h.l.telemetry.lost(h.since, cause)
+	h.l.telemetry.ended(context.Background(), h.since, cause)
 	h.endUse()
 	h.self.leave()
 	h.l.handoff.pass()
@@ -299,7 +288,7 @@ func (h *hold) err() error {
 }
 
 // reenter adds a lease, acquired with the lock via.
-func (h *hold) reenter(via *LockInternals) (*Lease, error) {
+func (h *hold) reenter(via *lock) (*Lease, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.err(); err != nil {
@@ -327,7 +316,7 @@ func (h *hold) leave(ctx context.Context) error {
 		return h.cause() // lost: abandon does the rest
 	}
 	if h.l.handoff != nil && h.l.handoff.next(h) {
-		h.l.telemetry.released(ctx, h.since)
+		h.l.telemetry.ended(ctx, h.since, nil)
 		return nil
 	}
 	h.endUse()
@@ -338,12 +327,9 @@ func (h *hold) leave(ctx context.Context) error {
 	// After the deletion, which has ended the watch for the price of a notification: to remove
 	// it before would be a request more.
 	h.own.Cancel()
-	if lost := h.lostBefore(err); lost != nil {
-		h.l.telemetry.lost(h.since, lost)
-		return lost
-	}
-	h.l.telemetry.released(ctx, h.since)
-	return err
+	lost = h.lostBefore(err)
+	h.l.telemetry.ended(ctx, h.since, lost)
+	return cmp.Or(lost, err)
 }
 
 // lostBefore returns how the hold was, or may have been, lost before its node was deleted.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // LockInternals is the implementation that all locks share: a queue of ephemeral sequential
@@ -20,16 +19,7 @@ import (
 // A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. Of its
 // acquisitions it knows only when a try failed last, and the goroutines that wait under
 // [WithLocalHandoff].
-type LockInternals struct {
-	*queue
-
-	owner     any  // the ownerKey of its holds
-	reenters  bool // whether ownership in a context counts
-	cfg       settings
-	failed    *atomicTime // the last failed try; unset if one has succeeded since
-	telemetry *telemetry
-	handoff   *handoff // nil if every hold has a node of its own
-}
+type LockInternals struct{ *lock }
 
 // NewLockInternals returns a lock at path. Its nodes are named for lockName, and up to
 // maxLeases acquisitions may hold it at once. An acquisition with a context that carries
@@ -96,11 +86,11 @@ func newInternals(s spec) (*LockInternals, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 	}
-	q := newQueue(s.client, s.driver, s.path, s.lockName, s.maxLeases)
-	l := &LockInternals{
-		queue: q, owner: ownerKey{s.client.WithoutNamespace(), s.client.FullPath(q.basePath)},
-		reenters: s.reenters, cfg: cfg.settings, failed: new(atomicTime),
+	l := &lock{
+		client: s.client, driver: s.driver, path: s.path, fullPath: s.client.FullPath(s.path), lockName: s.lockName,
+		basePath: framework.JoinPath(s.path, s.lockName), maxLeases: s.maxLeases, reenters: s.reenters, cfg: cfg.settings,
 	}
+	l.owner, l.line = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}, l.newLine()
 	if !cfg.unobserved {
 		if l.telemetry, err = newTelemetry(s.client, cfg.recipe, s.path); err != nil {
 			return nil, err
@@ -109,7 +99,7 @@ func newInternals(s spec) (*LockInternals, error) {
 	if cfg.handoff > 1 {
 		l.handoff = &handoff{most: cfg.handoff}
 	}
-	return l, nil
+	return &LockInternals{l}, nil
 }
 
 // Path returns the lock's folder.
@@ -125,51 +115,6 @@ func (l *LockInternals) Acquire(ctx context.Context) (*Lease, error) {
 // [InterProcessMutex.TryAcquire] for the contract.
 func (l *LockInternals) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.attemptLock(ctx, l.entry(false))
-}
-
-// entry is what one acquisition asks of a lock.
-type entry struct {
-	driver LockInternalsDriver // the lock's, or one with the same order for this acquisition
-	wants  int                 // leases that one owner acquires together; the maximum may not be less
-	wait   bool
-	span   *acquireSpan
-}
-
-// entry returns an acquisition of one lease.
-func (l *LockInternals) entry(wait bool) entry { return entry{driver: l.driver, wants: 1, wait: wait} }
-
-// attemptLock re-enters, or joins the queue until it gets through.
-func (l *LockInternals) attemptLock(ctx context.Context, e entry) (*Lease, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, attempt.ErrNilContext)
-	}
-	if err := l.refuseReentry(ctx); err != nil {
-		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, err)
-	}
-	if h := l.owned(ctx); h != nil && l.reenters {
-		// Even when the hold has ended: to queue instead would hide the loss from its owner.
-		lease, err := h.reenter(l)
-		if err != nil {
-			return nil, fmt.Errorf("locks: acquire %s again: %w", l.path, err)
-		}
-		return lease, nil
-	}
-	ctx, e.span = l.telemetry.begin(ctx)
-	defer e.span.abandon(ctx)
-	h, err := l.take(ctx, e)
-	e.span.end(ctx, err)
-	if err != nil {
-		return nil, l.acquireError(ctx, l.path, err)
-	}
-	return h.newLease(h.l), nil
-}
-
-// take takes a hold over from another goroutine, or gets one from the queue.
-func (l *LockInternals) take(ctx context.Context, e entry) (*hold, error) {
-	if l.handoff != nil {
-		return l.handoff.take(ctx, l, e)
-	}
-	return l.enter(ctx, e)
 }
 
 // InterProcessLock is the interface that the recipes of this package share: a mutex, either

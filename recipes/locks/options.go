@@ -5,6 +5,7 @@ package locks
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -30,6 +31,7 @@ type settings struct {
 	data         []byte
 	onRevocation func(*Lease) // may be nil
 	noReentry    bool
+	cleanup      time.Duration // how long a failed acquisition waits for the deletion of its node
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
@@ -50,11 +52,6 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 	}
 	return c, nil
 }
-
-// ErrReentered reports that a lock made [WithoutReentry] was acquired with a context that
-// holds it already, or that the lease given to [Condition.Await] is not the only one of
-// its owner.
-var ErrReentered = errors.New("re-entered")
 
 // WithoutReentry makes the lock refuse an acquisition with a context that holds the lock
 // already: the error matches [ErrReentered], and nothing is sent. Goroutines that share
@@ -80,6 +77,19 @@ func WithErrorPolicy(p framework.ErrorPolicy) Option {
 			return fmt.Errorf("error policy %d, expected framework.StandardErrorPolicy, SessionErrorPolicy or QuorumErrorPolicy", p)
 		}
 		c.policy = p
+		return nil
+	})
+}
+
+// WithCleanupTimeout makes an acquisition whose context has ended wait for up to d until the
+// server has deleted its node. The next contender then has its turn when Acquire returns.
+// Default: 0, Acquire returns at once and the deletion goes on in the background.
+func WithCleanupTimeout(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("WithCleanupTimeout(%v), expected 0 or more", d)
+		}
+		c.cleanup = d
 		return nil
 	})
 }

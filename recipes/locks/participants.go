@@ -4,58 +4,67 @@ package locks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gocurator/curator/framework"
 )
 
 // Participants returns the contenders in the order of the queue. It takes one round trip
 // for the list and one for each 256 contenders, and no lock, so it can be called often.
-// Contenders that leave during the call are left out. One whose data this client cannot read, because it is too long or
-// forbidden, has no identity, and perhaps no session and token. A lock that was never used has none.
+// Contenders that leave during the call are left out. A contender whose data this client
+// cannot read, because it is too long or forbidden, has no identity, and perhaps no session
+// and token. A lock that was never used has none.
 func (l *LockInternals) Participants(ctx context.Context) ([]Participant, error) {
-	return l.participants(ctx, func(string) *LockInternals { return l })
+	return l.inspect(ctx, "participants", func(queued, string) *LockInternals { return l })
 }
 
-// participants returns the contenders of several locks that share a folder and its order.
-// side returns the lock that a name contends for, or nil to leave the name out.
-func (l *LockInternals) participants(ctx context.Context, side func(name string) *LockInternals) ([]Participant, error) {
-	participants, err := l.inspect(ctx, side)
+// Holders returns the participants that have the lock, in the order of the
+// queue. Unlike Participants it reads only their nodes: it takes two round
+// trips, however many wait.
+func (l *LockInternals) Holders(ctx context.Context) ([]Participant, error) {
+	return l.inspect(ctx, "holders", func(in queued, name string) *LockInternals {
+		if result, err := in.decide(l, name); err != nil || !result.GetsTheLock {
+			return nil
+		}
+		return l
+	})
+}
+
+// queued is the contenders in the order of the queue, and how many of them may hold.
+type queued struct {
+	names     []string
+	maxLeases int
+}
+
+// decide asks the driver of the lock that a name contends for.
+func (in queued) decide(l *LockInternals, name string) (PredicateResults, error) {
+	return l.driver.GetsTheLock(in.names, name, in.maxLeases)
+}
+
+// inspect lists the folder and reads the nodes of the contenders that choose returns a lock
+// for, of several that share the folder and its order. What is its name in an error.
+func (l *LockInternals) inspect(ctx context.Context, what string, choose func(in queued, name string) *LockInternals) ([]Participant, error) {
+	participants, err := l.chosen(ctx, choose)
 	if err != nil {
-		return nil, fmt.Errorf("locks: participants of %s: %w", l.path, err)
+		return nil, fmt.Errorf("locks: %s of %s: %w", what, l.path, err)
 	}
 	return participants, nil
 }
 
-// present returns the contenders in the order of the queue, and how many of them may hold.
-func (l *LockInternals) present(ctx context.Context) (contenders []string, maxLeases int, err error) {
+func (l *LockInternals) chosen(ctx context.Context, choose func(in queued, name string) *LockInternals) (participants []Participant, err error) {
 	children, err := l.client.Children(ctx, l.path)
 	if err != nil {
-		return nil, 0, absent(err)
+		return nil, absent(err)
 	}
-	maxLeases, err = l.currentMax(ctx)
-	return l.sorted(children), maxLeases, err
-}
-
-// inspect lists the folder and reads the nodes.
-func (l *LockInternals) inspect(ctx context.Context, side func(name string) *LockInternals) ([]Participant, error) {
-	contenders, maxLeases, err := l.present(ctx)
-	if err != nil {
+	in := queued{names: l.sorted(children)}
+	if in.maxLeases, err = l.currentMax(ctx); err != nil {
 		return nil, err
 	}
 	var nodes []*contender
-	for i, name := range contenders {
-		if of := side(name); of != nil {
+	for i, name := range in.names {
+		if of := choose(in, name); of != nil {
 			nodes = append(nodes, &contender{l: of, name: name, position: i})
 		}
 	}
@@ -64,10 +73,9 @@ func (l *LockInternals) inspect(ctx context.Context, side func(name string) *Loc
 			return nil, err
 		}
 	}
-	var participants []Participant
 	for _, c := range nodes {
 		if c.isRead() {
-			participants = append(participants, c.participant(contenders, maxLeases))
+			participants = append(participants, c.participant(in))
 		}
 	}
 	return participants, nil
@@ -130,54 +138,18 @@ func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) er
 	return nil
 }
 
-// participant describes a contender that was read, by its place among the contenders.
-func (c *contender) participant(contenders []string, maxLeases int) Participant {
+// participant describes a contender that was read, by its place in the queue.
+func (c *contender) participant(in queued) Participant {
 	p := ParticipantOf(c.path(), c.l.lockName, c.data, c.stat)
 	p.Position = c.position
 	// A contender that is never admitted neither holds the lock nor waits for another.
-	if result, err := c.l.driver.GetsTheLock(contenders, c.name, maxLeases); err == nil {
+	if result, err := in.decide(c.l, c.name); err == nil {
 		p.Holds = result.GetsTheLock
 		for _, before := range result.PathsToWatch {
 			p.WaitsFor = append(p.WaitsFor, framework.JoinPath(c.l.path, before))
 		}
 	}
 	return p
-}
-
-// Holders returns the participants that have the lock, in the order of the
-// queue. Unlike Participants it reads only their nodes: it takes two round
-// trips, however many wait.
-func (l *LockInternals) Holders(ctx context.Context) ([]Participant, error) {
-	holders, err := l.holders(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("locks: holders of %s: %w", l.path, err)
-	}
-	return holders, nil
-}
-
-// holders lists the folder and reads the nodes of the holders.
-func (l *LockInternals) holders(ctx context.Context) ([]Participant, error) {
-	contenders, maxLeases, err := l.present(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var nodes []*contender
-	for i, name := range contenders {
-		result, err := l.driver.GetsTheLock(contenders, name, maxLeases)
-		if err == nil && result.GetsTheLock {
-			nodes = append(nodes, &contender{l: l, name: name, position: i})
-		}
-	}
-	if err := l.readAll(ctx, nodes); err != nil {
-		return nil, err
-	}
-	var holders []Participant
-	for _, c := range nodes {
-		if c.isRead() {
-			holders = append(holders, c.participant(contenders, maxLeases))
-		}
-	}
-	return holders, nil
 }
 
 // Queue returns the names of the contenders in the order of the queue, without
@@ -194,146 +166,10 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ChildrenOpt
 // follows a queue, and leaves out Position, Holds and WaitsFor. When the contender is gone
 // the error matches [framework.ErrNoNode].
 func (l *LockInternals) Participant(ctx context.Context, name string, opts ...framework.GetOption) (Participant, error) {
-	c := contender{l: l, name: name}
-	var err error
-	c.data, err = l.client.Get(ctx, c.path(), append(opts, framework.StoringStatIn(&c.stat))...)
+	path, stat := framework.JoinPath(l.path, name), framework.Stat{}
+	data, err := l.client.Get(ctx, path, append(opts, framework.StoringStatIn(&stat))...)
 	if err != nil {
 		return Participant{}, fmt.Errorf("locks: participant: %w", err)
 	}
-	return c.participant(nil, 0), nil
-}
-
-// Participant is one contender of a lock, as its znode shows it. A Java
-// contender's identity is whatever its client puts there, by default an IP address.
-type Participant struct {
-	Path     string
-	LockName string // the part of the node's name before the number: "lock-", "__READ__", "__WRIT__", "lease-", "wait-"
-	Identity string // the node's data, until AttemptRevoke replaces it
-
-	// Host, PID and Label describe the owner's process, as far as Identity shows them. This
-	// package's default data has all of them, with the label of [WithLabel]. Curator's
-	// default data is an address, shown as Host. Other data shows none.
-	Host  string
-	PID   int
-	Label string
-
-	Position int       // in the queue, from 0; both sides of a read/write lock share a queue
-	Sequence int32     // the number the server gave it
-	Token    int64     // the fencing token it has or will have; but a downgraded reader's lease has its writer's token
-	Session  int64     // the session that owns the node; 0 if the node is not ephemeral
-	Since    time.Time // when it joined the queue, by the server's clock
-
-	// Holds says that its place in the queue has the lock. Its owner may not know yet.
-	Holds bool
-
-	// WaitsFor has the paths of the contenders that it waits for. It is empty for a holder.
-	WaitsFor []string
-}
-
-// ParticipantOf returns what a contender's znode shows by itself, for code that has read it
-// as part of something larger. Position, Holds and WaitsFor depend on the queue and are not
-// set. It sends nothing.
-func ParticipantOf(path, lockName string, data []byte, stat framework.Stat) Participant {
-	_, name := framework.SplitPath(path)
-	sequence, _ := StandardLockInternalsSorter{lockName}.Sequence(name)
-	p := Participant{
-		Path: path, LockName: lockName, Identity: string(data), Sequence: sequence,
-		Token: stat.Czxid, Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
-	}
-	p.Host, p.PID, p.Label = parseIdentity(p.Identity)
-	return p
-}
-
-// participantJSON is the form of a Participant in JSON.
-type participantJSON struct {
-	Path     string    `json:"path"`
-	LockName string    `json:"lockName"`
-	Identity string    `json:"identity"`
-	Host     string    `json:"host"`
-	PID      int       `json:"pid"`
-	Label    string    `json:"label"`
-	Position int       `json:"position"`
-	Sequence int32     `json:"sequence"`
-	Token    int64     `json:"token"`
-	Session  string    `json:"session"`
-	Since    time.Time `json:"since"`
-	Holds    bool      `json:"holds"`
-	WaitsFor []string  `json:"waitsFor"`
-}
-
-// MarshalJSON writes all fields under their names in lower camel case. The session is text,
-// "0x" and hexadecimal digits: ZooKeeper logs it so, and no JSON reader rounds it. since is
-// in RFC 3339, in UTC. waitsFor is an array, empty for a participant that waits for none.
-// Bytes of the identity that are not UTF-8 are replaced.
-func (p Participant) MarshalJSON() ([]byte, error) {
-	return json.Marshal(participantJSON{
-		Path: p.Path, LockName: p.LockName, Identity: p.Identity, Host: p.Host, PID: p.PID, Label: p.Label,
-		Position: p.Position, Sequence: p.Sequence, Token: p.Token, Session: fmt.Sprintf("0x%x", uint64(p.Session)),
-		Since: p.Since.UTC(), Holds: p.Holds, WaitsFor: append([]string{}, p.WaitsFor...),
-	})
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (p *Participant) UnmarshalJSON(data []byte) error {
-	var read participantJSON
-	if err := json.Unmarshal(data, &read); err != nil {
-		return fmt.Errorf("locks: participant: %w", err)
-	}
-	session, err := strconv.ParseUint(read.Session, 0, 64)
-	if err != nil {
-		return fmt.Errorf("locks: participant: session %.40q, expected 0x and hexadecimal digits", read.Session)
-	}
-	if len(read.WaitsFor) == 0 {
-		read.WaitsFor = nil
-	}
-	*p = Participant{
-		Path: read.Path, LockName: read.LockName, Identity: read.Identity, Host: read.Host, PID: read.PID, Label: read.Label,
-		Position: read.Position, Sequence: read.Sequence, Token: read.Token, Session: int64(session),
-		Since: read.Since, Holds: read.Holds, WaitsFor: read.WaitsFor,
-	}
-	return nil
-}
-
-// maxLabel is the greatest length of a label in bytes.
-const maxLabel = 256
-
-func checkLabel(label string) error {
-	switch {
-	case label == "" || len(label) > maxLabel:
-		return fmt.Errorf("%d bytes, expected 1 to %d", len(label), maxLabel)
-	case !utf8.ValidString(label) || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return errors.New("expected printable characters")
-	case strings.TrimSpace(label) != label:
-		return errors.New("expected no space before or after it")
-	default:
-		return nil
-	}
-}
-
-// defaultLockData is host/pid, or host/pid and the label.
-func defaultLockData(label string) []byte {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	data := fmt.Appendf(nil, "%s/%d", host, os.Getpid())
-	if label != "" {
-		data = append(append(data, ' '), label...)
-	}
-	return data
-}
-
-// parseIdentity parses this package's default data, and an address, which is Curator's
-// default. It finds nothing in other data.
-func parseIdentity(data string) (host string, pid int, label string) {
-	process, label, _ := strings.Cut(data, " ")
-	host, digits, found := strings.Cut(process, "/")
-	if !found && net.ParseIP(data) != nil {
-		return data, 0, ""
-	}
-	n, err := strconv.ParseUint(digits, 10, 31)
-	if !found || host == "" || err != nil {
-		return "", 0, ""
-	}
-	return host, int(n), label
+	return ParticipantOf(path, l.lockName, data, stat), nil
 }

@@ -93,18 +93,24 @@ func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
 	if ctx.Err() != nil { // the caller does not wait
 		return ctx, func() {}
 	}
-	timed, stopTimer := context.WithDeadline(h.session.LossContext(), releaseDeadline(ctx))
-	if ctx.Done() == nil {
-		return withValues(timed, ctx), stopTimer
+	bound, done := boundBy(ctx, h.session.LossContext())
+	return withValues(bound, ctx), done
+}
+
+// boundBy returns a context that ends with base, after releaseTimeout if ctx has no deadline,
+// and with ctx, unless ctx has ended before or ends by the release itself.
+func boundBy(ctx, base context.Context) (context.Context, func()) {
+	timed, stopTimer := context.WithDeadline(base, releaseDeadline(ctx))
+	if ctx.Err() != nil || ctx.Done() == nil {
+		return timed, stopTimer
 	}
 	bound, cancel := context.WithCancelCause(timed)
 	stopCaller := context.AfterFunc(ctx, func() {
-		// A context of the lease ends by this release, which must not cancel itself.
 		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
 			cancel(cause)
 		}
 	})
-	return withValues(bound, ctx), func() {
+	return bound, func() {
 		stopCaller()
 		cancel(nil)
 		stopTimer()
@@ -169,7 +175,7 @@ func ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	if ctx == nil {
 		return fmt.Errorf("locks: release: %w", attempt.ErrNilContext)
 	}
-	bound, done := boundReleases(ctx)
+	bound, done := boundBy(ctx, context.WithoutCancel(ctx))
 	defer done()
 	errs := make([]error, len(leases))
 	slots := make(chan struct{}, framework.DefaultBulkWindow)
@@ -195,24 +201,4 @@ func (l *Lease) releaseApart(ctx context.Context) error {
 		return &ReleaseError{l.Path(), err}
 	}
 	return err
-}
-
-// boundReleases returns a context for several releases. It ends with ctx, unless ctx has
-// ended before or ends by one of the releases.
-func boundReleases(ctx context.Context) (context.Context, func()) {
-	bound, stopTimer := context.WithDeadline(context.WithoutCancel(ctx), releaseDeadline(ctx))
-	if ctx.Err() != nil || ctx.Done() == nil {
-		return bound, stopTimer
-	}
-	bound, cancel := context.WithCancelCause(bound)
-	stopCaller := context.AfterFunc(ctx, func() {
-		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
-			cancel(cause)
-		}
-	})
-	return bound, func() {
-		stopCaller()
-		cancel(nil)
-		stopTimer()
-	}
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// revokeMessage is what Curator's Revoker writes to a lock's node.
-const revokeMessage = "__REVOKE__"
-
 // AttemptRevoke asks a contender to give its lock back, or to give it back soon once it has
 // it. The owner of the lease is notified and may ignore the request. participantPath is the
 // path of the contender's node, as in [InterProcessMutex.Participants] and [Lease.Path]. If
@@ -73,10 +70,6 @@ func WithRevocationListener(fn func(*Lease)) Option {
 // A request that is made while the owner is not connected arrives with the next connection.
 // The end of the lease does not close the channel.
 func (l *Lease) Revoked() <-chan struct{} { return l.hold.revocation().Done() }
-
-// RevocationRequested reports whether a client has asked this contender to give the lock
-// back; see [AttemptRevoke]. The request has replaced the contender's Identity.
-func (p Participant) RevocationRequested() bool { return p.Identity == revokeMessage }
 
 // noteRequest looks for a request in the node's data.
 func (h *hold) noteRequest(data []byte) {

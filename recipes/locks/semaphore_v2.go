@@ -21,12 +21,6 @@ const (
 	leaseName       = "lease-"
 )
 
-// Both start an acquisition of leases again from the beginning, the second after a pause that grows.
-var (
-	errTurnLost    = errors.New("the turn or a lease was lost before all leases were acquired")
-	errTurnGivenUp = errors.New("an outage has outlasted the turn")
-)
-
 // InterProcessSemaphoreV2 is a counting semaphore across processes and machines. It is
 // fair, can acquire several leases together or none, and shares its state with Curator's
 // class of that name.

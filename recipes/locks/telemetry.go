@@ -5,21 +5,18 @@ package locks
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/module"
+	"github.com/gocurator/curator/recipes/internal/instruments"
 )
-
-// telemetryScope is the name of the instrumentation scope.
-const telemetryScope = "github.com/gocurator/curator/recipes/locks"
 
 // The attributes of this package; "Metrics and traces" in doc.go has the table.
 const (
@@ -27,7 +24,7 @@ const (
 	keyOutcome   = attribute.Key("curator.outcome")
 	keyEnd       = attribute.Key("curator.end")
 	keyReason    = attribute.Key("curator.reason")
-	keyPath      = attribute.Key("curator.path")
+	keyPath      = instruments.Path
 	keyPosition  = attribute.Key("curator.position")
 	keyFence     = attribute.Key("curator.fence")
 	keySession   = attribute.Key("curator.session")
@@ -46,71 +43,36 @@ const (
 // errorTypePanic is the error.type of an acquisition whose driver panicked.
 const errorTypePanic = "panic"
 
-// buckets has the upper bounds of the histograms, in seconds.
-var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
-
 // telemetry has the instruments of one lock. It is nil, and does nothing, if the client has
 // no provider.
 type telemetry struct {
-	client  *framework.Framework
-	lock    []attribute.KeyValue // on everything: the recipe, and the path if the client says so
-	tracer  trace.Tracer
-	acquire metric.Float64Histogram
-	hold    metric.Float64Histogram
-	held    metric.Int64UpDownCounter
-	waiting metric.Int64UpDownCounter
-	losses  metric.Int64Counter
+	client              *framework.Framework
+	lock                []attribute.KeyValue // on everything: the recipe, and the path if the client says so
+	tracer              trace.Tracer
+	acquire, hold       *instruments.Histogram
+	held, waiting, lost *instruments.Count
 }
 
 func newTelemetry(client *framework.Framework, recipe, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	s := instruments.New(client, "locks", path, keyRecipe.String(recipe))
+	if s == nil {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
-	t := &telemetry{
-		client: client,
-		lock:   []attribute.KeyValue{keyRecipe.String(recipe)},
-		tracer: client.TracerProvider().Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())),
-	}
-	if client.HasPathAttribute() {
-		t.lock = append(t.lock, keyPath.String(path))
-	}
-	meter := client.MeterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
-	var errs [5]error
-	t.acquire, errs[0] = meter.Float64Histogram("curator.lock.acquire.duration",
-		metric.WithUnit("s"), metric.WithDescription("Time from the call to acquire to its result."),
-		metric.WithExplicitBucketBoundaries(buckets...))
-	t.hold, errs[1] = meter.Float64Histogram("curator.lock.hold.duration",
-		metric.WithUnit("s"), metric.WithDescription("Time from the grant of a lock to its release or loss."),
-		metric.WithExplicitBucketBoundaries(buckets...))
-	t.held, errs[2] = meter.Int64UpDownCounter("curator.lock.held",
-		metric.WithUnit("{hold}"), metric.WithDescription("Locks and permits that this process holds."))
-	t.waiting, errs[3] = meter.Int64UpDownCounter("curator.lock.waiting",
-		metric.WithUnit("{waiter}"), metric.WithDescription("Acquisitions of this process that wait behind another one."))
-	t.losses, errs[4] = meter.Int64Counter("curator.lock.lost",
-		metric.WithUnit("{loss}"), metric.WithDescription("Locks and permits that were lost while held."))
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, fmt.Errorf("locks: telemetry: %w", err)
-	}
-	t.startAtZero()
-	return t, nil
-}
-
-// startAtZero creates the counters of the lock with zeros. A counter that begins with its
-// first event hides that event from a rate or an increase.
-func (t *telemetry) startAtZero() {
-	ctx := context.Background()
-	t.held.Add(ctx, 0, t.with())
-	t.waiting.Add(ctx, 0, t.with())
+	var reasons []attribute.KeyValue
 	for _, reason := range []framework.LostReason{
 		framework.ReasonSuspended, framework.ReasonLeaseEnd, framework.ReasonSessionExpired,
 		framework.ReasonNodeDeleted, framework.ReasonAuthFailed, framework.ReasonClosed,
 	} {
-		t.losses.Add(ctx, 0, t.with(keyReason.String(string(reason))))
+		reasons = append(reasons, keyReason.String(string(reason)))
 	}
-}
-
-func (t *telemetry) with(more ...attribute.KeyValue) metric.MeasurementOption {
-	return metric.WithAttributes(slices.Concat(t.lock, more)...)
+	return &telemetry{
+		client: client, lock: s.Attributes(), tracer: s.Tracer(),
+		acquire: s.Histogram("curator.lock.acquire.duration", "Time from the call to acquire to its result."),
+		hold:    s.Histogram("curator.lock.hold.duration", "Time from the grant of a lock to its release or loss."),
+		held:    s.UpDown("curator.lock.held", "{hold}", "Locks and permits that this process holds."),
+		waiting: s.UpDown("curator.lock.waiting", "{waiter}", "Acquisitions of this process that wait behind another one."),
+		lost:    s.Counter("curator.lock.lost", "{loss}", "Locks and permits that were lost while held.", reasons...),
+	}, s.Err()
 }
 
 // acquireSpan records one call to acquire. It is nil, and does nothing, without telemetry.
@@ -150,7 +112,7 @@ func (a *acquireSpan) queued(ctx context.Context, contenders []string, ours stri
 func (a *acquireSpan) waits(ctx context.Context) {
 	if a != nil && !a.waiting {
 		a.waiting = true
-		a.t.waiting.Add(ctx, 1, a.t.with())
+		a.t.waiting.Add(1)
 	}
 }
 
@@ -167,7 +129,7 @@ func (a *acquireSpan) granted(token int64, session *framework.Session) {
 	}
 	a.span.AddEvent("granted")
 	a.span.SetAttributes(keyFence.Int64(token), keySession.String(session.String()))
-	a.t.held.Add(context.Background(), 1, a.t.with())
+	a.t.held.Add(1)
 }
 
 // end measures the acquisition. ctx is the context that begin returned.
@@ -190,7 +152,7 @@ func (a *acquireSpan) finish(ctx context.Context, outcome, errorType string) {
 	a.over = true
 	defer a.span.End()
 	if a.waiting {
-		a.t.waiting.Add(ctx, -1, a.t.with())
+		a.t.waiting.Add(-1)
 	}
 	told := []attribute.KeyValue{keyOutcome.String(outcome)}
 	if errorType != "" {
@@ -201,7 +163,7 @@ func (a *acquireSpan) finish(ctx context.Context, outcome, errorType string) {
 	if outcome == outcomeLost || outcome == outcomeError {
 		a.span.SetStatus(codes.Error, errorType) // not the text of the error, which has the path in it
 	}
-	a.t.acquire.Record(ctx, time.Since(a.began).Seconds(), a.t.with(told...))
+	a.t.acquire.Record(ctx, time.Since(a.began), told...)
 }
 
 // classify returns the outcome of an acquisition and, for a failure, the type of its error.
@@ -222,21 +184,18 @@ func classify(ctx context.Context, err error) (outcome, errorType string) {
 	}
 }
 
-// released measures a hold that its owner has released.
-func (t *telemetry) released(ctx context.Context, since time.Time) {
-	if t != nil {
-		t.ended(ctx, since, "released")
-	}
-}
-
-// lost measures a hold that was lost.
-func (t *telemetry) lost(since time.Time, cause error) {
+// ended measures a hold that its owner has released, or that was lost if there is a cause.
+func (t *telemetry) ended(ctx context.Context, since time.Time, cause error) {
 	if t == nil {
 		return
 	}
-	ctx := context.Background()
-	t.ended(ctx, since, "lost")
-	t.losses.Add(ctx, 1, t.with(keyReason.String(lossReason(cause))))
+	how := "released"
+	if cause != nil {
+		how = "lost"
+		t.lost.Add(1, keyReason.String(lossReason(cause)))
+	}
+	t.held.Add(-1)
+	t.hold.Record(ctx, time.Since(since), keyEnd.String(how))
 }
 
 // lossReason returns the attribute curator.reason for the cause of a loss.
@@ -247,7 +206,77 @@ func lossReason(cause error) string {
 	return "unknown"
 }
 
-func (t *telemetry) ended(ctx context.Context, since time.Time, how string) {
-	t.held.Add(ctx, -1, t.with())
-	t.hold.Record(ctx, time.Since(since).Seconds(), t.with(keyEnd.String(how)))
+// lossPause is the time between the log line of a lost lock and the line that counts the
+// locks that were lost with it.
+const lossPause = time.Second
+
+// keptLosses is how many losses a process remembers.
+const keptLosses = 100
+
+// Loss is a hold that this process has lost.
+type Loss struct {
+	At      time.Time
+	Servers string // the client's, as its String method names them
+	Path    string // of the contender's node
+	Token   int64
+	Session int64
+	Reason  string // as in the log and in the metric curator.lock.lost
+}
+
+// RecentLosses returns the newest of the holds that this process has lost, newest first and
+// at most 100, for a page or a bundle of diagnostics. A loss is listed soon after the lease
+// has ended. One that only [Lease.Release] has noticed is not listed: Release returned it.
+// RecentLosses returns at once and asks no server.
+func RecentLosses() []Loss {
+	losses.mu.Lock()
+	defer losses.mu.Unlock()
+	recent := slices.Clone(losses.recent)
+	slices.Reverse(recent)
+	return recent
+}
+
+// losses keeps one interruption, which may cost a client thousands of locks, from filling
+// its log. It logs the first loss at once, as the process may exit because of it.
+var losses = lossLog{more: make(map[*framework.Session]int)}
+
+type lossLog struct {
+	mu     sync.Mutex
+	more   map[*framework.Session]int // losses after the first, until they are logged
+	recent []Loss                     // oldest first
+}
+
+// report keeps the loss of a hold. It logs it, or counts it if it is not the first of its
+// session.
+func (l *lossLog) report(client *framework.Framework, session *framework.Session, path string, token int64, reason string) {
+	log, loss := client.Logger(), Loss{time.Now(), client.String(), path, token, session.ID(), reason}
+	l.mu.Lock()
+	if len(l.recent) == keptLosses {
+		l.recent = slices.Delete(l.recent, 0, 1)
+	}
+	l.recent = append(l.recent, loss)
+	_, told := l.more[session]
+	if told {
+		l.more[session]++
+	} else {
+		l.more[session] = 0
+	}
+	l.mu.Unlock()
+	if told { // count logs it
+		return
+	}
+	log.Error("lock lost while held",
+		string(keyPath), path, string(keyFence), token, string(keySession), session.String(), string(keyReason), reason)
+	time.AfterFunc(lossPause, func() { l.count(log, session, reason) })
+}
+
+// count logs how many more locks were lost.
+func (l *lossLog) count(log *slog.Logger, session *framework.Session, reason string) {
+	l.mu.Lock()
+	more := l.more[session]
+	delete(l.more, session)
+	l.mu.Unlock()
+	if more > 0 {
+		log.Error("more locks lost while held", "count", more,
+			string(keySession), session.String(), string(keyReason), reason)
+	}
 }

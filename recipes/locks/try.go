@@ -20,7 +20,7 @@ const tryMemory = 10 * time.Second
 // that cannot get the lock would be in the way of other tries. When contenders may be there
 // lookFirst asks for a list, a read instead of two writes. It returns the announced trial if
 // the try may create its node.
-func (l *LockInternals) lookFirst(ctx context.Context, driver LockInternalsDriver) (*line.Try, error) {
+func (l *lock) lookFirst(ctx context.Context, driver LockInternalsDriver) (*line.Try, error) {
 	connected := l.client.State().IsConnected() && l.client.Session() != nil
 	if !standsLast(driver) && connected {
 		return nil, nil //nolint:nilnil // without an order a newcomer's place is not known
@@ -70,7 +70,7 @@ func (l *LockInternals) lookFirst(ctx context.Context, driver LockInternalsDrive
 
 // announce announces a try that may get the lock behind the contenders and the tries that were announced
 // before it. It returns nil if the try may not, and those before.
-func (l *LockInternals) announce(contenders []string, maxLeases int) (admitted *line.Try, before []*line.Try) {
+func (l *lock) announce(contenders []string, maxLeases int) (admitted *line.Try, before []*line.Try) {
 	t := line.NewTry(l.lockName)
 	before = l.line.Announce(t)
 	defer func() {
@@ -85,7 +85,7 @@ func (l *LockInternals) announce(contenders []string, maxLeases int) (admitted *
 }
 
 // noteTry remembers how the last try ended.
-func (l *LockInternals) noteTry(err error) {
+func (l *lock) noteTry(err error) {
 	switch {
 	case err == nil:
 		l.failed.clear()
@@ -95,15 +95,15 @@ func (l *LockInternals) noteTry(err error) {
 }
 
 // listed returns the contenders of a list that is sent after this moment.
-func (l *LockInternals) listed(ctx context.Context) ([]string, error) {
-	contenders, err := l.line.List(ctx, true, l)
+func (l *lock) listed(ctx context.Context) ([]string, error) {
+	contenders, err := l.line.List(ctx, true, lister{l})
 	return contenders, absent(err) // no folder, no contenders
 }
 
 // overtaken returns the error of an acquisition whose context has ended. An acquisition that
 // has not looked at the queue yet may still know that a contender of this process is in the
 // way.
-func (l *LockInternals) overtaken(ctx context.Context, e entry, err error) error {
+func (l *lock) overtaken(ctx context.Context, e entry, err error) error {
 	maxLeases, fixed := l.maxLeases.(FixedLeases)
 	if errors.Is(err, ErrNotAcquired) || !fixed || !standsLast(e.driver) {
 		return err
@@ -116,7 +116,7 @@ func (l *LockInternals) overtaken(ctx context.Context, e entry, err error) error
 }
 
 // alive returns the names of the acquisitions of this process that hold the lock or wait.
-func (l *LockInternals) alive() []string {
+func (l *lock) alive() []string {
 	var names []string
 	for _, p := range l.line.Own() {
 		names = append(names, p.Name())
@@ -124,17 +124,10 @@ func (l *LockInternals) alive() []string {
 	return names
 }
 
-// standsLast reports whether a newcomer stands behind all contenders.
-func standsLast(driver LockInternalsDriver) bool {
-	_, shrinking := driver.(ShrinkingQueue)
-	newcomer, ok := driver.(newcomerDriver)
-	return shrinking && (!ok || newcomer.standsLast())
-}
-
 // admits reports whether a newcomer may get the lock behind these contenders, the
 // acquisitions of this process and the tries before it. It is true when that cannot be
 // known, as when names do not end with the server's number.
-func (l *LockInternals) admits(contenders []string, before []*line.Try, maxLeases int) bool {
+func (l *lock) admits(contenders []string, before []*line.Try, maxLeases int) bool {
 	queue := slices.Clone(contenders)
 	for _, name := range l.alive() {
 		if !slices.Contains(contenders, name) {

@@ -42,7 +42,7 @@ func (a *acquisition) known() ([]string, bool) {
 // moment.
 func (a *acquisition) list(ctx context.Context, fresh bool) error {
 	before := a.l.instant()
-	contenders, err := a.l.line.List(ctx, fresh, a.l)
+	contenders, err := a.l.line.List(ctx, fresh, lister{a.l})
 	if errors.Is(err, framework.ErrNoNode) {
 		return nodeGone(err)
 	}

@@ -15,13 +15,9 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// An acquisition watches its own node once the node has waited for ownDelay, a hold once it
-// has lasted for holdDelay. A shorter turn saves these requests; its release finds out
-// whether the node was still there.
-const (
-	ownDelay  = 20 * time.Millisecond
-	holdDelay = time.Millisecond
-)
+// ownDelay is how long an acquisition waits before it watches its own node. A shorter turn
+// saves this request; its release finds out whether the node was still there.
+const ownDelay = 20 * time.Millisecond
 
 // predecessor is a contender whose departure an acquisition waits for. The news comes from
 // the server, by a watch, or from an acquisition of this process.

@@ -39,7 +39,7 @@ type PersistentNode struct {
 	kind      kind
 	cfg       config
 	changes   *listen.Set[Change]
-	telemetry *telemetry
+	telemetry telemetry
 	wake      chan struct{} // has room for one: SetData and reconnects
 
 	mu      sync.Mutex
@@ -175,7 +175,7 @@ func (n *PersistentNode) Start() error {
 	ctx, stop := context.WithCancelCause(context.Background())
 	n.stop, n.stopped = stop, make(chan struct{})
 	n.keeper = &keeper{PersistentNode: n, sessions: map[int64]bool{}}
-	n.telemetry.begins(1)
+	n.telemetry.kept.Add(1)
 	go n.keeper.run(ctx, n.stopped)
 	return nil
 }
@@ -285,9 +285,9 @@ func (n *PersistentNode) stands(path string, written int) {
 	defer n.mu.Unlock()
 	news := !n.present || n.failure != nil && max(n.written, written) == n.newest
 	if !n.present {
-		n.telemetry.stands(1)
+		n.telemetry.standing.Add(1)
 		if n.created {
-			n.telemetry.recreated(1)
+			n.telemetry.recreations.Add(1)
 		}
 	}
 	n.actual, n.present, n.created = path, true, true
@@ -308,7 +308,7 @@ func (n *PersistentNode) vanished() {
 	n.written = 0
 	if n.present {
 		n.present = false
-		n.telemetry.stands(-1)
+		n.telemetry.standing.Add(-1)
 		n.wakeLocked()
 		n.changes.Notify(Change{Path: n.actual, Err: ErrDeleted})
 	}
@@ -338,9 +338,9 @@ func (n *PersistentNode) fail(err error) {
 func (n *PersistentNode) ended() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.telemetry.begins(-1)
+	n.telemetry.kept.Add(-1)
 	if n.present {
-		n.telemetry.stands(-1)
+		n.telemetry.standing.Add(-1)
 	}
 }
 

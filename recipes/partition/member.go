@@ -39,7 +39,7 @@ type Member struct {
 	names     Names
 	cfg       config
 	changes   *listen.Set[Change]
-	telemetry *telemetry
+	telemetry telemetry
 	running   atomic.Bool
 }
 

@@ -42,7 +42,7 @@ func (p *piece) wantLocked() {
 		return
 	}
 	p.wanted, p.removed, p.since = true, false, time.Now()
-	p.r.telemetry.wants(1)
+	p.r.telemetry.wanted.Add(1)
 	p.notify()
 }
 
@@ -50,7 +50,7 @@ func (p *piece) wantLocked() {
 func (p *piece) unwantLocked() (holds bool) {
 	if p.wanted {
 		p.wanted = false
-		p.r.telemetry.wants(-1)
+		p.r.telemetry.wanted.Add(-1)
 		if p.giveUp != nil {
 			p.giveUp(errUnwanted)
 		}
@@ -140,7 +140,7 @@ func (p *piece) end(acquired bool) bool {
 	p.wait, p.giveUp = nil, nil
 	p.holds = acquired && p.wanted
 	if p.holds {
-		p.r.telemetry.tookOver(time.Since(p.since))
+		p.r.telemetry.takeovers.Record(context.Background(), time.Since(p.since))
 	}
 	return p.wanted
 }
@@ -182,7 +182,7 @@ func (p *piece) askUntilHeard(ctx context.Context, contender string) {
 func (p *piece) hold(lease *locks.Lease) {
 	ctx, cancel := context.WithCancelCause(lease.Context(p.r.ctx))
 	defer cancel(nil)
-	p.r.telemetry.holds(1)
+	p.r.telemetry.held.Add(1)
 	p.tell(Held, lease, nil)
 	done := make(chan error, 1)
 	go func() {
@@ -201,7 +201,7 @@ func (p *piece) hold(lease *locks.Lease) {
 	p.r.mu.Lock()
 	p.holds = false
 	p.r.mu.Unlock()
-	p.r.telemetry.holds(-1)
+	p.r.telemetry.held.Add(-1)
 	p.tell(Ended, lease, context.Cause(ctx))
 }
 
@@ -254,10 +254,10 @@ func (p *piece) awaitReturn(ctx context.Context, lease *locks.Lease, done <-chan
 	case err = <-done:
 	case <-grace.C:
 		p.r.client.Logger().Error("the function of a partition does not return", logPath, lease.Path(), "grace", p.r.cfg.grace, "cause", context.Cause(ctx))
-		p.r.telemetry.overdue(1)
+		p.r.telemetry.overdue.Add(1)
 		p.tell(Overdue, lease, context.Cause(ctx))
 		err = <-done
-		p.r.telemetry.overdue(-1)
+		p.r.telemetry.overdue.Add(-1)
 	}
 	if err != nil && !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
 		p.r.client.Logger().Warn("the function of a partition failed after the end of its context", logPath, lease.Path(), "error", err)

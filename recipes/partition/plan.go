@@ -147,7 +147,7 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, fold
 	if _, err := r.client.Transact(ctx, ops...); err != nil {
 		return false, 0, err
 	}
-	r.telemetry.moved(out.moves)
+	r.telemetry.moves.Add(int64(out.moves))
 	r.client.Logger().Info("planned the partitions", logPath, r.Path(),
 		"members", len(s.members), "partitions", len(names), "moves", out.moves, "balanced", out.balanced)
 	return out.balanced, s.pzxid, nil

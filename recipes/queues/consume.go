@@ -428,7 +428,7 @@ func (c *consumer) leaveOut(ctx context.Context, name string, why error) error {
 		return err
 	}
 	c.q.client.Logger().Error("a znode in a queue cannot be consumed and stays there", logPath, c.q.path, "name", name, "error", why)
-	c.q.telemetry.leftOut(1)
+	c.q.leftOut.Add(1)
 	c.leftOut[name] = watch
 	c.changed.Add(watch)
 	return nil

@@ -13,9 +13,10 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/internal/instruments"
 )
 
-const logPath = "curator.path" // a key of log records, see framework.WithLogger
+const logPath = string(instruments.Path) // a key of log records, see framework.WithLogger
 
 // queue is what all queues with an envelope have in common.
 type queue struct {
@@ -24,7 +25,7 @@ type queue struct {
 	order  order
 	cfg    config
 
-	telemetry *telemetry
+	leftOut *instruments.Count
 
 	mu       sync.Mutex
 	pending  []put         // for the background, in the order of the calls
@@ -60,7 +61,7 @@ func newQueue(client *framework.Framework, path string, order order, opts []Opti
 	if err != nil {
 		return nil, fmt.Errorf("queues: %s: %w", path, err)
 	}
-	return &queue{client: client, path: path, order: order, cfg: cfg, telemetry: measured}, nil
+	return &queue{client: client, path: path, order: order, cfg: cfg, leftOut: measured}, nil
 }
 
 // isIn reports whether path is folder, or below it.

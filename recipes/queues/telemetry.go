@@ -3,45 +3,13 @@
 package queues
 
 import (
-	"context"
-	"fmt"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/instruments"
 )
 
-// telemetryScope is the name under which the instrument is made.
-const telemetryScope = "github.com/gocurator/curator/recipes/queues"
-
-// telemetry counts what the consumers of a queue leave out. It is nil, and does nothing, if the client has no meter
-// provider.
-type telemetry struct {
-	unusable   metric.Int64Counter
-	attributes metric.MeasurementOption // the path, if that is told
-}
-
-func newTelemetry(client *framework.Framework, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
-		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
-	}
-	unusable, err := client.MeterProvider().Meter(telemetryScope).Int64Counter("curator.queues.left_out",
-		metric.WithUnit("{znode}"), metric.WithDescription("Znodes of queues that were left out: their items cannot be read."))
-	if err != nil {
-		return nil, fmt.Errorf("telemetry: %w", err)
-	}
-	t := &telemetry{unusable: unusable, attributes: metric.WithAttributes()}
-	if client.HasPathAttribute() {
-		t.attributes = metric.WithAttributes(attribute.String(logPath, path))
-	}
-	t.leftOut(0) // a counter that exists from the start shows that nothing has happened yet
-	return t, nil
-}
-
-// leftOut counts znodes that are left out.
-func (t *telemetry) leftOut(n int64) {
-	if t != nil {
-		t.unusable.Add(context.Background(), n, t.attributes)
-	}
+// newTelemetry returns the count of what the consumers of a queue leave out.
+func newTelemetry(client *framework.Framework, path string) (leftOut *instruments.Count, err error) {
+	s := instruments.New(client, "queues", path)
+	leftOut = s.Counter("curator.queues.left_out", "{znode}", "Znodes of queues that were left out: their items cannot be read.")
+	return leftOut, s.Err()
 }

@@ -71,10 +71,10 @@ func Do(ctx context.Context, client *framework.Framework, fn func(tx *Tx) error,
 		err := try(ctx, client, fn, cfg)
 		switch err.(type) { //nolint:errorlint // an error of fn may wrap the conflict of another transaction
 		case nil:
-			t.committed()
+			t.commits.Add(1)
 			return nil
 		case *conflictError:
-			t.conflicted()
+			t.conflicts.Add(1)
 			return err
 		default:
 			return backoff.Permanent(err)

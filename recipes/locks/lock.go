@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/line"
+)
+
+// lock is one lock of a client: where its nodes are, how they are ordered, how many have the
+// lock, and how its holds behave. It does not change, but for failed and handoff.
+type lock struct {
+	client    *framework.Framework
+	driver    LockInternalsDriver
+	path      string // the folder
+	fullPath  string // of the folder, at the server
+	lockName  string // the part of a node's name before the number
+	basePath  string // path and lockName, as the driver gets it
+	maxLeases MaxLeases
+	line      *line.Line
+	owner     any  // the ownerKey of its holds
+	reenters  bool // whether ownership in a context counts
+	cfg       settings
+	failed    atomicTime // the last failed try; unset if one has succeeded since
+	telemetry *telemetry
+	handoff   *handoff // nil if every hold has a node of its own
+}
+
+// lineKey distinguishes the locks that know of each other's contenders.
+type lineKey struct {
+	client *framework.Framework // without namespace
+	path   string               // at the server
+	sorter any                  // equal for locks that sort the names in the same way
+	fixed  bool                 // the maximum; see lock.localReleaseProves
+}
+
+// newLine returns what the client knows of the contenders.
+func (l *lock) newLine() *line.Line {
+	_, fixed := l.maxLeases.(FixedLeases)
+	key := lineKey{client: l.client.WithoutNamespace(), path: l.fullPath, fixed: fixed}
+	if driver, ok := l.driver.(orderedDriver); ok {
+		key.sorter = driver.order()
+		return line.Of(key, driver.order())
+	}
+	if !reflect.ValueOf(l.driver).Comparable() {
+		return line.New(l.driver) // shared by no other lock
+	}
+	key.sorter = l.driver
+	return line.Of(key, l.driver)
+}
+
+// localReleaseProves reports whether the release of an acquisition of this process proves
+// that its place is free. If the maximum may change only the server's events count: they come
+// in order with the news of another maximum.
+func (l *lock) localReleaseProves(driver LockInternalsDriver, name string) bool {
+	shrinking, ok := driver.(ShrinkingQueue)
+	if _, fixed := l.maxLeases.(FixedLeases); !ok || !fixed {
+		return false
+	}
+	return marks(driver) || shrinking.Shrinks(name)
+}
+
+// lister lists the folder for package line.
+type lister struct{ *lock }
+
+// Ready waits until a list can be sent; see [line.Lister].
+func (l lister) Ready() error {
+	if l.client.State().IsConnected() {
+		return nil
+	}
+	// A cheap request waits as long as any verb does.
+	return attempt.Guard(l.client, func() error {
+		_, err := l.client.Exists(context.Background(), l.path)
+		return err
+	})
+}
+
+// List lists the folder, in the client's context: acquisitions share the answer.
+func (l lister) List() (answer line.List, err error) {
+	err = attempt.Guard(l.client, func() (err error) {
+		var stat framework.Stat
+		before := l.instant()
+		answer.Names, err = l.client.Children(context.Background(), l.path, framework.StoringStatIn(&stat))
+		answer.Pzxid, answer.History, answer.Link = stat.Pzxid, l.unchanged(before), before.link
+		return err
+	})
+	return answer, err
+}
+
+// sorted returns the contenders among the children, in the order of the queue. It does not
+// change children, and may return them.
+func (l *lock) sorted(children []string) []string {
+	if len(children) == 1 && l.driver.Contends(children[0]) {
+		return children
+	}
+	contenders := slices.DeleteFunc(slices.Clone(children), func(name string) bool { return !l.driver.Contends(name) })
+	slices.SortFunc(contenders, l.driver.Compare)
+	return contenders
+}
+
+// pathsOf returns the paths of nodes in the folder.
+func (l *lock) pathsOf(names []string) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = framework.JoinPath(l.path, name)
+	}
+	return paths
+}
+
+// currentMax returns the number as it is now.
+func (l *lock) currentMax(ctx context.Context) (int, error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	n, _, err := l.maxLeases.MaxLeases(ctx)
+	return max(n, 0), err
+}
+
+// instant is what to know about the moment before a request, to judge its answer.
+type instant struct {
+	history int64
+	link    context.Context // see linkOf
+	grants  uint64
+}
+
+func (l *lock) instant() instant {
+	return instant{l.client.History(), linkOf(l.client), grants.Load()}
+}
+
+// unchanged returns the history of an answer, or 0 if it may be of either of two.
+func (l *lock) unchanged(before instant) int64 {
+	if history := l.client.History(); history == before.history {
+		return history
+	}
+	return 0
+}
+
+// grants counts the holds of this process.
+var grants atomic.Uint64
+
+// linkOf returns a context that ends with the connection. Each connection has its own.
+func linkOf(client *framework.Framework) context.Context {
+	if session := client.Session(); session != nil {
+		return session.Context(framework.StandardErrorPolicy)
+	}
+	return context.Background()
+}
+
+// notAcquired returns the error of an acquisition behind these contenders.
+func (l *lock) notAcquired(ahead []string, cause error) error {
+	e := &NotAcquiredError{Position: len(ahead), path: l.path, lockName: l.lockName, ahead: ahead, cause: cause}
+	for _, name := range ahead[:min(len(ahead), identified)] {
+		data, _ := l.line.Data(name)
+		e.identities = append(e.identities, data)
+	}
+	return e
+}
+
+// acquireError returns the error of an acquisition with the prefix that all of them have.
+func (l *lock) acquireError(ctx context.Context, path string, err error) error {
+	return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, err))
+}
+
+// whyNot returns the reason for a failed acquisition: err, the end of the context if it has
+// ended, and the missing connection if there is none.
+func (l *lock) whyNot(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	end := ended(ctx)
+	// Without a connection it is unknown which contenders are in the way now.
+	if health := l.client.Health().Err; errors.Is(health, framework.ErrNotConnected) {
+		return fmt.Errorf("%w: %w", health, end)
+	}
+	if !errors.Is(err, ctx.Err()) || !errors.Is(err, context.Cause(ctx)) {
+		return fmt.Errorf("%w: %w", end, err)
+	}
+	return err
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/line"
+)
+
+// member is one acquisition of this process, from the creation of its node to the node's
+// deletion, as the contenders behind it see it. Contenders of the same process learn of its
+// end in memory, before its node is deleted, and need not ask the server.
+type member struct {
+	place   *line.Place
+	session *framework.Session
+	proves  bool // its end proves that its place is free, unless unproven is set
+
+	// unproven makes waiters confirm the end of this member with the server: another node
+	// has taken its place, or no server has answered lately.
+	unproven atomic.Bool
+
+	granted atomicTime    // unset while it waits
+	grant   atomic.Uint64 // the number of its grant; set before granted
+	warned  atomic.Bool   // the log says that this process waits for its own hold
+}
+
+// proofAge bounds the age of the newest acknowledged request when a lock is handed on in
+// memory. On a silent link both nodes may have been deleted long ago, and another client
+// may hold the lock.
+const proofAge = 100 * time.Millisecond
+
+// heardLately reports whether a server has acknowledged a request of the session that
+// was sent within proofAge.
+func heardLately(s *framework.Session) bool {
+	timeout := s.Timeout()
+	sent := s.Deadline().Add(timeout/100 - timeout) // see Session.Deadline
+	return time.Since(sent) <= proofAge
+}
+
+// leave tells the contenders behind m that m neither holds the lock nor will.
+func (m *member) leave() {
+	if !heardLately(m.session) {
+		m.unproven.Store(true)
+	}
+	m.place.Leave(m.proves && !m.unproven.Load())
+}
+
+// ownerOf returns the acquisition at a place, or nil if there is no place.
+func ownerOf(p *line.Place) *member {
+	if p == nil {
+		return nil
+	}
+	m, _ := p.Owner.(*member)
+	return m
+}
+
+// epoch is the zero of every atomicTime.
+var epoch = time.Now()
+
+// atomicTime is a time that may be unset. It is safe for concurrent use.
+type atomicTime struct{ at atomic.Int64 } // nanoseconds since epoch, or 0 while it is unset
+
+func (m *atomicTime) set() { m.at.Store(max(int64(time.Since(epoch)), 1)) }
+
+func (m *atomicTime) clear() { m.at.Store(0) }
+
+func (m *atomicTime) isSet() bool { return m.at.Load() != 0 }
+
+// ago returns how long ago the moment was, or 0 if it is not set.
+func (m *atomicTime) ago() time.Duration {
+	if at := m.at.Load(); at != 0 {
+		return time.Since(epoch) - time.Duration(at)
+	}
+	return 0
+}
+
+func (m *atomicTime) within(d time.Duration) bool { return m.isSet() && m.ago() <= d }
