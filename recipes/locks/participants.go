@@ -182,7 +182,7 @@ func (l *LockInternals) holders(ctx context.Context) ([]Participant, error) {
 
 // Queue returns the names of the contenders in the order of the queue, without
 // reading their nodes. A lock that was never used has none.
-func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ChildrenOption) ([]string, error) {
+func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ReadOption) ([]string, error) {
 	children, err := l.client.Children(ctx, l.path, opts...)
 	if absent(err) != nil {
 		return nil, fmt.Errorf("locks: queue of %s: %w", l.path, err)
@@ -193,7 +193,7 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ChildrenOpt
 // Participant reads the node of one contender, by its name in the queue. It is for code that
 // follows a queue, and leaves out Position, Holds and WaitsFor. When the contender is gone
 // the error matches [framework.ErrNoNode].
-func (l *LockInternals) Participant(ctx context.Context, name string, opts ...framework.GetOption) (Participant, error) {
+func (l *LockInternals) Participant(ctx context.Context, name string, opts ...framework.ReadOption) (Participant, error) {
 	c := contender{l: l, name: name}
 	var err error
 	c.data, err = l.client.Get(ctx, c.path(), append(opts, framework.StoringStatIn(&c.stat))...)
